@@ -1,0 +1,82 @@
+# What all rules share: the checked experiment, the machine, fingerprints. A user's mistake ends here, in one line.
+import json
+import os
+import sys
+from pathlib import Path
+
+sys.path.insert(0, workflow.basedir)
+# Jobs find this environment's programs also where it was not activated.
+os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+
+from scripts.common.cli import UserError
+from scripts.common.config import check, read_machine
+from scripts.common.fingerprint import fingerprint
+from scripts.sources.table import read_table
+
+if not workflow.overwrite_configfiles:
+
+    configfile: "config/config.yaml"
+
+
+try:
+    EXPERIMENT = check(config, " + ".join(str(path) for path in workflow.configfiles))
+    # `machine` is a default resource of the profile: resources say where, and never cause a rerun.
+    MACHINE = Path("config/machines") / f"{workflow.resource_settings.default_resources.args_dict.get('machine', 'local')}.yaml"
+    HOST = read_machine(MACHINE)
+    SOURCES = {row["name"]: row for row in read_table(Path(EXPERIMENT["sources"]["table"]))}
+except UserError as error:
+    sys.exit(f"error: {error}")
+
+# What eval.json names as the code that made it: a fingerprint per rule up to the gates.
+CODES = {
+    f"{area}.{rule}": fingerprint(f"scripts.{area}.{rule}")
+    for area, rules in {
+        "sources": ["pull", "fetch"],
+        "corpus": ["filter", "deduplicate", "split", "compose"],
+        "tokens": ["tokenizer", "pack"],
+        "training": ["base", "train"],
+        "evaluation": ["perplexity", "gate"],
+    }.items()
+    for rule in rules
+}
+R = EXPERIMENT["results"]
+DATASETS = EXPERIMENT["corpus"]["compose"]
+STAGES = EXPERIMENT["training"]["train"]
+SHAPE = EXPERIMENT["training"]["base"].get("shape")
+SCRATCH = EXPERIMENT["training"]["base"]["model"] == "scratch"
+SHARD_FILES = ["tokens.bin", "flags.bin", "pieces.npy", "documents.txt"]
+SPLITS = ["train", "validation", "test"]
+
+
+wildcard_constraints:
+    source="|".join(SOURCES),
+    dataset="|".join(DATASETS),
+    stage="|".join(STAGES),
+    model="|".join(["base", *STAGES]),
+    length=r"\d+",
+
+
+def as_json(value):
+    """Settings as a rule's params hold them: exactly what the script is given, keys in one order."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def big(*paths):
+    """Inputs that must exist but whose manifest says whether they changed."""
+    return [ancient(path) for path in paths]
+
+
+def shards(stage):
+    """The manifest of the shards that a stage trains on."""
+    return f"{R}/tokens/pack/{STAGES[stage]['data']}-{STAGES[stage]['sequence_length']}/manifest.json"
+
+
+def shard_files(stage):
+    """The big files beside that manifest."""
+    names = [f"{split}.{file}" for split in SPLITS[:2] for file in SHARD_FILES]
+    return [str(Path(shards(stage)).with_name(name)) for name in names]
+
+
+def model_folder(name):
+    """The folder of a stage's model, or of the base."""
+    return f"{R}/training/base" if name == "base" else f"{R}/training/train/{name}"

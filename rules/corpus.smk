@@ -1,0 +1,81 @@
+# Archives → filtered, deduplicated, split, composed JSON lines. Rules depend on manifests, big files are `ancient`.
+
+
+rule filter:
+    input:
+        manifest="data/raw/{source}.json",
+        archive=big("data/raw/{source}.tar.zst"),
+    output:
+        manifest=f"{R}/corpus/filter/{{source}}/manifest.json",
+        documents=f"{R}/corpus/filter/{{source}}/documents.jsonl.zst",
+        rejects=f"{R}/corpus/filter/{{source}}/rejects.jsonl.zst",
+    log:
+        f"{R}/logs/corpus/filter/{{source}}.log",
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        source=lambda wildcards: as_json({key: SOURCES[wildcards.source][key] for key in ("name", "licence")}),
+        settings=as_json(EXPERIMENT["corpus"]["filter"]),
+        code=fingerprint("scripts.corpus.filter"),
+    shell:
+        "python -m scripts.corpus.filter --archive {input.archive} --source {params.source:q}"
+        " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+
+
+rule deduplicate:
+    input:
+        manifests=expand(f"{R}/corpus/filter/{{source}}/manifest.json", source=SOURCES),
+        documents=big(*expand(f"{R}/corpus/filter/{{source}}/documents.jsonl.zst", source=SOURCES)),
+    output:
+        manifest=f"{R}/corpus/deduplicate/manifest.json",
+        documents=f"{R}/corpus/deduplicate/documents.jsonl.zst",
+        rejects=f"{R}/corpus/deduplicate/rejects.jsonl.zst",
+    log:
+        f"{R}/logs/corpus/deduplicate.log",
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        # of equal documents the one from the first source in this order stays: high priority first, then by name
+        sources=lambda wildcards: sorted(SOURCES, key=lambda name: (SOURCES[name]["priority"] != "high", name)),
+        code=fingerprint("scripts.corpus.deduplicate"),
+    shell:
+        "python -m scripts.corpus.deduplicate --filtered {R}/corpus/filter --sources {params.sources}"
+        " --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+
+
+rule split:
+    input:
+        manifest=f"{R}/corpus/deduplicate/manifest.json",
+        documents=big(f"{R}/corpus/deduplicate/documents.jsonl.zst"),
+    output:
+        manifest=f"{R}/corpus/split/manifest.json",
+        splits=expand(f"{R}/corpus/split/{{split}}.jsonl.zst", split=SPLITS),
+    log:
+        f"{R}/logs/corpus/split.log",
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        settings=as_json(EXPERIMENT["corpus"]["split"]),
+        code=fingerprint("scripts.corpus.split"),
+    shell:
+        "python -m scripts.corpus.split --documents $(dirname {input.manifest})"
+        " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+
+
+rule compose:
+    input:
+        manifest=f"{R}/corpus/split/manifest.json",
+        splits=big(*expand(f"{R}/corpus/split/{{split}}.jsonl.zst", split=SPLITS)),
+    output:
+        manifest=f"{R}/corpus/compose/{{dataset}}/manifest.json",
+        splits=expand(f"{R}/corpus/compose/{{{{dataset}}}}/{{split}}.jsonl.zst", split=SPLITS),
+    log:
+        f"{R}/logs/corpus/compose/{{dataset}}.log",
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        settings=lambda wildcards: as_json({**DATASETS[wildcards.dataset], "seed": EXPERIMENT["seed"]}),
+        code=fingerprint("scripts.corpus.compose"),
+    shell:
+        "python -m scripts.corpus.compose --splits $(dirname {input.manifest})"
+        " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"

@@ -1,0 +1,45 @@
+# Model × suite → scores, then the gates over all of them.
+
+MODELS = ["base", *STAGES]
+
+
+rule perplexity:
+    input:
+        model=lambda wildcards: f"{model_folder(wildcards.model)}/manifest.json",
+        datasets=expand(f"{R}/corpus/compose/{{dataset}}/manifest.json", dataset=EXPERIMENT["evaluation"]["perplexity"]["datasets"]),
+        data=big(*expand(f"{R}/corpus/compose/{{dataset}}/test.jsonl.zst", dataset=EXPERIMENT["evaluation"]["perplexity"]["datasets"])),
+    output:
+        scores=f"{R}/evaluation/perplexity/{{model}}/scores.json",
+        items=f"{R}/evaluation/perplexity/{{model}}/items.jsonl.zst",
+    log:
+        f"{R}/logs/evaluation/perplexity/{{model}}.log",
+    conda:
+        "../envs/stagecraft.yaml"
+    threads: 2
+    params:
+        settings=as_json(EXPERIMENT["evaluation"]["perplexity"]),
+        code=fingerprint("scripts.evaluation.perplexity"),
+    shell:
+        "python -m scripts.evaluation.perplexity --model $(dirname {input.model}) --datasets {R}/corpus/compose"
+        " --settings {params.settings:q} --out $(dirname {output.scores}) 2>&1 | tee {log}"
+
+
+rule gate:
+    input:
+        scores=expand(f"{R}/evaluation/perplexity/{{model}}/scores.json", model=MODELS),
+        items=expand(f"{R}/evaluation/perplexity/{{model}}/items.jsonl.zst", model=MODELS),
+        summaries=expand(f"{R}/training/train/{{stage}}/summary.json", stage=STAGES),
+    output:
+        evaluation=f"{R}/evaluation/gate/eval.json",
+    log:
+        f"{R}/logs/evaluation/gate.log",
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        experiment=as_json({key: value for key, value in EXPERIMENT.items() if key != "report"}),
+        sources=as_json(SOURCES),
+        codes=as_json(CODES),
+        code=fingerprint("scripts.evaluation.gate"),
+    shell:
+        "python -m scripts.evaluation.gate --experiment {params.experiment:q} --sources {params.sources:q}"
+        " --codes {params.codes:q} --out {output.evaluation} 2>&1 | tee {log}"

@@ -1,0 +1,61 @@
+# Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
+
+BASE = EXPERIMENT["training"]["base"]
+
+
+rule base:
+    input:
+        tokenizer=f"{R}/tokens/tokenizer/manifest.json" if SCRATCH else [],
+    output:
+        manifest=f"{R}/training/base/manifest.json",
+        config=f"{R}/training/base/config.json",
+        tokenizer=f"{R}/training/base/tokenizer.json",
+    log:
+        f"{R}/logs/training/base.log",
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        settings=as_json({**BASE, "seed": EXPERIMENT["seed"]} if SCRATCH else {k: v for k, v in BASE.items() if k != "shape"}),
+        code=fingerprint("scripts.training.base"),
+    shell:
+        "python -m scripts.training.base --tokenizer {R}/tokens/tokenizer"
+        " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+
+
+rule plan:
+    output:
+        plan=f"{R}/training/plan/{{stage}}.json",
+    log:
+        f"{R}/logs/training/plan/{{stage}}.log",
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        settings=lambda wildcards: as_json({"stage": STAGES[wildcards.stage], "shape": SHAPE}),
+        code=fingerprint("scripts.training.plan"),
+    shell:
+        "python -m scripts.training.plan --machine {MACHINE} --settings {params.settings:q} --out {output.plan} 2>&1 | tee {log}"
+
+
+rule train:
+    input:
+        origin=lambda wildcards: f"{model_folder(STAGES[wildcards.stage]['from'])}/manifest.json",
+        shards=lambda wildcards: shards(wildcards.stage),
+        data=lambda wildcards: big(*shard_files(wildcards.stage)),
+    output:
+        manifest=f"{R}/training/train/{{stage}}/manifest.json",
+        model=f"{R}/training/train/{{stage}}/model.safetensors",
+        metrics=f"{R}/training/train/{{stage}}/metrics.jsonl",
+        summary=f"{R}/training/train/{{stage}}/summary.json",
+    log:
+        f"{R}/logs/training/train/{{stage}}.log",
+    conda:
+        "../envs/stagecraft.yaml"
+    threads: workflow.cores if HOST["gpus"] == 0 else 8
+    params:
+        settings=lambda wildcards: as_json({**STAGES[wildcards.stage], "seed": EXPERIMENT["seed"]}),
+        code=fingerprint("scripts.training.train"),
+    shell:
+        "python -m scripts.training.launch --machine {MACHINE} --threads {threads} scripts.training.train"
+        " --stage {wildcards.stage} --settings {params.settings:q} --code {params.code}"
+        " --origin $(dirname {input.origin}) --shards $(dirname {input.shards})"
+        " --work {R}/work/train/{wildcards.stage} --out $(dirname {output.manifest}) 2>&1 | tee {log}"

@@ -1,0 +1,86 @@
+"""Files that are whole or absent: write to a temporary name in the same folder, then rename. JSON lines in zstd."""
+
+import hashlib
+import io
+import os
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import orjson
+import zstandard
+
+from scripts.common.cli import UserError
+
+
+@contextmanager
+def atomic(path: Path) -> Iterator[Path]:
+    """Yield a temporary path beside `path`; rename it to `path` when the block ends well, else delete it."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield temporary
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: object) -> None:
+    """Write `value` as indented JSON with sorted keys, atomically: equal values give equal bytes."""
+    with atomic(path) as temporary:
+        temporary.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n")
+
+
+def read_json(path: Path) -> dict:
+    """The JSON object in `path`.
+
+    Raises:
+        UserError: the file is missing or is not JSON.
+    """
+    try:
+        return orjson.loads(path.read_bytes())
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file") from error
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"{path}: not JSON: {error}") from error
+
+
+def sha256_file(path: Path) -> str:
+    """The hex sha256 of a file's bytes."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+@contextmanager
+def jsonl_writer(path: Path) -> Iterator[Iterator]:
+    """Yield `write(record)` that appends one JSON line to `path` (.jsonl.zst); the file appears when the block ends.
+
+    The bytes depend on the records alone: no time, no thread count.
+    """
+    with atomic(path) as temporary, temporary.open("wb") as file:
+        with zstandard.ZstdCompressor(level=3).stream_writer(file) as stream:
+            yield lambda record: stream.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+
+
+def write_jsonl(path: Path, records: Iterable[dict]) -> None:
+    """Write `records` to `path` (.jsonl.zst), atomically."""
+    with jsonl_writer(path) as write:
+        for record in records:
+            write(record)
+
+
+def read_jsonl(path: Path) -> Iterator[dict]:
+    """Yield the records of a .jsonl.zst file.
+
+    Raises:
+        UserError: the file is missing, is not zstd, is cut short, or a line is not JSON; the line is named.
+    """
+    number = 0
+    try:
+        with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
+            for number, line in enumerate(io.BufferedReader(stream, 1 << 20), 1):
+                yield orjson.loads(line)
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file") from error
+    except (zstandard.ZstdError, orjson.JSONDecodeError) as error:
+        raise UserError(f"{path}: line {number or 1}: {error}") from error
