@@ -1,11 +1,25 @@
 # Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
 
+from scripts.training.plan import plan as plan_stage
+
 BASE = EXPERIMENT["training"]["base"]
+# the content of a base folder decides; a hub model is pinned by its revision
+BASE_FILES = sorted(str(path) for path in Path(BASE["model"]).glob("*") if path.is_file()) if not SCRATCH else []
+
+if SHAPE and SCRATCH:
+    SHAPE = {**SHAPE, "vocab_size": EXPERIMENT["tokens"]["tokenizer"]["vocab_size"]}
+
+# Say no before a job is queued: a stage whose model states cannot fit this machine ends here.
+try:
+    for stage in STAGES:
+        plan_stage(stage, STAGES[stage], SHAPE, HOST)
+except UserError as error:
+    sys.exit(f"error: {error}")
 
 
 rule base:
     input:
-        tokenizer=f"{R}/tokens/tokenizer/manifest.json" if SCRATCH else [],
+        f"{R}/tokens/tokenizer/manifest.json" if SCRATCH else BASE_FILES,
     output:
         manifest=f"{R}/training/base/manifest.json",
         config=f"{R}/training/base/config.json",
@@ -23,6 +37,8 @@ rule base:
 
 
 rule plan:
+    input:
+        shards=lambda wildcards: shards(wildcards.stage),
     output:
         plan=f"{R}/training/plan/{{stage}}.json",
     log:
@@ -33,7 +49,8 @@ rule plan:
         settings=lambda wildcards: as_json({"stage": STAGES[wildcards.stage], "shape": SHAPE}),
         code=fingerprint("scripts.training.plan"),
     shell:
-        "python -m scripts.training.plan --machine {MACHINE} --settings {params.settings:q} --out {output.plan} 2>&1 | tee {log}"
+        "python -m scripts.training.plan --stage {wildcards.stage} --machine {MACHINE} --settings {params.settings:q}"
+        " --shards $(dirname {input.shards}) --out {output.plan} 2>&1 | tee {log}"
 
 
 rule train:

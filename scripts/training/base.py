@@ -1,0 +1,109 @@
+"""Make or bring the base model: a Qwen2-architecture model from scratch, a folder, or a hub model at a revision.
+
+    python -m scripts.training.base --tokenizer results/tokens/tokenizer --out results/training/base \
+        --settings '{"model": "scratch", "shape": {...}, "seed": 42}'
+"""
+
+import hashlib
+import logging
+import shutil
+import tempfile
+from pathlib import Path
+
+from scripts.common.cli import UserError, parser, run, settings
+from scripts.common.manifest import read_manifest, write_manifest
+
+# what transformers loads; a hub repository may hold the same weights in other formats besides
+PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
+
+
+def content_hash(manifest: dict) -> str:
+    """One sha256 over the names and hashes of a model folder's files."""
+    lines = [f"{name} {file['sha256']}\n" for name, file in sorted(manifest["files"].items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def from_scratch(shape: dict, seed: int, tokenizer: Path, out: Path) -> None:
+    """Write a randomly initialised Qwen2 model of the given shape, and the tokenizer, to `out`."""
+    import torch
+    from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+
+    words = AutoTokenizer.from_pretrained(tokenizer)
+    rope = {"rope_type": "default", "rope_theta": shape.pop("rope_theta")}
+    config = Qwen2Config(
+        vocab_size=len(words),
+        eos_token_id=words.eos_token_id,
+        pad_token_id=words.pad_token_id,
+        rope_parameters=rope,
+        use_cache=True,
+        **shape,
+    )
+    torch.manual_seed(seed)
+    model = Qwen2ForCausalLM(config)
+    model.save_pretrained(out)
+    for name in read_manifest(tokenizer)["files"]:
+        shutil.copyfile(tokenizer / name, out / name)
+    logging.info(f"base: {model.num_parameters():,} parameters from scratch")
+
+
+def bring(model: str, revision: str | None, out: Path) -> None:
+    """Copy a model from a folder, or download it from the hub, to `out`.
+
+    Raises:
+        UserError: the folder holds no model, or the hub cannot be reached or has no such model or revision.
+    """
+    if Path(model).is_dir():
+        files = sorted({path for pattern in PATTERNS for path in Path(model).glob(pattern)})
+        if not (Path(model) / "config.json").is_file() or not any(path.suffix == ".safetensors" for path in files):
+            raise UserError(f"training.base.model: {model} needs config.json and .safetensors weights")
+        for path in files:
+            shutil.copyfile(path, out / path.name)
+        return
+    from huggingface_hub import snapshot_download
+    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
+
+    try:
+        snapshot_download(model, revision=revision, allow_patterns=PATTERNS, local_dir=out)
+    except (RepositoryNotFoundError, RevisionNotFoundError) as error:
+        raise UserError(f"training.base: the hub has no {model} at revision {revision}, or wants a login") from error
+    except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
+        raise UserError(
+            f"training.base.model: cannot bring {model} ({type(error).__name__}); the hub needs a network, or give a folder"
+        ) from error
+    shutil.rmtree(out / ".cache", ignore_errors=True)
+
+
+def base(model: str, tokenizer: Path, out: Path, seed: int, shape=None, revision=None, sha256=None) -> dict:
+    """Fill the folder `out` with the base model and return its manifest.
+
+    Raises:
+        UserError: the model cannot be had, or its hash is not `sha256`.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out, prefix=".base.") as temporary:
+        made = Path(temporary)
+        if model == "scratch":
+            from_scratch(dict(shape), seed, tokenizer, made)
+        else:
+            bring(model, revision, made)
+        manifest = write_manifest(made, sorted(path.name for path in made.iterdir() if path.is_file()))
+        found = content_hash(manifest)
+        if sha256 and sha256 != found:
+            raise UserError(f"training.base.sha256: {sha256} is asked for, the content of {model} is {found}")
+        for path in sorted(made.iterdir(), key=lambda path: path.name == "manifest.json"):
+            path.replace(out / path.name)
+    logging.info(f"base: content {found}")
+    return manifest
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--tokenizer", type=Path, required=True)
+    arguments.add_argument("--settings", type=settings, required=True)
+    arguments.add_argument("--out", type=Path, required=True)
+    given = arguments.parse_args()
+    base(tokenizer=given.tokenizer, out=given.out, **{"seed": 0, **given.settings})
+
+
+if __name__ == "__main__":
+    run(main)

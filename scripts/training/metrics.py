@@ -1,0 +1,58 @@
+"""The metric log of a stage: one JSON line per logged step, and a progress line with rate and ETA."""
+
+import logging
+import time
+from pathlib import Path
+
+import orjson
+from transformers import TrainerCallback
+
+from scripts.common.files import atomic
+
+
+def drop_after(path: Path, step: int) -> None:
+    """Cut from a metric log what a killed run logged beyond the checkpoint that is resumed, or wrote only half."""
+    if not path.is_file():
+        return
+    kept = []
+    for line in path.read_bytes().splitlines(keepends=True):
+        if line.endswith(b"\n") and orjson.loads(line)["step"] <= step:
+            kept.append(line)
+    with atomic(path) as temporary:
+        temporary.write_bytes(b"".join(kept))
+
+
+class MetricLog(TrainerCallback):
+    """Appends what the Trainer logs to `path`, with tokens per second over the steps since the line before.
+
+    Args:
+        path: metrics.jsonl; the file another terminal can watch.
+        stage: name for the progress line.
+        tokens_per_step: tokens in one optimizer step, over all ranks.
+    """
+
+    def __init__(self, path: Path, stage: str, tokens_per_step: int):
+        self.path, self.stage, self.tokens_per_step = path, stage, tokens_per_step
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.began = self.last = time.monotonic()
+        self.begin_step = self.last_step = state.global_step
+
+    def on_log(self, args, state, control, logs, **kwargs):
+        if not state.is_world_process_zero or "train_runtime" in logs:
+            return
+        record = {"step": state.global_step, "tokens": state.global_step * self.tokens_per_step, **logs}
+        now = time.monotonic()
+        if "loss" in logs and state.global_step > self.last_step:
+            record["tokens_per_second"] = (state.global_step - self.last_step) * self.tokens_per_step / (now - self.last)
+            self.last_step = state.global_step
+            per_step = (now - self.began) / (state.global_step - self.begin_step)
+            logging.info(
+                f"{self.stage}: step {state.global_step}/{state.max_steps}, loss {logs['loss']:.3f}, "
+                f"{record['tokens_per_second']:,.0f} tokens/s, ETA {per_step * (state.max_steps - state.global_step):.0f} s"
+            )
+        elif "eval_loss" in logs:
+            logging.info(f"{self.stage}: step {state.global_step}, validation loss {logs['eval_loss']:.3f}")
+        self.last = now
+        with self.path.open("ab") as file:
+            file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))

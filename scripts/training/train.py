@@ -1,0 +1,204 @@
+"""Train one stage: packed shards and a model folder in, a model folder out. Resumes a killed run by itself.
+
+    python -m scripts.training.train --machine config/machines/local.yaml --threads 2 --stage sft \
+        --origin results/training/train/pretrain --shards results/tokens/pack/instruct-1024 \
+        --work results/work/train/sft --out results/training/train/sft --code 0123 --settings '{"steps": 100, ...}'
+
+With several GPUs the same line runs under torchrun (scripts/training/launch.py). Checkpoints go to a folder below
+--work that is named by everything that decides the outcome, so a changed setting never resumes from a stale one.
+"""
+
+import hashlib
+import importlib.metadata
+import json
+import logging
+import os
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+import torch
+from accelerate import PartialState
+from torch.utils.tensorboard import SummaryWriter
+from transformers import AutoModelForCausalLM, PrinterCallback, TrainingArguments
+from transformers.integrations import TensorBoardCallback
+from transformers.utils import logging as transformers_logging
+
+from scripts.common.cli import UserError, parser, run, settings
+from scripts.common.config import read_machine
+from scripts.common.files import write_json
+from scripts.common.manifest import read_manifest, write_manifest
+from scripts.tokens.shards import Shards
+from scripts.training.checkpoints import WholeCheckpoints, newest_whole, remove_others, step_of
+from scripts.training.metrics import MetricLog, drop_after
+from scripts.training.plan import accumulation
+from scripts.training.trainer import PackedRows, StageTrainer, stack
+
+# inputs to the outcome that the work folder is named by; what a log line looks like is not one
+COSMETIC = {"log_steps", "keep_checkpoints"}
+
+
+def key(stage: dict, code: str, origin: dict, shards: dict) -> str:
+    """The name of the work folder: a hash over settings, code, the model started from and the data."""
+    decides = {name: value for name, value in stage.items() if name not in COSMETIC}
+    return hashlib.sha256(json.dumps([decides, code, origin, shards], sort_keys=True).encode()).hexdigest()[:16]
+
+
+def training_arguments(stage: dict, machine: dict, micro: int, steps_per_update: int, work: Path) -> TrainingArguments:
+    """The stage's and the machine's settings in transformers' words."""
+    return TrainingArguments(
+        output_dir=str(work),
+        seed=stage["seed"],
+        use_cpu=machine["gpus"] == 0,
+        deepspeed=None if machine["sharding"] == "none" else f"config/deepspeed/{machine['sharding']}.json",
+        ddp_backend="gloo" if machine["gpus"] == 0 else None,
+        per_device_train_batch_size=micro,
+        per_device_eval_batch_size=micro,
+        gradient_accumulation_steps=steps_per_update,
+        gradient_checkpointing=machine["gradient_checkpointing"],
+        max_steps=stage.get("steps", -1),
+        num_train_epochs=stage.get("epochs", 1),
+        learning_rate=stage["learning_rate"],
+        lr_scheduler_type="cosine",
+        warmup_steps=stage["warmup_steps"],
+        weight_decay=stage["weight_decay"],
+        adam_beta1=stage["betas"][0],
+        adam_beta2=stage["betas"][1],
+        adam_epsilon=stage["eps"],
+        max_grad_norm=stage["clip"],
+        bf16=stage["precision"] == "bf16",
+        logging_steps=stage["log_steps"],
+        eval_strategy="steps",
+        eval_steps=stage["eval_steps"],
+        save_steps=stage["save_steps"],
+        save_total_limit=None,  # WholeCheckpoints deletes old ones, after the new one is marked
+        remove_unused_columns=False,
+        disable_tqdm=True,
+        report_to=[],
+        use_cache=False,
+    )
+
+
+def environment(threads: int) -> dict:
+    """What the stage ran on and with."""
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    packages = ["torch", "transformers", "accelerate", "deepspeed", "numpy"]
+    return {
+        "python": platform.python_version(),
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "gpus": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
+        "processes": PartialState().num_processes,
+        "threads": threads,
+        "git_commit": commit.stdout.strip() or None,
+    }
+
+
+def publish(trainer: StageTrainer, origin: Path, work: Path, out: Path, facts: dict, threads: int) -> None:
+    """Save the model and all beside it to `out`, the manifest last."""
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=work, prefix="model.") as temporary:
+        trainer.save_model(temporary)  # on all ranks: sharded weights are gathered here
+        if not trainer.is_world_process_zero():
+            return
+        made = Path(temporary)
+        (made / "training_args.bin").unlink()  # a pickle, and it holds paths
+        for name in read_manifest(origin)["files"]:
+            if not (made / name).exists() and not name.endswith((".safetensors", ".index.json")):
+                shutil.copyfile(origin / name, made / name)  # the tokenizer
+        manifest = write_manifest(made, sorted(path.name for path in made.iterdir()))
+        for name in manifest["files"]:
+            (made / name).replace(out / name)
+        shutil.copyfile(work / "metrics.jsonl", out / "metrics.jsonl")
+        shutil.copytree(work / "tensorboard", out / "tensorboard", dirs_exist_ok=True)
+        (out / "command.txt").write_text(shlex.join([sys.executable, "-m", "scripts.training.train", *sys.argv[1:]]) + "\n")
+        write_json(out / "environment.json", environment(threads))
+        write_json(out / "summary.json", facts)
+        (made / "manifest.json").replace(out / "manifest.json")
+
+
+def train(name: str, stage: dict, code: str, machine: dict, threads: int, origin: Path, shards: Path, work: Path, out: Path) -> None:
+    """Run one stage to its end, from its newest whole checkpoint where there is one.
+
+    Raises:
+        UserError: a file is missing or not what its manifest says, or the shards do not fit the model.
+    """
+    micro, steps_per_update = accumulation(stage["global_batch"], machine, name)
+    origin_manifest, shards_manifest = read_manifest(origin), read_manifest(shards)
+    work = work / key(stage, code, origin_manifest, shards_manifest)
+    work.mkdir(parents=True, exist_ok=True)
+    arguments = training_arguments(stage, machine, micro, steps_per_update, work)
+
+    resumed = newest_whole(work)
+    step = step_of(resumed) if resumed else 0
+    if arguments.process_index == 0:
+        remove_others(work, {resumed} if resumed else set())
+        drop_after(work / "metrics.jsonl", step)
+        logging.info(f"{name}: {f'resumes at step {step}' if resumed else 'starts'}, work in {work}")
+
+    model = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float32, attn_implementation="sdpa")
+    if (vocabulary := shards_manifest["vocab_size"]) > model.config.vocab_size:
+        raise UserError(f"{shards}: made with {vocabulary} tokens, {origin} has {model.config.vocab_size}; use its tokenizer")
+    train_rows, validation_rows = PackedRows(Shards(shards, "train")), PackedRows(Shards(shards, "validation"), stage["eval_rows"])
+    trainer = StageTrainer(
+        model=model,
+        args=arguments,
+        train_dataset=train_rows,
+        eval_dataset=validation_rows,
+        data_collator=stack,
+        callbacks=[
+            MetricLog(work / "metrics.jsonl", name, stage["global_batch"] * stage["sequence_length"]),
+            WholeCheckpoints(work, stage["keep_checkpoints"]),
+        ],
+    )
+    trainer.remove_callback(PrinterCallback)
+    if arguments.process_index == 0:
+        trainer.add_callback(TensorBoardCallback(SummaryWriter(str(work / "tensorboard"), purge_step=step or None)))
+    began = time.monotonic()
+    result = trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+    seconds = time.monotonic() - began
+    final = trainer.evaluate()
+    done = trainer.state.global_step
+    facts = {
+        "stage": name,
+        "parameters": model.num_parameters(),
+        "steps": done,
+        "resumed_at_step": step,
+        "tokens": done * stage["global_batch"] * stage["sequence_length"],
+        "tokens_per_second": round((done - step) * stage["global_batch"] * stage["sequence_length"] / seconds, 1),
+        "seconds": round(seconds, 1),
+        "micro_batch": micro,
+        "gradient_accumulation": steps_per_update,
+        "train_loss": result.training_loss,
+        "eval_loss": final["eval_loss"],
+    }
+    publish(trainer, origin, work, out, facts, threads)
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--machine", type=Path, required=True)
+    arguments.add_argument("--threads", type=int, required=True)
+    arguments.add_argument("--stage", required=True)
+    arguments.add_argument("--settings", type=settings, required=True)
+    arguments.add_argument("--code", required=True)
+    arguments.add_argument("--origin", type=Path, required=True)
+    arguments.add_argument("--shards", type=Path, required=True)
+    arguments.add_argument("--work", type=Path, required=True)
+    arguments.add_argument("--out", type=Path, required=True)
+    given = arguments.parse_args()
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    transformers_logging.set_verbosity_error()
+    torch.set_num_threads(given.threads)
+    machine = read_machine(given.machine)
+    train(given.stage, given.settings, given.code, machine, given.threads, given.origin, given.shards, given.work, given.out)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,85 @@
+"""scripts/training/plan.py: the plan's closed forms agree with transformers' and DeepSpeed's own counts."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.common.config import check, read_machine, read_yaml
+from scripts.training.plan import accumulation, parameters, plan
+
+MACHINE = {"nodes": 1, "gpus": 2, "micro_batch": 4, "sharding": "none", "gpu_memory_gib": 44.5}
+QWEN_7B = read_yaml(Path("config/qwen2.5-7b-code.yaml"))["training"]["base"]["shape"] | {"tie_word_embeddings": False}
+STAGE = {"global_batch": 64, "sequence_length": 4096, "epochs": 3}
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_parameters_are_those_of_the_model_that_transformers_builds(tied):
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    shape = {
+        "hidden_size": 96,
+        "intermediate_size": 200,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 2,
+        "vocab_size": 1000,
+        "tie_word_embeddings": tied,
+    }
+    with torch.device("meta"):
+        model = Qwen2ForCausalLM(Qwen2Config(**shape))
+    assert parameters(shape) == sum(weight.numel() for weight in set(model.parameters()))
+
+
+def test_qwen_7b_has_its_published_number_of_parameters():
+    assert round(parameters(QWEN_7B) / 1e9, 2) == 7.62
+
+
+@pytest.mark.parametrize(
+    ("sharding", "gpus", "gib"),
+    # DeepSpeed's estimate_zero{2,3}_model_states_mem_needs for 7.62 B parameters, per GPU, as the design gives them
+    [("zero2", 2, 78.0), ("zero2", 4, 46.1), ("zero2", 8, 30.1), ("zero3", 2, 65.9), ("zero3", 4, 33.9), ("zero3", 8, 18.0)],
+)
+def test_model_states_agree_with_deepspeeds_estimate(sharding, gpus, gib):
+    machine = {**MACHINE, "gpus": gpus, "sharding": sharding, "gpu_memory_gib": 100}
+    assert plan("sft", STAGE, QWEN_7B, machine)["model_states_gib"] == pytest.approx(gib, rel=0.01)
+
+
+def test_a_stage_that_cannot_fit_is_refused_with_both_figures():
+    with pytest.raises(UserError, match=r"training\.train\.sft: model states take 78\.\d GiB per process, this machine has 44\.5"):
+        plan("sft", STAGE, QWEN_7B, {**MACHINE, "sharding": "zero2"})
+
+
+def test_the_shipped_a40_experiment_fits_its_machine():
+    config = check(read_yaml(Path("config/qwen2.5-7b-code.yaml")))
+    found = plan("sft", config["training"]["train"]["sft"], QWEN_7B, read_machine(Path("config/machines/a40.yaml")))
+    assert found["micro_batch"] * found["gradient_accumulation"] * 8 == 64
+    assert found["model_states_gib"] == pytest.approx(30.1, rel=0.01)
+
+
+@pytest.mark.parametrize(
+    ("global_batch", "micro_batch", "expected"), [(64, 4, (4, 8)), (24, 8, (6, 2)), (2, 4, (1, 1)), (14, 4, (1, 7))]
+)
+def test_micro_batch_times_accumulation_times_processes_is_the_global_batch(global_batch, micro_batch, expected):
+    assert accumulation(global_batch, {**MACHINE, "micro_batch": micro_batch}, "sft") == expected
+
+
+def test_a_global_batch_that_does_not_divide_is_refused():
+    with pytest.raises(UserError, match=r"sft\.global_batch: 7 is no multiple of the machine's 2 processes"):
+        accumulation(7, MACHINE, "sft")
+
+
+def test_steps_follow_from_epochs_and_rows(tmp_path):
+    (tmp_path / "manifest.json").write_text(json.dumps({"splits": {"train": {"rows": 130}}}))
+    machine = tmp_path / "m.yaml"
+    machine.write_text("{nodes: 1, gpus: 0, micro_batch: 1}")
+    line = ["--stage", "sft", "--machine", machine, "--settings", json.dumps({"stage": STAGE, "shape": None})]
+    line += ["--shards", tmp_path, "--out", tmp_path / "plan.json"]
+    subprocess.run([sys.executable, "-m", "scripts.training.plan", *line], check=True)
+    found = json.loads((tmp_path / "plan.json").read_text())
+    assert found["steps"] == 9  # three epochs of 64 + 64 + 2 rows
+    assert found["tokens"] == 9 * 64 * 4096
