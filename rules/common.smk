@@ -11,6 +11,7 @@ os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PAT
 from scripts.common.cli import UserError
 from scripts.common.config import check, read_machine
 from scripts.common.fingerprint import fingerprint
+from scripts.common.provenance import restore
 from scripts.sources.table import read_table
 
 if not workflow.overwrite_configfiles:
@@ -21,9 +22,12 @@ if not workflow.overwrite_configfiles:
 try:
     EXPERIMENT = check(config, " + ".join(str(path) for path in workflow.configfiles))
     # `machine` is a default resource of the profile: resources say where, and never cause a rerun.
-    MACHINE = Path("config/machines") / f"{workflow.resource_settings.default_resources.args_dict.get('machine', 'local')}.yaml"
+    machine = workflow.resource_settings.default_resources.get("machine")
+    MACHINE = Path(f"config/machines/{machine.raw if machine else 'local'}.yaml")
     HOST = read_machine(MACHINE)
     SOURCES = {row["name"]: row for row in read_table(Path(EXPERIMENT["sources"]["table"]))}
+    # Published results that `dvc pull` brought get their records, or are marked to be made again.
+    restore(workflow, EXPERIMENT["results"])
 except UserError as error:
     sys.exit(f"error: {error}")
 

@@ -10,7 +10,7 @@ rule perplexity:
         data=big(*expand(f"{R}/corpus/compose/{{dataset}}/test.jsonl.zst", dataset=EXPERIMENT["evaluation"]["perplexity"]["datasets"])),
     output:
         scores=f"{R}/evaluation/perplexity/{{model}}/scores.json",
-        items=f"{R}/evaluation/perplexity/{{model}}/items.jsonl.zst",
+        documents=f"{R}/evaluation/perplexity/{{model}}/items.jsonl.zst",
     log:
         f"{R}/logs/evaluation/perplexity/{{model}}.log",
     conda:
@@ -27,8 +27,16 @@ rule perplexity:
 rule gate:
     input:
         scores=expand(f"{R}/evaluation/perplexity/{{model}}/scores.json", model=MODELS),
-        items=expand(f"{R}/evaluation/perplexity/{{model}}/items.jsonl.zst", model=MODELS),
-        summaries=expand(f"{R}/training/train/{{stage}}/summary.json", stage=STAGES),
+        documents=expand(f"{R}/evaluation/perplexity/{{model}}/items.jsonl.zst", model=MODELS),
+        stages=expand(f"{R}/training/train/{{stage}}/{{file}}.json", stage=STAGES, file=["summary", "environment"]),
+        # what eval.json names as having made it
+        archives=expand("data/raw/{source}.json", source=SOURCES),
+        filtered=expand(f"{R}/corpus/filter/{{source}}/manifest.json", source=SOURCES),
+        corpus=expand(f"{R}/corpus/{{rule}}/manifest.json", rule=["deduplicate", "split"]),
+        datasets=expand(f"{R}/corpus/compose/{{dataset}}/manifest.json", dataset=DATASETS),
+        tokenizer=f"{R}/tokens/tokenizer/manifest.json",
+        shards=[shards(stage) for stage in STAGES],
+        models=[f"{model_folder(model)}/manifest.json" for model in MODELS],
     output:
         evaluation=f"{R}/evaluation/gate/eval.json",
     log:

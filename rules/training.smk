@@ -63,6 +63,7 @@ rule train:
         model=f"{R}/training/train/{{stage}}/model.safetensors",
         metrics=f"{R}/training/train/{{stage}}/metrics.jsonl",
         summary=f"{R}/training/train/{{stage}}/summary.json",
+        environment=f"{R}/training/train/{{stage}}/environment.json",
     log:
         f"{R}/logs/training/train/{{stage}}.log",
     conda:

@@ -1,7 +1,6 @@
 """Files that are whole or absent: write to a temporary name in the same folder, then rename. JSON lines in zstd."""
 
 import hashlib
-import io
 import os
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
@@ -75,12 +74,18 @@ def read_jsonl(path: Path) -> Iterator[dict]:
     Raises:
         UserError: the file is missing, is not zstd, is cut short, or a line is not JSON; the line is named.
     """
-    number = 0
+    # not zstandard's stream reader: that takes a file that was cut short for a whole one
+    decompressor, number, rest = zstandard.ZstdDecompressor().decompressobj(), 1, b""
     try:
-        with path.open("rb") as file, zstandard.ZstdDecompressor().stream_reader(file) as stream:
-            for number, line in enumerate(io.BufferedReader(stream, 1 << 20), 1):
-                yield orjson.loads(line)
+        with path.open("rb") as file:
+            while chunk := file.read(1 << 18):
+                *lines, rest = (rest + decompressor.decompress(chunk)).split(b"\n")
+                for number, line in enumerate(lines, number):
+                    yield orjson.loads(line)
+                number += bool(lines)
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file") from error
     except (zstandard.ZstdError, orjson.JSONDecodeError) as error:
-        raise UserError(f"{path}: line {number or 1}: {error}") from error
+        raise UserError(f"{path}: line {number}: {error}") from error
+    if not decompressor.eof or rest:
+        raise UserError(f"{path}: line {number}: the file is cut short; make it again")

@@ -33,20 +33,21 @@ def parameters(shape: dict) -> int:
     return shape["num_hidden_layers"] * layer + width + embeddings
 
 
-def accumulation(global_batch: int, machine: dict, stage: str) -> tuple[int, int]:
-    """(rows per GPU and pass, gradient accumulation steps) whose product over all processes is `global_batch`.
+def processes_of(machine: dict) -> int:
+    """How many processes train together on a machine: one per GPU, or a single one on the CPU."""
+    return machine["nodes"] * max(machine["gpus"], 1)
+
+
+def accumulation(global_batch: int, micro_batch: int, processes: int, stage: str) -> tuple[int, int]:
+    """(rows per process and pass, at most `micro_batch`; gradient accumulation steps) that make up `global_batch`.
 
     Raises:
         UserError: the global batch cannot be divided so; the line says what would divide it.
     """
-    processes = machine["nodes"] * max(machine["gpus"], 1)
     if global_batch % processes:
-        raise UserError(
-            f"training.train.{stage}.global_batch: {global_batch} is no multiple of the machine's {processes} processes"
-        )
-    # the largest micro-batch up to the machine's that divides each process's share
+        raise UserError(f"training.train.{stage}.global_batch: {global_batch} is no multiple of {processes} processes")
     share = global_batch // processes
-    micro = next(rows for rows in range(min(machine["micro_batch"], share), 0, -1) if share % rows == 0)
+    micro = next(rows for rows in range(min(micro_batch, share), 0, -1) if share % rows == 0)
     return micro, share // micro
 
 
@@ -56,7 +57,8 @@ def plan(name: str, stage: dict, shape: dict | None, machine: dict, rows: int | 
     Raises:
         UserError: the global batch does not divide, or the model states alone exceed a GPU's memory.
     """
-    micro, steps_per_update = accumulation(stage["global_batch"], machine, name)
+    processes = processes_of(machine)
+    micro, steps_per_update = accumulation(stage["global_batch"], machine["micro_batch"], processes, name)
     steps = stage.get("steps")
     if steps is None and rows is not None:
         steps = math.ceil(stage["epochs"] * math.ceil(rows / stage["global_batch"]))
@@ -70,7 +72,7 @@ def plan(name: str, stage: dict, shape: dict | None, machine: dict, rows: int | 
     if shape and "vocab_size" in shape:
         count = parameters(shape)
         whole, shared = BYTES[machine["sharding"]]
-        states = count * whole + count * shared / (machine["nodes"] * max(machine["gpus"], 1))
+        states = count * whole + count * shared / processes
         states += ZERO3_LIVE if machine["sharding"] == "zero3" else 0
         result |= {"parameters": count, "model_states_gib": round(states / GIB, 2)}
         limit = machine.get("gpu_memory_gib" if machine["gpus"] else "host_memory_gib")

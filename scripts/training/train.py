@@ -56,7 +56,7 @@ def training_arguments(stage: dict, machine: dict, micro: int, steps_per_update:
         seed=stage["seed"],
         use_cpu=machine["gpus"] == 0,
         deepspeed=None if machine["sharding"] == "none" else f"config/deepspeed/{machine['sharding']}.json",
-        ddp_backend="gloo" if machine["gpus"] == 0 else None,
+        ddp_backend="gloo" if machine["gpus"] == 0 and "WORLD_SIZE" in os.environ else None,
         per_device_train_batch_size=micro,
         per_device_eval_batch_size=micro,
         gradient_accumulation_steps=steps_per_update,
@@ -129,7 +129,9 @@ def train(name: str, stage: dict, code: str, machine: dict, threads: int, origin
     Raises:
         UserError: a file is missing or not what its manifest says, or the shards do not fit the model.
     """
-    micro, steps_per_update = accumulation(stage["global_batch"], machine, name)
+    # as many processes as really run, also where somebody started torchrun by hand with another number
+    processes = int(os.environ.get("WORLD_SIZE", 1))
+    micro, steps_per_update = accumulation(stage["global_batch"], machine["micro_batch"], processes, name)
     origin_manifest, shards_manifest = read_manifest(origin), read_manifest(shards)
     work = work / key(stage, code, origin_manifest, shards_manifest)
     work.mkdir(parents=True, exist_ok=True)

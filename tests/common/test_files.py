@@ -56,12 +56,33 @@ def test_equal_records_give_equal_bytes_at_another_time(tmp_path):
     assert (tmp_path / "a.jsonl.zst").read_bytes() == (tmp_path / "b.jsonl.zst").read_bytes()
 
 
-@pytest.mark.parametrize("content", [b"not zstd at all", zstandard.compress(b'{"a": 1}\n{"b": \n')])
-def test_a_broken_jsonl_names_its_file(tmp_path, content):
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (b"", 1),
+        (b"not zstd at all", 1),
+        (zstandard.compress(b'{"a": 1}\n{"b": \n'), 2),
+        (zstandard.compress(b'{"a": 1}\n\xff\xfe\n'), 2),
+        (zstandard.compress(b'{"a": 1}\n{"b": 1}\n{"c": 1}'), 3),
+    ],
+)
+def test_a_broken_jsonl_names_its_file_and_line(tmp_path, content, line):
     path = tmp_path / "a.jsonl.zst"
     path.write_bytes(content)
-    with pytest.raises(UserError, match=r"a\.jsonl\.zst: line \d"):
+    with pytest.raises(UserError, match=rf"a\.jsonl\.zst: line {line}: "):
         list(read_jsonl(path))
+
+
+def test_a_jsonl_cut_anywhere_is_noticed(tmp_path):
+    path = tmp_path / "a.jsonl.zst"
+    records = [{"n": number, "text": str(number) * 50} for number in range(2000)]
+    write_jsonl(path, records)
+    whole = path.read_bytes()
+    assert list(read_jsonl(path)) == records
+    for end in range(0, len(whole), 97):
+        path.write_bytes(whole[:end])
+        with pytest.raises(UserError):
+            list(read_jsonl(path))
 
 
 def test_missing_and_malformed_json_name_their_file(tmp_path):

@@ -1,0 +1,219 @@
+"""What made each published result, so that Snakemake trusts what `dvc pull` brought, and only that.
+
+`data/results.json` (of an experiment whose root is `results/x`: `data/results+x.json`) is committed to git. It lists
+the finished jobs: what Snakemake recorded of each (rule, code, params, inputs), and the sha256 of its outputs, of its
+inputs and of the files beside its outputs. After a clone Snakemake has no records, takes whatever lies there for done
+and does not notice changed settings. So the Snakefile calls `restore` first: a job whose files all have the hashes
+that were published gets its records back and its outputs one equal mtime; any other gets a record that matches no
+rule, so Snakemake makes it and all that stands on it again. Nothing is deleted.
+
+A record whose `endtime` is the mtime of its file belongs to that file (Snakemake writes it so): then there is nothing
+to hash. A record without `starttime` was restored, one with it was written by a run in this checkout.
+"""
+
+import hashlib
+import json
+import os
+import sys
+import time
+from collections.abc import Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import jsonschema
+import snakemake
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_json, sha256_file, write_json
+
+SNAKEMAKE, FORMAT = "9.27.", 6
+UNTRUSTED = "(not what was published)"
+
+HASHES = {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}
+STRINGS = {"type": "array", "items": {"type": "string"}}
+FIELDS = {
+    "rule": {"type": "string"},
+    "code": {"type": ["string", "null"]},
+    "params": STRINGS,
+    "log": STRINGS,
+    "software": {"type": "string"},
+    "inputs": HASHES,
+    "outputs": {**HASHES, "minProperties": 1},
+    "beside": HASHES,
+}
+JOB_SCHEMA = {"type": "object", "properties": FIELDS, "required": list(FIELDS), "additionalProperties": False}
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "record_format_version": {"const": FORMAT},
+        "jobs": {"type": "array", "items": JOB_SCHEMA},
+    },
+    "required": ["record_format_version", "jobs"],
+}
+
+
+@dataclass
+class Job:
+    """A finished job. Paths are relative to the repository, hashes are hex sha256.
+
+    `beside` are files that lie in the folder of the outputs without being declared, as a model's configuration does.
+    """
+
+    rule: str
+    code: str | None
+    params: list[str]
+    log: list[str]
+    software: str
+    inputs: dict[str, str]
+    outputs: dict[str, str]
+    beside: dict[str, str] = field(default_factory=dict)
+
+
+def provenance_path(root: str) -> Path:
+    """The provenance file of the results root `root`; no root has a `+` in its name, so no two share a file."""
+    return Path("data", f"{root.replace('/', '+')}.json")
+
+
+def write_provenance(path: Path, jobs: list[Job]) -> None:
+    """Write `jobs`, sorted by output: equal jobs give equal bytes."""
+    entries = sorted((asdict(job) for job in jobs), key=lambda entry: min(entry["outputs"]))
+    write_json(path, {"record_format_version": FORMAT, "jobs": entries})
+
+
+def read_provenance(path: Path) -> list[Job]:
+    """The jobs in a provenance file.
+
+    Raises:
+        UserError: it is not JSON, or is not what `write_provenance` writes.
+    """
+    remedy = f"take it from git again: git checkout {path}"
+    try:
+        value = read_json(path)
+    except UserError as error:
+        raise UserError(f"{error}; {remedy}") from error
+    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(SCHEMA).iter_errors(value))
+    if error:
+        key = ".".join(str(part) for part in error.absolute_path) or "top level"
+        raise UserError(f"{path}: {key}: {' '.join(error.message.split())[:200]}; {remedy}")
+    return [Job(**entry) for entry in value["jobs"]]
+
+
+def open_records():
+    """Snakemake's own reader and writer of `.snakemake/metadata` (a FilePersistence).
+
+    Raises:
+        UserError: this Snakemake may lay out its records in another way.
+    """
+    if snakemake.__version__.startswith(SNAKEMAKE):
+        from snakemake.persistence import RECORD_FORMAT_VERSION
+        from snakemake.persistence.file import FilePersistence
+
+        if RECORD_FORMAT_VERSION == FORMAT:
+            return FilePersistence()
+    raise UserError(
+        f"Snakemake {snakemake.__version__}: results are published and restored with {SNAKEMAKE}x and its record format"
+        f" {FORMAT}; install the versions of requirements.lock"
+    )
+
+
+def mtime(path: str) -> float | None:
+    """The modification time as Snakemake's records hold it; None where there is no such file."""
+    try:
+        return os.stat(path).st_mtime  # noqa: PTH116 (the very call of Snakemake: floats are compared for equality)
+    except FileNotFoundError:
+        return None
+
+
+def hash_files(paths: Iterable[str]) -> dict[str, str]:
+    """path → sha256 of those of `paths` that exist."""
+    paths = sorted({path for path in paths if Path(path).is_file()})
+    size = sum(Path(path).stat().st_size for path in paths)
+    if size > 1e9:
+        print(f"hashing {len(paths)} files, {size / 1e9:.1f} GB", file=sys.stderr)
+    with ThreadPoolExecutor() as pool:  # hashlib lets go of the interpreter lock
+        return dict(zip(paths, pool.map(lambda path: sha256_file(Path(path)), paths), strict=True))
+
+
+def is_settled(job: Job, records) -> bool:
+    """Whether there is nothing to restore: no output is here, or Snakemake has records that belong to all that are."""
+    if not any(Path(path).is_file() for path in job.outputs) or records._filter_incomplete_keys(job.outputs):
+        return True  # an output marked incomplete is being made right now, or was when its run was killed
+
+    def has_own_record(path: str) -> bool:
+        record = records._read_record(path)
+        return record is not None and mtime(path) in (None, record.endtime)
+
+    return all(has_own_record(path) for path in job.outputs)
+
+
+def difference(said: dict[str, str], found: dict[str, str]) -> str | None:
+    """What is wrong with the first file whose content is not what was `said`; None where all are right."""
+    for path, digest in sorted(said.items()):
+        if path not in found:
+            return f"{path} is missing"
+        if found[path] != digest:
+            return f"{path} has another content"
+    return None
+
+
+def write_records(job: Job, records, trusted: bool, now: float) -> None:
+    """Give the job's outputs the published record, or where it is not to be trusted one that matches no rule."""
+    from snakemake.persistence import MetadataRecord
+
+    # which outputs are of one job: what Snakemake's report groups by
+    number = int(hashlib.sha256(json.dumps(asdict(job), sort_keys=True).encode()).hexdigest()[:15], 16)
+    for path in job.outputs:
+        if trusted:
+            os.utime(path, (now, now))
+    for path in job.outputs:
+        record = MetadataRecord(
+            rule=job.rule,
+            log=job.log,
+            code=job.code if trusted else UNTRUSTED,
+            params=job.params if trusted else [],
+            input=sorted(job.inputs) if trusted else [],
+            input_checksums={name: f"sha256:{digest}" for name, digest in job.inputs.items()} if trusted else {},
+            software_stack_hash=job.software,
+            record_format_version=FORMAT,
+            job_hash=number,
+            incomplete=False,
+            endtime=mtime(path),
+        )
+        records._write_record(path, record)
+
+
+def restore(workflow, root: str) -> None:
+    """Give Snakemake its records for the published results that lie in `root`, at the start of a workflow.
+
+    All that is restored gets one mtime, now: equal, so that nothing counts as newer than what was made from it, and
+    not older than a result made here from another version of it.
+
+    Raises:
+        UserError: the provenance file is broken, or this Snakemake keeps its records in another way.
+    """
+    path = provenance_path(root)
+    if not workflow.is_main_process or not path.is_file():
+        return
+    if workflow.workflow_settings.persistence_backend.name != "FILE":
+        raise UserError(
+            "--persistence-backend: published results are restored into Snakemake's file backend; drop the option"
+        )
+    records = open_records()
+    jobs = [job for job in read_provenance(path) if not is_settled(job, records)]
+    if not jobs:
+        return
+    found = hash_files(name for job in jobs for name in job.outputs | job.beside | job.inputs)
+    now = time.time()
+    restored = 0
+    for job in jobs:
+        changed = difference(job.outputs | job.beside, found)
+        wrong = changed or difference(job.inputs, found)
+        made_here = any((record := records._read_record(name)) and record.starttime for name in job.outputs)
+        if changed and made_here:
+            continue  # not the published result but one of this checkout, touched or copied: its record judges it
+        write_records(job, records, trusted=not wrong, now=now)
+        if wrong:
+            print(f"{path}: {job.rule} is to be made again: {wrong}", file=sys.stderr)
+        restored += not wrong
+    print(f"{path}: records of {restored} of {len(jobs)} pulled jobs restored", file=sys.stderr)

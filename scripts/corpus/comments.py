@@ -1,0 +1,74 @@
+"""The first sentence of prose in a file's docstrings and comments: what its author says that the code is."""
+
+import re
+from collections.abc import Iterator
+
+from tree_sitter import Node
+
+MAX_SENTENCE = 200  # characters; a longer one is no summary
+# Not about the code: licences, instructions to tools, editor modes, markers of a generated file.
+BOILERPLATE = re.compile(
+    r"copyright|licen[cs]e|spdx|all rights reserved|permission is hereby|redistribution|without warrant|as is\b"
+    r"|-\*-|coding[:=]|^\s*(vim?|ex|go|nolint|eslint|pylint|mypy|ruff|noqa|type|fmt|clang-format)\s*:|^\+build"
+    r"|(?-i:TODO|FIXME|XXX)",
+    re.IGNORECASE,
+)
+MARKS = re.compile(r"^[ \t]*(?:/\*[*!]*<?|\*+/|\*+(?=\s|$)|//+!?<?|#+!?)[ \t]?|\*+/[ \t]*$", re.MULTILINE)
+MARKUP = re.compile(r"</?[a-z][^<>]{0,40}>|\{@\w+ ([^{}]*)\}|^[ \t]*[-=*#~_/+]{3,}.*$", re.IGNORECASE | re.MULTILINE)
+PARAGRAPH_END = re.compile(r"\n\s*\n|\n\s*(?=[@:\\]\w)")
+SECTION = re.compile(
+    r"\s*(?:args|arguments|parameters|returns?|raises|yields|examples?|notes?|see also)\b:?\s*(?:\n|$)|\s*[@:\\]\w",
+    re.IGNORECASE,
+)
+SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)\s|(?<=[。！？])")
+WORD = re.compile(r"[^\W\d_]{2,}")
+CJK = re.compile(r"[\u3400-\u9fff]")
+CODE = re.compile(r"[;{}=]\s*$|^\s*[@$%<>{(\[\\]|>>>|\w+\(\)\s*$")
+
+
+def trails(node: Node) -> bool:
+    """Whether a comment follows code on its line: then it is about that line alone."""
+    before = node.prev_sibling
+    return before is not None and before.end_point.row == node.start_point.row and before.end_point.column > 0
+
+
+def blocks(comments: list[Node]) -> Iterator[str]:
+    """The texts of comments; line comments that stand directly below each other are one."""
+    block, below = [], (-1, -1)
+    for node in comments:
+        if trails(node):
+            continue
+        text, place = node.text.decode(errors="replace").rstrip(), node.start_point
+        if (block and (place.row, place.column) != below) or text.startswith("/*"):
+            yield "\n".join(block)
+            block = []
+        block.append(text)
+        below = (place.row + 1 + text.count("\n"), place.column)
+    yield "\n".join(block)
+
+
+def sentence(prose: str) -> str | None:
+    """The first sentence of the first paragraph that reads like prose, None where there is none."""
+    if BOILERPLATE.search(prose):
+        return None
+    for paragraph in PARAGRAPH_END.split(MARKUP.sub(r"\1", prose)):
+        if SECTION.match(paragraph):
+            return None
+        found = SENTENCE_END.split(" ".join(paragraph.split()), maxsplit=1)[0].strip()
+        prose_like = len(WORD.findall(found)) >= 3 or len(CJK.findall(found)) >= 4
+        if prose_like and len(found) <= MAX_SENTENCE and not CODE.search(found):
+            return found
+    return None
+
+
+def docstring(node: Node) -> str:
+    """The text of a Python string, its prefix and quotes taken off."""
+    return "".join(child.text.decode(errors="replace") for child in node.children if child.type == "string_content")
+
+
+def first_sentence(docstrings: list[Node], comments: list[Node]) -> str | None:
+    """The first sentence of the docstrings, else of the comments, in the order of the text."""
+    for node in docstrings:
+        if found := sentence(docstring(node)):
+            return found
+    return next((found for block in blocks(comments) if (found := sentence(MARKS.sub("", block)))), None)

@@ -1,0 +1,139 @@
+"""The files of a tar.zst archive, fast: one reused buffer, a plain walk over tar headers, the whole stream hashed.
+
+Python's `tarfile` makes an object and several small reads per member (25-35 MB/s on source trees); this walk does
+about 500. It reads what tar writers write today: ustar with prefix, GNU long names ("L") and PAX records ("x").
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import zstandard
+
+from scripts.common.cli import UserError
+
+BLOCK = 512
+WITHOUT_CONTENT = b"123456"  # links, devices, folders, pipes
+
+
+class Stream:
+    """The unpacked bytes of a zstd file, hashed as they pass, in one buffer of `capacity` bytes."""
+
+    def __init__(self, file, capacity: int):
+        self.reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
+        self.view = memoryview(bytearray(capacity))
+        self.start = self.end = 0  # what is unpacked and not yet taken
+        self.position = 0  # bytes taken so far, for messages
+        self.hash = hashlib.sha256()
+
+    def take(self, count: int) -> memoryview:
+        """The next `count` (at most `capacity`) bytes, fewer at the end; valid until the next call."""
+        if self.end - self.start < count:
+            self.fill(count)
+        first = self.start
+        self.start = min(first + count, self.end)
+        self.position += self.start - first
+        return self.view[first : self.start]
+
+    def fill(self, count: int) -> None:
+        rest = self.end - self.start
+        self.view[:rest] = self.view[self.start : self.end]
+        self.start, self.end = 0, rest
+        while self.end < count and (read := self.reader.readinto(self.view[self.end :])):
+            self.hash.update(self.view[self.end : self.end + read])
+            self.end += read
+
+    def skip(self, count: int) -> None:
+        while count and (taken := len(self.take(min(count, len(self.view))))):
+            count -= taken
+
+    def finish(self) -> str:
+        """Read on to the end; the hex sha256 of all bytes."""
+        while len(self.take(len(self.view))):
+            pass
+        return self.hash.hexdigest()
+
+
+def number(field: bytes, base: int = 8) -> int:
+    """A header's count, never below zero. Raises ValueError where it is none."""
+    digits = field.strip(b"\0 ") or b"0"
+    if not digits.isdigit():
+        raise ValueError(f"{field!r} where a number belongs")
+    return int(digits, base)
+
+
+def pax_records(content: bytes) -> dict[bytes, bytes]:
+    """The records of a PAX extended header: `LENGTH KEY=VALUE\\n`, where LENGTH counts the whole record."""
+    records = {}
+    while content:
+        digits = content.partition(b" ")[0]
+        length = max(number(digits, 10), 1)
+        key, _, value = content[len(digits) + 1 : length - 1].partition(b"=")
+        records[key], content = value, content[length:]
+    return records
+
+
+def walk(stream: Stream, limit: int) -> Iterator[tuple[str, int, memoryview | None]]:
+    """Yield (name, size, content) of each regular file; content is None at `limit` bytes or more.
+
+    The content is valid until the next step. `stream` must hold `limit` bytes and a block more.
+
+    Raises:
+        ValueError: this is no tar, or it ends inside a member.
+    """
+    long_name, records = None, {}
+    while len(header := bytes(stream.take(BLOCK))) == BLOCK and header[0]:
+        kind, size = header[156:157], number(header[124:136])
+        if sum(header) - sum(header[148:156]) + 8 * ord(" ") != number(header[148:156]):
+            raise ValueError("header with a wrong checksum")
+        size = 0 if kind in WITHOUT_CONTENT else number(records[b"size"], 10) if b"size" in records else size
+        padded = -(-size // BLOCK) * BLOCK
+        if kind in b"Lx":
+            content = bytes(stream.take(min(padded, len(stream.view))))[:size]
+            if kind == b"L":
+                long_name = content.rstrip(b"\0")
+            else:
+                records = pax_records(content)
+            continue
+        if size < limit:
+            content = stream.take(padded)
+            if len(content) < padded:
+                raise ValueError("the end, inside a file")
+            content = content[:size]
+        else:
+            content = None
+            stream.skip(padded)
+        if kind in b"0\0":
+            name, prefix = header[:100].rstrip(b"\0"), header[345:500].rstrip(b"\0")
+            if prefix and header[257:263] == b"ustar\0":
+                name = prefix + b"/" + name
+            name = records.get(b"path") or long_name or name
+            yield name.decode(errors="backslashreplace"), size, content
+        if kind not in b"gK":  # a global header, a long link: what came before them still stands
+            long_name, records = None, {}
+
+
+def members(archive: Path, sha256: str, limit: int) -> Iterator[tuple[str, int, memoryview | None]]:
+    """Yield (name, size, content or None where `limit` bytes or larger) of the regular files of a tar.zst.
+
+    What was yielded is to be trusted only when the generator has ended: the hash is known at the end.
+
+    Raises:
+        UserError: the archive is missing, cut short, damaged, or its unpacked bytes have another sha256.
+    """
+    again = "remove it and its .json and fetch it again"
+    try:
+        with archive.open("rb") as file:
+            stream, fault = Stream(file, max(limit + BLOCK, 1 << 20)), None
+            try:
+                yield from walk(stream, limit)
+            except ValueError as error:
+                fault = f"{error} at byte {stream.position}"
+            if (found := stream.finish()) != sha256:  # explains a fault, so it is told first
+                raise UserError(f"{archive}: unpacked sha256 is {found}, its .json says {sha256}; {again}")
+            if fault:
+                raise UserError(f"{archive}: not a tar archive: {fault}; {again}")
+    except FileNotFoundError as error:
+        raise UserError(f"{archive}: no such file") from error
+    except zstandard.ZstdError as error:
+        raise UserError(f"{archive}: not zstd, or damaged: {error}; {again}") from error

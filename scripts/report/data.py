@@ -1,0 +1,105 @@
+"""What the report reads, gathered for pictures and page: eval.json, funnel counts, training metrics."""
+
+import json
+from collections import Counter
+from pathlib import Path
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_json
+
+EVALUATION = "evaluation/gate/eval.json"
+
+
+def read_evaluation(results: Path) -> dict:
+    """The eval.json that rule gate wrote below `results`.
+
+    Raises:
+        UserError: it is missing or is not one.
+    """
+    path = results / EVALUATION
+    evaluation = read_json(path)
+    wanted = {"experiment", "verdict", "gates", "scores", "comparisons", "stages", "scoring", "inputs"}
+    if not isinstance(evaluation, dict) or not wanted <= evaluation.keys():
+        raise UserError(f"{path}: not what rule gate writes; delete it and run again")
+    return evaluation
+
+
+def read_funnel(results: Path, sources: list[str]) -> dict:
+    """What became of the files of all sources, after filters and deduplication.
+
+    Returns:
+        `seen`, `kept`, `dropped` {reason: files, most first}, `splits` {split: documents},
+        `languages` {language: {`kept`, `bytes`, `filtered`, `duplicate`}} by falling number of files,
+        `sources` {source: {`seen`, `kept`}}; seen = kept + sum(dropped). A file of no language is in none's counts.
+
+    Raises:
+        UserError: a manifest is missing, malformed, or its counts do not add up.
+    """
+    paths = [results / "corpus/filter" / source / "manifest.json" for source in sources]
+    filtered, deduplicated = (
+        [read_counts(path) for path in paths],
+        read_counts(results / "corpus/deduplicate/manifest.json"),
+    )
+    dropped, languages = Counter(), {}
+    for manifest in [*filtered, deduplicated]:
+        dropped.update(manifest["dropped"])
+    for manifest in filtered:
+        for language, counts in manifest["languages"].items():
+            languages.setdefault(language, Counter())["filtered"] += sum(counts["dropped"].values())
+    for language, counts in deduplicated["languages"].items():
+        duplicates = sum(counts["dropped"].values())
+        languages[language].update(kept=counts["kept"], bytes=counts["bytes"], duplicate=duplicates)
+    files = ("kept", "duplicate", "filtered")
+    return {
+        "seen": sum(manifest["seen"] for manifest in filtered),
+        "kept": deduplicated["kept"],
+        "dropped": dict(sorted(dropped.items(), key=lambda item: (-item[1], item[0]))),
+        "splits": read_json(results / "corpus/split/manifest.json")["documents"],
+        "languages": {
+            name: {key: counts[key] for key in (*files, "bytes")}
+            for name, counts in sorted(
+                languages.items(), key=lambda item: (-sum(item[1][key] for key in files), item[0])
+            )
+        },
+        "sources": {
+            source: {"seen": manifest["seen"], "kept": manifest["kept"]}
+            for source, manifest in zip(sources, filtered, strict=True)
+        },
+    }
+
+
+def read_counts(path: Path) -> dict:
+    """A manifest of `filter` or `deduplicate`.
+
+    Raises:
+        UserError: it is missing, holds no counts, or they do not add up.
+    """
+    manifest = read_json(path)
+    try:
+        total = manifest["kept"] + sum(manifest["dropped"].values())
+        languages, seen = manifest["languages"], manifest["seen"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: no funnel counts in it ({error}); delete it and run again") from error
+    if total != seen or not isinstance(languages, dict):
+        raise UserError(f"{path}: kept and dropped are {total} files, seen are {seen}; delete it and run again")
+    return manifest
+
+
+def read_metrics(path: Path) -> list[dict]:
+    """The logged steps of a stage.
+
+    Raises:
+        UserError: the file is missing or a line is no JSON object with a `step`.
+    """
+    steps = []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for line in lines:
+            step = json.loads(line)
+            step["step"] + 0  # raises where it is no number
+            steps.append(step)
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: line {len(steps) + 1}: no logged step ({error})") from error
+    return steps

@@ -1,0 +1,124 @@
+"""One self-contained page that says what came out and what made it: results/report.html.
+
+    python -m scripts.report.page --results results
+    python -m scripts.report.page --results results --summary     # only the gates, as a table for the terminal
+
+Pictures are inlined and nothing is loaded from anywhere. Whatever comes from data is escaped.
+"""
+
+import math
+import re
+from pathlib import Path
+
+from jinja2 import Environment, FileSystemLoader, StrictUndefined
+from markupsafe import Markup
+
+from scripts.common.cli import UserError, parser, run
+from scripts.common.files import atomic, read_jsonl
+from scripts.report import text
+from scripts.report.data import read_evaluation, read_funnel
+
+PICTURES = ["gates", "perplexity", "loss", "funnel"]
+EXAMPLES = 3  # best and as many worst documents per model and dataset
+
+
+def inline(picture: Path) -> Markup:
+    """An SVG of rule plots as part of a page: its ids made its own, its ink the colour of the page's text.
+
+    Raises:
+        UserError: it is missing or is no SVG.
+    """
+    try:
+        svg = picture.read_text(encoding="utf-8")
+    except FileNotFoundError as error:
+        raise UserError(f"{picture}: no such file") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{picture}: not an SVG; delete it and run again") from error
+    start = svg.find("<svg ")
+    if start < 0 or not svg.rstrip().endswith("</svg>"):
+        raise UserError(f"{picture}: not a whole SVG; delete it and run again")
+    name = picture.stem
+    svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg[start:]).replace("#1f2328", "currentColor")
+    return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1))
+
+
+def bits_per_byte(item: dict) -> float:
+    return item["nll"] / math.log(2) / item["bytes"]
+
+
+def extremes(items: list[dict]) -> list[dict]:
+    """The documents with the fewest and the most bits per byte, each with `kind` and `bits_per_byte`."""
+    ranked = sorted((item for item in items if item["bytes"]), key=lambda item: (bits_per_byte(item), item["id"]))
+    number = min(EXAMPLES, len(ranked) // 2)
+    kinds = [("best", ranked[:number]), ("worst", ranked[len(ranked) - number :][::-1])]
+    return [item | {"kind": kind, "bits_per_byte": bits_per_byte(item)} for kind, chosen in kinds for item in chosen]
+
+
+def sample_chat(results: Path, dataset: str, items: list[dict]) -> dict | None:
+    """The chat whose bits per byte are the median of `items`: neither the best nor the worst of its kind."""
+    ranked = sorted((item for item in items if item["bytes"]), key=lambda item: (bits_per_byte(item), item["id"]))
+    if not ranked:
+        return None
+    middle = ranked[len(ranked) // 2]
+    chats = read_jsonl(results / "corpus/compose" / dataset / "test.jsonl.zst")
+    chat = next((chat for chat in chats if chat["id"] == middle["id"]), None)
+    return chat and chat | {"dataset": dataset, "bits_per_byte": bits_per_byte(middle)}
+
+
+def render(results: Path) -> str:
+    """The page of the results root `results`.
+
+    Raises:
+        UserError: something it shows is missing or malformed.
+    """
+    evaluation = read_evaluation(results)
+    inputs, models = evaluation["inputs"], list(dict.fromkeys(["base", *evaluation["stages"]]))
+    datasets = list(evaluation["scores"]["base"])
+    items = {model: list(read_jsonl(results / f"evaluation/perplexity/{model}/items.jsonl.zst")) for model in models}
+
+    def items_of(model: str, dataset: str) -> list[dict]:
+        return [item for item in items[model] if item["dataset"] == dataset]
+
+    compose = inputs["experiment"]["corpus"]["compose"]
+    chats = [dataset for dataset in datasets if compose[dataset]["kind"] == "instruct"]
+    environment = Environment(
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters |= {
+        "number": text.number,
+        "interval": text.interval,
+        "metric": text.metric,
+        "bound": text.bound,
+    }
+    return environment.get_template("page.html.j2").render(
+        evaluation=evaluation,
+        headline=text.HEADLINES[evaluation["verdict"]],
+        explanation=text.explanation(evaluation["gates"]),
+        models=models,
+        datasets=datasets,
+        funnel=read_funnel(results, list(inputs["sources"])),
+        pictures={name: inline(results / "report/plots" / f"{name}.svg") for name in PICTURES},
+        extremes={model: {dataset: extremes(items_of(model, dataset)) for dataset in datasets} for model in models},
+        chat=sample_chat(results, chats[0], items_of(models[-1], chats[0])) if chats else None,
+    )
+
+
+def main() -> None:
+    p = parser(__doc__)
+    p.add_argument("--results", type=Path, required=True, help="the results root")
+    p.add_argument("--summary", action="store_true", help="only print the gates and the verdict")
+    args = p.parse_args()
+    if args.summary:
+        print(text.summary(read_evaluation(args.results), args.results))
+        return
+    page = render(args.results)
+    with atomic(args.results / "report.html") as temporary:
+        temporary.write_text(page, encoding="utf-8")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,108 @@
+"""The git command line, kept from asking, from running commands that a location names, and from changing content."""
+
+import logging
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO
+
+from scripts.common.cli import UserError
+
+PAUSES = (0.5, 1)  # seconds before the second and the third try
+# a hook's or another repository's variables must not lead git elsewhere (git rev-parse --local-env-vars)
+FOREIGN = {
+    "GIT_DIR",
+    "GIT_WORK_TREE",
+    "GIT_INDEX_FILE",
+    "GIT_COMMON_DIR",
+    "GIT_NAMESPACE",
+    "GIT_OBJECT_DIRECTORY",
+    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
+}
+# Each file as it is committed: nothing left out, no commit or date put in, no line ends changed, no filter run.
+ATTRIBUTES = "* -export-ignore -export-subst -text -eol -ident -filter -working-tree-encoding\n"
+
+
+def command(*arguments: str) -> dict:
+    """The arguments of a subprocess call that runs git."""
+    environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
+    # the list of protocols leaves out `ext::`, which runs what stands in the location
+    safe = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh", "LC_ALL": "C"}
+    # a session of its own has no terminal where ssh could ask
+    return {
+        "args": ["git", *arguments],
+        "env": environment | safe,
+        "stdin": subprocess.DEVNULL,
+        "start_new_session": True,
+    }
+
+
+def git(*arguments: str) -> subprocess.CompletedProcess:
+    """Run git to its end; the caller looks at `returncode`.
+
+    Raises:
+        UserError: git is not installed.
+    """
+    try:
+        return subprocess.run(**command(*arguments), capture_output=True, text=True, errors="replace")
+    except FileNotFoundError as error:
+        raise UserError("git is not installed; it reads the sources of kind git") from error
+
+
+def reason(stderr: str) -> str:
+    """The line of git's error output that says why."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()] or ["git failed without a word"]
+    return next((line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))), lines[-1])
+
+
+@contextmanager
+def archived(location: str, commit: str, work: Path) -> Iterator[BinaryIO]:
+    """Yield the tar of `commit` in the repository at `location`, a URL or a path; submodules are not in it.
+
+    Args:
+        work: an empty folder for the objects, which the caller removes.
+
+    Raises:
+        UserError: the repository cannot be read, or has no such commit.
+    """
+    bare = f"--git-dir={work}"
+    git("init", "--quiet", "--bare", str(work))
+    (work / "info").mkdir(exist_ok=True)
+    (work / "info" / "attributes").write_text(ATTRIBUTES)
+    fetch(bare, str(Path(location).resolve()) if Path(location).exists() else location, commit)
+    if git(bare, "cat-file", "-t", commit).stdout.strip() != "commit":
+        raise UserError(f"no commit {commit} in {location}; `git rev-parse HEAD` in the repository names one")
+    if git(bare, "cat-file", "-e", f"{commit}:.gitmodules").returncode == 0:
+        logging.info(f"{location}: its submodules are not fetched; name them as sources of their own")
+    with tempfile.TemporaryFile() as errors:
+        process = subprocess.Popen(
+            **command(bare, "archive", "--format=tar", commit), stdout=subprocess.PIPE, stderr=errors
+        )
+        try:
+            yield process.stdout
+            complete = process.wait() == 0
+        finally:
+            process.kill()
+            process.stdout.close()
+            process.wait()
+        if not complete:
+            errors.seek(0)
+            raise UserError(f"git archive {commit}: {reason(errors.read().decode(errors='replace'))}")
+
+
+def fetch(bare: str, location: str, commit: str) -> None:
+    """Fetch the commit alone; where the server gives only what a branch or tag names, all of those."""
+    quiet = (bare, "fetch", "--quiet", "--no-tags", "--no-recurse-submodules")
+    for pause in (*PAUSES, None):
+        result = git(*quiet, "--depth=1", "--", location, commit)
+        if result.returncode:
+            result = git(*quiet, "--", location, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+        if result.returncode == 0:
+            return
+        if pause is None:
+            raise UserError(f"cannot read {location}: {reason(result.stderr)}")
+        time.sleep(pause)

@@ -1,0 +1,135 @@
+"""Source distributions from the package index, where this machine's pip would look for them.
+
+pip itself says what its files and environment configure, so mirrors, `find-links` and certificates just work; the
+`unearth` library reads the index. Wheels are never taken and no code of a package is run, which `pip download` does.
+"""
+
+import ast
+import importlib.util
+import logging
+import shutil
+import ssl
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import httpx2
+from unearth import Link, PackageFinder
+from unearth.auth import MultiDomainBasicAuth
+from unearth.errors import UnpackError
+from unearth.fetchers import PyPIClient
+
+from scripts.common.cli import Progress, UserError
+from scripts.common.files import sha256_file
+
+PAUSES = (0.5, 1)  # seconds before the second and the third try
+TARS = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
+
+
+def pip_options() -> dict[str, str]:
+    """pip's configuration for downloads, e.g. {"index-url": ..., "find-links": ...}; later places win.
+
+    Raises:
+        UserError: there is no pip, or it does not understand its configuration.
+    """
+    pip = [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else [shutil.which("pip")]
+    if pip == [None]:
+        raise UserError("pip is not installed; its configuration says where the package index is")
+    result = subprocess.run([*pip, "config", "list"], capture_output=True, text=True)
+    if result.returncode:
+        raise UserError(f"pip config list: {(result.stderr.strip().splitlines() or ['failed without a word'])[-1]}")
+    places = {"global": {}, "download": {}, ":env:": {}}  # as pip orders them
+    for line in result.stdout.splitlines():
+        name, _, value = line.partition("=")
+        place, _, option = name.partition(".")
+        if place in places:
+            places[place][option] = ast.literal_eval(value)
+    return {option: value for place in places.values() for option, value in place.items()}
+
+
+def client(options: dict[str, str], index_urls: list[str]) -> PyPIClient:
+    """What asks the index, with pip's certificates, proxy and timeout."""
+    logging.getLogger("httpx2").setLevel(logging.WARNING)  # else a line per request
+    result = PyPIClient(
+        trusted_hosts=options.get("trusted-host", "").split(),
+        verify=ssl.create_default_context(cafile=options["cert"]) if "cert" in options else True,
+        cert=options.get("client-cert"),
+        proxy=options.get("proxy"),
+        timeout=float(options.get("timeout", options.get("default-timeout", 15))),
+        follow_redirects=True,
+    )
+    result.auth = MultiDomainBasicAuth(prompting=False, index_urls=index_urls)
+    return result
+
+
+def find(requirement: str, sha256: str, options: dict[str, str], session: PyPIClient, index_urls: list[str]) -> Link:
+    """The link to the source distribution; of several, one that the index says to have this sha256.
+
+    Raises:
+        UserError: no place has it; places that could not be asked are named.
+    """
+    folders = [
+        link if "://" in link else str(Path(link).expanduser()) for link in options.get("find-links", "").split()
+    ]
+    places = [("find_links", link) for link in folders] + [("index_urls", url) for url in index_urls]
+    links, troubles = [], []
+    for kind, place in places:
+        try:
+            finder = PackageFinder(session, ignore_compatibility=True, **{kind: [place]})
+            matches = retried(lambda finder=finder: list(finder.find_matches(requirement, allow_prereleases=True)))
+        except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
+            troubles.append(f"{Link(place).redacted} ({error})")
+            logging.warning(f"{requirement}: cannot ask {troubles[-1]}")
+            continue
+        found = [match.link for match in matches if match.link.filename.endswith(TARS)]
+        for link in found:
+            if (link.hash_option or {}).get("sha256") == [sha256]:
+                return link
+        links += found
+    if links:
+        return links[0]
+    if troubles:
+        raise UserError(f"{requirement}: not found, and these could not be asked: {'; '.join(troubles)}")
+    asked = ", ".join(Link(place).redacted for _, place in places) or "nowhere: pip is told `no-index`"
+    raise UserError(f"{requirement}: no source distribution as a tar; asked: {asked}")
+
+
+def retried(action):
+    """What `action` returns; it is called again where the network fails."""
+    for pause in PAUSES:
+        try:
+            return action()
+        except (httpx2.TransportError, UnpackError):
+            time.sleep(pause)
+    return action()
+
+
+def download(requirement: str, sha256: str, folder: Path, most: float) -> Path:
+    """The source distribution `project==version` as a file, in `folder` or where a local index has it.
+
+    Raises:
+        UserError: it is not found, cannot be had, is larger than `most` bytes, or its sha256 is another.
+    """
+    options = pip_options()
+    index_urls = [options.get("index-url", "https://pypi.org/simple"), *options.get("extra-index-url", "").split()]
+    if options.get("no-index", "").lower() in ("1", "true", "yes", "on"):
+        index_urls = []
+    with client(options, index_urls) as session:
+        link = find(requirement, sha256, options, session, index_urls)
+        done = Progress(f"download {link.filename}", "bytes")
+
+        def report(link: Link, completed: int, total: int | None) -> None:
+            done.total = total
+            done.add(completed - done.done)
+            if completed > most:
+                raise UserError(f"{link.filename}: larger than sources.fetch.max_megabytes, {most / 10**6:g}")
+
+        try:
+            # without unearth's own check of hashes: the message below shows both
+            path = retried(lambda: PackageFinder(session).download(link, folder, {}, report))
+        except (httpx2.HTTPError, OSError, UnpackError) as error:
+            raise UserError(f"{requirement}: cannot download {link.redacted}: {error}") from error
+    if (found := sha256_file(path)) != sha256:
+        raise UserError(f"{requirement}: {link.filename} has sha256 {found}, the table pins {sha256}")
+    return path

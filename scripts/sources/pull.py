@@ -1,0 +1,153 @@
+"""Rule pull: a DVC pointer → `data/raw/{source}.tar.zst` and, last, its manifest `data/raw/{source}.json`.
+
+    python -m scripts.sources.pull --source ripgrep --all ripgrep zstd
+
+By default DVC trusts what its cache and its remote hold, so the pointer's md5 is checked here, while copying. Side by
+side, `dvc pull` waits for its lock; so the first of these jobs fetches what all of them need in one call, and each
+copies its own archive out of the cache without a lock.
+"""
+
+import fcntl
+import hashlib
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from scripts.common.cli import UserError, parser, run
+from scripts.common.config import read_yaml
+from scripts.common.files import atomic, write_json
+from scripts.sources.archive import describe
+
+RAW = Path("data/raw")
+CHUNK = 1 << 20
+
+
+class Pointer(NamedTuple):
+    """A `.dvc` file, and what it says of the one file that it stands for."""
+
+    path: Path
+    md5: str
+    size: int
+
+    def object(self, cache: Path) -> Path:
+        """Where DVC 3 keeps the file in its cache."""
+        return cache / "files" / "md5" / self.md5[:2] / self.md5[2:]
+
+
+def read_pointer(path: Path) -> Pointer:
+    """The pointer in `path`.
+
+    Raises:
+        UserError: it is missing, is no pointer of DVC 3, or stands for a folder.
+    """
+    match read_yaml(path):
+        case {"outs": [{"md5": str(md5), "size": int(size), "hash": "md5"}]} if re.fullmatch("[0-9a-f]{32}", md5):
+            return Pointer(path, md5, size)
+    raise UserError(f"{path}: no DVC 3 pointer to one file; write it anew with `dvc add {path.with_suffix('')}`")
+
+
+def dvc(*arguments: str) -> subprocess.CompletedProcess:
+    return subprocess.run([sys.executable, "-m", "dvc", *arguments], capture_output=True, text=True, errors="replace")
+
+
+@contextmanager
+def locked() -> Iterator[None]:
+    """Hold the lock that lets one of these jobs at a time call DVC; the kernel frees it, however the job ends."""
+    path = Path(".dvc/tmp/stagecraft-pull.lock")
+    path.parent.mkdir(exist_ok=True)
+    with path.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def fetch(pointer: Pointer, pointers: list[Pointer], cache: Path) -> None:
+    """Fetch the objects of all `pointers` that the cache lacks, unless another job has brought this one meanwhile.
+
+    Raises:
+        UserError: the remote cannot be reached or does not have the object of `pointer`.
+    """
+    with locked():
+        if present(pointer, cache):
+            return
+        missing = [other for other in pointers if not present(other, cache)]
+        for other in missing:
+            other.object(cache).unlink(missing_ok=True)  # one of a wrong size, which DVC would take for whole
+        result = dvc("--wait-for-lock", "fetch", *(str(other.path) for other in missing))
+        if not present(pointer, cache):
+            lines = [line.removeprefix("ERROR: ") for line in result.stderr.splitlines() if line.startswith("ERROR: ")]
+            why = f"dvc fetch: {lines[0]}" if lines else "`dvc push` where it was added, and see `dvc remote list` here"
+            raise UserError(f"{pointer.path}: no remote gives its object, md5 {pointer.md5}; {why}")
+
+
+def present(pointer: Pointer, cache: Path) -> bool:
+    """Whether the cache has an object of the right size; its hash is taken while it is copied."""
+    path = pointer.object(cache)
+    return path.is_file() and path.stat().st_size == pointer.size
+
+
+def copy(pointer: Pointer, cache: Path, out: Path) -> str:
+    """Copy the object out of the cache; returns the md5 of what was copied."""
+    digest = hashlib.md5(usedforsecurity=False)
+    with pointer.object(cache).open("rb") as file, out.open("wb") as target:
+        while data := file.read(CHUNK):
+            digest.update(data)
+            target.write(data)
+    return digest.hexdigest()
+
+
+def pull(source: str, sources: list[str]) -> dict:
+    """Write the archive of `source` and its manifest; returns the manifest.
+
+    Args:
+        source: the source whose pointer is `data/raw/{source}.tar.zst.dvc`.
+        sources: all that have a pointer; what the cache lacks of them is fetched too.
+
+    Raises:
+        UserError: this is no DVC repository, no remote has the archive, or what it gives is not what was added.
+    """
+    if not Path(".dvc").is_dir():
+        raise UserError("no DVC repository here (.dvc is missing); `dvc init` makes one")
+    archive, manifest = RAW / f"{source}.tar.zst", RAW / f"{source}.json"
+    pointers = {name: read_pointer(RAW / f"{name}.tar.zst.dvc") for name in {source, *sources}}
+    pointer = pointers[source]
+    asked = dvc("cache", "dir")
+    if asked.returncode:
+        raise UserError(f"dvc cache dir: {' '.join(asked.stderr.split())}")
+    cache = Path(asked.stdout.strip())
+    with atomic(archive) as temporary:
+        for _ in range(2):
+            if not present(pointer, cache):
+                fetch(pointer, [pointers[name] for name in sorted(pointers)], cache)
+            found = copy(pointer, cache, temporary)
+            if found == pointer.md5:
+                break
+            # DVC would deliver the bad object again and again: it is fetched anew, or left for nobody to find
+            with locked():
+                pointer.object(cache).unlink(missing_ok=True)
+        else:
+            raise UserError(
+                f"{pointer.path}: the remote gives content with md5 {found}, the pointer says {pointer.md5}"
+            )
+        try:
+            facts = describe(temporary, f"pull {source}")
+        except UserError as error:
+            raise UserError(f"{archive}: {error}") from error
+        manifest.unlink(missing_ok=True)  # no moment has an old manifest beside a new archive
+    write_json(manifest, facts)
+    return facts
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--source", required=True, help="source to pull")
+    arguments.add_argument("--all", nargs="+", required=True, help="all sources that have a pointer")
+    given = arguments.parse_args()
+    pull(given.source, given.all)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,190 @@
+"""The tokenizer: learned from the corpus where the base model is trained from scratch, else the base model's own.
+
+    python -m scripts.tokens.tokenizer --from results/corpus/split \\
+        --settings '{"vocab_size": 8192, "sample_megabytes": 10}' --out results/tokens/tokenizer
+    python -m scripts.tokens.tokenizer --from results/training/base --settings '{}' --out results/tokens/tokenizer
+
+A learned one is a byte-level BPE in Qwen2.5's form (normalizer, pre-tokenizer, control tokens, chat template), so all
+that is made for Qwen2.5 runs on it unchanged. Training counts words and breaks ties by the pair itself: the same sample
+gives the same bytes, whatever the number of threads.
+"""
+
+import logging
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+
+from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+
+from scripts.common.cli import Progress, UserError, parser, run, settings
+from scripts.common.files import atomic, read_jsonl, write_json
+from scripts.common.manifest import read_manifest, write_manifest
+
+FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
+
+# Qwen2.5's pre-tokenizer: words with one leading mark, single digits, runs of punctuation, line ends, spaces.
+WORDS = (
+    r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
+    r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
+)
+
+# Qwen2.5's added tokens in its order; it marks the second group as not special: decoding keeps them in the text.
+SPECIAL = [
+    *("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>"),
+    *("<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>"),
+    *("<|vision_pad|>", "<|image_pad|>", "<|video_pad|>"),
+]
+ADDED = [
+    *("<tool_call>", "</tool_call>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>"),
+    *("<|repo_name|>", "<|file_sep|>"),
+]
+
+# The end of text is `<|endoftext|>`, as in Qwen2.5's base models: it ends each document, and a base model has not yet
+# learned to end a turn. A chat's turns end with `<|im_end|>`, which whoever generates chats names as a stop token.
+CONFIG = {
+    "add_bos_token": False,
+    "add_prefix_space": False,
+    "additional_special_tokens": SPECIAL[1:],
+    "bos_token": None,
+    "clean_up_tokenization_spaces": False,
+    "eos_token": "<|endoftext|>",
+    "errors": "replace",
+    "pad_token": "<|endoftext|>",
+    "split_special_tokens": False,
+    "tokenizer_class": "Qwen2Tokenizer",
+    "unk_token": None,
+}
+
+# ChatML as Qwen2.5's base models write it, without tools.
+TEMPLATE = """\
+{%- if messages[0]['role'] == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}
+{%- else %}
+    {{- '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if not (loop.first and message['role'] == 'system') %}
+        {{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
+
+
+def choose(documents: list[tuple[str, str, int]], budget: float) -> set[int]:
+    """The sample: indices of documents, languages in equal shares as far as each has text, until `budget` is reached.
+
+    Args:
+        documents: (language, sha256, bytes) of each; within a language the smallest hashes come first.
+        budget: bytes.
+    """
+    queues = defaultdict(list)
+    for index, (language, digest, size) in enumerate(documents):
+        queues[language].append((digest, index, size))
+    queues = {language: sorted(queue, reverse=True) for language, queue in sorted(queues.items())}
+    taken = dict.fromkeys(queues, 0)
+    chosen = set()
+    while queues and sum(taken.values()) < budget:
+        language = min(queues, key=taken.get)
+        _, index, size = queues[language].pop()
+        taken[language] += size
+        chosen.add(index)
+        if not queues[language]:
+            del queues[language]
+    return chosen
+
+
+def sample(path: Path, megabytes: float) -> Iterator[str]:
+    """Yield the texts of the documents that `choose` picks from a .jsonl.zst file, in the file's order."""
+    progress = Progress("tokenizer: sizing", "documents")
+    documents = []
+    for record in read_jsonl(path):
+        documents.append((record["language"], record["sha256"], len(record["text"].encode())))
+        progress.add()
+    progress.end()
+    if not documents:
+        raise UserError(f"{path}: holds no document to learn a tokenizer from; loosen corpus.filter or add sources")
+    chosen = choose(documents, megabytes * 1e6)
+    logging.info(
+        f"tokenizer: learning from {sum(documents[i][2] for i in chosen) / 1e6:.1f} MB of {len(chosen):,} documents"
+    )
+    progress = Progress("tokenizer: reading", "documents", len(chosen))
+    for index, record in enumerate(read_jsonl(path)):
+        if index in chosen:
+            progress.add()
+            yield record["text"]
+    progress.end()
+
+
+def learn(texts: Iterator[str], vocab_size: int) -> Tokenizer:
+    """A byte-level BPE of exactly `vocab_size` ids, the control tokens last.
+
+    Raises:
+        UserError: the texts hold too few pairs that occur twice.
+    """
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.normalizer = normalizers.NFC()
+    level = {"add_prefix_space": False, "trim_offsets": False, "use_regex": False}
+    tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Split(Regex(WORDS), "isolated"), pre_tokenizers.ByteLevel(**level)]
+    )
+    tokenizer.post_processor = processors.ByteLevel(**level)
+    tokenizer.decoder = decoders.ByteLevel(**level)
+    # A literal control token in a text is text here too: the control tokens are added only after training.
+    wanted = vocab_size - len(SPECIAL) - len(ADDED)
+    alphabet = pre_tokenizers.ByteLevel.alphabet()
+    trainer = trainers.BpeTrainer(vocab_size=wanted, min_frequency=2, initial_alphabet=alphabet, show_progress=False)
+    tokenizer.train_from_iterator(texts, trainer)
+    if (found := tokenizer.get_vocab_size()) != wanted:
+        raise UserError(
+            f"tokens.tokenizer.vocab_size: the sample gives {found + vocab_size - wanted}, not {vocab_size};"
+            " choose at most that, or a larger sample_megabytes"
+        )
+    tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
+    tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in ADDED])
+    return tokenizer
+
+
+def train(split: Path, wanted: dict, out: Path) -> None:
+    """Learn a tokenizer from the training texts of `split` and write what transformers' AutoTokenizer loads."""
+    read_manifest(split)
+    tokenizer = learn(sample(split / "train.jsonl.zst", wanted["sample_megabytes"]), wanted["vocab_size"])
+    with atomic(out / "tokenizer.json") as temporary:
+        tokenizer.save(str(temporary))
+    write_json(out / "tokenizer_config.json", CONFIG)
+    with atomic(out / "chat_template.jinja") as temporary:
+        temporary.write_text(TEMPLATE)
+    write_manifest(out, FILES, vocab_size=tokenizer.get_vocab_size())
+
+
+def copy(model: Path, out: Path) -> None:
+    """Copy the tokenizer of a model folder.
+
+    Raises:
+        UserError: it has no tokenizer.json.
+    """
+    if not (model / "tokenizer.json").is_file():
+        raise UserError(f"{model}: has no tokenizer.json; give a model folder whose tokenizer is saved as one")
+    names = [name for name in FILES if (model / name).is_file()]
+    for name in names:
+        with atomic(out / name) as temporary:
+            temporary.write_bytes((model / name).read_bytes())
+    write_manifest(out, names, vocab_size=Tokenizer.from_file(str(out / "tokenizer.json")).get_vocab_size())
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--from", dest="origin", type=Path, required=True, help="corpus/split, or a model folder")
+    arguments.add_argument("--settings", type=settings, required=True, help="vocab_size, sample_megabytes; {} copies")
+    arguments.add_argument("--out", type=Path, required=True)
+    given = arguments.parse_args()
+    if given.settings:
+        train(given.origin, given.settings, given.out)
+    else:
+        copy(given.origin, given.out)
+
+
+if __name__ == "__main__":
+    run(main)

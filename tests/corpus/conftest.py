@@ -1,0 +1,11 @@
+import pytest
+import yaml
+
+from scripts.common.config import SCHEMA, filled
+
+
+@pytest.fixture(scope="session")
+def rules():
+    """corpus.filter's defaults, out of the schema."""
+    schema = yaml.safe_load(SCHEMA.read_text())
+    return filled({}, schema["properties"]["corpus"]["properties"]["filter"])

@@ -1,0 +1,212 @@
+import hashlib
+import json
+import random
+import re
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_jsonl, write_jsonl
+from scripts.common.manifest import read_manifest, write_manifest
+from scripts.corpus.chat import SYSTEM, answer_en, answer_zh, fenced
+from scripts.corpus.compose import code, compose, instruct
+from scripts.corpus.facts import Facts, Type
+from scripts.corpus.split import SPLITS
+from tests.corpus.archives import call
+
+CODE = {"kind": "code", "fim_rate": 0.5, "seed": 42}
+CHAT = {"kind": "instruct", "language": "zh", "max_characters": 1000, "seed": 42}
+PYTHON = '"""Reads all the tables."""\nimport os\n\n\ndef read(path):\n    return os.stat(path)\n'
+
+
+def document(text, path="a.py", language="python", source="demo"):
+    digest = hashlib.sha256(text.encode()).hexdigest()
+    return {"text": text, "path": path, "source": source, "language": language, "licence": "MIT", "sha256": digest}
+
+
+def texts(count):
+    for seed in range(count):
+        rng = random.Random(seed)
+        yield f"{seed}" + "".join(rng.choice("ab\r\n 中𝟙é👩\u200d<|endoftext|>") for _ in range(rng.randint(0, 60)))
+
+
+def write_splits(folder, documents):
+    for name in SPLITS:
+        write_jsonl(folder / f"{name}.jsonl.zst", documents[name])
+    counts = {name: len(documents[name]) for name in SPLITS}
+    write_manifest(folder, [f"{name}.jsonl.zst" for name in SPLITS], documents=counts)
+
+
+def composed(folder, options, out):
+    manifest = compose(folder, options, out)
+    assert manifest == read_manifest(out)
+    return manifest, {name: list(read_jsonl(out / f"{name}.jsonl.zst")) for name in SPLITS}
+
+
+# --- code ------------------------------------------------------------------------------------------------------
+
+
+def test_prefix_middle_and_suffix_are_the_text_again():
+    for text in ["", "x", *texts(2000)]:
+        parts = code(document(text), "train", CODE | {"fim_rate": 1})
+        assert set(parts) == {"prefix", "suffix", "middle"}
+        assert parts["prefix"] + parts["middle"] + parts["suffix"] == text
+
+
+@pytest.mark.parametrize("rate", [0, 0.1, 0.5, 0.9, 1])
+def test_the_share_of_fill_in_the_middle_is_as_configured_within_binomial_bounds(rate):
+    n = 4000
+    made = sum("middle" in code(document(f"text {i}"), "train", CODE | {"fim_rate": rate}) for i in range(n))
+    assert abs(made - n * rate) <= 4 * (n * rate * (1 - rate)) ** 0.5
+
+
+def test_split_points_are_uniform_over_the_characters():
+    # the two points of a uniform pair lie, in the mean, at one and two thirds (standard error 0.236 / sqrt(n))
+    n, options = 4000, CODE | {"fim_rate": 1}
+    made = [code(document(f"{i:06}" + "x" * 994), "train", options) for i in range(n)]
+    assert abs(sum(len(parts["prefix"]) for parts in made) / n / 1000 - 1 / 3) < 4 * 0.236 / n**0.5
+    assert abs(sum(len(parts["suffix"]) for parts in made) / n / 1000 - 1 / 3) < 4 * 0.236 / n**0.5
+
+
+def test_only_training_documents_are_taken_apart():
+    for split in ("validation", "test"):
+        assert code(document("x = 1"), split, CODE | {"fim_rate": 1}) == {"text": "x = 1"}
+
+
+def test_split_points_follow_from_seed_and_text_alone():
+    options = CODE | {"fim_rate": 1}
+    one = code(document("x" * 1000), "train", options)
+    assert one == code(document("x" * 1000, path="other.py", source="other"), "train", options)
+    assert one != code(document("x" * 1000), "train", options | {"seed": 43})
+    assert len(one["prefix"]) != len(code(document("y" * 1000), "train", options)["prefix"])
+
+
+def test_a_code_dataset_has_one_example_per_document_in_order(tmp_path):
+    documents = {name: [document(f"{name}{t}", f"{i}.py") for i, t in enumerate(texts(50))] for name in SPLITS}
+    write_splits(tmp_path / "in", documents)
+    manifest, made = composed(tmp_path / "in", CODE, tmp_path / "out")
+    assert manifest["kind"] == "code" and manifest["examples"] == dict.fromkeys(SPLITS, 50)
+    assert manifest["dropped"] == {name: {} for name in SPLITS}
+    for name in SPLITS:
+        for example, origin in zip(made[name], documents[name], strict=True):
+            assert (example["id"], example["language"]) == (f"demo/{origin['path']}", "python")
+            whole = example.get("text") or example["prefix"] + example["middle"] + example["suffix"]
+            assert whole == origin["text"]
+    composed(tmp_path / "in", CODE, tmp_path / "again")
+    assert (tmp_path / "out/train.jsonl.zst").read_bytes() == (tmp_path / "again/train.jsonl.zst").read_bytes()
+
+
+# --- chats -----------------------------------------------------------------------------------------------------
+
+
+def test_a_chat_is_system_question_with_the_code_and_answer():
+    system, user, assistant = instruct(document(PYTHON), CHAT)["messages"]
+    assert [turn["role"] for turn in (system, user, assistant)] == ["system", "user", "assistant"]
+    assert system["content"] == SYSTEM["zh"]
+    assert user["content"] == f"请分析以下Python代码的功能和实现：\n\n```python\n{PYTHON}```"
+    assert assistant["content"] == (
+        "这段 Python 代码共 6 行，定义了 1 个函数。源码中的说明写道：“Reads all the tables.”\n\n"
+        "主要组成部分如下：\n\n- 函数 `read`。\n\n"
+        "实现上引用了 1 个模块：`os`。篇幅最长的是 `read`，位于第 5 行到第 6 行，共 2 行。"
+    )
+
+
+def test_the_english_chat_says_the_same_in_english():
+    _, user, assistant = instruct(document(PYTHON), CHAT | {"language": "en"})["messages"]
+    assert user["content"].startswith(
+        "Analyze what the following Python code does and how it is implemented:\n\n```python"
+    )
+    assert assistant["content"] == (
+        'This Python code has 6 lines and defines 1 function. Its documentation says: "Reads all the tables."\n\n'
+        "Its main parts are:\n\n- function `read`\n\n"
+        "It builds on 1 module: `os`. The longest is `read`, in lines 5 to 6 (2 lines)."
+    )
+
+
+def test_an_answer_lists_eight_names_and_counts_the_rest():
+    many = [f"f{i}" for i in range(12)]
+    types = [Type("class", "A", ["m", "n"]), Type("enum", "E"), Type("type", "Elsewhere", ["k"])]
+    facts = Facts(lines=1000, types=types, functions=many, imports=["a", "b"], longest=None, sentence=None)
+    assert answer_zh(facts, "cpp") == (
+        "这段 C++ 代码共 1000 行，定义了 1 个类、1 个枚举、12 个函数和 3 个方法。\n\n"
+        "主要组成部分如下：\n\n- 类 `A`：包含 2 个方法，即 `m`、`n`；\n- 枚举 `E`；\n"
+        "- 类型 `Elsewhere`：包含 1 个方法，即 `k`；\n"
+        "- 函数 `f0`、`f1`、`f2`、`f3`、`f4`、`f5`、`f6`、`f7` 等 12 个函数。\n\n"
+        "实现上引用了 2 个头文件：`a`、`b`。"
+    )
+    assert answer_en(facts, "cpp") == (
+        "This C++ code has 1,000 lines and defines 1 class, 1 enum, 12 functions and 3 methods.\n\n"
+        "Its main parts are:\n\n- class `A` with 2 methods: `m` and `n`\n- enum `E`\n"
+        "- type `Elsewhere` with 1 method: `k`\n"
+        "- functions `f0`, `f1`, `f2`, `f3`, `f4`, `f5`, `f6`, `f7` and 4 more\n\n"
+        "It builds on 2 headers: `a` and `b`."
+    )
+
+
+def test_an_answer_without_definitions_says_so():
+    facts = Facts(lines=1, imports=["os"])
+    assert answer_zh(facts, "python").startswith("这段 Python 代码共 1 行，没有定义类型或函数。\n\n实现上引用了")
+    assert answer_en(facts, "python").startswith("This Python code has 1 line and defines no types or functions.\n\n")
+
+
+@pytest.mark.parametrize("text", ["", "x", "x\n", "```\n", "a ```` b", "`" * 50, "~~~"])
+def test_a_fence_is_longer_than_any_run_of_backticks_within(text):
+    block = fenced(text, "c")
+    fence = re.match("`{3,}", block).group()
+    assert fence not in text and block.endswith(f"\n{fence}") and block.startswith(f"{fence}c\n{text}")
+
+
+@pytest.mark.parametrize(
+    ("text", "path", "language", "reason"),
+    [
+        (PYTHON + "#" * 1000, "a.py", "python", "too_long"),
+        ("This is prose; it's no (code at all! " * 20, "A.java", "java", "unparsed"),
+        ("x = 1\n" * 20, "a.py", "python", "no_facts"),
+        ("", "a.py", "python", "no_facts"),
+        ("((((((((" * 100, "a.h", "c", "unparsed"),
+    ],
+)
+def test_what_makes_no_chat_is_dropped_for_a_reason(text, path, language, reason):
+    assert instruct(document(text, path, language), CHAT) == reason
+
+
+def test_the_limit_counts_characters_and_lets_its_own_length_pass():
+    text = '"""' + "函数读取文件。" * 30 + '"""\n'
+    assert "messages" in instruct(document(text), CHAT | {"max_characters": len(text)})
+    assert instruct(document(text), CHAT | {"max_characters": len(text) - 1}) == "too_long"
+
+
+def test_examples_and_drops_of_a_chat_dataset_add_up(tmp_path):
+    kinds = [PYTHON, "x = 1\n" * 20, PYTHON * 50, "class A:\n    def f(self): pass\n"]
+    documents = {name: [document(t, f"{i}.py") for i, t in enumerate(kinds)] for name in SPLITS}
+    documents["test"] = documents["test"][:1]
+    write_splits(tmp_path / "in", documents)
+    manifest, made = composed(tmp_path / "in", CHAT | {"system": "Be brief."}, tmp_path / "out")
+    assert manifest["examples"] == {"train": 2, "validation": 2, "test": 1}
+    both = {"no_facts": 1, "too_long": 1}
+    assert manifest["dropped"] == {"train": both, "validation": both, "test": {}}
+    assert [example["id"] for example in made["train"]] == ["demo/0.py", "demo/3.py"]
+    assert {example["messages"][0]["content"] for example in made["train"]} == {"Be brief."}
+
+
+# --- the command line ------------------------------------------------------------------------------------------
+
+
+def test_the_command_line_composes_and_refuses_documents_that_are_not_their_manifests(tmp_path):
+    write_splits(tmp_path / "in", {name: [document(PYTHON)] for name in SPLITS})
+    given = ["--splits", tmp_path / "in", "--settings", json.dumps(CHAT), "--out", tmp_path / "out"]
+    assert call("compose", *given).returncode == 0
+    damaged = tmp_path / "in/test.jsonl.zst"
+    damaged.write_bytes(damaged.read_bytes()[:-9])
+    refused = call("compose", *given[:-1], tmp_path / "other")
+    assert refused.returncode == 1 and refused.stderr.startswith(f"error: {damaged}: content is ")
+    assert refused.stderr.count("\n") == 1 and not (tmp_path / "other").exists()
+
+
+def test_a_broken_line_leaves_no_manifest(tmp_path):
+    write_splits(tmp_path / "in", {name: [document(PYTHON)] for name in SPLITS})
+    (tmp_path / "in/test.jsonl.zst").write_bytes(b"not zstd")
+    write_manifest(tmp_path / "in", [f"{name}.jsonl.zst" for name in SPLITS], documents=dict.fromkeys(SPLITS, 1))
+    with pytest.raises(UserError, match=r"test\.jsonl\.zst"):
+        compose(tmp_path / "in", CODE, tmp_path / "out")
+    assert not (tmp_path / "out/manifest.json").exists() and not (tmp_path / "out/test.jsonl.zst").exists()

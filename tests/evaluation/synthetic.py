@@ -1,0 +1,180 @@
+"""A small results tree in the documented formats, written here without the product's own writers of these files."""
+
+import hashlib
+import json
+import math
+from pathlib import Path
+
+import numpy as np
+import zstandard
+
+LANGUAGES = ["go", "python", "rust"]
+# Mean nats per byte of each model: what training is said to have changed.
+LEVELS = {"base": 2.0, "pretrain": 1.2, "sft": 1.1}
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def dump(path: Path, value: object) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(json.dumps(value))
+
+
+def dump_lines(path: Path, records: list[dict]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    lines = "".join(json.dumps(record) + "\n" for record in records).encode()
+    path.write_bytes(zstandard.compress(lines) if path.suffix == ".zst" else lines)
+
+
+def manifest(folder: Path, names: list[str], **facts) -> None:
+    dump(folder / "manifest.json", {"files": {name: {"bytes": 1, "sha256": sha(name)} for name in names}, **facts})
+
+
+def gate(name: str, **keys) -> dict:
+    return {"name": name, "dataset": "code", "language": "all", "model": "sft", "metric": "bits_per_byte", **keys}
+
+
+def make_experiment(gates: list[dict]) -> dict:
+    """An experiment as `check` returns it, as far as evaluation and report read it."""
+    return {
+        "experiment": "synthetic",
+        "results": "results",
+        "seed": 42,
+        "sources": {"table": "sources.tsv"},
+        "corpus": {"compose": {"code": {"kind": "code"}, "instruct": {"kind": "instruct"}}},
+        "training": {
+            "base": {"model": "scratch"},
+            "train": {
+                "pretrain": {"from": "base", "data": "code", "sequence_length": 512},
+                "sft": {"from": "pretrain", "data": "instruct", "sequence_length": 1024},
+            },
+        },
+        "evaluation": {
+            "perplexity": {"datasets": ["code", "instruct"]},
+            "gate": {"confidence": 0.95, "resamples": 500, "gates": gates, "fail": False},
+        },
+    }
+
+
+def score_items(items: list[dict]) -> dict:
+    """scores.json's figures of some items, summed in plain Python."""
+    nll, tokens, size = (sum(item[key] for item in items) for key in ("nll", "tokens", "bytes"))
+    return {
+        "documents": len(items),
+        "tokens": tokens,
+        "bytes": size,
+        "perplexity": math.exp(nll / tokens),
+        "bits_per_byte": nll / math.log(2) / size,
+    }
+
+
+def model_folder(root: Path, model: str) -> Path:
+    return root / "results/training" / ("base" if model == "base" else f"train/{model}")
+
+
+def write_model(root: Path, model: str, items: list[dict], data: dict[str, str]) -> None:
+    """The evaluation folder of a model: its items, and scores that agree with them."""
+    folder = root / "results/evaluation/perplexity" / model
+    scores = {}
+    for dataset in data:
+        found = [item for item in items if item["dataset"] == dataset]
+        scores[dataset] = {"all": score_items(found)}
+        for language in {item["language"] for item in found}:
+            scores[dataset][language] = score_items([item for item in found if item["language"] == language])
+    dump_lines(folder / "items.jsonl.zst", items)
+    made = hashlib.sha256((model_folder(root, model) / "manifest.json").read_bytes()).hexdigest()
+    facts = {"model": model, "model_sha256": made, "versions": {"torch": "2"}, "device": "cpu"}
+    dump(folder / "scores.json", facts | {"data": data, "scores": scores})
+
+
+def make_items(model: str, documents: int, level: float) -> list[dict]:
+    """`documents` scored documents per language and dataset; alike for all models but for `level` and noise."""
+    items = []
+    for dataset in ("code", "instruct"):
+        draws = np.random.default_rng(7)
+        own = np.random.default_rng(int(sha(model)[:8], 16))
+        for language in LANGUAGES:
+            for number in range(documents):
+                tokens = int(draws.integers(50, 400))
+                nats = level * float(draws.lognormal(0, 0.3)) * float(own.lognormal(0, 0.05))
+                figures = {"nll": nats * tokens, "tokens": tokens, "bytes": tokens * 3}
+                items.append({"dataset": dataset, "id": f"src/{number}.{language}", "language": language, **figures})
+    return items
+
+
+def build(root: Path, gates: list[dict], documents: int = 10, levels: dict[str, float] = LEVELS) -> dict:
+    """Write `results/` and `data/raw/` below `root`; return the experiment."""
+    experiment, results = make_experiment(gates), root / "results"
+    data = {"code": sha("code"), "instruct": sha("instruct")}
+    for model in levels:
+        manifest(model_folder(root, model), ["model.safetensors", "tokenizer.json"])
+        write_model(root, model, make_items(model, documents, levels[model]), data)
+    for number, stage in enumerate(("pretrain", "sft")):
+        folder = results / "training/train" / stage
+        dump(
+            folder / "summary.json", {"stage": stage, "steps": 40, "tokens": 163840, "seconds": 12.5, "eval_loss": 2.1}
+        )
+        versions = {"torch": "2.13.0", "transformers": "5.23.0"}
+        dump(
+            folder / "environment.json", {"versions": versions, "gpus": [], "threads": 2, "git_commit": sha(stage)[:40]}
+        )
+        steps = [
+            {
+                "step": step,
+                "loss": 3 * math.exp(-step / 15) + 2 - number,
+                "learning_rate": 1e-3,
+                "tokens_per_second": 4e3,
+            }
+            for step in range(1, 41)
+        ]
+        steps += [{"step": step, "eval_loss": 3 * math.exp(-step / 15) + 2.2 - number} for step in (20, 40)]
+        dump_lines(folder / "metrics.jsonl", steps)
+
+    languages = {name: {"kept": 40, "bytes": 90_000, "dropped": {"too_short": 9, "generated": 1}} for name in LANGUAGES}
+    dropped = {"extension": 500, "too_short": 27, "generated": 3}
+    for source in ("alpha", "beta"):
+        names = ["documents.jsonl.zst", "rejects.jsonl.zst"]
+        counts = {"seen": 650, "kept": 120, "dropped": dropped, "languages": languages}
+        manifest(results / "corpus/filter" / source, names, **counts)
+        dump(root / "data/raw" / f"{source}.json", {"sha256": sha(source), "files": 650, "bytes": 10**6})
+    kept = {name: {"kept": 70, "bytes": 160_000, "dropped": {"duplicate": 10}} for name in LANGUAGES}
+    counts = {"seen": 240, "kept": 210, "dropped": {"duplicate": 30}, "languages": kept}
+    manifest(results / "corpus/deduplicate", names, **counts)
+    splits = {"train": 180, "validation": 15, "test": 15}
+    manifest(results / "corpus/split", ["train.jsonl.zst"], documents=splits)
+    for dataset in data:
+        manifest(results / "corpus/compose" / dataset, ["test.jsonl.zst"])
+    chats = [
+        {
+            "id": item["id"],
+            "language": item["language"],
+            "source": "src",
+            "messages": [
+                {"role": "system", "content": "你是代码分析助手。"},
+                {"role": "user", "content": f"请分析 {item['id']}\n\nfn main() {{}}\n"},
+                {"role": "assistant", "content": "该文件定义了函数 main。"},
+            ],
+        }
+        for item in make_items("base", documents, 1.0)
+        if item["dataset"] == "instruct"
+    ]
+    dump_lines(results / "corpus/compose/instruct/test.jsonl.zst", chats)
+    manifest(results / "tokens/tokenizer", ["tokenizer.json"])
+    for shard in ("code-512", "instruct-1024"):
+        manifest(results / "tokens/pack" / shard, ["train.tokens.bin"])
+    return experiment
+
+
+SOURCES = {
+    name: {
+        "name": name,
+        "kind": "git",
+        "location": f"https://example.org/{name}",
+        "pin": sha(name)[:40],
+        "licence": "MIT",
+    }
+    for name in ("alpha", "beta")
+}
+CODES = {"corpus.filter": "0123456789abcdef", "evaluation.gate": "fedcba9876543210"}

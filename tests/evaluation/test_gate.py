@@ -1,0 +1,290 @@
+"""Scores, comparisons and outcomes over a synthetic tree; sums are checked in plain Python."""
+
+import json
+import math
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.evaluation.gate import evaluate, outcome, reading, verdict
+from scripts.evaluation.inputs import gather
+from tests.evaluation.synthetic import (
+    CODES,
+    LANGUAGES,
+    LEVELS,
+    SOURCES,
+    build,
+    dump,
+    dump_lines,
+    gate,
+    make_items,
+    model_folder,
+    score_items,
+    sha,
+    write_model,
+)
+
+ROOT = Path(__file__).parents[2]
+DATA = {"code": sha("code"), "instruct": sha("instruct")}
+
+
+def command(experiment: dict, out: str = "results/evaluation/gate/eval.json") -> list[str]:
+    told = [f"--{name}={json.dumps(value)}" for name, value in (("experiment", experiment), ("sources", SOURCES))]
+    return [sys.executable, "-m", "scripts.evaluation.gate", *told, f"--codes={json.dumps(CODES)}", "--out", out]
+
+
+def start(root: Path, experiment: dict) -> subprocess.CompletedProcess:
+    env = os.environ | {"PYTHONPATH": str(ROOT)}
+    return subprocess.run(command(experiment), cwd=root, env=env, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize(
+    ("value", "interval", "side", "bound", "expected"),
+    [
+        (1.0, [0.9, 1.1], "below", 1.2, "met"),
+        (1.0, [0.9, 1.3], "below", 1.2, "met, not secured"),
+        (1.3, [1.1, 1.5], "below", 1.2, "not met, not secured"),
+        (1.3, [1.25, 1.5], "below", 1.2, "not met"),
+        (1.3, [1.25, 1.5], "above", 1.2, "met"),
+        (1.3, [1.1, 1.5], "above", 1.2, "met, not secured"),
+        (0.44, [0.37, 0.52], "above", 0.4, "met, not secured"),
+        (1.0, [0.9, 1.1], "above", 1.2, "not met"),
+        (1.0, None, "below", 1.2, "met, not secured"),
+        (0.0, [0.0, 0.0], "below", 0, "not met"),  # a model against itself is no better
+        (-1.0, [-2.0, 0.0], "below", 0, "met, not secured"),
+    ],
+)
+def test_outcome_says_when_the_interval_crosses_the_bound(value, interval, side, bound, expected):
+    assert outcome(value, interval, side, bound) == expected
+
+
+@pytest.mark.parametrize(
+    ("outcomes", "expected"),
+    [
+        ([], "no gates"),
+        (["met", "met"], "met"),
+        (["met", "met, not secured"], "met, not secured"),
+        (["met", "not met, not secured"], "not met"),
+        (["not met", "met, not secured"], "not met"),
+    ],
+)
+def test_verdict_is_the_weakest_outcome(outcomes, expected):
+    assert verdict(outcomes) == expected
+
+
+def test_reading_of_a_difference_needs_the_whole_interval():
+    assert [reading(ends) for ends in ([-2, -1], [-1, 1], [1, 2], None)] == [
+        "better",
+        "no difference shown",
+        "worse",
+        "no difference shown",
+    ]
+
+
+def test_scores_are_the_sums_over_documents_and_lie_in_their_intervals(tmp_path):
+    evaluation = evaluate(build(tmp_path, []), tmp_path / "results")
+    assert set(evaluation["scores"]) == set(LEVELS)
+    for model, level in LEVELS.items():
+        items = make_items(model, 10, level)
+        for dataset in DATA:
+            for language in ("all", *LANGUAGES):
+                chosen = [i for i in items if i["dataset"] == dataset and language in ("all", i["language"])]
+                expected, found = score_items(chosen), evaluation["scores"][model][dataset][language]
+                assert [found[key] for key in ("documents", "tokens", "bytes")] == [
+                    expected[key] for key in ("documents", "tokens", "bytes")
+                ]
+                for metric in ("perplexity", "bits_per_byte"):
+                    assert found[metric]["value"] == pytest.approx(expected[metric])
+                    low, high = found[metric]["interval"]
+                    assert low < found[metric]["value"] < high
+
+
+def test_each_stage_is_compared_with_its_origin_and_the_base_once(tmp_path):
+    evaluation = evaluate(build(tmp_path, []), tmp_path / "results")
+    rows = [row for row in evaluation["comparisons"] if row["language"] == "all" and row["dataset"] == "code"]
+    pairs = [(row["model"], row["against"]) for row in rows]
+    assert pairs == [("pretrain", "base"), ("sft", "pretrain"), ("sft", "base")]
+    code = {
+        model: [i for i in make_items(model, 10, level) if i["dataset"] == "code"] for model, level in LEVELS.items()
+    }
+    for row, (model, against) in zip(rows, pairs, strict=True):
+        change = sum(i["nll"] for i in code[model]) - sum(i["nll"] for i in code[against])
+        assert row["value"] == pytest.approx(change / math.log(2) / sum(i["bytes"] for i in code["base"]))
+        assert row["reading"] == "better"
+
+
+def test_planted_gates_come_out_as_planted(tmp_path):
+    bits = score_items([i for i in make_items("sft", 10, LEVELS["sft"]) if i["dataset"] == "code"])["bits_per_byte"]
+    gates = [
+        gate("met", below=2 * bits),
+        gate("met, not secured", below=1.001 * bits),
+        gate("not met, not secured", below=0.999 * bits),
+        gate("not met", below=bits / 2),
+        gate("met", against="base", below=0),
+        gate("not met", against="base", above=0),
+        gate("met", language="rust", metric="perplexity", above=1),
+    ]
+    evaluation = evaluate(build(tmp_path, gates), tmp_path / "results")
+    assert [found["outcome"] for found in evaluation["gates"]] == [planted["name"] for planted in gates]
+    assert evaluation["verdict"] == "not met"
+    assert evaluation["gates"][4]["interval"][1] < 0
+    assert [evaluation["gates"][5][key] for key in ("side", "bound", "against")] == ["above", 0, "base"]
+
+
+def test_inputs_name_all_that_made_the_result(tmp_path):
+    experiment = build(tmp_path, [])
+    inputs = gather(experiment, SOURCES, CODES, tmp_path / "results", tmp_path / "data/raw")
+    assert inputs["experiment"] == experiment
+    assert inputs["seed"] == 42
+    assert inputs["sources"]["alpha"]["pin"] == SOURCES["alpha"]["pin"]
+    assert inputs["sources"]["beta"]["archive"]["sha256"] == sha("beta")
+    assert inputs["code"] == CODES
+    assert set(inputs["data"]) == {
+        *("corpus/filter/alpha", "corpus/filter/beta", "corpus/deduplicate", "corpus/split"),
+        *("corpus/compose/code", "corpus/compose/instruct", "tokens/tokenizer"),
+        *("tokens/pack/code-512", "tokens/pack/instruct-1024"),
+    }
+    assert inputs["models"]["sft"]["model.safetensors"] == sha("model.safetensors")
+    assert inputs["versions"]["python"] == ".".join(map(str, sys.version_info[:3]))
+    assert inputs["versions"]["numpy"] == __import__("numpy").__version__
+
+
+def test_same_inputs_give_the_same_bytes_whatever_the_order_of_items(tmp_path):
+    experiment = build(tmp_path, [gate("any", below=1)])
+    path, written = tmp_path / "results/evaluation/gate/eval.json", []
+    for turned in (False, True):
+        items = make_items("sft", 10, LEVELS["sft"])
+        write_model(tmp_path, "sft", items[::-1] if turned else items, DATA)
+        assert start(tmp_path, experiment).returncode == 0
+        written.append(path.read_bytes())
+    assert written[0] == written[1]
+    assert json.loads(written[0])["stages"]["sft"]["summary"]["steps"] == 40
+
+
+def other_data(root: Path) -> str:
+    write_model(root, "sft", make_items("sft", 10, 1.1), DATA | {"code": sha("other")})
+    return "scored on test data"
+
+
+def missing_document(root: Path) -> str:
+    write_model(root, "sft", make_items("sft", 10, 1.1)[1:], DATA)
+    return "src/0.go of code is missing here"
+
+
+def other_text(root: Path) -> str:
+    items = make_items("sft", 10, 1.1)
+    items[0]["bytes"] += 1
+    write_model(root, "sft", items, DATA)
+    return "src/0.go of code is"
+
+
+def repeated_document(root: Path) -> str:
+    items = make_items("sft", 10, 1.1)
+    write_model(root, "sft", [*items, items[0]], DATA)
+    return "src/0.go of code is there twice"
+
+
+def scores_of_another_run(root: Path) -> str:
+    items = make_items("sft", 10, 1.3)
+    dump_lines(root / "results/evaluation/perplexity/sft/items.jsonl.zst", items)
+    return "bits per byte, items.jsonl.zst holds"
+
+
+def other_model(root: Path) -> str:
+    dump(model_folder(root, "sft") / "manifest.json", {"files": {}})
+    return "of a model"
+
+
+def diverged(root: Path) -> str:
+    items = make_items("sft", 10, 1.1)
+    items[3]["nll"] = None
+    dump_lines(root / "results/evaluation/perplexity/sft/items.jsonl.zst", items)
+    return "line 4: src/3.go: nll, tokens, bytes are [None,"
+
+
+def no_record(root: Path) -> str:
+    dump_lines(root / "results/evaluation/perplexity/sft/items.jsonl.zst", [["no", "record"]])
+    return "line 1: no scored document"
+
+
+def cut_short(root: Path) -> str:
+    path = root / "results/evaluation/perplexity/base/items.jsonl.zst"
+    path.write_bytes(path.read_bytes()[:-40])
+    return "perplexity/"
+
+
+def binary(root: Path) -> str:
+    (root / "results/evaluation/perplexity/sft/items.jsonl.zst").write_bytes(b"\x00\xff" * 100)
+    return "items.jsonl.zst: line 1"
+
+
+def empty(root: Path) -> str:
+    (root / "results/evaluation/perplexity/sft/scores.json").write_bytes(b"")
+    return "sft/scores.json: not JSON"
+
+
+def no_scores(root: Path) -> str:
+    dump(root / "results/evaluation/perplexity/sft/scores.json", {"data": DATA})
+    return "sft/scores.json: 'scores' is missing for code"
+
+
+def no_summary(root: Path) -> str:
+    (root / "results/training/train/sft/summary.json").unlink()
+    return "sft/summary.json: no such file"
+
+
+MISTAKES = [
+    *(other_data, missing_document, other_text, repeated_document, scores_of_another_run, other_model, diverged),
+    *(no_record, cut_short, binary, empty, no_scores, no_summary),
+]
+
+
+@pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
+def test_scores_that_cannot_be_compared_are_refused_in_one_line(mistake, tmp_path):
+    experiment = build(tmp_path, [])
+    told = mistake(tmp_path)
+    with pytest.raises(UserError) as refused:
+        evaluate(experiment, tmp_path / "results")
+    assert told in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_gate_on_a_language_without_documents_names_the_key(tmp_path):
+    experiment = build(tmp_path, [gate("none", language="java", below=1)])
+    with pytest.raises(UserError, match=r"evaluation\.gate\.gates\.0\.language: code has no .*'java'; it has: all, go"):
+        evaluate(experiment, tmp_path / "results")
+
+
+def test_malformed_manifest_is_one_line_at_the_command_line(tmp_path):
+    experiment = build(tmp_path, [])
+    dump(tmp_path / "results/tokens/tokenizer/manifest.json", {"files": ["tokenizer.json"]})
+    done = start(tmp_path, experiment)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1
+    assert "error: results/tokens/tokenizer/manifest.json: not a manifest" in done.stderr
+    assert not (tmp_path / "results/evaluation/gate").exists()
+
+
+def test_killed_run_leaves_no_file(tmp_path):
+    experiment = build(tmp_path, [])
+    pipe = tmp_path / "results/evaluation/perplexity/sft/items.jsonl.zst"
+    pipe.unlink()
+    os.mkfifo(pipe)  # whoever reads it waits
+    process = subprocess.Popen(command(experiment), cwd=tmp_path, env=os.environ | {"PYTHONPATH": str(ROOT)})
+    while True:
+        try:
+            writer = os.open(pipe, os.O_WRONLY | os.O_NONBLOCK)
+            break
+        except OSError:  # not read yet
+            assert process.poll() is None
+            time.sleep(0.02)
+    process.send_signal(signal.SIGKILL)
+    assert process.wait() == -signal.SIGKILL
+    os.close(writer)
+    assert not (tmp_path / "results/evaluation/gate").exists()

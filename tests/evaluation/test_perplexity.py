@@ -1,0 +1,276 @@
+"""scripts/evaluation/perplexity.py against direct float64 computation, one example at a time, without padding."""
+
+import copy
+import json
+import math
+import subprocess
+import sys
+import unicodedata
+
+import numpy as np
+import pytest
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_json, read_jsonl, sha256_file, write_json, write_jsonl
+from scripts.common.manifest import write_manifest
+from scripts.evaluation import perplexity as module
+from scripts.evaluation.perplexity import perplexity, pick, score, windows
+from scripts.tokens.encode import Encoded, Encoder
+from scripts.tokens.tokenizer import train
+
+WANTED = {"datasets": ["code", "instruct"], "documents": 200, "context": 64, "stride": 40}
+TEXTS = {
+    f"s/{i}.{language}": (language, f"def f{i}(x):\n    return x + {i}  # 你好 e\u0301 naïve\n" * (1 + 3 * i % 7))
+    for i in range(12)
+    for language in ("python", "go")
+}
+CHATS = {
+    f"c/{i}": [
+        {"role": "user", "content": f"What does f{i} do?" * (i + 1)},
+        {"role": "assistant", "content": f"它返回 x + {i}。" * (i + 1)},
+        {"role": "user", "content": "Sure?"},
+        {"role": "assistant", "content": "Yes." * i},
+    ]
+    for i in range(5)
+}
+
+
+@pytest.fixture(scope="session")
+def model_folder(tmp_path_factory):
+    """A randomly initialised Qwen2 with large weights, so that a wrong position or mask shows, and its tokenizer."""
+    corpus, folder = tmp_path_factory.mktemp("corpus"), tmp_path_factory.mktemp("models") / "tiny"
+    records = [{"text": text, "language": language, "sha256": name} for name, (language, text) in TEXTS.items()]
+    write_jsonl(corpus / "train.jsonl.zst", records)
+    write_manifest(corpus, ["train.jsonl.zst"])
+    train(corpus, {"vocab_size": 290, "sample_megabytes": 1}, folder)
+    torch.manual_seed(0)
+    config = Qwen2Config(
+        vocab_size=320,
+        hidden_size=32,
+        intermediate_size=48,
+        num_hidden_layers=2,
+        num_attention_heads=4,
+        num_key_value_heads=2,
+        max_position_embeddings=4096,
+        initializer_range=0.5,
+    )
+    Qwen2ForCausalLM(config).save_pretrained(folder)
+    names = sorted(path.name for path in folder.iterdir() if path.name != "manifest.json")
+    write_manifest(folder, names)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def datasets(tmp_path_factory):
+    """A corpus/compose folder with texts and chats."""
+    folder = tmp_path_factory.mktemp("compose")
+    code = [{"id": name, "language": language, "text": text} for name, (language, text) in TEXTS.items()]
+    chats = [{"id": name, "language": "python", "messages": messages} for name, messages in CHATS.items()]
+    for name, examples in {"code": code, "instruct": chats, "empty": []}.items():
+        write_jsonl(folder / name / "test.jsonl.zst", examples)
+        write_manifest(folder / name, ["test.jsonl.zst"])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def model(model_folder):
+    return AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32).eval()
+
+
+@pytest.fixture(scope="session")
+def exact(model):
+    return copy.deepcopy(model).double()
+
+
+@pytest.fixture(autouse=True)
+def one_thread():
+    """Tiny matrices on several threads mostly wait for each other."""
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield
+    torch.set_num_threads(threads)
+
+
+def naive(model, ids, targets, context, stride) -> float:
+    """NLL of the targets, token by token: a window for each, found by walking, no batch, no padding."""
+    nll, end = 0.0, min(context, len(ids))
+    scored_until = 1
+    while scored_until < len(ids):
+        start = max(0, end - context)
+        with torch.no_grad():
+            logits = model(torch.tensor([ids[start:end]])).logits[0]
+        for position in range(scored_until, end):
+            if targets[position]:
+                nll -= torch.log_softmax(logits[position - start - 1], 0)[ids[position]].item()
+        scored_until, end = end, min(end + stride, len(ids))
+    return nll
+
+
+def encoded_by_hugging_face(folder, example):
+    """(ids, targets) by transformers alone."""
+    loaded = AutoTokenizer.from_pretrained(folder)
+    if "text" in example:
+        ids = [*loaded(example["text"])["input_ids"], loaded.eos_token_id]
+        return ids, [False] + [True] * (len(ids) - 1)
+    ids, targets = [], []
+    turns = [{"role": "system", "content": "You are a helpful assistant."}, *example["messages"]]
+    for turn in turns:
+        start, end = (loaded.convert_tokens_to_ids(token) for token in ("<|im_start|>", "<|im_end|>"))
+        header = [start, *loaded(f"{turn['role']}\n")["input_ids"]]
+        content = [*loaded(turn["content"])["input_ids"], end]
+        ids += header + content + loaded("\n")["input_ids"]
+        targets += [False] * len(header) + [turn["role"] == "assistant"] * len(content) + [False]
+    return ids, targets
+
+
+@pytest.mark.parametrize(("context", "stride"), [(4096, 4096), (64, 40), (64, 64), (9, 4)])
+def test_every_items_nll_equals_a_naive_float64_loop(
+    model_folder, datasets, exact, tmp_path, monkeypatch, context, stride
+):
+    monkeypatch.setattr(module, "BATCH", 700)  # several batches, with padding in them
+    monkeypatch.setattr(module, "POSITIONS", 50)
+    wanted = {**WANTED, "context": context, "stride": stride, "documents": 2}
+    perplexity(model_folder, datasets, wanted, tmp_path / "tiny")
+    items = list(read_jsonl(tmp_path / "tiny/items.jsonl.zst"))
+    assert len(items) == 6
+    for dataset in WANTED["datasets"]:
+        for example in read_jsonl(datasets / dataset / "test.jsonl.zst"):
+            for item in (item for item in items if item["id"] == example["id"]):
+                ids, targets = encoded_by_hugging_face(model_folder, example)
+                # a window of `context` new tokens would leave its first without a predecessor
+                expected = naive(exact, ids, targets, context, min(stride, context - 1))
+                assert item["nll"] == pytest.approx(expected, rel=2e-5)
+                assert item["tokens"] == sum(targets)
+
+
+def test_scores_are_ratios_of_sums_by_language_and_bytes_are_those_of_the_scored_text(model_folder, datasets, tmp_path):
+    result = perplexity(model_folder, datasets, WANTED, tmp_path / "tiny")
+    items = list(read_jsonl(tmp_path / "tiny/items.jsonl.zst"))
+    loaded = AutoTokenizer.from_pretrained(model_folder)
+    for item in items:
+        if item["dataset"] == "code":
+            text = unicodedata.normalize("NFC", TEXTS[item["id"]][1])
+            first = loaded.decode(loaded(text)["input_ids"][:1])
+            assert item["bytes"] == len(text.encode()) - len(first.encode())
+        else:
+            answers = [turn["content"] for turn in CHATS[item["id"]] if turn["role"] == "assistant"]
+            assert item["bytes"] == len("".join(answers).encode())
+    assert [(item["dataset"], item["id"]) for item in items] == sorted((item["dataset"], item["id"]) for item in items)
+    assert list(result["scores"]["code"]) == ["all", "go", "python"]
+    for language, said in result["scores"]["code"].items():
+        chosen = [item for item in items if item["dataset"] == "code" and language in ("all", item["language"])]
+        nll, tokens, size = (sum(item[key] for item in chosen) for key in ("nll", "tokens", "bytes"))
+        assert (said["documents"], said["tokens"], said["bytes"]) == (len(chosen), tokens, size)
+        assert said["perplexity"] == pytest.approx(math.exp(nll / tokens))
+        assert said["bits_per_byte"] == pytest.approx(nll / math.log(2) / size)
+    assert read_json(tmp_path / "tiny/scores.json") == result
+    assert (result["model"], result["device"] != "") == ("tiny", True)
+    assert result["data"]["code"] == sha256_file(datasets / "code/test.jsonl.zst")
+
+
+def test_two_runs_give_the_same_bytes(model_folder, datasets, tmp_path):
+    for name in "ab":
+        perplexity(model_folder, datasets, WANTED, tmp_path / name)
+    for file in ("items.jsonl.zst", "scores.json"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+
+
+def test_windows_score_each_target_once_and_give_each_at_least_the_overlap_as_context():
+    rng = np.random.default_rng(0)
+    for size, context, stride in [(1, 8, 3), (2, 8, 3), (8, 8, 8), (9, 8, 8), (100, 8, 3), (100, 8, 8), (50, 2, 1)]:
+        targets = rng.random(size) < 0.6
+        targets[0] = False
+        seen = np.zeros(size, int)
+        for window in windows(Encoded(np.zeros(size, np.uint32), targets, np.array([0, size])), context, stride):
+            assert window.end - window.start <= context
+            assert window.new - window.start >= (1 if window.start == 0 else context - min(stride, context - 1))
+            seen[window.new : window.end] += 1
+        assert (seen[targets] == 1).all()
+        assert seen.max(initial=0) <= 1
+
+
+def test_padding_and_neighbours_in_the_batch_do_not_change_an_items_loss(model_folder, model):
+    encoder = Encoder(model_folder)
+    long, short = {"text": "x = [1]\n" * 60}, {"text": "def g():\n"}
+    together = score(model, encoder.encode([short, long, short]), 4096, 4096, "test")
+    alone = [score(model, encoder.encode([example]), 4096, 4096, "test")[0] for example in (short, long, short)]
+    assert together == pytest.approx(np.array(alone), rel=1e-5)
+
+
+def test_the_pick_is_the_same_whatever_the_order_and_grows_without_changing(tmp_path):
+    records = [{"id": f"s/{i}", "language": "ab"[i % 2]} for i in range(50)]
+    write_jsonl(tmp_path / "a", records)
+    write_jsonl(tmp_path / "b", records[::-1])
+    few, more = pick(tmp_path / "a", 5), pick(tmp_path / "b", 9)
+    assert few == pick(tmp_path / "b", 5)
+    assert [len([r for r in few if r["language"] == language]) for language in "ab"] == [5, 5]
+    assert {record["id"] for record in few} < {record["id"] for record in more}
+    assert len(pick(tmp_path / "a", 500)) == 50
+
+
+def run(model, datasets, out, **wanted):
+    command = [
+        sys.executable,
+        "-m",
+        "scripts.evaluation.perplexity",
+        "--model",
+        str(model),
+        "--datasets",
+        str(datasets),
+    ]
+    settings = json.dumps({**WANTED, **wanted})
+    return subprocess.run([*command, "--settings", settings, "--out", str(out)], capture_output=True, text=True)
+
+
+def test_unknown_dataset_is_one_line_that_names_the_known(model_folder, datasets, tmp_path):
+    command = [sys.executable, "-m", "scripts.evaluation.perplexity", "--model", model_folder, "--datasets", datasets]
+    command += ["--settings", json.dumps({**WANTED, "datasets": ["cod"]}), "--out", tmp_path / "out"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    expected = f"error: evaluation.perplexity.datasets: no 'cod' in {datasets}; there: code, empty, instruct"
+    assert done.stderr.strip() == expected
+    assert not (tmp_path / "out").exists()
+
+
+def test_no_test_example_is_one_line(model_folder, datasets, tmp_path):
+    with pytest.raises(UserError, match=r"empty/test\.jsonl\.zst: no test example; raise corpus\.split\.test"):
+        perplexity(model_folder, datasets, {**WANTED, "datasets": ["empty"]}, tmp_path / "out")
+
+
+def test_nothing_to_score_is_one_line(model_folder, tmp_path):
+    write_jsonl(tmp_path / "code/test.jsonl.zst", [{"id": "a", "language": "c", "text": ""}])
+    write_manifest(tmp_path / "code", ["test.jsonl.zst"])
+    with pytest.raises(UserError, match="no text to score"):
+        perplexity(model_folder, tmp_path, {**WANTED, "datasets": ["code"]}, tmp_path / "out")
+
+
+def test_a_diverged_model_is_one_line_and_not_a_number_in_a_table(model_folder, datasets, tmp_path):
+    broken = tmp_path / "broken"
+    model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
+    torch.nn.init.constant_(model.model.norm.weight, math.nan)
+    model.save_pretrained(broken)
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+        (broken / name).write_bytes((model_folder / name).read_bytes())
+    write_manifest(broken, sorted(path.name for path in broken.iterdir()))
+    with pytest.raises(UserError, match="the model has diverged"):
+        perplexity(broken, datasets, WANTED, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
+
+
+@pytest.mark.parametrize("file", ["model.safetensors", "tokenizer.json"])
+def test_a_model_that_is_not_what_its_manifest_says_is_refused(model_folder, datasets, tmp_path, file):
+    for path in model_folder.iterdir():
+        (tmp_path / path.name).write_bytes(path.read_bytes())
+    data = bytearray((tmp_path / file).read_bytes())
+    data[-9] ^= 1
+    (tmp_path / file).write_bytes(data)
+    with pytest.raises(UserError, match=f"{file}: content is"):
+        perplexity(tmp_path, datasets, WANTED, tmp_path / "out")
+
+
+def test_a_folder_without_a_model_is_one_line(datasets, tmp_path):
+    write_json(tmp_path / "manifest.json", {"files": {}})
+    with pytest.raises(UserError, match=r"tokenizer\.json: no such file"):
+        perplexity(tmp_path, datasets, WANTED, tmp_path / "out")

@@ -1,0 +1,213 @@
+"""The page as a browser and a reader meet it."""
+
+import json
+import re
+import shutil
+import subprocess
+import sys
+from html.parser import HTMLParser
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.report.page import extremes, render
+from scripts.report.text import explanation, interval, number
+from tests.evaluation.synthetic import CODES, SOURCES, dump, sha
+from tests.report.conftest import GATES, HOSTILE
+
+ROOT = Path(__file__).parents[2]
+VOID = {"meta", "br", "link", "img", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and text, and sees that what is opened is closed."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text, self.ids = [], [], [], [], []
+        self.feed(html)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] != "style":
+            self.text.append(data)
+
+
+@pytest.fixture(scope="module")
+def html(made):
+    return render(made)
+
+
+@pytest.fixture(scope="module")
+def page(html):
+    return Page(html)
+
+
+def test_page_is_well_formed_and_its_ids_are_its_own(page):
+    assert page.tags[0] == "html"
+    assert len(page.ids) == len(set(page.ids))
+    assert page.tags.count("svg") == 4
+
+
+def test_page_loads_nothing(html, page):
+    assert not {"script", "link", "iframe", "object", "embed", "img", "base"} & set(page.tags)
+    loading = [(tag, value) for tag, name, value in page.attributes if name in ("src", "href", "xlink:href", "srcset")]
+    assert [value for tag, value in loading if not value.startswith("#")] == ["evaluation/gate/eval.json"]  # a link
+    assert not re.findall(r"url\((?!#)|@import|@font-face", html)
+    assert not [name for _, name, _ in page.attributes if name.startswith("on")]
+
+
+def test_hostile_names_come_out_as_text(html, page):
+    assert "<script" not in html
+    text = "".join(page.text)
+    assert text.count(HOSTILE) >= 4  # the verdict, the gate's row, its picture, a test document
+    assert HOSTILE in text[text.index("worst") :]
+
+
+def test_verdict_comes_first_then_the_gates(html, page):
+    text = " ".join("".join(page.text).split())
+    assert html.index('id="verdict"') < html.index('id="gates"') < html.index("<svg")
+    assert text.index("Not met") < text.index("2 of 3 gates are met.") < text.index("GateOutcomeValueIntervalBound")
+    for gate in GATES:
+        assert gate["name"] in text
+
+
+def test_page_tells_scores_funnel_examples_and_what_made_it(made, page):
+    text = " ".join("".join(page.text).split())
+    evaluation = json.loads((made / "evaluation/gate/eval.json").read_text())
+    for gate in evaluation["gates"]:
+        signed = gate["against"] is not None
+        assert f"{number(gate['value'], signed)}" in text
+        assert interval(gate["interval"], signed) in text
+    for scores in evaluation["scores"].values():
+        for score in scores["code"].values():
+            assert interval(score["perplexity"]["interval"]) in text
+    for told in (
+        "1,300 files seen, 210 documents kept",
+        "180 for train",
+        "reference answer",
+        "该文件定义了函数 main。",
+    ):
+        assert told in text
+    for made_it in (*CODES.values(), *(source["pin"] for source in SOURCES.values()), sha("beta")[:12], "git_commit"):
+        assert made_it in text
+
+
+def test_same_data_gives_the_same_page(made, html):
+    assert render(made) == html
+
+
+def test_extremes_are_the_easiest_and_hardest_documents():
+    items = [{"id": f"{n}", "nll": float(n), "bytes": 2, "tokens": 1} for n in (5, 1, 9, 3, 7, 2, 8)]
+    found = [(item["kind"], item["id"]) for item in extremes(items)]
+    assert found == [("best", "1"), ("best", "2"), ("best", "3"), ("worst", "9"), ("worst", "8"), ("worst", "7")]
+    assert [item["id"] for item in extremes(items[:2])] == ["1", "5"]  # none is both
+
+
+def test_no_gates_and_few_documents_are_said(make_results):
+    text = "".join(Page(render(make_results([], documents=2))).text)
+    assert "No gates, no verdict" in text
+    assert "too few documents" in text
+
+
+def test_explanation_names_what_is_not_met_and_what_is_not_secured():
+    outcomes = ["met", "not met", "not met, not secured", "met, not secured"]
+    told = explanation([{"name": f"gate {n}", "outcome": outcome} for n, outcome in enumerate(outcomes)])
+    assert told.startswith("2 of 4 gates are met. Not met: gate 1; gate 2. Not secured")
+    assert told.endswith(": gate 2; gate 3.")
+
+
+@pytest.mark.parametrize(
+    ("value", "signed", "shown"),
+    [
+        (8201.4, False, "8,201"),
+        (12.345, False, "12.35"),
+        (1.1346, False, "1.135"),
+        (-0.03181, True, "-0.0318"),
+        (0.5, True, "+0.5000"),
+        (0.0, False, "0.000"),
+        (float("nan"), False, "none"),
+        (None, False, "none"),
+    ],
+)
+def test_numbers_have_four_digits(value, signed, shown):
+    assert number(value, signed) == shown
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff\x00", b'{"gates": '])
+def test_malformed_evaluation_is_told_in_one_line(content, tmp_path):
+    path = tmp_path / "evaluation/gate/eval.json"
+    path.parent.mkdir(parents=True)
+    path.write_bytes(content)
+    command = [sys.executable, "-m", "scripts.report.page", "--results", str(tmp_path)]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(f"error: {path}: not ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "report.html").exists()
+
+
+@pytest.mark.parametrize("content", [None, b"", b"<svg <p>cut", b"\xff\xfe"])
+def test_broken_picture_is_named(content, make_results):
+    results = make_results()
+    picture = results / "report/plots/loss.svg"
+    picture.unlink() if content is None else picture.write_bytes(content)
+    with pytest.raises(UserError, match=r"loss\.svg: no"):
+        render(results)
+
+
+def test_summary_is_the_table_and_nothing_else(made):
+    command = [sys.executable, "-m", "scripts.report.page", "--results", str(made), "--summary"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    lines = done.stdout.splitlines()
+    assert re.split(r"\s{2,}", lines[0]) == ["gate", "value", "95% interval", "bound", "outcome"]
+    assert re.split(r"\s{2,}", lines[3])[::4] == ["close", "met, not secured"]
+    assert lines[4:] == ["verdict: not met", f"report:  {made / 'report.html'}"]
+    assert not (made / "report.html").exists()
+
+
+CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+
+
+@pytest.mark.skipif(CHROMIUM is None, reason="no browser: apt-get install chromium")
+def test_browser_shows_title_and_verdict_at_the_width_of_a_phone(html, tmp_path):
+    (tmp_path / "report.html").write_text(html, encoding="utf-8")
+    quiet = ["background-networking", "component-update", "sync", "gpu", "quic"]
+    command = [CHROMIUM, "--headless", "--no-sandbox", "--no-first-run", f"--user-data-dir={tmp_path / 'profile'}"]
+    command += [f"--disable-{name}" for name in quiet] + ["--window-size=500,2000", "--hide-scrollbars"]
+    url = f"file://{tmp_path / 'report.html'}"
+    shown = subprocess.run([*command, "--dump-dom", url], capture_output=True, text=True, timeout=60, check=True).stdout
+    assert "<title>synthetic: Not met</title>" in shown
+    assert ">Not met</h1>" in shown
+    picture = tmp_path / "page.png"
+    subprocess.run([*command, f"--screenshot={picture}", url], capture_output=True, timeout=60, check=True)
+    assert picture.read_bytes().startswith(b"\x89PNG")
+    assert picture.stat().st_size > 20_000  # an empty page of that size has 5 kB
+
+
+def test_chats_of_another_shape_are_no_part_of_a_page_without_instruct_data(make_results):
+    results = make_results()
+    path = results / "evaluation/gate/eval.json"
+    evaluation = json.loads(path.read_text())
+    for dataset in evaluation["inputs"]["experiment"]["corpus"]["compose"].values():
+        dataset["kind"] = "code"
+    dump(path, evaluation)
+    (results / "corpus/compose/instruct/test.jsonl.zst").unlink()
+    assert "reference answer" not in render(results)

@@ -1,0 +1,105 @@
+"""Pictures: the numbers they show, bytes that depend on data alone, and what is refused."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.report.data import read_funnel, read_metrics
+from scripts.report.plots import draw
+from scripts.report.text import number
+from tests.evaluation.synthetic import dump
+
+NAMES = ["funnel", "gates", "loss", "perplexity"]
+
+
+def texts(path: Path) -> list[str]:
+    return ["".join(node.itertext()) for node in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
+
+
+def test_pictures_show_the_numbers(made):
+    evaluation = json.loads((made / "evaluation/gate/eval.json").read_text())
+    funnel = texts(made / "report/plots/funnel.svg")
+    # 2 sources of 650 files, 30 duplicates among what they kept
+    for told in ("What became of 1,300 files", "210 (16.2%)", "1,000 (76.9%)", "54 (4.2%)", "30 (2.3%)", "70 of 100"):
+        assert told in funnel
+    scores = texts(made / "report/plots/perplexity.svg")
+    for model in ("base", "pretrain", "sft"):
+        assert number(evaluation["scores"][model]["code"]["all"]["bits_per_byte"]["value"]) in scores
+    assert {"pretrain", "sft", "training", "validation"} <= set(texts(made / "report/plots/loss.svg"))
+
+
+def test_names_are_shown_as_they_are(made):
+    shown = texts(made / "report/plots/gates.svg")
+    assert "训练有效: met" in shown
+    assert 'hostile <script>alert("$x$")</script>: not met' in shown
+    assert "<script" not in (made / "report/plots/gates.svg").read_text()
+
+
+def test_pictures_load_nothing(made):
+    for name in NAMES:
+        svg = (made / f"report/plots/{name}.svg").read_text()
+        assert not re.findall(r'(?:href|src)="(?!#)', svg)
+        assert not re.findall(r"url\((?!#)|@import|<metadata", svg)
+
+
+def test_same_data_gives_the_same_bytes_in_another_process(made, tmp_path):
+    root = Path(__file__).parents[2]
+    command = [sys.executable, "-m", "scripts.report.plots", "--results", str(made), "--out", str(tmp_path)]
+    subprocess.run(command, cwd=root, env=os.environ | {"PYTHONHASHSEED": "7"}, check=True)
+    for name in NAMES:
+        assert (tmp_path / f"{name}.svg").read_bytes() == (made / f"report/plots/{name}.svg").read_bytes()
+
+
+def test_no_gates_is_said(make_results):
+    assert texts(make_results([]) / "report/plots/gates.svg") == ["The experiment names no gates."]
+
+
+def test_intervals_may_be_missing_and_a_loss_overflow(make_results, tmp_path):
+    results = make_results(documents=2)
+    metrics = results / "training/train/sft/metrics.jsonl"
+    metrics.write_text('{"step": 1, "loss": 2.5}\n{"step": 2, "loss": null}\n{"step": 3, "loss": 2.0}\n')
+    (results / "training/train/pretrain/metrics.jsonl").write_text("")
+    draw(results, tmp_path / "plots")
+    assert set(NAMES) == {path.stem for path in (tmp_path / "plots").iterdir()}
+
+
+@pytest.mark.parametrize("line", ["{", "[]", '{"loss": 1}', '{"step": "one"}', "\xff"])
+def test_malformed_metrics_name_the_line(line, tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step": 1}\n' + line.encode("latin-1") + b"\n")
+    with pytest.raises(UserError, match=r"metrics\.jsonl: line \d: no logged step") as refused:
+        read_metrics(path)
+    assert "\n" not in str(refused.value)
+
+
+@pytest.mark.parametrize("change", [{"seen": 651}, {"dropped": None}, {"languages": []}])
+def test_counts_that_do_not_add_up_are_refused(change, make_results):
+    results = make_results()
+    path = results / "corpus/filter/alpha/manifest.json"
+    dump(path, json.loads(path.read_text()) | change)
+    with pytest.raises(UserError, match=r"alpha/manifest\.json"):
+        read_funnel(results, ["alpha", "beta"])
+
+
+def test_what_is_missing_is_told_in_one_line_and_nothing_is_drawn(tmp_path):
+    root = Path(__file__).parents[2]
+    command = [
+        sys.executable,
+        "-m",
+        "scripts.report.plots",
+        "--results",
+        str(tmp_path),
+        "--out",
+        str(tmp_path / "plots"),
+    ]
+    done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"error: {tmp_path}/evaluation/gate/eval.json: no such file\n"
+    assert not (tmp_path / "plots").exists()

@@ -1,0 +1,351 @@
+"""Fetching: git by commit, sdists from an index on loopback or a folder, folders; pins, hostile locations, kills."""
+
+import hashlib
+import http.server
+import json
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+from functools import partial
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.sources import git as git_module
+from scripts.sources import index
+from scripts.sources.archive import pack_folder
+from scripts.sources.fetch import fetch
+from scripts.sources.members import Limits
+
+ROOT = Path(__file__).parents[2]
+LIMITS = Limits(1000, 10**7, 10**8)
+SETTINGS = {"max_members": 1000, "max_member_megabytes": 10, "max_megabytes": 100}
+NOBODY = "http://127.0.0.1:9/simple"  # the discard port: refuses connections
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(index, "PAUSES", (0, 0))
+    monkeypatch.setattr(git_module, "PAUSES", (0, 0))
+
+
+@pytest.fixture
+def raw(tmp_path):
+    return tmp_path / "data" / "raw"
+
+
+def get(raw, kind, location, pin, limits=LIMITS):
+    source = {"name": "it", "kind": kind, "location": str(location), "pin": pin}
+    return fetch(source, limits, raw / "it.tar.zst")
+
+
+def refused(raw, match, kind, location, pin, limits=LIMITS):
+    with pytest.raises(UserError, match=match) as caught:
+        get(raw, kind, location, pin, limits)
+    assert str(caught.value).startswith("source it: ") and "\n" not in str(caught.value)
+    assert list(raw.iterdir()) == []
+
+
+# folders
+
+
+def test_folder_with_the_right_pin_gives_archive_and_manifest(tmp_path, raw, tools):
+    tree = tools.write_tree(tmp_path / "tree", tools.FILES)
+    pin = pack_folder(tree, None, Limits())["sha256"]
+    facts = get(raw, "path", tree, pin)
+    assert tools.contents(raw / "it.tar.zst") == tools.FILES
+    assert json.loads((raw / "it.json").read_text()) == facts
+    assert facts["sha256"] == pin == hashlib.sha256(tools.unpacked(raw / "it.tar.zst")).hexdigest()
+    assert sorted(path.name for path in raw.iterdir()) == ["it.json", "it.tar.zst"]
+
+
+def test_folder_that_changed_is_refused_with_both_hashes(tmp_path, raw, tools):
+    tree = tools.write_tree(tmp_path / "tree", tools.FILES)
+    pin = pack_folder(tree, None, Limits())["sha256"]
+    (tree / "new.py").write_text("x")
+    found = pack_folder(tree, None, Limits())["sha256"]
+    refused(raw, f"content has sha256 {found}, the table pins {pin}", "path", tree, pin)
+
+
+def test_limits_of_the_settings_hold(tmp_path, raw, tools):
+    tree = tools.write_tree(tmp_path / "tree", tools.FILES)
+    refused(raw, "max_members, 3", "path", tree, "0" * 64, Limits(3, 10**6, 10**6))
+
+
+def test_command_line_tells_a_mistake_in_one_line(tmp_path, raw):
+    source = {"name": "it", "kind": "path", "location": str(tmp_path / "none"), "pin": "0" * 64}
+    line = ["--source", json.dumps(source), "--settings", json.dumps(SETTINGS), "--archive", raw / "it.tar.zst"]
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.sources.fetch", *line], cwd=ROOT, capture_output=True, text=True
+    )
+    assert (done.returncode, done.stderr) == (1, f"error: source it: {tmp_path / 'none'}: no such folder\n")
+
+
+# git
+
+
+def git(folder, *arguments):
+    done = subprocess.run(["git", "-C", folder, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def repository(tmp_path, tools):
+    """(folder, its first commit, its second)."""
+    folder = tools.write_tree(tmp_path / "repository", tools.FILES)
+    git(folder, "init", "-q", "-b", "main")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "one")
+    first = git(folder, "rev-parse", "HEAD")
+    (folder / "later.py").write_text("later")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "two")
+    return folder, first, git(folder, "rev-parse", "HEAD")
+
+
+def test_git_gives_the_pinned_commit_whatever_came_after(repository, raw, tools):
+    folder, first, second = repository
+    get(raw, "git", folder, first)
+    assert tools.contents(raw / "it.tar.zst") == tools.FILES
+    get(raw, "git", f"file://{folder}", second)
+    assert set(tools.contents(raw / "it.tar.zst")) == {*tools.FILES, "later.py"}
+
+
+def test_git_server_that_gives_only_tips_is_cloned(repository, raw, tools, monkeypatch):
+    folder, first, _ = repository
+    # the first protocol refuses what no branch names, as some servers do
+    for key, value in {"COUNT": "1", "KEY_0": "protocol.version", "VALUE_0": "0"}.items():
+        monkeypatch.setenv(f"GIT_CONFIG_{key}", value)
+    work = folder.parent / "probe"
+    git(folder.parent, "init", "-q", "--bare", work)
+    with pytest.raises(subprocess.CalledProcessError):
+        git(work, "fetch", "-q", "--depth=1", f"file://{folder}", first)
+    get(raw, "git", f"file://{folder}", first)
+    assert tools.contents(raw / "it.tar.zst") == tools.FILES
+
+
+def test_git_content_is_as_committed_whatever_the_attributes_say(tmp_path, raw, tools):
+    files = {
+        ".gitattributes": b"secret.py export-ignore\nid.py export-subst ident\ndos.py text eol=crlf\n*.c filter=evil\n",
+        "secret.py": b"1\n", "id.py": b"$Format:%H$ $Id$\n", "dos.py": b"a\nb\n", "a.c": b"int\n"
+    }  # fmt: skip
+    folder = tools.write_tree(tmp_path / "r", files)
+    git(folder, "init", "-q")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "one")
+    get(raw, "git", folder, git(folder, "rev-parse", "HEAD"))
+    assert tools.contents(raw / "it.tar.zst") == files
+
+
+def test_git_submodules_are_left_out_and_told(repository, raw, tools, caplog):
+    folder, first, _ = repository
+    caplog.set_level("INFO")
+    (folder / ".gitmodules").write_text('[submodule "sub"]\n\tpath = sub\n\turl = ../sub\n')
+    git(folder, "add", ".gitmodules")
+    git(folder, "update-index", "--add", "--cacheinfo", f"160000,{first},sub")
+    git(folder, "commit", "-q", "-m", "three")
+    get(raw, "git", folder, git(folder, "rev-parse", "HEAD"))
+    assert set(tools.contents(raw / "it.tar.zst")) == {*tools.FILES, "later.py", ".gitmodules"}
+    assert "submodules are not fetched" in caplog.text
+
+
+def test_git_commit_that_is_not_there_is_refused(repository, raw):
+    refused(raw, "no commit 0000", "git", repository[0], "0" * 40)
+    tree = git(repository[0], "rev-parse", "HEAD^{tree}")
+    refused(raw, f"no commit {tree}", "git", repository[0], tree)
+
+
+def test_git_repository_that_is_not_there_is_refused(tmp_path, raw):
+    refused(raw, "cannot read .*none", "git", tmp_path / "none", "0" * 40)
+    refused(raw, "cannot read http://127.0.0.1:9", "git", "http://127.0.0.1:9/x.git", "0" * 40)
+
+
+def test_git_location_runs_no_command(tmp_path, raw):
+    for location in (f"ext::sh -c touch% {tmp_path}/ran", f"--upload-pack=touch {tmp_path}/ran", "-q"):
+        refused(raw, "cannot read", "git", location, "0" * 40)
+    assert not (tmp_path / "ran").exists()
+
+
+def test_git_is_not_led_astray_by_the_variables_of_a_hook(repository, raw, tools, monkeypatch):
+    folder, first, _ = repository
+    for name in ("GIT_DIR", "GIT_OBJECT_DIRECTORY", "GIT_COMMON_DIR", "GIT_INDEX_FILE"):
+        monkeypatch.setenv(name, str(folder.parent / "elsewhere"))
+    get(raw, "git", folder, first)
+    assert not (folder.parent / "elsewhere").exists()
+    assert tools.contents(raw / "it.tar.zst") == tools.FILES
+
+
+# source distributions
+
+
+class Quiet(http.server.SimpleHTTPRequestHandler):
+    def log_message(self, *_):
+        pass
+
+
+class Stalling(Quiet):
+    """Sends half of an archive, says so by an event, then waits to be told to end."""
+
+    def do_GET(self):
+        if not self.path.endswith(".tar.gz"):
+            return super().do_GET()
+        data = Path(self.translate_path(self.path)).read_bytes()
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(data)))
+        self.end_headers()
+        self.wfile.write(data[: len(data) // 2])
+        self.wfile.flush()
+        self.server.half.set()
+        self.server.over.wait()
+
+
+@pytest.fixture
+def served(tmp_path):
+    """Serve a folder on loopback: served(folder, handler) returns its server; `server.url` is its address."""
+    servers = []
+
+    def start(folder, handler=Quiet):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
+        server.half, server.over = threading.Event(), threading.Event()
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.over.set()
+        server.shutdown()
+        server.server_close()
+
+
+@pytest.fixture
+def sdist(tmp_path, tools):
+    """(a simple index with my-thing 1.0 as sdist and wheel, the sdist's sha256); its setup.py leaves a mark if run."""
+    mark = f"open({str(tmp_path / 'ran')!r}, 'w')\n".encode()
+    data = tools.make_tar({"my_thing-1.0/setup.py": mark, "my_thing-1.0/src/a.c": b"int x;\n" * 5000}, "w:gz")
+    pages = tmp_path / "index" / "simple"
+    files = {"my_thing-1.0.tar.gz": data, "my_thing-1.0-py3-none-any.whl": b"no", "my_thing-2.0.tar.gz": b"no"}
+    tools.write_tree(pages / "my-thing", files)
+    page = "".join(f'<a href="{name}#sha256={hashlib.sha256(data).hexdigest()}">x</a>' for name, data in files.items())
+    (pages / "my-thing" / "index.html").write_text(f"<!DOCTYPE html><html><body>{page}</body></html>")
+    return tmp_path / "index", hashlib.sha256(data).hexdigest()
+
+
+def right(raw, tools, tmp_path):
+    assert set(tools.contents(raw / "it.tar.zst")) == {"setup.py", "src/a.c"}
+    assert sorted(path.name for path in raw.iterdir()) == ["it.json", "it.tar.zst"]
+    assert not (tmp_path / "ran").exists()
+
+
+def test_sdist_comes_from_the_index_that_pip_uses_and_no_code_is_run(sdist, served, raw, tools, tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
+    get(raw, "sdist", "my-thing==1.0", sdist[1])
+    right(raw, tools, tmp_path)
+
+
+def test_sdist_comes_from_pips_configuration_file(sdist, raw, tools, tmp_path, monkeypatch):
+    config = tmp_path / "pip.conf"
+    config.write_text(f"[global]\nindex-url = {NOBODY}\n[download]\nextra-index-url =\n    file://{sdist[0]}/simple\n")
+    monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
+    get(raw, "sdist", "my-thing==1.0", sdist[1])
+    right(raw, tools, tmp_path)
+
+
+def test_sdist_comes_from_a_folder_without_any_index(sdist, raw, tools, tmp_path, monkeypatch):
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(sdist[0] / "simple" / "my-thing"))
+    get(raw, "sdist", "My_Thing==1.0", sdist[1])
+    right(raw, tools, tmp_path)
+
+
+def test_sdist_with_another_hash_is_refused_with_both(sdist, raw, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", f"file://{sdist[0]}/simple")
+    refused(raw, f"has sha256 {sdist[1]}, the table pins {'0' * 64}", "sdist", "my-thing==1.0", "0" * 64)
+
+
+def test_file_that_is_not_what_the_index_says_is_refused(sdist, served, raw, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
+    path = sdist[0] / "simple/my-thing/my_thing-1.0.tar.gz"
+    path.write_bytes(path.read_bytes() + b"x")
+    found = hashlib.sha256(path.read_bytes()).hexdigest()
+    refused(raw, f"has sha256 {found}, the table pins {sdist[1]}", "sdist", "my-thing==1.0", sdist[1])
+
+
+def test_project_version_or_sdist_that_is_not_there_is_refused(sdist, served, raw, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
+    refused(raw, "other==1.0: no source distribution as a tar; asked: http", "sdist", "other==1.0", sdist[1])
+    refused(raw, "my-thing==3.0: no source distribution", "sdist", "my-thing==3.0", sdist[1])
+    shutil.move(sdist[0] / "simple/my-thing/index.html", sdist[0] / "simple/my-thing/old.html")
+    for wheel in (sdist[0] / "simple/my-thing").glob("*.tar.gz"):
+        wheel.unlink()
+    refused(raw, "my-thing==1.0: no source distribution", "sdist", "my-thing==1.0", sdist[1])
+
+
+def test_no_network_is_one_clear_line(sdist, raw, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", NOBODY)
+    refused(raw, f"these could not be asked: {NOBODY} .*refused", "sdist", "my-thing==1.0", sdist[1])
+
+
+def test_credentials_of_the_index_are_not_told(sdist, raw, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", NOBODY.replace("//", "//me:hidden@"))
+    with pytest.raises(UserError) as caught:
+        get(raw, "sdist", "my-thing==1.0", sdist[1])
+    assert "hidden" not in str(caught.value)
+
+
+def test_download_stops_where_it_exceeds_the_limit(sdist, served, raw, monkeypatch):
+    monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
+    refused(raw, "larger than sources.fetch.max_megabytes", "sdist", "my-thing==1.0", sdist[1], Limits(9, 9, 50))
+
+
+def test_hostile_sdist_is_refused_by_member(tmp_path, raw, tools, monkeypatch):
+    data = tools.make_tar({"evil-1.0/a": b"1", "evil-1.0/../../b": b"2"}, "w:gz")
+    tools.write_tree(tmp_path / "links", {"evil-1.0.tar.gz": data})
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "links"))
+    refused(raw, r"'evil-1.0/../../b': `\.\.`", "sdist", "evil==1.0", hashlib.sha256(data).hexdigest())
+
+
+# kills
+
+
+def test_fetch_killed_in_the_download_leaves_nothing_declared_and_the_next_cleans_up(
+    sdist, served, raw, tools, tmp_path, monkeypatch
+):
+    server = served(sdist[0], Stalling)
+    monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple")
+    source = {"name": "it", "kind": "sdist", "location": "my-thing==1.0", "pin": sdist[1]}
+    line = ["--source", json.dumps(source), "--settings", json.dumps(SETTINGS), "--archive", str(raw / "it.tar.zst")]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "scripts.sources.fetch", *line], cwd=ROOT, stderr=subprocess.DEVNULL
+    )
+    assert server.half.wait(60)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (raw / "it.tar.zst").exists() and not (raw / "it.json").exists()
+    monkeypatch.setenv("PIP_INDEX_URL", f"file://{sdist[0]}/simple")
+    get(raw, "sdist", "my-thing==1.0", sdist[1])
+    right(raw, tools, tmp_path)
+
+
+def test_fetch_killed_while_it_writes_leaves_nothing_declared(tmp_path, raw, tools):
+    tree = tools.write_tree(tmp_path / "tree", tools.FILES)
+    code = (
+        "import sys, time, scripts.sources.archive as archive, scripts.sources.fetch as fetch\n"
+        "def stall(member, tar):\n    print('midway', flush=True)\n    time.sleep(600)\n    yield b''\n"
+        "archive.content = stall\nfetch.main()\n"
+    )
+    source = {"name": "it", "kind": "path", "location": str(tree), "pin": "0" * 64}
+    line = ["--source", json.dumps(source), "--settings", json.dumps(SETTINGS), "--archive", str(raw / "it.tar.zst")]
+    process = subprocess.Popen([sys.executable, "-c", code, *line], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "midway\n"
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    process.stdout.close()
+    assert not (raw / "it.tar.zst").exists() and not (raw / "it.json").exists()
+    get(raw, "path", tree, pack_folder(tree, None, Limits())["sha256"])
+    assert sorted(path.name for path in raw.iterdir()) == ["it.json", "it.tar.zst"]

@@ -1,0 +1,137 @@
+"""scripts/tokens/tokenizer.py: what is learned is a Qwen2.5-style tokenizer, the same on every run."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+from tokenizers import Tokenizer
+from transformers import AutoTokenizer, Qwen2Tokenizer
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_json, write_jsonl
+from scripts.common.manifest import read_manifest, write_manifest
+from scripts.tokens.tokenizer import choose, copy, learn, train
+
+
+def run(origin, wanted, out, **environment):
+    command = [
+        sys.executable,
+        "-m",
+        "scripts.tokens.tokenizer",
+        "--from",
+        str(origin),
+        "--settings",
+        json.dumps(wanted),
+    ]
+    return subprocess.run(
+        [*command, "--out", str(out)], capture_output=True, text=True, env={**os.environ, **environment}
+    )
+
+
+def test_vocabulary_has_the_size_asked_for_with_the_control_tokens_last_in_qwens_order(tokenizer):
+    saved = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
+    assert saved.get_vocab_size() == 1000
+    added = saved.get_added_tokens_decoder()
+    assert list(added) == list(range(978, 1000))
+    # Qwen2.5 has them at 151643 + these
+    for name, offset in {"<|endoftext|>": 0, "<|im_end|>": 2, "<|video_pad|>": 13, "<tool_call>": 14}.items():
+        assert (added[978 + offset].content, added[978 + offset].special) == (name, offset < 14)
+    for name, offset in {"<|fim_prefix|>": 16, "<|fim_middle|>": 17, "<|fim_suffix|>": 18, "<|file_sep|>": 21}.items():
+        assert (added[978 + offset].content, added[978 + offset].special) == (name, False)
+
+
+def test_transformers_loads_it_as_qwen2_with_the_same_ids(tokenizer):
+    loaded = AutoTokenizer.from_pretrained(tokenizer)
+    saved = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
+    assert isinstance(loaded, Qwen2Tokenizer)
+    assert (len(loaded), loaded.eos_token, loaded.pad_token) == (1000, "<|endoftext|>", "<|endoftext|>")
+    for text in [
+        "def f(x):\n\treturn x  # 你好 e\u0301\r\n\r\n",
+        "<|im_start|>user\n1234<tool_call>",
+        "   \n  a",
+        "it's",
+    ]:
+        assert loaded(text)["input_ids"] == saved.encode(text).ids
+    assert loaded.decode(loaded("naïve 代码\n")["input_ids"]) == "naïve 代码\n"
+
+
+def test_two_runs_give_the_same_bytes_whatever_the_hash_seed_and_threads(split, tmp_path):
+    wanted = {"vocab_size": 600, "sample_megabytes": 0.2}
+    for name, environment in {
+        "a": {"PYTHONHASHSEED": "1", "RAYON_NUM_THREADS": "1"},
+        "b": {"PYTHONHASHSEED": "2", "RAYON_NUM_THREADS": "4"},
+    }.items():
+        assert run(split, wanted, tmp_path / name, **environment).returncode == 0
+    assert read_manifest(tmp_path / "a") == read_manifest(tmp_path / "b")
+
+
+def test_sample_gives_each_language_its_share_and_a_small_language_all_it_has():
+    large = [("a", f"{i:03}", 10) for i in range(100)]
+    chosen = choose([*large, ("b", "x", 15), *(("c", f"{i:03}", 10) for i in range(100))], 215)
+    sizes = {
+        language: sum(i in chosen for i in part) for language, part in {"a": range(100), "c": range(101, 201)}.items()
+    }
+    assert 100 in chosen
+    assert abs(sizes["a"] - sizes["c"]) <= 1
+    assert 215 <= 15 + 10 * sum(sizes.values()) < 225
+
+
+def test_sample_is_decided_by_content_not_by_order():
+    documents = [("ab"[i % 2], f"{i * 37 % 100:03}", 10) for i in range(100)]
+    chosen = {documents[i] for i in choose(documents, 150)}  # 8 of a, 7 of b
+    turned = documents[::-1]
+    assert {turned[i] for i in choose(turned, 150)} == chosen
+    for language in "ab":
+        digests = sorted(digest for name, digest, _ in documents if name == language)
+        taken = [digest for name, digest, _ in sorted(chosen) if name == language]
+        assert taken == digests[: len(taken)]
+
+
+def test_literal_control_tokens_in_the_corpus_do_not_disturb_the_control_ids():
+    learned = learn(iter(["<|endoftext|> <tool_call>"] * 50 + ["ab cd ab cd <|im_end|>"] * 50), 290)
+    assert [learned.token_to_id(token) for token in ("<|endoftext|>", "<|file_sep|>")] == [268, 289]
+
+
+def test_vocabulary_too_large_for_the_sample_is_one_line_with_the_size_that_fits(split, tmp_path):
+    write_jsonl(tmp_path / "train.jsonl.zst", [{"text": "abab " * 9, "language": "x", "sha256": "0"}])
+    write_manifest(tmp_path, ["train.jsonl.zst"])
+    done = run(tmp_path, {"vocab_size": 5000, "sample_megabytes": 1}, tmp_path / "out")
+    assert done.returncode == 1
+    last = done.stderr.strip().splitlines()[-1]
+    fits = int(last.split("gives ")[1].split(",")[0])
+    assert last.startswith("error: tokens.tokenizer.vocab_size: the sample gives ")
+    assert not (tmp_path / "out").exists()
+    train(tmp_path, {"vocab_size": fits, "sample_megabytes": 1}, tmp_path / "out")
+
+
+def test_empty_corpus_is_one_line(tmp_path):
+    write_jsonl(tmp_path / "train.jsonl.zst", [])
+    write_manifest(tmp_path, ["train.jsonl.zst"])
+    with pytest.raises(UserError, match="holds no document"):
+        train(tmp_path, {"vocab_size": 600, "sample_megabytes": 1}, tmp_path / "out")
+
+
+def test_truncated_corpus_is_refused(split, tmp_path):
+    whole = (split / "train.jsonl.zst").read_bytes()
+    (tmp_path / "train.jsonl.zst").write_bytes(whole[: len(whole) // 2])
+    (tmp_path / "manifest.json").write_bytes((split / "manifest.json").read_bytes())
+    with pytest.raises(UserError, match="its manifest says"):
+        train(tmp_path, {"vocab_size": 600, "sample_megabytes": 1}, tmp_path / "out")
+
+
+def test_a_base_models_tokenizer_is_copied_as_it_is(tokenizer, tmp_path):
+    (tmp_path / "base").mkdir()
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (tmp_path / "base" / name).write_bytes((tokenizer / name).read_bytes())
+    (tmp_path / "base" / "model.safetensors").write_bytes(b"weights")
+    done = run(tmp_path / "base", {}, tmp_path / "out")
+    assert done.returncode == 0, done.stderr
+    assert sorted(read_json(tmp_path / "out/manifest.json")["files"]) == ["tokenizer.json", "tokenizer_config.json"]
+    assert (tmp_path / "out/tokenizer.json").read_bytes() == (tokenizer / "tokenizer.json").read_bytes()
+
+
+def test_a_model_folder_without_tokenizer_is_one_line(tmp_path):
+    with pytest.raises(UserError, match=r"has no tokenizer\.json"):
+        copy(tmp_path, tmp_path / "out")

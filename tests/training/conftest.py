@@ -1,0 +1,100 @@
+"""A tiny base model and shards in the documented format, written here without the product's own tokenizer or packer."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+from tokenizers import Tokenizer, models, pre_tokenizers
+
+from scripts.common.manifest import write_manifest
+from scripts.training.base import base
+
+LENGTH, VOCABULARY = 32, 512
+SHAPE = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+    "max_position_embeddings": 64,
+    "rope_theta": 10000.0,
+    "tie_word_embeddings": True,
+}
+STAGE = {
+    "from": "base",
+    "data": "code",
+    "sequence_length": LENGTH,
+    "global_batch": 4,
+    "steps": 12,
+    "learning_rate": 1e-2,
+    "warmup_steps": 2,
+    "weight_decay": 0.01,
+    "betas": [0.9, 0.95],
+    "eps": 1e-8,
+    "clip": 1.0,
+    "precision": "fp32",
+    "log_steps": 1,
+    "eval_steps": 6,
+    "eval_rows": 4,
+    "save_steps": 4,
+    "keep_checkpoints": 2,
+    "seed": 7,
+}
+MACHINE = {"nodes": 1, "gpus": 0, "micro_batch": 2, "sharding": "none", "gradient_checkpointing": False}
+
+
+def write_split(folder: Path, split: str, rows: int, rng: np.random.Generator) -> dict:
+    """Rows of two or three documents each, every document counting up from a random start: easy to learn."""
+    tokens, flags, pieces, ids = np.zeros((rows, LENGTH), np.uint32), np.zeros((rows, LENGTH), np.uint8), [], []
+    for row in range(rows):
+        cuts = [0, *sorted(rng.choice(np.arange(4, LENGTH - 4), rng.integers(1, 3), replace=False)), LENGTH]
+        for start, end in zip(cuts, cuts[1:], strict=False):
+            tokens[row, start:end] = rng.integers(0, VOCABULARY - LENGTH) + np.arange(end - start)
+            flags[row, start:end] = 2 * (rng.random(end - start) < 0.7)
+            flags[row, start] = 1
+            pieces.append((row, start, end - start, len(ids)))
+            ids.append(f"{split}/{len(ids)}")
+    tokens.tofile(folder / f"{split}.tokens.bin")
+    flags.tofile(folder / f"{split}.flags.bin")
+    np.save(folder / f"{split}.pieces.npy", np.array(pieces, np.int32))
+    (folder / f"{split}.documents.txt").write_text("".join(f"{name}\n" for name in ids))
+    return {
+        "rows": rows,
+        "pieces": len(pieces),
+        "documents": len(ids),
+        "tokens": rows * LENGTH,
+        "targets": int((flags & 2 > 0).sum()),
+        "padding": 0,
+        "too_long": 0,
+    }
+
+
+@pytest.fixture(scope="session")
+def shards(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("shards")
+    rng = np.random.default_rng(0)
+    splits = {split: write_split(folder, split, rows, rng) for split, rows in {"train": 30, "validation": 6}.items()}
+    names = [f"{split}.{file}" for split in splits for file in ("tokens.bin", "flags.bin", "pieces.npy", "documents.txt")]
+    write_manifest(folder, names, length=LENGTH, vocab_size=VOCABULARY, splits=splits)
+    return folder
+
+
+@pytest.fixture(scope="session")
+def tokenizer(tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("tokenizer")
+    words = {"<|endoftext|>": 0, **{f"w{number}": number for number in range(1, VOCABULARY)}}
+    made = Tokenizer(models.WordLevel(words, unk_token="<|endoftext|>"))
+    made.pre_tokenizer = pre_tokenizers.Whitespace()
+    made.save(str(folder / "tokenizer.json"))
+    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
+    (folder / "tokenizer_config.json").write_text(json.dumps(settings))
+    write_manifest(folder, ["tokenizer.json", "tokenizer_config.json"])
+    return folder
+
+
+@pytest.fixture(scope="session")
+def origin(tmp_path_factory, tokenizer) -> Path:
+    folder = tmp_path_factory.mktemp("base")
+    base("scratch", tokenizer, folder, seed=1, shape=SHAPE)
+    return folder

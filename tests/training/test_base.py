@@ -1,0 +1,71 @@
+"""scripts/training/base.py: from scratch by seed, from a folder by hash, from the hub only with a network."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+
+from scripts.common.cli import UserError
+from scripts.common.files import sha256_file
+from scripts.training.base import base, content_hash
+from scripts.training.plan import parameters
+from tests.training.conftest import SHAPE, VOCABULARY
+
+
+def test_from_scratch_is_a_qwen2_of_the_shape_asked_for_and_depends_on_the_seed_alone(origin, tokenizer, tmp_path):
+    model = AutoModelForCausalLM.from_pretrained(origin)
+    assert model.config.model_type == "qwen2"
+    assert {name: getattr(model.config, name) for name in SHAPE if name != "rope_theta"} == {k: v for k, v in SHAPE.items() if k != "rope_theta"}
+    assert model.config.rope_parameters["rope_theta"] == SHAPE["rope_theta"]
+    assert model.num_parameters() == parameters({**SHAPE, "vocab_size": VOCABULARY})
+    torch.rand(3)  # what the caller drew before must not matter
+    same = base("scratch", tokenizer, tmp_path / "same", seed=1, shape=SHAPE)
+    other = base("scratch", tokenizer, tmp_path / "other", seed=2, shape=SHAPE)
+    assert same == json.loads((origin / "manifest.json").read_text())
+    assert other["files"]["model.safetensors"] != same["files"]["model.safetensors"]
+
+
+def test_a_folder_is_brought_whole_and_its_hash_checked(origin, tokenizer, tmp_path):
+    manifest = base(str(origin), tokenizer, tmp_path / "brought", seed=0)
+    for name, file in manifest["files"].items():
+        assert file["sha256"] == sha256_file(origin / name)
+    base(str(origin), tokenizer, tmp_path / "again", seed=0, sha256=content_hash(manifest))
+    with pytest.raises(UserError, match=f"{'0' * 64} is asked for, .* is {content_hash(manifest)}"):
+        base(str(origin), tokenizer, tmp_path / "refused", seed=0, sha256="0" * 64)
+    assert list((tmp_path / "refused").iterdir()) == []
+
+
+def test_a_folder_without_a_model_is_refused(tmp_path):
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(UserError, match="needs config.json and .safetensors"):
+        base(str(tmp_path / "empty"), tmp_path, tmp_path / "out", seed=0)
+
+
+def test_without_a_network_the_hub_is_one_clear_line(tmp_path):
+    words = ["--tokenizer", tmp_path, "--out", tmp_path / "out", "--settings"]
+    words += [json.dumps({"model": "Qwen/Qwen2.5-0.5B", "revision": "0" * 40})]
+    # a port on loopback where nobody listens
+    environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path / "home")}
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.training.base", *words], env=environment, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: training.base.model: cannot bring Qwen/Qwen2.5-0.5B")
+    assert "Traceback" not in done.stderr
+
+
+def test_a_killed_job_leaves_no_manifest(origin, tokenizer, tmp_path):
+    words = ["--tokenizer", tokenizer, "--out", tmp_path / "out", "--settings"]
+    words += [json.dumps({"model": "scratch", "shape": {**SHAPE, "num_hidden_layers": 40}, "seed": 0})]
+    process = subprocess.Popen([sys.executable, "-m", "scripts.training.base", *words], stderr=subprocess.DEVNULL)
+    while process.poll() is None and not list(tmp_path.glob("out/.base.*/*")):
+        time.sleep(0.005)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    assert not (tmp_path / "out/manifest.json").exists()

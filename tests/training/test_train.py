@@ -1,0 +1,209 @@
+"""scripts/training/train.py: the loss is the textbook's, a killed run ends as a straight one, errors are one line."""
+
+import json
+import math
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+from scripts.common.files import sha256_file
+from scripts.training.checkpoints import is_whole, newest_whole, remove_others
+from scripts.training.metrics import drop_after
+from tests.training.conftest import LENGTH, MACHINE, STAGE
+
+
+def command(origin: Path, shards: Path, tmp_path: Path, machine: dict = MACHINE, **changes) -> list[str]:
+    machine_path = tmp_path / "machine.yaml"
+    machine_path.write_text(json.dumps(machine))
+    words = [sys.executable, "-m", "scripts.training.launch", "--machine", machine_path, "--threads", "1", "scripts.training.train"]
+    words += ["--stage", "tiny", "--settings", json.dumps({**STAGE, **changes}), "--code", "0"]
+    words += ["--origin", origin, "--shards", shards, "--work", tmp_path / "work", "--out", tmp_path / "out"]
+    return [str(word) for word in words]
+
+
+def run(*arguments, **changes) -> subprocess.CompletedProcess:
+    return subprocess.run(command(*arguments, **changes), capture_output=True, text=True, check=False)
+
+
+def metrics(folder: Path) -> list[dict]:
+    return [json.loads(line) for line in (folder / "metrics.jsonl").read_text().splitlines()]
+
+
+@pytest.fixture(scope="module")
+def straight(origin, shards, tmp_path_factory) -> Path:
+    """The folder of a run that nobody disturbed."""
+    folder = tmp_path_factory.mktemp("straight")
+    done = run(origin, shards, folder)
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def test_the_stage_folder_is_a_model_that_transformers_loads_and_all_that_belongs_to_it(straight, origin):
+    out = straight / "out"
+    manifest = json.loads((out / "manifest.json").read_text())
+    assert {"model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"} <= set(manifest["files"])
+    assert manifest["files"]["tokenizer.json"]["sha256"] == sha256_file(origin / "tokenizer.json")
+    AutoModelForCausalLM.from_pretrained(out), AutoTokenizer.from_pretrained(out)
+    summary = json.loads((out / "summary.json").read_text())
+    assert summary["steps"] == 12
+    assert summary["tokens"] == 12 * 4 * LENGTH
+    assert json.loads((out / "environment.json").read_text())["versions"]["torch"].startswith("2.")
+    assert "scripts.training.train" in (out / "command.txt").read_text()
+    assert any((out / "tensorboard").glob("events*"))
+    assert not list(out.glob("*.bin"))
+
+
+def test_the_validation_loss_is_that_of_documents_scored_one_by_one(straight, origin, shards):
+    """An independent path: each document alone, without packing, labels shifted by hand, in float64."""
+    import numpy as np
+
+    model = AutoModelForCausalLM.from_pretrained(straight / "out", dtype=torch.float64, attn_implementation="eager")
+    tokens = np.fromfile(shards / "validation.tokens.bin", np.uint32).reshape(-1, LENGTH).astype(np.int64)
+    flags = np.fromfile(shards / "validation.flags.bin", np.uint8).reshape(-1, LENGTH)
+    nats = count = 0
+    for row, offset, length, _ in np.load(shards / "validation.pieces.npy"):
+        if row < STAGE["eval_rows"]:
+            ids = torch.from_numpy(tokens[row, offset : offset + length])
+            with torch.no_grad():
+                scores = model(ids[None]).logits[0].log_softmax(-1)
+            for place in range(1, length):
+                if flags[row, offset + place] & 2:
+                    nats -= scores[place - 1, ids[place]].item()
+                    count += 1
+    said = json.loads((straight / "out/summary.json").read_text())["eval_loss"]
+    assert said == pytest.approx(nats / count, rel=1e-5)
+
+
+def test_it_learns_and_logs_every_step_on_a_cosine_schedule(straight):
+    steps = [entry for entry in metrics(straight / "out") if "loss" in entry]
+    assert [entry["step"] for entry in steps] == list(range(1, 13))
+    assert steps[-1]["loss"] < steps[0]["loss"] - 0.3
+    for number, entry in enumerate(steps):  # the rate logged is the one the step used: warm-up, then half a cosine
+        expected = number / 2 if number < 2 else 0.5 * (1 + math.cos(math.pi * (number - 2) / 10))
+        assert entry["learning_rate"] == pytest.approx(1e-2 * expected, abs=1e-9)
+        assert entry["grad_norm"] > 0
+    assert [entry["step"] for entry in metrics(straight / "out") if "eval_loss" in entry] == [6, 12, 12]
+
+
+def test_micro_batch_and_accumulation_change_nothing_but_rounding(straight, origin, shards, tmp_path):
+    """Rows hold unequal numbers of targets, so a mean of means would differ."""
+    assert run(origin, shards, tmp_path, {**MACHINE, "micro_batch": 4}).returncode == 0
+    one = [entry["loss"] for entry in metrics(straight / "out") if "loss" in entry]
+    other = [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry]
+    assert other == pytest.approx(one, abs=1e-5)
+
+
+@pytest.mark.parametrize("sharding", ["none", "zero2"])
+def test_two_ranks_follow_one_process(straight, origin, shards, tmp_path, sharding):
+    words = command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1, "sharding": sharding})
+    module = words.index("scripts.training.train")
+    options = words[words.index("--machine") : module]
+    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
+    words = [*torchrun, words[module], *options, *words[module + 1 :]]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr[-2000:]
+    one = [entry["loss"] for entry in metrics(straight / "out") if "loss" in entry]
+    other = [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry]
+    assert other == pytest.approx(one, abs=1e-5)
+
+
+def test_a_run_killed_at_random_moments_ends_with_the_same_weights(straight, origin, shards, tmp_path):
+    random.seed(0)
+    words, work = command(origin, shards, tmp_path), tmp_path / "work"
+    for kills in range(3):
+        process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
+        target = (3, 6, 10)[kills]
+        while process.poll() is None:
+            logs = [line for path in work.glob("*/metrics.jsonl") for line in path.read_text().splitlines(keepends=True)]
+            if any(line.endswith("\n") and json.loads(line)["step"] >= target for line in logs):
+                time.sleep(random.random() * 0.05)  # some moments fall into a save
+                break
+            time.sleep(0.002)
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+        assert not (tmp_path / "out/manifest.json").exists()
+    done = run(origin, shards, tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert "resumes at step 8" in done.stderr or "resumes at step 12" in done.stderr
+    ours, theirs = load_file(tmp_path / "out/model.safetensors"), load_file(straight / "out/model.safetensors")
+    assert all(torch.equal(ours[name], theirs[name]) for name in theirs)
+    assert [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry] == [
+        entry["loss"] for entry in metrics(straight / "out") if "loss" in entry
+    ]
+
+
+def test_a_half_written_checkpoint_is_never_resumed(straight, tmp_path):
+    import shutil
+
+    work = next((straight / "work").iterdir())
+    shutil.copytree(work, tmp_path / "w")
+    assert sorted(folder.name for folder in (tmp_path / "w").glob("checkpoint-*")) == ["checkpoint-12", "checkpoint-8"]
+    newest = tmp_path / "w/checkpoint-12"
+    assert newest_whole(tmp_path / "w") == newest
+    data = (newest / "optimizer.pt").read_bytes()
+    (newest / "optimizer.pt").write_bytes(data[:-1])
+    assert newest_whole(tmp_path / "w").name == "checkpoint-8"
+    (newest / "optimizer.pt").unlink()
+    assert not is_whole(newest)
+    remove_others(tmp_path / "w", {tmp_path / "w/checkpoint-8"})
+    assert [folder.name for folder in (tmp_path / "w").glob("checkpoint-*")] == ["checkpoint-8"]
+    (tmp_path / "w/checkpoint-8/whole.json").unlink()
+    assert newest_whole(tmp_path / "w") is None
+
+
+def test_a_changed_setting_never_resumes_from_a_stale_checkpoint(straight, origin, shards, tmp_path):
+    import shutil
+
+    shutil.copytree(straight / "work", tmp_path / "work")
+    done = run(origin, shards, tmp_path, learning_rate=5e-3)
+    assert done.returncode == 0, done.stderr
+    assert "tiny: starts" in done.stderr
+    assert len(list((tmp_path / "work").iterdir())) == 2
+
+
+def test_the_metric_log_loses_what_a_killed_run_wrote_beyond_its_checkpoint(tmp_path):
+    path = tmp_path / "metrics.jsonl"
+    path.write_bytes(b'{"step":1,"loss":2}\n{"step":2,"loss":1}\n{"step":3,"lo')
+    drop_after(path, 1)
+    assert path.read_bytes() == b'{"step":1,"loss":2}\n'
+    drop_after(tmp_path / "none.jsonl", 1)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda shards: (shards / "train.tokens.bin").write_bytes(b""), "train.tokens.bin: content is 0 bytes"),
+        (lambda shards: (shards / "train.flags.bin").unlink(), "train.flags.bin: missing"),
+        (lambda shards: (shards / "manifest.json").write_text("{"), "manifest.json: not JSON"),
+        (lambda shards: (shards / "manifest.json").unlink(), "manifest.json: no such file"),
+    ],
+)
+def test_broken_shards_are_one_line_and_leave_no_output(origin, shards, tmp_path, damage, says):
+    import shutil
+
+    shutil.copytree(shards, tmp_path / "shards")
+    damage(tmp_path / "shards")
+    done = run(origin, tmp_path / "shards", tmp_path)
+    assert done.returncode == 1
+    assert done.stderr.count("\n") == 1 and says in done.stderr and done.stderr.startswith("error: ")
+    assert not (tmp_path / "out").exists()
+
+
+def test_shards_of_another_vocabulary_are_refused(origin, shards, tmp_path):
+    import shutil
+
+    shutil.copytree(shards, tmp_path / "shards")
+    manifest = json.loads((shards / "manifest.json").read_text())
+    (tmp_path / "shards/manifest.json").write_text(json.dumps({**manifest, "vocab_size": 600}))
+    done = run(origin, tmp_path / "shards", tmp_path)
+    assert done.returncode == 1
+    assert "made with 600 tokens" in done.stderr.splitlines()[-1]

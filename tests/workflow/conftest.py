@@ -1,0 +1,121 @@
+"""A clone of this repository with a tiny experiment on real code, run once to its end; each test gets a copy."""
+
+import re
+import shutil
+import subprocess
+import sys
+import sysconfig
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.sources.archive import pack_folder
+from scripts.sources.members import Limits
+
+ROOT = Path(__file__).parents[2]
+# packages of the standard library: real code, and there on every machine
+PACKAGES = {"alpha": ["asyncio", "email", "json", "http"], "beta": ["unittest", "xml", "importlib", "logging"], "gamma": ["concurrent", "ctypes"]}
+SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
+STAGE = {"global_batch": 8, "steps": 3, "learning_rate": 1e-3, "precision": "fp32", "eval_rows": 4, "log_steps": 1, "save_steps": 2}
+EXPERIMENT = {
+    "experiment": "tiny",
+    "sources": {"table": "config/tiny.tsv"},
+    "corpus": {
+        "split": {"validation": 0.1, "test": 0.1},
+        "compose": {"code": {"kind": "code"}, "instruct": {"kind": "instruct", "language": "en", "max_characters": 4000}},
+    },
+    "tokens": {"tokenizer": {"vocab_size": 600, "sample_megabytes": 0.2}},
+    "training": {
+        "base": {"model": "scratch", "shape": {**SHAPE, "max_position_embeddings": 4096, "tie_word_embeddings": True}},
+        "train": {
+            "pretrain": {"from": "base", "data": "code", "sequence_length": 128, **STAGE},
+            "sft": {"from": "pretrain", "data": "instruct", "sequence_length": 2048, **STAGE},
+        },
+    },
+    "evaluation": {
+        "perplexity": {"documents": 6, "context": 256, "stride": 128},
+        "gate": {
+            "resamples": 100,
+            "gates": [{"name": "learns", "dataset": "code", "model": "pretrain", "against": "base", "metric": "bits_per_byte", "below": 0}],
+        },
+    },
+}
+
+
+class Clone:
+    """A checkout in which the workflow can be run."""
+
+    def __init__(self, root: Path):
+        self.root = root
+
+    def snakemake(self, *words: str, check: bool = True) -> subprocess.CompletedProcess:
+        profile = [] if "--profile" in words else ["--profile", "local"]
+        configfile = [] if "--configfile" in words else ["--configfile", "config/tiny.yaml"]
+        line = [sys.executable, "-m", "snakemake", *words, *profile, *configfile]
+        done = subprocess.run(line, cwd=self.root, capture_output=True, text=True, check=False)
+        if check and done.returncode:
+            raise AssertionError(f"{' '.join(words)} failed:\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
+        return done
+
+    def jobs(self, *words: str) -> set[str]:
+        """What `-n` would run: the rule, with its wildcards where it has any, as `train sft`."""
+        text = self.snakemake("-n", *(words or ("results/eval.json",))).stdout
+        text += self.snakemake("-n", *(words or ("results/eval.json",))).stderr
+        found = re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)*)", text, re.MULTILINE)
+        return {
+            " ".join([rule, *re.findall(r"=([^,\n]+)", (re.findall(r"^    wildcards: (.*)$", body, re.MULTILINE) or [""])[0])])
+            for rule, body in found
+        }
+
+    def experiment(self, edit=None) -> dict:
+        """Read the tiny experiment; write it back after `edit(config)`."""
+        path = self.root / "config/tiny.yaml"
+        config = yaml.safe_load(path.read_text())
+        if edit:
+            edit(config)
+            path.write_text(yaml.safe_dump(config))
+        return config
+
+    def replace(self, file: str, old: str, new: str) -> None:
+        path = self.root / file
+        text = path.read_text()
+        assert text.count(old) >= 1, f"{old!r} is not in {file}"
+        path.write_text(text.replace(old, new, 1))
+
+    def copy(self, to: Path) -> "Clone":
+        subprocess.run(["cp", "-a", self.root, to], check=True)
+        return Clone(to)
+
+
+def source(name: str, folder: Path) -> Path:
+    """A folder of real code for the source `name`."""
+    library = Path(sysconfig.get_paths()["stdlib"])
+    for package in PACKAGES[name]:
+        shutil.copytree(library / package, folder / package, ignore=shutil.ignore_patterns("__pycache__", "test*"))
+    return folder
+
+
+def row(name: str, folder: Path) -> str:
+    """The line of a sources table for a folder, with the pin that the product's own fetch reports."""
+    pin = pack_folder(folder, None, Limits())["sha256"]
+    return f"{name}\tpath\t{folder}\t{pin}\tpython\thigh\tPSF-2.0\n"
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> Clone:
+    """A clone whose tiny experiment has run to its end. Do not change it: copy it."""
+    root = tmp_path_factory.mktemp("clone") / "stagecraft"
+    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    for name in files.stdout.splitlines():
+        if (ROOT / name).exists() or (ROOT / name).is_symlink():
+            (root / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, root / name, follow_symlinks=False)
+    (root / "config/tiny.yaml").write_text(yaml.safe_dump(EXPERIMENT))
+    table = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
+    for name in ("alpha", "beta"):
+        table += row(name, source(name, root.parent / "sources" / name))
+    (root / "config/tiny.tsv").write_text(table)
+    clone = Clone(root)
+    clone.snakemake("results/eval.json")
+    return clone

@@ -1,0 +1,121 @@
+"""Reruns that can be trusted: after each change, `-n` names exactly the jobs that the change concerns."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.workflow.conftest import row, source
+
+REPORT = {"plots", "page", "verdict"}
+GATE = {"gate"} | REPORT
+EVALUATION = {"perplexity base", "perplexity pretrain", "perplexity sft"} | GATE
+SFT = {"train sft", "perplexity sft"} | GATE
+TRAINING = {"base", "train pretrain", *SFT} | EVALUATION
+CORPUS = {"deduplicate", "split", "compose code", "compose instruct", "tokenizer", "pack code 128", "pack instruct 2048"} | TRAINING
+ALL = {"filter alpha", "filter beta"} | CORPUS
+
+
+def touch_everything(clone):
+    for path in sorted(clone.root.rglob("*")):
+        if ".snakemake" not in path.parts and path.is_file() and not path.is_symlink():
+            os.utime(path)
+
+
+def setting(*keys_and_value):
+    *keys, last, value = keys_and_value
+
+    def edit(config):
+        for key in keys:
+            config = config.setdefault(key, {})
+        config[last] = value
+
+    return lambda clone: clone.experiment(edit)
+
+
+def code(file, old, new):
+    return lambda clone: clone.replace(file, old, new)
+
+
+def repin_beta(clone):
+    folder = clone.root / "sources-beta"
+    source("beta", folder)
+    (folder / "new.py").write_text("def answer():\n    return 42\n" * 20)
+    table = clone.root / "config/tiny.tsv"
+    kept = [line for line in table.read_text().splitlines(keepends=True) if not line.startswith("beta")]
+    table.write_text("".join(kept) + row("beta", folder))
+
+
+def add_gamma(clone):
+    table = clone.root / "config/tiny.tsv"
+    table.write_text(table.read_text() + row("gamma", source("gamma", clone.root / "sources-gamma")))
+
+
+def another_machine(clone):
+    clone.replace("config/machines/local.yaml", "micro_batch: 4", "micro_batch: 2\nhost_memory_gib: 64")
+
+
+CHANGES = {
+    "nothing": (lambda clone: None, set()),
+    "touch on every file": (touch_everything, set()),
+    "a comment": (code("scripts/corpus/filter.py", "\nfrom ", "\n# a comment\nfrom "), set()),
+    "a docstring": (code("scripts/corpus/filter.py", '"""', '"""Another first line.\n\n'), set()),
+    "a line of a helper that three rules use": (code("scripts/tokens/shards.py", "\nimport ", "\nCHANGED = 1\nimport "), {"train pretrain", "train sft", "perplexity pretrain", "perplexity sft"} | GATE),
+    "a line of a helper that all use": (code("scripts/common/cli.py", "\nimport ", "\nCHANGED = 1\nimport "), {"fetch alpha", "fetch beta"} | ALL),
+    "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
+    "the fill-in-the-middle rate": (setting("corpus", "compose", "code", "fim_rate", 0.4), {"compose code", "pack code 128", "train pretrain", "train sft"} | EVALUATION),
+    "the sft learning rate": (setting("training", "train", "sft", "learning_rate", 2e-3), SFT),
+    "an evaluation setting": (setting("evaluation", "perplexity", "documents", 5), EVALUATION),
+    "a gate": (setting("evaluation", "gate", "confidence", 0.9), GATE),
+    "one source's pin": (repin_beta, {"fetch beta", "filter beta"} | CORPUS),
+    "a source added": (add_gamma, {"fetch gamma", "filter gamma"} | CORPUS),
+    "another machine file": (another_machine, set()),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_exactly_what_changed_would_run(finished, tmp_path, change):
+    clone = finished.copy(tmp_path / "clone")
+    edit, expected = CHANGES[change]
+    edit(clone)
+    assert clone.jobs() == expected
+
+
+def test_another_profile_reruns_nothing(finished):
+    assert finished.jobs("results/eval.json", "--profile", "a40") == set()
+
+
+def test_shards_rebuilt_with_the_same_content_cost_no_training(finished, tmp_path):
+    """A filter threshold that drops nothing more: the data target rebuilds, and nothing that stands on it runs."""
+    clone = finished.copy(tmp_path / "clone")
+    setting("corpus", "filter", "max_bytes", 999_999)(clone)
+    assert "train pretrain" in clone.jobs()
+    clone.snakemake("data")
+    assert clone.jobs() == GATE  # eval.json names the setting itself
+
+
+def test_a_missing_shard_is_made_again_when_training_needs_it(finished, tmp_path):
+    clone = finished.copy(tmp_path / "clone")
+    (clone.root / "results/tokens/pack/instruct-2048/train.tokens.bin").unlink()
+    assert clone.jobs() == set()
+    setting("training", "train", "sft", "learning_rate", 2e-3)(clone)
+    assert {"pack instruct 2048", "train sft"} <= clone.jobs()
+
+
+def test_every_input_that_made_it_is_named_in_eval_json(finished):
+    found = json.loads((finished.root / "results/eval.json").read_text())
+    text = json.dumps(found)
+    for stage in ("base", "train/pretrain", "train/sft"):
+        manifest = json.loads((finished.root / f"results/training/{stage}/manifest.json").read_text())
+        assert manifest["files"]["model.safetensors"]["sha256"] in text
+    for name in ("alpha", "beta"):
+        assert json.loads((finished.root / f"data/raw/{name}.json").read_text())["sha256"] in text
+
+
+def test_the_a40_experiment_resolves_and_plans_in_the_same_clone(finished):
+    done = finished.snakemake("-n", "results/eval.json", "--profile", "a40", "--configfile", "config/qwen2.5-7b-code.yaml")
+    text = done.stdout + done.stderr
+    assert "gres=gpu:a40:2" in text and "nodes=4" in text
+    assert yaml.safe_load(Path("profiles/a40/config.yaml").read_text())["configfile"] == "config/qwen2.5-7b-code.yaml"
