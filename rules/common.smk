@@ -1,12 +1,11 @@
 # What all rules share: the checked experiment, the machine, fingerprints. A user's mistake ends here, in one line.
 import json
-import os
 import sys
 from pathlib import Path
 
 sys.path.insert(0, workflow.basedir)
 # Jobs find this environment's programs also where it was not activated.
-os.environ["PATH"] = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+shell.prefix(f"export PATH={Path(sys.executable).parent}:$PATH; ")
 
 from scripts.common.cli import UserError
 from scripts.common.config import check, read_machine
@@ -63,6 +62,11 @@ wildcard_constraints:
 def as_json(value):
     """Settings as a rule's params hold them: exactly what the script is given, keys in one order."""
     return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
+def only(names):
+    """A wildcard constraint that lets through these names; none of them lets nothing through."""
+    return "|".join(names) or "(?!)"
 
 
 def big(*paths):

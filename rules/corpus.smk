@@ -37,9 +37,10 @@ rule deduplicate:
     params:
         # of equal documents the one from the first source in this order stays: high priority first, then by name
         sources=lambda wildcards: sorted(SOURCES, key=lambda name: (SOURCES[name]["priority"] != "high", name)),
+        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
         code=fingerprint("scripts.corpus.deduplicate"),
     shell:
-        "python -m scripts.corpus.deduplicate --filtered {R}/corpus/filter --sources {params.sources}"
+        "python -m scripts.corpus.deduplicate --filtered {params.filtered} --sources {params.sources}"
         " --out $(dirname {output.manifest}) 2>&1 | tee {log}"
 
 

@@ -6,8 +6,15 @@ MODELS = ["base", *STAGES]
 rule perplexity:
     input:
         model=lambda wildcards: f"{model_folder(wildcards.model)}/manifest.json",
-        datasets=expand(f"{R}/corpus/compose/{{dataset}}/manifest.json", dataset=EXPERIMENT["evaluation"]["perplexity"]["datasets"]),
-        data=big(*expand(f"{R}/corpus/compose/{{dataset}}/test.jsonl.zst", dataset=EXPERIMENT["evaluation"]["perplexity"]["datasets"])),
+        datasets=expand(
+            f"{R}/corpus/compose/{{dataset}}/manifest.json", dataset=EXPERIMENT["evaluation"]["perplexity"]["datasets"]
+        ),
+        data=big(
+            *expand(
+                f"{R}/corpus/compose/{{dataset}}/test.jsonl.zst",
+                dataset=EXPERIMENT["evaluation"]["perplexity"]["datasets"],
+            )
+        ),
     output:
         scores=f"{R}/evaluation/perplexity/{{model}}/scores.json",
         documents=f"{R}/evaluation/perplexity/{{model}}/items.jsonl.zst",
@@ -17,10 +24,11 @@ rule perplexity:
         "../envs/stagecraft.yaml"
     threads: 2
     params:
+        datasets=lambda wildcards, input: str(Path(input.datasets[0]).parents[1]),
         settings=as_json(EXPERIMENT["evaluation"]["perplexity"]),
         code=fingerprint("scripts.evaluation.perplexity"),
     shell:
-        "python -m scripts.evaluation.perplexity --model $(dirname {input.model}) --datasets {R}/corpus/compose"
+        "python -m scripts.evaluation.perplexity --model $(dirname {input.model}) --datasets {params.datasets}"
         " --settings {params.settings:q} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 

@@ -4,43 +4,43 @@ PULLED = [name for name in SOURCES if Path(f"data/raw/{name}.tar.zst.dvc").is_fi
 FETCHED = [name for name in SOURCES if name not in PULLED]
 
 
-def only(names):
-    return "|".join(names) or "(?!)"
-
-
 rule pull:
     input:
         pointer="data/raw/{source}.tar.zst.dvc",
     output:
         archive="data/raw/{source}.tar.zst",
         manifest="data/raw/{source}.json",
-    wildcard_constraints:
-        source=only(PULLED),
     log:
         "logs/sources/pull/{source}.log",
+    wildcard_constraints:
+        source=only(PULLED),
     conda:
         "../envs/stagecraft.yaml"
+    resources:
+        # the first of these jobs to come fetches what all need in one DVC call; no param, as it decides nothing else
+        archives=" ".join(PULLED),
     params:
         code=fingerprint("scripts.sources.pull"),
     shell:
-        # the first of these jobs to come fetches what all need in one DVC call
-        "python -m scripts.sources.pull --source {wildcards.source} --all {PULLED} 2>&1 | tee {log}"
+        "python -m scripts.sources.pull --source {wildcards.source} --all {resources.archives} 2>&1 | tee {log}"
 
 
 rule fetch:
     output:
         archive="data/raw/{source}.tar.zst",
         manifest="data/raw/{source}.json",
-    wildcard_constraints:
-        source=only(FETCHED),
     log:
         "logs/sources/fetch/{source}.log",
+    wildcard_constraints:
+        source=only(FETCHED),
     conda:
         "../envs/stagecraft.yaml"
     resources:
         network=1,
     params:
-        source=lambda wildcards: as_json({key: SOURCES[wildcards.source][key] for key in ("name", "kind", "location", "pin")}),
+        source=lambda wildcards: as_json(
+            {key: SOURCES[wildcards.source][key] for key in ("name", "kind", "location", "pin")}
+        ),
         settings=as_json(EXPERIMENT["sources"]["fetch"]),
         code=fingerprint("scripts.sources.fetch"),
     shell:

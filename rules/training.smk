@@ -29,10 +29,13 @@ rule base:
     conda:
         "../envs/stagecraft.yaml"
     params:
-        settings=as_json({**BASE, "seed": EXPERIMENT["seed"]} if SCRATCH else {k: v for k, v in BASE.items() if k != "shape"}),
+        settings=as_json(
+            {**BASE, "seed": EXPERIMENT["seed"]} if SCRATCH else {k: v for k, v in BASE.items() if k != "shape"}
+        ),
+        tokenizer=lambda wildcards, input: f"--tokenizer {Path(input[0]).parent}" if SCRATCH else "",
         code=fingerprint("scripts.training.base"),
     shell:
-        "python -m scripts.training.base --tokenizer {R}/tokens/tokenizer"
+        "python -m scripts.training.base {params.tokenizer}"
         " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
 
 
@@ -45,11 +48,13 @@ rule plan:
         f"{R}/logs/training/plan/{{stage}}.log",
     conda:
         "../envs/stagecraft.yaml"
+    resources:
+        machine=str(MACHINE),
     params:
         settings=lambda wildcards: as_json({"stage": STAGES[wildcards.stage], "shape": SHAPE}),
         code=fingerprint("scripts.training.plan"),
     shell:
-        "python -m scripts.training.plan --stage {wildcards.stage} --machine {MACHINE} --settings {params.settings:q}"
+        "python -m scripts.training.plan --stage {wildcards.stage} --machine {resources.machine} --settings {params.settings:q}"
         " --shards $(dirname {input.shards}) --out {output.plan} 2>&1 | tee {log}"
 
 
@@ -69,11 +74,14 @@ rule train:
     conda:
         "../envs/stagecraft.yaml"
     threads: workflow.cores if HOST["gpus"] == 0 else 8
+    resources:
+        machine=str(MACHINE),
     params:
+        work=lambda wildcards, output: str(Path(output.manifest).parents[3] / "work/train" / wildcards.stage),
         settings=lambda wildcards: as_json({**STAGES[wildcards.stage], "seed": EXPERIMENT["seed"]}),
         code=fingerprint("scripts.training.train"),
     shell:
-        "python -m scripts.training.launch --machine {MACHINE} --threads {threads} scripts.training.train"
+        "python -m scripts.training.launch --machine {resources.machine} --threads {threads} scripts.training.train"
         " --stage {wildcards.stage} --settings {params.settings:q} --code {params.code}"
         " --origin $(dirname {input.origin}) --shards $(dirname {input.shards})"
-        " --work {R}/work/train/{wildcards.stage} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+        " --work {params.work} --out $(dirname {output.manifest}) 2>&1 | tee {log}"

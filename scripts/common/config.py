@@ -1,6 +1,6 @@
 """Experiment and machine files checked against their schemas; what a schema cannot say is checked here too.
 
-    python -m scripts.common.config config/config.yaml
+python -m scripts.common.config config/config.yaml
 """
 
 import difflib
@@ -121,12 +121,14 @@ def check(config: dict, name: str = "config") -> dict:
         raise UserError(f"{name}: training.base.shape: required with model `scratch`")
     if base["model"] != "scratch" and not Path(base["model"]).is_dir():
         if base["model"].startswith(("/", ".")) or base["model"].count("/") != 1:
-            raise UserError(f"{name}: training.base.model: no folder {base['model']!r} here, and not a hub name like Qwen/Qwen2.5-7B")
+            raise UserError(
+                f"{name}: training.base.model: no folder {base['model']!r} here, and no hub name (ORGANISATION/NAME)"
+            )
         if "revision" not in base:
             raise UserError(f"{name}: training.base.revision: required with a hub model (a commit of 40 hex digits)")
     shares = config["corpus"]["split"]
     if shares["validation"] + shares["test"] >= 1:
-        raise UserError(f"{name}: corpus.split: validation and test leave nothing to train on; their sum must be below 1")
+        raise UserError(f"{name}: corpus.split: validation and test leave nothing to train on")
     perplexity = config["evaluation"]["perplexity"]
     perplexity.setdefault("datasets", list(datasets))
     for dataset in perplexity["datasets"]:

@@ -56,9 +56,9 @@ def jsonl_writer(path: Path) -> Iterator[Iterator]:
 
     The bytes depend on the records alone: no time, no thread count.
     """
-    with atomic(path) as temporary, temporary.open("wb") as file:
-        with zstandard.ZstdCompressor(level=3).stream_writer(file) as stream:
-            yield lambda record: stream.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+    compressor = zstandard.ZstdCompressor(level=3)
+    with atomic(path) as temporary, temporary.open("wb") as file, compressor.stream_writer(file) as stream:
+        yield lambda record: stream.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
 
 
 def write_jsonl(path: Path, records: Iterable[dict]) -> None:
@@ -80,9 +80,9 @@ def read_jsonl(path: Path) -> Iterator[dict]:
         with path.open("rb") as file:
             while chunk := file.read(1 << 18):
                 *lines, rest = (rest + decompressor.decompress(chunk)).split(b"\n")
-                for number, line in enumerate(lines, number):
+                for line in lines:
                     yield orjson.loads(line)
-                number += bool(lines)
+                    number += 1
     except FileNotFoundError as error:
         raise UserError(f"{path}: no such file") from error
     except (zstandard.ZstdError, orjson.JSONDecodeError) as error:

@@ -1,6 +1,6 @@
 """A content hash of the code that a rule runs: its module and the project modules it imports, without comments.
 
-    python -m scripts.common.fingerprint scripts.corpus.filter
+python -m scripts.common.fingerprint scripts.corpus.filter
 """
 
 import ast
@@ -26,7 +26,11 @@ def without_docstrings(tree: ast.Module) -> ast.Module:
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
-            if isinstance(first, ast.Expr) and isinstance(first.value, ast.Constant) and isinstance(first.value.value, str):
+            if (
+                isinstance(first, ast.Expr)
+                and isinstance(first.value, ast.Constant)
+                and isinstance(first.value.value, str)
+            ):
                 node.body = node.body[1:]
     return tree
 

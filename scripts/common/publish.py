@@ -176,16 +176,22 @@ def finished_jobs(root: str, sources: list[str]) -> list[Job]:
         # inputs beyond `max-checksum-file-size` were not hashed when the job ran
         job.inputs = {path: said or found.get(path, "") for path, said in job.inputs.items()}
 
-    while True:  # until nothing stands on what is left out
-        made = {path for job in jobs for path in job.outputs}
-        present = {path: digest for path, digest in found.items() if path in made or path.endswith(".dvc")}
-        reasons = {id(job): difference(job.inputs, present) for job in jobs}
-        if not any(reasons.values()):
-            return jobs
-        for job in jobs:
-            if reason := reasons[id(job)]:
+    return consistent_jobs(jobs, found, root)
+
+
+def consistent_jobs(jobs: list[Job], found: dict[str, str], root: str) -> list[Job]:
+    """Those of `jobs` that stand on nothing but each other's outputs, as they are now, and on files in git."""
+    in_git = {path for path in found if path.endswith(".dvc") or not path.startswith((f"{root}/", f"{RAW}/"))}
+    while True:
+        present = in_git.union(*(job.outputs for job in jobs))
+        now = {path: digest for path, digest in found.items() if path in present}
+        reasons = [difference(job.inputs, now) for job in jobs]
+        for job, reason in zip(jobs, reasons, strict=True):
+            if reason:
                 logging.warning(f"left out: {min(job.outputs)}: its input {reason}")
-        jobs = [job for job in jobs if not reasons[id(job)]]
+        if not any(reasons):
+            return jobs
+        jobs = [job for job, reason in zip(jobs, reasons, strict=True) if not reason]
 
 
 def publish(root: str, sources: list[str], snakemake: list[str]) -> None:
@@ -228,7 +234,9 @@ def main() -> None:
     arguments.add_argument("--profile", default="local", help="the profile that results were made with")
     arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
     options = arguments.parse_args()
-    configfile = options.configfile or Path(read_yaml(Path(options.profile) / "config.yaml").get("configfile", "config/config.yaml"))
+    configfile = options.configfile or Path(
+        read_yaml(Path(options.profile) / "config.yaml").get("configfile", "config/config.yaml")
+    )
     experiment = check(read_yaml(configfile), str(configfile))
     sources = [row["name"] for row in read_table(Path(experiment["sources"]["table"]))]
     publish(experiment["results"], sources, ["--profile", options.profile, "--configfile", str(configfile)])

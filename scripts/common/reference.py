@@ -1,6 +1,6 @@
 """docs/configuration.md, made from the schemas; with --check it only says whether the page is up to date.
 
-    python -m scripts.common.reference [--check]
+python -m scripts.common.reference [--check]
 """
 
 import json

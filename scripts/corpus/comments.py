@@ -23,20 +23,23 @@ SECTION = re.compile(
 SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)\s|(?<=[。！？])")
 WORD = re.compile(r"[^\W\d_]{2,}")
 CJK = re.compile(r"[\u3400-\u9fff]")
-CODE = re.compile(r"[;{}=]\s*$|^\s*[@$%<>{(\[\\]|>>>|\w+\(\)\s*$")
+CODE = re.compile(r"[;{}=,:(]\s*$|^\s*[@$%<>{(\[\\:|]|>>>|\w+\(\)\s*$")
+# Nodes whose own comments are about what is declared there; others are about a statement or an item of a list.
+PLACES = {"module", "program", "source_file", "translation_unit", "declaration_list", "preproc_if", "preproc_ifdef"}
 
 
-def trails(node: Node) -> bool:
-    """Whether a comment follows code on its line: then it is about that line alone."""
+def about_declarations(node: Node) -> bool:
+    """Whether a comment stands among declarations, on a line of its own: behind code it is about that line alone."""
     before = node.prev_sibling
-    return before is not None and before.end_point.row == node.start_point.row and before.end_point.column > 0
+    own_line = before is None or before.end_point.row < node.start_point.row or before.end_point.column == 0
+    return own_line and node.parent.type in PLACES
 
 
 def blocks(comments: list[Node]) -> Iterator[str]:
     """The texts of comments; line comments that stand directly below each other are one."""
     block, below = [], (-1, -1)
     for node in comments:
-        if trails(node):
+        if not about_declarations(node):
             continue
         text, place = node.text.decode(errors="replace").rstrip(), node.start_point
         if (block and (place.row, place.column) != below) or text.startswith("/*"):

@@ -43,9 +43,12 @@ class Stream:
             self.hash.update(self.view[self.end : self.end + read])
             self.end += read
 
-    def skip(self, count: int) -> None:
-        while count and (taken := len(self.take(min(count, len(self.view))))):
-            count -= taken
+    def skip(self, count: int) -> int:
+        """Pass over `count` bytes; how many of them there were."""
+        left = count
+        while left and (taken := len(self.take(min(left, len(self.view))))):
+            left -= taken
+        return count - left
 
     def finish(self) -> str:
         """Read on to the end; the hex sha256 of all bytes."""
@@ -82,7 +85,7 @@ def walk(stream: Stream, limit: int) -> Iterator[tuple[str, int, memoryview | No
         ValueError: this is no tar, or it ends inside a member.
     """
     long_name, records = None, {}
-    while len(header := bytes(stream.take(BLOCK))) == BLOCK and header[0]:
+    while (header := bytes(stream.take(BLOCK))) and header[0]:  # a block of zeros ends an archive
         kind, size = header[156:157], number(header[124:136])
         if sum(header) - sum(header[148:156]) + 8 * ord(" ") != number(header[148:156]):
             raise ValueError("header with a wrong checksum")
@@ -91,24 +94,19 @@ def walk(stream: Stream, limit: int) -> Iterator[tuple[str, int, memoryview | No
         if kind in b"Lx":
             content = bytes(stream.take(min(padded, len(stream.view))))[:size]
             if kind == b"L":
-                long_name = content.rstrip(b"\0")
+                long_name = content.partition(b"\0")[0]
             else:
                 records = pax_records(content)
             continue
-        if size < limit:
-            content = stream.take(padded)
-            if len(content) < padded:
-                raise ValueError("the end, inside a file")
-            content = content[:size]
-        else:
-            content = None
-            stream.skip(padded)
+        content = stream.take(padded) if size < limit else None
+        if (stream.skip(padded) if content is None else len(content)) < padded:
+            raise ValueError("the end, inside a file")
         if kind in b"0\0":
-            name, prefix = header[:100].rstrip(b"\0"), header[345:500].rstrip(b"\0")
+            name, prefix = header[:100].partition(b"\0")[0], header[345:500].partition(b"\0")[0]
             if prefix and header[257:263] == b"ustar\0":
                 name = prefix + b"/" + name
             name = records.get(b"path") or long_name or name
-            yield name.decode(errors="backslashreplace"), size, content
+            yield name.decode(errors="backslashreplace"), size, content and content[:size]
         if kind not in b"gK":  # a global header, a long link: what came before them still stands
             long_name, records = None, {}
 

@@ -60,7 +60,12 @@ def bring(model: str, revision: str | None, out: Path) -> None:
             shutil.copyfile(path, out / path.name)
         return
     from huggingface_hub import snapshot_download
-    from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError, RepositoryNotFoundError, RevisionNotFoundError
+    from huggingface_hub.errors import (
+        HfHubHTTPError,
+        LocalEntryNotFoundError,
+        RepositoryNotFoundError,
+        RevisionNotFoundError,
+    )
 
     try:
         snapshot_download(model, revision=revision, allow_patterns=PATTERNS, local_dir=out)
@@ -68,12 +73,12 @@ def bring(model: str, revision: str | None, out: Path) -> None:
         raise UserError(f"training.base: the hub has no {model} at revision {revision}, or wants a login") from error
     except (LocalEntryNotFoundError, HfHubHTTPError, OSError) as error:
         raise UserError(
-            f"training.base.model: cannot bring {model} ({type(error).__name__}); the hub needs a network, or give a folder"
+            f"training.base.model: cannot bring {model} ({type(error).__name__}); it needs a network, or give a folder"
         ) from error
     shutil.rmtree(out / ".cache", ignore_errors=True)
 
 
-def base(model: str, tokenizer: Path, out: Path, seed: int, shape=None, revision=None, sha256=None) -> dict:
+def base(model: str, tokenizer: Path | None, out: Path, seed: int, shape=None, revision=None, sha256=None) -> dict:
     """Fill the folder `out` with the base model and return its manifest.
 
     Raises:
@@ -98,7 +103,7 @@ def base(model: str, tokenizer: Path, out: Path, seed: int, shape=None, revision
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--tokenizer", type=Path, required=True)
+    arguments.add_argument("--tokenizer", type=Path, help="the tokenizer's folder; only from scratch")
     arguments.add_argument("--settings", type=settings, required=True)
     arguments.add_argument("--out", type=Path, required=True)
     given = arguments.parse_args()

@@ -1,4 +1,4 @@
-"""Checkpoints that are known to be whole: a marker is written when everything else is, and only marked ones are resumed.
+"""Checkpoints known to be whole: a marker is written when everything else is, and only marked ones are resumed.
 
 transformers writes a checkpoint file by file and resumes from the highest number; one that lost its optimizer to a
 `kill -9` would resume silently wrong.
@@ -33,7 +33,10 @@ def is_whole(folder: Path) -> bool:
     """Whether the marker is there and every file it names has the size it says."""
     if not (folder / MARKER).is_file():
         return False
-    return all((folder / name).is_file() and (folder / name).stat().st_size == size for name, size in read_json(folder / MARKER).items())
+    return all(
+        (folder / name).is_file() and (folder / name).stat().st_size == size
+        for name, size in read_json(folder / MARKER).items()
+    )
 
 
 def newest_whole(work: Path) -> Path | None:

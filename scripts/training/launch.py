@@ -22,7 +22,9 @@ def rendezvous() -> str:
         UserError: not inside a Slurm job.
     """
     if "SLURM_JOB_NODELIST" not in os.environ:
-        raise UserError("the machine file says several nodes: run inside a Slurm job, or start torchrun by hand on each")
+        raise UserError(
+            "the machine file says several nodes: run inside a Slurm job, or start torchrun by hand on each"
+        )
     listed = ["scontrol", "show", "hostnames", os.environ["SLURM_JOB_NODELIST"]]
     first = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()[0]
     return f"{first}:{20000 + int(os.environ['SLURM_JOB_ID']) % 20000}"

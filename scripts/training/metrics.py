@@ -44,12 +44,15 @@ class MetricLog(TrainerCallback):
         record = {"step": state.global_step, "tokens": state.global_step * self.tokens_per_step, **logs}
         now = time.monotonic()
         if "loss" in logs and state.global_step > self.last_step:
-            record["tokens_per_second"] = (state.global_step - self.last_step) * self.tokens_per_step / (now - self.last)
+            record["tokens_per_second"] = (
+                (state.global_step - self.last_step) * self.tokens_per_step / (now - self.last)
+            )
             self.last_step = state.global_step
             per_step = (now - self.began) / (state.global_step - self.begin_step)
+            eta = per_step * (state.max_steps - state.global_step)
             logging.info(
                 f"{self.stage}: step {state.global_step}/{state.max_steps}, loss {logs['loss']:.3f}, "
-                f"{record['tokens_per_second']:,.0f} tokens/s, ETA {per_step * (state.max_steps - state.global_step):.0f} s"
+                f"{record['tokens_per_second']:,.0f} tokens/s, ETA {eta:.0f} s"
             )
         elif "eval_loss" in logs:
             logging.info(f"{self.stage}: step {state.global_step}, validation loss {logs['eval_loss']:.3f}")

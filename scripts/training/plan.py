@@ -78,8 +78,8 @@ def plan(name: str, stage: dict, shape: dict | None, machine: dict, rows: int | 
         limit = machine.get("gpu_memory_gib" if machine["gpus"] else "host_memory_gib")
         if limit and states / GIB > limit:
             raise UserError(
-                f"training.train.{name}: model states take {states / GIB:.1f} GiB per process, this machine has {limit} GiB; "
-                "use more GPUs or another `sharding` in the machine file"
+                f"training.train.{name}: model states take {states / GIB:.1f} GiB per process, it has {limit} "
+                "GiB; use more GPUs or another `sharding` in the machine file"
             )
     return result
 
@@ -96,7 +96,9 @@ def main() -> None:
     result = plan(given.stage, machine=read_machine(given.machine), rows=rows, **given.settings)
     write_json(given.out, result)
     for key, value in result.items():
-        logging.info(f"plan {given.stage}: {key} {value:,}" if value is not None else f"plan {given.stage}: {key} unknown")
+        logging.info(
+            f"plan {given.stage}: {key} {value:,}" if value is not None else f"plan {given.stage}: {key} unknown"
+        )
 
 
 if __name__ == "__main__":

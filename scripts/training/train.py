@@ -117,13 +117,17 @@ def publish(trainer: StageTrainer, origin: Path, work: Path, out: Path, facts: d
             (made / name).replace(out / name)
         shutil.copyfile(work / "metrics.jsonl", out / "metrics.jsonl")
         shutil.copytree(work / "tensorboard", out / "tensorboard", dirs_exist_ok=True)
-        (out / "command.txt").write_text(shlex.join([sys.executable, "-m", "scripts.training.train", *sys.argv[1:]]) + "\n")
+        (out / "command.txt").write_text(
+            shlex.join([sys.executable, "-m", "scripts.training.train", *sys.argv[1:]]) + "\n"
+        )
         write_json(out / "environment.json", environment(threads))
         write_json(out / "summary.json", facts)
         (made / "manifest.json").replace(out / "manifest.json")
 
 
-def train(name: str, stage: dict, code: str, machine: dict, threads: int, origin: Path, shards: Path, work: Path, out: Path) -> None:
+def train(
+    name: str, stage: dict, code: str, machine: dict, threads: int, origin: Path, shards: Path, work: Path, out: Path
+) -> None:
     """Run one stage to its end, from its newest whole checkpoint where there is one.
 
     Raises:
@@ -146,8 +150,13 @@ def train(name: str, stage: dict, code: str, machine: dict, threads: int, origin
 
     model = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float32, attn_implementation="sdpa")
     if (vocabulary := shards_manifest["vocab_size"]) > model.config.vocab_size:
-        raise UserError(f"{shards}: made with {vocabulary} tokens, {origin} has {model.config.vocab_size}; use its tokenizer")
-    train_rows, validation_rows = PackedRows(Shards(shards, "train")), PackedRows(Shards(shards, "validation"), stage["eval_rows"])
+        raise UserError(
+            f"{shards}: made with {vocabulary} tokens, {origin} has {model.config.vocab_size}; use its tokenizer"
+        )
+    train_rows, validation_rows = (
+        PackedRows(Shards(shards, "train")),
+        PackedRows(Shards(shards, "validation"), stage["eval_rows"]),
+    )
     trainer = StageTrainer(
         model=model,
         args=arguments,
@@ -199,7 +208,17 @@ def main() -> None:
     transformers_logging.set_verbosity_error()
     torch.set_num_threads(given.threads)
     machine = read_machine(given.machine)
-    train(given.stage, given.settings, given.code, machine, given.threads, given.origin, given.shards, given.work, given.out)
+    train(
+        given.stage,
+        given.settings,
+        given.code,
+        machine,
+        given.threads,
+        given.origin,
+        given.shards,
+        given.work,
+        given.out,
+    )
 
 
 if __name__ == "__main__":

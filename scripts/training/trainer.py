@@ -35,7 +35,9 @@ class StageTrainer(Trainer):
     transformers averages over batches, so a batch with few targets would count as much as one with many.
     """
 
-    def evaluation_loop(self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"):
+    def evaluation_loop(
+        self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"
+    ):
         model = self._wrap_model(self.model, training=False)
         model.eval()
         sums = torch.zeros(2, dtype=torch.float64, device=self.args.device)  # nats, target tokens

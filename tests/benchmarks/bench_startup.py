@@ -46,7 +46,9 @@ def main() -> None:
         pairs = [(seconds("--version"), seconds(*dry)) for _ in range(RUNS + 1)][1:]
     version, plan = (statistics.median(side) for side in zip(*pairs, strict=True))
     goal = 1.5 * version + 2
-    print(f"startup: snakemake --version {version:.2f} s, snakemake -n (25 sources x 5 stages) {plan:.2f} s, goal {goal:.2f} s")
+    print(
+        f"startup: snakemake --version {version:.2f} s, -n with 25 sources x 5 stages {plan:.2f} s, goal {goal:.2f} s"
+    )
 
 
 if __name__ == "__main__":

@@ -2,8 +2,8 @@
 
     python -m tests.benchmarks.bench_training
 
-Both train the embedded default's model on the same documents (lengths log-normal, median 150 tokens, cut at 512) for the
-same number of rows per step, in turn, in one process. Useful tokens are those of documents, not padding.
+Both train the embedded default's model on the same documents (lengths log-normal, median 150 tokens, cut at 512) for
+the same number of rows per step, in turn, in one process. Useful tokens are those of documents, not padding.
 """
 
 import statistics
@@ -48,7 +48,8 @@ def packed(texts: list[np.ndarray]) -> list[dict]:
     rows = len(flat) // LENGTH
     ids, places = (tensor[: rows * LENGTH].view(rows, LENGTH) for tensor in (flat, positions))
     return [
-        {"input_ids": i, "position_ids": p, "labels": i.masked_fill(p == 0, -100)} for i, p in zip(ids, places, strict=True)
+        {"input_ids": i, "position_ids": p, "labels": i.masked_fill(p == 0, -100)}
+        for i, p in zip(ids, places, strict=True)
     ]
 
 

@@ -50,24 +50,48 @@ def put(*keys_and_value):
         (put("sed", 1), "sed: unknown key; did you mean `seed`?"),
         (put("seed", "42"), "seed: '42' is not of type 'integer'"),
         (put("corpus", None), "corpus: None is not of type 'object'"),
-        (put("corpus", "compose", "code", "fimrate", 1), "corpus.compose.code.fimrate: unknown key; did you mean `fim_rate`?"),
-        (put("corpus", "compose", "code", "kind", "poem"), "corpus.compose.code.kind: must be one of code, instruct, not 'poem'"),
+        (
+            put("corpus", "compose", "code", "fimrate", 1),
+            "corpus.compose.code.fimrate: unknown key; did you mean `fim_rate`?",
+        ),
+        (
+            put("corpus", "compose", "code", "kind", "poem"),
+            "corpus.compose.code.kind: must be one of code, instruct, not 'poem'",
+        ),
         (put("corpus", "compose", "code", []), "corpus.compose.code.kind: must be one of code, instruct, not None"),
         (put("corpus", "compose", {}), "corpus.compose: {} should be non-empty"),
-        (put("corpus", "compose", "instruct", "language", "fr"), "corpus.compose.instruct.language: 'fr' is not one of"),
+        (
+            put("corpus", "compose", "instruct", "language", "fr"),
+            "corpus.compose.instruct.language: 'fr' is not one of",
+        ),
         (put("corpus", "split", {"validation": 0.5, "test": 0.5}), "corpus.split: validation and test leave nothing"),
-        (put("training", "train", "sft", "from", "pretain"), "training.train.sft.from: no 'pretain' here; known: base, pretrain, sft"),
-        (put("training", "train", "pretrain", "from", "sft"), "training.train.pretrain.from: a cycle: pretrain from sft from pretrain"),
-        (put("training", "train", "sft", "data", "chat"), "training.train.sft.data: no 'chat' here; known: code, instruct"),
+        (
+            put("training", "train", "sft", "from", "pretain"),
+            "training.train.sft.from: no 'pretain' here; known: base, pretrain, sft",
+        ),
+        (
+            put("training", "train", "pretrain", "from", "sft"),
+            "training.train.pretrain.from: a cycle: pretrain from sft from pretrain",
+        ),
+        (
+            put("training", "train", "sft", "data", "chat"),
+            "training.train.sft.data: no 'chat' here; known: code, instruct",
+        ),
         (put("training", "train", "sft", "epochs", 1), "training.train.sft: give either `steps` or `epochs`"),
-        (put("training", "train", "sft", "learning_rate", 0), "training.train.sft.learning_rate: 0 is less than or equal"),
+        (
+            put("training", "train", "sft", "learning_rate", 0),
+            "training.train.sft.learning_rate: 0 is less than or equal",
+        ),
         (put("training", "train", {}), "training.train: {} should be non-empty"),
         (put("training", "base", {"model": "scratch"}), "training.base.shape: required"),
         (put("training", "base", {"model": "/no/such/folder"}), "training.base.model: no folder"),
         (put("training", "base", {"model": "Qwen/Qwen2.5-7B"}), "training.base.revision: required"),
         (put("evaluation", "perplexity", "datasets", ["cod"]), "evaluation.perplexity.datasets: no 'cod' here"),
         (put("evaluation", "perplexity", "stride", 10**6), "evaluation.perplexity.stride: 1000000 exceeds `context`"),
-        (put("evaluation", "gate", "gates", 0, "above", 1), "evaluation.gate.gates.0: give exactly one of below, above"),
+        (
+            put("evaluation", "gate", "gates", 0, "above", 1),
+            "evaluation.gate.gates.0: give exactly one of below, above",
+        ),
         (put("evaluation", "gate", "gates", 0, "model", "sfd"), "evaluation.gate.gates.0.model: no 'sfd' here"),
         (put("results", "/somewhere/else"), "results: '/somewhere/else' does not match"),
         (put("results", "results/../.."), "results: 'results/../..' does not match"),
@@ -115,6 +139,8 @@ def test_an_unreadable_file_is_one_line(tmp_path, content, line):
 def test_the_command_ends_with_one_line_and_no_traceback(tmp_path):
     path = tmp_path / "x.yaml"
     path.write_text("experiment: x\n")
-    done = subprocess.run([sys.executable, "-m", "scripts.common.config", path], capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.common.config", path], capture_output=True, text=True, check=False
+    )
     assert done.returncode == 1
     assert done.stderr == f"error: {path}: top level: 'sources' is a required property\n"

@@ -10,9 +10,9 @@ from scripts.common import fingerprint as subject
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """A small project: `area.rule` imports `common.helper`, which imports `common.deep`; `common.other` stands alone."""
+    """`area.rule` imports `common.helper`, which imports `common.deep`; `common.other` stands alone."""
     for name, text in {
-        "area/rule.py": '"""Doc."""\nfrom scripts.common import helper\n\ndef f():\n    """Doc."""\n    return helper.g()  # c\n',
+        "area/rule.py": '"""Doc."""\nfrom scripts.common import helper\n\ndef f():\n    return helper.g()  # c\n',
         "common/helper.py": "def g():\n    from scripts.common.deep import h\n    return h()\n",
         "common/deep.py": "import json\nh = json.loads\n",
         "common/other.py": "x = 1\n",

@@ -246,6 +246,8 @@ def test_members_are_those_that_tarfile_reads(tmp_path, form):
     names = [name for name in NAMES if form != tarfile.USTAR_FORMAT or name not in NAMES[-3:]]
     files = {name: rng.randbytes(rng.choice([0, 1, 511, 512, 513, 100_000])) for name in names}
     files |= {"link.py": None, "l" * 200: None, "folder/": b"", "big.py": rng.randbytes(3_000_000), "z.py": b"last"}
+    files |= {"limit.py": bytes(10**6), "below.py": bytes(10**6 - 1)}
+    files |= {f"{i}.py": rng.randbytes(100_000 + i) for i in range(30)}  # more than the buffer holds
     if form == tarfile.USTAR_FORMAT:
         del files["l" * 200]
     archive = write_archive(tmp_path, "demo", files, form)
@@ -318,6 +320,13 @@ def test_documents_are_sorted_and_carry_what_the_format_says(tmp_path, rules):
     assert record == expected | {"sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
+def test_only_folders_are_excluded_by_name(tmp_path, rules):
+    archive = write_archive(tmp_path / "raw", "demo", {"vendor.py": GOOD, "x/vendor.py/y.py": GOOD})
+    _, documents, rejects = filtered(archive, rules | {"excluded_folders": ["vendor.py"]}, tmp_path / "out")
+    assert [record["path"] for record in documents] == ["vendor.py"]
+    assert [(record["path"], record["detail"]) for record in rejects] == [("x/vendor.py/y.py", "vendor.py")]
+
+
 def test_the_same_archive_gives_the_same_bytes(tmp_path, rules):
     archive = write_archive(tmp_path / "raw", "demo", hostile())
     for out in ("one", "two"):
@@ -371,14 +380,28 @@ def test_damaged_bytes_are_refused_wherever_they_lie(tmp_path, rules):
         assert zstandard.ZstdDecompressor().decompressobj().decompress(bytes(damaged)) == zstandard.decompress(whole)
 
 
+def with_size(size):
+    """A tar whose only header has this size field, and a right checksum."""
+    tar = bytearray(tar_of({"a.py": GOOD}))
+    tar[124:136] = size.ljust(12, b"\0")
+    tar[148:156] = b" " * 8
+    tar[148:156] = b"%06o\0 " % sum(tar[:512])
+    return bytes(tar)
+
+
 @pytest.mark.parametrize(
     "tar",
     [
         b"this is no tar\n" * 100,
-        tar_of({"a.py": GOOD})[:700],  # ends inside a file
-        tar_of({"a.py": GOOD}).replace(b"ustar", b"wrong", 1),
-        bytearray(tar_of({"a.py": GOOD})[:124]) + b"-0000000100\0" + tar_of({"a.py": GOOD})[136:],
+        tar_of({"a.py": GOOD})[:300],
+        tar_of({"a.py": GOOD})[:700],
+        tar_of({"a.py": GOOD}).replace(b"ustar", b"wrong", 1),  # the checksum tells
+        with_size(b"-0000001000"),
+        with_size(b"77777777777"),
+        with_size(b"what"),
+        tar_of({"n" * 300: GOOD}).replace(b"310 path=", b"-10 path="),
     ],
+    ids=["prose", "cut in a header", "cut in a file", "checksum", "negative", "enormous", "words", "pax"],
 )
 def test_what_is_no_tar_is_refused_even_with_the_right_sha256(tmp_path, rules, tar):
     assert "not a tar" in refused(write_archive(tmp_path / "raw", "demo", bytes(tar)), rules, tmp_path / "out")

@@ -1,6 +1,7 @@
 """A tiny base model and shards in the documented format, written here without the product's own tokenizer or packer."""
 
 import json
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -49,7 +50,7 @@ def write_split(folder: Path, split: str, rows: int, rng: np.random.Generator) -
     tokens, flags, pieces, ids = np.zeros((rows, LENGTH), np.uint32), np.zeros((rows, LENGTH), np.uint8), [], []
     for row in range(rows):
         cuts = [0, *sorted(rng.choice(np.arange(4, LENGTH - 4), rng.integers(1, 3), replace=False)), LENGTH]
-        for start, end in zip(cuts, cuts[1:], strict=False):
+        for start, end in pairwise(cuts):
             tokens[row, start:end] = rng.integers(0, VOCABULARY - LENGTH) + np.arange(end - start)
             flags[row, start:end] = 2 * (rng.random(end - start) < 0.7)
             flags[row, start] = 1
@@ -75,7 +76,9 @@ def shards(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("shards")
     rng = np.random.default_rng(0)
     splits = {split: write_split(folder, split, rows, rng) for split, rows in {"train": 30, "validation": 6}.items()}
-    names = [f"{split}.{file}" for split in splits for file in ("tokens.bin", "flags.bin", "pieces.npy", "documents.txt")]
+    names = [
+        f"{split}.{file}" for split in splits for file in ("tokens.bin", "flags.bin", "pieces.npy", "documents.txt")
+    ]
     write_manifest(folder, names, length=LENGTH, vocab_size=VOCABULARY, splits=splits)
     return folder
 
@@ -87,7 +90,11 @@ def tokenizer(tmp_path_factory) -> Path:
     made = Tokenizer(models.WordLevel(words, unk_token="<|endoftext|>"))
     made.pre_tokenizer = pre_tokenizers.Whitespace()
     made.save(str(folder / "tokenizer.json"))
-    settings = {"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|endoftext|>", "pad_token": "<|endoftext|>"}
+    settings = {
+        "tokenizer_class": "PreTrainedTokenizerFast",
+        "eos_token": "<|endoftext|>",
+        "pad_token": "<|endoftext|>",
+    }
     (folder / "tokenizer_config.json").write_text(json.dumps(settings))
     write_manifest(folder, ["tokenizer.json", "tokenizer_config.json"])
     return folder

@@ -21,7 +21,9 @@ from tests.training.conftest import SHAPE, VOCABULARY
 def test_from_scratch_is_a_qwen2_of_the_shape_asked_for_and_depends_on_the_seed_alone(origin, tokenizer, tmp_path):
     model = AutoModelForCausalLM.from_pretrained(origin)
     assert model.config.model_type == "qwen2"
-    assert {name: getattr(model.config, name) for name in SHAPE if name != "rope_theta"} == {k: v for k, v in SHAPE.items() if k != "rope_theta"}
+    assert {name: getattr(model.config, name) for name in SHAPE if name != "rope_theta"} == {
+        k: v for k, v in SHAPE.items() if k != "rope_theta"
+    }
     assert model.config.rope_parameters["rope_theta"] == SHAPE["rope_theta"]
     assert model.num_parameters() == parameters({**SHAPE, "vocab_size": VOCABULARY})
     torch.rand(3)  # what the caller drew before must not matter
@@ -43,7 +45,7 @@ def test_a_folder_is_brought_whole_and_its_hash_checked(origin, tokenizer, tmp_p
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
-    with pytest.raises(UserError, match="needs config.json and .safetensors"):
+    with pytest.raises(UserError, match=r"needs config\.json and \.safetensors"):
         base(str(tmp_path / "empty"), tmp_path, tmp_path / "out", seed=0)
 
 
@@ -53,7 +55,11 @@ def test_without_a_network_the_hub_is_one_clear_line(tmp_path):
     # a port on loopback where nobody listens
     environment = {**os.environ, "HF_ENDPOINT": "http://127.0.0.1:9", "HF_HOME": str(tmp_path / "home")}
     done = subprocess.run(
-        [sys.executable, "-m", "scripts.training.base", *words], env=environment, capture_output=True, text=True, check=False
+        [sys.executable, "-m", "scripts.training.base", *words],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: training.base.model: cannot bring Qwen/Qwen2.5-0.5B")

@@ -42,7 +42,14 @@ def test_qwen_7b_has_its_published_number_of_parameters():
 @pytest.mark.parametrize(
     ("sharding", "gpus", "gib"),
     # DeepSpeed's estimate_zero{2,3}_model_states_mem_needs for 7.62 B parameters, per GPU, as the design gives them
-    [("zero2", 2, 78.0), ("zero2", 4, 46.1), ("zero2", 8, 30.1), ("zero3", 2, 65.9), ("zero3", 4, 33.9), ("zero3", 8, 18.0)],
+    [
+        ("zero2", 2, 78.0),
+        ("zero2", 4, 46.1),
+        ("zero2", 8, 30.1),
+        ("zero3", 2, 65.9),
+        ("zero3", 4, 33.9),
+        ("zero3", 8, 18.0),
+    ],
 )
 def test_model_states_agree_with_deepspeeds_estimate(sharding, gpus, gib):
     machine = {**MACHINE, "gpus": gpus, "sharding": sharding, "gpu_memory_gib": 100}
@@ -50,7 +57,9 @@ def test_model_states_agree_with_deepspeeds_estimate(sharding, gpus, gib):
 
 
 def test_a_stage_that_cannot_fit_is_refused_with_both_figures():
-    with pytest.raises(UserError, match=r"training\.train\.sft: model states take 78\.\d GiB per process, this machine has 44\.5"):
+    with pytest.raises(
+        UserError, match=r"training\.train\.sft: model states take 78\.\d GiB per process, the machine has 44\.5"
+    ):
         plan("sft", STAGE, QWEN_7B, {**MACHINE, "sharding": "zero2"})
 
 

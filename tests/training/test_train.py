@@ -24,7 +24,16 @@ from tests.training.conftest import LENGTH, MACHINE, STAGE
 def command(origin: Path, shards: Path, tmp_path: Path, machine: dict = MACHINE, **changes) -> list[str]:
     machine_path = tmp_path / "machine.yaml"
     machine_path.write_text(json.dumps(machine))
-    words = [sys.executable, "-m", "scripts.training.launch", "--machine", machine_path, "--threads", "1", "scripts.training.train"]
+    words = [
+        sys.executable,
+        "-m",
+        "scripts.training.launch",
+        "--machine",
+        machine_path,
+        "--threads",
+        "1",
+        "scripts.training.train",
+    ]
     words += ["--stage", "tiny", "--settings", json.dumps({**STAGE, **changes}), "--code", "0"]
     words += ["--origin", origin, "--shards", shards, "--work", tmp_path / "work", "--out", tmp_path / "out"]
     return [str(word) for word in words]
@@ -123,7 +132,9 @@ def test_a_run_killed_at_random_moments_ends_with_the_same_weights(straight, ori
         process = subprocess.Popen(words, stderr=subprocess.DEVNULL, start_new_session=True)
         target = (3, 6, 10)[kills]
         while process.poll() is None:
-            logs = [line for path in work.glob("*/metrics.jsonl") for line in path.read_text().splitlines(keepends=True)]
+            logs = [
+                line for path in work.glob("*/metrics.jsonl") for line in path.read_text().splitlines(keepends=True)
+            ]
             if any(line.endswith("\n") and json.loads(line)["step"] >= target for line in logs):
                 time.sleep(random.random() * 0.05)  # some moments fall into a save
                 break

@@ -15,15 +15,36 @@ from scripts.sources.members import Limits
 
 ROOT = Path(__file__).parents[2]
 # packages of the standard library: real code, and there on every machine
-PACKAGES = {"alpha": ["asyncio", "email", "json", "http"], "beta": ["unittest", "xml", "importlib", "logging"], "gamma": ["concurrent", "ctypes"]}
-SHAPE = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4, "num_key_value_heads": 2}
-STAGE = {"global_batch": 8, "steps": 3, "learning_rate": 1e-3, "precision": "fp32", "eval_rows": 4, "log_steps": 1, "save_steps": 2}
+PACKAGES = {
+    "alpha": ["asyncio", "email", "json", "http"],
+    "beta": ["unittest", "xml", "importlib", "logging"],
+    "gamma": ["concurrent", "ctypes"],
+}
+SHAPE = {
+    "hidden_size": 32,
+    "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+STAGE = {
+    "global_batch": 8,
+    "steps": 3,
+    "learning_rate": 1e-3,
+    "precision": "fp32",
+    "eval_rows": 4,
+    "log_steps": 1,
+    "save_steps": 2,
+}
 EXPERIMENT = {
     "experiment": "tiny",
     "sources": {"table": "config/tiny.tsv"},
     "corpus": {
         "split": {"validation": 0.1, "test": 0.1},
-        "compose": {"code": {"kind": "code"}, "instruct": {"kind": "instruct", "language": "en", "max_characters": 4000}},
+        "compose": {
+            "code": {"kind": "code"},
+            "instruct": {"kind": "instruct", "language": "en", "max_characters": 4000},
+        },
     },
     "tokens": {"tokenizer": {"vocab_size": 600, "sample_megabytes": 0.2}},
     "training": {
@@ -37,7 +58,16 @@ EXPERIMENT = {
         "perplexity": {"documents": 6, "context": 256, "stride": 128},
         "gate": {
             "resamples": 100,
-            "gates": [{"name": "learns", "dataset": "code", "model": "pretrain", "against": "base", "metric": "bits_per_byte", "below": 0}],
+            "gates": [
+                {
+                    "name": "learns",
+                    "dataset": "code",
+                    "model": "pretrain",
+                    "against": "base",
+                    "metric": "bits_per_byte",
+                    "below": 0,
+                }
+            ],
         },
     },
 }
@@ -64,7 +94,12 @@ class Clone:
         text += self.snakemake("-n", *(words or ("results/eval.json",))).stderr
         found = re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)*)", text, re.MULTILINE)
         return {
-            " ".join([rule, *re.findall(r"=([^,\n]+)", (re.findall(r"^    wildcards: (.*)$", body, re.MULTILINE) or [""])[0])])
+            " ".join(
+                [
+                    rule,
+                    *re.findall(r"=([^,\n]+)", (re.findall(r"^    wildcards: (.*)$", body, re.MULTILINE) or [""])[0]),
+                ]
+            )
             for rule, body in found
         }
 
@@ -106,7 +141,9 @@ def row(name: str, folder: Path) -> str:
 def finished(tmp_path_factory) -> Clone:
     """A clone whose tiny experiment has run to its end. Do not change it: copy it."""
     root = tmp_path_factory.mktemp("clone") / "stagecraft"
-    files = subprocess.run(["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True)
+    files = subprocess.run(
+        ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
+    )
     for name in files.stdout.splitlines():
         if (ROOT / name).exists() or (ROOT / name).is_symlink():
             (root / name).parent.mkdir(parents=True, exist_ok=True)

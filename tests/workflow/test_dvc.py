@@ -15,6 +15,7 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
 from scripts.common import provenance
 from scripts.common.cli import UserError
@@ -114,6 +115,7 @@ def toy(tmp_path_factory) -> Checkout:
     for name in (".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore"):
         shutil.copy(REPOSITORY / name, folder / name)
     shutil.copy(Path(__file__).parent / "toy" / "Snakefile", folder)
+    (folder / "template.txt").write_text("verdict\n")
     checkout = Checkout(folder)
     checkout.git("init", "--quiet")
     checkout.dvc("remote", "add", "--quiet", "--default", "shelf", str(tmp_path_factory.mktemp("shelf") / "store"))
@@ -229,6 +231,11 @@ def test_harmed_files_are_named_and_once_made_again_all_is_done(colleague, publi
     assert colleague.run() == {"train second", "gate"}
     assert (colleague / name).read_bytes() == (published / name).read_bytes()
     assert colleague.planned() == set()
+
+
+def test_an_edited_input_that_is_in_git_reruns_what_reads_it(colleague):
+    (colleague / "template.txt").write_text("another\n")
+    assert colleague.planned() == {"gate"}
 
 
 def test_a_file_harmed_after_it_was_restored_is_noticed(colleague):
@@ -368,6 +375,7 @@ def test_two_experiments_are_published_side_by_side(published, tmp_path):
     other = ("--config", "results=results/other", "lines=5")
     assert checkout.run(*other) == ALL_JOBS
     checkout.publish("results/other", *other)
+    checkout.publish()
     assert "results/other" not in (checkout / "data/results.dvc").read_text()
     checkout.commit()
     colleague = checkout.clone(tmp_path / "colleague")
@@ -402,6 +410,38 @@ def test_during_a_run_nothing_is_published(toy, tmp_path):
 def test_before_a_run_there_is_nothing_to_publish(published, tmp_path):
     checkout = published.clone(tmp_path / "checkout", pull=False)
     assert "error: results: nothing finished to publish" in checkout.publish(fails=True)
+
+
+# ---- the real workflow ----
+
+
+def test_the_real_workflow_is_published_pulled_and_rerun_where_it_changed(finished, tmp_path):
+    checkout = Checkout(finished.copy(tmp_path / "publisher").root)
+    workflow = ("results/eval.json", "results/report.html", "--profile", "local", "--configfile", "config/tiny.yaml")
+    checkout.git("init", "--quiet")
+    checkout.dvc("remote", "add", "--quiet", "--default", "shelf", str(tmp_path / "shelf"))
+    checkout.dvc("remote", "modify", "shelf", "verify", "true")
+    publish = (sys.executable, "-m", "scripts.common.publish", "--profile", "local", "--configfile", "config/tiny.yaml")
+    assert "left out" not in checkout.call(*publish)
+    assert checkout.planned(*workflow) == set()
+    checkout.commit()
+
+    colleague = checkout.clone(tmp_path / "colleague")
+    assert colleague.planned(*workflow) == set()
+    settings = yaml.safe_load((colleague / "config/tiny.yaml").read_text())
+    settings["training"]["train"]["sft"]["learning_rate"] *= 2
+    (colleague / "config/mine.yaml").write_text(yaml.safe_dump(settings))
+    report = {"plots", "page", "verdict"}
+    mine = (*workflow[:-1], "config/mine.yaml")
+    assert colleague.planned(*mine) == {"train sft", "perplexity sft", "gate", *report}
+
+    flip(colleague / "results/evaluation/perplexity/sft/items.jsonl.zst")
+    assert colleague.planned(*workflow) == {"perplexity sft", "gate", *report}
+    shutil.rmtree(colleague / "data/raw")
+    colleague.git("checkout", "--quiet", "data/raw")
+    colleague.snakemake("data/raw/alpha.json", "data/raw/beta.json", *workflow[2:])
+    manifests = [(side / "data/raw/alpha.json").read_bytes() for side in (checkout, colleague)]
+    assert manifests[0] == manifests[1]  # rule `pull` makes the very manifest that was published
 
 
 # ---- real remotes on loopback ----

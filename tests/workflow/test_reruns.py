@@ -14,7 +14,15 @@ GATE = {"gate"} | REPORT
 EVALUATION = {"perplexity base", "perplexity pretrain", "perplexity sft"} | GATE
 SFT = {"train sft", "perplexity sft"} | GATE
 TRAINING = {"base", "train pretrain", *SFT} | EVALUATION
-CORPUS = {"deduplicate", "split", "compose code", "compose instruct", "tokenizer", "pack code 128", "pack instruct 2048"} | TRAINING
+CORPUS = {
+    "deduplicate",
+    "split",
+    "compose code",
+    "compose instruct",
+    "tokenizer",
+    "pack code 128",
+    "pack instruct 2048",
+} | TRAINING
 ALL = {"filter alpha", "filter beta"} | CORPUS
 
 
@@ -62,10 +70,20 @@ CHANGES = {
     "touch on every file": (touch_everything, set()),
     "a comment": (code("scripts/corpus/filter.py", "\nfrom ", "\n# a comment\nfrom "), set()),
     "a docstring": (code("scripts/corpus/filter.py", '"""', '"""Another first line.\n\n'), set()),
-    "a line of a helper that three rules use": (code("scripts/tokens/shards.py", "\nimport ", "\nCHANGED = 1\nimport "), {"train pretrain", "train sft", "perplexity pretrain", "perplexity sft"} | GATE),
-    "a line of a helper that all use": (code("scripts/common/cli.py", "\nimport ", "\nCHANGED = 1\nimport "), {"fetch alpha", "fetch beta"} | ALL),
+    "a line of a helper that two rules use": (
+        code("scripts/tokens/shards.py", "\nimport ", "\nCHANGED = 1\nimport "),
+        {"pack code 128", "pack instruct 2048", "train pretrain", "train sft", "perplexity pretrain", "perplexity sft"}
+        | GATE,
+    ),
+    "a line of a helper that all use": (
+        code("scripts/common/cli.py", "\nimport ", "\nCHANGED = 1\nimport "),
+        {"fetch alpha", "fetch beta"} | ALL,
+    ),
     "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
-    "the fill-in-the-middle rate": (setting("corpus", "compose", "code", "fim_rate", 0.4), {"compose code", "pack code 128", "train pretrain", "train sft"} | EVALUATION),
+    "the fill-in-the-middle rate": (
+        setting("corpus", "compose", "code", "fim_rate", 0.4),
+        {"compose code", "pack code 128", "train pretrain", "train sft"} | EVALUATION,
+    ),
     "the sft learning rate": (setting("training", "train", "sft", "learning_rate", 2e-3), SFT),
     "an evaluation setting": (setting("evaluation", "perplexity", "documents", 5), EVALUATION),
     "a gate": (setting("evaluation", "gate", "confidence", 0.9), GATE),
@@ -115,7 +133,9 @@ def test_every_input_that_made_it_is_named_in_eval_json(finished):
 
 
 def test_the_a40_experiment_resolves_and_plans_in_the_same_clone(finished):
-    done = finished.snakemake("-n", "results/eval.json", "--profile", "a40", "--configfile", "config/qwen2.5-7b-code.yaml")
+    done = finished.snakemake(
+        "-n", "results/eval.json", "--profile", "a40", "--configfile", "config/qwen2.5-7b-code.yaml"
+    )
     text = done.stdout + done.stderr
     assert "gres=gpu:a40:2" in text and "nodes=4" in text
     assert yaml.safe_load(Path("profiles/a40/config.yaml").read_text())["configfile"] == "config/qwen2.5-7b-code.yaml"
