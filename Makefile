@@ -10,7 +10,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 .DEFAULT_GOAL := eval
 
 eval: env ## the main job on the embedded default, then its verdict
-	snakemake --profile $(PROFILE) results/eval.json
+	snakemake --profile $(PROFILE) results/eval.json --quiet rules
 	@python -m scripts.report.page --results results --summary
 
 test: env ## all tests
@@ -46,6 +46,9 @@ sources: env ## FROM=folder [TO=file]: a sources table from a tree priority/lang
 
 docs: env ## docs/configuration.md from the schemas
 	python -m scripts.common.reference
+
+publish: env ## raw archives and finished results to the DVC remote; EXPERIMENT=file names another experiment
+	@python -m scripts.common.publish --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
 
 bench: env ## speed, as ratios against named peers in the same run
 	for bench in tests/benchmarks/bench_*.py; do python -m "tests.benchmarks.$$(basename "$$bench" .py)"; done

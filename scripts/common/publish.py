@@ -95,18 +95,8 @@ def publish_archives(sources: list[str], snakemake: list[str]) -> None:
         return
     dvc("add", *(path for files in fetched for path in files))
     targets = [files[0] for files in fetched]
-    command = [
-        sys.executable,
-        "-m",
-        "snakemake",
-        *targets,
-        *snakemake,
-        "--touch",
-        "--forcerun",
-        "pull",
-        "--quiet",
-        "all",
-    ]
+    touch = ["--touch", "--forcerun", "pull", "--quiet", "all"]
+    command = [sys.executable, "-m", "snakemake", *targets, *snakemake, *touch]
     if subprocess.run(command).returncode:
         raise UserError(
             "Snakemake could not note that the archives are published: see its lines above; then publish again"

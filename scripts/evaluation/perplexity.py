@@ -27,6 +27,7 @@ import torch
 import transformers
 from torch.nn import functional
 from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import Progress, UserError, parser, run, settings
 from scripts.common.files import read_jsonl, sha256_file, write_json, write_jsonl
@@ -216,6 +217,7 @@ def main() -> None:
     arguments.add_argument("--settings", type=settings, required=True, help="datasets, documents, context, stride")
     arguments.add_argument("--out", type=Path, required=True, help="folder for items and scores")
     given = arguments.parse_args()
+    transformers_logging.disable_progress_bar()
     perplexity(given.model, given.datasets, given.settings, given.out)
 
 

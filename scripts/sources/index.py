@@ -50,7 +50,8 @@ def pip_options() -> dict[str, str]:
 
 def client(options: dict[str, str], index_urls: list[str]) -> PyPIClient:
     """What asks the index, with pip's certificates, proxy and timeout."""
-    logging.getLogger("httpx2").setLevel(logging.WARNING)  # else a line per request
+    for name in ("httpx2", "unearth"):
+        logging.getLogger(name).setLevel(logging.WARNING)  # else a line per request, with its whole address
     result = PyPIClient(
         trusted_hosts=options.get("trusted-host", "").split(),
         verify=ssl.create_default_context(cafile=options["cert"]) if "cert" in options else True,

@@ -27,7 +27,9 @@ def from_scratch(shape: dict, seed: int, tokenizer: Path, out: Path) -> None:
     """Write a randomly initialised Qwen2 model of the given shape, and the tokenizer, to `out`."""
     import torch
     from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
+    from transformers.utils import logging as transformers_logging
 
+    transformers_logging.disable_progress_bar()
     words = AutoTokenizer.from_pretrained(tokenizer)
     rope = {"rope_type": "default", "rope_theta": shape.pop("rope_theta")}
     config = Qwen2Config(

@@ -53,8 +53,11 @@ def main() -> None:
     arguments.add_argument("module")
     arguments.add_argument("rest", nargs=argparse.REMAINDER)
     given = arguments.parse_args()
-    line = command(read_machine(given.machine), given.machine, given.threads, given.module, given.rest)
+    machine = read_machine(given.machine)
+    line = command(machine, given.machine, given.threads, given.module, given.rest)
     os.environ["OMP_NUM_THREADS"] = str(given.threads)
+    if machine["gpus"] == 0:
+        os.environ["DS_ACCELERATOR"] = "cpu"  # or DeepSpeed warns that it found no GPU
     sys.stdout.flush()
     os.execvp(line[0], line)
 

@@ -60,7 +60,7 @@ def training_arguments(stage: dict, machine: dict, micro: int, steps_per_update:
         per_device_train_batch_size=micro,
         per_device_eval_batch_size=micro,
         gradient_accumulation_steps=steps_per_update,
-        gradient_checkpointing=machine["gradient_checkpointing"],
+        activation_checkpointing=machine["gradient_checkpointing"],
         max_steps=stage.get("steps", -1),
         num_train_epochs=stage.get("epochs", 1),
         learning_rate=stage["learning_rate"],
@@ -206,6 +206,7 @@ def main() -> None:
     given = arguments.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
     transformers_logging.set_verbosity_error()
+    transformers_logging.disable_progress_bar()
     torch.set_num_threads(given.threads)
     machine = read_machine(given.machine)
     train(

@@ -90,8 +90,8 @@ class Clone:
 
     def jobs(self, *words: str) -> set[str]:
         """What `-n` would run: the rule, with its wildcards where it has any, as `train sft`."""
-        text = self.snakemake("-n", *(words or ("results/eval.json",))).stdout
-        text += self.snakemake("-n", *(words or ("results/eval.json",))).stderr
+        done = self.snakemake("-n", *(words or ("results/eval.json",)))
+        text = done.stdout + done.stderr
         found = re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)*)", text, re.MULTILINE)
         return {
             " ".join(
