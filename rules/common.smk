@@ -1,5 +1,6 @@
 # What all rules share: the checked experiment, the machine, fingerprints. A user's mistake ends here, in one line.
 import json
+import os
 import sys
 from pathlib import Path
 
@@ -19,7 +20,7 @@ if not workflow.overwrite_configfiles:
 
 
 try:
-    EXPERIMENT = check(config, " + ".join(str(path) for path in workflow.configfiles))
+    EXPERIMENT = check(config, " + ".join(os.path.relpath(path) for path in workflow.configfiles))
     # `machine` is a default resource of the profile: resources say where, and never cause a rerun.
     machine = workflow.resource_settings.default_resources.get("machine")
     MACHINE = Path(f"config/machines/{machine.raw if machine else 'local'}.yaml")

@@ -78,8 +78,8 @@ def plan(name: str, stage: dict, shape: dict | None, machine: dict, rows: int | 
         limit = machine.get("gpu_memory_gib" if machine["gpus"] else "host_memory_gib")
         if limit and states / GIB > limit:
             raise UserError(
-                f"training.train.{name}: model states take {states / GIB:.1f} GiB per process, it has {limit} "
-                "GiB; use more GPUs or another `sharding` in the machine file"
+                f"training.train.{name}: model states take {states / GIB:.1f} GiB per process, the machine has "
+                f"{limit}; use more GPUs or another `sharding` in the machine file"
             )
     return result
 
