@@ -140,11 +140,11 @@ def perplexity(evaluation: dict) -> Figure:
             axes.annotate(number(score["value"]), (high, place), xytext=(8, 0), textcoords="offset points", va="center")
         axes.set_yticks(range(len(models)), models)
         axes.set_ylim(len(models) - 0.5, -0.5)
-        axes.margins(x=0.18)
-        axes.set_xlim(left=0)
         axes.grid(axis="x", color=GREY, alpha=0.25)
         axes.tick_params(axis="y", length=0)
         axes.set_title(dataset)
+    # set once all panels are drawn: on a shared axis the first limit would hold for the others too
+    panels[-1, 0].set_xlim(0, 1.18 * max(axes.dataLim.x1 for axes in panels[:, 0]))
     panels[-1, 0].set_xlabel("bits per byte (less is better)")
     return figure
 

@@ -12,7 +12,7 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.report.data import read_funnel, read_metrics
-from scripts.report.plots import draw
+from scripts.report.plots import draw, perplexity
 from scripts.report.text import number
 from tests.evaluation.synthetic import dump
 
@@ -55,6 +55,17 @@ def test_same_data_gives_the_same_bytes_in_another_process(made, tmp_path):
     subprocess.run(command, cwd=root, env=os.environ | {"PYTHONHASHSEED": "7"}, check=True)
     for name in NAMES:
         assert (tmp_path / f"{name}.svg").read_bytes() == (made / f"report/plots/{name}.svg").read_bytes()
+
+
+def test_every_score_is_drawn_inside_its_panel_however_far_datasets_lie_apart():
+    score = {"interval": None}
+    scores = {
+        model: {name: {"all": {"bits_per_byte": {**score, "value": value}}} for name, value in datasets.items()}
+        for model, datasets in {"base": {"code": 3.9, "instruct": 9.0}, "sft": {"code": 3.0, "instruct": 3.7}}.items()
+    }
+    for axes in perplexity({"scores": scores}).axes:
+        assert axes.get_xlim()[0] == 0
+        assert axes.dataLim.x1 < axes.get_xlim()[1]
 
 
 def test_no_gates_is_said(make_results):
