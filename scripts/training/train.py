@@ -9,32 +9,25 @@ With several GPUs the same line runs under torchrun (scripts/training/launch.py)
 """
 
 import hashlib
-import importlib.metadata
 import json
 import logging
 import os
-import platform
-import shlex
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 
 import torch
-from accelerate import PartialState
 from torch.utils.tensorboard import SummaryWriter
-from transformers import AutoModelForCausalLM, PrinterCallback, TrainingArguments
+from transformers import AutoModelForCausalLM, PrinterCallback
 from transformers.integrations import TensorBoardCallback
 from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.config import read_machine
-from scripts.common.files import write_json
-from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.manifest import read_manifest
 from scripts.tokens.shards import Shards
+from scripts.training.arguments import training_arguments
 from scripts.training.checkpoints import WholeCheckpoints, newest_whole, remove_others, step_of
+from scripts.training.folder import publish
 from scripts.training.metrics import MetricLog, drop_after
 from scripts.training.plan import accumulation
 from scripts.training.trainer import PackedRows, StageTrainer, stack
@@ -47,82 +40,6 @@ def key(stage: dict, code: str, origin: dict, shards: dict) -> str:
     """The name of the work folder: a hash over settings, code, the model started from and the data."""
     decides = {name: value for name, value in stage.items() if name not in COSMETIC}
     return hashlib.sha256(json.dumps([decides, code, origin, shards], sort_keys=True).encode()).hexdigest()[:16]
-
-
-def training_arguments(stage: dict, machine: dict, micro: int, steps_per_update: int, work: Path) -> TrainingArguments:
-    """The stage's and the machine's settings in transformers' words."""
-    return TrainingArguments(
-        output_dir=str(work),
-        seed=stage["seed"],
-        use_cpu=machine["gpus"] == 0,
-        deepspeed=None if machine["sharding"] == "none" else f"config/deepspeed/{machine['sharding']}.json",
-        ddp_backend="gloo" if machine["gpus"] == 0 and "WORLD_SIZE" in os.environ else None,
-        per_device_train_batch_size=micro,
-        per_device_eval_batch_size=micro,
-        gradient_accumulation_steps=steps_per_update,
-        activation_checkpointing=machine["gradient_checkpointing"],
-        max_steps=stage.get("steps", -1),
-        num_train_epochs=stage.get("epochs", 1),
-        learning_rate=stage["learning_rate"],
-        lr_scheduler_type="cosine",
-        warmup_steps=stage["warmup_steps"],
-        weight_decay=stage["weight_decay"],
-        adam_beta1=stage["betas"][0],
-        adam_beta2=stage["betas"][1],
-        adam_epsilon=stage["eps"],
-        max_grad_norm=stage["clip"],
-        bf16=stage["precision"] == "bf16",
-        logging_steps=stage["log_steps"],
-        eval_strategy="steps",
-        eval_steps=stage["eval_steps"],
-        save_steps=stage["save_steps"],
-        save_total_limit=None,  # WholeCheckpoints deletes old ones, after the new one is marked
-        remove_unused_columns=False,
-        disable_tqdm=True,
-        report_to=[],
-        use_cache=False,
-    )
-
-
-def environment(threads: int) -> dict:
-    """What the stage ran on and with."""
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    packages = ["torch", "transformers", "accelerate", "deepspeed", "numpy"]
-    return {
-        "python": platform.python_version(),
-        "versions": {name: importlib.metadata.version(name) for name in packages},
-        "platform": platform.platform(),
-        "processor": platform.machine(),
-        "gpus": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
-        "processes": PartialState().num_processes,
-        "threads": threads,
-        "git_commit": commit.stdout.strip() or None,
-    }
-
-
-def publish(trainer: StageTrainer, origin: Path, work: Path, out: Path, facts: dict, threads: int) -> None:
-    """Save the model and all beside it to `out`, the manifest last."""
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=work, prefix="model.") as temporary:
-        trainer.save_model(temporary)  # on all ranks: sharded weights are gathered here
-        if not trainer.is_world_process_zero():
-            return
-        made = Path(temporary)
-        (made / "training_args.bin").unlink()  # a pickle, and it holds paths
-        for name in read_manifest(origin)["files"]:
-            if not (made / name).exists() and not name.endswith((".safetensors", ".index.json")):
-                shutil.copyfile(origin / name, made / name)  # the tokenizer
-        manifest = write_manifest(made, sorted(path.name for path in made.iterdir()))
-        for name in manifest["files"]:
-            (made / name).replace(out / name)
-        shutil.copyfile(work / "metrics.jsonl", out / "metrics.jsonl")
-        shutil.copytree(work / "tensorboard", out / "tensorboard", dirs_exist_ok=True)
-        (out / "command.txt").write_text(
-            shlex.join([sys.executable, "-m", "scripts.training.train", *sys.argv[1:]]) + "\n"
-        )
-        write_json(out / "environment.json", environment(threads))
-        write_json(out / "summary.json", facts)
-        (made / "manifest.json").replace(out / "manifest.json")
 
 
 def train(

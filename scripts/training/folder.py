@@ -1,0 +1,59 @@
+"""A stage's folder: model and tokenizer, metrics, summary, the command and the environment that made them."""
+
+import importlib.metadata
+import platform
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+import torch
+from accelerate import PartialState
+
+from scripts.common.files import write_json
+from scripts.common.manifest import read_manifest, write_manifest
+from scripts.training.trainer import StageTrainer
+
+
+def environment(threads: int) -> dict:
+    """What the stage ran on and with."""
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
+    packages = ["torch", "transformers", "accelerate", "deepspeed", "numpy"]
+    return {
+        "python": platform.python_version(),
+        "versions": {name: importlib.metadata.version(name) for name in packages},
+        "platform": platform.platform(),
+        "processor": platform.machine(),
+        "gpus": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
+        "processes": PartialState().num_processes,
+        "threads": threads,
+        "git_commit": commit.stdout.strip() or None,
+    }
+
+
+def publish(trainer: StageTrainer, origin: Path, work: Path, out: Path, facts: dict, threads: int) -> None:
+    """Save the model and all beside it to `out`, the manifest last."""
+    out.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=work, prefix="model.") as temporary:
+        trainer.save_model(temporary)  # on all ranks: sharded weights are gathered here
+        if not trainer.is_world_process_zero():
+            return
+        made = Path(temporary)
+        (made / "training_args.bin").unlink()  # a pickle, and it holds paths
+        for name in read_manifest(origin)["files"]:
+            if not (made / name).exists() and not name.endswith((".safetensors", ".index.json")):
+                shutil.copyfile(origin / name, made / name)  # the tokenizer
+        manifest = write_manifest(made, sorted(path.name for path in made.iterdir()))
+        for name in manifest["files"]:
+            (made / name).replace(out / name)
+        shutil.copyfile(work / "metrics.jsonl", out / "metrics.jsonl")
+        shutil.rmtree(out / "tensorboard", ignore_errors=True)
+        shutil.copytree(work / "tensorboard", out / "tensorboard")
+        (out / "command.txt").write_text(
+            shlex.join([sys.executable, "-m", "scripts.training.train", *sys.argv[1:]]) + "\n"
+        )
+        write_json(out / "environment.json", environment(threads))
+        write_json(out / "summary.json", facts)
+        (made / "manifest.json").replace(out / "manifest.json")
