@@ -7,6 +7,7 @@ pip itself says what its files and environment configure, so mirrors, `find-link
 import ast
 import importlib.util
 import logging
+import re
 import shutil
 import ssl
 import subprocess
@@ -27,20 +28,31 @@ PAUSES = (0.5, 1)  # seconds before the second and the third try
 TARS = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
 
 
-def pip_options() -> dict[str, str]:
-    """pip's configuration for downloads, e.g. {"index-url": ..., "find-links": ...}; later places win.
+def pip(*arguments: str) -> str:
+    """What pip prints.
 
     Raises:
         UserError: there is no pip, or it does not understand its configuration.
     """
-    pip = [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else [shutil.which("pip")]
-    if pip == [None]:
+    command = [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else [shutil.which("pip")]
+    if command == [None]:
         raise UserError("pip is not installed; its configuration says where the package index is")
-    result = subprocess.run([*pip, "config", "list"], capture_output=True, text=True)
+    result = subprocess.run([*command, *arguments], capture_output=True, text=True)
     if result.returncode:
-        raise UserError(f"pip config list: {(result.stderr.strip().splitlines() or ['failed without a word'])[-1]}")
+        why = (result.stderr.strip().splitlines() or ["failed without a word"])[-1]
+        raise UserError(f"pip {' '.join(arguments)}: {why}")
+    return result.stdout
+
+
+def default_index() -> str:
+    """The index that this pip asks where nothing is configured, as its help says."""
+    return re.search(r"Python Package Index \(default (\S+?)\)", " ".join(pip("download", "--help").split())).group(1)
+
+
+def pip_options() -> dict[str, str]:
+    """pip's configuration for downloads, e.g. {"index-url": ..., "find-links": ...}; later places win."""
     places = {"global": {}, "download": {}, ":env:": {}}  # as pip orders them
-    for line in result.stdout.splitlines():
+    for line in pip("config", "list").splitlines():
         name, _, value = line.partition("=")
         place, _, option = name.partition(".")
         if place in places:
@@ -113,7 +125,7 @@ def download(requirement: str, sha256: str, folder: Path, most: float) -> Path:
         UserError: it is not found, cannot be had, is larger than `most` bytes, or its sha256 is another.
     """
     options = pip_options()
-    index_urls = [options.get("index-url", "https://pypi.org/simple"), *options.get("extra-index-url", "").split()]
+    index_urls = [options.get("index-url") or default_index(), *options.get("extra-index-url", "").split()]
     if options.get("no-index", "").lower() in ("1", "true", "yes", "on"):
         index_urls = []
     with client(options, index_urls) as session:
