@@ -1,7 +1,11 @@
 # Scores, training metrics and funnels → pictures, results/report.html, and results/eval.json beside it.
 
 PICTURES = ["gates", "perplexity", "loss", "funnel"]
-CHATS = [name for name in EXPERIMENT["evaluation"]["perplexity"]["datasets"] if DATASETS[name]["kind"] in ("instruct", "chat")]
+CHATS = [
+    name
+    for name in EXPERIMENT["evaluation"]["perplexity"]["datasets"]
+    if DATASETS[name]["kind"] in ("instruct", "chat")
+]
 
 
 rule plots:

@@ -58,7 +58,10 @@ def put(*keys_and_value):
             put("corpus", "compose", "code", "kind", "poem"),
             "corpus.compose.code.kind: must be one of code, instruct, chat, text, not 'poem'",
         ),
-        (put("corpus", "compose", "code", []), "corpus.compose.code.kind: must be one of code, instruct, chat, text, not None"),
+        (
+            put("corpus", "compose", "code", []),
+            "corpus.compose.code.kind: must be one of code, instruct, chat, text, not None",
+        ),
         (put("corpus", "compose", {}), "corpus.compose: {} should be non-empty"),
         (
             put("corpus", "compose", "instruct", "language", "fr"),
@@ -102,7 +105,9 @@ def put(*keys_and_value):
         (put("corpus", "compose", "code", {"kind": "text", "hub": "b/c"}), "corpus.compose.code.revision: required"),
         (lambda config: config.pop("sources"), "sources: required, dataset code is made from repositories"),
         (
-            put("corpus", "compose", {"code": {"kind": "chat", "path": "a"}, "instruct": {"kind": "chat", "path": "b"}}),
+            put(
+                "corpus", "compose", {"code": {"kind": "chat", "path": "a"}, "instruct": {"kind": "chat", "path": "b"}}
+            ),
             "sources: no dataset is made from repositories; leave it out",
         ),
         (put("results", "/somewhere/else"), "results: '/somewhere/else' does not match"),
