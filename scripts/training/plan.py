@@ -117,7 +117,8 @@ def plan(name: str, stage: dict, shape: dict | None, machine: dict, rows: int | 
     processes = processes_of(machine)
     if stage["quantize"] != "none" and machine["sharding"] != "none":
         raise UserError(
-            f"training.train.{name}.quantize: quantized weights cannot be sharded: use `sharding: none` there"
+            f"training.train.{name}.quantize: quantized weights cannot be sharded; use `sharding: none` in the "
+            "machine file"
         )
     stage = resolved(stage, parameters(shape) if shape and "vocab_size" in shape else None, rows)
     result = {"learning_rate": stage["learning_rate"], "global_batch": stage["global_batch"]}
