@@ -9,9 +9,10 @@ sys.path.insert(0, workflow.basedir)
 shell.prefix(f"export PATH={Path(sys.executable).parent}:$PATH; ")
 
 from scripts.common.cli import UserError
-from scripts.common.config import check, read_machine
+from scripts.common.config import check, read_machine, read_monitoring
 from scripts.common.fingerprint import fingerprint
 from scripts.common.provenance import restore
+from scripts.corpus.external import KINDS
 from scripts.sources.table import read_table
 
 if not workflow.overwrite_configfiles:
@@ -25,7 +26,10 @@ try:
     machine = workflow.resource_settings.default_resources.get("machine")
     MACHINE = Path(f"config/machines/{machine.raw if machine else 'local'}.yaml")
     HOST = read_machine(MACHINE)
-    SOURCES = {row["name"]: row for row in read_table(Path(EXPERIMENT["sources"]["table"]))}
+    # none where all datasets are the user's own: then nothing is fetched, filtered, deduplicated or split
+    SOURCES = {}
+    if "sources" in EXPERIMENT:
+        SOURCES = {row["name"]: row for row in read_table(Path(EXPERIMENT["sources"]["table"]))}
     # Published results that `dvc pull` brought get their records, or are marked to be made again.
     restore(workflow, EXPERIMENT["results"])
 except UserError as error:
@@ -45,6 +49,7 @@ CODES = {
 }
 R = EXPERIMENT["results"]
 DATASETS = EXPERIMENT["corpus"]["compose"]
+EXTERNAL = [name for name in DATASETS if DATASETS[name]["kind"] in KINDS]
 STAGES = EXPERIMENT["training"]["train"]
 SHAPE = EXPERIMENT["training"]["base"].get("shape")
 SCRATCH = EXPERIMENT["training"]["base"]["model"] == "scratch"
@@ -53,7 +58,7 @@ SPLITS = ["train", "validation", "test"]
 
 
 wildcard_constraints:
-    source="|".join(SOURCES),
+    source="|".join(SOURCES) or "(?!)",
     dataset="|".join(DATASETS),
     stage="|".join(STAGES),
     model="|".join(["base", *STAGES]),

@@ -1,5 +1,7 @@
 # Archives → filtered, deduplicated, split, composed JSON lines. Rules depend on manifests, big files are `ancient`.
 
+from scripts.corpus.external import files_of
+
 
 rule filter:
     input:
@@ -63,10 +65,25 @@ rule split:
         " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
 
 
+# A dataset of chats or texts of the user's own reads these files instead of the split documents.
+try:
+    OWN_FILES = {
+        name: [str(path) for path in files_of(Path(DATASETS[name]["path"]))] if "path" in DATASETS[name] else []
+        for name in EXTERNAL
+    }
+except UserError as error:
+    sys.exit(f"error: {error}")
+
+
 rule compose:
     input:
-        manifest=f"{R}/corpus/split/manifest.json",
-        splits=big(*expand(f"{R}/corpus/split/{{split}}.jsonl.zst", split=SPLITS)),
+        manifest=lambda wildcards: [] if wildcards.dataset in EXTERNAL else f"{R}/corpus/split/manifest.json",
+        splits=lambda wildcards: (
+            []
+            if wildcards.dataset in EXTERNAL
+            else big(*expand(f"{R}/corpus/split/{{split}}.jsonl.zst", split=SPLITS))
+        ),
+        own=lambda wildcards: OWN_FILES.get(wildcards.dataset, []),
     output:
         manifest=f"{R}/corpus/compose/{{dataset}}/manifest.json",
         splits=expand(f"{R}/corpus/compose/{{{{dataset}}}}/{{split}}.jsonl.zst", split=SPLITS),
@@ -75,8 +92,9 @@ rule compose:
     conda:
         "../envs/stagecraft.yaml"
     params:
+        splits=lambda wildcards, input: f"--splits {Path(input.manifest).parent}" if input.manifest else "",
         settings=lambda wildcards: as_json({**DATASETS[wildcards.dataset], "seed": EXPERIMENT["seed"]}),
         code=fingerprint("scripts.corpus.compose"),
     shell:
-        "python -m scripts.corpus.compose --splits $(dirname {input.manifest})"
+        "python -m scripts.corpus.compose {params.splits}"
         " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"

@@ -40,7 +40,7 @@ rule gate:
         # what eval.json names as having made it
         archives=expand("data/raw/{source}.json", source=SOURCES),
         filtered=expand(f"{R}/corpus/filter/{{source}}/manifest.json", source=SOURCES),
-        corpus=expand(f"{R}/corpus/{{rule}}/manifest.json", rule=["deduplicate", "split"]),
+        corpus=expand(f"{R}/corpus/{{rule}}/manifest.json", rule=["deduplicate", "split"] if SOURCES else []),
         datasets=expand(f"{R}/corpus/compose/{{dataset}}/manifest.json", dataset=DATASETS),
         tokenizer=f"{R}/tokens/tokenizer/manifest.json",
         shards=[shards(stage) for stage in STAGES],

@@ -1,15 +1,19 @@
 # Scores, training metrics and funnels → pictures, results/report.html, and results/eval.json beside it.
 
 PICTURES = ["gates", "perplexity", "loss", "funnel"]
-CHATS = [name for name in EXPERIMENT["evaluation"]["perplexity"]["datasets"] if DATASETS[name]["kind"] == "instruct"]
+CHATS = [
+    name
+    for name in EXPERIMENT["evaluation"]["perplexity"]["datasets"]
+    if DATASETS[name]["kind"] in ("instruct", "chat")
+]
 
 
 rule plots:
     input:
         evaluation=f"{R}/evaluation/gate/eval.json",
         filtered=expand(f"{R}/corpus/filter/{{source}}/manifest.json", source=SOURCES),
-        deduplicated=f"{R}/corpus/deduplicate/manifest.json",
-        splits=f"{R}/corpus/split/manifest.json",
+        deduplicated=f"{R}/corpus/deduplicate/manifest.json" if SOURCES else [],
+        splits=f"{R}/corpus/split/manifest.json" if SOURCES else [],
         metrics=expand(f"{R}/training/train/{{stage}}/metrics.jsonl", stage=STAGES),
     output:
         gates=report(f"{R}/report/plots/gates.svg", caption="captions/gates.rst", category="Evaluation"),
@@ -33,8 +37,8 @@ rule page:
         pictures=expand(f"{R}/report/plots/{{name}}.svg", name=PICTURES),
         documents=expand(f"{R}/evaluation/perplexity/{{model}}/items.jsonl.zst", model=MODELS),
         filtered=expand(f"{R}/corpus/filter/{{source}}/manifest.json", source=SOURCES),
-        deduplicated=f"{R}/corpus/deduplicate/manifest.json",
-        splits=f"{R}/corpus/split/manifest.json",
+        deduplicated=f"{R}/corpus/deduplicate/manifest.json" if SOURCES else [],
+        splits=f"{R}/corpus/split/manifest.json" if SOURCES else [],
         chats=big(*expand(f"{R}/corpus/compose/{{dataset}}/test.jsonl.zst", dataset=CHATS)),
         template="scripts/report/page.html.j2",
     output:

@@ -41,7 +41,7 @@ rule fetch:
         source=lambda wildcards: as_json(
             {key: SOURCES[wildcards.source][key] for key in ("name", "kind", "location", "pin")}
         ),
-        settings=as_json(EXPERIMENT["sources"]["fetch"]),
+        settings=as_json(EXPERIMENT.get("sources", {}).get("fetch")),
         code=fingerprint("scripts.sources.fetch"),
     shell:
         "python -m scripts.sources.fetch --source {params.source:q} --settings {params.settings:q}"

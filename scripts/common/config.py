@@ -14,6 +14,7 @@ from scripts.common.cli import UserError, run
 
 SCHEMA = Path("config/schema.yaml")
 MACHINE_SCHEMA = Path("config/machines/schema.yaml")
+MONITORING_SCHEMA = Path("config/monitoring/schema.yaml")
 
 
 def read_yaml(path: Path) -> dict:
@@ -92,12 +93,90 @@ def validated(value: dict, schema_path: Path, name: str) -> dict:
     return filled(value, schema)
 
 
+def check_data(config: dict, name: str) -> None:
+    """Whether the datasets' settings agree with each other and with the sources.
+
+    Raises:
+        UserError: they do not.
+    """
+    for dataset, settings in config["corpus"]["compose"].items():
+        key = f"{name}: corpus.compose.{dataset}"
+        if settings["kind"] in ("code", "instruct"):
+            if "sources" not in config:
+                raise UserError(f"{name}: sources: required, dataset {dataset} is made from repositories")
+            continue
+        if settings["validation"] + settings["test"] >= 1:
+            raise UserError(f"{key}: validation and test leave nothing to train on")
+        if ("path" in settings) == ("hub" in settings):
+            raise UserError(f"{key}: give either `path` or `hub`")
+        if ("hub" in settings) != ("revision" in settings):
+            raise UserError(f"{key}.revision: required with `hub` (a commit of 40 hex digits), and only there")
+        if "hub" in settings and "sha256" in settings:
+            raise UserError(f"{key}.sha256: only with `path`; a hub dataset is pinned by its revision")
+    kinds = {settings["kind"] for settings in config["corpus"]["compose"].values()}
+    if "sources" in config and not kinds & {"code", "instruct"}:
+        raise UserError(f"{name}: sources: no dataset is made from repositories; leave it out")
+    if "sources" not in config and config["training"]["base"]["model"] == "scratch":
+        raise UserError(
+            f"{name}: training.base.model: `scratch` learns its tokenizer from repositories; give `sources` or a model"
+        )
+
+
+def check_adapters(config: dict, given: dict, name: str) -> None:
+    """Whether the stages' `method`, `lora` and `quantize` agree, `given` being the experiment without defaults.
+
+    Raises:
+        UserError: they do not.
+    """
+    stages = config["training"]["train"]
+    for stage, settings in stages.items():
+        key, origin = f"{name}: training.train.{stage}", settings["from"]
+        if settings["method"] == "full":
+            if settings["quantize"] != "none":
+                raise UserError(f"{key}.quantize: only with `method: lora`; quantized weights cannot be trained")
+            if "lora" in given["training"]["train"][stage]:
+                raise UserError(f"{key}.lora: only with `method: lora`")
+        elif settings.get("trainable", "all") != "all":
+            raise UserError(f"{key}.trainable: not with `method: lora`, where `lora.targets` says what is trained")
+        adapter = origin != "base" and stages[origin]["method"] == "lora" and not stages[origin]["lora"]["merge"]
+        if settings["quantize"] != "none" and adapter:
+            raise UserError(f"{key}.quantize: {origin} saves an adapter alone; give it `lora: {{merge: true}}`")
+
+
+def check_optimization(config: dict, given: dict, name: str) -> None:
+    """Whether what the stages say of optimizer and schedule agrees, `given` being the experiment without defaults.
+
+    Raises:
+        UserError: it does not.
+    """
+    for stage, settings in config["training"]["train"].items():
+        key, said = f"{name}: training.train.{stage}", given["training"]["train"][stage]
+        muon, lora = settings["optimizer"] == "muon", settings["method"] == "lora"
+        stable = settings["scheduler"] == "warmup-stable-decay"
+        for setting, wrong, why in (
+            ("warmup_share", "warmup_steps" in said, "give either this or `warmup_steps`"),
+            ("decay_share", not stable, "only with `scheduler: warmup-stable-decay`"),
+            ("muon_learning_rate", not muon, "only with `optimizer: muon`"),
+            ("clip", muon, "not with `optimizer: muon`, whose step does not depend on the gradient's length"),
+            ("optimizer", muon and lora, "muon trains whole matrices; with `method: lora` use adamw or adamw_8bit"),
+            ("learning_rate", settings["learning_rate"] == "auto" and lora, "`auto` is for `method: full`"),
+            ("global_batch", settings["global_batch"] == "auto" and lora, "`auto` is for `method: full`"),
+        ):
+            if setting in said and wrong:
+                raise UserError(f"{key}.{setting}: {why}")
+        if "steps" in settings:
+            warmup = settings.get("warmup_share", settings["warmup_steps"] / settings["steps"])
+            if warmup + settings["decay_share"] * stable > 1:
+                raise UserError(f"{key}.scheduler: warm-up and decay together are longer than `steps`")
+
+
 def check(config: dict, name: str = "config") -> dict:
     """A whole experiment, defaults filled in.
 
     Raises:
         UserError: it breaks the schema, or names a stage, dataset or model that is not there.
     """
+    given = config
     config = validated(config, SCHEMA, name)
     datasets, stages, base = config["corpus"]["compose"], config["training"]["train"], config["training"]["base"]
 
@@ -111,12 +190,18 @@ def check(config: dict, name: str = "config") -> dict:
         known(f"{key}.data", settings["data"], list(datasets))
         if ("steps" in settings) == ("epochs" in settings):
             raise UserError(f"{name}: {key}: give either `steps` or `epochs`")
+        without = not base["no_rope_layers"] and not Path(base["model"]).is_dir()
+        if settings["trainable"] == "no_rope_layers" and without:
+            raise UserError(f"{name}: {key}.trainable: no layers are chosen; list them in training.base.no_rope_layers")
         seen = [stage]
         while (origin := stages[seen[-1]]["from"]) != "base":
             known(f"training.train.{seen[-1]}.from", origin, ["base", *stages])
             if origin in seen:
                 raise UserError(f"{name}: {key}.from: a cycle: {' from '.join([*seen, origin])}")
             seen.append(origin)
+    check_data(config, name)
+    check_optimization(config, given, name)
+    check_adapters(config, given, name)
     if base["model"] == "scratch" and "shape" not in base:
         raise UserError(f"{name}: training.base.shape: required with model `scratch`")
     if base["model"] != "scratch" and not Path(base["model"]).is_dir():
@@ -147,6 +232,11 @@ def check(config: dict, name: str = "config") -> dict:
 def read_machine(path: Path) -> dict:
     """A machine file, checked, defaults filled in."""
     return validated(read_yaml(path), MACHINE_SCHEMA, str(path))
+
+
+def read_monitoring(path: Path) -> dict:
+    """A monitoring file, checked, defaults filled in."""
+    return validated(read_yaml(path), MONITORING_SCHEMA, str(path))
 
 
 def main() -> None:

@@ -10,12 +10,12 @@ from pathlib import Path
 import yaml
 
 from scripts.common.cli import UserError, parser, run
-from scripts.common.config import MACHINE_SCHEMA, SCHEMA
+from scripts.common.config import MACHINE_SCHEMA, MONITORING_SCHEMA, SCHEMA
 
 PAGE = Path("docs/configuration.md")
 HEAD = """# Configuration reference
 
-Made from `config/schema.yaml` and `config/machines/schema.yaml` by `make docs`; a test compares the two.
+Made from the schemas in `config/`, `config/machines/` and `config/monitoring/` by `make docs`; a test compares them.
 `{name}` stands for a name of your own. An unknown key, a wrong type or a name that is not there ends the workflow with
 one line before any job starts.
 
@@ -30,6 +30,11 @@ MACHINE_HEAD = """
 `config/machines/{name}.yaml`, named by the profile's default resource `machine`. No setting here changes a result's
 fingerprint: moving to another machine reruns nothing that is finished.
 """
+MONITORING_HEAD = """
+## The monitoring: how a stage is watched
+
+`config/monitoring/{name}.yaml`, named by the experiment's `monitoring`. No setting here reruns anything.
+"""
 
 
 def kind(schema: dict) -> str:
@@ -38,8 +43,11 @@ def kind(schema: dict) -> str:
         return " or ".join(f"`{value}`" for value in schema["enum"])
     if "const" in schema:
         return f"`{schema['const']}`"
+    if isinstance(schema["type"], list):
+        return " or ".join(schema["type"])
     if schema["type"] == "array":
-        return f"list of {schema['items']['type']}s"
+        items = schema["items"]["type"]
+        return "list of " + " or ".join(f"{name}s" for name in ([items] if isinstance(items, str) else items))
     return {"object": "mapping"}.get(schema["type"], schema["type"])
 
 
@@ -71,8 +79,10 @@ def table(schema: dict) -> str:
 
 def page() -> str:
     """The whole page."""
-    experiment, machine = (yaml.safe_load(path.read_text()) for path in (SCHEMA, MACHINE_SCHEMA))
-    return HEAD + "\n" + table(experiment) + MACHINE_HEAD + "\n" + table(machine)
+    files = (SCHEMA, MACHINE_SCHEMA, MONITORING_SCHEMA)
+    experiment, machine, monitoring = (yaml.safe_load(path.read_text()) for path in files)
+    parts = ((HEAD, experiment), (MACHINE_HEAD, machine), (MONITORING_HEAD, monitoring))
+    return "".join(f"{head}\n{table(schema)}" for head, schema in parts)
 
 
 def main() -> None:

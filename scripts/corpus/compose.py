@@ -5,6 +5,8 @@
     python -m scripts.corpus.compose --splits results/corpus/split --out results/corpus/compose/instruct \\
         --settings '{"kind": "instruct", "language": "zh", "max_characters": 50000, "seed": 42}'
 
+Datasets of kind `chat` and `text` come from no repository and take no --splits: scripts/corpus/external.py.
+
 Fill-in-the-middle follows Bavarian et al. (arXiv 2207.14255): two split points, uniform over the characters. `pack`
 puts prefix, suffix and middle in the order and between the tokens of Qwen2.5-Coder. Only `train` is changed so.
 """
@@ -14,9 +16,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.common.cli import Progress, parser, run, settings
+from scripts.common.cli import Progress, UserError, parser, run, settings
 from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.corpus import external
 from scripts.corpus.chat import messages
 from scripts.corpus.facts import facts_of
 from scripts.corpus.split import SPLITS
@@ -83,11 +86,16 @@ def compose(folder: Path, options: dict, out: Path) -> dict:
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--splits", type=Path, required=True)
+    arguments.add_argument("--splits", type=Path, help="corpus/split; not for the kinds chat and text")
     arguments.add_argument("--settings", type=settings, required=True)
     arguments.add_argument("--out", type=Path, required=True)
     given = arguments.parse_args()
-    compose(given.splits, given.settings, given.out)
+    if given.settings.get("kind") in external.KINDS:
+        external.compose(given.settings, given.out)
+    elif given.splits:
+        compose(given.splits, given.settings, given.out)
+    else:
+        raise UserError("--splits: required for the kinds code and instruct")
 
 
 if __name__ == "__main__":

@@ -52,7 +52,8 @@ def data_folders(experiment: dict) -> list[str]:
     stages = experiment["training"]["train"].values()
     shards = {f"tokens/pack/{stage['data']}-{stage['sequence_length']}" for stage in stages}
     datasets = [f"corpus/compose/{name}" for name in sorted(experiment["corpus"]["compose"])]
-    return ["corpus/deduplicate", "corpus/split", *datasets, "tokens/tokenizer", *sorted(shards)]
+    corpus = ["corpus/deduplicate", "corpus/split"] if "sources" in experiment else []
+    return [*corpus, *datasets, "tokens/tokenizer", *sorted(shards)]
 
 
 def gather(experiment: dict, sources: dict, codes: dict, results: Path, raw: Path) -> dict:

@@ -26,13 +26,15 @@ import numpy as np
 import torch
 import transformers
 from torch.nn import functional
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import Progress, UserError, parser, run, settings
 from scripts.common.files import read_jsonl, sha256_file, write_json, write_jsonl
 from scripts.common.manifest import NAME, read_manifest
 from scripts.tokens.encode import Encoded, Encoder
+from scripts.training import identity
+from scripts.training.models import load_model
 
 # Tokens of a batch (padding included), and positions whose logits are held at a time: 152k words in float32 make the
 # latter 0.6 GB.
@@ -182,7 +184,9 @@ def perplexity(folder: Path, datasets: Path, wanted: dict, out: Path) -> dict:
     encoder = Encoder(folder)
     device = "cuda" if torch.cuda.is_available() else "cpu"
     dtype = "auto" if device == "cuda" else torch.float32
-    model = AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True).to(device).eval()
+    model = load_model(folder, dtype)
+    identity.check(model, folder)
+    model = model.to(device).eval()
 
     items, scores = [], {}
     for dataset in wanted["datasets"]:

@@ -35,6 +35,8 @@ def read_funnel(results: Path, sources: list[str]) -> dict:
     Raises:
         UserError: a manifest is missing, malformed, or its counts do not add up.
     """
+    if not sources:  # all datasets are the user's own: there is no funnel
+        return {"seen": 0, "kept": 0, "dropped": {}, "splits": {}, "languages": {}, "sources": {}}
     paths = [results / "corpus/filter" / source / "manifest.json" for source in sources]
     filtered, deduplicated = (
         [read_counts(path) for path in paths],

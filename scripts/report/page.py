@@ -80,7 +80,7 @@ def render(results: Path) -> str:
         return [item for item in items[model] if item["dataset"] == dataset]
 
     compose = inputs["experiment"]["corpus"]["compose"]
-    chats = [dataset for dataset in datasets if compose[dataset]["kind"] == "instruct"]
+    chats = [dataset for dataset in datasets if compose[dataset]["kind"] in ("instruct", "chat")]
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=True,

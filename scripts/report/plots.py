@@ -92,7 +92,8 @@ def funnel(counts: dict) -> Figure:
     by_language.margins(x=0.35)
     hide_x(by_language)
     by_language.set_title("Source files by language")
-    by_language.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3)
+    if languages:
+        by_language.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3)
     return figure
 
 

@@ -1,7 +1,9 @@
 """Make or bring the base model: a Qwen2-architecture model from scratch, a folder, or a hub model at a revision.
 
     python -m scripts.training.base --tokenizer results/tokens/tokenizer --out results/training/base \
-        --settings '{"model": "scratch", "shape": {...}, "seed": 42}'
+        --settings '{"model": "scratch", "shape": {...}, "seed": 42, "no_rope_layers": [3]}'
+
+RoPE is switched off in layers as scripts/training/nope.py says; the logits are saved as identity.py beside it says.
 """
 
 import hashlib
@@ -21,6 +23,13 @@ def content_hash(manifest: dict) -> str:
     """One sha256 over the names and hashes of a model folder's files."""
     lines = [f"{name} {file['sha256']}\n" for name, file in sorted(manifest["files"].items())]
     return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def manifest_of(folder: Path) -> dict:
+    """Write the manifest of a model folder, over all files but the fingerprint of its logits."""
+    from scripts.training.identity import NAME
+
+    return write_manifest(folder, sorted(p.name for p in folder.iterdir() if p.name not in {NAME, "manifest.json"}))
 
 
 def from_scratch(shape: dict, seed: int, tokenizer: Path, out: Path) -> None:
@@ -80,12 +89,25 @@ def bring(model: str, revision: str | None, out: Path) -> None:
     shutil.rmtree(out / ".cache", ignore_errors=True)
 
 
-def base(model: str, tokenizer: Path | None, out: Path, seed: int, shape=None, revision=None, sha256=None) -> dict:
+def base(
+    model: str,
+    tokenizer: Path | None,
+    out: Path,
+    seed: int,
+    shape=None,
+    revision=None,
+    sha256=None,
+    no_rope_layers=(),
+    rope_theta=None,
+) -> dict:
     """Fill the folder `out` with the base model and return its manifest.
 
     Raises:
-        UserError: the model cannot be had, or its hash is not `sha256`.
+        UserError: the model cannot be had, its hash as brought is not `sha256`, or it has no such layers.
     """
+    from scripts.training import identity
+    from scripts.training.nope import convert, set_rope_theta
+
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out, prefix=".base.") as temporary:
         made = Path(temporary)
@@ -93,10 +115,20 @@ def base(model: str, tokenizer: Path | None, out: Path, seed: int, shape=None, r
             from_scratch(dict(shape), seed, tokenizer, made)
         else:
             bring(model, revision, made)
-        manifest = write_manifest(made, sorted(path.name for path in made.iterdir() if path.is_file()))
+        manifest = manifest_of(made)
         found = content_hash(manifest)
         if sha256 and sha256 != found:
             raise UserError(f"training.base.sha256: {sha256} is asked for, the content of {model} is {found}")
+        if (made / identity.NAME).is_file():  # a folder that stagecraft made
+            identity.check(identity.load(made), made)
+        if no_rope_layers:
+            convert(made, list(no_rope_layers))
+        if rope_theta:
+            set_rope_theta(made, rope_theta)
+        if no_rope_layers or rope_theta:
+            manifest = manifest_of(made)
+            found = content_hash(manifest)
+        identity.save(made, identity.load(made))
         for path in sorted(made.iterdir(), key=lambda path: path.name == "manifest.json"):
             path.replace(out / path.name)
     logging.info(f"base: content {found}")

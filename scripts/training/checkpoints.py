@@ -20,13 +20,14 @@ def step_of(folder: Path) -> int:
     return int(folder.name.removeprefix("checkpoint-"))
 
 
-def mark_whole(folder: Path) -> None:
-    """Flush every file of a checkpoint to disk, then write its marker: {file: bytes}."""
+def mark_whole(folder: Path, maker: dict) -> None:
+    """Flush every file of a checkpoint to disk, then write its marker: {"files": {file: bytes}, "made_by": `maker`}."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     for path in files:
         with path.open("rb") as file:
             os.fsync(file.fileno())
-    write_json(folder / MARKER, {str(path.relative_to(folder)): path.stat().st_size for path in files})
+    sizes = {str(path.relative_to(folder)): path.stat().st_size for path in files}
+    write_json(folder / MARKER, {"files": sizes, "made_by": maker})
 
 
 def is_whole(folder: Path) -> bool:
@@ -35,8 +36,13 @@ def is_whole(folder: Path) -> bool:
         return False
     return all(
         (folder / name).is_file() and (folder / name).stat().st_size == size
-        for name, size in read_json(folder / MARKER).items()
+        for name, size in read_json(folder / MARKER)["files"].items()
     )
+
+
+def made_by(folder: Path) -> dict:
+    """What wrote a whole checkpoint, as scripts/training/parallel.py's `maker` says it."""
+    return read_json(folder / MARKER)["made_by"]
 
 
 def newest_whole(work: Path) -> Path | None:
@@ -53,15 +59,16 @@ def remove_others(work: Path, keep: set[Path]) -> None:
 
 
 class WholeCheckpoints(TrainerCallback):
-    """Marks each saved checkpoint whole once all ranks have written theirs, and keeps the newest `keep`."""
+    """Marks each saved checkpoint whole once all ranks have written theirs, keeps the newest `keep` and the best."""
 
-    def __init__(self, work: Path, keep: int):
-        self.work, self.keep = work, keep
+    def __init__(self, work: Path, keep: int, maker: dict):
+        self.work, self.keep, self.maker = work, keep, maker
 
     def on_save(self, args, state, control, **kwargs):
         PartialState().wait_for_everyone()
         if state.is_world_process_zero:
-            mark_whole(self.work / f"checkpoint-{state.global_step}")
+            mark_whole(self.work / f"checkpoint-{state.global_step}", self.maker)
             whole = sorted(filter(is_whole, self.work.glob("checkpoint-*")), key=step_of)
-            remove_others(self.work, set(whole[-self.keep :]))
+            best = self.work / f"checkpoint-{state.best_global_step}"  # known only to a stage with `keep_best`
+            remove_others(self.work, {*whole[-self.keep :], best})
         PartialState().wait_for_everyone()

@@ -14,6 +14,9 @@ from accelerate import PartialState
 
 from scripts.common.files import write_json
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.training import identity
+from scripts.training.lora import CONFIG, finish
+from scripts.training.models import add_adapter
 from scripts.training.trainer import StageTrainer
 
 
@@ -33,7 +36,7 @@ def environment(threads: int) -> dict:
     }
 
 
-def publish(trainer: StageTrainer, origin: Path, work: Path, out: Path, facts: dict, threads: int) -> None:
+def publish(trainer: StageTrainer, stage: dict, origin: Path, work: Path, out: Path, facts: dict, threads: int) -> None:
     """Save the model and all beside it to `out`, the manifest last."""
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work, prefix="model.") as temporary:
@@ -42,18 +45,22 @@ def publish(trainer: StageTrainer, origin: Path, work: Path, out: Path, facts: d
             return
         made = Path(temporary)
         (made / "training_args.bin").unlink()  # a pickle, and it holds paths
+        adapter = finish(made, stage, origin, out) if stage["method"] == "lora" else {}
         for name in read_manifest(origin)["files"]:
-            if not (made / name).exists() and not name.endswith((".safetensors", ".index.json")):
+            weights = name.endswith((".safetensors", ".index.json")) or name == CONFIG
+            if not (made / name).exists() and not weights:
                 shutil.copyfile(origin / name, made / name)  # the tokenizer
-        manifest = write_manifest(made, sorted(path.name for path in made.iterdir()))
-        for name in manifest["files"]:
+        manifest = write_manifest(made, sorted(path.name for path in made.iterdir()), **adapter)
+        identity.save(made, add_adapter(identity.load(origin), made) if adapter else identity.load(made))
+        for name in [*manifest["files"], identity.NAME]:
             (made / name).replace(out / name)
         shutil.copyfile(work / "metrics.jsonl", out / "metrics.jsonl")
+        shutil.copyfile(work / "alerts.jsonl", out / "alerts.jsonl")
         shutil.rmtree(out / "tensorboard", ignore_errors=True)
         shutil.copytree(work / "tensorboard", out / "tensorboard")
         (out / "command.txt").write_text(
             shlex.join([sys.executable, "-m", "scripts.training.train", *sys.argv[1:]]) + "\n"
         )
-        write_json(out / "environment.json", environment(threads))
+        write_json(out / "environment.json", {**environment(threads), "attention": facts["attention"]})
         write_json(out / "summary.json", facts)
         (made / "manifest.json").replace(out / "manifest.json")

@@ -56,6 +56,7 @@ def main() -> None:
     machine = read_machine(given.machine)
     line = command(machine, given.machine, given.threads, given.module, given.rest)
     os.environ["OMP_NUM_THREADS"] = str(given.threads)
+    os.environ["PET_SHUTDOWN_TIMEOUT"] = "3600"  # torchrun's: after SIGTERM a step and a checkpoint may take minutes
     if machine["gpus"] == 0:
         os.environ["DS_ACCELERATOR"] = "cpu"  # or DeepSpeed warns that it found no GPU
     sys.stdout.flush()

@@ -23,7 +23,7 @@ def drop_after(path: Path, step: int) -> None:
 
 
 class MetricLog(TrainerCallback):
-    """Appends what the Trainer logs to `path`, with tokens per second over the steps since the line before.
+    """Appends what the Trainer logs, with the figures that Monitor adds, to `path`.
 
     Args:
         path: metrics.jsonl; the file another terminal can watch.
@@ -35,27 +35,21 @@ class MetricLog(TrainerCallback):
         self.path, self.stage, self.tokens_per_step = path, stage, tokens_per_step
 
     def on_train_begin(self, args, state, control, **kwargs):
-        self.began = self.last = time.monotonic()
-        self.begin_step = self.last_step = state.global_step
+        self.began, self.begin_step = time.monotonic(), state.global_step
 
     def on_log(self, args, state, control, logs, **kwargs):
         if not state.is_world_process_zero or "train_runtime" in logs:
             return
         record = {"step": state.global_step, "tokens": state.global_step * self.tokens_per_step, **logs}
-        now = time.monotonic()
-        if "loss" in logs and state.global_step > self.last_step:
-            record["tokens_per_second"] = (
-                (state.global_step - self.last_step) * self.tokens_per_step / (now - self.last)
-            )
-            self.last_step = state.global_step
-            per_step = (now - self.began) / (state.global_step - self.begin_step)
+        if "loss" in logs:
+            record.setdefault("mfu", None)
+            per_step = (time.monotonic() - self.began) / (state.global_step - self.begin_step)
             eta = per_step * (state.max_steps - state.global_step)
             logging.info(
                 f"{self.stage}: step {state.global_step}/{state.max_steps}, loss {logs['loss']:.3f}, "
-                f"{record['tokens_per_second']:,.0f} tokens/s, ETA {eta:.0f} s"
+                f"{logs['tokens_per_second']:,.0f} tokens/s, ETA {eta:.0f} s"
             )
         elif "eval_loss" in logs:
             logging.info(f"{self.stage}: step {state.global_step}, validation loss {logs['eval_loss']:.3f}")
-        self.last = now
         with self.path.open("ab") as file:
             file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))

@@ -13,14 +13,19 @@ from pathlib import Path
 from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.config import read_machine
 from scripts.common.files import read_json, write_json
+from scripts.training.automatic import resolved, steps_of
 
 GIB = 2**30
 # bytes per parameter that each GPU holds whole, and bytes per parameter that are shared out over all GPUs:
-# fp32 weights, gradients and two AdamW moments without sharding; with ZeRO bf16 weights and gradients, an fp32 copy of
-# both and the moments. The figures agree with DeepSpeed's own estimate (docs/DECISIONS.md).
-BYTES = {"none": (16, 0), "zero2": (2, 18), "zero3": (0, 18)}
+# fp32 weights, gradients and two AdamW moments with DDP and, shared out, with FSDP2; with ZeRO bf16 weights and
+# gradients, an fp32 copy of both and the moments. ZeRO-1 keeps its bf16 gradients whole (ZeRO paper, table 1: 4 + 12/N,
+# and 4/N for the fp32 copy of gradients that DeepSpeed makes). ZeRO-2 and ZeRO-3 agree with DeepSpeed's own estimate.
+BYTES = {"none": (16, 0), "fsdp2": (0, 16), "zero1": (4, 16), "zero2": (2, 18), "zero3": (0, 18)}
+# with `offload` all of the fp32 copies and the moments are in host memory, and reduced gradients go there at once
+OFFLOADED = {"zero1": (4, 0), "zero2": (2, 0), "zero3": (0, 2)}
+HOST_BYTES = 16
 # ZeRO-3 keeps up to 1e9 gathered bf16 parameters alive (stage3_max_live_parameters in config/deepspeed/zero3.json).
-ZERO3_LIVE = 2e9
+ZERO3_LIVE = 1e9
 
 
 def parameters(shape: dict) -> int:
@@ -31,6 +36,58 @@ def parameters(shape: dict) -> int:
     layer = attention + 3 * width * inner + 2 * width
     embeddings = shape["vocab_size"] * width * (1 if shape["tie_word_embeddings"] else 2)
     return shape["num_hidden_layers"] * layer + width + embeddings
+
+
+def adapter_parameters(shape: dict, lora: dict) -> int:
+    """The parameters of LoRA adapters: r · (inputs + outputs) for each target in each layer."""
+    width, inner = shape["hidden_size"], shape["intermediate_size"]
+    keys = width // shape["num_attention_heads"] * shape["num_key_value_heads"]
+    sides = {"q_proj": 2 * width, "k_proj": width + keys, "v_proj": width + keys, "o_proj": 2 * width}
+    sides |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), width + inner)
+    return shape["num_hidden_layers"] * lora["r"] * sum(sides.get(target, 0) for target in lora["targets"])
+
+
+def lora_states(shape: dict, stage: dict) -> float:
+    """Bytes per GPU of a LoRA stage: frozen weights, and adapters with gradients and two moments in fp32.
+
+    Quantized are the layers' matrices; embeddings, head and norms stay in the precision of compute.
+    """
+    plain = 2 if stage["precision"] == "bf16" else 4
+    embeddings = parameters({**shape, "num_hidden_layers": 0})
+    layers = parameters(shape) - embeddings
+    # NF4 with double quantization takes 4.127 bits per weight (Dettmers et al. 2023)
+    per_weight = {"none": plain, "8bit": 1, "4bit": 4.127 / 8}[stage["quantize"]]
+    return embeddings * plain + layers * per_weight + 16 * adapter_parameters(shape, stage["lora"])
+
+
+def largest(shape: dict) -> tuple[int, int]:
+    """(parameters of the largest single layer, the embedding or a matrix; parameters of the largest FSDP2 unit)."""
+    width, inner = shape["hidden_size"], shape["intermediate_size"]
+    embedding = shape["vocab_size"] * width
+    no_vocabulary = {**shape, "vocab_size": 0, "num_hidden_layers": 1}
+    return max(embedding, width * inner), max(embedding, parameters(no_vocabulary))
+
+
+def memory(shape: dict, machine: dict) -> tuple[float, float]:
+    """(bytes of model states per process, bytes of host memory per host) of full training with AdamW.
+
+    Weights, gradients, moments, and what sharded weights take while they are gathered; no activations. The host holds
+    offloaded states, shared out over the hosts, or while loading an fp32 copy of the weights per process, whichever is
+    more. (ZeRO-3 loads shard by shard.) On a machine without GPUs the first figure is host memory too.
+    """
+    count, sharding = parameters(shape), machine["sharding"]
+    whole, shared = (OFFLOADED if machine["offload"] else BYTES)[sharding]
+    states = count * whole + count * shared / processes_of(machine)
+    layer, unit = largest(shape)
+    if sharding == "zero3":
+        states += max(4 * layer, 2 * min(ZERO3_LIVE, count))
+    elif sharding == "fsdp2":
+        states += 2 * (2 * unit) + 4 * unit  # this unit and the next in bf16, the gradient of one before it is reduced
+    local = max(machine["gpus"], 1)
+    host = 4 * layer * local if sharding == "zero3" else 4 * count * local
+    if machine["offload"]:
+        host = max(host, HOST_BYTES * count / machine["nodes"])
+    return states, host
 
 
 def processes_of(machine: dict) -> int:
@@ -58,28 +115,41 @@ def plan(name: str, stage: dict, shape: dict | None, machine: dict, rows: int | 
         UserError: the global batch does not divide, or the model states alone exceed a GPU's memory.
     """
     processes = processes_of(machine)
-    micro, steps_per_update = accumulation(stage["global_batch"], machine["micro_batch"], processes, name)
-    steps = stage.get("steps")
-    if steps is None and rows is not None:
-        steps = math.ceil(stage["epochs"] * math.ceil(rows / stage["global_batch"]))
-    result = {
-        "micro_batch": micro,
-        "gradient_accumulation": steps_per_update,
-        "tokens_per_step": stage["global_batch"] * stage["sequence_length"],
-        "steps": steps,
-        "tokens": steps and steps * stage["global_batch"] * stage["sequence_length"],
-    }
+    if stage["quantize"] != "none" and machine["sharding"] != "none":
+        raise UserError(
+            f"training.train.{name}.quantize: quantized weights cannot be sharded; use `sharding: none` in the "
+            "machine file"
+        )
+    stage = resolved(stage, parameters(shape) if shape and "vocab_size" in shape else None, rows)
+    result = {"learning_rate": stage["learning_rate"], "global_batch": stage["global_batch"]}
+    if stage["global_batch"] != "auto":
+        micro, steps_per_update = accumulation(stage["global_batch"], machine["micro_batch"], processes, name)
+        steps = stage.get("steps") if rows is None else steps_of(stage, rows)
+        result |= {
+            "micro_batch": micro,
+            "gradient_accumulation": steps_per_update,
+            "tokens_per_step": stage["global_batch"] * stage["sequence_length"],
+            "steps": steps,
+            "tokens": steps and steps * stage["global_batch"] * stage["sequence_length"],
+        }
     if shape and "vocab_size" in shape:
         count = parameters(shape)
-        whole, shared = BYTES[machine["sharding"]]
-        states = count * whole + count * shared / processes
-        states += ZERO3_LIVE if machine["sharding"] == "zero3" else 0
-        result |= {"parameters": count, "model_states_gib": round(states / GIB, 2)}
+        states, host = memory(shape, machine)
+        if stage["method"] == "lora":
+            states, trained = lora_states(shape, stage), adapter_parameters(shape, stage["lora"])
+            result["trainable_parameters"] = trained
+        result |= {"parameters": count, "model_states_gib": round(states / GIB, 2), "host_gib": round(host / GIB, 2)}
         limit = machine.get("gpu_memory_gib" if machine["gpus"] else "host_memory_gib")
         if limit and states / GIB > limit:
             raise UserError(
                 f"training.train.{name}: model states take {states / GIB:.1f} GiB per process, the machine has "
-                f"{limit}; use more GPUs or another `sharding` in the machine file"
+                f"{limit}; use more GPUs, another `sharding` or `offload` in the machine file"
+            )
+        if machine["gpus"] and stage["method"] == "full" and host / GIB > machine.get("host_memory_gib", math.inf):
+            raise UserError(
+                f"training.train.{name}: {'offloaded states' if machine['offload'] else 'loading'} take "
+                f"{host / GIB:.1f} GiB of host memory, the machine has {machine['host_memory_gib']}; use more nodes or "
+                f"{'no `offload`' if machine['offload'] else 'zero3'} in the machine file"
             )
     return result
 
@@ -96,9 +166,8 @@ def main() -> None:
     result = plan(given.stage, machine=read_machine(given.machine), rows=rows, **given.settings)
     write_json(given.out, result)
     for key, value in result.items():
-        logging.info(
-            f"plan {given.stage}: {key} {value:,}" if value is not None else f"plan {given.stage}: {key} unknown"
-        )
+        known = f"{value:,}" if isinstance(value, int | float) else value or "unknown"
+        logging.info(f"plan {given.stage}: {key} {known}")
 
 
 if __name__ == "__main__":

@@ -8,29 +8,40 @@ With several GPUs the same line runs under torchrun (scripts/training/launch.py)
 --work that is named by everything that decides the outcome, so a changed setting never resumes from a stale one.
 """
 
+import contextlib
 import hashlib
 import json
 import logging
 import os
+import signal
 import time
 from pathlib import Path
 
 import torch
 from torch.utils.tensorboard import SummaryWriter
-from transformers import AutoModelForCausalLM, PrinterCallback
+from transformers import PrinterCallback
 from transformers.integrations import TensorBoardCallback
 from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import UserError, parser, run, settings
-from scripts.common.config import read_machine
+from scripts.common.config import MONITORING_SCHEMA, read_machine, read_monitoring
 from scripts.common.manifest import read_manifest
 from scripts.tokens.shards import Shards
+from scripts.training import identity, parallel
 from scripts.training.arguments import training_arguments
-from scripts.training.checkpoints import WholeCheckpoints, newest_whole, remove_others, step_of
+from scripts.training.attention import choose_attention, collator
+from scripts.training.automatic import steps_of
+from scripts.training.checkpoints import WholeCheckpoints, made_by, newest_whole, remove_others, step_of
 from scripts.training.folder import publish
-from scripts.training.metrics import MetricLog, drop_after
+from scripts.training.lora import with_adapters
+from scripts.training.metrics import drop_after
+from scripts.training.models import load_model
+from scripts.training.nope import no_rope_parameters
+from scripts.training.optimizers import MuonRan, factory, freeze, with_numbers
 from scripts.training.plan import accumulation
-from scripts.training.trainer import PackedRows, StageTrainer, stack
+from scripts.training.stopping import Finished, Stopping, best_checkpoint, load_best, outcome
+from scripts.training.trainer import PackedRows, StageTrainer
+from scripts.training.watch import watch
 
 # inputs to the outcome that the work folder is named by; what a log line looks like is not one
 COSMETIC = {"log_steps", "keep_checkpoints"}
@@ -43,59 +54,92 @@ def key(stage: dict, code: str, origin: dict, shards: dict) -> str:
 
 
 def train(
-    name: str, stage: dict, code: str, machine: dict, threads: int, origin: Path, shards: Path, work: Path, out: Path
+    name: str,
+    stage: dict,
+    code: str,
+    machine: dict,
+    threads: int,
+    origin: Path,
+    shards: Path,
+    work: Path,
+    out: Path,
+    monitoring: dict,
 ) -> None:
     """Run one stage to its end, from its newest whole checkpoint where there is one.
 
     Raises:
         UserError: a file is missing or not what its manifest says, or the shards do not fit the model.
     """
-    # as many processes as really run, also where somebody started torchrun by hand with another number
-    processes = int(os.environ.get("WORLD_SIZE", 1))
-    micro, steps_per_update = accumulation(stage["global_batch"], machine["micro_batch"], processes, name)
+    parallel.start(machine)
     origin_manifest, shards_manifest = read_manifest(origin), read_manifest(shards)
+    rows = shards_manifest["splits"]["train"]["rows"]
+    stage = with_numbers(stage, origin, rows)
+    processes = parallel.processes()
+    micro, steps_per_update = accumulation(stage["global_batch"], machine["micro_batch"], processes, name)
     work = work / key(stage, code, origin_manifest, shards_manifest)
     work.mkdir(parents=True, exist_ok=True)
-    arguments = training_arguments(stage, machine, micro, steps_per_update, work)
+    arguments = training_arguments(stage, machine, micro, steps_per_update, steps_of(stage, rows), work)
+    parallel.declare(machine)
 
     resumed = newest_whole(work)
+    if resumed:
+        parallel.check_resumable(resumed, made_by(resumed), parallel.maker(machine))
     step = step_of(resumed) if resumed else 0
     if arguments.process_index == 0:
-        remove_others(work, {resumed} if resumed else set())
+        remove_others(work, {resumed, best_checkpoint(resumed)} if resumed else set())
         drop_after(work / "metrics.jsonl", step)
+        drop_after(work / "alerts.jsonl", step)
         logging.info(f"{name}: {f'resumes at step {step}' if resumed else 'starts'}, work in {work}")
 
-    model = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float32, attn_implementation="sdpa")
+    attention = choose_attention()
+    if stage["method"] == "lora":
+        model = with_adapters(name, stage, origin, arguments.device, attn_implementation=attention)
+    else:
+        model = load_model(origin, torch.float32, attn_implementation=attention)
+    if arguments.process_index == 0:
+        identity.check(model, origin)
     if (vocabulary := shards_manifest["vocab_size"]) > model.config.vocab_size:
         raise UserError(
             f"{shards}: made with {vocabulary} tokens, {origin} has {model.config.vocab_size}; use its tokenizer"
         )
     train_rows, validation_rows = (
-        PackedRows(Shards(shards, "train")),
+        PackedRows(Shards(shards, "train"), stage.get("max_samples")),
         PackedRows(Shards(shards, "validation"), stage["eval_rows"]),
     )
+    if stage["trainable"] != "all":
+        chosen = stage["trainable"]
+        freeze(model, no_rope_parameters(model) if chosen == "no_rope_layers" else chosen)
+    muon = MuonRan(stage["optimizer"] == "muon")
     trainer = StageTrainer(
         model=model,
         args=arguments,
         train_dataset=train_rows,
         eval_dataset=validation_rows,
-        data_collator=stack,
+        data_collator=collator(attention),
+        optimizer_cls_and_kwargs=factory(stage, machine),
         callbacks=[
-            MetricLog(work / "metrics.jsonl", name, stage["global_batch"] * stage["sequence_length"]),
-            WholeCheckpoints(work, stage["keep_checkpoints"]),
+            muon,
+            WholeCheckpoints(work, stage["keep_checkpoints"], parallel.maker(machine)),
         ],
     )
+    trainer.add_callback(parallel.ReallySharded(trainer, machine))
+    watch(trainer, name, stage, monitoring, work)
     trainer.remove_callback(PrinterCallback)
     if arguments.process_index == 0:
         trainer.add_callback(TensorBoardCallback(SummaryWriter(str(work / "tensorboard"), purge_step=step or None)))
+    muon.trainer = trainer
+    trainer.add_callback(Stopping(stage))  # the last: it may end a resumed run that was done
     began = time.monotonic()
-    result = trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+    with contextlib.suppress(Finished):
+        trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
     seconds = time.monotonic() - began
+    if stage["keep_best"]:
+        load_best(trainer)
     final = trainer.evaluate()
     done = trainer.state.global_step
     facts = {
         "stage": name,
-        "parameters": model.num_parameters(),
+        "parameters": parallel.parameters(model),
         "steps": done,
         "resumed_at_step": step,
         "tokens": done * stage["global_batch"] * stage["sequence_length"],
@@ -103,10 +147,16 @@ def train(
         "seconds": round(seconds, 1),
         "micro_batch": micro,
         "gradient_accumulation": steps_per_update,
-        "train_loss": result.training_loss,
+        **parallel.maker(machine),
+        "attention": attention,
+        "global_batch": stage["global_batch"],
+        "learning_rate": stage["learning_rate"],
+        **muon.counts,
+        **outcome(trainer.state, stage),
         "eval_loss": final["eval_loss"],
     }
-    publish(trainer, origin, work, out, facts, threads)
+    parallel.save_whole(trainer)
+    publish(trainer, stage, origin, work, out, facts, threads)
 
 
 def main() -> None:
@@ -120,12 +170,15 @@ def main() -> None:
     arguments.add_argument("--shards", type=Path, required=True)
     arguments.add_argument("--work", type=Path, required=True)
     arguments.add_argument("--out", type=Path, required=True)
+    arguments.add_argument("--monitoring", type=Path, default=MONITORING_SCHEMA.with_name("default.yaml"))
+    # the rule's shell ignores SIGTERM, which is inherited; until training begins it ends the process (stop.py)
+    signal.signal(signal.SIGTERM, signal.SIG_DFL)
     given = arguments.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     torch.set_num_threads(given.threads)
-    machine = read_machine(given.machine)
+    machine, monitoring = read_machine(given.machine), read_monitoring(given.monitoring)
     train(
         given.stage,
         given.settings,
@@ -136,6 +189,7 @@ def main() -> None:
         given.shards,
         given.work,
         given.out,
+        monitoring,
     )
 
 

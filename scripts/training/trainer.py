@@ -1,10 +1,10 @@
 """transformers' Trainer on packed rows: documents kept apart by position ids, validation loss per token."""
 
 import torch
-from transformers import Trainer
 from transformers.trainer_utils import EvalLoopOutput
 
 from scripts.tokens.shards import Shards
+from scripts.training.finite import FiniteTrainer
 
 
 class PackedRows(torch.utils.data.Dataset):
@@ -29,11 +29,18 @@ def stack(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-class StageTrainer(Trainer):
+class StageTrainer(FiniteTrainer):
     """The Trainer with a validation loss that weighs every target token the same.
 
     transformers averages over batches, so a batch with few targets would count as much as one with many.
     """
+
+    def _save(self, output_dir=None, state_dict=None):
+        """Weights that are tied are saved once, as from a single process: a gathered state dict holds them twice."""
+        for name in getattr(self.accelerator.unwrap_model(self.model), "all_tied_weights_keys", {}):
+            if state_dict:
+                state_dict.pop(name, None)
+        super()._save(output_dir, state_dict)
 
     def evaluation_loop(
         self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"

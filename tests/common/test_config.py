@@ -56,9 +56,12 @@ def put(*keys_and_value):
         ),
         (
             put("corpus", "compose", "code", "kind", "poem"),
-            "corpus.compose.code.kind: must be one of code, instruct, not 'poem'",
+            "corpus.compose.code.kind: must be one of code, instruct, chat, text, not 'poem'",
         ),
-        (put("corpus", "compose", "code", []), "corpus.compose.code.kind: must be one of code, instruct, not None"),
+        (
+            put("corpus", "compose", "code", []),
+            "corpus.compose.code.kind: must be one of code, instruct, chat, text, not None",
+        ),
         (put("corpus", "compose", {}), "corpus.compose: {} should be non-empty"),
         (
             put("corpus", "compose", "instruct", "language", "fr"),
@@ -93,6 +96,20 @@ def put(*keys_and_value):
             "evaluation.gate.gates.0: give exactly one of below, above",
         ),
         (put("evaluation", "gate", "gates", 0, "model", "sfd"), "evaluation.gate.gates.0.model: no 'sfd' here"),
+        (put("training", "train", "sft", "quantize", "8bit"), "training.train.sft.quantize: only with `method: lora`"),
+        (put("training", "train", "sft", "lora", {"r": 4}), "training.train.sft.lora: only with `method: lora`"),
+        (
+            put("corpus", "compose", "code", {"kind": "text", "path": "a", "hub": "b/c"}),
+            "corpus.compose.code: give either `path` or `hub`",
+        ),
+        (put("corpus", "compose", "code", {"kind": "text", "hub": "b/c"}), "corpus.compose.code.revision: required"),
+        (lambda config: config.pop("sources"), "sources: required, dataset code is made from repositories"),
+        (
+            put(
+                "corpus", "compose", {"code": {"kind": "chat", "path": "a"}, "instruct": {"kind": "chat", "path": "b"}}
+            ),
+            "sources: no dataset is made from repositories; leave it out",
+        ),
         (put("results", "/somewhere/else"), "results: '/somewhere/else' does not match"),
         (put("results", "results/../.."), "results: 'results/../..' does not match"),
     ],
@@ -143,4 +160,4 @@ def test_the_command_ends_with_one_line_and_no_traceback(tmp_path):
         [sys.executable, "-m", "scripts.common.config", path], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == f"error: {path}: top level: 'sources' is a required property\n"
+    assert done.stderr == f"error: {path}: top level: 'corpus' is a required property\n"

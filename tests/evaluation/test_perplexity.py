@@ -19,6 +19,7 @@ from scripts.evaluation import perplexity as module
 from scripts.evaluation.perplexity import perplexity, pick, score, windows
 from scripts.tokens.encode import Encoded, Encoder
 from scripts.tokens.tokenizer import train
+from scripts.training import identity
 
 WANTED = {"datasets": ["code", "instruct"], "documents": 200, "context": 64, "stride": 40}
 TEXTS = {
@@ -59,6 +60,7 @@ def model_folder(tmp_path_factory):
     Qwen2ForCausalLM(config).save_pretrained(folder)
     names = sorted(path.name for path in folder.iterdir() if path.name != "manifest.json")
     write_manifest(folder, names)
+    identity.save(folder, identity.load(folder))
     return folder
 
 
@@ -251,7 +253,7 @@ def test_a_diverged_model_is_one_line_and_not_a_number_in_a_table(model_folder, 
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
     torch.nn.init.constant_(model.model.norm.weight, math.nan)
     model.save_pretrained(broken)
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja"):
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", identity.NAME):
         (broken / name).write_bytes((model_folder / name).read_bytes())
     write_manifest(broken, sorted(path.name for path in broken.iterdir()))
     with pytest.raises(UserError, match="the model has diverged"):

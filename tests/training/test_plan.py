@@ -9,11 +9,18 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.common.config import check, read_machine, read_yaml
-from scripts.training.plan import accumulation, parameters, plan
+from scripts.training.plan import accumulation, memory, parameters, plan
 
-MACHINE = {"nodes": 1, "gpus": 2, "micro_batch": 4, "sharding": "none", "gpu_memory_gib": 44.5}
+MACHINE = {"nodes": 1, "gpus": 2, "micro_batch": 4, "sharding": "none", "offload": False, "gpu_memory_gib": 44.5}
 QWEN_7B = read_yaml(Path("config/qwen2.5-7b-code.yaml"))["training"]["base"]["shape"] | {"tie_word_embeddings": False}
-STAGE = {"global_batch": 64, "sequence_length": 4096, "epochs": 3}
+STAGE = {
+    "global_batch": 64,
+    "learning_rate": 2e-5,
+    "sequence_length": 4096,
+    "epochs": 3,
+    "method": "full",
+    "quantize": "none",
+}
 
 
 @pytest.mark.parametrize("tied", [False, True])
@@ -54,6 +61,50 @@ def test_qwen_7b_has_its_published_number_of_parameters():
 def test_model_states_agree_with_deepspeeds_estimate(sharding, gpus, gib):
     machine = {**MACHINE, "gpus": gpus, "sharding": sharding, "gpu_memory_gib": 100}
     assert plan("sft", STAGE, QWEN_7B, machine)["model_states_gib"] == pytest.approx(gib, rel=0.01)
+
+
+@pytest.mark.parametrize("offload", [False, True])
+@pytest.mark.parametrize(("nodes", "gpus"), [(1, 2), (1, 8), (2, 4)])
+@pytest.mark.parametrize("sharding", ["zero2", "zero3"])
+def test_memory_agrees_with_deepspeeds_estimators(sharding, nodes, gpus, offload):
+    from deepspeed.runtime.zero.stage3 import estimate_zero3_model_states_mem_needs
+    from deepspeed.runtime.zero.stage_1_and_2 import estimate_zero2_model_states_mem_needs
+
+    machine = {**MACHINE, "nodes": nodes, "gpus": gpus, "sharding": sharding, "offload": offload}
+    hosts = {"num_gpus_per_node": gpus, "num_nodes": nodes, "cpu_offload": offload, "additional_buffer_factor": 1}
+    count = parameters(QWEN_7B)
+    if sharding == "zero3":
+        embedding = QWEN_7B["vocab_size"] * QWEN_7B["hidden_size"]
+        host, gpu, _ = estimate_zero3_model_states_mem_needs(count, embedding, cpu_offload_params=False, **hosts)
+    else:
+        host, gpu = estimate_zero2_model_states_mem_needs(count, **hosts)
+        if offload and nodes == 2:  # DeepSpeed's ZeRO-2 figure forgets that the states are shared out over the hosts
+            host = max(4 * gpus * count, host / nodes)
+    assert memory(QWEN_7B, machine) == pytest.approx((gpu, host), rel=1e-6)
+
+
+def test_seven_billion_parameters_with_zero3_and_offload_take_what_the_design_says():
+    states, host = memory(QWEN_7B, {**MACHINE, "sharding": "zero3", "offload": True})
+    assert (round(states / 2**30, 1), round(host / 2**30)) == (9.1, 113)
+
+
+@pytest.mark.parametrize(("sharding", "per_parameter"), [("none", 16), ("zero1", 12), ("zero2", 11)])
+def test_model_states_per_parameter_follow_the_zero_papers_table(sharding, per_parameter):
+    states, _ = memory(QWEN_7B, {**MACHINE, "sharding": sharding})
+    assert states == per_parameter * parameters(QWEN_7B)
+
+
+def test_fsdp2_shares_out_what_ddp_keeps_whole():
+    ddp, _ = memory(QWEN_7B, MACHINE)
+    eight, _ = memory(QWEN_7B, {**MACHINE, "gpus": 8, "sharding": "fsdp2"})
+    gathered = 8 * 152064 * 3584  # two units in bf16 and the gradient of one; the embedding is the largest
+    assert eight == ddp / 8 + gathered
+
+
+def test_offload_that_host_memory_cannot_hold_is_refused():
+    machine = {**MACHINE, "sharding": "zero3", "offload": True, "host_memory_gib": 64}
+    with pytest.raises(UserError, match=r"sft: offloaded states take 113\.\d GiB of host memory, the machine has 64"):
+        plan("sft", STAGE, QWEN_7B, machine)
 
 
 def test_a_stage_that_cannot_fit_is_refused_with_both_figures():

@@ -112,20 +112,6 @@ def test_micro_batch_and_accumulation_change_nothing_but_rounding(straight, orig
     assert other == pytest.approx(one, abs=1e-5)
 
 
-@pytest.mark.parametrize("sharding", ["none", "zero2"])
-def test_two_ranks_follow_one_process(straight, origin, shards, tmp_path, sharding):
-    words = command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1, "sharding": sharding})
-    module = words.index("scripts.training.train")
-    options = words[words.index("--machine") : module]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
-    words = [*torchrun, words[module], *options, *words[module + 1 :]]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr[-2000:]
-    one = [entry["loss"] for entry in metrics(straight / "out") if "loss" in entry]
-    other = [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry]
-    assert other == pytest.approx(one, abs=1e-5)
-
-
 def test_a_run_killed_at_random_moments_ends_with_the_same_weights(straight, origin, shards, tmp_path):
     random.seed(0)
     words, work = command(origin, shards, tmp_path), tmp_path / "work"

@@ -1,0 +1,127 @@
+"""Alerts of a running stage: to the log, to alerts.jsonl, and to a webhook. An alert never stops training.
+
+Thresholds stand in a monitoring file (config/monitoring/schema.yaml). Each kind tells once when its threshold is
+crossed, and again only after a logged step that was fine.
+"""
+
+import json
+import logging
+import os
+import statistics
+import threading
+import urllib.request
+from collections import deque
+from pathlib import Path
+
+import orjson
+from transformers import TrainerCallback
+
+LEAST = 5  # logged steps before a median means anything
+
+
+def post(address: str, message: dict, seconds: float) -> None:
+    """POST `message` as JSON; gives up after `seconds`, whatever the other side does. A failure is a log line.
+
+    The line does not hold the address, which may be a secret.
+    """
+    failure = [f"no answer within {seconds:g} s"]
+
+    def send() -> None:
+        try:
+            request = urllib.request.Request(
+                os.path.expandvars(address), json.dumps(message).encode(), {"Content-Type": "application/json"}
+            )
+            with urllib.request.urlopen(request, timeout=seconds):
+                failure.clear()
+        except Exception as error:  # whatever it is, training goes on
+            failure[0] = getattr(error, "reason", None) or type(error).__name__
+
+    # in a thread, as urllib's timeout holds per read: a server that drips bytes would keep training waiting
+    thread = threading.Thread(target=send, daemon=True)
+    thread.start()
+    thread.join(seconds)
+    if failure:
+        logging.warning(f"alerts: the webhook failed: {failure[0]}")
+
+
+class Alerts:
+    """Tells alerts of one stage; `last` is the newest one's text. Only the first rank has one that is asked.
+
+    Args:
+        path: alerts.jsonl; its lines are {"step", "stage", "kind", "value", "limit", "text", ...}.
+        stage: name for the messages.
+        settings: a checked monitoring file.
+    """
+
+    def __init__(self, path: Path, stage: str, settings: dict):
+        self.path, self.stage, self.settings = path, stage, settings
+        self.last = None
+
+    def tell(self, step: int, kind: str, value: float, limit: float | None, text: str, **more) -> None:
+        self.last = f"step {step}: {text}"
+        record = {"step": step, "stage": self.stage, "kind": kind, "value": value, "limit": limit, "text": text, **more}
+        logging.warning(f"ALERT {self.stage}: {self.last}")
+        with self.path.open("ab") as file:
+            file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
+        if "webhook" in self.settings:
+            # orjson made NaN null; json would write a word that is no JSON
+            post(self.settings["webhook"], orjson.loads(orjson.dumps(record)), self.settings["webhook_seconds"])
+
+
+class Thresholds(TrainerCallback):
+    """Compares each logged step with the thresholds, and its loss and rate with their running medians."""
+
+    def __init__(self, alerts: Alerts, metrics: Path):
+        self.alerts, self.limits, self.metrics = alerts, alerts.settings["alerts"], metrics
+        self.losses, self.rates = (deque(maxlen=self.limits["window"]) for _ in range(2))
+        self.crossed: set[str] = set()
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        if state.is_world_process_zero:
+            self.alerts.path.touch()
+            if self.metrics.is_file():  # a resumed stage remembers its losses; its rate may be another machine's
+                lines = map(orjson.loads, self.metrics.read_bytes().splitlines())
+                self.losses.extend(line["loss"] for line in lines if line.get("loss") is not None)
+
+    def on_log(self, args, state, control, logs, **kwargs):
+        if state.is_world_process_zero and "loss" in logs:
+            self.compare(state.global_step, logs)
+
+    def compare(self, step: int, logs: dict) -> None:
+        """Tell what in `logs`, the figures of one logged step, crosses a threshold."""
+        limits = self.limits
+        checks = {
+            "grad_norm": (logs.get("grad_norm"), limits["grad_norm"]),
+            "memory": (logs.get("memory_reserved_gib", logs.get("memory_resident_gib")), limits.get("memory_gib")),
+            "temperature": (logs.get("gpu_temperature_c"), limits["temperature_c"]),
+        }
+        texts = {
+            "grad_norm": "gradient norm {:.3g} exceeds {:g}",
+            "memory": "memory {:.1f} GiB exceeds {:g}",
+            "temperature": "GPU at {:.0f} °C exceeds {:g}",
+        }
+        for kind, (value, limit) in checks.items():
+            if value is not None and limit is not None:
+                self.judge(step, kind, value, limit, value > limit, texts[kind].format(value, limit))
+        for kind, value, past, factor in (
+            ("loss", logs["loss"], self.losses, limits["loss_factor"]),
+            ("throughput", logs.get("tokens_per_second"), self.rates, limits["throughput_factor"]),
+        ):
+            if value is None:
+                continue
+            if len(past) >= LEAST:
+                median = statistics.median(past)
+                limit = factor * median
+                bad = value > limit if kind == "loss" else value < limit
+                text = (
+                    f"loss {value:.3f} is over {factor:g} times the running median {median:.3f}"
+                    if kind == "loss"
+                    else f"{value:,.0f} tokens/s is under {factor:g} of the running median {median:,.0f}"
+                )
+                self.judge(step, kind, value, limit, bad, text)
+            past.append(value)
+
+    def judge(self, step: int, kind: str, value: float, limit: float, bad: bool, text: str) -> None:
+        if bad and kind not in self.crossed:
+            self.alerts.tell(step, kind, value, limit, text)
+        (self.crossed.add if bad else self.crossed.discard)(kind)

@@ -1,0 +1,165 @@
+"""What a stage costs while it runs: tokens per second, MFU, memory, and the GPUs' utilisation, power and temperature.
+
+MFU (model FLOPs utilisation) is PaLM's (Chowdhery et al. 2022, appendix B), with causal attention counted as half: the
+FLOPs that one token needs, times tokens per second, over the peak of all GPUs. A token needs 6 per parameter (2
+forward, 4 backward; the input embedding is a look-up and is left out, the head counts) and 6 * layers * width * row
+length for attention. Recomputation counts for nothing. Packed documents count as one of the row's length.
+"""
+
+import logging
+import re
+import resource
+import time
+
+import torch
+from transformers import TrainerCallback
+
+from scripts.training.plan import parameters
+
+GIB = 2**30
+# dense bf16 peak (FLOP/s) with fp32 accumulation, from NVIDIA's data sheets; names as the driver tells them
+PEAKS = {
+    r"\bA40\b": 149.7e12,
+    r"\bA[18]00\b": 312e12,
+    r"\bRTX 4090\b(?! D)": 165.2e12,
+    r"\bH100 PCIe\b": 756e12,
+    r"\bH[12]00\b": 989e12,
+}
+
+
+def peak(name: str) -> float | None:
+    """The bf16 peak (FLOP/s) of a GPU by its name; None where the table does not know it."""
+    return next((flops for pattern, flops in PEAKS.items() if re.search(pattern, name)), None)
+
+
+def flops_per_token(shape: dict, length: int, trained: int | None = None) -> float:
+    """FLOPs of one token's forward and backward pass in rows of `length` tokens.
+
+    Args:
+        shape: a Qwen2 configuration (SmolLM3's differs by one bias a layer).
+        trained: trained parameters, input embedding left out unless it is the head; all by default. A frozen parameter
+            takes 4 FLOPs, its own gradient is not computed. (Where the lowest layers are all frozen it takes 2, so this
+            is too high there.)
+    """
+    count = parameters({**shape, "tie_word_embeddings": True})  # one vocabulary matrix: the head
+    trained = count if trained is None else min(trained, count)
+    return 4 * count + 2 * trained + 6 * shape["num_hidden_layers"] * shape["hidden_size"] * length
+
+
+def trained_parameters(model: torch.nn.Module) -> int:
+    """Parameters that get a gradient, all ranks' shares together, less an input embedding that is not also the head."""
+    looked_up = None if model.config.tie_word_embeddings else model.get_input_embeddings().weight
+    trained = (weight for weight in model.parameters() if weight.requires_grad and weight is not looked_up)
+    return sum(getattr(weight, "ds_numel", weight.numel()) for weight in trained)  # ZeRO-3 keeps the size in ds_numel
+
+
+class Gpu:
+    """This process' GPU through NVML; without driver or library, or for what a card does not tell, there is no key."""
+
+    def __init__(self, uuid: str):
+        self.handle = None
+        try:
+            import pynvml
+
+            pynvml.nvmlInit()
+            # by UUID, as CUDA_VISIBLE_DEVICES renumbers CUDA's devices but not NVML's
+            self.handle = pynvml.nvmlDeviceGetHandleByUUID(f"GPU-{uuid.removeprefix('GPU-')}")
+            self.nvml = pynvml
+        except Exception as error:
+            logging.info(f"monitor: no NVML ({error}): utilisation, power and temperature are not logged")
+
+    def read(self) -> dict[str, float]:
+        """gpu_utilisation (%), gpu_power_w, gpu_temperature_c, as far as they are to be had."""
+        if self.handle is None:
+            return {}
+        found, nvml, handle = {}, self.nvml, self.handle
+        for name, ask in {
+            "gpu_utilisation": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
+            "gpu_power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
+            "gpu_temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
+        }.items():
+            try:
+                found[name] = float(ask())
+            except nvml.NVMLError:
+                continue
+        return found
+
+
+# how each reading of the ranks becomes one figure
+OVER_RANKS = {
+    "memory_allocated_gib": torch.max,
+    "memory_reserved_gib": torch.max,
+    "memory_resident_gib": torch.max,
+    "gpu_utilisation": torch.mean,
+    "gpu_power_w": torch.mean,
+    "gpu_temperature_c": torch.max,
+}
+
+
+def together(mine: dict[str, float], device: torch.device) -> dict[str, float]:
+    """The readings of all ranks as OVER_RANKS says; what no rank has is left out. On all ranks."""
+    row = torch.tensor([mine.get(name, float("nan")) for name in OVER_RANKS], dtype=torch.float64, device=device)
+    rows = [row]
+    if torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
+        rows = [torch.empty_like(row) for _ in range(torch.distributed.get_world_size())]
+        torch.distributed.all_gather(rows, row)
+    columns = torch.stack(rows).cpu().T  # [readings, ranks]
+    known = {name: column[~column.isnan()] for name, column in zip(OVER_RANKS, columns, strict=True)}
+    return {name: OVER_RANKS[name](values).item() for name, values in known.items() if len(values)}
+
+
+def memory(device: torch.device) -> dict[str, float]:
+    """This process' peak memory (GiB): allocated and reserved on its GPU, on the CPU its resident set."""
+    if device.type == "cuda":
+        return {
+            "memory_allocated_gib": torch.cuda.max_memory_allocated(device) / GIB,
+            "memory_reserved_gib": torch.cuda.max_memory_reserved(device) / GIB,
+        }
+    return {"memory_resident_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB}
+
+
+class Monitor(TrainerCallback):
+    """Adds its figures to each logged step, before the callbacks that write them: it stands first among them.
+
+    Args:
+        tokens_per_step: tokens in one optimizer step, over all ranks.
+        length: tokens of a row.
+        bf16: whether the stage computes in bf16; else there is no MFU, as the peaks are those of bf16.
+    """
+
+    def __init__(self, tokens_per_step: int, length: int, bf16: bool):
+        self.tokens_per_step, self.length, self.bf16 = tokens_per_step, length, bf16
+
+    def on_train_begin(self, args, state, control, model, **kwargs):
+        device, self.peak, self.gpu = args.device, None, None
+        if device.type == "cuda":
+            card = torch.cuda.get_device_properties(device)
+            self.peak = peak(card.name) if self.bf16 else None
+            self.gpu = Gpu(str(card.uuid))
+        shape = model.config.to_dict()
+        self.flops = flops_per_token(shape, self.length, trained_parameters(model))
+        self.last, self.last_step, self.paused, self.pausing = time.monotonic(), state.global_step, 0.0, False
+
+    def on_step_begin(self, args, state, control, **kwargs):
+        if self.pausing:
+            self.paused += time.monotonic() - self.step_end
+            self.pausing = False
+
+    def on_step_end(self, args, state, control, **kwargs):
+        self.step_end = time.monotonic()
+
+    def on_evaluate(self, args, state, control, **kwargs):
+        self.pausing = True  # validating and saving are no training: their time lowers no rate
+
+    on_save = on_evaluate
+
+    def on_log(self, args, state, control, logs, **kwargs):
+        if "loss" not in logs or state.global_step == self.last_step:
+            return
+        now = time.monotonic()
+        rate = (state.global_step - self.last_step) * self.tokens_per_step / (now - self.last - self.paused)
+        self.last, self.last_step, self.paused = now, state.global_step, 0.0
+        logs["tokens_per_second"] = rate
+        if self.peak:
+            logs["mfu"] = rate * self.flops / (self.peak * args.world_size)
+        logs.update(together({**memory(args.device), **(self.gpu.read() if self.gpu else {})}, args.device))
