@@ -16,14 +16,15 @@ from scripts.common.files import write_json
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.training import identity
 from scripts.training.lora import CONFIG, finish
+from scripts.training.metrics import digest
 from scripts.training.models import add_adapter
 from scripts.training.trainer import StageTrainer
 
 
-def environment(threads: int) -> dict:
-    """What the stage ran on and with."""
+def environment(threads: int, facts: dict) -> dict:
+    """What the stage ran on and with; `facts` are its summary's."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
-    packages = ["torch", "transformers", "accelerate", "deepspeed", "numpy"]
+    packages = ["torch", "transformers", "accelerate", "deepspeed", "numpy", *["liger-kernel"] * facts["liger"]]
     return {
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in packages},
@@ -33,6 +34,7 @@ def environment(threads: int) -> dict:
         "processes": PartialState().num_processes,
         "threads": threads,
         "git_commit": commit.stdout.strip() or None,
+        **{name: facts[name] for name in ("attention", "liger", "compile")},
     }
 
 
@@ -61,6 +63,6 @@ def publish(trainer: StageTrainer, stage: dict, origin: Path, work: Path, out: P
         (out / "command.txt").write_text(
             shlex.join([sys.executable, "-m", "scripts.training.train", *sys.argv[1:]]) + "\n"
         )
-        write_json(out / "environment.json", {**environment(threads), "attention": facts["attention"]})
-        write_json(out / "summary.json", facts)
+        write_json(out / "environment.json", environment(threads, facts))
+        write_json(out / "summary.json", {**facts, **digest(work / "metrics.jsonl")})
         (made / "manifest.json").replace(out / "manifest.json")

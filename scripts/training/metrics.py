@@ -1,6 +1,7 @@
 """The metric log of a stage: one JSON line per logged step, and a progress line with rate and ETA."""
 
 import logging
+import statistics
 import time
 from pathlib import Path
 
@@ -22,6 +23,17 @@ def drop_after(path: Path, step: int) -> None:
         temporary.write_bytes(b"".join(kept))
 
 
+def digest(path: Path) -> dict[str, float | None]:
+    """What the summary says of a metric log: median gradient norm before clipping, peak GPU memory (GiB, reserved).
+
+    None is what was never logged, as GPU memory on a CPU; a norm that was no number counts for nothing.
+    """
+    steps = [orjson.loads(line) for line in path.read_bytes().splitlines()]
+    norms = [step["grad_norm"] for step in steps if step.get("grad_norm") is not None]
+    memory = [step["memory_reserved_gib"] for step in steps if "memory_reserved_gib" in step]
+    return {"gradient_norm": statistics.median(norms) if norms else None, "memory_gib": max(memory, default=None)}
+
+
 class MetricLog(TrainerCallback):
     """Appends what the Trainer logs, with the figures that Monitor adds, to `path`.
 
@@ -37,6 +49,12 @@ class MetricLog(TrainerCallback):
     def on_train_begin(self, args, state, control, **kwargs):
         self.began, self.begin_step = time.monotonic(), state.global_step
 
+    def said(self, record: dict) -> bool:
+        """Whether the newest line is of this very evaluation: a stage that is killed at its end ends a second time."""
+        lines = self.path.read_bytes().splitlines() if self.path.is_file() else []
+        last = orjson.loads(lines[-1]) if lines else {}
+        return (last.get("step"), last.get("eval_loss")) == (record["step"], record["eval_loss"])
+
     def on_log(self, args, state, control, logs, **kwargs):
         if not state.is_world_process_zero or "train_runtime" in logs:
             return
@@ -51,5 +69,7 @@ class MetricLog(TrainerCallback):
             )
         elif "eval_loss" in logs:
             logging.info(f"{self.stage}: step {state.global_step}, validation loss {logs['eval_loss']:.3f}")
+            if self.said(record):
+                return
         with self.path.open("ab") as file:
             file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))

@@ -87,6 +87,7 @@ def where(machine: dict) -> dict:
         else None,
         # FSDP brings its own: outside of it every recomputation would gather the weights once more
         "activation_checkpointing": machine["gradient_checkpointing"] and not fsdp2,
+        "torch_compile": machine["compile"],
     }
 
 

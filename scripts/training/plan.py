@@ -16,14 +16,14 @@ from scripts.common.files import read_json, write_json
 from scripts.training.automatic import resolved, steps_of
 
 GIB = 2**30
-# bytes per parameter that each GPU holds whole, and bytes per parameter that are shared out over all GPUs:
-# fp32 weights, gradients and two AdamW moments with DDP and, shared out, with FSDP2; with ZeRO bf16 weights and
-# gradients, an fp32 copy of both and the moments. ZeRO-1 keeps its bf16 gradients whole (ZeRO paper, table 1: 4 + 12/N,
+# bytes per parameter that each GPU holds whole, and bytes per parameter that are shared out over all GPUs, moments left
+# out (`moments`; DDP holds them whole): fp32 weights and gradients with DDP and, shared out, with FSDP2; with ZeRO bf16
+# weights and gradients, and an fp32 copy of both. ZeRO-1 keeps its bf16 gradients whole (ZeRO paper, table 1: 4 + 12/N,
 # and 4/N for the fp32 copy of gradients that DeepSpeed makes). ZeRO-2 and ZeRO-3 agree with DeepSpeed's own estimate.
-BYTES = {"none": (16, 0), "fsdp2": (0, 16), "zero1": (4, 16), "zero2": (2, 18), "zero3": (0, 18)}
+BYTES = {"none": (8, 0), "fsdp2": (0, 8), "zero1": (4, 8), "zero2": (2, 10), "zero3": (0, 10)}
 # with `offload` all of the fp32 copies and the moments are in host memory, and reduced gradients go there at once
 OFFLOADED = {"zero1": (4, 0), "zero2": (2, 0), "zero3": (0, 2)}
-HOST_BYTES = 16
+HOST_BYTES = 8
 # ZeRO-3 keeps up to 1e9 gathered bf16 parameters alive (stage3_max_live_parameters in config/deepspeed/zero3.json).
 ZERO3_LIVE = 1e9
 
@@ -36,6 +36,24 @@ def parameters(shape: dict) -> int:
     layer = attention + 3 * width * inner + 2 * width
     embeddings = shape["vocab_size"] * width * (1 if shape["tie_word_embeddings"] else 2)
     return shape["num_hidden_layers"] * layer + width + embeddings
+
+
+def moments(shape: dict, optimizer: str) -> float:
+    """Bytes of an optimizer's moments for all parameters: of AdamW two in fp32 for each.
+
+    Muon keeps one in fp32 for the layers' matrices. adamw_8bit keeps two of a byte, and for each a scale per 256
+    weights, for all matrices but the embedding. (With bf16 DeepSpeed's ZeRO-2 and ZeRO-3 keep Muon's in bf16: half.)
+    """
+    width, inner = shape["hidden_size"], shape["intermediate_size"]
+    keys = width // shape["num_attention_heads"] * shape["num_key_value_heads"]
+    matrices = shape["num_hidden_layers"] * (2 * width * width + 2 * width * keys + 3 * width * inner)
+    whole = 8 * parameters(shape)
+    if optimizer == "muon":
+        return whole - 4 * matrices
+    if optimizer == "adamw_8bit":
+        head = 0 if shape["tie_word_embeddings"] else shape["vocab_size"] * width
+        return whole - (8 - 2 * (1 + 4 / 256)) * (matrices + head)
+    return whole
 
 
 def adapter_parameters(shape: dict, lora: dict) -> int:
@@ -68,31 +86,38 @@ def largest(shape: dict) -> tuple[int, int]:
     return max(embedding, width * inner), max(embedding, parameters(no_vocabulary))
 
 
-def memory(shape: dict, machine: dict) -> tuple[float, float]:
-    """(bytes of model states per process, bytes of host memory per host) of full training with AdamW.
+def memory(shape: dict, machine: dict, optimizer: str) -> tuple[float, float]:
+    """(bytes of model states per process, bytes of host memory per host) of full training.
 
     Weights, gradients, moments, and what sharded weights take while they are gathered; no activations. The host holds
     offloaded states, shared out over the hosts, or while loading an fp32 copy of the weights per process, whichever is
     more. (ZeRO-3 loads shard by shard.) On a machine without GPUs the first figure is host memory too.
     """
-    count, sharding = parameters(shape), machine["sharding"]
+    count, sharding, held = parameters(shape), machine["sharding"], moments(shape, optimizer)
     whole, shared = (OFFLOADED if machine["offload"] else BYTES)[sharding]
     states = count * whole + count * shared / processes_of(machine)
+    if not machine["offload"]:
+        states += held if sharding == "none" else held / processes_of(machine)
     layer, unit = largest(shape)
     if sharding == "zero3":
         states += max(4 * layer, 2 * min(ZERO3_LIVE, count))
     elif sharding == "fsdp2":
         states += 2 * (2 * unit) + 4 * unit  # this unit and the next in bf16, the gradient of one before it is reduced
-    local = max(machine["gpus"], 1)
+    local = local_ranks(machine)
     host = 4 * layer * local if sharding == "zero3" else 4 * count * local
     if machine["offload"]:
-        host = max(host, HOST_BYTES * count / machine["nodes"])
+        host = max(host, (HOST_BYTES * count + held) / machine["nodes"])
     return states, host
 
 
+def local_ranks(machine: dict) -> int:
+    """How many processes train together on each host: one per GPU, without GPUs as many as the machine file says."""
+    return machine["gpus"] or machine["cpu_ranks"]
+
+
 def processes_of(machine: dict) -> int:
-    """How many processes train together on a machine: one per GPU, or a single one on the CPU."""
-    return machine["nodes"] * max(machine["gpus"], 1)
+    """How many processes train together, over all hosts."""
+    return machine["nodes"] * local_ranks(machine)
 
 
 def accumulation(global_batch: int, micro_batch: int, processes: int, stage: str) -> tuple[int, int]:
@@ -134,7 +159,7 @@ def plan(name: str, stage: dict, shape: dict | None, machine: dict, rows: int | 
         }
     if shape and "vocab_size" in shape:
         count = parameters(shape)
-        states, host = memory(shape, machine)
+        states, host = memory(shape, machine, stage["optimizer"])
         if stage["method"] == "lora":
             states, trained = lora_states(shape, stage), adapter_parameters(shape, stage["lora"])
             result["trainable_parameters"] = trained

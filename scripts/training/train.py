@@ -36,9 +36,11 @@ from scripts.training.folder import publish
 from scripts.training.lora import with_adapters
 from scripts.training.metrics import drop_after
 from scripts.training.models import load_model
+from scripts.training.muon import MuonRan
 from scripts.training.nope import no_rope_parameters
-from scripts.training.optimizers import MuonRan, factory, freeze, with_numbers
+from scripts.training.optimizers import factory, freeze, with_numbers
 from scripts.training.plan import accumulation
+from scripts.training.speed import choose_liger, liger_kernels
 from scripts.training.stopping import Finished, Stopping, best_checkpoint, load_best, outcome
 from scripts.training.trainer import PackedRows, StageTrainer
 from scripts.training.watch import watch
@@ -96,6 +98,7 @@ def train(
         model = with_adapters(name, stage, origin, arguments.device, attn_implementation=attention)
     else:
         model = load_model(origin, torch.float32, attn_implementation=attention)
+    liger = choose_liger(machine, model.config.model_type)
     if arguments.process_index == 0:
         identity.check(model, origin)
     if (vocabulary := shards_manifest["vocab_size"]) > model.config.vocab_size:
@@ -130,12 +133,13 @@ def train(
     muon.trainer = trainer
     trainer.add_callback(Stopping(stage))  # the last: it may end a resumed run that was done
     began = time.monotonic()
-    with contextlib.suppress(Finished):
-        trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
-    seconds = time.monotonic() - began
-    if stage["keep_best"]:
-        load_best(trainer)
-    final = trainer.evaluate()
+    with liger_kernels(model, liger):
+        with contextlib.suppress(Finished):
+            trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+        seconds = time.monotonic() - began
+        if stage["keep_best"]:
+            load_best(trainer)
+        final = trainer.evaluate()
     done = trainer.state.global_step
     facts = {
         "stage": name,
@@ -149,6 +153,8 @@ def train(
         "gradient_accumulation": steps_per_update,
         **parallel.maker(machine),
         "attention": attention,
+        "liger": liger,
+        "compile": machine["compile"],
         "global_batch": stage["global_batch"],
         "learning_rate": stage["learning_rate"],
         **muon.counts,

@@ -6,7 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
+from transformers import AutoModelForCausalLM
 
 from scripts.common.manifest import write_manifest
 from scripts.training.base import base
@@ -50,7 +52,16 @@ STAGE = {
     "keep_checkpoints": 2,
     "seed": 7,
 }
-MACHINE = {"nodes": 1, "gpus": 0, "micro_batch": 2, "sharding": "none", "gradient_checkpointing": False}
+MACHINE = {
+    "nodes": 1,
+    "gpus": 0,
+    "cpu_ranks": 1,
+    "micro_batch": 2,
+    "sharding": "none",
+    "gradient_checkpointing": False,
+    "liger": "auto",
+    "compile": False,
+}
 
 
 def write_split(folder: Path, split: str, rows: int, rng: np.random.Generator) -> dict:
@@ -113,3 +124,8 @@ def origin(tmp_path_factory, tokenizer) -> Path:
     folder = tmp_path_factory.mktemp("base")
     base("scratch", tokenizer, folder, seed=1, shape=SHAPE)
     return folder
+
+
+@pytest.fixture
+def model(origin):
+    return AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float32)

@@ -13,6 +13,7 @@ from transformers import AutoModelForCausalLM
 from scripts.common.cli import UserError
 from scripts.common.files import sha256_file
 from scripts.common.manifest import read_manifest
+from scripts.training.lora import quantization
 from scripts.training.models import load_model
 from tests.training.conftest import STAGE, VOCABULARY
 from tests.training.test_train import metrics, run
@@ -113,6 +114,13 @@ def test_steps_and_resume_equal_a_straight_run_bit_for_bit_with_dropout(adapter,
     assert [entry.get("loss") for entry in metrics(tmp_path / "out")] == [
         entry.get("loss") for entry in metrics(adapter / "out")
     ]
+
+
+def test_four_bits_are_nf4_with_quantized_constants_as_in_qlora():
+    found = quantization("4bit", torch.bfloat16)
+    assert (found.load_in_4bit, found.bnb_4bit_quant_type, found.bnb_4bit_use_double_quant) == (True, "nf4", True)
+    assert found.bnb_4bit_compute_dtype == torch.bfloat16
+    assert quantization("8bit", torch.bfloat16).load_in_8bit and quantization("none", torch.bfloat16) is None
 
 
 @pytest.mark.parametrize("how", ["8bit", "4bit"])

@@ -7,7 +7,7 @@ import shutil
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM
 
 from scripts.common.cli import UserError
 from scripts.training.base import base
@@ -135,6 +135,8 @@ def test_a_sharded_bfloat16_model_is_converted_too(qwen, tmp_path):
     shutil.copytree(tmp_path / "shards", tmp_path / "model")
     assert len(list((tmp_path / "model").glob("*.safetensors"))) > 2
     convert(tmp_path / "model", [])
+    biases = load_file(tmp_path / "model/model-o-proj-bias.safetensors")
+    assert {bias.dtype for bias in biases.values()} == {torch.bfloat16}
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype="auto")
     assert {parameter.dtype for parameter in model.parameters()} == {torch.bfloat16}
     same = load(tmp_path / "shards", torch.bfloat16, "sdpa")
@@ -255,5 +257,8 @@ def test_the_parameters_of_layers_without_rope_are_listed_whole(qwen, copy):
     expected = {name for name, _ in model.named_parameters() if name.split(".")[2] in ("1", "3")}
     assert set(names) == expected
     assert len(names) == 2 * 13  # 4 projections with biases, 3 matrices of the feed-forward, 2 norms
+    with torch.device("meta"):  # layer 1 is not layer 10
+        deep = SmolLM3ForCausalLM(SmolLM3Config(num_hidden_layers=12, no_rope_layers=[1, 0, *[1] * 10]))
+    assert {name.split(".")[2] for name in no_rope_parameters(deep)} == {"1"}
     with pytest.raises(UserError, match="RoPE is on in all layers"):
         no_rope_parameters(load(qwen))

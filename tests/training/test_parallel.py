@@ -16,7 +16,7 @@ from safetensors.torch import load_file
 from scripts.common.cli import UserError
 from scripts.training import parallel
 from tests.training.conftest import MACHINE
-from tests.training.test_train import command, metrics
+from tests.training.test_train import command, metrics, on_ranks
 
 STEPS = {"steps": 20, "save_steps": 5, "eval_steps": 10}
 MODES = {
@@ -33,24 +33,19 @@ MODES = {
 @pytest.fixture(scope="session")
 def cpu_adam():
     """DeepSpeed compiles its host-side Adam once per machine (about 90 s of C++) and keeps it."""
-    os.environ["DS_ACCELERATOR"] = "cpu"
-    from deepspeed.ops.op_builder import CPUAdamBuilder
-
-    try:
-        CPUAdamBuilder().load(verbose=False)
-    except Exception as error:
-        pytest.skip(f"DeepSpeed cannot build cpu_adam here: {error}")
+    # a process of its own: setuptools cannot be imported where other tests have imported the old distutils
+    build = "from deepspeed.ops.op_builder import CPUAdamBuilder; CPUAdamBuilder().load(verbose=False)"
+    environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
+    done = subprocess.run([sys.executable, "-c", build], capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        pytest.skip(f"DeepSpeed cannot build cpu_adam here: {done.stderr.splitlines()[-1]}")
 
 
 def words(origin: Path, shards: Path, folder: Path, mode: str, ranks: int, micro: int = 1) -> list[str]:
-    """The command line, with torchrun started by hand for two ranks."""
+    """The command line."""
     sharding, offload = MODES[mode]
     machine = {**MACHINE, "micro_batch": micro, "sharding": sharding, "offload": offload}
-    line = command(origin, shards, folder, machine, **STEPS)
-    module = line.index("scripts.training.train")
-    options = line[line.index("--machine") : module]
-    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(ranks)] if ranks > 1 else []
-    return [sys.executable, *torchrun, "-m", line[module], *options, *line[module + 1 :]]
+    return on_ranks(command(origin, shards, folder, machine, **STEPS), ranks)
 
 
 def run(*arguments, **options) -> subprocess.CompletedProcess:

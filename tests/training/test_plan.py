@@ -9,10 +9,17 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.common.config import check, read_machine, read_yaml
-from scripts.training.plan import accumulation, memory, parameters, plan
+from scripts.training.plan import accumulation, memory, moments, parameters, plan
 
 MACHINE = {"nodes": 1, "gpus": 2, "micro_batch": 4, "sharding": "none", "offload": False, "gpu_memory_gib": 44.5}
 QWEN_7B = read_yaml(Path("config/qwen2.5-7b-code.yaml"))["training"]["base"]["shape"] | {"tie_word_embeddings": False}
+SMALL = {
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+}
 STAGE = {
     "global_batch": 64,
     "learning_rate": 2e-5,
@@ -20,6 +27,7 @@ STAGE = {
     "epochs": 3,
     "method": "full",
     "quantize": "none",
+    "optimizer": "adamw",
 }
 
 
@@ -80,25 +88,65 @@ def test_memory_agrees_with_deepspeeds_estimators(sharding, nodes, gpus, offload
         host, gpu = estimate_zero2_model_states_mem_needs(count, **hosts)
         if offload and nodes == 2:  # DeepSpeed's ZeRO-2 figure forgets that the states are shared out over the hosts
             host = max(4 * gpus * count, host / nodes)
-    assert memory(QWEN_7B, machine) == pytest.approx((gpu, host), rel=1e-6)
+    assert memory(QWEN_7B, machine, "adamw") == pytest.approx((gpu, host), rel=1e-6)
 
 
 def test_seven_billion_parameters_with_zero3_and_offload_take_what_the_design_says():
-    states, host = memory(QWEN_7B, {**MACHINE, "sharding": "zero3", "offload": True})
+    states, host = memory(QWEN_7B, {**MACHINE, "sharding": "zero3", "offload": True}, "adamw")
     assert (round(states / 2**30, 1), round(host / 2**30)) == (9.1, 113)
 
 
 @pytest.mark.parametrize(("sharding", "per_parameter"), [("none", 16), ("zero1", 12), ("zero2", 11)])
 def test_model_states_per_parameter_follow_the_zero_papers_table(sharding, per_parameter):
-    states, _ = memory(QWEN_7B, {**MACHINE, "sharding": sharding})
+    states, _ = memory(QWEN_7B, {**MACHINE, "sharding": sharding}, "adamw")
     assert states == per_parameter * parameters(QWEN_7B)
 
 
 def test_fsdp2_shares_out_what_ddp_keeps_whole():
-    ddp, _ = memory(QWEN_7B, MACHINE)
-    eight, _ = memory(QWEN_7B, {**MACHINE, "gpus": 8, "sharding": "fsdp2"})
+    ddp, _ = memory(QWEN_7B, MACHINE, "adamw")
+    eight, _ = memory(QWEN_7B, {**MACHINE, "gpus": 8, "sharding": "fsdp2"}, "adamw")
     gathered = 8 * 152064 * 3584  # two units in bf16 and the gradient of one; the embedding is the largest
     assert eight == ddp / 8 + gathered
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("optimizer", ["adamw", "adamw_8bit", "muon"])
+def test_moments_are_the_bytes_of_the_optimizers_state_after_a_real_step(tmp_path, optimizer, tied):
+    """Summed over the tensors that torch and bitsandbytes keep; the Trainer makes the optimizer, as for a stage."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
+
+    from scripts.training.optimizers import factory
+
+    shape = {**SMALL, "vocab_size": 1000, "tie_word_embeddings": tied}
+    model = Qwen2ForCausalLM(Qwen2Config(**shape))
+    name = {"adamw_8bit": {"optim": "adamw_8bit"}}.get(optimizer, {})
+    stage = {"optimizer": optimizer, "learning_rate": 1e-3, "weight_decay": 0.0, "betas": (0.9, 0.95), "eps": 1e-8}
+    arguments = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, **name)
+    made = Trainer(model, arguments, optimizer_cls_and_kwargs=factory(stage, MACHINE)).create_optimizer()
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    made.step()
+    tensors = [
+        value
+        for state in made.state.values()
+        for name, value in state.items()
+        if torch.is_tensor(value) and name != "step" and not name.startswith("qmap")  # one table for all tensors
+    ]
+    assert sum(tensor.nbytes for tensor in tensors) == pytest.approx(moments(shape, optimizer), rel=1e-3)
+
+
+@pytest.mark.parametrize("sharding", ["none", "zero1", "zero2", "zero3", "fsdp2"])
+def test_muon_spares_one_moment_of_the_layers_matrices(sharding):
+    """On a GPU, or on the host where the moments are there."""
+    spared = 4 * 28 * (2 * 3584 * 3584 + 2 * 3584 * 512 + 3 * 3584 * 18944)
+    machine = {**MACHINE, "sharding": sharding}
+    (adamw, _), (muon, _) = (memory(QWEN_7B, machine, name) for name in ("adamw", "muon"))
+    assert adamw - muon == (spared if sharding == "none" else spared / 2)
+    if sharding.startswith("zero"):
+        machine["offload"] = True
+        (adamw, host), (muon, its_host) = (memory(QWEN_7B, machine, name) for name in ("adamw", "muon"))
+        assert (adamw, host) == (muon, its_host + spared)
 
 
 def test_offload_that_host_memory_cannot_hold_is_refused():

@@ -5,24 +5,30 @@ import os
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy as np
 import psutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
+from transformers import TrainerControl, TrainerState
 
+from scripts.common.cli import UserError
+from scripts.common.config import read_monitoring
 from scripts.common.files import read_json
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.tokens.shards import Shards
+from scripts.training.alerts import Alerts
 from scripts.training.base import base
 from scripts.training.checkpoints import newest_whole, step_of
 from scripts.training.finite import FiniteTrainer, rows_of
+from scripts.training.progress import ProgressFile
+from scripts.training.stop import Stop
 from tests.training.conftest import LENGTH, MACHINE, SHAPE
-from tests.training.test_train import command, metrics, run
+from tests.training.test_train import command, metrics, on_ranks, run
 
 LONG = {"steps": 60, "save_steps": 1000, "eval_steps": 7}
 
@@ -33,14 +39,6 @@ def straight(origin, shards, tmp_path_factory) -> Path:
     done = run(origin, shards, folder, **LONG)
     assert done.returncode == 0, done.stderr
     return folder
-
-
-def on_two_ranks(words: list[str]) -> list[str]:
-    """The command under torchrun instead of scripts/training/launch.py."""
-    module = words.index("scripts.training.train")
-    options = words[words.index("--machine") : module]
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", "-m"]
-    return [*torchrun, words[module], *options, *words[module + 1 :]]
 
 
 def signalled(words: list[str], work: Path, step: int, targets) -> subprocess.CompletedProcess:
@@ -94,9 +92,9 @@ def test_sigterm_saves_a_whole_checkpoint_and_the_resumed_run_ends_as_a_straight
         ]
 
 
-@pytest.mark.parametrize("sharding", ["none", "zero2"])
+@pytest.mark.parametrize("sharding", ["none", "zero2", "zero3", "fsdp2"])
 def test_sigterm_to_one_of_two_ranks_stops_both_at_the_same_step(straight, origin, shards, tmp_path, sharding):
-    words = on_two_ranks(command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1, "sharding": sharding}, **LONG))
+    words = on_ranks(command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1, "sharding": sharding}, **LONG), 2)
     done = signalled(words, tmp_path / "work", 5, second_rank)
     [work] = (tmp_path / "work").iterdir()
     step = step_of(newest_whole(work))
@@ -113,7 +111,7 @@ def test_sigterm_to_one_of_two_ranks_stops_both_at_the_same_step(straight, origi
 
 
 def test_sigterm_to_torchrun_itself_leaves_its_ranks_the_time_to_save(origin, shards, tmp_path):
-    words = on_two_ranks(command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1}, **LONG))
+    words = on_ranks(command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1}, **LONG), 2)
     done = signalled(words, tmp_path / "work", 5, lambda process: [process])
     assert done.returncode != 0
     [work] = (tmp_path / "work").iterdir()
@@ -151,11 +149,14 @@ def one_row(shards, tmp_path_factory) -> tuple[Path, list[str]]:
     return folder, [ids[document] for row, _, _, document in np.load(folder / "train.pieces.npy") if row == 17]
 
 
-@pytest.mark.parametrize("ranks", [1, 2])
-def test_a_loss_that_is_not_finite_names_step_and_documents_and_leaves_no_output(poisoned, one_row, tmp_path, ranks):
+@pytest.mark.parametrize(("ranks", "sharding"), [(1, "none"), (2, "none"), (2, "zero3"), (2, "fsdp2")])
+def test_a_loss_that_is_not_finite_names_step_and_documents_and_leaves_no_output(
+    poisoned, one_row, tmp_path, ranks, sharding
+):
     folder, documents = one_row
-    words = command(poisoned, folder, tmp_path, {**MACHINE, "micro_batch": 1}, save_steps=1, keep_checkpoints=99)
-    words = on_two_ranks(words) if ranks == 2 else words
+    machine = {**MACHINE, "micro_batch": 1, "sharding": sharding}
+    words = command(poisoned, folder, tmp_path, machine, save_steps=1, keep_checkpoints=99)
+    words = on_ranks(words, ranks)
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     [work] = (tmp_path / "work").iterdir()
@@ -188,6 +189,39 @@ def test_a_gradient_norm_that_is_not_finite_suspects_all_rows_of_the_step(shards
     trainer.grad_norm = None
     assert trainer.not_finite().tolist() == [True, False]
     assert trainer.suspects(rows) == [name for row in (5, 1) for name in rows.documents(row)]
+
+
+@pytest.fixture
+def stop(shards, tmp_path):
+    """A Stop on a trainer in the middle of a step, and what the Trainer would call it with."""
+    rows = Shards(shards, "train")
+    trainer = FiniteTrainer.__new__(FiniteTrainer)
+    trainer.passes = [(torch.from_numpy(rows.tokens[[3]].astype(np.int64)), torch.tensor(2.0))]
+    trainer.grad_norm = torch.tensor(1.0)
+    alerts = Alerts(tmp_path / "alerts.jsonl", "tiny", read_monitoring(Path("config/monitoring/default.yaml")))
+    progress = ProgressFile(tmp_path / "progress.json", "tiny", 1, alerts)
+    args = SimpleNamespace(device=torch.device("cpu"), world_size=1, process_index=0)
+    state = TrainerState(global_step=11, max_steps=12, is_world_process_zero=True)
+    progress.on_train_begin(args, state, None)
+    return Stop(trainer, "tiny", rows, alerts, progress), args, state
+
+
+def test_sigterm_in_the_last_step_is_ignored_and_in_the_one_before_it_is_not(stop):
+    asked, args, state = stop
+    asked.ask(signal.SIGTERM, None)
+    assert asked.on_step_end(args, state, TrainerControl()).should_training_stop
+    state.global_step = 12
+    assert not asked.on_step_end(args, state, TrainerControl()).should_training_stop
+
+
+def test_only_the_rows_of_the_newest_step_are_suspects(stop):
+    asked, args, state = stop
+    asked.on_step_begin(args, state, TrainerControl())
+    asked.trainer.passes.append((torch.from_numpy(asked.shards.tokens[[8]].astype(np.int64)), torch.tensor(2.0)))
+    asked.trainer.grad_norm = torch.tensor(float("inf"))
+    with pytest.raises(UserError, match="the gradient norm is not finite") as caught:
+        asked.on_step_end(args, state, TrainerControl())
+    assert str(caught.value).endswith(f"documents of the batch: {', '.join(asked.shards.documents(8))}")
 
 
 def test_rows_are_found_by_their_content_and_others_are_not(shards):

@@ -40,6 +40,14 @@ def command(origin: Path, shards: Path, tmp_path: Path, machine: dict = MACHINE,
     return [str(word) for word in words]
 
 
+def on_ranks(words: list[str], count: int) -> list[str]:
+    """The command with torchrun started by hand, instead of by scripts/training/launch.py."""
+    module = words.index("scripts.training.train")
+    torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)] if count > 1 else []
+    options = words[words.index("--machine") : module]
+    return [sys.executable, *torchrun, "-m", words[module], *options, *words[module + 1 :]]
+
+
 def run(*arguments, **changes) -> subprocess.CompletedProcess:
     return subprocess.run(command(*arguments, **changes), capture_output=True, text=True, check=False)
 
@@ -101,7 +109,7 @@ def test_it_learns_and_logs_every_step_on_a_cosine_schedule(straight):
         expected = number / 2 if number < 2 else 0.5 * (1 + math.cos(math.pi * (number - 2) / 10))
         assert entry["learning_rate"] == pytest.approx(1e-2 * expected, abs=1e-9)
         assert entry["grad_norm"] > 0
-    assert [entry["step"] for entry in metrics(straight / "out") if "eval_loss" in entry] == [6, 12, 12]
+    assert [entry["step"] for entry in metrics(straight / "out") if "eval_loss" in entry] == [6, 12]
 
 
 def test_micro_batch_and_accumulation_change_nothing_but_rounding(straight, origin, shards, tmp_path):
