@@ -9,8 +9,11 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.common.config import check, read_machine, read_yaml
+from scripts.common.suites import METRICS
+from scripts.evaluation.suites import suites
 
-EXPERIMENTS = sorted(path for path in Path("config").glob("*.yaml") if "schema" not in path.name)
+SHIPPED = sorted(path for path in Path("config").glob("*.yaml") if "schema" not in path.name)
+EXPERIMENTS = [*SHIPPED, *sorted(Path("config/smoke").glob("*.yaml"))]
 
 
 @pytest.fixture
@@ -30,6 +33,10 @@ def test_each_profile_names_an_experiment_and_a_machine_that_exist(path):
     assert Path(profile["configfile"]).is_file()
     read_machine(Path(f"config/machines/{profile['default-resources']['machine']}.yaml"))
     assert Path(path.name).resolve() == path.resolve(), f"`snakemake --profile {path.name}` needs the link {path.name}"
+
+
+GATE = ("evaluation", "gate", "gates", 0)
+LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
 
 
 def put(*keys_and_value):
@@ -96,6 +103,14 @@ def put(*keys_and_value):
             "evaluation.gate.gates.0: give exactly one of below, above",
         ),
         (put("evaluation", "gate", "gates", 0, "model", "sfd"), "evaluation.gate.gates.0.model: no 'sfd' here"),
+        (put("evaluation", "qa", {"datasets": ["code"]}), "evaluation.qa.datasets: no 'code' here; known: instruct"),
+        (put("evaluation", "qa", {"samples": 2}), "evaluation.qa.samples: all the same with temperature 0"),
+        (put("evaluation", "bleu", {"beams": 2, "temperature": 1}), "evaluation.bleu.beams: a search samples nothing"),
+        (put("evaluation", "keywords", {"cases": "no.yaml"}), "evaluation.keywords.cases: no file no.yaml"),
+        (
+            put("evaluation", "gate", "gates", 0, "metric", "f1"),  # its suite does not run
+            "evaluation.gate.gates.0.metric: no 'f1' here; known: perplexity, bits_per_byte, loss",
+        ),
         (put("training", "train", "sft", "quantize", "8bit"), "training.train.sft.quantize: only with `method: lora`"),
         (put("training", "train", "sft", "lora", {"r": 4}), "training.train.sft.lora: only with `method: lora`"),
         (
@@ -103,6 +118,17 @@ def put(*keys_and_value):
             "corpus.compose.code: give either `path` or `hub`",
         ),
         (put("corpus", "compose", "code", {"kind": "text", "hub": "b/c"}), "corpus.compose.code.revision: required"),
+        (
+            put("training", "base", "shape", "vocab_size", 999),
+            "training.base.shape.vocab_size: not with `scratch`",
+        ),
+        (put("extends", 3), "extends: 3 is not of type 'string'"),
+        (put(*GATE, "metric", "loss"), "evaluation.gate.gates.0.dataset: not with `metric: loss`"),
+        (put(*GATE, {**LOSS, "against": "base"}), "evaluation.gate.gates.0.against: not with `metric: loss`"),
+        (put(*GATE, {**LOSS, "language": "go"}), "evaluation.gate.gates.0.language: not with `metric: loss`"),
+        (put(*GATE, {**LOSS, "model": "base"}), "evaluation.gate.gates.0.model: no 'base' here; known: pretrain, sft"),
+        (put(*GATE, {**LOSS, "metric": "perplexity"}), "evaluation.gate.gates.0.dataset: required with `metric: perp"),
+        (put(*GATE, {**LOSS, "metric": "lose"}), "evaluation.gate.gates.0.metric: no 'lose' here; known: perplexity,"),
         (lambda config: config.pop("sources"), "sources: required, dataset code is made from repositories"),
         (
             put(
@@ -133,6 +159,58 @@ def test_defaults_are_filled_in_without_touching_what_was_given(experiment):
     assert "fim_rate" not in full["corpus"]["compose"]["instruct"]
 
 
+def test_an_extension_is_merged_key_by_key_and_null_takes_a_key_away(tmp_path):
+    """The reference is the file that says the same at length."""
+    middle, top = tmp_path / "middle.yaml", tmp_path / "top.yaml"
+    middle.write_text("extends: config/qwen2.5-7b-code.yaml\ntraining: {train: {sft: {epochs: null, steps: 9000}}}\n")
+    top.write_text(f"extends: {middle}\nseed: 7\ncorpus: {{compose: {{notes: {{kind: text, path: docs}}}}}}\n")
+    said = read_yaml(Path("config/qwen2.5-7b-code.yaml"))
+    said["seed"] = 7
+    said["corpus"]["compose"]["notes"] = {"kind": "text", "path": "docs"}
+    del said["training"]["train"]["sft"]["epochs"]
+    said["training"]["train"]["sft"]["steps"] = 9000
+    assert check(read_yaml(top)) == check(said)
+
+
+def test_an_extension_that_leads_nowhere_or_in_a_circle_is_one_line(tmp_path):
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    one.write_text(f"extends: {two}\n")
+    two.write_text(f"extends: {one}\n")
+    with pytest.raises(UserError, match=r"one\.yaml: extends: .*two\.yaml extends itself"):
+        check(read_yaml(one), str(one))
+    with pytest.raises(UserError, match=r"^none\.yaml: no such file"):
+        check({"extends": "none.yaml"})
+
+
+def test_the_dual_experiment_is_the_science_of_the_first_but_for_what_it_says():
+    one, dual = (check(read_yaml(Path(f"config/qwen2.5-7b-code{name}.yaml"))) for name in ("", "-dual"))
+    changed = {"global_batch": 32, "eval_steps": 100, "keep_best": True}
+    assert dual["training"]["train"]["sft"] == one["training"]["train"]["sft"] | changed
+    assert {key for key in one if one[key] != dual[key]} == {"experiment", "monitoring", "training", "evaluation"}
+    assert dual["evaluation"]["perplexity"] == one["evaluation"]["perplexity"]
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=str)
+def test_a_smoke_size_changes_sizes_only(path):
+    """Whatever of a stage is not a size is what the experiment says: else the smoke run would show nothing of it."""
+    smoke = Path("config/smoke") / path.name
+    if path.name == "config.yaml":  # it is small itself
+        assert not smoke.exists()
+        return
+    whole, tiny = check(read_yaml(path)), check(read_yaml(smoke))
+    assert tiny["results"] == f"results/smoke/{path.stem}"
+    sizes = {"sequence_length", "global_batch", "steps", "epochs", "max_samples", "learning_rate", "early_stopping"}
+    sizes |= {"warmup_steps", "log_steps", "eval_steps", "eval_rows", "save_steps"}
+    assert set(tiny["training"]["train"]) == set(whole["training"]["train"])
+    for name, stage in whole["training"]["train"].items():
+        other = tiny["training"]["train"][name]
+        assert {key for key in stage.keys() | other.keys() if stage.get(key) != other.get(key)} <= sizes
+        assert ("early_stopping" in stage) == ("early_stopping" in other)
+    assert tiny["evaluation"]["gate"]["gates"] == whole["evaluation"]["gate"]["gates"]
+    kinds = [{name: data["kind"] for name, data in one["corpus"]["compose"].items()} for one in (whole, tiny)]
+    assert kinds[0] == kinds[1]
+
+
 @pytest.mark.parametrize(
     ("content", "line"),
     [
@@ -161,3 +239,24 @@ def test_the_command_ends_with_one_line_and_no_traceback(tmp_path):
     )
     assert done.returncode == 1
     assert done.stderr == f"error: {path}: top level: 'corpus' is a required property\n"
+
+
+def test_a_gate_names_a_dataset_that_the_suite_of_its_metric_scores(experiment):
+    experiment["evaluation"] |= {"qa": {}, "keywords": {}}
+    gates = [
+        {"name": "f1", "dataset": "instruct", "model": "sft", "metric": "f1", "above": 0.5},
+        {"name": "words", "dataset": "keywords", "model": "sft", "metric": "structure", "above": 0.5},
+    ]
+    experiment["evaluation"]["gate"] = {"gates": gates}
+    found = check(experiment)["evaluation"]
+    assert found["qa"]["datasets"] == ["instruct"]  # code asks nothing
+    assert (found["qa"]["max_new_tokens"], found["qa"]["repetition_penalty"], found["qa"]["beams"]) == (40, 1.1, 1)
+    assert "bleu" not in found
+    gates[0]["dataset"] = "code"
+    with pytest.raises(UserError, match=r"gates\.0\.dataset: no 'code' here; known: instruct"):
+        check(experiment)
+
+
+def test_the_table_of_suites_has_the_metrics_that_the_configuration_knows():
+    found = suites(dict.fromkeys(METRICS) | {"code": {"k": [1, 10]}})
+    assert {name: tuple(suite.metrics) for name, suite in found.items()} == METRICS | {"code": ("pass@1", "pass@10")}

@@ -1,0 +1,170 @@
+"""Profile a40 on a real Slurm: the whole DAG, what its jobs ask for, the ranks of a stage, and a Snakemake that dies.
+
+Longer faults are in test_cluster_faults.py.
+"""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+import sys
+from datetime import datetime
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.workflow.conftest import Clone
+
+# threads that wait must not spin: here all nodes share the same cores
+MACHINE = "nodes: 2\ngpus: 0\ncpu_ranks: {ranks}\nmicro_batch: 4\nenvironment: {{OMP_WAIT_POLICY: PASSIVE{more}}}\n"
+SFT = "results/training/train/sft/manifest.json"
+A40 = ["--profile", "a40"]
+
+
+def on_cluster(clone: Clone, ranks: int = 2, **train) -> Clone:
+    """Fit the profile and its machine to a cluster of two nodes without GPUs that compute; all else stays as it is."""
+    path = clone.root / "profiles/a40/config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    profile["set-resources"]["train"] |= {"nodes": 2, "tasks": 2, **train}
+    path.write_text(yaml.safe_dump({**profile, "seconds-between-status-checks": 1, "cores": 2}))
+    (clone.root / "config/machines/a40.yaml").write_text(MACHINE.format(ranks=ranks, more=""))
+    return clone
+
+
+def copied_to_cluster(clone: Clone, to: Path, steps: int, **keys) -> Clone:
+    """A finished clone in which sft is left to do, with `steps` small steps and a checkpoint after every second."""
+    clone = on_cluster(clone.copy(to), **keys)
+    shutil.rmtree(clone.root / "results/work")
+    small = {"steps": steps, "save_steps": 2, "global_batch": 2, "eval_rows": 2}
+    clone.experiment(lambda config: config["training"]["train"]["sft"].update(small))
+    return clone
+
+
+def checkpoint(clone: Clone, step: int) -> bool:
+    return any(clone.root.glob(f"results/work/train/sft/*/checkpoint-{step}/whole.json"))
+
+
+def weights(clone: Clone) -> str:
+    return json.loads((clone.root / SFT).read_text())["files"]["model.safetensors"]["sha256"]
+
+
+def times(job: dict[str, str]) -> tuple[datetime, datetime]:
+    return datetime.fromisoformat(job["StartTime"]), datetime.fromisoformat(job["EndTime"])
+
+
+def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
+    clone = on_cluster(finished.copy(tmp_path / "clone"))
+    shutil.rmtree(clone.root / "results")
+    shutil.rmtree(clone.root / ".snakemake")
+    before = len(slurm.jobs())
+    clone.snakemake("results/eval.json", *A40)
+    jobs = slurm.jobs()[before:]
+
+    # 2 sources, 2 datasets, 2 stages, 3 models and 2 suites; sources, plans, gates and report ran beside Snakemake
+    names = [re.sub(r"_wildcards_.*", "", job["Comment"]).removeprefix("rule_") for job in jobs]
+    assert sorted(names) == sorted(
+        [
+            "filter_filter",
+            "corpus_compose_deduplicate_pack_split_tokenizer",
+            "base",
+            *2 * ["train"],
+            *3 * ["perplexity"],
+            *3 * ["keywords"],
+        ]
+    )
+    assert all(job["JobState"] == "COMPLETED" and job["Restarts"] == "0" for job in jobs)
+    asked = {
+        name: [job[key] for key in ("Partition", "TimeLimit", "MinMemoryNode", "NumNodes")] + [job.get("TresPerNode")]
+        for name, job in zip(names, jobs, strict=True)
+    }
+    assert asked["filter_filter"] == ["cpu", "01:00:00", "6000M", "1", None]  # of two sources
+    assert asked["base"] == ["cpu", "04:00:00", "48000M", "1", None]
+    assert asked["train"] == ["gpu", "1-00:00:00", "120000M", "2", "gres:gpu:a40:2"]
+    assert asked["perplexity"] == ["gpu", "04:00:00", "62.50G", "1", "gres:gpu:a40:1"]
+    spans = sorted(times(job) for job in jobs if "perplexity" in job["Comment"])
+    assert any(other < end for (_, end), (other, _) in pairwise(spans)), "no two models were evaluated side by side"
+
+    # the same data to the byte; a model that was trained by four processes, once
+    for made in ("corpus/split", "corpus/compose/instruct", "tokens/pack/instruct-2048", "training/base"):
+        path = f"results/{made}/manifest.json"
+        assert (clone.root / path).read_text() == (finished.root / path).read_text()
+    stage = Path("results/training/train/sft")
+    assert json.loads((clone.root / stage / "summary.json").read_text())["processes"] == 4
+    log = (clone.root / "results/logs/training/train/sft.log").read_text()
+    assert log.count("parallel: 4 processes") == log.count("step 3/3") == 1
+    ours, theirs = (
+        [json.loads(line).get("loss") for line in (of.root / stage / "metrics.jsonl").read_text().splitlines()]
+        for of in (clone, finished)
+    )
+    assert [loss for loss in ours if loss] == pytest.approx([loss for loss in theirs if loss], abs=1e-3)
+    assert (clone.root / "results/report.html").is_file()
+    assert clone.jobs() == set()  # profile local has nothing to do here
+
+
+def test_each_rank_runs_once_on_its_node_and_meets_the_others(slurm, tmp_path):
+    machine = tmp_path / "machine.yaml"
+    machine.write_text(MACHINE.format(ranks=2, more=", NCCL_SOCKET_IFNAME: lo, NCCL_IB_DISABLE: 1"))
+    launch = f"{sys.executable} -m scripts.training.launch --machine {machine} --threads 2 tests.workflow.ranks"
+    asked = ["-p", "gpu", "-N2", "--ntasks=2", "-c2", "--gres=gpu:a40:2", "-o", str(tmp_path / "out")]
+    line = ["sbatch", "--wait", *asked, "--wrap", f"{launch} --out {tmp_path}"]
+    assert subprocess.run(line, capture_output=True, check=False).returncode == 0, (tmp_path / "out").read_text()
+    found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(4)]
+    assert [(rank["SLURMD_NODENAME"], rank["LOCAL_RANK"]) for rank in found] == [
+        ("n1", "0"),
+        ("n1", "1"),
+        ("n2", "0"),
+        ("n2", "1"),
+    ]
+    for rank in found:
+        assert rank["WORLD_SIZE"] == "4" and rank["sum"] == 0b1111
+        assert rank["CUDA_VISIBLE_DEVICES"] == "0,1" and rank["NCCL_SOCKET_IFNAME"] == "lo"
+
+
+def test_a_failing_job_shows_its_log_and_the_last_lines_of_it(slurm, finished, tmp_path):
+    clone = copied_to_cluster(finished, tmp_path / "clone", steps=4, ranks=1)
+    tokens = clone.root / "results/tokens/pack/instruct-2048/train.tokens.bin"
+    tokens.write_bytes(tokens.read_bytes()[:-4])
+    done = clone.snakemake(SFT, *A40, "--retries", "0", check=False)
+    assert done.returncode == 1
+    said = done.stdout + done.stderr
+    assert "log: results/logs/training/train/sft.log" in said
+    assert re.search(r"^ *error: .*train\.tokens\.bin: content is", said, re.MULTILINE)
+    assert not (clone.root / SFT).exists()
+
+
+def test_a_killed_snakemake_leaves_its_job_running_and_the_next_one_takes_it_over(slurm, finished, start, tmp_path):
+    """`kill -9` on the login node: the job is not sent a second time, its result is kept, and its record too."""
+    clone = copied_to_cluster(finished, tmp_path / "clone", steps=60, ranks=1)
+    before = len(slurm.jobs("train"))
+    first = start(clone, SFT, *A40)
+    slurm.wait(lambda: checkpoint(clone, 2), "a checkpoint", 180)
+    os.killpg(first.pid, signal.SIGKILL)
+    first.wait()
+    clone.snakemake("--unlock", *A40)
+    done = clone.snakemake(SFT, *A40)
+    assert "waiting for jobs of an earlier run" in done.stderr
+    assert "Nothing to be done" in done.stdout + done.stderr
+    assert len(slurm.jobs("train")) == before + 1
+    log = (clone.root / "results/logs/training/train/sft.log").read_text()
+    assert log.count("sft: starts") == 1 and "resumes" not in log
+    # the record that the job itself wrote: a changed setting is noticed
+    clone.experiment(lambda config: config["training"]["train"]["sft"].update(learning_rate=5e-4))
+    assert "train sft" in clone.jobs(SFT)
+
+
+def test_no_job_is_sent_while_a_snakemake_is_at_work(slurm, finished, start, tmp_path):
+    """A second Snakemake in the same folder is refused by Snakemake's lock, at once and not after the wait."""
+    clone = copied_to_cluster(finished, tmp_path / "clone", steps=2, ranks=1)
+    before = len(slurm.jobs("train"))
+    first = start(clone, SFT, *A40)
+    slurm.wait(lambda: len(slurm.jobs("train")) > before, "the job", 60)
+    second = clone.snakemake(SFT, *A40, check=False)
+    assert second.returncode and "--unlock" in second.stdout + second.stderr
+    assert first.poll() is None
+    first.send_signal(signal.SIGINT)
+    first.wait()
+    slurm.wait(lambda: slurm.jobs("train")[-1]["JobState"] == "CANCELLED", "the job to be cancelled", 60)

@@ -1,0 +1,183 @@
+"""What befalls a stage on a cluster in the midst of training: it ends as if nothing had happened; by `make soak`."""
+
+import json
+import os
+import re
+import shutil
+import signal
+import subprocess
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+import psutil
+import pytest
+import yaml
+
+from tests.workflow.conftest import Clone
+from tests.workflow.slurm import Slurm
+from tests.workflow.test_cluster import A40, SFT, checkpoint, copied_to_cluster, weights
+
+pytestmark = pytest.mark.soak
+STEPS = 14
+
+
+@pytest.fixture(scope="module")
+def straight(slurm, finished, tmp_path_factory) -> Clone:
+    """The stage without a fault, on the same two nodes."""
+    clone = copied_to_cluster(finished, tmp_path_factory.mktemp("straight") / "clone", STEPS, ranks=1)
+    clone.snakemake(SFT, *A40)
+    return clone
+
+
+def processes_of(clone: Clone, **environment: str) -> list[psutil.Process]:
+    """The processes that work in a clone and have these variables."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            has = process.environ()
+            if process.cwd() == str(clone.root) and all(has.get(name) == value for name, value in environment.items()):
+                found.append(process)
+    return found
+
+
+def scancel(slurm: Slurm, clone: Clone, job: str) -> None:
+    subprocess.run(["scancel", job], check=True)
+
+
+def time_limit(slurm: Slurm, clone: Clone, job: str) -> None:
+    """Let the limit come near: Slurm sends the SIGTERM that the profile asks for ten minutes before it."""
+    subprocess.run(["scontrol", "update", f"JobId={job}", "TimeLimit=9"], check=True)
+
+
+def kernel_kills_a_rank(slurm: Slurm, clone: Clone, job: str) -> None:
+    """As its out-of-memory killer does."""
+    [rank] = processes_of(clone, RANK="1", SLURM_JOB_ID=job)
+    rank.kill()
+
+
+def node_lost(slurm: Slurm, clone: Clone, job: str) -> None:
+    """The second node goes with all that ran on it, and comes back when Slurm has given it up."""
+    slurm.processes["n2"].kill()
+    slurm.processes["n2"].wait()
+    here = processes_of(clone, SLURMD_NODENAME="n2", SLURM_JOB_ID=job)
+    stepd = {parent for process in here for parent in process.parents() if parent.name().startswith("slurmstepd")}
+    for process in [*stepd, *here]:
+        with suppress(psutil.NoSuchProcess):
+            process.kill()
+    slurm.wait(lambda: slurm.nodes()["n2"].startswith("down"), "the node to be given up", 120)
+    slurm.start_node("n2")
+
+
+FAULTS = {
+    "scancel": (scancel, ["CANCELLED", "COMPLETED"], "stopped by SIGTERM at step"),
+    "time limit": (time_limit, ["FAILED", "COMPLETED"], "stopped by SIGTERM at step"),
+    "a rank killed": (kernel_kills_a_rank, ["FAILED", "COMPLETED"], r"rank 1 on \S+ ended with exit code -9"),
+    "node lost": (node_lost, ["COMPLETED"], ""),
+}
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_stage_ends_as_without_the_fault(slurm, straight, finished, start, tmp_path, name):
+    fault, states, says = FAULTS[name]
+    clone = copied_to_cluster(finished, tmp_path / "clone", STEPS, ranks=1)
+    before = len(slurm.jobs("train"))
+    process = start(clone, SFT, *A40)
+    slurm.wait(lambda: checkpoint(clone, 4), "a checkpoint", 300)
+    fault(slurm, clone, slurm.jobs("train")[-1]["JobId"])
+    code = process.wait(600)
+    out = (clone.root / "snakemake.out").read_text()
+    assert code == 0, out[-6000:]
+    jobs = slurm.jobs("train")[before:]
+    assert [job["JobState"] for job in jobs] == states
+    assert re.search(says, out)
+    resumed = re.search(r"sft: resumes at step (\d+)", (clone.root / "results/logs/training/train/sft.log").read_text())
+    assert resumed and 4 <= int(resumed.group(1)) < STEPS
+    assert weights(clone) == weights(straight)
+    # the next attempt has more time; Slurm's own requeue keeps the job
+    assert jobs[-1]["TimeLimit"] == ("1-00:00:00" if len(jobs) == 1 else "2-00:00:00")
+
+
+def test_a_time_limit_on_a_single_node_resumes_from_the_last_checkpoint(slurm, straight, finished, start, tmp_path):
+    """Without `mpi` the job is one step: the SIGTERM ends Snakemake in it, and the stage before it can save another."""
+    clone = copied_to_cluster(finished, tmp_path / "clone", STEPS, ranks=2)
+    clone.replace("config/machines/a40.yaml", "nodes: 2", "nodes: 1")
+    path = clone.root / "profiles/a40/config.yaml"
+    profile = yaml.safe_load(path.read_text())
+    for name in ("nodes", "tasks", "tasks_per_gpu", "mpi"):
+        del profile["set-resources"]["train"][name]
+    path.write_text(yaml.safe_dump(profile))
+    process = start(clone, SFT, *A40)
+    slurm.wait(lambda: checkpoint(clone, 4), "a checkpoint", 300)
+    time_limit(slurm, clone, slurm.jobs("train")[-1]["JobId"])
+    code = process.wait(600)
+    out = (clone.root / "snakemake.out").read_text()
+    assert code == 0, out[-6000:]
+    assert "sft: resumes at step" in (clone.root / "results/logs/training/train/sft.log").read_text()
+    assert weights(clone) == weights(straight)
+
+
+def test_a_job_that_wants_more_memory_than_it_asked_for_gets_more(slurm, straight, finished, tmp_path):
+    clone = copied_to_cluster(finished, tmp_path / "clone", STEPS, ranks=1, mem_mb="600 * 10 ** (attempt - 1)")
+    before = len(slurm.jobs("train"))
+    clone.snakemake(SFT, *A40)
+    first, second = slurm.jobs("train")[before:]
+    assert first["JobState"] in ("OUT_OF_MEMORY", "CANCELLED", "FAILED") and second["JobState"] == "COMPLETED"
+    assert second["MinMemoryNode"] == "6000M"
+    assert weights(clone) == weights(straight)
+
+
+@pytest.fixture
+def small_disk(finished, tmp_path) -> Iterator[Clone]:
+    """A clone whose results lie on a disk of their own with 40 MB to spare."""
+    clone = copied_to_cluster(finished, tmp_path / "clone", STEPS, ranks=1)
+    results, aside = clone.root / "results", clone.root / "aside"
+    results.rename(aside)
+    results.mkdir()
+    size = sum(path.stat().st_size for path in aside.rglob("*") if path.is_file()) + 40_000_000
+    subprocess.run(["mount", "-t", "tmpfs", "-o", f"size={size}", "tmpfs", results], check=True)
+    try:
+        subprocess.run(["cp", "-a", f"{aside}/.", results], check=True)
+        shutil.rmtree(aside)
+        yield clone
+    finally:
+        subprocess.run(["umount", "--lazy", results], check=True)
+
+
+def fill(path: Path) -> None:
+    """Leave no free byte on the disk of `path`."""
+    with path.open("wb", buffering=0) as file, suppress(OSError):
+        while file.write(bytes(1 << 16)):
+            pass
+
+
+def test_a_full_disk_ends_the_stage_and_space_lets_it_go_on(slurm, straight, start, small_disk):
+    process = start(small_disk, SFT, *A40)
+    slurm.wait(lambda: checkpoint(small_disk, 4), "a checkpoint", 300)
+    fill(small_disk.root / "results/filler")
+    assert process.wait(600) == 1
+    out = (small_disk.root / "snakemake.out").read_text()
+    assert "No space left on device" in out
+    assert not (small_disk.root / SFT).exists()
+    (small_disk.root / "results/filler").unlink()
+    small_disk.snakemake(SFT, *A40)
+    log = (small_disk.root / "results/logs/training/train/sft.log").read_text()
+    assert re.search(r"sft: resumes at step (4|6|8|10|12)", log)
+    assert weights(small_disk) == weights(straight)
+
+
+def test_snakemake_and_its_job_killed_together_resume(slurm, straight, finished, start, tmp_path):
+    """The whole site goes down: nothing is waited for, the stage resumes."""
+    clone = copied_to_cluster(finished, tmp_path / "clone", STEPS, ranks=1)
+    process = start(clone, SFT, *A40)
+    slurm.wait(lambda: checkpoint(clone, 4), "a checkpoint", 300)
+    job = slurm.jobs("train")[-1]["JobId"]
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    subprocess.run(["scancel", "--signal=KILL", "--full", job], check=True)
+    slurm.wait(lambda: slurm.jobs("train")[-1]["JobState"] not in ("RUNNING", "COMPLETING"), "the job to end", 60)
+    clone.snakemake("--unlock", *A40)
+    done = clone.snakemake(SFT, *A40)
+    assert "waiting for jobs" not in done.stderr
+    assert json.loads((clone.root / SFT).with_name("summary.json").read_text())["resumed_at_step"] >= 4
+    assert weights(clone) == weights(straight)
