@@ -8,41 +8,76 @@ What the numbers mean stands in docs/evaluation.md.
 
 from pathlib import Path
 
-import numpy as np
-
+from scripts.common.agreement import ENGINE
 from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.files import read_json, write_json
+from scripts.common.suites import scored_on
 from scripts.evaluation.inputs import gather, model_folder
+from scripts.evaluation.measured import Measured
 from scripts.evaluation.scores import read_scored, read_scoring
-from scripts.evaluation.statistics import METRICS, Resampled, content_seed, difference, estimate, resample
+from scripts.evaluation.suites import suites
+from scripts.evaluation.summary import summarize
+
+
+def on_side(value: float, side: str, bound: float) -> bool:
+    """Whether a value lies on the `side` (`below` or `above`) of `bound` where it is to lie."""
+    return value < bound if side == "below" else value > bound
 
 
 def outcome(value: float, interval: list[float] | None, side: str, bound: float) -> str:
-    """`met` or `not met`, followed by `, not secured` where the interval crosses the bound or there is none.
-
-    Args:
-        side: `below` or `above`, where the value is to lie.
-    """
-    sign = 1 if side == "below" else -1
-    met = sign * value < sign * bound
-    secured = interval and all((sign * end < sign * bound) == met for end in interval)
+    """`met` or `not met`, followed by `, not secured` where the interval crosses the bound or there is none."""
+    met = on_side(value, side, bound)
+    secured = interval and all(on_side(end, side, bound) == met for end in interval)
     return f"{'met' if met else 'not met'}{'' if secured else ', not secured'}"
 
 
+def sides(gate: dict) -> dict:
+    """Where a gate's value is to lie: `{"side": "below" or "above", "bound": number}`."""
+    side = "below" if "below" in gate else "above"
+    return {"side": side, "bound": gate[side]}
+
+
+def engine_gate(gate: dict, summary: dict) -> dict:
+    """A gate on a figure in a stage's summary: no document was drawn, so it is met, not met, or not measured."""
+    value = summary.get({"loss": "eval_loss"}.get(gate["metric"], gate["metric"]))
+    judged = "not measured" if value is None else "met" if on_side(value, **sides(gate)) else "not met"
+    nothing = dict.fromkeys(("dataset", "language", "against", "interval"))
+    facts = {key: gate[key] for key in ("name", "model", "metric")}
+    return facts | nothing | {"value": value} | sides(gate) | {"outcome": judged}
+
+
+def suite_gate(gate: dict, measured: Measured, key: str) -> dict:
+    """A gate on a metric of a suite.
+
+    Raises:
+        UserError: it names a language that has no documents.
+    """
+    place = gate["dataset"], gate["language"]
+    if place not in measured.places:
+        known = ", ".join(language for dataset, language in measured.places if dataset == place[0])
+        raise UserError(f"{key}.language: {place[0]} has no test documents of {place[1]!r}; it has: {known}")
+    estimated = measured.measure(gate["metric"], place, gate["model"], gate.get("against"))
+    facts = {key: gate.get(key) for key in ("name", "dataset", "language", "model", "against", "metric")}
+    return facts | estimated | sides(gate) | {"outcome": outcome(**estimated, **sides(gate))}
+
+
+def scores(measured: Measured, model: str) -> dict:
+    """dataset → language → what a suite says of a model."""
+    found = {}
+    for dataset, language in measured.places:
+        found.setdefault(dataset, {})[language] = measured.score((dataset, language), model)
+    return found
+
+
 def verdict(outcomes: list[str]) -> str:
-    """The weakest of the outcomes: one gate that is not met decides."""
+    """The weakest of the outcomes: one gate that is not met decides, else one that was not measured."""
     if not outcomes:
         return "no gates"
     if any(one.startswith("not met") for one in outcomes):
         return "not met"
+    if "not measured" in outcomes:
+        return "not measured"
     return "met" if all(one == "met" for one in outcomes) else "met, not secured"
-
-
-def reading(interval: list[float] | None) -> str:
-    """What a difference in bits per byte shows, less being better."""
-    if interval and interval[1] < 0:
-        return "better"
-    return "worse" if interval and interval[0] > 0 else "no difference shown"
 
 
 def evaluate(experiment: dict, results: Path) -> dict:
@@ -52,77 +87,50 @@ def evaluate(experiment: dict, results: Path) -> dict:
         UserError: scores are missing, malformed or not comparable, or a gate names a language that has no documents.
     """
     config, stages = experiment["evaluation"]["gate"], experiment["training"]["train"]
-    models = ["base", *stages]
-    scored = read_scored(results, models, experiment["evaluation"]["perplexity"]["datasets"])
-    sums: dict[tuple[str, str], Resampled] = {}
-    for dataset, documents in scored.items():
-        for language in ["all", *sorted(set(documents.languages.tolist()))]:
-            chosen = np.flatnonzero((documents.languages == language) | (language == "all"))
-            seed = content_seed(dataset, language, *(documents.ids[index] for index in chosen))
-            sums[dataset, language] = resample(documents.columns[chosen], config["resamples"], seed)
+    models, found = ["base", *stages], {}
+    for name, suite in suites(experiment["evaluation"]).items():
+        folder = results / "evaluation" / name
+        scored = read_scored(folder, suite, models, scored_on(experiment["evaluation"][name]))
+        found[name] = Measured(suite, scored, models, config)
 
-    def measure(metric: str, dataset: str, language: str, model: str, against: str | None = None) -> dict:
-        pair = [models.index(name) for name in (model, against) if name]
-        columns = [3 * index + column for index in pair for column in range(3)]
-        statistic = difference(metric) if against else METRICS[metric]
-        return estimate(sums[dataset, language].select(columns), statistic, config["confidence"])
-
+    summaries = {stage: read_json(results / f"training/train/{stage}/summary.json") for stage in stages}
     gates = []
     for number, gate in enumerate(config["gates"]):
-        place = gate["dataset"], gate["language"]
-        if place not in sums:
-            known = ", ".join(language for dataset, language in sums if dataset == place[0])
-            key = f"evaluation.gate.gates.{number}.language"
-            raise UserError(f"{key}: {place[0]} has no test documents of {place[1]!r}; it has: {known}")
-        estimated = measure(gate["metric"], *place, gate["model"], gate.get("against"))
-        side = "below" if "below" in gate else "above"
-        facts = {key: gate.get(key) for key in ("name", "dataset", "language", "model", "against", "metric")}
-        judged = {"side": side, "bound": gate[side], "outcome": outcome(**estimated, side=side, bound=gate[side])}
-        gates.append(facts | estimated | judged)
-
-    def score(model: str, dataset: str, language: str) -> dict:
-        index = 3 * models.index(model)
-        resampled = sums[dataset, language]
-        _, tokens, size = resampled.totals[index : index + 3].tolist()
-        counts = {"documents": resampled.documents, "tokens": int(tokens), "bytes": int(size)}
-        return counts | {metric: measure(metric, dataset, language, model) for metric in METRICS}
-
-    def comparison(model: str, against: str, dataset: str, language: str) -> dict:
-        estimated = measure("bits_per_byte", dataset, language, model, against)
-        place = {
-            "model": model,
-            "against": against,
-            "dataset": dataset,
-            "language": language,
-            "metric": "bits_per_byte",
-        }
-        return place | estimated | {"reading": reading(estimated["interval"])}
+        if gate["metric"] in ENGINE:
+            gates.append(engine_gate(gate, summaries[gate["model"]]))
+        else:
+            measured = next(suite for suite in found.values() if gate["metric"] in suite.suite.metrics)
+            gates.append(suite_gate(gate, measured, f"evaluation.gate.gates.{number}"))
 
     return {
         "verdict": verdict([gate["outcome"] for gate in gates]),
         "confidence": config["confidence"],
         "resamples": config["resamples"],
         "gates": gates,
-        "scores": {
+        "scores": {model: {name: scores(measured, model) for name, measured in found.items()} for model in models},
+        "comparisons": [
+            {"suite": name, **measured.comparison(metric, place, stage, against)}
+            for name, measured in found.items()
+            for stage in stages
+            for against in dict.fromkeys([stages[stage]["from"], "base"])
+            for place in measured.places
+            for metric in measured.suite.compared
+        ],
+        "summary": summarize(stages, found["perplexity"]),
+        "stages": {
+            stage: {
+                "summary": summaries[stage],
+                "environment": read_json(results / f"training/train/{stage}/environment.json"),
+            }
+            for stage in stages
+        },
+        "scoring": {
             model: {
-                dataset: {language: score(model, dataset, language) for name, language in sums if name == dataset}
-                for dataset in scored
+                name: read_scoring(results / f"evaluation/{name}/{model}/scores.json", results / model_folder(model))
+                for name in found
             }
             for model in models
         },
-        "comparisons": [
-            comparison(stage, against, dataset, language)
-            for stage in stages
-            for against in dict.fromkeys([stages[stage]["from"], "base"])
-            for dataset, language in sums
-        ],
-        "stages": {
-            stage: {
-                name: read_json(results / f"training/train/{stage}/{name}.json") for name in ("summary", "environment")
-            }
-            for stage in stages
-        },
-        "scoring": {model: read_scoring(results, model, results / model_folder(model)) for model in models},
     }
 
 

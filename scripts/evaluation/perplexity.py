@@ -9,32 +9,22 @@ of a chat the assistant's words and the ends of its turns. What is longer than `
 chats too: each further window scores the next `stride` tokens, after as many earlier ones as fit, so nothing is left
 out. Bits per byte counts the bytes of the scored tokens (none for control tokens), so it compares
 models of different tokenizers; perplexity does not.
-
-Runs on the GPU where there is one, in the precision the weights are saved in, else on the CPU in float32.
 """
 
-import hashlib
-import heapq
 import logging
 import math
-import platform
-from collections import defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import torch
-import transformers
 from torch.nn import functional
 from transformers import PreTrainedModel
-from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import Progress, UserError, parser, run, settings
-from scripts.common.files import read_jsonl, sha256_file, write_json, write_jsonl
-from scripts.common.manifest import NAME, read_manifest
+from scripts.evaluation.measures import by_language
+from scripts.evaluation.subject import load, pick, test_hashes, write
 from scripts.tokens.encode import Encoded, Encoder
-from scripts.training import identity
-from scripts.training.models import load_model
 
 # Tokens of a batch (padding included), and positions whose logits are held at a time: 152k words in float32 make the
 # latter 0.6 GB.
@@ -50,19 +40,6 @@ class Window:
     start: int
     new: int
     end: int
-
-
-def pick(path: Path, documents: int) -> list[dict]:
-    """At most `documents` examples of each language, those with the smallest sha256 of their id, sorted by id."""
-    kept = defaultdict(list)  # language → heap with the largest hash on top
-    for number, record in enumerate(read_jsonl(path)):
-        heap = kept[record["language"]]
-        item = (-int.from_bytes(hashlib.sha256(record["id"].encode()).digest()), number, record)
-        if len(heap) < documents:
-            heapq.heappush(heap, item)
-        else:
-            heapq.heappushpop(heap, item)
-    return sorted((record for heap in kept.values() for _, _, record in heap), key=lambda record: record["id"])
 
 
 def windows(encoded: Encoded, context: int, stride: int) -> list[Window]:
@@ -174,44 +151,15 @@ def perplexity(folder: Path, datasets: Path, wanted: dict, out: Path) -> dict:
     Raises:
         UserError: a dataset is not there or has no test example, or files are not what their manifest says.
     """
-    hashes = {}
-    for dataset in wanted["datasets"]:
-        if not (datasets / dataset / NAME).is_file():
-            known = ", ".join(sorted(path.parent.name for path in datasets.glob(f"*/{NAME}"))) or "none"
-            raise UserError(f"evaluation.perplexity.datasets: no {dataset!r} in {datasets}; there: {known}")
-        hashes[dataset] = read_manifest(datasets / dataset)["files"]["test.jsonl.zst"]["sha256"]
-    read_manifest(folder)
-    encoder = Encoder(folder)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    dtype = "auto" if device == "cuda" else torch.float32
-    model = load_model(folder, dtype)
-    identity.check(model, folder)
-    model = model.to(device).eval()
-
+    hashes = test_hashes(datasets, wanted["datasets"], "perplexity")
+    subject = load(folder)
     items, scores = [], {}
     for dataset in wanted["datasets"]:
-        found = evaluate(model, encoder, dataset, datasets / dataset / "test.jsonl.zst", wanted)
-        languages = sorted({item["language"] for item in found})
-        scores[dataset] = {"all": summary(found)} | {
-            language: summary([item for item in found if item["language"] == language]) for language in languages
-        }
+        found = evaluate(subject.model, subject.encoder, dataset, datasets / dataset / "test.jsonl.zst", wanted)
+        scores[dataset] = by_language(found, summary)
         items += found
         logging.info(f"perplexity {dataset}: {scores[dataset]['all']}")
-    write_jsonl(out / "items.jsonl.zst", items)
-    result = {
-        "model": folder.name,
-        "model_sha256": sha256_file(folder / NAME),
-        "data": hashes,
-        "scores": scores,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        },
-        "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
-    }
-    write_json(out / "scores.json", result)
-    return result
+    return write(out, subject, items, hashes, scores)
 
 
 def main() -> None:
@@ -221,7 +169,6 @@ def main() -> None:
     arguments.add_argument("--settings", type=settings, required=True, help="datasets, documents, context, stride")
     arguments.add_argument("--out", type=Path, required=True, help="folder for items and scores")
     given = arguments.parse_args()
-    transformers_logging.disable_progress_bar()
     perplexity(given.model, given.datasets, given.settings, given.out)
 
 

@@ -1,29 +1,25 @@
-"""Bootstrap intervals over documents for ratios of sums, single and paired.
+"""Intervals over items: a bootstrap for any function of sums, closed forms for shares; what a comparison shows.
 
-Perplexity and bits per byte are ratios of sums over documents, so a document is what is drawn anew, with its tokens
-and bytes. All models are scored on the same documents and every resample serves all of them: a difference between
-two models is then paired, and what makes a document hard for both cancels out.
+Perplexity, corpus BLEU or a mean are functions of sums over items, so an item is what is drawn anew, with all its
+figures. All models are scored on the same items and every resample serves all of them: a difference between two models
+is then paired, and what makes an item hard for both cancels out.
 
-Intervals are percentiles, expanded for few documents. In simulations of such ratios with 10, 30 and 100 documents
-they miss the truth no more often than bias-corrected and accelerated ones (BCa), which need more machinery.
+Bootstrap intervals are percentiles, expanded for few items. In simulations of ratios with 10, 30 and 100 documents
+they miss the truth no more often than bias-corrected and accelerated ones (BCa), which need more machinery. Where each
+item is right or wrong, the bootstrap of a model that is always right is a point, so there intervals are in closed form.
 """
 
 import hashlib
 import math
-from collections.abc import Callable
 from statistics import NormalDist
 from typing import NamedTuple
 
 import numpy as np
 
-# Columns of one model's documents.
-NLL, TOKENS, BYTES = range(3)
+from scripts.evaluation.measures import Statistic
 
-# sums [..., 3] → metric [...]
-METRICS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "perplexity": lambda sums: np.exp(sums[..., NLL] / sums[..., TOKENS]),
-    "bits_per_byte": lambda sums: sums[..., NLL] / math.log(2) / sums[..., BYTES],
-}
+# How often a difference of the size `detectable` would be found.
+POWER = 0.8
 
 # Drawn numbers in memory at a time; it bounds memory and does not show in the result.
 CHUNK = 1 << 21
@@ -83,7 +79,7 @@ def levels(documents: int, confidence: float) -> list[float]:
     return [low, 1 - low]
 
 
-def estimate(sums: Resampled, statistic: Callable[[np.ndarray], np.ndarray], confidence: float) -> dict:
+def estimate(sums: Resampled, statistic: Statistic, confidence: float) -> dict:
     """`{"value": float, "interval": [low, high]}` of `statistic`, a function of sums [..., columns] → [...].
 
     The interval is None where there are fewer documents than `fewest_documents`.
@@ -95,6 +91,70 @@ def estimate(sums: Resampled, statistic: Callable[[np.ndarray], np.ndarray], con
     return {"value": value, "interval": interval.tolist()}
 
 
-def difference(metric: str) -> Callable[[np.ndarray], np.ndarray]:
-    """The statistic metric(first) - metric(second) of sums [..., 6]: the first model's columns, then the second's."""
-    return lambda sums: METRICS[metric](sums[..., :3]) - METRICS[metric](sums[..., 3:])
+def difference(statistic: Statistic) -> Statistic:
+    """`statistic` of the first half of the columns less that of the second, of two models side by side."""
+
+    def apart(sums: np.ndarray) -> np.ndarray:
+        first, second = np.split(sums, 2, axis=-1)
+        return statistic(first) - statistic(second)
+
+    return apart
+
+
+def reading(interval: list[float] | None, better: str = "below") -> str:
+    """What a difference shows, `better` being the side of zero where the first model is the better one."""
+    if interval and not interval[0] <= 0 <= interval[1]:
+        return "better" if (interval[1] < 0) == (better == "below") else "worse"
+    return "no difference shown"
+
+
+def wilson(right: int, count: int, confidence: float) -> list[float]:
+    """The interval of a share, `right` of `count` (Wilson 1927): it stays within 0 to 1 and is no point at its ends."""
+    z, share = NormalDist().inv_cdf((1 + confidence) / 2), right / count
+    middle = share + z * z / (2 * count)
+    half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
+    scale = 1 + z * z / count
+    return [max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)]
+
+
+def newcombe(both: int, gained: int, lost: int, neither: int, confidence: float) -> list[float]:
+    """The interval of a paired difference of shares, made of Wilson's two (Newcombe 1998, method 10).
+
+    Args:
+        both, gained, lost, neither: items on which both models are right, only the first, only the second, none.
+    """
+    count = both + gained + lost + neither
+    ours, theirs = (both + gained) / count, (both + lost) / count
+    (low, high), (other_low, other_high) = (wilson(right, count, confidence) for right in (both + gained, both + lost))
+    together = both * neither - gained * lost
+    together = max(together - count / 2, 0) if together > 0 else together
+    margins = (both + gained) * (lost + neither) * (both + lost) * (gained + neither)
+    phi = together / math.sqrt(margins) if margins else 0.0
+
+    def apart(one: float, other: float) -> float:
+        return math.sqrt(max(one**2 - 2 * phi * one * other + other**2, 0.0))
+
+    return [
+        ours - theirs - apart(ours - low, other_high - theirs),
+        ours - theirs + apart(high - ours, theirs - other_low),
+    ]
+
+
+def mcnemar(gained: int, lost: int) -> float:
+    """Two-sided exact p (McNemar): how often a fair coin splits the items that changed at least as unevenly."""
+    changed = gained + lost
+    tail = sum(math.comb(changed, fewer) for fewer in range(min(gained, lost) + 1)) / 2**changed
+    return min(1.0, 2 * tail)
+
+
+def detectable(sums: Resampled, statistic: Statistic, confidence: float) -> float | None:
+    """The smallest true difference that this many items would show, in `POWER` of such comparisons.
+
+    It is z((1 + confidence) / 2) + z(POWER) standard errors, 2.8 at 95%; the error is the spread of the resamples. None
+    where there are too few items for an interval, or no item tells the models apart.
+    """
+    if sums.documents < fewest_documents(confidence):
+        return None
+    error = float(np.std(statistic(sums.replicates))) * math.sqrt(sums.documents / (sums.documents - 1))
+    normal = NormalDist()
+    return (normal.inv_cdf((1 + confidence) / 2) + normal.inv_cdf(POWER)) * error or None

@@ -9,6 +9,9 @@ import numpy as np
 import zstandard
 
 LANGUAGES = ["go", "python", "rust"]
+# Of ten questions, those that each model is said to answer right, and what it writes.
+RIGHT = {"base": 2, "pretrain": 1, "sft": 6}
+WRITTEN = "</pre><script>alert('written')</script>"
 # Mean nats per byte of each model: what training is said to have changed.
 LEVELS = {"base": 2.0, "pretrain": 1.2, "sft": 1.1}
 
@@ -53,6 +56,7 @@ def make_experiment(gates: list[dict]) -> dict:
         },
         "evaluation": {
             "perplexity": {"datasets": ["code", "instruct"]},
+            "qa": {"datasets": ["instruct"]},
             "gate": {"confidence": 0.95, "resamples": 500, "gates": gates, "fail": False},
         },
     }
@@ -68,6 +72,38 @@ def score_items(items: list[dict]) -> dict:
         "perplexity": math.exp(nll / tokens),
         "bits_per_byte": nll / math.log(2) / size,
     }
+
+
+def write_answers(root: Path, model: str, items: list[dict]) -> None:
+    """The same for the suite `qa`, its figures means in plain Python."""
+    scores, names = {}, ("exact_match", "f1", "strict_match")
+    for language in ("all", *LANGUAGES):
+        found = [item for item in items if language in ("all", item["language"])]
+        means = {name: sum(item[name] for item in found) / len(found) for name in names}
+        scores[language] = {"documents": len(found), **means}
+    folder = root / "results/evaluation/qa" / model
+    dump_lines(folder / "items.jsonl.zst", items)
+    made = hashlib.sha256((model_folder(root, model) / "manifest.json").read_bytes()).hexdigest()
+    facts = {"model": model, "model_sha256": made, "engine": {"name": "transformers"}, "settings": {"seed": 42}}
+    dump(folder / "scores.json", facts | {"data": {"instruct": sha("instruct")}, "scores": {"instruct": scores}})
+
+
+def make_answers(model: str, documents: int) -> list[dict]:
+    """Answers to the chats of `instruct`: of each language the first RIGHT[model] tenths right, others half right."""
+    return [
+        {
+            **{key: item[key] for key in ("dataset", "id", "language")},
+            "prompt": f"请分析 {item['id']}",
+            "reference": "该文件定义了函数 main。",
+            "written": [f"{WRITTEN} {model}"],
+            "exact_match": float(right),
+            "f1": (1 + right) / 2,
+            "strict_match": 0.0,
+        }
+        for item in make_items(model, documents, 1.0)
+        if item["dataset"] == "instruct"
+        for right in [int(item["id"][4:].split(".")[0]) * 10 < RIGHT[model] * documents]
+    ]
 
 
 def model_folder(root: Path, model: str) -> Path:
@@ -111,6 +147,7 @@ def build(root: Path, gates: list[dict], documents: int = 10, levels: dict[str, 
     for model in levels:
         manifest(model_folder(root, model), ["model.safetensors", "tokenizer.json"])
         write_model(root, model, make_items(model, documents, levels[model]), data)
+        write_answers(root, model, make_answers(model, documents))
     for number, stage in enumerate(("pretrain", "sft")):
         folder = results / "training/train" / stage
         dump(

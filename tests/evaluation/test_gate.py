@@ -12,8 +12,9 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.evaluation.gate import evaluate, outcome, reading, verdict
+from scripts.evaluation.gate import evaluate, outcome, verdict
 from scripts.evaluation.inputs import gather
+from scripts.evaluation.statistics import reading
 from tests.evaluation.synthetic import (
     CODES,
     LANGUAGES,
@@ -72,6 +73,9 @@ def test_outcome_says_when_the_interval_crosses_the_bound(value, interval, side,
         (["met", "met, not secured"], "met, not secured"),
         (["met", "not met, not secured"], "not met"),
         (["not met", "met, not secured"], "not met"),
+        (["met", "not measured"], "not measured"),
+        (["not measured", "met, not secured"], "not measured"),
+        (["not measured", "not met"], "not met"),
     ],
 )
 def test_verdict_is_the_weakest_outcome(outcomes, expected):
@@ -95,7 +99,7 @@ def test_scores_are_the_sums_over_documents_and_lie_in_their_intervals(tmp_path)
         for dataset in DATA:
             for language in ("all", *LANGUAGES):
                 chosen = [i for i in items if i["dataset"] == dataset and language in ("all", i["language"])]
-                expected, found = score_items(chosen), evaluation["scores"][model][dataset][language]
+                expected, found = score_items(chosen), evaluation["scores"][model]["perplexity"][dataset][language]
                 assert [found[key] for key in ("documents", "tokens", "bytes")] == [
                     expected[key] for key in ("documents", "tokens", "bytes")
                 ]
@@ -119,6 +123,43 @@ def test_each_stage_is_compared_with_its_origin_and_the_base_once(tmp_path):
         assert row["reading"] == "better"
 
 
+def test_shares_have_wilsons_interval_and_changes_mcnemars_p(tmp_path):
+    evaluation = evaluate(build(tmp_path, []), tmp_path / "results")
+    found = evaluation["scores"]["sft"]["qa"]["instruct"]["all"]
+    assert (found["documents"], found["exact_match"]["value"]) == (30, 0.6)  # 18 of 30, as written
+    assert found["exact_match"]["interval"] == pytest.approx([0.4232, 0.7541], abs=1e-4)  # Wilson by table
+    assert found["strict_match"]["interval"] == pytest.approx([0, 0.1135], abs=1e-4)  # none right is no certainty
+    low, high = found["f1"]["interval"]
+    assert low < found["f1"]["value"] == 0.8 < high  # no share: bootstrap
+    rows = {
+        (row["model"], row["against"], row["metric"]): row
+        for row in evaluation["comparisons"]
+        if (row["suite"], row["language"]) == ("qa", "all")
+    }
+    row = rows["sft", "base", "exact_match"]  # 2 of 10 become 6 of 10 in each of three languages
+    assert row["value"] == pytest.approx(0.4)
+    assert row["reading"] == "better"
+    assert row["mcnemar"] == {"gained": 12, "lost": 0, "p": 2 * 0.5**12}
+    worse = rows["pretrain", "base", "exact_match"]
+    assert worse["mcnemar"] == {"gained": 0, "lost": 3, "p": 0.25}
+    # 2.80 standard errors, each sqrt(0.4 * 0.6 / 29); fewer than 6 changes could show nothing at all
+    assert row["detectable"] == pytest.approx(2.80 * (0.24 / 29) ** 0.5, rel=0.15)
+    assert worse["detectable"] == rows["pretrain", "base", "strict_match"]["detectable"] == pytest.approx(6 / 30)
+    assert rows["sft", "base", "f1"]["mcnemar"] is None
+
+
+def test_gate_on_a_suite_that_models_write_for(tmp_path):
+    place = {"dataset": "instruct", "metric": "exact_match"}
+    gates = [
+        gate("met, not secured", **place, above=0.5),
+        gate("met", **place, above=0.4),
+        gate("met", **place, against="base", above=0),
+        gate("not met", **place, language="go", model="pretrain", above=0.5),
+    ]
+    evaluation = evaluate(build(tmp_path, gates), tmp_path / "results")
+    assert [found["outcome"] for found in evaluation["gates"]] == [planted["name"] for planted in gates]
+
+
 def test_planted_gates_come_out_as_planted(tmp_path):
     bits = score_items([i for i in make_items("sft", 10, LEVELS["sft"]) if i["dataset"] == "code"])["bits_per_byte"]
     gates = [
@@ -135,6 +176,31 @@ def test_planted_gates_come_out_as_planted(tmp_path):
     assert evaluation["verdict"] == "not met"
     assert evaluation["gates"][4]["interval"][1] < 0
     assert [evaluation["gates"][5][key] for key in ("side", "bound", "against")] == ["above", 0, "base"]
+
+
+@pytest.mark.parametrize(
+    ("said", "metric", "bound", "outcome"),
+    [
+        ({"eval_loss": 1.9}, "loss", {"below": 2.0}, "met"),
+        ({"eval_loss": 2.0}, "loss", {"below": 2.0}, "not met"),
+        ({"gradient_norm": 0.4}, "gradient_norm", {"above": 0.5}, "not met"),
+        ({"memory_gib": None}, "memory_gib", {"below": 45}, "not measured"),
+        ({"eval_loss": None}, "loss", {"below": 2.0}, "not measured"),  # it was no number
+    ],
+)
+def test_a_gate_on_a_stage_itself_reads_its_summary_and_has_no_interval(tmp_path, said, metric, bound, outcome):
+    asked = {"name": "engine", "model": "sft", "language": "all", "metric": metric, **bound}
+    experiment = build(tmp_path, [asked, gate("fine", below=100)])
+    dump(tmp_path / "results/training/train/sft/summary.json", {"eval_loss": 1, **said})
+    evaluation = evaluate(experiment, tmp_path / "results")
+    side, limit = next(iter(bound.items()))
+    assert evaluation["gates"][0] == {
+        **{"name": "engine", "model": "sft", "metric": metric, "value": next(iter(said.values()))},
+        **{"dataset": None, "language": None, "against": None, "interval": None},
+        **{"side": side, "bound": limit, "outcome": outcome},
+    }
+    assert evaluation["verdict"] == outcome
+    assert set(evaluation["gates"][0]) == set(evaluation["gates"][1])
 
 
 def test_inputs_name_all_that_made_the_result(tmp_path):
@@ -193,7 +259,7 @@ def repeated_document(root: Path) -> str:
 def scores_of_another_run(root: Path) -> str:
     items = make_items("sft", 10, 1.3)
     dump_lines(root / "results/evaluation/perplexity/sft/items.jsonl.zst", items)
-    return "bits per byte, items.jsonl.zst holds"
+    return "perplexity, items.jsonl.zst holds"
 
 
 def other_model(root: Path) -> str:

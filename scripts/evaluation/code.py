@@ -1,0 +1,101 @@
+"""pass@k of a model on benchmarks of generated code, which is run in a sandbox.
+
+    python -m scripts.evaluation.code --model results/training/base --out results/evaluation/code/base --settings
+        '{"benchmarks": [{"path": "HumanEval.jsonl.gz", "prompt": "completion"}], "k": [1], "samples": 1,
+        "temperature": 0, "top_p": 1, "max_new_tokens": 512, "seed": 42, "timeout": 10, "memory_megabytes": 1024}'
+
+The sandbox is probed before anything is generated. Samples are scored by what became of them under the problem's tests
+(`judge.py`); all that did not pass count as not passed, whether the code or a missing library is at fault, and the
+counts of each outcome say which.
+"""
+
+import logging
+from functools import partial
+from pathlib import Path
+
+from scripts.common.cli import parser, run, settings
+from scripts.common.files import sha256_file
+from scripts.common.suites import scored_on
+from scripts.evaluation import benchmarks, probe
+from scripts.evaluation.benchmarks import Problem
+from scripts.evaluation.generate import ENGINE, generate
+from scripts.evaluation.judge import Judge, judge_all
+from scripts.evaluation.measures import by_language, summarize
+from scripts.evaluation.passk import figures, suite
+from scripts.evaluation.prompts import end, program, prompt_of
+from scripts.evaluation.subject import load, write
+
+
+def scored(
+    name: str, problems: list[Problem], written: list[list[str]], style: str, judge: Judge, ks: list[int]
+) -> list[dict]:
+    """Judge every sample; one item a problem, sorted by id."""
+    codes = [
+        [program(problem, text, style) for text in texts] for problem, texts in zip(problems, written, strict=True)
+    ]
+    rows = [(problem, code) for problem, found in zip(problems, codes, strict=True) for code in found]
+    verdicts = iter(judge_all(judge, rows, f"judge {name}"))
+    items = []
+    for problem, found in zip(problems, codes, strict=True):
+        judged = [next(verdicts) for _ in found]
+        items.append(
+            {
+                "dataset": name,
+                "id": problem.id,
+                "language": problem.language,
+                "prompt": problem.prompt,
+                "reference": problem.canonical or "",
+                "written": found,
+                "verdicts": [{"outcome": verdict.outcome, "detail": verdict.detail} for verdict in judged],
+                **figures([verdict.outcome for verdict in judged], ks),
+            }
+        )
+    return sorted(items, key=lambda item: item["id"])
+
+
+def finished(problems: list[Problem], number: int, text: str) -> bool:
+    """Whether the completion of one of the problems has ended."""
+    return end(problems[number], text) is not None
+
+
+def evaluate(folder: Path, wanted: dict, out: Path) -> dict:
+    """Write `items.jsonl.zst` and `scores.json`, and return the latter. A benchmark is named by its file.
+
+    Raises:
+        UserError: a benchmark is unreadable, a compiler is missing, code cannot be isolated here, or the model's files
+            are not what their manifest says.
+    """
+    files = dict(zip(scored_on(wanted), wanted["benchmarks"], strict=True))
+    problems = {name: benchmarks.read(Path(benchmark["path"])) for name, benchmark in files.items()}
+    sandbox = probe.sandbox()
+    judge = Judge(sandbox, wanted)
+    for language in {problem.language for found in problems.values() for problem in found} - {"python"}:
+        judge.compilers.of(language)
+    subject, measured = load(folder), suite(wanted["k"])
+
+    sampling = {**wanted, "repetition_penalty": 1.0, "beams": 1}
+    items, scores = [], {}
+    for name, benchmark in files.items():
+        style, found = benchmark["prompt"], problems[name]
+        prompts = [prompt_of(problem, style) for problem in found]
+        ends = partial(finished, found) if style == "completion" else None
+        written = generate(subject.model, subject.encoder, prompts, sampling, ends, f"code {name}")
+        rows = scored(name, found, written, style, judge, wanted["k"])
+        scores[name] = by_language(rows, lambda some: summarize(measured, some))
+        items += rows
+        logging.info(f"code {name}: {scores[name]}")
+    hashes = {name: sha256_file(Path(benchmark["path"])) for name, benchmark in files.items()}
+    return write(out, subject, items, hashes, scores, engine=ENGINE, settings=wanted, sandbox=sandbox.mode)
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--model", type=Path, required=True, help="model folder")
+    arguments.add_argument("--settings", type=settings, required=True, help="benchmarks, samples, limits")
+    arguments.add_argument("--out", type=Path, required=True, help="folder for items and scores")
+    given = arguments.parse_args()
+    evaluate(given.model, given.settings, given.out)
+
+
+if __name__ == "__main__":
+    run(main)

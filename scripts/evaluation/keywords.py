@@ -1,0 +1,91 @@
+"""Keywords in the code that a model writes when asked: in the response as given, and in the form of its code.
+
+    python -m scripts.evaluation.keywords --model results/training/base \\
+        --settings '{"cases": "config/cases/keywords.yaml", "max_new_tokens": 512, "temperature": 0, "top_p": 1,
+                     "repetition_penalty": 1.0, "beams": 1, "samples": 1, "seed": 42}' \\
+        --out results/evaluation/keywords/base
+
+`keywords` is the share of a case's keywords that the response mentions, `structure` the share that its code shows with
+comments and strings left out (scripts/evaluation/forms.py). Neither says that the code works. Of several samples they
+are means.
+"""
+
+from pathlib import Path
+from statistics import fmean
+
+from scripts.common.cli import UserError, parser, run, settings
+from scripts.common.config import read_yaml
+from scripts.common.files import sha256_file
+from scripts.corpus.grammars import GRAMMARS
+from scripts.evaluation.forms import SUITE, code_of, mentioned, shown
+from scripts.evaluation.generate import ENGINE, generate
+from scripts.evaluation.measures import by_language, summarize
+from scripts.evaluation.subject import load, write
+
+
+def read_cases(path: Path) -> list[dict]:
+    """The cases of a file: `id`, `language`, `prompt`, `keywords`.
+
+    Raises:
+        UserError: there is none, or one is incomplete or in a language without a grammar.
+    """
+    cases = []
+    for name, case in read_yaml(path).items():
+        if not isinstance(case, dict) or set(case) != {"language", "prompt", "keywords"}:
+            raise UserError(f"{path}: {name}: a case has language, prompt and keywords")
+        if case["language"] not in GRAMMARS:
+            raise UserError(f"{path}: {name}.language: no {case['language']!r} here; known: {', '.join(GRAMMARS)}")
+        if not isinstance(case["prompt"], str):
+            raise UserError(f"{path}: {name}.prompt: must be text, not {case['prompt']!r:.40}")
+        words = case["keywords"]
+        if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
+            raise UserError(f"{path}: {name}.keywords: must be a list of words, not {words!r:.40}")
+        cases.append({"id": str(name), **case})
+    if not cases:
+        raise UserError(f"{path}: no cases in it")
+    return cases
+
+
+def figures(written: list[str], case: dict) -> dict[str, float]:
+    """The means over samples of what SUITE sums."""
+    words, language = case["keywords"], case["language"]
+    return {
+        "keywords": fmean(fmean(mentioned(text, words)) for text in written),
+        "structure": fmean(fmean(shown(code_of(text), language, words)) for text in written),
+    }
+
+
+def keywords(folder: Path, path: Path, wanted: dict, out: Path) -> dict:
+    """Write `items.jsonl.zst` and `scores.json`, and return the latter. The dataset has the name of the file of cases.
+
+    Raises:
+        UserError: the cases are malformed.
+    """
+    cases, subject, dataset = read_cases(path), load(folder), path.name.split(".")[0]
+    prompts = [[{"role": "user", "content": case["prompt"]}] for case in cases]
+    written = generate(subject.model, subject.encoder, prompts, wanted, label="keywords")
+    items = [
+        {
+            "dataset": dataset,
+            **{key: case[key] for key in ("id", "language", "prompt")},
+            "reference": ", ".join(case["keywords"]),
+            "written": texts,
+            **figures(texts, case),
+        }
+        for case, texts in zip(cases, written, strict=True)
+    ]
+    scores = {dataset: by_language(items, lambda some: summarize(SUITE, some))}
+    return write(out, subject, items, {dataset: sha256_file(path)}, scores, engine=ENGINE, settings=wanted)
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--model", type=Path, required=True, help="model folder")
+    arguments.add_argument("--settings", type=settings, required=True, help="evaluation.keywords and seed")
+    arguments.add_argument("--out", type=Path, required=True, help="folder for items and scores")
+    given = arguments.parse_args()
+    keywords(given.model, Path(given.settings["cases"]), given.settings, given.out)
+
+
+if __name__ == "__main__":
+    run(main)

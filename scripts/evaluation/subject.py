@@ -1,0 +1,102 @@
+"""The model that a suite scores, the examples it is scored on, and the two files that are written of it.
+
+    subject = load(Path("results/training/base"))
+    write(out, subject, items, hashes, scores)
+
+A model runs on the GPU where there is one, in the precision its weights are saved in, else on the CPU in float32.
+"""
+
+import hashlib
+import heapq
+import platform
+from collections import defaultdict
+from pathlib import Path
+from typing import NamedTuple
+
+import torch
+import transformers
+from transformers import PreTrainedModel
+from transformers.utils import logging as transformers_logging
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_jsonl, sha256_file, write_json, write_jsonl
+from scripts.common.manifest import NAME, read_manifest
+from scripts.tokens.encode import Encoder
+from scripts.training import identity
+from scripts.training.models import load_model
+
+
+class Subject(NamedTuple):
+    """A model with its tokenizer."""
+
+    folder: Path
+    model: PreTrainedModel
+    encoder: Encoder
+
+
+def load(folder: Path) -> Subject:
+    """The model in a folder, ready to be scored.
+
+    Raises:
+        UserError: files are not what their manifest says, or the model is not the one that was saved.
+    """
+    transformers_logging.disable_progress_bar()
+    read_manifest(folder)
+    encoder = Encoder(folder)
+    device = "cuda" if torch.cuda.is_available() else "cpu"
+    model = load_model(folder, "auto" if device == "cuda" else torch.float32)
+    identity.check(model, folder)
+    return Subject(folder, model.to(device).eval(), encoder)
+
+
+def test_hashes(datasets: Path, names: list[str], suite: str) -> dict[str, str]:
+    """The sha256 of each dataset's test file.
+
+    Raises:
+        UserError: a dataset is not there.
+    """
+    hashes = {}
+    for dataset in names:
+        if not (datasets / dataset / NAME).is_file():
+            known = ", ".join(sorted(path.parent.name for path in datasets.glob(f"*/{NAME}"))) or "none"
+            raise UserError(f"evaluation.{suite}.datasets: no {dataset!r} in {datasets}; there: {known}")
+        hashes[dataset] = read_manifest(datasets / dataset)["files"]["test.jsonl.zst"]["sha256"]
+    return hashes
+
+
+def pick(path: Path, documents: int) -> list[dict]:
+    """At most `documents` examples of each language, those with the smallest sha256 of their id, sorted by id."""
+    kept = defaultdict(list)  # language → heap with the largest hash on top
+    for number, record in enumerate(read_jsonl(path)):
+        heap = kept[record["language"]]
+        item = (-int.from_bytes(hashlib.sha256(record["id"].encode()).digest()), number, record)
+        if len(heap) < documents:
+            heapq.heappush(heap, item)
+        else:
+            heapq.heappushpop(heap, item)
+    return sorted((record for heap in kept.values() for _, _, record in heap), key=lambda record: record["id"])
+
+
+def write(out: Path, subject: Subject, items: list[dict], data: dict[str, str], scores: dict, **facts) -> dict:
+    """Write `items.jsonl.zst` and `scores.json`, and return the latter.
+
+    Args:
+        data: the sha256 of each dataset's file.
+        facts: what else made the scores, e.g. `engine` and `settings`.
+    """
+    write_jsonl(out / "items.jsonl.zst", items)
+    result = {
+        "model": subject.folder.name,
+        "model_sha256": sha256_file(subject.folder / NAME),
+        "data": data,
+        "scores": scores,
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        },
+        "device": torch.cuda.get_device_name() if subject.model.device.type == "cuda" else "cpu",
+        **facts,
+    }
+    write_json(out / "scores.json", result)
+    return result

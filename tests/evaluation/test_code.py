@@ -1,0 +1,152 @@
+"""scripts/evaluation/code.py: planted solutions score exactly as planted; a real model runs from file to scores."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.common.cli import UserError
+from scripts.common.config import check, read_yaml
+from scripts.common.files import read_json, read_jsonl, sha256_file
+from scripts.evaluation import code, passk
+from scripts.evaluation.benchmarks import read
+from scripts.evaluation.judge import OUTCOMES
+from scripts.evaluation.scores import read_scored
+from tests.evaluation.test_benchmarks import HUMANEVAL, MULTIPL_E, written
+
+pytestmark = pytest.mark.usefixtures("sandbox")
+
+WANTED = {
+    "k": [1],
+    "samples": 1,
+    "temperature": 0,
+    "top_p": 0.95,
+    "max_new_tokens": 16,
+    "seed": 42,
+    "timeout": 10,
+    "memory_megabytes": 512,
+}
+# What stands in place of a canonical solution, and what becomes of it.
+PLANTED = {
+    "wrong": "    return object()\n",
+    "exception": "    raise RuntimeError('planted')\n",
+    "compile error": "    return (\n",
+    "memory": "    return bytearray(1 << 40)\n",
+    "environment error": "    import package_that_nobody_has\n",
+    "timeout": "    while True: pass\n",
+}
+
+
+@pytest.fixture
+def answers(monkeypatch):
+    """Makes the suite take prepared answers in place of a model's; a list of lists in the order of the problems."""
+
+    def put(given):
+        monkeypatch.setattr(code, "generate", lambda model, encoder, prompts, *_, **__: given)
+
+    return put
+
+
+def test_planted_solutions_score_as_planted(benchmarks, answers, model_folder, tmp_path):
+    path = benchmarks / "HumanEval.jsonl.gz"
+    planted = dict(zip([3, 17, 40, 77, 100, 163], PLANTED, strict=True))
+    problems = read(path)
+    answers([[PLANTED[planted[n]] if n in planted else p.canonical] for n, p in enumerate(problems)])
+    wanted = {**WANTED, "timeout": 6, "benchmarks": [{"path": str(path), "prompt": "completion"}]}
+    result = code.evaluate(model_folder, wanted, tmp_path)
+    said = result["scores"]["HumanEval"]["python"]
+    assert (said["documents"], said["pass@1"]) == (164, pytest.approx(158 / 164))
+    assert {outcome: said[outcome] for outcome in (*PLANTED, "passed")} == {**dict.fromkeys(PLANTED, 1), "passed": 158}
+    assert read_json(tmp_path / "scores.json") == json.loads(json.dumps(result))
+    items = list(read_jsonl(tmp_path / "items.jsonl.zst"))
+    outcomes = {item["id"]: item["verdicts"][0]["outcome"] for item in items}
+    assert {name: outcome for name, outcome in outcomes.items() if outcome != "passed"} == {
+        f"HumanEval/{number}": outcome for number, outcome in planted.items()
+    }
+    assert [item["id"] for item in items] == sorted(problem.id for problem in problems)
+    assert result["data"] == {"HumanEval": sha256_file(path)}
+    assert result["sandbox"] == "full"
+
+
+def test_several_samples_languages_and_forms_are_scored_apart(answers, model_folder, tmp_path):
+    right, wrong = "    return x + 1\n", "    return x\n"
+    answers([[right, wrong, wrong], [wrong, wrong, wrong]])
+    second = {**HUMANEVAL, "task_id": "HumanEval/1"}
+    plain = written(tmp_path / "plain.v1.jsonl", [HUMANEVAL, second])
+    chat = written(tmp_path / "chat.jsonl", [HUMANEVAL, second])
+    files = [{"path": str(plain), "prompt": "completion"}, {"path": str(chat), "prompt": "chat"}]
+    wanted = {**WANTED, "benchmarks": files, "samples": 3, "k": [1, 3], "temperature": 0.8}
+    scores = code.evaluate(model_folder, wanted, tmp_path / "out")["scores"]
+    assert list(scores) == ["plain", "chat"]
+    for name in scores:
+        said = scores[name]["python"]
+        assert (said["passed"], said["wrong"]) == (1, 5)
+        assert said["pass@1"] == pytest.approx((1 / 3 + 0) / 2)
+        assert said["pass@3"] == pytest.approx((passk.unbiased(3, 1, 3) + 0) / 2) == 0.5
+
+
+@pytest.mark.parametrize("body", ["    return x + 1;", "    return x;"])
+def test_multipl_e_runs_to_its_outcome(answers, model_folder, tmp_path, body):
+    answers([[body + "\n}\nint main() {}"]])
+    path = written(tmp_path / "m.jsonl", [MULTIPL_E])
+    wanted = {**WANTED, "benchmarks": [{"path": str(path), "prompt": "completion"}]}
+    scores = code.evaluate(model_folder, wanted, tmp_path / "out")["scores"]
+    assert scores["m"]["cpp"]["passed" if "+" in body else "wrong"] == 1
+
+
+def test_a_model_is_scored_by_the_command_and_twice_alike(model_folder, tmp_path):
+    path = written(tmp_path / "two.jsonl", [HUMANEVAL, {**HUMANEVAL, "task_id": "HumanEval/1"}])
+    benchmarks = [{"path": str(path), "prompt": "completion"}]
+    wanted = json.dumps({**WANTED, "benchmarks": benchmarks, "samples": 2, "temperature": 0.5})
+    for name in "ab":
+        command = [sys.executable, "-m", "scripts.evaluation.code", "--model", model_folder, "--settings", wanted]
+        done = subprocess.run([*command, "--out", tmp_path / name], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+    for file in ("items.jsonl.zst", "scores.json"):
+        assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
+    (first, _) = read_jsonl(tmp_path / "a/items.jsonl.zst")
+    assert all(code.startswith(HUMANEVAL["prompt"]) for code in first["written"])
+    said = read_json(tmp_path / "a/scores.json")["scores"]["two"]["python"]
+    assert sum(said[outcome] for outcome in OUTCOMES) == 4
+    scored = read_scored(tmp_path, passk.suite([1]), ["a", "b"], ["two"])
+    assert scored["two"].ids == ["HumanEval/0", "HumanEval/1"]
+
+
+EDITS = {
+    "evaluation.code.benchmarks.0.path: no/file.jsonl: no such file": {"benchmarks": [{"path": "no/file.jsonl"}]},
+    "evaluation.code.samples: all the same with temperature 0; raise it": {"samples": 5},
+    "evaluation.code.k: pass@10 needs as many `samples`, not 5": {"samples": 5, "temperature": 0.8, "k": [1, 10]},
+}
+
+
+@pytest.mark.parametrize("line", EDITS)
+def test_settings_that_do_not_agree_are_one_line(tmp_path, line):
+    path = written(tmp_path / "b.jsonl", [HUMANEVAL])
+    config = read_yaml(Path("config/config.yaml"))
+    config["evaluation"]["code"] = {"benchmarks": [{"path": str(path)}], **EDITS[line]}
+    with pytest.raises(UserError) as error:
+        check(config, "x.yaml")
+    assert str(error.value) == f"x.yaml: {line}"
+
+
+def test_two_benchmarks_of_one_name_are_one_line(tmp_path):
+    paths = [written(tmp_path / name, [HUMANEVAL]) for name in ("b.jsonl", "b.v2.jsonl")]
+    config = read_yaml(Path("config/config.yaml"))
+    config["evaluation"]["code"] = {"benchmarks": [{"path": str(path)} for path in paths]}
+    with pytest.raises(UserError, match=r"benchmarks\.1\.path: .*b\.v2\.jsonl has the name of .*b\.jsonl; rename one"):
+        check(config, "x.yaml")
+
+
+def test_the_workflow_scores_each_model_where_benchmarks_are_named(tmp_path):
+    path = written(tmp_path / "b.jsonl", [HUMANEVAL])
+    config = read_yaml(Path("config/config.yaml"))
+    config["evaluation"]["code"] = {"benchmarks": [{"path": str(path)}]}
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump(config))
+    command = ["snakemake", "--profile", "local", "-n", "--configfile", tmp_path / "x.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    counts = dict(line.split()[:2] for line in done.stdout.splitlines() if len(line.split()) == 2)
+    assert counts["code"] == "3"

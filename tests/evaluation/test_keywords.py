@@ -1,0 +1,131 @@
+"""The suite keywords: what a response mentions, what its code shows, and files of cases that are wrong."""
+
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_jsonl, sha256_file
+from scripts.evaluation.forms import code_of, mentioned, shown
+from scripts.evaluation.keywords import figures, keywords, read_cases
+
+CASES = Path("config/cases/keywords.yaml")
+WANTED = {
+    "cases": str(CASES),
+    "max_new_tokens": 8,
+    "temperature": 0,
+    "top_p": 1,
+    "repetition_penalty": 1.0,
+    "beams": 1,
+    "samples": 1,
+    "seed": 42,
+}
+QUICKSORT = """
+def quick_sort(items):
+    if len(items) < 2:
+        return items
+    pivot, *rest = items
+    return quick_sort([x for x in rest if x < pivot]) + [pivot] + quick_sort([x for x in rest if x >= pivot])
+"""
+SINGLETON = """
+public class Settings {
+    private static Settings instance;
+    private Settings() {}
+    public static synchronized Settings getInstance() {
+        if (instance == null) { instance = new Settings(); }
+        return instance;
+    }
+}
+"""
+COUNTER = """
+type Counter struct { mu sync.Mutex; n int }
+func (c *Counter) Add() { c.mu.Lock(); c.n++; c.mu.Unlock() }
+func main() { for i := 0; i < 9; i++ { go c.Add() } }
+"""
+
+
+def case(name: str) -> dict:
+    return next(case for case in read_cases(CASES) if case["id"] == name)
+
+
+@pytest.mark.parametrize(("name", "code"), [("quicksort", QUICKSORT), ("singleton", SINGLETON), ("counter", COUNTER)])
+def test_right_code_shows_every_keyword_of_the_shipped_cases(name, code):
+    wanted = case(name)
+    assert all(shown(code, wanted["language"], wanted["keywords"]))
+    assert figures([f"Here it is:\n\n```{wanted['language']}\n{code}```\n"], wanted)["structure"] == 1
+
+
+@pytest.mark.parametrize(
+    ("language", "code", "expected"),
+    [
+        ("python", "# def quicksort(pivot): recursive\nx = 'def quicksort pivot'\n", []),
+        ("python", '"""def quicksort"""\ndef other(pivot):\n    return sorted(pivot)\n', ["def", "pivot"]),
+        ("python", "def quicksort(a):\n    return sorted(a)  # recursive\n", ["def", "quicksort"]),
+        ("python", "Quicksort is recursive: it picks a pivot, def.", []),
+        ("java", "interface Classy { void get(); }", []),
+        ("java", 'class A { String a = "private static getInstance"; }', ["class"]),
+        ("go", 'func main() { println("goroutine sync.Mutex") }', ["func"]),
+        ("go", "func main() { var async Mutex; sync.MutexLike() }", ["func"]),
+    ],
+)
+def test_comments_strings_and_prose_show_nothing(language, code, expected):
+    words = {
+        "python": ["def", "quicksort", "pivot", "recursive"],
+        "java": ["class", "private", "static", "getInstance"],
+        "go": ["func", "sync.Mutex", "goroutine"],
+    }[language]
+    assert [word for word, found in zip(words, shown(code, language, words), strict=True) if found] == expected
+
+
+def test_a_response_mentions_in_any_case_wherever_it_stands():
+    assert mentioned("A QuickSort. # PIVOT", ["quicksort", "pivot", "recursive"]) == [True, True, False]
+
+
+@pytest.mark.parametrize(
+    ("written", "code"),
+    [
+        ("x = 1", "x = 1"),
+        ("So:\n```python\nx = 1\n```\nand\n~~~\ny = 2\n~~~\nDone.", "x = 1\n\ny = 2\n"),
+        ("So:\n```python\nx = 1\ny = ", "x = 1\ny = "),  # cut off
+        ("````md\n```\nx\n```\n````", "```\nx\n```\n"),
+    ],
+)
+def test_code_is_what_stands_in_blocks(written, code):
+    assert code_of(written) == code
+
+
+def test_suite_writes_each_case_and_names_the_file_as_its_data(model_folder, tmp_path):
+    said = keywords(model_folder, CASES, WANTED, tmp_path)
+    items = list(read_jsonl(tmp_path / "items.jsonl.zst"))
+    assert [item["id"] for item in items] == ["quicksort", "singleton", "counter"]
+    assert said["data"] == {"keywords": sha256_file(CASES)}
+    assert said["scores"]["keywords"].keys() == {"all", "go", "java", "python"}
+    for item in items:
+        expected = figures(item["written"], case(item["id"]))
+        assert {key: item[key] for key in expected} == expected
+        assert said["scores"]["keywords"][item["language"]]["structure"] == expected["structure"]
+
+
+CASE = {"language": "go", "prompt": "Write.", "keywords": ["func"]}
+
+
+@pytest.mark.parametrize(
+    ("cases", "line"),
+    [
+        ({}, "no cases in it"),
+        ([CASE], "must hold a mapping"),
+        ({"a": ["func"]}, "a: a case has language, prompt and keywords"),
+        ({"a": CASE | {"promt": "x"}}, "a: a case has language"),
+        ({"a": CASE | {"language": "cobol"}}, "a.language: no 'cobol' here; known: python"),
+        ({"a": CASE | {"prompt": 3}}, "a.prompt: must be text, not 3"),
+        ({"a": CASE | {"keywords": []}}, "a.keywords: must be a list of words, not"),
+        ({"a": CASE | {"keywords": [True]}}, "a.keywords: must be a list of words, not"),
+    ],
+)
+def test_wrong_cases_are_one_line(cases, line, tmp_path):
+    path = tmp_path / "cases.yaml"
+    path.write_text(yaml.safe_dump(cases))
+    with pytest.raises(UserError) as refused:
+        read_cases(path)
+    assert str(refused.value).startswith(f"{path}: {line}")
