@@ -6,6 +6,7 @@ from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
+from scripts.common.suites import METRICS
 
 EVALUATION = "evaluation/gate/eval.json"
 
@@ -18,10 +19,26 @@ def read_evaluation(results: Path) -> dict:
     """
     path = results / EVALUATION
     evaluation = read_json(path)
-    wanted = {"experiment", "verdict", "gates", "scores", "comparisons", "stages", "scoring", "inputs"}
+    wanted = {"experiment", "verdict", "gates", "scores", "comparisons", "summary", "stages", "scoring", "inputs"}
     if not isinstance(evaluation, dict) or not wanted <= evaluation.keys():
         raise UserError(f"{path}: not what rule gate writes; delete it and run again")
     return evaluation
+
+
+def read_compared(evaluation: dict) -> dict[str, list[str]]:
+    """The suites in their order, each with the metrics that models are compared by."""
+    rows = evaluation["comparisons"]
+    metrics = {suite: list(dict.fromkeys(row["metric"] for row in rows if row["suite"] == suite)) for suite in METRICS}
+    return {suite: found for suite, found in metrics.items() if found}
+
+
+def read_metric_names(evaluation: dict) -> dict[str, list[str]]:
+    """The metrics of each suite: what has an interval."""
+    names = {}
+    for suite, datasets in evaluation["scores"]["base"].items():
+        score = next(iter(datasets.values()))["all"]
+        names[suite] = [name for name, value in score.items() if isinstance(value, dict)]
+    return names
 
 
 def read_funnel(results: Path, sources: list[str]) -> dict:

@@ -16,9 +16,10 @@ from markupsafe import Markup
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl
 from scripts.report import text
-from scripts.report.data import read_evaluation, read_funnel
+from scripts.report.data import read_compared, read_evaluation, read_funnel, read_metric_names
+from scripts.report.examples import written
 
-PICTURES = ["gates", "perplexity", "loss", "funnel"]
+PICTURES = ["gates", "scores", "loss", "funnel"]
 EXAMPLES = 3  # best and as many worst documents per model and dataset
 
 
@@ -73,7 +74,7 @@ def render(results: Path) -> str:
     """
     evaluation = read_evaluation(results)
     inputs, models = evaluation["inputs"], list(dict.fromkeys(["base", *evaluation["stages"]]))
-    datasets = list(evaluation["scores"]["base"])
+    datasets = list(evaluation["scores"]["base"]["perplexity"])
     items = {model: list(read_jsonl(results / f"evaluation/perplexity/{model}/items.jsonl.zst")) for model in models}
 
     def items_of(model: str, dataset: str) -> list[dict]:
@@ -91,7 +92,10 @@ def render(results: Path) -> str:
     environment.filters |= {
         "number": text.number,
         "interval": text.interval,
+        "value": text.value,
+        "ends": text.ends,
         "metric": text.metric,
+        "words": lambda name: name.replace("_", " "),
         "bound": text.bound,
     }
     return environment.get_template("page.html.j2").render(
@@ -100,6 +104,9 @@ def render(results: Path) -> str:
         explanation=text.explanation(evaluation["gates"]),
         models=models,
         datasets=datasets,
+        metrics_of=read_metric_names(evaluation),
+        suites={suite: text.SUITES[suite] for suite in read_compared(evaluation)},
+        written=written(results, evaluation),
         funnel=read_funnel(results, list(inputs["sources"])),
         pictures={name: inline(results / "report/plots" / f"{name}.svg") for name in PICTURES},
         extremes={model: {dataset: extremes(items_of(model, dataset)) for dataset in datasets} for model in models},

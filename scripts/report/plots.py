@@ -16,7 +16,7 @@ from matplotlib.figure import Figure
 
 from scripts.common.cli import parser, run
 from scripts.common.files import atomic
-from scripts.report.data import read_evaluation, read_funnel, read_metrics
+from scripts.report.data import read_compared, read_evaluation, read_funnel, read_metrics
 from scripts.report.text import number
 
 # The page turns INK into the colour of its own text; all others can be told apart on white and on black.
@@ -24,6 +24,7 @@ INK = "#1f2328"
 GREY, BLUE, ORANGE, GREEN, RED = "#8c959f", "#3a86cf", "#d9822b", "#2f9e64", "#d1495b"
 MODELS = [GREY, BLUE, ORANGE, GREEN, "#8e6bbf", "#1a9ba1"]
 OUTCOMES = {"met": GREEN, "met, not secured": ORANGE, "not met, not secured": ORANGE, "not met": RED}
+OUTCOMES |= {"not measured": GREY}
 WIDTH = 5.2  # inches: one column on a phone, two on a desk
 
 STYLE = {
@@ -65,6 +66,11 @@ def hide_x(axes) -> None:
 
 def funnel(counts: dict) -> Figure:
     """What became of the files, by reason and by language."""
+    if not counts["sources"]:
+        figure, axes = pyplot.subplots(figsize=(WIDTH, 1.0), layout="constrained")
+        axes.set_axis_off()
+        axes.text(0, 0.5, "All datasets are the user's own: no file was filtered.", va="center")
+        return figure
     labels = ["kept", *counts["dropped"]]
     languages = counts["languages"]
     rows = [len(labels), len(languages)]
@@ -121,20 +127,22 @@ def loss(stages: dict[str, list[dict]]) -> Figure:
     return figure
 
 
-def perplexity(evaluation: dict) -> Figure:
-    """Bits per byte of each model on each dataset, with intervals."""
-    scores = evaluation["scores"]
-    models, datasets = list(scores), list(scores["base"])
+def scores(evaluation: dict) -> Figure:
+    """What models are compared by: each metric of each suite on each dataset, every model with its interval."""
+    found = evaluation["scores"]
+    models, compared = list(found), read_compared(evaluation)
+    places = [
+        (suite, metric, dataset)
+        for suite, metrics in compared.items()
+        for metric in metrics
+        for dataset in found["base"][suite]
+    ]
     figure, panels = pyplot.subplots(
-        len(datasets),
-        squeeze=False,
-        sharex=True,
-        figsize=(WIDTH, 0.5 + len(datasets) * (0.45 + 0.3 * len(models))),
-        layout="constrained",
+        len(places), squeeze=False, figsize=(WIDTH, len(places) * (0.75 + 0.3 * len(models))), layout="constrained"
     )
-    for axes, dataset in zip(panels[:, 0], datasets, strict=True):
+    for axes, (suite, metric, dataset) in zip(panels[:, 0], places, strict=True):
         for place, model in enumerate(models):
-            score, color = scores[model][dataset]["all"]["bits_per_byte"], MODELS[place % len(MODELS)]
+            score, color = found[model][suite][dataset]["all"][metric], MODELS[place % len(MODELS)]
             low, high = score["interval"] or [score["value"]] * 2
             axes.plot([low, high], [place, place], color=color, linewidth=5, alpha=0.4)
             axes.plot(score["value"], place, "o", color=color, markersize=6)
@@ -143,10 +151,11 @@ def perplexity(evaluation: dict) -> Figure:
         axes.set_ylim(len(models) - 0.5, -0.5)
         axes.grid(axis="x", color=GREY, alpha=0.25)
         axes.tick_params(axis="y", length=0)
-        axes.set_title(dataset)
-    # set once all panels are drawn: on a shared axis the first limit would hold for the others too
-    panels[-1, 0].set_xlim(0, 1.18 * max(axes.dataLim.x1 for axes in panels[:, 0]))
-    panels[-1, 0].set_xlabel("bits per byte (less is better)")
+        axes.set_title(f"{metric.replace('_', ' ')}, {dataset}")
+    # datasets share the scale of a metric; set once all panels are drawn
+    for axes, (_, metric, _) in zip(panels[:, 0], places, strict=True):
+        alike = [panel for panel, (_, other, _) in zip(panels[:, 0], places, strict=True) if other == metric]
+        axes.set_xlim(0, 1.18 * max(panel.dataLim.x1 for panel in alike) or 1)
     return figure
 
 
@@ -158,8 +167,9 @@ def gates(evaluation: dict) -> Figure:
     for axes, gate in zip(panels[:, 0], found, strict=False):
         color, value, limit = OUTCOMES[gate["outcome"]], gate["value"], gate["bound"]
         low, high = gate["interval"] or [value, value]
-        axes.plot([low, high], [0, 0], color=color, linewidth=5, alpha=0.4)
-        axes.plot(value, 0, "o", color=color, markersize=7)
+        if value is not None:
+            axes.plot([low, high], [0, 0], color=color, linewidth=5, alpha=0.4)
+            axes.plot(value, 0, "o", color=color, markersize=7)
         axes.axvline(limit, color=INK, linewidth=1.2)
         axes.margins(x=0.12)
         axes.autoscale_view()
@@ -190,7 +200,7 @@ def draw(results: Path, out: Path) -> None:
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
         # the reader's font draws the text, so what the one used for measuring lacks does not matter
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        for picture, data in ((funnel, counts), (loss, metrics), (perplexity, evaluation), (gates, evaluation)):
+        for picture, data in ((funnel, counts), (loss, metrics), (scores, evaluation), (gates, evaluation)):
             figure = picture(data)
             with atomic(out / f"{picture.__name__}.svg") as temporary:
                 nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))

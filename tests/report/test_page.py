@@ -11,9 +11,12 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
+from scripts.evaluation.answers import SUITE
+from scripts.report.examples import chosen
 from scripts.report.page import extremes, render
+from scripts.report.plots import draw
 from scripts.report.text import explanation, interval, number
-from tests.evaluation.synthetic import CODES, SOURCES, dump, sha
+from tests.evaluation.synthetic import CODES, SOURCES, WRITTEN, dump, sha
 from tests.report.conftest import GATES, HOSTILE
 
 ROOT = Path(__file__).parents[2]
@@ -96,7 +99,7 @@ def test_page_tells_scores_funnel_examples_and_what_made_it(made, page):
         assert f"{number(gate['value'], signed)}" in text
         assert interval(gate["interval"], signed) in text
     for scores in evaluation["scores"].values():
-        for score in scores["code"].values():
+        for score in scores["perplexity"]["code"].values():
             assert interval(score["perplexity"]["interval"]) in text
     for told in (
         "1,300 files seen, 210 documents kept",
@@ -107,6 +110,34 @@ def test_page_tells_scores_funnel_examples_and_what_made_it(made, page):
         assert told in text
     for made_it in (*CODES.values(), *(source["pin"] for source in SOURCES.values()), sha("beta")[:12], "git_commit"):
         assert made_it in text
+
+
+def test_page_shows_what_was_written_base_against_tuned_as_text(html, page):
+    assert WRITTEN not in html
+    text = "".join(page.text)
+    told = text[text.index("qa, instruct: what base and sft wrote") :]
+    assert told.index("gained") < told.index("failing")
+    assert told.count(f"{WRITTEN} base") == told.count(f"{WRITTEN} sft") == 6  # three of each kind
+    assert "请分析 src/2.go" in told  # wrong by the base, right once tuned
+    assert text.index("0 to 1: share of exact matches") < text.index("what base and sft wrote")
+
+
+def test_examples_are_where_tuning_gained_most_then_where_it_fails():
+    def items(*grades):
+        return {
+            name: {
+                **{"id": name, "language": "go", "prompt": "x" * 5000, "reference": "", "written": [name]},
+                **dict.fromkeys(("exact_match", "f1", "strict_match"), grade),
+            }
+            for name, grade in zip("abcdef", grades, strict=True)
+        }
+
+    found = chosen(SUITE, items(0, 0, 0.5, 1, 0.5, 0), items(1, 0.25, 0.75, 0.5, 0.5, 0))
+    assert [(item["kind"], item["id"]) for item in found] == [
+        *(("gained", name) for name in "abc"),
+        *(("failing", name) for name in "fde"),
+    ]
+    assert found[0]["prompt"].endswith("x … (1,000 characters more)")
 
 
 def test_same_data_gives_the_same_page(made, html):
@@ -200,6 +231,43 @@ def test_browser_shows_title_and_verdict_at_the_width_of_a_phone(html, tmp_path)
     subprocess.run([*command, f"--screenshot={picture}", url], capture_output=True, timeout=60, check=True)
     assert picture.read_bytes().startswith(b"\x89PNG")
     assert picture.stat().st_size > 20_000  # an empty page of that size has 5 kB
+
+
+def test_a_gate_on_a_stage_itself_is_told_without_an_interval(make_results):
+    gates = [
+        {"name": "memory", "model": "sft", "language": "all", "metric": "memory_gib", "below": 45},
+        {"name": "final loss", "model": "sft", "language": "all", "metric": "loss", "below": 3},
+    ]
+    results = make_results(gates)
+    page = Page(render(results))
+    text = " ".join(" ".join(page.text).split())
+    assert "Met as far as it was measured" in text
+    assert "1 of 2 gates are met. Not measured where this ran: memory." in text
+    assert "memory sft, memory (GiB) not measured none below 45" in text
+    assert "final loss sft, loss met 2.100 below 3" in text
+    assert "too few documents" not in text[: text.index("Scores")]
+    assert "memory: not measured" in (results / "report/plots/gates.svg").read_text()
+
+
+def test_summary_over_datasets_ends_with_the_average(made, page):
+    summary = json.loads((made / "evaluation/gate/eval.json").read_text())["summary"]
+    text = " ".join(" ".join(page.text).split())
+    for name, row in (("code pretrain 30", summary["datasets"][0]), ("average", summary["average"])):
+        ends = interval(row["interval"], True)
+        told = [name, number(row["base"]), number(row["tuned"]), number(row["value"], True), ends, row["reading"]]
+        assert " ".join(told) in text
+
+
+def test_without_repositories_there_is_no_funnel(make_results):
+    results = make_results()
+    path = results / "evaluation/gate/eval.json"
+    evaluation = json.loads(path.read_text())
+    evaluation["inputs"]["sources"] = {}
+    dump(path, evaluation)
+    draw(results, results / "report/plots")
+    assert "no file was filtered" in (results / "report/plots/funnel.svg").read_text()
+    text = "".join(Page(render(results)).text)
+    assert not [told for told in ("files seen", "Sources and their pins", "no file was filtered") if told in text]
 
 
 def test_chats_of_another_shape_are_no_part_of_a_page_without_instruct_data(make_results):

@@ -12,11 +12,11 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.report.data import read_funnel, read_metrics
-from scripts.report.plots import draw, perplexity
+from scripts.report.plots import draw, scores
 from scripts.report.text import number
 from tests.evaluation.synthetic import dump
 
-NAMES = ["funnel", "gates", "loss", "perplexity"]
+NAMES = ["funnel", "gates", "loss", "scores"]
 
 
 def texts(path: Path) -> list[str]:
@@ -29,9 +29,11 @@ def test_pictures_show_the_numbers(made):
     # 2 sources of 650 files, 30 duplicates among what they kept
     for told in ("What became of 1,300 files", "210 (16.2%)", "1,000 (76.9%)", "54 (4.2%)", "30 (2.3%)", "70 of 100"):
         assert told in funnel
-    scores = texts(made / "report/plots/perplexity.svg")
-    for model in ("base", "pretrain", "sft"):
-        assert number(evaluation["scores"][model]["code"]["all"]["bits_per_byte"]["value"]) in scores
+    drawn = texts(made / "report/plots/scores.svg")
+    assert {"bits per byte, code", "exact match, instruct", "f1, instruct"} <= set(drawn)
+    for found in evaluation["scores"].values():
+        assert number(found["perplexity"]["code"]["all"]["bits_per_byte"]["value"]) in drawn
+        assert number(found["qa"]["instruct"]["all"]["f1"]["value"]) in drawn
     assert {"pretrain", "sft", "training", "validation"} <= set(texts(made / "report/plots/loss.svg"))
 
 
@@ -59,11 +61,16 @@ def test_same_data_gives_the_same_bytes_in_another_process(made, tmp_path):
 
 def test_every_score_is_drawn_inside_its_panel_however_far_datasets_lie_apart():
     score = {"interval": None}
-    scores = {
-        model: {name: {"all": {"bits_per_byte": {**score, "value": value}}} for name, value in datasets.items()}
+    found = {
+        model: {
+            "perplexity": {
+                name: {"all": {"bits_per_byte": {**score, "value": value}}} for name, value in datasets.items()
+            }
+        }
         for model, datasets in {"base": {"code": 3.9, "instruct": 9.0}, "sft": {"code": 3.0, "instruct": 3.7}}.items()
     }
-    for axes in perplexity({"scores": scores}).axes:
+    rows = [{"suite": "perplexity", "metric": "bits_per_byte"}]
+    for axes in scores({"scores": found, "comparisons": rows}).axes:
         assert axes.get_xlim()[0] == 0
         assert axes.dataLim.x1 < axes.get_xlim()[1]
 
