@@ -6,15 +6,28 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: eval test env lock lint format docs sources publish bench clean
+.PHONY: eval test soak smoke env lock lint format docs sources publish status bench clean
 .DEFAULT_GOAL := eval
 
 eval: env ## the main job on the embedded default, then its verdict
 	snakemake --profile $(PROFILE) results/eval.json --quiet rules
 	@python -m scripts.report.page --results results --summary
 
-test: env ## all tests
+test: env ## all tests but the long ones
 	pytest
+
+# The tests need what CI installs; see docs/install.md. The table goes to docs/soak.md.
+soak: env ## the long tests: kill -9 a real workflow 20 times, faults on a real Slurm
+	KILLS=20 SOAK=docs/soak.md pytest -s tests/workflow/test_kills.py
+	pytest -m soak
+
+# The command stands in the file's header; sources are this repository itself, as it is committed.
+smoke: env ## an experiment in tiny on the CPU: EXPERIMENT=qwen2.5-7b-code, or another one of config/smoke/
+	@mkdir -p results/smoke
+	@printf 'name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\nstagecraft\tgit\t.\t%s\tpython\thigh\tMIT\n' \
+	    "$$(git rev-parse HEAD)" > results/smoke/sources.tsv
+	$$(sed -n 's/^#     //p' config/smoke/$(or $(EXPERIMENT),$(error EXPERIMENT=name is needed)).yaml) --quiet rules
+	@python -m scripts.report.page --results results/smoke/$(EXPERIMENT) --summary
 
 env: .venv/.stagecraft ## the environment from the lock
 
@@ -49,6 +62,9 @@ docs: env ## docs/configuration.md from the schemas
 
 publish: env ## raw archives and finished results to the DVC remote; EXPERIMENT=file names another experiment
 	@python -m scripts.common.publish --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
+
+status: env ## how far an experiment is: PROFILE=, or EXPERIMENT=file; RESULTS=folder; WATCH=seconds
+	@python -m scripts.report.status --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(RESULTS),--results $(RESULTS)) $(if $(WATCH),--watch $(WATCH))
 
 bench: env ## speed, as ratios against named peers in the same run
 	for bench in tests/benchmarks/bench_*.py; do python -m "tests.benchmarks.$$(basename "$$bench" .py)"; done

@@ -12,10 +12,18 @@ include: "rules/evaluation.smk"
 include: "rules/report.smk"
 
 
+# Seconds each, or in need of a network: on a cluster they run beside Snakemake itself.
 localrules:
     all,
     data,
     plans,
+    pull,
+    fetch,
+    plan,
+    gate,
+    plots,
+    page,
+    verdict,
 
 
 rule all:

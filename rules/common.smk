@@ -8,10 +8,12 @@ sys.path.insert(0, workflow.basedir)
 # Jobs find this environment's programs also where it was not activated.
 shell.prefix(f"export PATH={Path(sys.executable).parent}:$PATH; ")
 
+from scripts.common.suites import METRICS
 from scripts.common.cli import UserError
 from scripts.common.config import check, read_machine, read_monitoring
 from scripts.common.fingerprint import fingerprint
 from scripts.common.provenance import restore
+from scripts.common.slurm import prepare, wait
 from scripts.corpus.external import KINDS
 from scripts.sources.table import read_table
 
@@ -20,21 +22,32 @@ if not workflow.overwrite_configfiles:
     configfile: "config/config.yaml"
 
 
+def default_resource(name):
+    """What the profile says of a resource of all jobs; None where it says nothing, or where there is no profile."""
+    defaults = workflow.resource_settings.default_resources
+    return defaults.get(name).raw if defaults else None
+
+
 try:
     EXPERIMENT = check(config, " + ".join(os.path.relpath(path) for path in workflow.configfiles))
     # `machine` is a default resource of the profile: resources say where, and never cause a rerun.
-    machine = workflow.resource_settings.default_resources.get("machine")
-    MACHINE = Path(f"config/machines/{machine.raw if machine else 'local'}.yaml")
+    MACHINE = Path(f"config/machines/{default_resource('machine') or 'local'}.yaml")
     HOST = read_machine(MACHINE)
     # none where all datasets are the user's own: then nothing is fetched, filtered, deduplicated or split
     SOURCES = {}
     if "sources" in EXPERIMENT:
         SOURCES = {row["name"]: row for row in read_table(Path(EXPERIMENT["sources"]["table"]))}
+    prepare(workflow)
+    # only a profile for Slurm names a partition; the executor itself is not known yet
+    if default_resource("slurm_partition"):
+        wait(workflow)
     # Published results that `dvc pull` brought get their records, or are marked to be made again.
     restore(workflow, EXPERIMENT["results"])
 except UserError as error:
     sys.exit(f"error: {error}")
 
+# The suites that the experiment configures, with their settings.
+SUITES = {suite: EXPERIMENT["evaluation"][suite] for suite in METRICS if suite in EXPERIMENT["evaluation"]}
 # What eval.json names as the code that made it: a fingerprint per rule up to the gates.
 CODES = {
     f"{area}.{rule}": fingerprint(f"scripts.{area}.{rule}")
@@ -43,7 +56,7 @@ CODES = {
         "corpus": ["filter", "deduplicate", "split", "compose"],
         "tokens": ["tokenizer", "pack"],
         "training": ["base", "train"],
-        "evaluation": ["perplexity", "gate"],
+        "evaluation": [*SUITES, "gate"],
     }.items()
     for rule in rules
 }
@@ -94,3 +107,13 @@ def shard_files(stage):
 def model_folder(name):
     """The folder of a stage's model, or of the base."""
     return f"{R}/training/base" if name == "base" else f"{R}/training/train/{name}"
+
+
+def test_manifests(suite):
+    """The manifests of the datasets that a suite scores."""
+    return [f"{R}/corpus/compose/{dataset}/manifest.json" for dataset in SUITES[suite]["datasets"]]
+
+
+def test_files(suite):
+    """The big files beside them."""
+    return [str(Path(manifest).with_name("test.jsonl.zst")) for manifest in test_manifests(suite)]

@@ -1,4 +1,4 @@
-# Model × suite → scores, then the gates over all of them.
+# Model × suite → scores, then the gates over all of them. A suite that the experiment does not configure has no rule.
 
 MODELS = ["base", *STAGES]
 
@@ -6,15 +6,8 @@ MODELS = ["base", *STAGES]
 rule perplexity:
     input:
         model=lambda wildcards: f"{model_folder(wildcards.model)}/manifest.json",
-        datasets=expand(
-            f"{R}/corpus/compose/{{dataset}}/manifest.json", dataset=EXPERIMENT["evaluation"]["perplexity"]["datasets"]
-        ),
-        data=big(
-            *expand(
-                f"{R}/corpus/compose/{{dataset}}/test.jsonl.zst",
-                dataset=EXPERIMENT["evaluation"]["perplexity"]["datasets"],
-            )
-        ),
+        datasets=test_manifests("perplexity"),
+        data=big(*test_files("perplexity")),
     output:
         scores=f"{R}/evaluation/perplexity/{{model}}/scores.json",
         documents=f"{R}/evaluation/perplexity/{{model}}/items.jsonl.zst",
@@ -23,19 +16,126 @@ rule perplexity:
     conda:
         "../envs/stagecraft.yaml"
     threads: 2
+    resources:
+        machine=str(MACHINE),
     params:
         datasets=lambda wildcards, input: str(Path(input.datasets[0]).parents[1]),
-        settings=as_json(EXPERIMENT["evaluation"]["perplexity"]),
+        settings=as_json(SUITES["perplexity"]),
         code=fingerprint("scripts.evaluation.perplexity"),
     shell:
-        "python -m scripts.evaluation.perplexity --model $(dirname {input.model}) --datasets {params.datasets}"
+        "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+        " python -m scripts.evaluation.perplexity --model $(dirname {input.model}) --datasets {params.datasets}"
         " --settings {params.settings:q} --out $(dirname {output.scores}) 2>&1 | tee {log}"
+
+
+if "qa" in SUITES:
+
+    rule qa:
+        input:
+            model=lambda wildcards: f"{model_folder(wildcards.model)}/manifest.json",
+            datasets=test_manifests("qa"),
+            data=big(*test_files("qa")),
+        output:
+            scores=f"{R}/evaluation/qa/{{model}}/scores.json",
+            documents=f"{R}/evaluation/qa/{{model}}/items.jsonl.zst",
+        log:
+            f"{R}/logs/evaluation/qa/{{model}}.log",
+        conda:
+            "../envs/stagecraft.yaml"
+        threads: 2
+        resources:
+            machine=str(MACHINE),
+        params:
+            datasets=lambda wildcards, input: str(Path(input.datasets[0]).parents[1]),
+            settings=as_json(SUITES["qa"] | {"seed": EXPERIMENT["seed"]}),
+            code=fingerprint("scripts.evaluation.qa"),
+        shell:
+            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            " python -m scripts.evaluation.qa --model $(dirname {input.model}) --datasets {params.datasets}"
+            " --settings {params.settings:q} --out $(dirname {output.scores}) 2>&1 | tee {log}"
+
+
+if "bleu" in SUITES:
+
+    rule bleu:
+        input:
+            model=lambda wildcards: f"{model_folder(wildcards.model)}/manifest.json",
+            datasets=test_manifests("bleu"),
+            data=big(*test_files("bleu")),
+        output:
+            scores=f"{R}/evaluation/bleu/{{model}}/scores.json",
+            documents=f"{R}/evaluation/bleu/{{model}}/items.jsonl.zst",
+        log:
+            f"{R}/logs/evaluation/bleu/{{model}}.log",
+        conda:
+            "../envs/stagecraft.yaml"
+        threads: 2
+        resources:
+            machine=str(MACHINE),
+        params:
+            datasets=lambda wildcards, input: str(Path(input.datasets[0]).parents[1]),
+            settings=as_json(SUITES["bleu"] | {"seed": EXPERIMENT["seed"]}),
+            code=fingerprint("scripts.evaluation.bleu"),
+        shell:
+            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            " python -m scripts.evaluation.bleu --model $(dirname {input.model}) --datasets {params.datasets}"
+            " --settings {params.settings:q} --out $(dirname {output.scores}) 2>&1 | tee {log}"
+
+
+if "keywords" in SUITES:
+
+    rule keywords:
+        input:
+            model=lambda wildcards: f"{model_folder(wildcards.model)}/manifest.json",
+            cases=SUITES["keywords"]["cases"],
+        output:
+            scores=f"{R}/evaluation/keywords/{{model}}/scores.json",
+            documents=f"{R}/evaluation/keywords/{{model}}/items.jsonl.zst",
+        log:
+            f"{R}/logs/evaluation/keywords/{{model}}.log",
+        conda:
+            "../envs/stagecraft.yaml"
+        threads: 2
+        resources:
+            machine=str(MACHINE),
+        params:
+            settings=as_json(SUITES["keywords"] | {"seed": EXPERIMENT["seed"]}),
+            code=fingerprint("scripts.evaluation.keywords"),
+        shell:
+            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            " python -m scripts.evaluation.keywords --model $(dirname {input.model})"
+            " --settings {params.settings:q} --out $(dirname {output.scores}) 2>&1 | tee {log}"
+
+
+if "code" in SUITES:
+
+    rule code:
+        input:
+            model=lambda wildcards: f"{model_folder(wildcards.model)}/manifest.json",
+            benchmarks=[benchmark["path"] for benchmark in SUITES["code"]["benchmarks"]],
+        output:
+            scores=f"{R}/evaluation/code/{{model}}/scores.json",
+            documents=f"{R}/evaluation/code/{{model}}/items.jsonl.zst",
+        log:
+            f"{R}/logs/evaluation/code/{{model}}.log",
+        conda:
+            "../envs/stagecraft.yaml"
+        threads: 2
+        resources:
+            machine=str(MACHINE),
+        params:
+            settings=as_json(SUITES["code"] | {"seed": EXPERIMENT["seed"]}),
+            code=fingerprint("scripts.evaluation.code"),
+        shell:
+            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            " python -m scripts.evaluation.code --model $(dirname {input.model}) --settings {params.settings:q}"
+            " --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
 rule gate:
     input:
-        scores=expand(f"{R}/evaluation/perplexity/{{model}}/scores.json", model=MODELS),
-        documents=expand(f"{R}/evaluation/perplexity/{{model}}/items.jsonl.zst", model=MODELS),
+        scores=expand(f"{R}/evaluation/{{suite}}/{{model}}/scores.json", suite=SUITES, model=MODELS),
+        documents=expand(f"{R}/evaluation/{{suite}}/{{model}}/items.jsonl.zst", suite=SUITES, model=MODELS),
         stages=expand(f"{R}/training/train/{{stage}}/{{file}}.json", stage=STAGES, file=["summary", "environment"]),
         # what eval.json names as having made it
         archives=expand("data/raw/{source}.json", source=SOURCES),

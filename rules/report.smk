@@ -1,6 +1,6 @@
 # Scores, training metrics and funnels → pictures, results/report.html, and results/eval.json beside it.
 
-PICTURES = ["gates", "perplexity", "loss", "funnel"]
+PICTURES = ["gates", "scores", "loss", "funnel"]
 CHATS = [
     name
     for name in EXPERIMENT["evaluation"]["perplexity"]["datasets"]
@@ -17,7 +17,7 @@ rule plots:
         metrics=expand(f"{R}/training/train/{{stage}}/metrics.jsonl", stage=STAGES),
     output:
         gates=report(f"{R}/report/plots/gates.svg", caption="captions/gates.rst", category="Evaluation"),
-        perplexity=report(f"{R}/report/plots/perplexity.svg", caption="captions/perplexity.rst", category="Evaluation"),
+        scores=report(f"{R}/report/plots/scores.svg", caption="captions/scores.rst", category="Evaluation"),
         loss=report(f"{R}/report/plots/loss.svg", caption="captions/loss.rst", category="Training"),
         funnel=report(f"{R}/report/plots/funnel.svg", caption="captions/funnel.rst", category="Data"),
     log:
@@ -35,7 +35,7 @@ rule page:
     input:
         evaluation=f"{R}/evaluation/gate/eval.json",
         pictures=expand(f"{R}/report/plots/{{name}}.svg", name=PICTURES),
-        documents=expand(f"{R}/evaluation/perplexity/{{model}}/items.jsonl.zst", model=MODELS),
+        documents=expand(f"{R}/evaluation/{{suite}}/{{model}}/items.jsonl.zst", suite=SUITES, model=MODELS),
         filtered=expand(f"{R}/corpus/filter/{{source}}/manifest.json", source=SOURCES),
         deduplicated=f"{R}/corpus/deduplicate/manifest.json" if SOURCES else [],
         splits=f"{R}/corpus/split/manifest.json" if SOURCES else [],

@@ -1,10 +1,17 @@
 # JSON lines → packed, tokenized shards. From scratch the tokenizer is learned from the corpus, else it is the base's.
 
+if not SCRATCH:
+    WORDS = [f"{R}/training/base"]
+elif SOURCES:
+    WORDS = [f"{R}/corpus/split"]
+else:
+    WORDS = [f"{R}/corpus/compose/{dataset}" for dataset in DATASETS]
+
 
 rule tokenizer:
     input:
-        manifest=f"{R}/corpus/split/manifest.json" if SCRATCH else f"{R}/training/base/manifest.json",
-        data=big(f"{R}/corpus/split/train.jsonl.zst" if SCRATCH else f"{R}/training/base/tokenizer.json"),
+        manifests=[f"{folder}/manifest.json" for folder in WORDS],
+        data=big(*[f"{folder}/{'train.jsonl.zst' if SCRATCH else 'tokenizer.json'}" for folder in WORDS]),
     output:
         manifest=f"{R}/tokens/tokenizer/manifest.json",
         tokenizer=f"{R}/tokens/tokenizer/tokenizer.json",
@@ -13,10 +20,11 @@ rule tokenizer:
     conda:
         "../envs/stagecraft.yaml"
     params:
+        folders=WORDS,
         settings=as_json(EXPERIMENT["tokens"]["tokenizer"] if SCRATCH else {}),
         code=fingerprint("scripts.tokens.tokenizer"),
     shell:
-        "python -m scripts.tokens.tokenizer --from $(dirname {input.manifest})"
+        "python -m scripts.tokens.tokenizer --from {params.folders}"
         " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
 
 

@@ -83,6 +83,7 @@ rule train:
         f"{R}/logs/training/train/{{stage}}.log",
     wildcard_constraints:
         stage=only([name for name in STAGES if name not in ADAPTERS]),
+    priority: 1  # evaluations wait for stages, not stages for evaluations
     conda:
         "../envs/stagecraft.yaml"
     threads: workflow.cores if HOST["gpus"] == 0 else 8

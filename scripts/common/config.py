@@ -10,7 +10,9 @@ from pathlib import Path
 import jsonschema
 import yaml
 
+from scripts.common.agreement import check_adapters, check_data, check_gates, check_optimization
 from scripts.common.cli import UserError, run
+from scripts.common.suites import check_suites, known
 
 SCHEMA = Path("config/schema.yaml")
 MACHINE_SCHEMA = Path("config/machines/schema.yaml")
@@ -93,117 +95,65 @@ def validated(value: dict, schema_path: Path, name: str) -> dict:
     return filled(value, schema)
 
 
-def check_data(config: dict, name: str) -> None:
-    """Whether the datasets' settings agree with each other and with the sources.
+def merged(below: dict, above: dict) -> dict:
+    """`above` laid over `below`: mappings are merged key by key, `null` takes a key away, all else is replaced."""
+    result = dict(below)
+    for key, value in above.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            both = isinstance(value, dict) and isinstance(below.get(key), dict)
+            result[key] = merged(below[key], value) if both else value
+    return result
+
+
+def extended(config: dict, name: str, seen: tuple[str, ...] = ()) -> dict:
+    """An experiment laid over the one that its `extends` names, and that over its own.
 
     Raises:
-        UserError: they do not.
+        UserError: such a file is missing or no YAML, or extends itself.
     """
-    for dataset, settings in config["corpus"]["compose"].items():
-        key = f"{name}: corpus.compose.{dataset}"
-        if settings["kind"] in ("code", "instruct"):
-            if "sources" not in config:
-                raise UserError(f"{name}: sources: required, dataset {dataset} is made from repositories")
-            continue
-        if settings["validation"] + settings["test"] >= 1:
-            raise UserError(f"{key}: validation and test leave nothing to train on")
-        if ("path" in settings) == ("hub" in settings):
-            raise UserError(f"{key}: give either `path` or `hub`")
-        if ("hub" in settings) != ("revision" in settings):
-            raise UserError(f"{key}.revision: required with `hub` (a commit of 40 hex digits), and only there")
-        if "hub" in settings and "sha256" in settings:
-            raise UserError(f"{key}.sha256: only with `path`; a hub dataset is pinned by its revision")
-    kinds = {settings["kind"] for settings in config["corpus"]["compose"].values()}
-    if "sources" in config and not kinds & {"code", "instruct"}:
-        raise UserError(f"{name}: sources: no dataset is made from repositories; leave it out")
-    if "sources" not in config and config["training"]["base"]["model"] == "scratch":
-        raise UserError(
-            f"{name}: training.base.model: `scratch` learns its tokenizer from repositories; give `sources` or a model"
-        )
-
-
-def check_adapters(config: dict, given: dict, name: str) -> None:
-    """Whether the stages' `method`, `lora` and `quantize` agree, `given` being the experiment without defaults.
-
-    Raises:
-        UserError: they do not.
-    """
-    stages = config["training"]["train"]
-    for stage, settings in stages.items():
-        key, origin = f"{name}: training.train.{stage}", settings["from"]
-        if settings["method"] == "full":
-            if settings["quantize"] != "none":
-                raise UserError(f"{key}.quantize: only with `method: lora`; quantized weights cannot be trained")
-            if "lora" in given["training"]["train"][stage]:
-                raise UserError(f"{key}.lora: only with `method: lora`")
-        elif settings.get("trainable", "all") != "all":
-            raise UserError(f"{key}.trainable: not with `method: lora`, where `lora.targets` says what is trained")
-        adapter = origin != "base" and stages[origin]["method"] == "lora" and not stages[origin]["lora"]["merge"]
-        if settings["quantize"] != "none" and adapter:
-            raise UserError(f"{key}.quantize: {origin} saves an adapter alone; give it `lora: {{merge: true}}`")
-
-
-def check_optimization(config: dict, given: dict, name: str) -> None:
-    """Whether what the stages say of optimizer and schedule agrees, `given` being the experiment without defaults.
-
-    Raises:
-        UserError: it does not.
-    """
-    for stage, settings in config["training"]["train"].items():
-        key, said = f"{name}: training.train.{stage}", given["training"]["train"][stage]
-        muon, lora = settings["optimizer"] == "muon", settings["method"] == "lora"
-        stable = settings["scheduler"] == "warmup-stable-decay"
-        for setting, wrong, why in (
-            ("warmup_share", "warmup_steps" in said, "give either this or `warmup_steps`"),
-            ("decay_share", not stable, "only with `scheduler: warmup-stable-decay`"),
-            ("muon_learning_rate", not muon, "only with `optimizer: muon`"),
-            ("clip", muon, "not with `optimizer: muon`, whose step does not depend on the gradient's length"),
-            ("optimizer", muon and lora, "muon trains whole matrices; with `method: lora` use adamw or adamw_8bit"),
-            ("learning_rate", settings["learning_rate"] == "auto" and lora, "`auto` is for `method: full`"),
-            ("global_batch", settings["global_batch"] == "auto" and lora, "`auto` is for `method: full`"),
-        ):
-            if setting in said and wrong:
-                raise UserError(f"{key}.{setting}: {why}")
-        if "steps" in settings:
-            warmup = settings.get("warmup_share", settings["warmup_steps"] / settings["steps"])
-            if warmup + settings["decay_share"] * stable > 1:
-                raise UserError(f"{key}.scheduler: warm-up and decay together are longer than `steps`")
+    origin = config.get("extends")
+    if not isinstance(origin, str):  # the schema says what else is wrong
+        return config
+    if origin in seen:
+        raise UserError(f"{name}: extends: {origin} extends itself")
+    below = extended(read_yaml(Path(origin)), origin, (*seen, origin))
+    return merged(below, {key: value for key, value in config.items() if key != "extends"})
 
 
 def check(config: dict, name: str = "config") -> dict:
-    """A whole experiment, defaults filled in.
+    """A whole experiment, laid over what it extends, defaults filled in.
 
     Raises:
-        UserError: it breaks the schema, or names a stage, dataset or model that is not there.
+        UserError: it breaks the schema, or names a file, stage, dataset or model that is not there.
     """
-    given = config
-    config = validated(config, SCHEMA, name)
+    given = extended(config, name)
+    config = validated(given, SCHEMA, name)
     datasets, stages, base = config["corpus"]["compose"], config["training"]["train"], config["training"]["base"]
 
-    def known(key: str, value: str, names: list[str]) -> None:
-        if value not in names:
-            raise UserError(f"{name}: {key}: no {value!r} here; known: {', '.join(names)}")
-
     for stage, settings in stages.items():
-        key = f"training.train.{stage}"
+        key = f"{name}: training.train.{stage}"
         known(f"{key}.from", settings["from"], ["base", *stages])
         known(f"{key}.data", settings["data"], list(datasets))
         if ("steps" in settings) == ("epochs" in settings):
-            raise UserError(f"{name}: {key}: give either `steps` or `epochs`")
+            raise UserError(f"{key}: give either `steps` or `epochs`")
         without = not base["no_rope_layers"] and not Path(base["model"]).is_dir()
         if settings["trainable"] == "no_rope_layers" and without:
-            raise UserError(f"{name}: {key}.trainable: no layers are chosen; list them in training.base.no_rope_layers")
+            raise UserError(f"{key}.trainable: no layers are chosen; list them in training.base.no_rope_layers")
         seen = [stage]
         while (origin := stages[seen[-1]]["from"]) != "base":
-            known(f"training.train.{seen[-1]}.from", origin, ["base", *stages])
+            known(f"{name}: training.train.{seen[-1]}.from", origin, ["base", *stages])
             if origin in seen:
-                raise UserError(f"{name}: {key}.from: a cycle: {' from '.join([*seen, origin])}")
+                raise UserError(f"{key}.from: a cycle: {' from '.join([*seen, origin])}")
             seen.append(origin)
     check_data(config, name)
     check_optimization(config, given, name)
     check_adapters(config, given, name)
     if base["model"] == "scratch" and "shape" not in base:
         raise UserError(f"{name}: training.base.shape: required with model `scratch`")
+    if base["model"] == "scratch" and "vocab_size" in base["shape"]:
+        raise UserError(f"{name}: training.base.shape.vocab_size: not with `scratch`; give tokens.tokenizer.vocab_size")
     if base["model"] != "scratch" and not Path(base["model"]).is_dir():
         if base["model"].startswith(("/", ".")) or base["model"].count("/") != 1:
             raise UserError(
@@ -214,18 +164,8 @@ def check(config: dict, name: str = "config") -> dict:
     shares = config["corpus"]["split"]
     if shares["validation"] + shares["test"] >= 1:
         raise UserError(f"{name}: corpus.split: validation and test leave nothing to train on")
-    perplexity = config["evaluation"]["perplexity"]
-    perplexity.setdefault("datasets", list(datasets))
-    for dataset in perplexity["datasets"]:
-        known("evaluation.perplexity.datasets", dataset, list(datasets))
-    if perplexity["stride"] > perplexity["context"]:
-        raise UserError(f"{name}: evaluation.perplexity.stride: {perplexity['stride']} exceeds `context`")
-    for number, gate in enumerate(config["evaluation"]["gate"]["gates"]):
-        key = f"evaluation.gate.gates.{number}"
-        known(f"{key}.dataset", gate["dataset"], perplexity["datasets"])
-        for side in ("model", "against"):
-            if side in gate:
-                known(f"{key}.{side}", gate[side], ["base", *stages])
+    check_suites(config, name)
+    check_gates(config, given, name)
     return config
 
 
@@ -237,6 +177,12 @@ def read_machine(path: Path) -> dict:
 def read_monitoring(path: Path) -> dict:
     """A monitoring file, checked, defaults filled in."""
     return validated(read_yaml(path), MONITORING_SCHEMA, str(path))
+
+
+def read_experiment(profile: str, configfile: Path | None) -> tuple[Path, dict]:
+    """(path, checked content) of the experiment that `--profile` and `--configfile` mean to Snakemake."""
+    path = configfile or Path(read_yaml(Path(profile) / "config.yaml").get("configfile", "config/config.yaml"))
+    return path, check(read_yaml(path), str(path))
 
 
 def main() -> None:

@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 
 from scripts.common.cli import UserError, parser, run
-from scripts.common.config import check, read_yaml
+from scripts.common.config import read_experiment
 from scripts.common.files import atomic
 from scripts.common.provenance import (
     FORMAT,
@@ -224,10 +224,7 @@ def main() -> None:
     arguments.add_argument("--profile", default="local", help="the profile that results were made with")
     arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
     options = arguments.parse_args()
-    configfile = options.configfile or Path(
-        read_yaml(Path(options.profile) / "config.yaml").get("configfile", "config/config.yaml")
-    )
-    experiment = check(read_yaml(configfile), str(configfile))
+    configfile, experiment = read_experiment(options.profile, options.configfile)
     sources = [row["name"] for row in read_table(Path(experiment["sources"]["table"]))]
     publish(experiment["results"], sources, ["--profile", options.profile, "--configfile", str(configfile)])
 

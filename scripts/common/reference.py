@@ -40,7 +40,7 @@ MONITORING_HEAD = """
 def kind(schema: dict) -> str:
     """The type of a setting in words."""
     if "enum" in schema:
-        return " or ".join(f"`{value}`" for value in schema["enum"])
+        return " or ".join(f"`{value if isinstance(value, str) else json.dumps(value)}`" for value in schema["enum"])
     if "const" in schema:
         return f"`{schema['const']}`"
     if isinstance(schema["type"], list):

@@ -108,15 +108,21 @@ def error_bytes(root: Node) -> int:
     return total
 
 
+def tree(text: str, language: str) -> Node | None:
+    """The root of the syntax tree; None where too much of the text does not parse."""
+    source = text.encode()
+    root = grammar(language)[0].parse(source).root_node
+    return None if error_bytes(root) > MAX_ERROR_SHARE * len(source) else root
+
+
 def parse(text: str, path: str, language: str) -> dict[str, list[Node]] | None:
     """The captures of a file's query, each in the order of the text; None where too much of it does not parse.
 
     Headers (`.h`) are read as C++, of which C is nearly a part.
     """
-    parser, query = grammar("cpp" if path.endswith(".h") else language)
-    source = text.encode()
-    root = parser.parse(source).root_node
-    if error_bytes(root) > MAX_ERROR_SHARE * len(source):
+    language = "cpp" if path.endswith(".h") else language
+    root = tree(text, language)
+    if root is None:
         return None
-    captures = QueryCursor(query).captures(root)
+    captures = QueryCursor(grammar(language)[1]).captures(root)
     return {name: sorted(nodes, key=lambda node: node.start_byte) for name, nodes in captures.items()}

@@ -4,11 +4,14 @@
         --settings '{"vocab_size": 8192, "sample_megabytes": 10}' --out results/tokens/tokenizer
     python -m scripts.tokens.tokenizer --from results/training/base --settings '{}' --out results/tokens/tokenizer
 
+Where no dataset is made from repositories, the corpus is the datasets themselves: --from takes several folders.
+
 A learned one is a byte-level BPE in Qwen2.5's form (normalizer, pre-tokenizer, control tokens, chat template), so all
 that is made for Qwen2.5 runs on it unchanged. Training counts words and breaks ties by the pair itself: the same sample
 gives the same bytes, whatever the number of threads.
 """
 
+import hashlib
 import logging
 from collections import defaultdict
 from collections.abc import Iterator
@@ -96,29 +99,39 @@ def choose(documents: list[tuple[str, str, int]], budget: float) -> set[int]:
     return chosen
 
 
-def sample(path: Path, megabytes: float) -> Iterator[str]:
-    """Yield the texts of the documents that `choose` picks from a .jsonl.zst file, in the file's order."""
+def texts(paths: list[Path]) -> Iterator[tuple[str, str]]:
+    """(language, text) of each document, or example of an external dataset, in .jsonl.zst files; a chat is one text."""
+    for path in paths:
+        for record in read_jsonl(path):
+            words = [message["content"] for message in record.get("messages", [])] or [record["text"]]
+            yield record["language"], "\n".join(words)
+
+
+def sample(paths: list[Path], megabytes: float) -> Iterator[str]:
+    """Yield the texts that `choose` picks from .jsonl.zst files, in the files' order."""
     progress = Progress("tokenizer: sizing", "documents")
     documents = []
-    for record in read_jsonl(path):
-        documents.append((record["language"], record["sha256"], len(record["text"].encode())))
+    for language, text in texts(paths):
+        content = text.encode()
+        documents.append((language, hashlib.sha256(content).hexdigest(), len(content)))
         progress.add()
     progress.end()
     if not documents:
-        raise UserError(f"{path}: holds no document to learn a tokenizer from; loosen corpus.filter or add sources")
+        where = ", ".join(map(str, paths))
+        raise UserError(f"{where}: holds no document to learn a tokenizer from; loosen corpus.filter or add data")
     chosen = choose(documents, megabytes * 1e6)
     logging.info(
         f"tokenizer: learning from {sum(documents[i][2] for i in chosen) / 1e6:.1f} MB of {len(chosen):,} documents"
     )
     progress = Progress("tokenizer: reading", "documents", len(chosen))
-    for index, record in enumerate(read_jsonl(path)):
+    for index, (_, text) in enumerate(texts(paths)):
         if index in chosen:
             progress.add()
-            yield record["text"]
+            yield text
     progress.end()
 
 
-def learn(texts: Iterator[str], vocab_size: int) -> Tokenizer:
+def learn(sampled: Iterator[str], vocab_size: int) -> Tokenizer:
     """A byte-level BPE of exactly `vocab_size` ids, the control tokens last.
 
     Raises:
@@ -136,7 +149,7 @@ def learn(texts: Iterator[str], vocab_size: int) -> Tokenizer:
     wanted = vocab_size - len(SPECIAL) - len(ADDED)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=wanted, min_frequency=2, initial_alphabet=alphabet, show_progress=False)
-    tokenizer.train_from_iterator(texts, trainer)
+    tokenizer.train_from_iterator(sampled, trainer)
     if (found := tokenizer.get_vocab_size()) != wanted:
         raise UserError(
             f"tokens.tokenizer.vocab_size: the sample gives {found + vocab_size - wanted}, not {vocab_size};"
@@ -147,10 +160,12 @@ def learn(texts: Iterator[str], vocab_size: int) -> Tokenizer:
     return tokenizer
 
 
-def train(split: Path, wanted: dict, out: Path) -> None:
-    """Learn a tokenizer from the training texts of `split` and write what transformers' AutoTokenizer loads."""
-    read_manifest(split)
-    tokenizer = learn(sample(split / "train.jsonl.zst", wanted["sample_megabytes"]), wanted["vocab_size"])
+def train(folders: list[Path], wanted: dict, out: Path) -> None:
+    """Learn a tokenizer from the training texts in `folders` and write what transformers' AutoTokenizer loads."""
+    for folder in folders:
+        read_manifest(folder)
+    paths = [folder / "train.jsonl.zst" for folder in folders]
+    tokenizer = learn(sample(paths, wanted["sample_megabytes"]), wanted["vocab_size"])
     with atomic(out / "tokenizer.json") as temporary:
         tokenizer.save(str(temporary))
     write_json(out / "tokenizer_config.json", CONFIG)
@@ -176,14 +191,16 @@ def copy(model: Path, out: Path) -> None:
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--from", dest="origin", type=Path, required=True, help="corpus/split, or a model folder")
+    arguments.add_argument(
+        "--from", dest="origin", type=Path, nargs="+", required=True, help="corpus/split, datasets, or a model folder"
+    )
     arguments.add_argument("--settings", type=settings, required=True, help="vocab_size, sample_megabytes; {} copies")
     arguments.add_argument("--out", type=Path, required=True)
     given = arguments.parse_args()
     if given.settings:
         train(given.origin, given.settings, given.out)
     else:
-        copy(given.origin, given.out)
+        copy(given.origin[0], given.out)
 
 
 if __name__ == "__main__":

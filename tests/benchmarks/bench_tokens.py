@@ -64,7 +64,7 @@ def main() -> None:
             write_jsonl(data / f"{split}.jsonl.zst", documents if split == "train" else documents[:10])
         write_manifest(data, ["train.jsonl.zst", "validation.jsonl.zst"])
         wanted = {"vocab_size": VOCABULARY, "sample_megabytes": size}
-        print(f"learn {VOCABULARY} ids: {seconds(lambda: train(data, wanted, tokenizer)):.1f} s")
+        print(f"learn {VOCABULARY} ids: {seconds(lambda: train([data], wanted, tokenizer)):.1f} s")
 
         description = json.loads((tokenizer / "tokenizer.json").read_text())
         reference = Tokenizer.from_str(json.dumps({**description, "added_tokens": []}))

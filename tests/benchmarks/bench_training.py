@@ -1,39 +1,39 @@
-"""Useful tokens per second in training: our packed rows against transformers' Trainer with padded batches.
+"""Useful tokens per second in training: our packed rows against two peers, on the same documents and the same model.
 
     python -m tests.benchmarks.bench_training
 
-Both train the embedded default's model on the same documents (lengths log-normal, median 150 tokens, cut at 512) for
-the same number of rows per step, in turn, in one process. Useful tokens are those of documents, not padding.
+(a) transformers' Trainer with padded batches, one document a row; (b) TRL's SFTTrainer with packing. Each trains the
+embedded default's model once over the same documents (lengths log-normal, median 150 tokens, cut at 512). Useful
+tokens are those of documents, not padding, so all have the same number of them to do. TRL lays the rows of a pass end
+to end, and on the CPU attention then costs the square of their sum: it is given one row a pass, its fastest.
+
+The peers take turns, each in a process of its own, on one thread, and what is compared is processor time. Wall time of
+two threads would say more of what else runs on the machine.
 """
 
+import os
 import statistics
+import subprocess
+import sys
 import tempfile
 import time
 from pathlib import Path
 
-import numpy as np
 import torch
 from transformers import PrinterCallback, Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
 
+from scripts.common.cli import UserError, parser, run
 from scripts.common.config import read_yaml
 from scripts.training.trainer import StageTrainer, stack
+from tests.benchmarks.peers import documents, packed, sft_trainer
 
-LENGTH, ROWS, STEPS, RUNS = 512, 8, 6, 3
-
-
-def documents(rng: np.random.Generator, tokens: int) -> list[np.ndarray]:
-    found = []
-    while sum(map(len, found)) < tokens:
-        found.append(rng.integers(0, 8192, int(np.clip(rng.lognormal(5.0, 1.0), 16, LENGTH))))
-    return found
+LENGTH, VOCABULARY, TOKENS, RUNS = 512, 4096, 20_000, 3
+# rows per pass, and passes per step
+PEERS = {"packed": (4, 2), "padded": (8, 1), "trl": (1, 8)}
 
 
-def padded(texts: list[np.ndarray]) -> list[dict]:
-    """One document a row, padded to the longest of its batch by the collator."""
-    return [{"input_ids": torch.from_numpy(text)} for text in texts]
-
-
-def collate(rows: list[dict]) -> dict:
+def pad(rows: list[dict]) -> dict:
+    """Documents padded to the longest of their batch."""
     longest = max(len(row["input_ids"]) for row in rows)
     ids, mask = torch.zeros(len(rows), longest, dtype=torch.int64), torch.zeros(len(rows), longest, dtype=torch.int64)
     for place, row in enumerate(rows):
@@ -41,46 +41,54 @@ def collate(rows: list[dict]) -> dict:
     return {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(mask == 0, -100)}
 
 
-def packed(texts: list[np.ndarray]) -> list[dict]:
-    """Documents end to end in full rows, positions starting anew."""
-    flat = torch.from_numpy(np.concatenate(texts))
-    positions = torch.from_numpy(np.concatenate([np.arange(len(text)) for text in texts]))
-    rows = len(flat) // LENGTH
-    ids, places = (tensor[: rows * LENGTH].view(rows, LENGTH) for tensor in (flat, positions))
-    return [
-        {"input_ids": i, "position_ids": p, "labels": i.masked_fill(p == 0, -100)}
-        for i, p in zip(ids, places, strict=True)
-    ]
-
-
-def rate(trainer_class: type, rows: list[dict], collator, useful: float) -> float:
+def measure(peer: str) -> float:
+    """Useful tokens per processor second of one pass over the documents, in this process."""
+    texts = documents(TOKENS, LENGTH, VOCABULARY, median=150)
     shape = read_yaml(Path("config/config.yaml"))["training"]["base"]["shape"]
     torch.manual_seed(0)
-    model = Qwen2ForCausalLM(Qwen2Config(vocab_size=8192, **shape))
+    model = Qwen2ForCausalLM(Qwen2Config(vocab_size=VOCABULARY, pad_token_id=0, **shape))
+    rows, passes = PEERS[peer]
     with tempfile.TemporaryDirectory() as folder:
-        arguments = TrainingArguments(
-            folder, max_steps=STEPS, per_device_train_batch_size=ROWS, use_cpu=True, save_strategy="no", report_to=[],
-            disable_tqdm=True, remove_unused_columns=False, logging_strategy="no", use_cache=False,
-        )  # fmt: skip
-        trainer = trainer_class(model, arguments, train_dataset=rows, data_collator=collator)
+        settings = {
+            "output_dir": folder, "num_train_epochs": 1, "per_device_train_batch_size": rows, "use_cache": False,
+            "gradient_accumulation_steps": passes, "use_cpu": True, "save_strategy": "no", "report_to": [],
+            "disable_tqdm": True, "logging_strategy": "no", "bf16": False, "activation_checkpointing": False,
+        }  # fmt: skip
+        arguments = TrainingArguments(**settings, remove_unused_columns=False)
+        if peer == "trl":
+            trainer = sft_trainer(model, texts, LENGTH, settings)
+        elif peer == "packed":
+            trainer = StageTrainer(model, arguments, train_dataset=packed(texts, LENGTH), data_collator=stack)
+        else:
+            rows = [{"input_ids": torch.from_numpy(text)} for text in texts]
+            trainer = Trainer(model, arguments, train_dataset=rows, data_collator=pad)
         trainer.remove_callback(PrinterCallback)
-        begin = time.perf_counter()
+        begin = time.process_time()
         trainer.train()
-        return useful * STEPS / (time.perf_counter() - begin)
+        return sum(map(len, texts)) / (time.process_time() - begin)
+
+
+def rate(peer: str) -> float:
+    words = [sys.executable, "-m", "tests.benchmarks.bench_training", "--peer", peer]
+    environment = {**os.environ, "OMP_NUM_THREADS": "1"}
+    done = subprocess.run(words, capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        raise UserError(f"{peer}: {done.stderr.strip().splitlines()[-1]}")
+    return float(done.stdout.splitlines()[-1])
 
 
 def main() -> None:
-    texts = documents(np.random.default_rng(0), 2 * STEPS * ROWS * LENGTH)
-    mean = float(np.mean([len(text) for text in texts]))
-    pairs = []
-    for _ in range(RUNS):
-        ours = rate(StageTrainer, packed(texts), stack, ROWS * LENGTH)
-        theirs = rate(Trainer, padded(texts), collate, ROWS * mean)
-        pairs.append((ours, theirs))
-    ratio = statistics.median(ours / theirs for ours, theirs in pairs)
-    ours, theirs = (statistics.median(side) for side in zip(*pairs, strict=True))
-    print(f"training: packed {ours:,.0f} useful tokens/s, padded Trainer {theirs:,.0f}, ratio {ratio:.2f}")
+    arguments = parser(__doc__)
+    arguments.add_argument("--peer", choices=PEERS, help="measure this one alone, in this process")
+    if peer := arguments.parse_args().peer:
+        print(measure(peer))
+        return
+    rounds = [{peer: rate(peer) for peer in PEERS} for _ in range(RUNS)]
+    for peer in PEERS:
+        median = statistics.median(each[peer] for each in rounds)
+        ratio = statistics.median(each["packed"] / each[peer] for each in rounds)
+        print(f"training: {peer} {median:,.0f} useful tokens per processor second, packed is {ratio:.2f} times that")
 
 
 if __name__ == "__main__":
-    main()
+    run(main)

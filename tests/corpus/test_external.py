@@ -1,4 +1,4 @@
-"""scripts/corpus/external.py: chats and texts from outside, good and hostile, and what their chats become as labels."""
+"""scripts/corpus/external.py, records.py: chats and texts from outside, good and hostile, and the labels of chats."""
 
 import hashlib
 import json
@@ -10,8 +10,9 @@ from transformers import AutoTokenizer
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.corpus import external
-from scripts.corpus.external import compose, content_hash
+from scripts.corpus import records as reading
+from scripts.corpus.external import compose
+from scripts.corpus.records import content_hash
 from scripts.corpus.split import SPLITS
 from scripts.tokens.encode import Encoder
 from scripts.tokens.pack import pack
@@ -250,8 +251,8 @@ def test_a_folder_that_is_empty_damaged_or_missing_is_one_line(tmp_path):
 
 
 def test_a_huge_line_and_a_huge_file_are_refused_before_they_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(external, "MAX_LINE", 1000)
-    monkeypatch.setattr(external, "MAX_JSON", 1000)
+    monkeypatch.setattr(reading, "MAX_LINE", 1000)
+    monkeypatch.setattr(reading, "MAX_JSON", 1000)
     (tmp_path / "a.jsonl").write_bytes(FINE + b"[" * 5000)
     (tmp_path / "a.json").write_bytes(b"[" * 5000)
     with pytest.raises(UserError, match=r"a\.jsonl: line 2: longer than"):
@@ -293,7 +294,7 @@ def tokenizer(tmp_path_factory) -> Path:
     document = {"text": text, "language": "python", "sha256": hashlib.sha256(text.encode()).hexdigest()}
     write_jsonl(folder / "split/train.jsonl.zst", [document])
     write_manifest(folder / "split", ["train.jsonl.zst"])
-    train(folder / "split", {"vocab_size": 600, "sample_megabytes": 1}, folder)
+    train([folder / "split"], {"vocab_size": 600, "sample_megabytes": 1}, folder)
     return folder
 
 

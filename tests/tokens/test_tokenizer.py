@@ -103,14 +103,34 @@ def test_vocabulary_too_large_for_the_sample_is_one_line_with_the_size_that_fits
     fits = int(last.split("gives ")[1].split(",")[0])
     assert last.startswith("error: tokens.tokenizer.vocab_size: the sample gives ")
     assert not (tmp_path / "out").exists()
-    train(tmp_path, {"vocab_size": fits, "sample_megabytes": 1}, tmp_path / "out")
+    train([tmp_path], {"vocab_size": fits, "sample_megabytes": 1}, tmp_path / "out")
 
 
 def test_empty_corpus_is_one_line(tmp_path):
     write_jsonl(tmp_path / "train.jsonl.zst", [])
     write_manifest(tmp_path, ["train.jsonl.zst"])
     with pytest.raises(UserError, match="holds no document"):
-        train(tmp_path, {"vocab_size": 600, "sample_megabytes": 1}, tmp_path / "out")
+        train([tmp_path], {"vocab_size": 600, "sample_megabytes": 1}, tmp_path / "out")
+
+
+def test_examples_of_external_datasets_teach_it_what_documents_of_the_same_texts_do(tmp_path):
+    """A chat is learned from as one text; several datasets are one corpus."""
+    chats = [[f"What is number {i}?", f"It is the number {i} of many numbers."] for i in range(40)]
+    for name, records in {
+        "qa": [{"language": "chat", "messages": [{"role": "user", "content": c} for c in chat]} for chat in chats[:20]],
+        "notes": [{"language": "text", "text": "\n".join(chat)} for chat in chats[20:]],
+        "documents": [
+            {"language": language, "text": "\n".join(chat)}
+            for language, part in (("chat", chats[:20]), ("text", chats[20:]))
+            for chat in part
+        ],
+    }.items():
+        write_jsonl(tmp_path / name / "train.jsonl.zst", records)
+        write_manifest(tmp_path / name, ["train.jsonl.zst"])
+    wanted = {"vocab_size": 300, "sample_megabytes": 0.002}  # less than there is
+    train([tmp_path / "qa", tmp_path / "notes"], wanted, tmp_path / "two")
+    train([tmp_path / "documents"], wanted, tmp_path / "one")
+    assert read_manifest(tmp_path / "two") == read_manifest(tmp_path / "one")
 
 
 def test_truncated_corpus_is_refused(split, tmp_path):
@@ -118,7 +138,7 @@ def test_truncated_corpus_is_refused(split, tmp_path):
     (tmp_path / "train.jsonl.zst").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "manifest.json").write_bytes((split / "manifest.json").read_bytes())
     with pytest.raises(UserError, match="its manifest says"):
-        train(tmp_path, {"vocab_size": 600, "sample_megabytes": 1}, tmp_path / "out")
+        train([tmp_path], {"vocab_size": 600, "sample_megabytes": 1}, tmp_path / "out")
 
 
 def test_a_base_models_tokenizer_is_copied_as_it_is(tokenizer, tmp_path):

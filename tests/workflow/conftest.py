@@ -1,10 +1,14 @@
 """A clone of this repository with a tiny experiment on real code, run once to its end; each test gets a copy."""
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 from pathlib import Path
 
 import pytest
@@ -12,6 +16,7 @@ import yaml
 
 from scripts.sources.archive import pack_folder
 from scripts.sources.members import Limits
+from tests.workflow.slurm import Slurm, missing
 
 ROOT = Path(__file__).parents[2]
 # packages of the standard library: real code, and there on every machine
@@ -56,6 +61,7 @@ EXPERIMENT = {
     },
     "evaluation": {
         "perplexity": {"documents": 6, "context": 256, "stride": 128},
+        "keywords": {"max_new_tokens": 4},
         "gate": {
             "resamples": 100,
             "gates": [
@@ -137,10 +143,8 @@ def row(name: str, folder: Path) -> str:
     return f"{name}\tpath\t{folder}\t{pin}\tpython\thigh\tPSF-2.0\n"
 
 
-@pytest.fixture(scope="session")
-def finished(tmp_path_factory) -> Clone:
-    """A clone whose tiny experiment has run to its end. Do not change it: copy it."""
-    root = tmp_path_factory.mktemp("clone") / "stagecraft"
+def checkout(root: Path) -> Clone:
+    """A clone of this repository as it lies here, committed or not, less what git ignores."""
     files = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
     )
@@ -148,11 +152,49 @@ def finished(tmp_path_factory) -> Clone:
         if (ROOT / name).exists() or (ROOT / name).is_symlink():
             (root / name).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy2(ROOT / name, root / name, follow_symlinks=False)
+    return Clone(root)
+
+
+@pytest.fixture(scope="session")
+def finished(tmp_path_factory) -> Clone:
+    """A clone whose tiny experiment has run to its end. Do not change it: copy it."""
+    clone = checkout(tmp_path_factory.mktemp("clone") / "stagecraft")
+    root = clone.root
     (root / "config/tiny.yaml").write_text(yaml.safe_dump(EXPERIMENT))
     table = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
     for name in ("alpha", "beta"):
         table += row(name, source(name, root.parent / "sources" / name))
     (root / "config/tiny.tsv").write_text(table)
-    clone = Clone(root)
     clone.snakemake("results/eval.json")
     return clone
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., subprocess.Popen]]:
+    """Start Snakemake in a clone without waiting for it; its output goes to the clone's snakemake.out."""
+    running = []
+
+    def begin(clone: Clone, *words: str) -> subprocess.Popen:
+        line = [sys.executable, "-m", "snakemake", *words, "--configfile", "config/tiny.yaml"]
+        with (clone.root / "snakemake.out").open("a") as out:
+            running.append(subprocess.Popen(line, cwd=clone.root, stdout=out, stderr=out, start_new_session=True))
+        return running[-1]
+
+    yield begin
+    for process in running:
+        with suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+@pytest.fixture(scope="session")
+def slurm(tmp_path_factory) -> Iterator[Slurm]:
+    """A real Slurm of two nodes with two GPUs each."""
+    if line := missing():
+        pytest.skip(line)
+    cluster = Slurm(tmp_path_factory.mktemp("slurm"))
+    try:
+        cluster.start()
+        yield cluster
+    finally:
+        cluster.stop()

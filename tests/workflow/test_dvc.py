@@ -433,7 +433,7 @@ def test_the_real_workflow_is_published_pulled_and_rerun_where_it_changed(finish
     (colleague / "config/mine.yaml").write_text(yaml.safe_dump(settings))
     report = {"plots", "page", "verdict"}
     mine = (*workflow[:-1], "config/mine.yaml")
-    assert colleague.planned(*mine) == {"train sft", "perplexity sft", "gate", *report}
+    assert colleague.planned(*mine) == {"train sft", "perplexity sft", "keywords sft", "gate", *report}
 
     flip(colleague / "results/evaluation/perplexity/sft/items.jsonl.zst")
     assert colleague.planned(*workflow) == {"perplexity sft", "gate", *report}

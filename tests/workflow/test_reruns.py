@@ -11,9 +11,11 @@ from tests.workflow.conftest import row, source
 
 REPORT = {"plots", "page", "verdict"}
 GATE = {"gate"} | REPORT
-EVALUATION = {"perplexity base", "perplexity pretrain", "perplexity sft"} | GATE
-SFT = {"train sft", "perplexity sft"} | GATE
-TRAINING = {"base", "train pretrain", *SFT} | EVALUATION
+PERPLEXITY = {"perplexity base", "perplexity pretrain", "perplexity sft"}
+KEYWORDS = {"keywords base", "keywords pretrain", "keywords sft"}
+SFT = {"train sft", "perplexity sft", "keywords sft"} | GATE
+STAGES = {"train pretrain", "perplexity pretrain", "keywords pretrain"} | SFT
+TRAINING = {"base"} | STAGES | PERPLEXITY | KEYWORDS
 CORPUS = {
     "deduplicate",
     "split",
@@ -72,8 +74,7 @@ CHANGES = {
     "a docstring": (code("scripts/corpus/filter.py", '"""', '"""Another first line.\n\n'), set()),
     "a line of a helper that two rules use": (
         code("scripts/tokens/shards.py", "\nimport ", "\nCHANGED = 1\nimport "),
-        {"pack code 128", "pack instruct 2048", "train pretrain", "train sft", "perplexity pretrain", "perplexity sft"}
-        | GATE,
+        {"pack code 128", "pack instruct 2048"} | STAGES,
     ),
     "a line of a helper that all use": (
         code("scripts/common/cli.py", "\nimport ", "\nCHANGED = 1\nimport "),
@@ -82,10 +83,13 @@ CHANGES = {
     "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
     "the fill-in-the-middle rate": (
         setting("corpus", "compose", "code", "fim_rate", 0.4),
-        {"compose code", "pack code 128", "train pretrain", "train sft"} | EVALUATION,
+        {"compose code", "pack code 128"} | STAGES | PERPLEXITY,
     ),
     "the sft learning rate": (setting("training", "train", "sft", "learning_rate", 2e-3), SFT),
-    "an evaluation setting": (setting("evaluation", "perplexity", "documents", 5), EVALUATION),
+    "a setting of one suite": (setting("evaluation", "perplexity", "documents", 5), PERPLEXITY | GATE),
+    "a setting of another suite": (setting("evaluation", "keywords", "max_new_tokens", 5), KEYWORDS | GATE),
+    "a suite added": (setting("evaluation", "qa", {}), {"qa base", "qa pretrain", "qa sft"} | GATE),
+    "a case of the keywords": (code("config/cases/keywords.yaml", "Write a", "Please write a"), KEYWORDS | GATE),
     "a gate": (setting("evaluation", "gate", "confidence", 0.9), GATE),
     "one source's pin": (repin_beta, {"fetch beta", "filter beta"} | CORPUS),
     "a source added": (add_gamma, {"fetch gamma", "filter gamma"} | CORPUS),

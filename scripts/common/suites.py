@@ -1,0 +1,87 @@
+"""The evaluation's suites: their metrics, what they score, and whether their settings agree with the rest."""
+
+from pathlib import Path
+
+from scripts.common.cli import UserError
+
+# the metrics of each suite, unique over all of them; what they are stands in scripts/evaluation/suites.py
+METRICS = {
+    "perplexity": ("perplexity", "bits_per_byte"),
+    "qa": ("exact_match", "f1", "strict_match"),
+    "bleu": ("bleu", "chrf"),
+    "keywords": ("keywords", "structure"),
+    "code": ("pass@{k}",),  # for each of its `k`
+}
+CHATS = ("instruct", "chat")  # the kinds of dataset that ask something
+
+
+def known(key: str, value: str, names: list[str]) -> None:
+    """Refuse a `value` that is none of `names`.
+
+    Raises:
+        UserError: so it is; the line starts with `key`.
+    """
+    if value not in names:
+        raise UserError(f"{key}: no {value!r} here; known: {', '.join(names)}")
+
+
+def metrics_of(suite: str, settings: dict) -> tuple[str, ...]:
+    """The metrics of a suite with these settings."""
+    return tuple(metric.format(k=k) for metric in METRICS[suite] for k in settings.get("k", [None]))
+
+
+def scored_on(settings: dict) -> list[str]:
+    """The datasets of a suite with these settings: a file of cases or problems has its own name up to the first dot."""
+    if "datasets" in settings:
+        return settings["datasets"]
+    files = [settings["cases"]] if "cases" in settings else [benchmark["path"] for benchmark in settings["benchmarks"]]
+    return [Path(file).name.split(".")[0] for file in files]
+
+
+def check_suites(config: dict, name: str) -> None:
+    """Whether the suites name what is there and can be generated; where they name no datasets they get their kind's.
+
+    Raises:
+        UserError: they do not.
+    """
+    evaluation, datasets = config["evaluation"], config["corpus"]["compose"]
+    for suite, kinds in (("perplexity", None), ("qa", CHATS), ("bleu", CHATS)):
+        fitting = [one for one, settings in datasets.items() if kinds is None or settings["kind"] in kinds]
+        if suite in evaluation:
+            for dataset in evaluation[suite].setdefault("datasets", fitting):
+                known(f"{name}: evaluation.{suite}.datasets", dataset, fitting)
+            if not evaluation[suite]["datasets"]:
+                raise UserError(f"{name}: evaluation.{suite}.datasets: none of kind {' or '.join(kinds or ['any'])}")
+    if evaluation["perplexity"]["stride"] > evaluation["perplexity"]["context"]:
+        raise UserError(f"{name}: evaluation.perplexity.stride: {evaluation['perplexity']['stride']} exceeds `context`")
+    for suite in METRICS:
+        settings = evaluation.get(suite, {})
+        greedy = settings.get("temperature") == 0
+        if greedy and settings["samples"] > 1:
+            raise UserError(f"{name}: evaluation.{suite}.samples: all the same with temperature 0; raise it")
+        if settings.get("beams", 1) > 1 and not greedy:
+            raise UserError(f"{name}: evaluation.{suite}.beams: a search samples nothing; set temperature to 0")
+        if "cases" in settings and not Path(settings["cases"]).is_file():
+            raise UserError(f"{name}: evaluation.{suite}.cases: no file {settings['cases']}")
+    check_code(config, name)
+
+
+def check_code(config: dict, name: str) -> None:
+    """Whether the settings of the suite `code` agree, and its benchmark files are there.
+
+    Raises:
+        UserError: they do not, or are not.
+    """
+    code, files = config["evaluation"].get("code"), {}
+    if code is None:
+        return
+    key = f"{name}: evaluation.code"
+    if max(code["k"]) > code["samples"]:
+        raise UserError(f"{key}.k: pass@{max(code['k'])} needs as many `samples`, not {code['samples']}")
+    for number, benchmark in enumerate(code["benchmarks"]):
+        path = Path(benchmark["path"])
+        if not path.is_file():
+            raise UserError(f"{key}.benchmarks.{number}.path: {path}: no such file")
+        other = files.setdefault(path.name.split(".")[0], path)
+        if other is not path:
+            raise UserError(f"{key}.benchmarks.{number}.path: {path} has the name of {other}; rename one")

@@ -1,0 +1,159 @@
+"""Training speed of Qwen2.5-shaped models with random weights on one GPU: a Markdown table for docs/benchmarks.md.
+
+    uv pip install --group gpu
+    python -m tests.benchmarks.bench_gpu [--shapes 0.5b 1.5b 7b] [--rows 4]
+
+Each model, fully trained and with LoRA, in bf16 with checkpointed activations, over packed rows of 4096 tokens: sdpa,
+the best kernel of scripts/training/attention.py, Liger and torch.compile in turn, and TRL's SFTTrainer with packing, on
+the same kernel and with the Liger kernels that it allows. Each line of the table is a process of its own. Tokens per
+second (all tokens of the rows, which are full), MFU and peak memory are those of scripts/training/monitor.py, the rate
+a median over the steps after the first five. A run that fails, for want of memory most likely, says so in its line.
+
+    python -m tests.benchmarks.bench_gpu --shapes tiny --device cpu --length 64
+
+tries it out.
+"""
+
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, PrinterCallback, Qwen2Config, TrainerCallback, TrainingArguments
+
+from scripts.common.cli import parser, run, settings
+from scripts.training.attention import choose_attention, collator
+from scripts.training.monitor import Monitor
+from scripts.training.speed import choose_liger, liger_kernels
+from scripts.training.trainer import StageTrainer
+from tests.benchmarks.peers import documents, packed, sft_trainer
+
+# Qwen2.5's own; `tiny` is to try the benchmark out
+SHAPES = {
+    "tiny": (512, 64, 128, 2, 4, 2, True),
+    "0.5b": (151936, 896, 4864, 24, 14, 2, True),
+    "1.5b": (151936, 1536, 8960, 28, 12, 2, True),
+    "7b": (152064, 3584, 18944, 28, 28, 4, False),
+}
+KEYS = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "tie_word_embeddings")  # fmt: skip
+VARIANTS = [
+    {"trainer": "stagecraft", "attention": "sdpa", "liger": False, "compile": False},
+    {"trainer": "stagecraft", "attention": "best", "liger": False, "compile": False},
+    {"trainer": "stagecraft", "attention": "best", "liger": True, "compile": False},
+    {"trainer": "stagecraft", "attention": "best", "liger": False, "compile": True},
+    {"trainer": "stagecraft", "attention": "best", "liger": True, "compile": True},
+    {"trainer": "trl", "attention": "best", "liger": "auto", "compile": False},
+]
+WARM, STEPS = 5, 15
+
+
+class Figures(TrainerCallback):
+    """Keeps what Monitor adds to each logged step."""
+
+    def __init__(self):
+        self.steps = []
+
+    def on_log(self, args, state, control, logs, **kwargs):
+        if "loss" in logs:
+            self.steps.append(dict(logs))
+
+
+def measure(what: dict) -> dict:
+    """Rate, MFU and memory of one line of the table, in this process.
+
+    Args:
+        what: a variant with `shape`, `method`, `device`, `rows` and `length`.
+    """
+    cpu, length, rows = what["device"] == "cpu", what["length"], what["rows"]
+    attention = choose_attention() if what["attention"] == "best" else what["attention"]
+    shape = dict(zip(KEYS, SHAPES[what["shape"]], strict=True))
+    liger = choose_liger({"gpus": 0 if cpu else 1, "sharding": "none", "liger": what["liger"]}, "qwen2")
+    lora = what["method"] == "lora"
+    torch.manual_seed(0)
+    with torch.device(what["device"]):
+        config = Qwen2Config(max_position_embeddings=length, pad_token_id=0, **shape)
+        # frozen weights are held in the precision of compute, as scripts/training/lora.py does
+        model = AutoModelForCausalLM.from_config(
+            config, attn_implementation=attention, dtype=torch.bfloat16 if lora else torch.float32
+        )
+    if lora:
+        targets = ["q_proj", "k_proj", "v_proj", "o_proj"]
+        model = get_peft_model(model, LoraConfig(r=8, target_modules=targets, task_type="CAUSAL_LM"))
+    texts = documents(STEPS * rows * length, length, shape["vocab_size"], median=length // 8)
+    with tempfile.TemporaryDirectory() as folder:
+        given = {
+            "output_dir": folder, "max_steps": STEPS, "per_device_train_batch_size": rows, "use_cpu": cpu, "bf16": True,
+            "torch_compile": what["compile"], "activation_checkpointing": True, "save_strategy": "no", "report_to": [],
+            "disable_tqdm": True, "logging_steps": 1, "use_cache": False,
+        }  # fmt: skip
+        if what["trainer"] == "trl":
+            trainer = sft_trainer(model, texts, length, {**given, "use_liger_kernel": liger})
+        else:
+            arguments = TrainingArguments(**given, remove_unused_columns=False)
+            trainer = StageTrainer(
+                model, arguments, train_dataset=packed(texts, length), data_collator=collator(attention)
+            )
+        figures = Figures()
+        for callback in (Monitor(rows * length, length, bf16=True), figures):
+            trainer.add_callback(callback)
+        trainer.remove_callback(PrinterCallback)
+        with liger_kernels(model, liger and what["trainer"] != "trl"):
+            trainer.train()
+    steps = figures.steps[WARM:]
+    last = steps[-1]
+    return {
+        "attention": attention,
+        "liger": liger,
+        "tokens_per_second": statistics.median(step["tokens_per_second"] for step in steps),
+        "mfu": statistics.median(step["mfu"] for step in steps) if "mfu" in last else None,
+        "memory_gib": last.get("memory_allocated_gib", last.get("memory_resident_gib")),
+    }
+
+
+def line(what: dict) -> str:
+    """One line of the table, measured in a process of its own."""
+    words = [sys.executable, "-m", "tests.benchmarks.bench_gpu", "--measure", json.dumps(what)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    if done.returncode:
+        found, figures = what, [done.stderr.strip().splitlines()[-1][:100], "", ""]
+    else:
+        found = json.loads(done.stdout.splitlines()[-1])
+        mfu = f"{found['mfu']:.1%}" if found["mfu"] else "unknown"
+        figures = [f"{found['tokens_per_second']:,.0f}", mfu, f"{found['memory_gib']:.1f}"]
+    kernels = [found["attention"], "yes" if found["liger"] else "no", "yes" if what["compile"] else "no"]
+    return f"| {' | '.join([what['shape'], what['method'], what['trainer'], *kernels, *figures])} |"
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--shapes", nargs="+", choices=SHAPES, default=["0.5b", "1.5b", "7b"])
+    arguments.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    arguments.add_argument("--rows", type=int, default=4, help="rows per step")
+    arguments.add_argument("--length", type=int, default=4096, help="tokens of a row")
+    arguments.add_argument("--measure", type=settings, help="one line alone, in this process")
+    given = arguments.parse_args()
+    if given.measure:
+        print(json.dumps(measure(given.measure)))
+        return
+    if given.device == "cuda" and not torch.cuda.is_available():
+        print("gpu: needs a CUDA GPU")  # no error: `make bench` runs it everywhere
+        return
+    hardware = torch.cuda.get_device_name() if given.device == "cuda" else "CPU"
+    print(f"{datetime.date.today()}, {hardware}, torch {torch.__version__}:")
+    print(f"`python -m tests.benchmarks.bench_gpu {' '.join(sys.argv[1:])}`\n")
+    print("| model | method | trainer | attention | Liger | compile | tokens/s | MFU | memory, GiB |")
+    print("|---|---|---|---|---|---|---|---|---|")
+    where = {"device": given.device, "rows": given.rows, "length": given.length}
+    for shape in given.shapes:
+        for method in ("full", "lora"):
+            for variant in VARIANTS:
+                print(line({**variant, **where, "shape": shape, "method": method}), flush=True)
+
+
+if __name__ == "__main__":
+    run(main)

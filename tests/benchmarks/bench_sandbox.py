@@ -1,0 +1,62 @@
+"""Programs judged per second in the sandbox, against a plain loop that runs them one at a time, unprotected.
+
+    python -m tests.benchmarks.bench_sandbox HumanEval.jsonl.gz [problems]
+
+Judges the canonical solutions of a benchmark's first problems. The plain loop starts an interpreter for program and
+tests together and believes its exit code; with judge and candidate the sandbox starts two, with five namespaces each.
+Prints the rates of one run each, after one that warms caches up. Python problems only.
+"""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from scripts.evaluation import probe
+from scripts.evaluation.benchmarks import Problem, read
+from scripts.evaluation.judge import Judge, judge_all
+
+
+def timed(function) -> tuple[float, int]:
+    """(wall seconds, what the function returns)."""
+    start = time.perf_counter()
+    result = function()
+    return time.perf_counter() - start, result
+
+
+def ours(judge: Judge, programs: list[tuple[Problem, str]]) -> int:
+    return sum(verdict.outcome == "passed" for verdict in judge_all(judge, programs))
+
+
+def one_at_a_time(judge: Judge, programs: list[tuple[Problem, str]]) -> int:
+    return sum(judge.judge(*program).outcome == "passed" for program in programs)
+
+
+def plain(programs: list[tuple[Problem, str]]) -> int:
+    done = [
+        subprocess.run([sys._base_executable, "-c", f"{code}\n{problem.tests}"], capture_output=True)
+        for problem, code in programs
+    ]
+    return sum(one.returncode == 0 for one in done)
+
+
+def main() -> None:
+    if len(sys.argv) < 2:
+        print(json.dumps({"bench": "sandbox", "skipped": "give a HumanEval file"}))
+        return
+    problems = read(Path(sys.argv[1]))[: int(sys.argv[2]) if len(sys.argv) > 2 else None]
+    programs = [(problem, problem.head + problem.canonical) for problem in problems]
+    judge = Judge(probe.sandbox(), {"timeout": 10, "memory_megabytes": 1024})
+    ours(judge, programs[:8]), plain(programs[:8])
+    runs = {"ours": lambda: ours(judge, programs), "one at a time": lambda: one_at_a_time(judge, programs)}
+    for name, run in {**runs, "plain loop, no isolation": lambda: plain(programs)}.items():
+        wall, passed = timed(run)
+        line = {"bench": f"sandbox: {name}", "problems": len(programs), "passed": passed}
+        line |= {"problems/s": round(len(programs) / wall, 1)}
+        print(json.dumps({**line, "cores": len(os.sched_getaffinity(0)), "load": round(os.getloadavg()[0], 1)}))
+
+
+if __name__ == "__main__":
+    main()

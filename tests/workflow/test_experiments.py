@@ -1,0 +1,178 @@
+"""The five experiments: each plans on its profile, and its smoke size runs its whole path here by its own command."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from scripts.common.config import check, read_yaml
+from tests.workflow.conftest import Clone, checkout
+
+EXPERIMENTS = ["qwen2.5-7b-code", "qwen2.5-7b-code-dual", "two-stage-nope", "cpt-muon", "lora-qa"]
+
+
+@pytest.fixture(scope="module")
+def place(tmp_path_factory) -> Clone:
+    """A clone with a commit, which the smoke sizes pin as their source, and data where two experiments want it."""
+    clone = checkout(tmp_path_factory.mktemp("experiments") / "stagecraft")
+    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    for words in (["init", "--quiet"], ["add", "--all"], [*who, "commit", "--quiet", "--message", "all"]):
+        subprocess.run(["git", *words], cwd=clone.root, check=True)
+    for name in ("text/one.md", "chat/python.jsonl", "chat/systems.jsonl"):
+        (clone.root / "data" / name).parent.mkdir(parents=True, exist_ok=True)
+        (clone.root / "data" / name).write_text("{}\n")
+    return clone
+
+
+def command(file: Path) -> list[str]:
+    """The command in the header of an experiment file."""
+    return re.search(r"^#     snakemake (.*)$", file.read_text(), re.MULTILINE)[1].split()
+
+
+@pytest.mark.parametrize("name", EXPERIMENTS)
+def test_an_experiments_own_command_plans_every_stage(place, name):
+    words = command(place.root / f"config/{name}.yaml")
+    done = subprocess.run(
+        [sys.executable, "-m", "snakemake", "-n", *words], cwd=place.root, capture_output=True, text=True, check=False
+    )
+    said = done.stdout + done.stderr
+    assert done.returncode == 0, said[-3000:]
+    config = check(read_yaml(Path(f"config/{name}.yaml")))
+    for stage in config["training"]["train"]:
+        assert f"wildcards: stage={stage}\n" in said
+    assert f"{config['results']}/eval.json" in words
+
+
+def smoke(place: Clone, name: str) -> tuple[Path, dict]:
+    """(results root, eval.json) of `make smoke`."""
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    line = ["make", "--no-print-directory", "--old-file", "env", "smoke", f"EXPERIMENT={name}"]
+    done = subprocess.run(line, cwd=place.root, env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
+    results = place.root / "results/smoke" / name
+    evaluation = json.loads((results / "eval.json").read_text())
+    assert done.stdout.rstrip().endswith(f"verdict: {evaluation['verdict']}\nreport:  results/smoke/{name}/report.html")
+    again = place.snakemake("-n", *command(place.root / f"config/smoke/{name}.yaml"))
+    assert "Nothing to be done" in again.stdout + again.stderr
+    page = (results / "report.html").read_text()
+    for gate in evaluation["gates"]:
+        assert gate["name"] in page
+    return results, evaluation
+
+
+def summary(evaluation: dict, stage: str, **expected) -> dict:
+    """The summary of a stage, which holds `expected`."""
+    found = evaluation["stages"][stage]["summary"]
+    assert {key: found[key] for key in expected} == expected
+    return found
+
+
+def weights(results: Path, model: str) -> dict[str, torch.Tensor]:
+    files = (results / "training" / model).glob("*.safetensors")  # a converted model has its new biases beside
+    return {name: tensor for file in files for name, tensor in load_file(file).items()}
+
+
+def moved(results: Path, before: str, after: str) -> set[str]:
+    """Names of the tensors that differ between two models; ZeRO rounds all of them, frozen ones too, to bf16."""
+    one, other = weights(results, before), weights(results, after)
+    assert set(one) == set(other)
+    return {name for name in one if not torch.equal(one[name].bfloat16(), other[name].bfloat16())}
+
+
+def logged(results: Path, stage: str, name: str) -> list[float]:
+    lines = (results / f"training/train/{stage}/metrics.jsonl").read_text().splitlines()
+    return [step[name] for step in map(json.loads, lines) if name in step]
+
+
+def test_qwen_code_runs_zero2_on_two_ranks_from_repositories_to_chats(place):
+    results, evaluation = smoke(place, "qwen2.5-7b-code")
+    summary(evaluation, "sft", sharding="zero2", offload=False, processes=2, gradient_accumulation=2, steps=8)
+    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=place.root, capture_output=True, text=True, check=True)
+    assert evaluation["inputs"]["sources"]["stagecraft"]["pin"] == head.stdout.strip()
+    assert evaluation["gates"][0]["outcome"].startswith("met")  # it learned something
+    assert moved(results, "base", "train/sft") == set(weights(results, "base"))
+    assert "reference answer" in (results / "report.html").read_text()
+
+
+def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_itself(place):
+    results, evaluation = smoke(place, "qwen2.5-7b-code-dual")
+    found = summary(evaluation, "sft", sharding="zero2", offload=True, processes=2)
+    losses = logged(results, "sft", "eval_loss")
+    assert found["eval_loss"] == pytest.approx(min(losses)) == pytest.approx(found["best_eval_loss"])
+    gates = {gate["metric"]: gate for gate in evaluation["gates"]}
+    assert gates["loss"]["value"] == found["eval_loss"]
+    norms = sorted(logged(results, "sft", "grad_norm"))
+    assert norms[0] < gates["gradient_norm"]["value"] < norms[-1]
+    assert (gates["memory_gib"]["value"], gates["memory_gib"]["outcome"]) == (None, "not measured")
+    assert evaluation["verdict"] == "not met"
+
+
+def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(place):
+    results, evaluation = smoke(place, "two-stage-nope")
+    for stage in ("adapt", "whole"):
+        summary(evaluation, stage, sharding="zero2", processes=2)
+        config = json.loads((results / f"training/train/{stage}/config.json").read_text())
+        assert (config["model_type"], config["no_rope_layers"]) == ("smollm3", [1, 1, 0, 0])
+    changed = {name for name in weights(results, "base") if ".layers.2." in name or ".layers.3." in name}
+    assert moved(results, "base", "train/adapt") == changed
+    assert moved(results, "train/adapt", "train/whole") == set(weights(results, "base"))
+    # the first of its evaluations every 2 steps is a gain, the next two are none, and it would have had 12 steps
+    summary(evaluation, "whole", steps=6, stopped_early=True)
+    assert "Sources and their pins" not in (results / "report.html").read_text()
+
+
+def test_cpt_muon_works_out_what_is_auto_and_moves_all_hidden_matrices_with_muon(place):
+    results, evaluation = smoke(place, "cpt-muon")
+    base = weights(results, "base")
+    hidden = [base[name] for name in base if ".layers." in name and base[name].ndim == 2]
+    rate = float(f"{5e-5 * (sum(tensor.numel() for tensor in base.values()) / 7e9) ** -0.25:.3g}")
+    summary(
+        evaluation,
+        "pretrain",
+        sharding="zero2",
+        processes=2,
+        muon_tensors=len(hidden),
+        muon_parameters=sum(tensor.numel() for tensor in hidden),
+        adamw_tensors=len(base) - len(hidden),
+        learning_rate=rate,
+        global_batch=8,
+        steps=8,  # 4 epochs of 16 rows, of which there are more
+    )
+    rows = json.loads((results / "tokens/pack/text-256/manifest.json").read_text())["splits"]["train"]["rows"]
+    assert rows > 16
+    assert moved(results, "base", "train/pretrain") == set(base)
+    assert evaluation["gates"][0]["outcome"] == "met"
+
+
+def test_lora_qa_saves_an_8_bit_trained_adapter_per_dataset_and_one_summary_over_all(place):
+    results, evaluation = smoke(place, "lora-qa")
+    base = (results / "training/base/manifest.json").read_bytes()
+    for stage in ("qa_python", "qa_systems"):
+        folder = results / "training/train" / stage
+        assert not (folder / "model.safetensors").exists()
+        adapter = json.loads((folder / "adapter_config.json").read_text())
+        assert (adapter["r"], adapter["lora_alpha"], adapter["lora_dropout"]) == (8, 16, 0.05)
+        assert adapter["target_modules"] == ["k_proj", "o_proj", "q_proj", "v_proj"]
+        assert json.loads((folder / "manifest.json").read_text())["adapter"]["quantize"] == "8bit"
+        assert (folder / adapter["base_model_name_or_path"] / "manifest.json").read_bytes() == base
+    scores, found = evaluation["scores"], evaluation["summary"]
+    assert [(row["dataset"], row["model"]) for row in found["datasets"]] == [
+        ("python", "qa_python"),
+        ("systems", "qa_systems"),
+    ]
+    for row in found["datasets"]:
+        tuned, base = (
+            scores[m]["perplexity"][row["dataset"]]["all"]["bits_per_byte"]["value"] for m in (row["model"], "base")
+        )
+        assert row["value"] == pytest.approx(tuned - base)
+        assert row["reading"] == "better"
+    assert found["average"]["value"] == pytest.approx(sum(row["value"] for row in found["datasets"]) / 2)
+    page = (results / "report.html").read_text()
+    assert page.index('id="datasets"') < page.index(">average<")
+    assert "files seen" not in page

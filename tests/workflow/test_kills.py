@@ -1,0 +1,207 @@
+"""`kill -9` at random moments of a real workflow, some of them during a save: it ends with the straight run's weights.
+
+    KILLS=20 SOAK=docs/soak.md pytest -s tests/workflow/test_kills.py      # as `make soak` does
+
+KILLS is the number of kills (4 in CI), SEED decides their moments, SOAK names a file for the table of results.
+"""
+
+import datetime
+import importlib.metadata
+import json
+import os
+import platform
+import random
+import re
+import shutil
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import torch
+from safetensors.torch import load_file
+
+from tests.workflow.conftest import Clone
+
+TARGET = "results/training/train/sft/manifest.json"
+STAGES = ("pretrain", "sft")
+STAGE = {"steps": 16, "save_steps": 1, "global_batch": 2}  # small steps: much of the time goes into saves
+
+
+def manifest(clone: Clone, stage: str) -> Path:
+    return clone.root / f"results/training/train/{stage}/manifest.json"
+
+
+def outcome(clone: Clone) -> dict:
+    """Per stage the hash of the weights and the losses of all steps."""
+    found = {}
+    for stage in STAGES:
+        lines = map(json.loads, manifest(clone, stage).with_name("metrics.jsonl").read_text().splitlines())
+        weights = json.loads(manifest(clone, stage).read_text())["files"]["model.safetensors"]["sha256"]
+        found[stage] = weights, [(line["step"], line.get("loss"), line.get("eval_loss")) for line in lines]
+    return found
+
+
+def checkpoints(clone: Clone, stage: str) -> list[Path]:
+    """A stage's checkpoint folders, whole or not, by step."""
+    found = clone.root.glob(f"results/work/train/{stage}/*/checkpoint-*")
+    return sorted(found, key=lambda folder: int(folder.name.partition("-")[2]))
+
+
+def whole(folder: Path) -> bool:
+    return (folder / "whole.json").exists()
+
+
+def assert_readable(folder: Path) -> None:
+    """An independent look: every part of a checkpoint that calls itself whole can be read."""
+    load_file(folder / "model.safetensors")
+    for name in ("optimizer.pt", "scheduler.pt", "rng_state.pth"):
+        torch.load(folder / name, weights_only=False)
+    json.loads((folder / "trainer_state.json").read_text())
+
+
+def running(clone: Clone) -> str:
+    """The stage that is not finished."""
+    return next((stage for stage in STAGES if not manifest(clone, stage).exists()), STAGES[-1])
+
+
+def expected_starts(clone: Clone) -> dict[str, int]:
+    """The step that each stage must begin at: its newest whole checkpoint; 0 where there is none."""
+    steps = {}
+    for stage in STAGES:
+        kept = [folder for folder in checkpoints(clone, stage) if whole(folder)]
+        for folder in kept:
+            assert_readable(folder)
+        steps[stage] = int(kept[-1].name.partition("-")[2]) if kept else 0
+    return steps
+
+
+def assert_started(said: str, expected: dict[str, int]) -> None:
+    for stage, step in re.findall(r" (\w+): (?:starts|resumes at step (\d+)), work in", said):
+        assert int(step or 0) == expected[stage], f"{stage} began at {step or 0}, its newest whole is {expected[stage]}"
+    assert "rule pack" not in said, "what was finished is not made again"
+
+
+def run_and_kill(clone: Clone, due) -> tuple[bool, str]:
+    """Start the workflow and, once `due(seconds since the start)`, kill its whole process group.
+
+    Returns:
+        whether it was killed before it ended; what it said.
+    """
+    line = [sys.executable, "-m", "snakemake", TARGET, "--profile", "local", "--configfile", "config/tiny.yaml"]
+    log = clone.root / "kill.log"
+    with log.open("w") as output:
+        process = subprocess.Popen(line, cwd=clone.root, stdout=output, stderr=output, start_new_session=True)
+    began = time.monotonic()
+    while process.poll() is None and not due(time.monotonic() - began):
+        time.sleep(0.001)
+    family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+    if alive := process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+    assert process.wait() == (-signal.SIGKILL if alive else 0), log.read_text()
+    assert not psutil.wait_procs(family, timeout=30)[1], "a child outlived its process group"
+    return alive, log.read_text()
+
+
+def saving(clone: Clone, saves: int, files: int):
+    """True in the next save but `saves` of a start, once that checkpoint holds `files` files and is not whole."""
+    old = {folder for stage in STAGES for folder in checkpoints(clone, stage)}
+    seen = set()
+
+    def due(_) -> bool:
+        new = [folder for stage in STAGES for folder in checkpoints(clone, stage) if folder not in old]
+        seen.update(new)
+        # the newest: an older one loses its marker too, when it is removed
+        return len(seen) > saves and not whole(new[-1]) and len(list(new[-1].iterdir())) >= files
+
+    return due
+
+
+def where(clone: Clone) -> str:
+    """What the killed run was at, from what it left."""
+    stage = running(clone)
+    left = checkpoints(clone, stage)
+    if not left:
+        return f"{stage}, no checkpoint yet"
+    if not whole(left[-1]):
+        return f"{stage}, {left[-1].name} half-written ({len(list(left[-1].iterdir()))} files)"
+    return f"{stage}, after {left[-1].name}"
+
+
+def anew(clone: Clone) -> None:
+    """Both stages are to be trained from the start."""
+    for stage in STAGES:
+        manifest(clone, stage).unlink()
+        shutil.rmtree(clone.root / "results/work/train" / stage)
+
+
+def table(rows: list[tuple], seed: int, straight: float, seconds: float) -> str:
+    """docs/soak.md: what was run, where, and what became of each kill."""
+    packages = ("torch", "transformers", "snakemake")
+    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
+    processor = next((x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("model name")), "")
+    half = sum("half-written" in at for *_, at in rows)
+    lines = [
+        "# Soak: a workflow that is killed again and again",
+        "",
+        f"Made by `make soak` on {datetime.date.today()}; seed of the moments {seed}.",
+        "",
+        f"- Python {platform.python_version()}, {versions}; {os.cpu_count()} cores, {processor.partition(': ')[2]}",
+        f"- The tests' tiny experiment: two stages of {STAGE['steps']} steps, a checkpoint after each; `kill -9` to",
+        f"  the whole process group. The straight run took {straight:.0f} s, this one with its kills {seconds:.0f} s.",
+        f"- **Result: {len(rows)} kills, {half} of which left a half-written checkpoint. Weights and losses of both",
+        "  stages equal the straight run's bit for bit.** Each start went on from the newest whole checkpoint, and",
+        "  every checkpoint that called itself whole could be read.",
+        "",
+        "| kill | moment | it was at |",
+        "|---|---|---|",
+        *(f"| {number} | {moment} | {at} |" for number, moment, at in rows),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_the_straight_run(finished, tmp_path):
+    kills, seed = int(os.environ.get("KILLS", 4)), int(os.environ.get("SEED", 0))
+    print(f"{kills} kills, seed {seed}")
+    draw = random.Random(seed)
+    clone = finished.copy(tmp_path / "clone")
+
+    def longer(config):
+        for stage in STAGES:
+            config["training"]["train"][stage] |= STAGE
+
+    clone.experiment(longer)
+    anew(clone)
+    straight = clone.copy(tmp_path / "straight")
+    began = time.monotonic()
+    straight.snakemake(TARGET)
+    duration = time.monotonic() - began
+
+    began, rows = time.monotonic(), []
+    while len(rows) < kills:
+        expected = expected_starts(clone)
+        if len(rows) % 2:
+            saves, files = draw.randrange(8), draw.randrange(5)
+            moment, due = f"save {saves + 1} of a start, {files} files written", saving(clone, saves, files)
+        else:
+            seconds = draw.uniform(0, duration)
+            moment, due = f"{seconds:.1f} s after a start", lambda passed, seconds=seconds: passed > seconds
+        alive, said = run_and_kill(clone, due)
+        assert_started(said, expected)
+        if alive:
+            rows.append((len(rows) + 1, moment, where(clone)))
+            print(*rows[-1], sep="; ", flush=True)
+            clone.snakemake("--unlock")
+        else:  # it was through before its moment came
+            assert outcome(clone) == outcome(straight)
+            anew(clone)
+    expected = expected_starts(clone)
+    done = clone.snakemake(TARGET)
+    assert_started(done.stdout + done.stderr, expected)
+    assert outcome(clone) == outcome(straight)
+    assert any("half-written" in at for *_, at in rows)
+    if "SOAK" in os.environ:
+        Path(os.environ["SOAK"]).write_text(table(rows, seed, duration, time.monotonic() - began))

@@ -1,0 +1,43 @@
+"""scripts/report/status.py on a real run: it knows the jobs that Snakemake knows, while they run and after."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+from scripts.report.status import QUIET, jobs, stage, state_of
+from tests.workflow.conftest import EXPERIMENT
+
+JOBS = list(jobs(EXPERIMENT, ["alpha", "beta"], Path("results")))
+
+
+def test_it_lists_the_jobs_that_snakemake_runs_and_knows_them_done(finished, monkeypatch):
+    monkeypatch.chdir(finished.root)
+    names = {f"{job.rule} {job.name.replace('-', ' ')}".strip() for job in JOBS}
+    assert names == finished.jobs("results/eval.json", "--forceall")
+    assert {state_of(job, [], time.time()) for job in JOBS} == {("done", "")}
+    assert all(job.log.is_file() for job in JOBS)
+
+
+def test_a_stage_is_watched_while_it_trains_and_after_everything_was_killed(finished, tmp_path, monkeypatch):
+    clone = finished.copy(tmp_path / "clone")
+    monkeypatch.chdir(clone.root)
+    clone.experiment(lambda config: config["training"]["train"]["sft"].update(steps=400))
+    line = ["results/eval.json", "--profile", "local", "--configfile", "config/tiny.yaml"]
+    process = subprocess.Popen(
+        [sys.executable, "-m", "snakemake", *line], stderr=subprocess.DEVNULL, start_new_session=True
+    )
+    sft = next(job for job in JOBS if job.name == "sft" and job.rule == "train")
+    seen = []
+    while process.poll() is None and not (seen and seen[-1]["steps"] == 400 and seen[-1]["step"] > 2):
+        seen.append(stage(sft, Path("results"), time.time()))
+        time.sleep(0.05)
+    os.killpg(process.pid, signal.SIGKILL)
+    process.wait()
+    now = seen[-1]
+    assert now["state"] == "running" and now["steps"] == 400 and now["loss"] > 0 and now["tokens_per_second"] > 0
+    after = stage(sft, Path("results"), time.time() + 2 * QUIET)
+    assert after["state"] == "stopped" and after["note"].startswith("no sign of life for 20 min")
+    assert after["step"] >= now["step"] and after["eta_seconds"] is None
