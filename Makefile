@@ -6,7 +6,7 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: eval test soak smoke env lock lint format docs sources publish status bench clean
+.PHONY: eval test soak smoke env lock lint format docs sources publish status compare bench clean
 .DEFAULT_GOAL := eval
 
 eval: env ## the main job on the embedded default, then its verdict
@@ -65,6 +65,9 @@ publish: env ## raw archives and finished results to the DVC remote; EXPERIMENT=
 
 status: env ## how far an experiment is: PROFILE=, or EXPERIMENT=file; RESULTS=folder; WATCH=seconds
 	@python -m scripts.report.status --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(RESULTS),--results $(RESULTS)) $(if $(WATCH),--watch $(WATCH))
+
+compare: env ## A=results B=results of another run: what B gained and lost, problem by problem; OUT=folder
+	@python -m scripts.report.compare --a "$(or $(A),$(error A=folder is needed))" --b "$(or $(B),$(error B=folder is needed))" --out "$(or $(OUT),results/compare)"
 
 bench: env ## speed, as ratios against named peers in the same run
 	for bench in tests/benchmarks/bench_*.py; do python -m "tests.benchmarks.$$(basename "$$bench" .py)"; done

@@ -1,11 +1,7 @@
-# Scores, training metrics and funnels → pictures, results/report.html, and results/eval.json beside it.
+# Scores, training metrics and funnels → pictures, results/report.html and report.md, and results/eval.json beside them.
 
 PICTURES = ["gates", "scores", "loss", "funnel"]
-CHATS = [
-    name
-    for name in EXPERIMENT["evaluation"]["perplexity"]["datasets"]
-    if DATASETS[name]["kind"] in ("instruct", "chat")
-]
+CHAT_DATASETS = [name for name in SUITES["perplexity"]["datasets"] if DATASETS[name]["kind"] in CHATS]
 
 
 rule plots:
@@ -39,10 +35,11 @@ rule page:
         filtered=expand(f"{R}/corpus/filter/{{source}}/manifest.json", source=SOURCES),
         deduplicated=f"{R}/corpus/deduplicate/manifest.json" if SOURCES else [],
         splits=f"{R}/corpus/split/manifest.json" if SOURCES else [],
-        chats=big(*expand(f"{R}/corpus/compose/{{dataset}}/test.jsonl.zst", dataset=CHATS)),
-        template="scripts/report/page.html.j2",
+        chats=big(*expand(f"{R}/corpus/compose/{{dataset}}/test.jsonl.zst", dataset=CHAT_DATASETS)),
+        templates=["scripts/report/page.html.j2", "scripts/report/report.md.j2"],
     output:
         page=report(f"{R}/report.html", caption="captions/page.rst", category="Evaluation"),
+        markdown=f"{R}/report.md",
     log:
         f"{R}/logs/report/page.log",
     conda:

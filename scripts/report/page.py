@@ -1,4 +1,4 @@
-"""One self-contained page that says what came out and what made it: results/report.html.
+"""One self-contained page that says what came out and what made it, results/report.html, and its sum as report.md.
 
     python -m scripts.report.page --results results
     python -m scripts.report.page --results results --summary     # only the gates, as a table for the terminal
@@ -15,7 +15,8 @@ from markupsafe import Markup
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl
-from scripts.report import text
+from scripts.evaluation.judge import OUTCOMES
+from scripts.report import markdown, text
 from scripts.report.data import read_compared, read_evaluation, read_funnel, read_metric_names
 from scripts.report.examples import written
 
@@ -105,6 +106,7 @@ def render(results: Path) -> str:
         models=models,
         datasets=datasets,
         metrics_of=read_metric_names(evaluation),
+        outcomes=OUTCOMES,
         suites={suite: text.SUITES[suite] for suite in read_compared(evaluation)},
         written=written(results, evaluation),
         funnel=read_funnel(results, list(inputs["sources"])),
@@ -122,9 +124,10 @@ def main() -> None:
     if args.summary:
         print(text.summary(read_evaluation(args.results), args.results))
         return
-    page = render(args.results)
-    with atomic(args.results / "report.html") as temporary:
-        temporary.write_text(page, encoding="utf-8")
+    pages = {"report.html": render(args.results), "report.md": markdown.render(read_evaluation(args.results))}
+    for name, page in pages.items():
+        with atomic(args.results / name) as temporary:
+            temporary.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

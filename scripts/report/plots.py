@@ -6,6 +6,7 @@ Text stays text, in whatever font the reader has; nothing is loaded from anywher
 """
 
 import warnings
+from collections.abc import Callable
 from pathlib import Path
 
 import matplotlib
@@ -188,6 +189,18 @@ def gates(evaluation: dict) -> Figure:
     return figure
 
 
+def save(picture: Callable[..., Figure], data: object, path: Path) -> None:
+    """Draw `picture(data)` in the report's style into an SVG."""
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        # the reader's font draws the text, so what the one used for measuring lacks does not matter
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = picture(data)
+        with atomic(path) as temporary:
+            nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+            figure.savefig(temporary, format="svg", transparent=True, metadata=nothing)
+        pyplot.close(figure)
+
+
 def draw(results: Path, out: Path) -> None:
     """Draw all pictures of the results root `results` into the folder `out`.
 
@@ -197,15 +210,8 @@ def draw(results: Path, out: Path) -> None:
     evaluation = read_evaluation(results)
     metrics = {name: read_metrics(results / f"training/train/{name}/metrics.jsonl") for name in evaluation["stages"]}
     counts = read_funnel(results, list(evaluation["inputs"]["sources"]))
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        # the reader's font draws the text, so what the one used for measuring lacks does not matter
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        for picture, data in ((funnel, counts), (loss, metrics), (scores, evaluation), (gates, evaluation)):
-            figure = picture(data)
-            with atomic(out / f"{picture.__name__}.svg") as temporary:
-                nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-                figure.savefig(temporary, format="svg", transparent=True, metadata=nothing)
-            pyplot.close(figure)
+    for picture, data in ((funnel, counts), (loss, metrics), (scores, evaluation), (gates, evaluation)):
+        save(picture, data, out / f"{picture.__name__}.svg")
 
 
 def main() -> None:

@@ -75,11 +75,15 @@ def explanation(gates: list[dict]) -> str:
     return " ".join(sentences)
 
 
+def table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Rows as lines for a terminal, each column as wide as its widest cell."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+
+
 def summary(evaluation: dict, results: Path) -> str:
     """The gates, the verdict and where the report is, as lines for a terminal."""
     rows = [("gate", "value", f"{evaluation['confidence']:.0%} interval", "bound", "outcome")]
     rows += [(gate["name"], value(gate), ends(gate), bound(gate), gate["outcome"]) for gate in evaluation["gates"]]
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    lines = ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
-    gates = lines if evaluation["gates"] else []
+    gates = table(rows) if evaluation["gates"] else []
     return "\n".join([*gates, f"verdict: {evaluation['verdict']}", f"report:  {results / 'report.html'}"])
