@@ -62,6 +62,14 @@ CODES = {
 }
 R = EXPERIMENT["results"]
 DATASETS = EXPERIMENT["corpus"]["compose"]
+# The benchmarks of the suite `code`, each with the path where its file lies: out of a repository, rule problems brings it.
+PINNED, BENCHMARKS = {}, []
+for benchmark in SUITES.get("code", {}).get("benchmarks", []):
+    if "git" in benchmark:
+        name = Path(benchmark["path"]).name
+        PINNED[name] = {key: benchmark[key] for key in ("git", "commit", "path")}
+        benchmark = benchmark | {"path": f"{R}/evaluation/problems/{name}"}
+    BENCHMARKS.append(benchmark)
 EXTERNAL = [name for name in DATASETS if DATASETS[name]["kind"] in KINDS]
 STAGES = EXPERIMENT["training"]["train"]
 SHAPE = EXPERIMENT["training"]["base"].get("shape")

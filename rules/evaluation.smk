@@ -109,10 +109,27 @@ if "keywords" in SUITES:
 
 if "code" in SUITES:
 
+    rule problems:
+        output:
+            problems=f"{R}/evaluation/problems/{{file}}",
+        log:
+            f"{R}/logs/evaluation/problems/{{file}}.log",
+        wildcard_constraints:
+            file=only(re.escape(name) for name in PINNED),
+        conda:
+            "../envs/stagecraft.yaml"
+        resources:
+            network=1,
+        params:
+            settings=lambda wildcards: as_json(PINNED[wildcards.file]),
+            code=fingerprint("scripts.evaluation.problems"),
+        shell:
+            "python -m scripts.evaluation.problems --settings {params.settings:q} --out {output.problems} 2>&1 | tee {log}"
+
     rule code:
         input:
             model=lambda wildcards: f"{model_folder(wildcards.model)}/manifest.json",
-            benchmarks=[benchmark["path"] for benchmark in SUITES["code"]["benchmarks"]],
+            benchmarks=[benchmark["path"] for benchmark in BENCHMARKS],
         output:
             scores=f"{R}/evaluation/code/{{model}}/scores.json",
             documents=f"{R}/evaluation/code/{{model}}/items.jsonl.zst",
@@ -124,7 +141,7 @@ if "code" in SUITES:
         resources:
             machine=str(MACHINE),
         params:
-            settings=as_json(SUITES["code"] | {"seed": EXPERIMENT["seed"]}),
+            settings=as_json(SUITES["code"] | {"benchmarks": BENCHMARKS, "seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.code"),
         shell:
             "python -m scripts.common.gpus --machine {resources.machine} --count 1"

@@ -80,7 +80,7 @@ def check_code(config: dict, name: str) -> None:
         raise UserError(f"{key}.k: pass@{max(code['k'])} needs as many `samples`, not {code['samples']}")
     for number, benchmark in enumerate(code["benchmarks"]):
         path = Path(benchmark["path"])
-        if not path.is_file():
+        if "git" not in benchmark and not path.is_file():
             raise UserError(f"{key}.benchmarks.{number}.path: {path}: no such file")
         other = files.setdefault(path.name.split(".")[0], path)
         if other is not path:

@@ -59,12 +59,8 @@ def reason(stderr: str) -> str:
     return next((line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))), lines[-1])
 
 
-@contextmanager
-def archived(location: str, commit: str, work: Path) -> Iterator[BinaryIO]:
-    """Yield the tar of `commit` in the repository at `location`, a URL or a path; submodules are not in it.
-
-    Args:
-        work: an empty folder for the objects, which the caller removes.
+def fetched(location: str, commit: str, work: Path) -> str:
+    """Fetch `commit` of the repository at `location` into the empty folder `work`; returns the option that names it.
 
     Raises:
         UserError: the repository cannot be read, or has no such commit.
@@ -76,6 +72,35 @@ def archived(location: str, commit: str, work: Path) -> Iterator[BinaryIO]:
     fetch(bare, str(Path(location).resolve()) if Path(location).exists() else location, commit)
     if git(bare, "cat-file", "-t", commit).stdout.strip() != "commit":
         raise UserError(f"no commit {commit} in {location}; `git rev-parse HEAD` in the repository names one")
+    return bare
+
+
+def copy_file(location: str, commit: str, path: str, work: Path, out: BinaryIO) -> None:
+    """Write the file `path` of `commit` in the repository at `location` to `out`, as it is committed.
+
+    Args:
+        work: an empty folder for the objects, which the caller removes.
+
+    Raises:
+        UserError: the repository cannot be read, has no such commit, or no such file in it.
+    """
+    bare = fetched(location, commit, work)
+    if git(bare, "cat-file", "-t", f"{commit}:{path}").stdout.strip() != "blob":
+        raise UserError(f"no file {path} in commit {commit} of {location}")
+    subprocess.run(**command(bare, "cat-file", "blob", f"{commit}:{path}"), stdout=out, check=True)
+
+
+@contextmanager
+def archived(location: str, commit: str, work: Path) -> Iterator[BinaryIO]:
+    """Yield the tar of `commit` in the repository at `location`, a URL or a path; submodules are not in it.
+
+    Args:
+        work: an empty folder for the objects, which the caller removes.
+
+    Raises:
+        UserError: the repository cannot be read, or has no such commit.
+    """
+    bare = fetched(location, commit, work)
     if git(bare, "cat-file", "-e", f"{commit}:.gitmodules").returncode == 0:
         logging.info(f"{location}: its submodules are not fetched; name them as sources of their own")
     with tempfile.TemporaryFile() as errors:
