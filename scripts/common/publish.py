@@ -225,7 +225,8 @@ def main() -> None:
     arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
     options = arguments.parse_args()
     configfile, experiment = read_experiment(options.profile, options.configfile)
-    sources = [row["name"] for row in read_table(Path(experiment["sources"]["table"]))]
+    table = experiment.get("sources", {}).get("table")  # none where all datasets are the user's own
+    sources = [row["name"] for row in read_table(Path(table))] if table else []
     publish(experiment["results"], sources, ["--profile", options.profile, "--configfile", str(configfile)])
 
 

@@ -44,19 +44,10 @@ def freeze(model: nn.Module, patterns: list[str] | str) -> list[str]:
 
 
 def factory(stage: dict, machine: dict):
-    """The Trainer's `optimizer_cls_and_kwargs`: None where the Trainer makes the optimizer by itself.
-
-    Raises:
-        UserError: an optimizer that cannot run as the machine file says.
-    """
-    sharding = machine["sharding"]
-    if stage["optimizer"] == "adamw_8bit" and sharding != "none":
-        raise UserError(
-            f"optimizer: adamw_8bit cannot run with `sharding: {sharding}` in the machine file; use `none`, or adamw"
-        )
+    """The Trainer's `optimizer_cls_and_kwargs`: None where the Trainer makes the optimizer by itself."""
     if stage["optimizer"] != "muon":
         return None
-    return lambda: lambda model: make_muon(model, stage, sharding.startswith("zero")), {}
+    return lambda: lambda model: make_muon(model, stage, machine["sharding"].startswith("zero")), {}
 
 
 def deepspeed_for(stage: dict, settings: dict | None) -> dict | None:

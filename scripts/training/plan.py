@@ -133,18 +133,30 @@ def accumulation(global_batch: int, micro_batch: int, processes: int, stage: str
     return micro, share // micro
 
 
+def check_sharding(name: str, stage: dict, machine: dict) -> None:
+    """Whether the machine file shards nothing that cannot be sharded.
+
+    Raises:
+        UserError: it does.
+    """
+    if machine["sharding"] == "none":
+        return
+    key, way = f"training.train.{name}", "use `sharding: none` in the machine file"
+    if stage["quantize"] != "none":
+        raise UserError(f"{key}.quantize: quantized weights cannot be sharded; {way}")
+    if stage["optimizer"] == "adamw_8bit":
+        raise UserError(f"{key}.optimizer: adamw_8bit cannot be sharded; {way}, or take adamw")
+
+
 def plan(name: str, stage: dict, shape: dict | None, machine: dict, rows: int | None = None) -> dict:
     """The plan of one stage. `rows`: packed training rows, None where they are not packed yet.
 
     Raises:
-        UserError: the global batch does not divide, or the model states alone exceed a GPU's memory.
+        UserError: the global batch does not divide, the model states alone exceed a GPU's memory, or what is to be
+            sharded cannot be.
     """
     processes = processes_of(machine)
-    if stage["quantize"] != "none" and machine["sharding"] != "none":
-        raise UserError(
-            f"training.train.{name}.quantize: quantized weights cannot be sharded; use `sharding: none` in the "
-            "machine file"
-        )
+    check_sharding(name, stage, machine)
     stage = resolved(stage, parameters(shape) if shape and "vocab_size" in shape else None, rows)
     result = {"learning_rate": stage["learning_rate"], "global_batch": stage["global_batch"]}
     if stage["global_batch"] != "auto":

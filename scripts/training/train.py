@@ -39,7 +39,7 @@ from scripts.training.models import load_model
 from scripts.training.muon import MuonRan
 from scripts.training.nope import no_rope_parameters
 from scripts.training.optimizers import factory, freeze, with_numbers
-from scripts.training.plan import accumulation
+from scripts.training.plan import accumulation, check_sharding
 from scripts.training.speed import choose_liger, liger_kernels
 from scripts.training.stopping import Finished, Stopping, best_checkpoint, load_best, outcome
 from scripts.training.trainer import PackedRows, StageTrainer
@@ -70,8 +70,10 @@ def train(
     """Run one stage to its end, from its newest whole checkpoint where there is one.
 
     Raises:
-        UserError: a file is missing or not what its manifest says, or the shards do not fit the model.
+        UserError: a file is missing or not what its manifest says, the shards do not fit the model, or the machine
+            file shards what cannot be sharded.
     """
+    check_sharding(name, stage, machine)
     parallel.start(machine)
     origin_manifest, shards_manifest = read_manifest(origin), read_manifest(shards)
     rows = shards_manifest["splits"]["train"]["rows"]

@@ -15,7 +15,7 @@ from transformers import get_scheduler
 from scripts.common.cli import UserError
 from scripts.common.config import check
 from scripts.training.automatic import global_batch, learning_rate, resolved, steps_of
-from scripts.training.optimizers import factory, freeze, optimizer_arguments
+from scripts.training.optimizers import freeze, optimizer_arguments
 from tests.training.conftest import LENGTH, MACHINE, STAGE
 from tests.training.test_train import command, metrics, run
 
@@ -49,11 +49,6 @@ def test_a_pattern_freezes_all_that_it_does_not_name_and_must_match(model):
     assert sum(parameter.requires_grad for parameter in model.parameters()) == 5
     with pytest.raises(UserError, match=r"^trainable: '\*\.7\.\*' matches no parameter; they are named as 'model\."):
         freeze(model, ["*.1.*", "*.7.*"])
-
-
-def test_8_bit_moments_are_refused_where_they_would_be_sharded():
-    with pytest.raises(UserError, match="adamw_8bit cannot run with `sharding: zero2`"):
-        factory({**STAGE, "optimizer": "adamw_8bit"}, {**MACHINE, "sharding": "zero2"})
 
 
 def test_auto_follows_the_stated_rules_and_their_bounds():

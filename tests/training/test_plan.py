@@ -176,6 +176,15 @@ def test_micro_batch_times_accumulation_times_processes_is_the_global_batch(glob
     assert accumulation(global_batch, micro_batch, 2, "sft") == expected
 
 
+@pytest.mark.parametrize("change", [{"quantize": "8bit", "method": "lora"}, {"optimizer": "adamw_8bit"}])
+@pytest.mark.parametrize("sharding", ["fsdp2", "zero1", "zero2", "zero3"])
+def test_what_cannot_be_sharded_is_refused_without_a_shape(change, sharding):
+    key = f"training.train.sft.{next(iter(change))}: .*use `sharding: none` in the machine file"
+    with pytest.raises(UserError, match=key):
+        plan("sft", STAGE | change, None, {**MACHINE, "sharding": sharding})
+    assert plan("sft", STAGE | change, None, MACHINE)["steps"] is None
+
+
 def test_a_global_batch_that_does_not_divide_is_refused():
     with pytest.raises(UserError, match=r"sft\.global_batch: 7 is no multiple of 2 processes"):
         accumulation(7, 4, 2, "sft")

@@ -412,6 +412,13 @@ def test_before_a_run_there_is_nothing_to_publish(published, tmp_path):
     assert "error: results: nothing finished to publish" in checkout.publish(fails=True)
 
 
+def test_an_experiment_without_sources_can_be_published(published, tmp_path):
+    checkout = published.clone(tmp_path / "checkout", pull=False)
+    command = [sys.executable, "-m", "scripts.common.publish", "--configfile", "config/smoke/lora-qa.yaml"]
+    done = subprocess.run(command, cwd=checkout.folder, capture_output=True, text=True)
+    assert done.stderr.startswith("error: results/smoke/lora-qa: nothing finished to publish")
+
+
 # ---- the real workflow ----
 
 
