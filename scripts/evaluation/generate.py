@@ -74,27 +74,50 @@ class Row(NamedTuple):
     seed: int
 
 
+def encode(encoder: Encoder, prompt: Prompt) -> tuple[list[int], list[int]]:
+    """(ids of the prompt, ids that end what is written)."""
+    if isinstance(prompt, str):
+        ids = encoder.encode([{"text": prompt}]).ids.tolist()
+        return (ids[:-1] or [encoder.end]), [encoder.end]
+    encoded = encoder.encode([{"messages": [*prompt, {"role": "assistant", "content": ""}]}])
+    last = int(np.flatnonzero(encoded.targets)[-1])  # of an empty answer only its end is a target
+    return encoded.ids[:last].tolist(), [encoder.end, int(encoded.ids[last])]
+
+
+def decode(encoder: Encoder, ids: list[int], ends: list[int]) -> str:
+    """The text up to the first of `ends`; control tokens and ids that stand for nothing are left out."""
+    stop, sizes = next((place for place, token in enumerate(ids) if token in ends), len(ids)), encoder.bytes_of
+    return encoder.engine.decode([token for token in ids[:stop] if token < len(sizes) and sizes[token]])
+
+
+def rows_of(encoder: Encoder, prompts: list[Prompt], settings: dict, limit: int) -> list[Row]:
+    """`samples` rows for each prompt, in the order of the prompts.
+
+    Args:
+        limit: the model's positions.
+
+    Raises:
+        UserError: a prompt with `max_new_tokens` is longer than that, or a chat is malformed or has no template.
+    """
+    samples, new, rows = settings["samples"], settings["max_new_tokens"], []
+    for number, prompt in enumerate(prompts):
+        ids, ends = encode(encoder, prompt)
+        if len(ids) + new > limit:
+            raise UserError(
+                f"{shown(prompt)}: {len(ids)} tokens and max_new_tokens {new} exceed the model's {limit} positions"
+            )
+        content = json.dumps(prompt, sort_keys=True)
+        seeds = [content_seed(str(settings["seed"]), content, str(sample)) % 2**63 for sample in range(samples)]
+        rows += [Row(number, ids, ends, seed) for seed in seeds]
+    return rows
+
+
 class Writer:
     """One model with one set of settings; see the module."""
 
     def __init__(self, model: PreTrainedModel, encoder: Encoder, settings: dict, finished: Callable | None):
         self.model, self.encoder, self.settings, self.finished = model, encoder, settings, finished
         model.generation_config = GenerationConfig()
-
-    def encode(self, prompt: Prompt) -> tuple[list[int], list[int]]:
-        """(ids of the prompt, ids that end what is written)."""
-        if isinstance(prompt, str):
-            ids = self.encoder.encode([{"text": prompt}]).ids.tolist()
-            return (ids[:-1] or [self.encoder.end]), [self.encoder.end]
-        encoded = self.encoder.encode([{"messages": [*prompt, {"role": "assistant", "content": ""}]}])
-        last = int(np.flatnonzero(encoded.targets)[-1])  # of an empty answer only its end is a target
-        return encoded.ids[:last].tolist(), [self.encoder.end, int(encoded.ids[last])]
-
-    def text(self, ids: list[int], ends: list[int]) -> str:
-        """The text up to the first of `ends`; control tokens and ids that stand for nothing are left out."""
-        stop = next((place for place, token in enumerate(ids) if token in ends), len(ids))
-        sizes = self.encoder.bytes_of
-        return self.encoder.engine.decode([token for token in ids[:stop] if token < len(sizes) and sizes[token]])
 
     @torch.inference_mode()
     def batch(self, rows: list[Row]) -> list[str]:
@@ -109,7 +132,7 @@ class Writer:
         if self.finished:
 
             def finished(row: int, written: list[int]) -> bool:
-                return self.finished(rows[row].prompt, self.text(written, ends))
+                return self.finished(rows[row].prompt, decode(self.encoder, written, ends))
 
             criteria.append(Finished(finished, width))
         config = GenerationConfig(
@@ -128,7 +151,7 @@ class Writer:
             logits_processor=processors,
             stopping_criteria=criteria,
         )
-        return [self.text(row, ends) for row in written[:, width:].tolist()]
+        return [decode(self.encoder, row, ends) for row in written[:, width:].tolist()]
 
     def attempt(self, rows: list[Row]) -> list[str] | None:
         """`batch`, or None where memory did not suffice; returning first lets go of what the failed batch held."""
@@ -156,17 +179,8 @@ def generate(
         UserError: a prompt with `max_new_tokens` is longer than the model's positions, a chat is malformed or has no
             template, or not even one row fits into memory.
     """
-    writer, samples, new = Writer(model, encoder, settings, finished), settings["samples"], settings["max_new_tokens"]
-    limit, rows = model.config.max_position_embeddings, []
-    for number, prompt in enumerate(prompts):
-        ids, ends = writer.encode(prompt)
-        if len(ids) + new > limit:
-            raise UserError(
-                f"{shown(prompt)}: {len(ids)} tokens and max_new_tokens {new} exceed the model's {limit} positions"
-            )
-        content = json.dumps(prompt, sort_keys=True)
-        seeds = [content_seed(str(settings["seed"]), content, str(sample)) % 2**63 for sample in range(samples)]
-        rows += [Row(number, ids, ends, seed) for seed in seeds]
+    rows = rows_of(encoder, prompts, settings, model.config.max_position_embeddings)
+    writer, samples = Writer(model, encoder, settings, finished), settings["samples"]
     # texts and chats end differently, so a batch holds one kind
     waiting = sorted(range(len(rows)), key=lambda row: (rows[row].ends, -len(rows[row].ids)))
     written, size, progress = [""] * len(rows), ROWS, Progress(label, "texts", len(rows))
