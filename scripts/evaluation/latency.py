@@ -32,6 +32,17 @@ GIB = 2**30
 Clock = Callable[[], float]  # seconds from some moment on
 
 
+def synchronized(clock: Clock, device: torch.device) -> Clock:
+    """`clock`, read when the device has done all that it was given."""
+
+    def now() -> float:
+        if device.type == "cuda":
+            torch.cuda.synchronize(device)
+        return clock()
+
+    return now
+
+
 class FirstToken(StoppingCriteria):
     """Ends nothing, and notes `at` what time the first token of all rows was there."""
 
@@ -117,11 +128,7 @@ def grow(model: PreTrainedModel, wanted: dict, clock: Clock = time.perf_counter)
             f"evaluation.latency: prompt_tokens and new_tokens are {length}, more than the model's {limit} positions"
         )
 
-    def now() -> float:
-        if model.device.type == "cuda":
-            torch.cuda.synchronize(model.device)
-        return clock()
-
+    now = synchronized(clock, model.device)
     model.generation_config = GenerationConfig()  # the folder's own defaults would end it, or sample
     ids = prompts(wanted["batches"][-1], wanted, model.config.vocab_size).to(model.device)
     found = []

@@ -15,7 +15,7 @@ from scripts.common.config import check, read_yaml
 from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation import latency as suite
 from scripts.evaluation.gate import evaluate
-from scripts.evaluation.latency import busy, grow, latency, off_target
+from scripts.evaluation.latency import busy, grow, latency, off_target, synchronized
 from scripts.evaluation.statistics import median_interval
 from scripts.evaluation.subject import load
 from scripts.evaluation.timings import figures, p95
@@ -160,6 +160,14 @@ def test_load_tells_what_the_card_tells(monkeypatch):
     monkeypatch.setattr("os.getloadavg", lambda: (6.0, 1.0, 1.0))
     monkeypatch.setattr("os.cpu_count", lambda: 4)
     assert busy() == {"load_per_core": 1.5, "gpu_utilisation": None, "gpu_memory_gib": 3.0}
+
+
+@pytest.mark.parametrize(("device", "told"), [("cuda:1", ["cuda:1", "time"]), ("cpu", ["time"])])
+def test_a_gpu_has_done_its_work_before_the_clock_is_read(monkeypatch, device, told):
+    order = []
+    monkeypatch.setattr(torch.cuda, "synchronize", lambda card: order.append(str(card)))
+    assert synchronized(lambda: order.append("time") or 3.0, torch.device(device))() == 3.0
+    assert order == told
 
 
 @pytest.mark.parametrize("count", range(1, 12))
