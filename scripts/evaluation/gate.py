@@ -17,7 +17,7 @@ from scripts.evaluation.measured import Measured
 from scripts.evaluation.scores import read_scored, read_scoring
 from scripts.evaluation.suites import suites
 from scripts.evaluation.summary import summarize
-from scripts.evaluation.timings import read_timed
+from scripts.evaluation.timed import read_timed
 
 
 def on_side(value: float, side: str, bound: float) -> bool:
