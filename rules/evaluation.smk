@@ -149,6 +149,31 @@ if "code" in SUITES:
             " --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
+if "latency" in SUITES:
+
+    rule latency:
+        input:
+            model=lambda wildcards: f"{model_folder(wildcards.model)}/manifest.json",
+        output:
+            scores=f"{R}/evaluation/latency/{{model}}/scores.json",
+            runs=f"{R}/evaluation/latency/{{model}}/items.jsonl.zst",
+        log:
+            f"{R}/logs/evaluation/latency/{{model}}.log",
+        conda:
+            "../envs/stagecraft.yaml"
+        # nothing beside it while it is timed: here it takes all cores, on Slurm the profile asks for a whole node
+        threads: 8 if default_resource("slurm_partition") else workflow.cores
+        resources:
+            machine=str(MACHINE),
+        params:
+            settings=as_json(SUITES["latency"] | {"seed": EXPERIMENT["seed"]}),
+            code=fingerprint("scripts.evaluation.latency"),
+        shell:
+            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            " python -m scripts.evaluation.latency --model $(dirname {input.model}) --settings {params.settings:q}"
+            " --out $(dirname {output.scores}) 2>&1 | tee {log}"
+
+
 rule gate:
     input:
         scores=expand(f"{R}/evaluation/{{suite}}/{{model}}/scores.json", suite=SUITES, model=MODELS),

@@ -87,15 +87,16 @@ def check_gates(config: dict, given: dict, name: str) -> None:
         UserError: it does not.
     """
     evaluation, stages = config["evaluation"], list(config["training"]["train"])
+    alone = (*ENGINE, *(METRICS["latency"] if "latency" in evaluation else ()))
     for number, gate in enumerate(evaluation["gate"]["gates"]):
         key = f"{name}: evaluation.gate.gates.{number}"
-        if gate["metric"] in ENGINE:
+        if gate["metric"] in alone:
             for setting in ("dataset", "language", "against"):
                 if setting in given["evaluation"]["gate"]["gates"][number]:
                     raise UserError(
-                        f"{key}.{setting}: not with `metric: {gate['metric']}`, which a stage has by itself"
+                        f"{key}.{setting}: not with `metric: {gate['metric']}`, which a model has by itself"
                     )
-            known(f"{key}.model", gate["model"], stages)
+            known(f"{key}.model", gate["model"], stages if gate["metric"] in ENGINE else ["base", *stages])
             continue
         suites = [suite for suite in METRICS if suite in evaluation]
         measured = {metric: suite for suite in suites for metric in metrics_of(suite, evaluation[suite])}

@@ -11,6 +11,7 @@ METRICS = {
     "bleu": ("bleu", "chrf"),
     "keywords": ("keywords", "structure"),
     "code": ("pass@{k}",),  # for each of its `k`
+    "latency": ("first_token_seconds", "answer_seconds", "tokens_per_second"),  # no sums over items; no datasets
 }
 CHATS = ("instruct", "chat")  # the kinds of dataset that ask something
 
@@ -63,6 +64,9 @@ def check_suites(config: dict, name: str) -> None:
             raise UserError(f"{name}: evaluation.{suite}.beams: a search samples nothing; set temperature to 0")
         if "cases" in settings and not Path(settings["cases"]).is_file():
             raise UserError(f"{name}: evaluation.{suite}.cases: no file {settings['cases']}")
+    batches = evaluation.get("latency", {}).get("batches", [1])
+    if batches != sorted({1, *batches}):
+        raise UserError(f"{name}: evaluation.latency.batches: must grow from 1, the batch of an answer; not {batches}")
     check_code(config, name)
 
 

@@ -11,12 +11,13 @@ from pathlib import Path
 from scripts.common.agreement import ENGINE
 from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.files import read_json, write_json
-from scripts.common.suites import scored_on
+from scripts.common.suites import METRICS, scored_on
 from scripts.evaluation.inputs import gather, model_folder
 from scripts.evaluation.measured import Measured
 from scripts.evaluation.scores import read_scored, read_scoring
 from scripts.evaluation.suites import suites
 from scripts.evaluation.summary import summarize
+from scripts.evaluation.timed import read_timed
 
 
 def on_side(value: float, side: str, bound: float) -> bool:
@@ -44,6 +45,16 @@ def engine_gate(gate: dict, summary: dict) -> dict:
     nothing = dict.fromkeys(("dataset", "language", "against", "interval"))
     facts = {key: gate[key] for key in ("name", "model", "metric")}
     return facts | nothing | {"value": value} | sides(gate) | {"outcome": judged}
+
+
+def latency_gate(gate: dict, timed: dict) -> dict:
+    """A gate on a figure of a model's latency; off the target hardware there is none, and it is not measured."""
+    figure = timed.get(gate["metric"])
+    estimated = {key: figure and figure[key] for key in ("value", "interval")}
+    judged = outcome(**estimated, **sides(gate)) if figure else "not measured"
+    nothing = dict.fromkeys(("dataset", "language", "against"))
+    facts = {key: gate[key] for key in ("name", "model", "metric")}
+    return facts | nothing | estimated | sides(gate) | {"outcome": judged}
 
 
 def suite_gate(gate: dict, measured: Measured, key: str) -> dict:
@@ -93,11 +104,18 @@ def evaluate(experiment: dict, results: Path) -> dict:
         scored = read_scored(folder, suite, models, scored_on(experiment["evaluation"][name]))
         found[name] = Measured(suite, scored, models, config)
 
+    latency = {}
+    if wanted := experiment["evaluation"].get("latency"):
+        folder, wanted = results / "evaluation/latency", wanted | {"seed": experiment["seed"]}
+        latency = {model: read_timed(folder / model, wanted, config["confidence"]) for model in models}
+
     summaries = {stage: read_json(results / f"training/train/{stage}/summary.json") for stage in stages}
     gates = []
     for number, gate in enumerate(config["gates"]):
         if gate["metric"] in ENGINE:
             gates.append(engine_gate(gate, summaries[gate["model"]]))
+        elif gate["metric"] in METRICS["latency"]:
+            gates.append(latency_gate(gate, latency[gate["model"]]))
         else:
             measured = next(suite for suite in found.values() if gate["metric"] in suite.suite.metrics)
             gates.append(suite_gate(gate, measured, f"evaluation.gate.gates.{number}"))
@@ -127,10 +145,11 @@ def evaluate(experiment: dict, results: Path) -> dict:
         "scoring": {
             model: {
                 name: read_scoring(results / f"evaluation/{name}/{model}/scores.json", results / model_folder(model))
-                for name in found
+                for name in [*found, *(["latency"] if latency else [])]
             }
             for model in models
         },
+        **({"latency": latency} if latency else {}),
     }
 
 

@@ -12,7 +12,7 @@ from scripts.common.files import read_json, read_jsonl, sha256_file
 from scripts.evaluation.measures import Suite
 
 AGAIN = "delete the folder and run again"
-SCORING = ("model_sha256", "data", "versions", "device", "engine", "settings", "signatures", "sandbox")
+SCORING = ("model_sha256", "data", "versions", "device", "engine", "settings", "signatures", "sandbox", "conditions")
 
 
 class Documents(NamedTuple):

@@ -117,6 +117,20 @@ def wilson(right: int, count: int, confidence: float) -> list[float]:
     return [max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)]
 
 
+def median_interval(values: list[float], confidence: float) -> list[float] | None:
+    """The interval of a median, whatever the distribution, between the k-th smallest and the k-th largest value.
+
+    Each value is below the true median with probability 1/2, so either end misses it with probability
+    P(Binomial(n, 1/2) < k); k is the largest for which both together stay within 1 - confidence (David and Nagaraja,
+    Order Statistics, 2003, section 7.1). None where not even the extremes do: below `fewest_documents`.
+    """
+    ordered, count, tail, k = sorted(values), len(values), 1, 0
+    while tail / 2**count <= (1 - confidence) / 2:
+        k += 1
+        tail += math.comb(count, k)
+    return [ordered[k - 1], ordered[-k]] if k else None
+
+
 def newcombe(both: int, gained: int, lost: int, neither: int, confidence: float) -> list[float]:
     """The interval of a paired difference of shares, made of Wilson's two (Newcombe 1998, method 10).
 

@@ -43,10 +43,10 @@ def load(folder: Path) -> Subject:
     transformers_logging.disable_progress_bar()
     read_manifest(folder)
     encoder = Encoder(folder)
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    model = load_model(folder, "auto" if device == "cuda" else torch.float32)
+    kind = "cuda" if torch.cuda.is_available() else "cpu"
+    model = load_model(folder, "auto" if kind == "cuda" else torch.float32)
     identity.check(model, folder)
-    return Subject(folder, model.to(device).eval(), encoder)
+    return Subject(folder, model.to(kind).eval(), encoder)
 
 
 def test_hashes(datasets: Path, names: list[str], suite: str) -> dict[str, str]:
@@ -77,6 +77,25 @@ def pick(path: Path, documents: int) -> list[dict]:
     return sorted((record for heap in kept.values() for _, _, record in heap), key=lambda record: record["id"])
 
 
+def device() -> str:
+    """What models run on here: a GPU's name, or `cpu`."""
+    return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
+
+
+def origin(folder: Path) -> dict:
+    """What every scores.json says of how it came about: the model, versions, device."""
+    return {
+        "model": folder.name,
+        "model_sha256": sha256_file(folder / NAME),
+        "versions": {
+            "python": platform.python_version(),
+            "torch": torch.__version__,
+            "transformers": transformers.__version__,
+        },
+        "device": device(),
+    }
+
+
 def write(out: Path, subject: Subject, items: list[dict], data: dict[str, str], scores: dict, **facts) -> dict:
     """Write `items.jsonl.zst` and `scores.json`, and return the latter.
 
@@ -85,18 +104,6 @@ def write(out: Path, subject: Subject, items: list[dict], data: dict[str, str], 
         facts: what else made the scores, e.g. `engine` and `settings`.
     """
     write_jsonl(out / "items.jsonl.zst", items)
-    result = {
-        "model": subject.folder.name,
-        "model_sha256": sha256_file(subject.folder / NAME),
-        "data": data,
-        "scores": scores,
-        "versions": {
-            "python": platform.python_version(),
-            "torch": torch.__version__,
-            "transformers": transformers.__version__,
-        },
-        "device": torch.cuda.get_device_name() if subject.model.device.type == "cuda" else "cpu",
-        **facts,
-    }
+    result = {**origin(subject.folder), "data": data, "scores": scores, **facts}
     write_json(out / "scores.json", result)
     return result

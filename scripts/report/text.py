@@ -23,7 +23,11 @@ def interval(ends: list[float] | None, signed: bool = False) -> str:
 
 def ends(gate: dict) -> str:
     """A gate's interval; a figure of the stage itself has none."""
-    return "" if gate["dataset"] is None else interval(gate["interval"], gate["against"] is not None)
+    return (
+        ""
+        if gate["dataset"] is None and gate["interval"] is None
+        else interval(gate["interval"], gate["against"] is not None)
+    )
 
 
 def metric(gate: dict) -> str:
@@ -71,7 +75,7 @@ def explanation(gates: list[dict]) -> str:
     if unknown:
         sentences.append(f"Not measured where this ran: {'; '.join(unknown)}.")
     if crossing:
-        sentences.append(f"Not secured, other test documents might have said otherwise: {'; '.join(crossing)}.")
+        sentences.append(f"Not secured, other test documents or runs might have said otherwise: {'; '.join(crossing)}.")
     return " ".join(sentences)
 
 

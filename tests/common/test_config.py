@@ -11,6 +11,7 @@ from scripts.common.cli import UserError
 from scripts.common.config import check, read_machine, read_yaml
 from scripts.common.suites import METRICS
 from scripts.evaluation.suites import suites
+from scripts.evaluation.timings import METRICS as TIMED
 
 SHIPPED = sorted(path for path in Path("config").glob("*.yaml") if "schema" not in path.name)
 EXPERIMENTS = [*SHIPPED, *sorted(Path("config/smoke").glob("*.yaml"))]
@@ -259,4 +260,5 @@ def test_a_gate_names_a_dataset_that_the_suite_of_its_metric_scores(experiment):
 
 def test_the_table_of_suites_has_the_metrics_that_the_configuration_knows():
     found = suites(dict.fromkeys(METRICS) | {"code": {"k": [1, 10]}})
-    assert {name: tuple(suite.metrics) for name, suite in found.items()} == METRICS | {"code": ("pass@1", "pass@10")}
+    expected = METRICS | {"code": ("pass@1", "pass@10")}
+    assert {name: tuple(suite.metrics) for name, suite in found.items()} | {"latency": tuple(TIMED)} == expected

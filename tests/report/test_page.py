@@ -249,6 +249,54 @@ def test_a_gate_on_a_stage_itself_is_told_without_an_interval(make_results):
     assert "memory: not measured" in (results / "report/plots/gates.svg").read_text()
 
 
+def test_latency_is_told_where_it_was_measured_and_why_not_elsewhere(make_results):
+    """The gate, its interval and the table of models, as the gate's own file says them."""
+    results = make_results()
+    path = results / "evaluation/gate/eval.json"
+    evaluation = json.loads(path.read_text())
+    evaluation["inputs"]["experiment"]["evaluation"]["latency"] = {
+        **{"device": "A40", "prompt_tokens": 300, "new_tokens": 512, "warmup": 2, "runs": 10}
+    }
+    timed = {
+        "first_token_seconds": {"value": 0.125, "interval": [0.12, 0.13], "p95": 0.2},
+        "answer_seconds": {"value": 1.5, "interval": [1.25, 1.75], "p95": 2.5},
+        "tokens_per_second": {"value": 371.6, "interval": None, "p95": 222.2},
+        "throughput": [{"batch": 1, "tokens_per_second": 341.3}, {"batch": 2, "tokens_per_second": 600}],
+        "out_of_memory": 4,
+    }
+    evaluation["latency"] = {"base": {"not_applicable": f"models run on {HOSTILE} here"}, "sft": timed}
+    load = {"load_per_core": 0.25, "gpu_utilisation": 0, "gpu_memory_gib": 0.5}
+    conditions = {"dtype": "bfloat16", "attention": "sdpa", "threads": 8, "load": load}
+    facts = {"device": "NVIDIA A40", "engine": {"name": "transformers", "version": "5.23.0"}, "conditions": conditions}
+    evaluation["scoring"]["sft"]["latency"] = facts
+    evaluation["scoring"]["base"]["latency"] = {"device": HOSTILE}
+    facts = {
+        "metric": "answer_seconds",
+        "dataset": None,
+        "language": None,
+        "against": None,
+        "side": "below",
+        "bound": 2,
+    }
+    judged = {"name": "fast", "model": "sft", "value": 1.5, "interval": [1.25, 1.75], "outcome": "met"}
+    evaluation["gates"].append(facts | judged)
+    dump(path, evaluation)
+    html = render(results)
+    assert "<script" not in html
+    text = " ".join(" ".join(Page(html).text).split())
+    for told in (
+        "fast sft, answer seconds met 1.500 1.250 to 1.750 below 2",
+        "Medians of 10 runs after 2 to warm up, each from 300 tokens to 512 new ones",
+        f"base: not applicable: models run on {HOSTILE} here",
+        "sft NVIDIA A40, bfloat16, transformers 5.23.0, sdpa attention, 8 CPU threads; load per core before 0.2500,"
+        " GPU 0% seconds to the first token 0.1250 0.1200 to 0.1300 0.2000",
+        "tokens per second 371.6 too few runs 222.2",
+        "tokens per second, batch 2 600.0",
+        "batch 4 out of memory",
+    ):
+        assert told in text
+
+
 def test_summary_over_datasets_ends_with_the_average(made, page):
     summary = json.loads((made / "evaluation/gate/eval.json").read_text())["summary"]
     text = " ".join(" ".join(page.text).split())

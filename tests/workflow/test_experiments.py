@@ -97,7 +97,11 @@ def test_qwen_code_runs_zero2_on_two_ranks_from_repositories_to_chats(place):
     assert evaluation["inputs"]["sources"]["stagecraft"]["pin"] == head.stdout.strip()
     assert evaluation["gates"][0]["outcome"].startswith("met")  # it learned something
     assert moved(results, "base", "train/sft") == set(weights(results, "base"))
-    assert "reference answer" in (results / "report.html").read_text()
+    page = (results / "report.html").read_text()
+    assert "reference answer" in page
+    gates = {gate["metric"]: gate for gate in evaluation["gates"]}
+    assert (gates["answer_seconds"]["value"], gates["answer_seconds"]["outcome"]) == (None, "not measured")
+    assert page.count("not applicable: models run on cpu here, the target is A40") == 2
 
 
 def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_itself(place):
@@ -111,6 +115,9 @@ def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_
     assert norms[0] < gates["gradient_norm"]["value"] < norms[-1]
     assert (gates["memory_gib"]["value"], gates["memory_gib"]["outcome"]) == (None, "not measured")
     assert evaluation["verdict"] == "not met"
+    low, high = gates["answer_seconds"]["interval"]
+    assert 0 < low <= gates["answer_seconds"]["value"] <= high
+    assert evaluation["latency"]["sft"]["throughput"][1]["batch"] == 2
 
 
 def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(place):
