@@ -288,7 +288,7 @@ def test_latency_is_told_where_it_was_measured_and_why_not_elsewhere(make_result
         "fast sft, answer seconds met 1.500 1.250 to 1.750 below 2",
         "Medians of 10 runs after 2 to warm up, each from 300 tokens to 512 new ones",
         f"base: not applicable: models run on {HOSTILE} here",
-        "sft NVIDIA A40, bfloat16, transformers 5.23.0, sdpa attention, 8 CPU threads; load per core before 0.2500,"
+        "sft NVIDIA A40, bfloat16, transformers 5.23.0, sdpa attention, CPU threads: 8; load per core before 0.2500,"
         " GPU 0% seconds to the first token 0.1250 0.1200 to 0.1300 0.2000",
         "tokens per second 371.6 too few runs 222.2",
         "tokens per second, batch 2 600.0",
