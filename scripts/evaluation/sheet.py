@@ -28,7 +28,8 @@ LONGEST = 16_000
 
 # What a spreadsheet would take for a formula (also as full-width signs), a number, a date or a truth value. An
 # apostrophe before it makes it text. Also read by the form, so it is written in what Python and JavaScript share.
-CONVERTED = r"^(?:[ \t\n]*[=+\-@＝＋－＠]|(?:[^\n]{0,30}[0-9][^\n]{0,30}|true|false)(?![\s\S]))"
+LIKE_DATES = "[ -~£¥€年月日时分秒]{0,15}"
+CONVERTED = rf"^(?:[ \t\n]*[=+\-@＝＋－＠]|(?:{LIKE_DATES}[0-9]{LIKE_DATES}|true|false)(?![\s\S]))"
 LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrst")  # a spreadsheet takes 12e5 for a number
 
 
