@@ -137,7 +137,9 @@ if "human" in SUITES:
     # written whether or not anybody fills it; what is filled changes nothing here
     rule sheet:
         input:
-            scores=expand(f"{R}/evaluation/{SUITES['human']['of']}/{{model}}/scores.json", model=SUITES["human"]["models"]),
+            scores=expand(
+                f"{R}/evaluation/{SUITES['human']['of']}/{{model}}/scores.json", model=SUITES["human"]["models"]
+            ),
             documents=expand(
                 f"{R}/evaluation/{SUITES['human']['of']}/{{model}}/items.jsonl.zst", model=SUITES["human"]["models"]
             ),

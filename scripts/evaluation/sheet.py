@@ -3,10 +3,10 @@
     python -m scripts.evaluation.sheet --suite results/evaluation/qa --out results/evaluation/sheet \\
         --settings '{"models": ["base", "sft"], "datasets": ["instruct"], "samples": 50, "seed": 42}'
 
-`sheet.html` is a form for a browser, `sheet.csv` the same for a spreadsheet; `key.json` says which model wrote what, and
-is not for raters. Rows are in the order of a hash of seed and of what the row shows, and models that wrote the same text
-share a row: neither place nor number of a row tells anything of a model. Ratings belong to texts, so a sheet is
-recognized by a hash of its texts.
+`sheet.html` is a form for a browser, `sheet.csv` the same for a spreadsheet; `key.json` says which model wrote what and
+is not for raters. Rows are in the order of a hash of seed, item and what the row shows, and models that wrote the same
+text share a row: so neither a row's place nor its number tells anything of a model. Ratings belong to texts, and a
+sheet's name is a hash of its texts.
 """
 
 import csv
@@ -62,7 +62,9 @@ def read_written(suite: Path, model: str) -> dict[tuple[str, str], dict]:
             item["written"][0], item["prompt"], item["reference"], item["language"]
             found[item["dataset"], item["id"]] = item
         except (KeyError, IndexError, TypeError) as error:
-            raise UserError(f"{path}: line {number}: no written text, {error!r}; delete the folder and run again") from error
+            raise UserError(
+                f"{path}: line {number}: no written text, {error!r}; delete the folder and run again"
+            ) from error
     return found
 
 
@@ -90,7 +92,7 @@ def draw(written: dict[str, dict], datasets: list[str], samples: int, seed: int)
 
 
 def make_rows(written: dict[str, dict], drawn: list[tuple[str, str]], seed: int) -> tuple[str, dict[str, dict]]:
-    """(the sheet's name, its rows by name): `dataset`, `id`, `models`, and what SHOWN names, in the order of the sheet."""
+    """(the sheet's name, its rows by name in their order), a row having `dataset`, `id`, `models` and what SHOWN names."""
     rows = {}  # what a row shows → its facts
     for dataset, identity in drawn:
         for model, items in written.items():
@@ -125,9 +127,7 @@ def form(name: str, rows: dict[str, dict]) -> str:
         loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
     )
     shown = [{"row": row, **{column: facts[column] for column in SHOWN}} for row, facts in rows.items()]
-    return environment.get_template("sheet.html.j2").render(
-        name=name, rows=shown, columns=COLUMNS, converted=CONVERTED
-    )
+    return environment.get_template("sheet.html.j2").render(name=name, rows=shown, columns=COLUMNS, converted=CONVERTED)
 
 
 def make_sheet(suite: Path, wanted: dict, out: Path) -> dict:
@@ -141,7 +141,9 @@ def make_sheet(suite: Path, wanted: dict, out: Path) -> dict:
         UserError: the suite's files are missing, malformed or hold not the same items for all models.
     """
     written = {model: read_written(suite, model) for model in wanted["models"]}
-    name, rows = make_rows(written, draw(written, wanted["datasets"], wanted["samples"], wanted["seed"]), wanted["seed"])
+    name, rows = make_rows(
+        written, draw(written, wanted["datasets"], wanted["samples"], wanted["seed"]), wanted["seed"]
+    )
     said = {model: read_json(suite / model / "scores.json") for model in written}
     facts = {model: {key: scores[key] for key in ("model_sha256", "data")} for model, scores in said.items()}
     key = {"sheet": name, "models": facts, "rows": rows}

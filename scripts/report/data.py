@@ -19,7 +19,18 @@ def read_evaluation(results: Path) -> dict:
     """
     path = results / EVALUATION
     evaluation = read_json(path)
-    wanted = {"experiment", "verdict", "gates", "scores", "comparisons", "summary", "stages", "scoring", "human", "inputs"}
+    wanted = {
+        "experiment",
+        "verdict",
+        "gates",
+        "scores",
+        "comparisons",
+        "summary",
+        "stages",
+        "scoring",
+        "human",
+        "inputs",
+    }
     if not isinstance(evaluation, dict) or not wanted <= evaluation.keys():
         raise UserError(f"{path}: not what rule gate writes; delete it and run again")
     return evaluation
@@ -43,7 +54,7 @@ def read_metric_names(evaluation: dict) -> dict[str, list[str]]:
 
 
 def read_compared(evaluation: dict) -> dict[str, list[str]]:
-    """The suites in their order, each with the metrics that models are compared by; with all where none are compared."""
+    """The suites in their order, each with the metrics that models are compared by, or all where no two models are."""
     compared = {(row["suite"], row["metric"]) for row in evaluation["comparisons"]}
     return {
         suite: [name for name in names if (suite, name) in compared] or names

@@ -23,7 +23,11 @@ def interval(ends: list[float] | None, signed: bool = False) -> str:
 
 def ends(gate: dict) -> str:
     """A gate's interval; a figure of the stage itself has none, nor what was not measured."""
-    return "" if gate["dataset"] is None or gate["value"] is None else interval(gate["interval"], gate["against"] is not None)
+    return (
+        ""
+        if gate["dataset"] is None or gate["value"] is None
+        else interval(gate["interval"], gate["against"] is not None)
+    )
 
 
 def metric(gate: dict) -> str:

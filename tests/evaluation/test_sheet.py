@@ -9,6 +9,7 @@ import subprocess
 import sys
 import urllib.parse
 from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.evaluation.sheet import LONGEST, guarded, plain
 from tests.evaluation.sheets import HEADER, HOSTILE, make, read, texts, write_suite
-from tests.evaluation.synthetic import dump_lines, sha
+from tests.evaluation.synthetic import dump_lines
 
 ROOT = Path(__file__).parents[2]
 FILES = ("sheet.csv", "sheet.html")
@@ -49,7 +50,7 @@ def test_a_sheet_tells_nothing_of_models(tmp_path):
 def test_rows_are_mixed_over_models_and_items(tmp_path):
     rows = list(key_of(make(tmp_path, texts(["base", "mid", "sft"], 80)))["rows"].values())
     assert len(rows) == 240
-    neighbours = list(zip(rows, rows[1:], strict=False))
+    neighbours = list(pairwise(rows))
     alike = sum(one["models"] == other["models"] for one, other in neighbours)
     assert 50 <= alike <= 110  # a third of 239 by chance; a rule about neighbours would itself tell of models
     assert sum(one["id"] == other["id"] for one, other in neighbours) <= 10
@@ -156,7 +157,7 @@ def test_what_is_not_written_for_all_is_refused_in_one_line(tmp_path):
     del written["sft"]["c/1"]
     with pytest.raises(UserError, match="c/1 of chats: written by base, not by sft"):
         make(tmp_path, written)
-    with pytest.raises(UserError, match="evaluation.human.datasets: base wrote nothing for code"):
+    with pytest.raises(UserError, match=r"evaluation\.human.datasets: base wrote nothing for code"):
         make(tmp_path, texts(["base"], 3), datasets=["code"])
 
 
@@ -180,7 +181,8 @@ CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shuti
 DRIVER = """
 <script>
 const answers = ANSWERS;
-for (const [row, answer] of Object.entries(answers)) document.querySelector(`input[name="${row}"][value=${answer}]`).click();
+for (const [row, answer] of Object.entries(answers))
+  document.querySelector(`input[name="${row}"][value=${answer}]`).click();
 const comment = document.querySelector("fieldset input[type=text]");
 comment.value = "=HYPERLINK(1) 好, \\"so\\"";
 comment.dispatchEvent(new Event("input"));
@@ -210,18 +212,14 @@ def test_a_browser_downloads_the_sheet_that_was_filled_in(tmp_path):
     command += [f"--disable-{name}" for name in quiet] + ["--virtual-time-budget=3000", "--window-size=500,2000"]
     shown = subprocess.run([*command, "--dump-dom", f"file://{page}"], capture_output=True, timeout=60, check=True)
     dom = shown.stdout.decode()
-    told = {
-        name: urllib.parse.unquote(text) for name, text in re.findall(r'<output id="(\w+)">([^<]*)</output>', dom)
-    }
+    told = {name: urllib.parse.unquote(text) for name, text in re.findall(r'<output id="(\w+)">([^<]*)</output>', dom)}
     assert told["file"] == "Anna-安娜.csv"
     assert told["count"] == f"{len(rows)} of {len(rows)} rated"
     assert json.loads(told["kept"])[rows[0]["row"]]["correct"] == "yes"
     expected = io.StringIO(newline="")
     writer = csv.DictWriter(expected, HEADER, quoting=csv.QUOTE_ALL)
     writer.writeheader()
-    comments = {rows[0]["row"]: "'=HYPERLINK(1) 好, \"so\""}
-    writer.writerows(
-        row | {"correct": answers[row["row"]], "comment": comments.get(row["row"], "")} for row in rows
-    )
+    comments = {rows[0]["row"]: '\'=HYPERLINK(1) 好, "so"'}
+    writer.writerows(row | {"correct": answers[row["row"]], "comment": comments.get(row["row"], "")} for row in rows)
     assert told["bytes"].encode("latin-1").decode("utf-8-sig") == expected.getvalue()
     assert told["bytes"].startswith("\xef\xbb\xbf")
