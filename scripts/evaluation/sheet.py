@@ -92,7 +92,7 @@ def draw(written: dict[str, dict], datasets: list[str], samples: int, seed: int)
 
 
 def make_rows(written: dict[str, dict], drawn: list[tuple[str, str]], seed: int) -> tuple[str, dict[str, dict]]:
-    """(the sheet's name, its rows by name in their order), a row having `dataset`, `id`, `models` and what SHOWN names."""
+    """(the sheet's name, its rows by name, in order): a row has `dataset`, `id`, `models` and what SHOWN names."""
     rows = {}  # what a row shows → its facts
     for dataset, identity in drawn:
         for model, items in written.items():

@@ -56,7 +56,7 @@ def chosen(suite: Suite, base: dict[str, dict], tuned: dict[str, dict]) -> list[
 def written(results: Path, evaluation: dict) -> list[dict]:
     """For each suite that lets models write, and each dataset: `suite`, `dataset`, `model` and `items` (see `chosen`).
 
-    The tuned model is the one trained on the dataset, else the last stage. A suite that does not score both is left out.
+    The tuned model is the one trained on the dataset, else the last stage. Suites that do not score both are left out.
 
     Raises:
         UserError: items are missing or cut short.
