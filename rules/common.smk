@@ -8,7 +8,7 @@ sys.path.insert(0, workflow.basedir)
 # Jobs find this environment's programs also where it was not activated.
 shell.prefix(f"export PATH={Path(sys.executable).parent}:$PATH; ")
 
-from scripts.common.suites import CHATS, METRICS
+from scripts.common.suites import CHATS, METRICS, scored_models
 from scripts.common.cli import UserError
 from scripts.common.config import check, read_machine, read_monitoring
 from scripts.common.fingerprint import fingerprint
@@ -115,6 +115,12 @@ def shard_files(stage):
 def model_folder(name):
     """The folder of a stage's model, or of the base."""
     return f"{R}/training/base" if name == "base" else f"{R}/training/train/{name}"
+
+
+def suite_files(name):
+    """The file of this name of each suite and each model that it scores."""
+    scored = scored_models(EXPERIMENT["evaluation"], STAGES)
+    return [f"{R}/evaluation/{suite}/{model}/{name}" for suite, models in scored.items() for model in models]
 
 
 def test_manifests(suite):

@@ -174,10 +174,65 @@ if "latency" in SUITES:
             " --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
+if "human" in SUITES:
+
+    # written whether or not anybody fills it; what is filled changes nothing here
+    rule sheet:
+        input:
+            scores=expand(
+                f"{R}/evaluation/{SUITES['human']['of']}/{{model}}/scores.json", model=SUITES["human"]["models"]
+            ),
+            documents=expand(
+                f"{R}/evaluation/{SUITES['human']['of']}/{{model}}/items.jsonl.zst", model=SUITES["human"]["models"]
+            ),
+            template="scripts/evaluation/sheet.html.j2",
+        output:
+            sheet=f"{R}/evaluation/sheet/sheet.csv",
+            form=f"{R}/evaluation/sheet/sheet.html",
+            key=f"{R}/evaluation/sheet/key.json",
+        log:
+            f"{R}/logs/evaluation/sheet.log",
+        localrule: True
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            suite=lambda wildcards, input: str(Path(input.scores[0]).parents[1]),
+            settings=as_json(
+                {key: SUITES["human"][key] for key in ("models", "datasets", "samples")} | {"seed": EXPERIMENT["seed"]}
+            ),
+            code=fingerprint("scripts.evaluation.sheet"),
+        shell:
+            "python -m scripts.evaluation.sheet --suite {params.suite} --settings {params.settings:q}"
+            " --out $(dirname {output.key}) 2>&1 | tee {log}"
+
+    rule human:
+        input:
+            key=f"{R}/evaluation/sheet/key.json",
+            sheets=SUITES["human"]["sheets"],
+        output:
+            agreement=f"{R}/evaluation/human/agreement.json",
+            scores=expand(
+                f"{R}/evaluation/human/{{model}}/{{file}}",
+                model=SUITES["human"]["models"] if SUITES["human"]["sheets"] else [],
+                file=["scores.json", "items.jsonl.zst"],
+            ),
+        log:
+            f"{R}/logs/evaluation/human.log",
+        localrule: True
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            code=fingerprint("scripts.evaluation.human"),
+        shell:
+            "python -m scripts.evaluation.human --key {input.key} --sheets {input.sheets:q}"
+            " --out $(dirname {output.agreement}) 2>&1 | tee {log}"
+
+
 rule gate:
     input:
-        scores=expand(f"{R}/evaluation/{{suite}}/{{model}}/scores.json", suite=SUITES, model=MODELS),
-        documents=expand(f"{R}/evaluation/{{suite}}/{{model}}/items.jsonl.zst", suite=SUITES, model=MODELS),
+        scores=suite_files("scores.json"),
+        documents=suite_files("items.jsonl.zst"),
+        human=f"{R}/evaluation/human/agreement.json" if "human" in SUITES else [],
         stages=expand(f"{R}/training/train/{{stage}}/{{file}}.json", stage=STAGES, file=["summary", "environment"]),
         # what eval.json names as having made it
         archives=expand("data/raw/{source}.json", source=SOURCES),

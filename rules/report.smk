@@ -31,7 +31,7 @@ rule page:
     input:
         evaluation=f"{R}/evaluation/gate/eval.json",
         pictures=expand(f"{R}/report/plots/{{name}}.svg", name=PICTURES),
-        documents=expand(f"{R}/evaluation/{{suite}}/{{model}}/items.jsonl.zst", suite=SUITES, model=MODELS),
+        documents=suite_files("items.jsonl.zst"),
         filtered=expand(f"{R}/corpus/filter/{{source}}/manifest.json", source=SOURCES),
         deduplicated=f"{R}/corpus/deduplicate/manifest.json" if SOURCES else [],
         splits=f"{R}/corpus/split/manifest.json" if SOURCES else [],

@@ -103,7 +103,8 @@ def check_gates(config: dict, given: dict, name: str) -> None:
         known(f"{key}.metric", gate["metric"], [*measured, *ENGINE])
         if "dataset" not in gate:
             raise UserError(f"{key}.dataset: required with `metric: {gate['metric']}`")
-        known(f"{key}.dataset", gate["dataset"], scored_on(evaluation[measured[gate["metric"]]]))
+        suite = measured[gate["metric"]]
+        known(f"{key}.dataset", gate["dataset"], scored_on(evaluation[suite]))
         for side in ("model", "against"):
             if side in gate:
-                known(f"{key}.{side}", gate[side], ["base", *stages])
+                known(f"{key}.{side}", gate[side], evaluation[suite].get("models", ["base", *stages]))

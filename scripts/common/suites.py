@@ -12,6 +12,7 @@ METRICS = {
     "keywords": ("keywords", "structure"),
     "code": ("pass@{k}",),  # for each of its `k`
     "latency": ("first_token_seconds", "answer_seconds", "tokens_per_second"),  # no sums over items; no datasets
+    "human": ("correct",),
 }
 CHATS = ("instruct", "chat")  # the kinds of dataset that ask something
 
@@ -29,6 +30,16 @@ def known(key: str, value: str, names: list[str]) -> None:
 def metrics_of(suite: str, settings: dict) -> tuple[str, ...]:
     """The metrics of a suite with these settings."""
     return tuple(metric.format(k=k) for metric in METRICS[suite] for k in settings.get("k", [None]))
+
+
+def scored_models(evaluation: dict, stages: list[str]) -> dict[str, list[str]]:
+    """The suites that score, each with the models that it scores: `human` only once a sheet is filled."""
+    found = {suite: evaluation[suite] for suite in METRICS if suite in evaluation}
+    return {
+        suite: settings.get("models", ["base", *stages])
+        for suite, settings in found.items()
+        if settings.get("sheets", True)
+    }
 
 
 def scored_on(settings: dict) -> list[str]:
@@ -68,6 +79,7 @@ def check_suites(config: dict, name: str) -> None:
     if batches != sorted({1, *batches}):
         raise UserError(f"{name}: evaluation.latency.batches: must grow from 1, the batch of an answer; not {batches}")
     check_code(config, name)
+    check_human(config, name)
 
 
 def check_code(config: dict, name: str) -> None:
@@ -89,3 +101,31 @@ def check_code(config: dict, name: str) -> None:
         other = files.setdefault(path.name.split(".")[0], path)
         if other is not path:
             raise UserError(f"{key}.benchmarks.{number}.path: {path} has the name of {other}; rename one")
+
+
+def check_human(config: dict, name: str) -> None:
+    """Whether the suite `human` rates what a suite lets models write, and its sheets are there; it gets all models and
+    all datasets of that suite where it names none.
+
+    Raises:
+        UserError: it does not, or they are not.
+    """
+    evaluation, raters = config["evaluation"], {}
+    human = evaluation.get("human")
+    if human is None:
+        return
+    key, suite = f"{name}: evaluation.human", human["of"]
+    if suite not in evaluation:
+        raise UserError(f"{key}.of: {suite} does not run; give evaluation.{suite} its settings")
+    for setting, names in (
+        ("models", ["base", *config["training"]["train"]]),
+        ("datasets", scored_on(evaluation[suite])),
+    ):
+        for value in human.setdefault(setting, names):
+            known(f"{key}.{setting}", value, names)
+    for number, sheet in enumerate(human["sheets"]):
+        if not Path(sheet).is_file():
+            raise UserError(f"{key}.sheets.{number}: {sheet}: no such file")
+        other = raters.setdefault(Path(sheet).stem, sheet)
+        if other != sheet:
+            raise UserError(f"{key}.sheets.{number}: {sheet} has the rater's name of {other}; rename one")

@@ -11,7 +11,7 @@ from pathlib import Path
 from scripts.common.agreement import ENGINE
 from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.files import read_json, write_json
-from scripts.common.suites import METRICS, scored_on
+from scripts.common.suites import METRICS, scored_models, scored_on
 from scripts.evaluation.inputs import gather, model_folder
 from scripts.evaluation.measured import Measured
 from scripts.evaluation.scores import read_scored, read_scoring
@@ -57,18 +57,20 @@ def latency_gate(gate: dict, timed: dict) -> dict:
     return facts | nothing | estimated | sides(gate) | {"outcome": judged}
 
 
-def suite_gate(gate: dict, measured: Measured, key: str) -> dict:
-    """A gate on a metric of a suite.
+def suite_gate(gate: dict, measured: Measured | None, key: str) -> dict:
+    """A gate on a metric of a suite; None is a suite that has not scored yet.
 
     Raises:
         UserError: it names a language that has no documents.
     """
+    facts = {key: gate.get(key) for key in ("name", "dataset", "language", "model", "against", "metric")}
+    if measured is None:
+        return facts | {"value": None, "interval": None} | sides(gate) | {"outcome": "not measured"}
     place = gate["dataset"], gate["language"]
     if place not in measured.places:
         known = ", ".join(language for dataset, language in measured.places if dataset == place[0])
         raise UserError(f"{key}.language: {place[0]} has no test documents of {place[1]!r}; it has: {known}")
     estimated = measured.measure(gate["metric"], place, gate["model"], gate.get("against"))
-    facts = {key: gate.get(key) for key in ("name", "dataset", "language", "model", "against", "metric")}
     return facts | estimated | sides(gate) | {"outcome": outcome(**estimated, **sides(gate))}
 
 
@@ -98,13 +100,13 @@ def evaluate(experiment: dict, results: Path) -> dict:
         UserError: scores are missing, malformed or not comparable, or a gate names a language that has no documents.
     """
     config, stages = experiment["evaluation"]["gate"], experiment["training"]["train"]
-    models, found = ["base", *stages], {}
+    models, compared, found = ["base", *stages], scored_models(experiment["evaluation"], stages), {}
     for name, suite in suites(experiment["evaluation"]).items():
-        folder = results / "evaluation" / name
-        scored = read_scored(folder, suite, models, scored_on(experiment["evaluation"][name]))
-        found[name] = Measured(suite, scored, models, config)
+        if name in compared:
+            folder, datasets = results / "evaluation" / name, scored_on(experiment["evaluation"][name])
+            found[name] = Measured(suite, read_scored(folder, suite, compared[name], datasets), compared[name], config)
 
-    latency = {}
+    latency = None
     if wanted := experiment["evaluation"].get("latency"):
         folder, wanted = results / "evaluation/latency", wanted | {"seed": experiment["seed"]}
         latency = {model: read_timed(folder / model, wanted, config["confidence"]) for model in models}
@@ -117,7 +119,7 @@ def evaluate(experiment: dict, results: Path) -> dict:
         elif gate["metric"] in METRICS["latency"]:
             gates.append(latency_gate(gate, latency[gate["model"]]))
         else:
-            measured = next(suite for suite in found.values() if gate["metric"] in suite.suite.metrics)
+            measured = next((suite for suite in found.values() if gate["metric"] in suite.suite.metrics), None)
             gates.append(suite_gate(gate, measured, f"evaluation.gate.gates.{number}"))
 
     return {
@@ -125,12 +127,16 @@ def evaluate(experiment: dict, results: Path) -> dict:
         "confidence": config["confidence"],
         "resamples": config["resamples"],
         "gates": gates,
-        "scores": {model: {name: scores(measured, model) for name, measured in found.items()} for model in models},
+        "scores": {
+            model: {name: scores(measured, model) for name, measured in found.items() if model in measured.models}
+            for model in models
+        },
         "comparisons": [
             {"suite": name, **measured.comparison(metric, place, stage, against)}
             for name, measured in found.items()
             for stage in stages
             for against in dict.fromkeys([stages[stage]["from"], "base"])
+            if {stage, against} <= set(measured.models)
             for place in measured.places
             for metric in measured.suite.compared
         ],
@@ -145,11 +151,15 @@ def evaluate(experiment: dict, results: Path) -> dict:
         "scoring": {
             model: {
                 name: read_scoring(results / f"evaluation/{name}/{model}/scores.json", results / model_folder(model))
-                for name in [*found, *(["latency"] if latency else [])]
+                for name, scored in compared.items()
+                if model in scored
             }
             for model in models
         },
-        **({"latency": latency} if latency else {}),
+        "latency": latency,
+        "human": read_json(results / "evaluation/human/agreement.json")
+        if "human" in experiment["evaluation"]
+        else None,
     }
 
 

@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from scripts.evaluation import answers, forms, overlap, passk
+from scripts.evaluation import answers, forms, human, overlap, passk
 from scripts.evaluation.measures import Metric, Suite
 
 PERPLEXITY = Suite(
@@ -23,4 +23,5 @@ def suites(evaluation: dict) -> dict[str, Suite]:
     """The suites that an experiment's `evaluation` configures, in the order of the report."""
     table = {"perplexity": PERPLEXITY, "qa": answers.SUITE, "bleu": overlap.SUITE, "keywords": forms.SUITE}
     found = {name: suite for name, suite in table.items() if name in evaluation}
-    return found | ({"code": passk.suite(evaluation["code"]["k"])} if "code" in evaluation else {})
+    found |= {"code": passk.suite(evaluation["code"]["k"])} if "code" in evaluation else {}
+    return found | ({"human": human.SUITE} if "human" in evaluation else {})

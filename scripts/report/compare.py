@@ -85,6 +85,8 @@ def compared(a: Path, b: Path) -> tuple[list[dict], list[str]]:
             apart.append(f"{name}: other metrics ({', '.join(other.metrics)}; {', '.join(suite.metrics)})")
             continue
         for models in pairs(*said):
+            if any(name not in found["scores"][model] for found, model in zip(said, models, strict=True)):
+                continue  # people rated other models
             folders = [root / "evaluation" / name / model for root, model in zip((a, b), models, strict=True)]
             items = [read_items(folder / "items.jsonl.zst", suite) for folder in folders]
             facts = [found["scoring"][model][name] for found, model in zip(said, models, strict=True)]

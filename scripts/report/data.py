@@ -19,26 +19,47 @@ def read_evaluation(results: Path) -> dict:
     """
     path = results / EVALUATION
     evaluation = read_json(path)
-    wanted = {"experiment", "verdict", "gates", "scores", "comparisons", "summary", "stages", "scoring", "inputs"}
+    wanted = {
+        "experiment",
+        "verdict",
+        "gates",
+        "scores",
+        "comparisons",
+        "summary",
+        "stages",
+        "scoring",
+        "human",
+        "inputs",
+    }
     if not isinstance(evaluation, dict) or not wanted <= evaluation.keys():
         raise UserError(f"{path}: not what rule gate writes; delete it and run again")
     return evaluation
 
 
-def read_compared(evaluation: dict) -> dict[str, list[str]]:
-    """The suites in their order, each with the metrics that models are compared by."""
-    rows = evaluation["comparisons"]
-    metrics = {suite: list(dict.fromkeys(row["metric"] for row in rows if row["suite"] == suite)) for suite in METRICS}
-    return {suite: found for suite, found in metrics.items() if found}
+def read_scores(evaluation: dict) -> dict[str, dict]:
+    """suite → model that it scores → dataset → language → score; suites in their order, the base first."""
+    scores = evaluation["scores"]
+    models = sorted(scores, key=lambda model: model != "base")
+    found = {suite: {model: scores[model][suite] for model in models if suite in scores[model]} for suite in METRICS}
+    return {suite: models for suite, models in found.items() if models}
 
 
 def read_metric_names(evaluation: dict) -> dict[str, list[str]]:
     """The metrics of each suite: what has an interval."""
     names = {}
-    for suite, datasets in evaluation["scores"]["base"].items():
-        score = next(iter(datasets.values()))["all"]
+    for suite, models in read_scores(evaluation).items():
+        score = next(iter(next(iter(models.values())).values()))["all"]
         names[suite] = [name for name, value in score.items() if isinstance(value, dict)]
     return names
+
+
+def read_compared(evaluation: dict) -> dict[str, list[str]]:
+    """The suites in their order, each with the metrics that models are compared by, or all where no two models are."""
+    compared = {(row["suite"], row["metric"]) for row in evaluation["comparisons"]}
+    return {
+        suite: [name for name in names if (suite, name) in compared] or names
+        for suite, names in read_metric_names(evaluation).items()
+    }
 
 
 def read_funnel(results: Path, sources: list[str]) -> dict:

@@ -8,6 +8,7 @@ import numpy as np
 from scripts.common.files import read_jsonl
 from scripts.evaluation.measures import Suite
 from scripts.evaluation.suites import suites
+from scripts.report.data import read_scores
 
 EXAMPLES = 3  # of each kind per dataset
 LONGEST = 4000  # characters of a text that are shown
@@ -55,18 +56,21 @@ def chosen(suite: Suite, base: dict[str, dict], tuned: dict[str, dict]) -> list[
 def written(results: Path, evaluation: dict) -> list[dict]:
     """For each suite that lets models write, and each dataset: `suite`, `dataset`, `model` and `items` (see `chosen`).
 
-    The tuned model is the one trained on the dataset, else the last stage.
+    The tuned model is the one trained on the dataset, else the last stage. Suites that do not score both are left out.
 
     Raises:
         UserError: items are missing or cut short.
     """
     trained = {row["dataset"]: row["model"] for row in evaluation["summary"]["datasets"]}
     last, found = list(evaluation["stages"])[-1], []
-    for name, suite in suites(evaluation["inputs"]["experiment"]["evaluation"]).items():
+    table = suites(evaluation["inputs"]["experiment"]["evaluation"])
+    for name, scored in read_scores(evaluation).items():
         if name == "perplexity":
             continue
-        for dataset in evaluation["scores"]["base"][name]:
+        for dataset in next(iter(scored.values())):
             model = trained.get(dataset, last)
+            if not {"base", model} <= scored.keys():
+                continue
             base, tuned = (
                 {
                     item["id"]: item
@@ -75,6 +79,6 @@ def written(results: Path, evaluation: dict) -> list[dict]:
                 }
                 for side in ("base", model)
             )
-            items = chosen(suite, base, tuned)
+            items = chosen(table[name], base, tuned)
             found.append({"suite": name, "dataset": dataset, "model": model, "items": items})
     return found

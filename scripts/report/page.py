@@ -17,7 +17,7 @@ from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl
 from scripts.evaluation.judge import OUTCOMES
 from scripts.report import markdown, text
-from scripts.report.data import read_compared, read_evaluation, read_funnel, read_metric_names
+from scripts.report.data import read_compared, read_evaluation, read_funnel, read_metric_names, read_scores
 from scripts.report.examples import written
 
 PICTURES = ["gates", "scores", "loss", "funnel"]
@@ -105,6 +105,7 @@ def render(results: Path) -> str:
         explanation=text.explanation(evaluation["gates"]),
         models=models,
         datasets=datasets,
+        scores=read_scores(evaluation),
         metrics_of=read_metric_names(evaluation),
         outcomes=OUTCOMES,
         suites={suite: text.SUITES[suite] for suite in read_compared(evaluation)},

@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 
 from scripts.common.cli import parser, run
 from scripts.common.files import atomic
-from scripts.report.data import read_compared, read_evaluation, read_funnel, read_metrics
+from scripts.report.data import read_compared, read_evaluation, read_funnel, read_metrics, read_scores
 from scripts.report.text import number
 
 # The page turns INK into the colour of its own text; all others can be told apart on white and on black.
@@ -130,26 +130,26 @@ def loss(stages: dict[str, list[dict]]) -> Figure:
 
 def scores(evaluation: dict) -> Figure:
     """What models are compared by: each metric of each suite on each dataset, every model with its interval."""
-    found = evaluation["scores"]
-    models, compared = list(found), read_compared(evaluation)
+    found, compared = read_scores(evaluation), read_compared(evaluation)
+    colors = {model: MODELS[place % len(MODELS)] for place, model in enumerate(evaluation["scores"])}
     places = [
         (suite, metric, dataset)
         for suite, metrics in compared.items()
         for metric in metrics
-        for dataset in found["base"][suite]
+        for dataset in next(iter(found[suite].values()))
     ]
     figure, panels = pyplot.subplots(
-        len(places), squeeze=False, figsize=(WIDTH, len(places) * (0.75 + 0.3 * len(models))), layout="constrained"
+        len(places), squeeze=False, figsize=(WIDTH, len(places) * (0.75 + 0.3 * len(colors))), layout="constrained"
     )
     for axes, (suite, metric, dataset) in zip(panels[:, 0], places, strict=True):
-        for place, model in enumerate(models):
-            score, color = found[model][suite][dataset]["all"][metric], MODELS[place % len(MODELS)]
+        for place, (model, scored) in enumerate(found[suite].items()):
+            score, color = scored[dataset]["all"][metric], colors[model]
             low, high = score["interval"] or [score["value"]] * 2
             axes.plot([low, high], [place, place], color=color, linewidth=5, alpha=0.4)
             axes.plot(score["value"], place, "o", color=color, markersize=6)
             axes.annotate(number(score["value"]), (high, place), xytext=(8, 0), textcoords="offset points", va="center")
-        axes.set_yticks(range(len(models)), models)
-        axes.set_ylim(len(models) - 0.5, -0.5)
+        axes.set_yticks(range(len(found[suite])), found[suite])
+        axes.set_ylim(len(found[suite]) - 0.5, -0.5)
         axes.grid(axis="x", color=GREY, alpha=0.25)
         axes.tick_params(axis="y", length=0)
         axes.set_title(f"{metric.replace('_', ' ')}, {dataset}")

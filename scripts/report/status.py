@@ -66,8 +66,11 @@ def jobs(experiment: dict, sources: list[str], results: Path) -> Iterator[Job]:
     packed = dict.fromkeys(f"{stage['data']}-{stage['sequence_length']}" for stage in stages.values())
     yield from (job("tokens", "pack", name) for name in packed)
     yield from (job("training", "train", name) for name in stages)
-    suites = [suite for suite in METRICS if suite in experiment["evaluation"]]
+    suites = [suite for suite in METRICS if suite in experiment["evaluation"] and suite != "human"]
     yield from (job("evaluation", suite, name, "scores.json") for suite in suites for name in ["base", *stages])
+    if "human" in experiment["evaluation"]:
+        yield job("evaluation", "sheet", output="key.json")
+        yield job("evaluation", "human", output="agreement.json")
     yield job("evaluation", "gate", output="eval.json")
     yield job("report", "plots", output="gates.svg")
     for rule, output in (("page", "report.html"), ("verdict", "eval.json")):

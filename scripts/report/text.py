@@ -22,10 +22,10 @@ def interval(ends: list[float] | None, signed: bool = False) -> str:
 
 
 def ends(gate: dict) -> str:
-    """A gate's interval; a figure of the stage itself has none."""
+    """A gate's interval; a figure of the stage itself has none, nor what was not measured."""
     return (
         ""
-        if gate["dataset"] is None and gate["interval"] is None
+        if gate["value"] is None or (gate["dataset"] is None and gate["interval"] is None)
         else interval(gate["interval"], gate["against"] is not None)
     )
 
@@ -52,6 +52,7 @@ SUITES = {
     " with comments and strings left out. More is better, but neither says that the code works.",
     "code": "Share of problems solved by one of k programs, 0 to 1: written by the model, run in a sandbox against the"
     " problem's tests. More is better.",
+    "human": "Share of responses that people called correct, 0 to 1, rated blindly. More is better.",
 }
 HEADLINES = {
     "met": "All gates are met",

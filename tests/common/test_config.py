@@ -9,7 +9,7 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.common.config import check, read_machine, read_yaml
-from scripts.common.suites import METRICS
+from scripts.common.suites import METRICS, scored_models
 from scripts.evaluation.suites import suites
 from scripts.evaluation.timings import METRICS as TIMED
 
@@ -48,6 +48,17 @@ def put(*keys_and_value):
         for key in keys:
             config = config[key]
         config[last] = value
+
+    return edit
+
+
+def human(gate=(), **keys):
+    """An edit that has people rate the answers of `qa`, with a gate on it."""
+
+    def edit(config):
+        config["evaluation"] |= {"qa": {}, "human": {"of": "qa", **keys}}
+        planted = {"name": "x", "dataset": "instruct", "model": "sft", "metric": "correct", "above": 0.8}
+        config["evaluation"]["gate"]["gates"] = [planted | dict(gate)]
 
     return edit
 
@@ -111,6 +122,19 @@ def put(*keys_and_value):
         (
             put("evaluation", "gate", "gates", 0, "metric", "f1"),  # its suite does not run
             "evaluation.gate.gates.0.metric: no 'f1' here; known: perplexity, bits_per_byte, loss",
+        ),
+        (put("evaluation", "human", {"of": "perplexity"}), "evaluation.human.of: 'perplexity' is not one of"),
+        (put("evaluation", "human", {"of": "qa"}), "evaluation.human.of: qa does not run; give evaluation.qa"),
+        (human(models=["sfd"]), "evaluation.human.models: no 'sfd' here; known: base, pretrain, sft"),
+        (human(datasets=["code"]), "evaluation.human.datasets: no 'code' here; known: instruct"),
+        (human(sheets=["no.csv"]), "evaluation.human.sheets.0: no.csv: no such file"),
+        (
+            human(sheets=["README.md", "./README.md"]),
+            "evaluation.human.sheets.1: ./README.md has the rater's name of README.md; rename one",
+        ),
+        (
+            human(models=["sft"], gate={"model": "base"}),
+            "evaluation.gate.gates.0.model: no 'base' here; known: sft",
         ),
         (put("training", "train", "sft", "quantize", "8bit"), "training.train.sft.quantize: only with `method: lora`"),
         (put("training", "train", "sft", "lora", {"r": 4}), "training.train.sft.lora: only with `method: lora`"),
@@ -256,6 +280,17 @@ def test_a_gate_names_a_dataset_that_the_suite_of_its_metric_scores(experiment):
     gates[0]["dataset"] = "code"
     with pytest.raises(UserError, match=r"gates\.0\.dataset: no 'code' here; known: instruct"):
         check(experiment)
+
+
+def test_people_rate_all_models_on_all_datasets_by_default_and_score_once_a_sheet_is_filled(experiment):
+    human()(experiment)
+    evaluation = check(experiment)["evaluation"]
+    wanted = {"of": "qa", "models": ["base", "pretrain", "sft"], "datasets": ["instruct"], "samples": 50, "sheets": []}
+    assert evaluation["human"] == wanted
+    assert list(scored_models(evaluation, ["pretrain", "sft"])) == ["perplexity", "qa"]
+    human(models=["sft"], sheets=["README.md"])(experiment)
+    found = scored_models(check(experiment)["evaluation"], ["pretrain", "sft"])
+    assert found == {"perplexity": ["base", "pretrain", "sft"], "qa": ["base", "pretrain", "sft"], "human": ["sft"]}
 
 
 def test_the_table_of_suites_has_the_metrics_that_the_configuration_knows():

@@ -9,9 +9,11 @@ from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
+from matplotlib import pyplot
 
 from scripts.common.cli import UserError
 from scripts.evaluation.answers import SUITE
+from scripts.report import plots
 from scripts.report.examples import chosen
 from scripts.report.page import extremes, render
 from scripts.report.plots import draw
@@ -295,6 +297,33 @@ def test_latency_is_told_where_it_was_measured_and_why_not_elsewhere(make_result
         "batch 4 out of memory",
     ):
         assert told in text
+
+
+def test_people_are_told_with_their_agreement_or_where_the_blank_sheet_lies(make_results):
+    results = make_results()
+    path = results / "evaluation/gate/eval.json"
+    evaluation = json.loads(path.read_text())
+
+    def told(**keys):
+        evaluation["human"] = {"sheet": "bcdfghjk", "rows": 30, "raters": {}, "agreement": None, "alpha": None} | keys
+        dump(path, evaluation)
+        page = Page(render(results))
+        return page, " ".join(" ".join(page.text).split())
+
+    page, text = told()
+    assert "No sheet is filled yet. The blank one, 30 rows" in text
+    assert ("a", "href", "evaluation/sheet/sheet.html") in page.attributes
+    score = {"documents": 30, "correct": {"value": 0.8765, "interval": [0.7123, 0.9432]}}
+    evaluation["scores"]["sft"]["human"] = {"instruct": {"all": score}}  # nobody rated the others
+    evaluation["inputs"]["experiment"]["evaluation"]["human"] = {"of": "qa"}
+    assert "One rater agrees with nobody" in told(raters={"anna": 0.9})[1]
+    text = told(raters={"<b>anna": 0.9, "bo": 0.85}, agreement=0.875, alpha=0.6123)[1]
+    assert "correct Interval instruct sft all 30 0.8765 0.7123 to 0.9432" in text
+    assert "30 responses rated by <b>anna (90% correct), bo (85% correct). Pairs of raters agree on 88%" in text
+    assert "alpha is 0.6123" in text
+    picture = plots.scores(evaluation)
+    assert [axes.get_title() for axes in picture.axes][-1] == "correct, instruct"
+    pyplot.close(picture)
 
 
 def test_summary_over_datasets_ends_with_the_average(made, page):

@@ -89,6 +89,7 @@ CHANGES = {
     "a setting of one suite": (setting("evaluation", "perplexity", "documents", 5), PERPLEXITY | GATE),
     "a setting of another suite": (setting("evaluation", "keywords", "max_new_tokens", 5), KEYWORDS | GATE),
     "a suite added": (setting("evaluation", "qa", {}), {"qa base", "qa pretrain", "qa sft"} | GATE),
+    "texts to be rated by people": (setting("evaluation", "human", {"of": "keywords"}), {"sheet", "human"} | GATE),
     "a case of the keywords": (code("config/cases/keywords.yaml", "Write a", "Please write a"), KEYWORDS | GATE),
     "a gate": (setting("evaluation", "gate", "confidence", 0.9), GATE),
     "one source's pin": (repin_beta, {"fetch beta", "filter beta"} | CORPUS),

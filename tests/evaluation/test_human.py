@@ -1,0 +1,272 @@
+"""Filled sheets: what they come to against a planted truth, what is refused, and how far raters agree."""
+
+import json
+import math
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_jsonl
+from scripts.evaluation.gate import evaluate
+from scripts.evaluation.human import agreement, alpha, rate
+from scripts.evaluation.sheet import make_sheet
+from tests.evaluation.sheets import HOSTILE, fill, make, read, texts
+from tests.evaluation.synthetic import RIGHT, build, gate, sha
+
+ROOT = Path(__file__).parents[2]
+
+
+def columns(*raters: str) -> list[list[str]]:
+    """Units of ratings from a line per rater, a dot being none."""
+    units = zip(*(line.split() for line in raters), strict=True)
+    return [[rating for rating in unit if rating != "."] for unit in units]
+
+
+@pytest.mark.parametrize(
+    ("units", "expected"),
+    [
+        # Krippendorff 2011, Computing Krippendorff's Alpha-Reliability, sections A, B and C
+        (columns("0 1 0 0 0 0 0 0 1 0", "1 1 1 0 0 1 0 0 0 0"), 0.095),
+        (columns("a a b b d c c c e d d a", "b a b b b c c c e d d d"), 0.692),
+        (
+            columns(
+                *("1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3"),
+                *(". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 ."),
+            ),
+            0.743,
+        ),
+        (columns("1 0 1 0", "1 0 1 0"), 1),
+        (columns("1 0", "0 1"), -0.5),  # 1 - (4 - 1) * 4 / (16 - 8)
+    ],
+)
+def test_alpha_is_krippendorffs(units, expected):
+    assert alpha(units) == pytest.approx(expected, abs=5e-4)
+
+
+def test_agreement_is_the_share_of_pairs_and_nothing_where_there_is_no_pair():
+    assert agreement(columns("1 0 1 1", "1 0 0 1")) == 0.75
+    assert agreement([[True, True, False]]) == pytest.approx(1 / 3)
+    assert agreement([[True], [False]]) is None and alpha([[True], [False]]) is None
+    assert agreement([[True, True]] * 3) == 1 and alpha([[True, True]] * 3) is None  # nothing varies
+
+
+def rated(sheet: Path, *paths: Path) -> dict:
+    return rate(json.loads((sheet / "key.json").read_text()), list(paths), sheet.parent / "human")
+
+
+def items_of(root: Path, model: str) -> dict[str, dict]:
+    return {item["id"]: item for item in read_jsonl(root / f"human/{model}/items.jsonl.zst")}
+
+
+def truth(row: dict) -> str:
+    """What a planted rater says: of `sft` all right but c/3, of `base` the even ones."""
+    number = int(row["id"][2:])
+    return "yes" if ("sft" in row["models"] and number != 3) or ("base" in row["models"] and number % 2 == 0) else "no"
+
+
+def test_filled_sheets_come_to_the_planted_truth(tmp_path):
+    sheet = make(tmp_path, texts(["base", "sft"], 10))
+    anna = fill(sheet, tmp_path / "anna.csv", truth)
+    bo = fill(sheet, tmp_path / "bo.csv", lambda row: "no" if row["id"] == "c/0" else truth(row))
+    said = rated(sheet, anna, bo)
+    assert said["raters"] == {"anna": 14 / 20, "bo": 12 / 20}
+    assert (said["rows"], said["agreement"]) == (20, 0.9)
+    assert said["alpha"] == pytest.approx(1 - 39 * 4 / (2 * 26 * 14))  # 2 rows apart; 26 yes, 14 no
+    base, sft = (items_of(tmp_path, model) for model in ("base", "sft"))
+    assert [sft[f"c/{n}"]["correct"] for n in range(10)] == [0.5, 1, 1, 0, 1, 1, 1, 1, 1, 1]
+    assert [base[f"c/{n}"]["correct"] for n in range(10)] == [0.5, 0, 1, 0, 1, 0, 1, 0, 1, 0]
+    assert sft["c/0"]["ratings"] == {"anna": True, "bo": False}
+    scores = json.loads((tmp_path / "human/sft/scores.json").read_text())
+    assert scores["scores"]["chats"]["all"] == {"documents": 10, "correct": 0.85}
+    assert (scores["model_sha256"], scores["data"]) == (sha("sft"), {"chats": sha("chats")})
+
+
+def test_a_row_that_models_share_counts_for_each(tmp_path):
+    sheet = make(tmp_path, {"base": {"c/0": "same"}, "sft": {"c/0": "same"}})
+    rated(sheet, fill(sheet, tmp_path / "anna.csv", lambda row: "yes"))
+    assert [items_of(tmp_path, model)["c/0"]["correct"] for model in ("base", "sft")] == [1, 1]
+
+
+def test_without_sheets_nothing_is_scored_and_that_is_said(tmp_path):
+    sheet = make(tmp_path, texts(["base", "sft"], 3))
+    assert rated(sheet) == {
+        **{"sheet": json.loads((sheet / "key.json").read_text())["sheet"], "rows": 6},
+        **{"raters": {}, "agreement": None, "alpha": None},
+    }
+    assert [path.name for path in (tmp_path / "human").iterdir()] == ["agreement.json"]
+
+
+@pytest.mark.parametrize(
+    ("yes", "no"), [("YES ", " no"), ("Y", "n"), ("TRUE", "False"), ("1", "0"), ("是", "否"), ("１", "ＮＯ")]
+)
+def test_an_answer_may_be_spelled_in_several_ways(tmp_path, yes, no):
+    sheet = make(tmp_path, texts(["sft"], 4))
+    rated(sheet, fill(sheet, tmp_path / "anna.csv", lambda row: {"yes": yes, "no": no}[truth(row)]))
+    assert [items_of(tmp_path, "sft")[f"c/{n}"]["correct"] for n in range(4)] == [1, 1, 1, 0]
+
+
+def sorted_by_response(text: str) -> str:
+    header, *rows = text.split("\r\n")[:-1]
+    return "\r\n".join([header, *sorted(rows, key=lambda row: row[::-1]), ""])
+
+
+@pytest.mark.parametrize(
+    ("encoding", "delimiter", "change"),
+    [
+        ("utf-8", ",", lambda text: text),
+        ("utf-8-sig", ";", lambda text: text),
+        ("utf-8-sig", "\t", lambda text: text),
+        ("utf-8", ",", sorted_by_response),
+        ("utf-8", ",", lambda text: text.replace("\r\n", "\n")),
+        ("utf-8", ",", lambda text: text.replace("\r\n", "\n").replace("\n", "\r\n")),  # in cells too
+        ("utf-8", ";", lambda text: text + ";;;;;;\r\n" * 3),  # what Excel adds
+        ("utf-8", ",", lambda text: text.replace(",'", ",")),  # a spreadsheet that takes the guard for its own
+    ],
+)
+def test_a_sheet_may_come_from_any_spreadsheet(tmp_path, encoding, delimiter, change):
+    plain = {f"c/{n}": text for n, text in enumerate(["=1+1", "3.10", 'a "quoted", b; c', "TRUE", "x"])}
+    sheet = make(tmp_path, {"sft": plain})
+    path = fill(sheet, tmp_path / "anna.csv", truth, encoding, delimiter)
+    path.write_bytes(change(path.read_bytes().decode(encoding)).encode(encoding))
+    rated(sheet, path)
+    assert [items_of(tmp_path, "sft")[f"c/{n}"]["correct"] for n in range(5)] == [1, 1, 1, 0, 1]
+
+
+def lines(change):
+    """A change to the list of a sheet's lines; none of these texts has a line end."""
+
+    def edit(content: bytes) -> bytes:
+        found = content.decode().splitlines(keepends=True)
+        change(found)
+        return "".join(found).encode()
+
+    return edit
+
+
+def put(old: str, new: str, row: int = 1):
+    def change(found):
+        assert old in found[row]
+        found[row] = found[row].replace(old, new, 1)
+
+    return lines(change)
+
+
+def other_sheet(content: bytes) -> bytes:
+    name = content.decode().splitlines()[1].split("-")[0].encode()
+    return content.replace(name, b"zzzzzzzz")
+
+
+REFUSED = {
+    "an empty file": (lambda content: b"", "its first line is '', must be row,language,prompt,"),
+    "only a header": (lambda content: content.splitlines(keepends=True)[0], "missing (and 3 more rows)"),
+    "an Excel workbook": (lambda content: b"PK\x03\x04\xff\xfe\x00", "not UTF-8 text; save it as `CSV UTF-8`"),
+    "binary zeros": (lambda content: bytes(100), "its first line is "),
+    "UTF-16": (lambda content: content.decode().encode("utf-16"), "not UTF-8 text"),
+    "GBK": (lambda content: content.decode().encode("gbk"), "not UTF-8 text"),
+    "another header": (put("correct", "right", 0), "its first line is 'row,language,prompt,reference,response,right"),
+    "a column left out": (lambda content: content.replace(b",comment", b""), "must be row,"),
+    "cut within a cell": (lambda content: content.replace(b"text", b'"text', 1)[:120], "not whole CSV, "),
+    "cut between rows": (lines(lambda found: found.pop()), "missing"),
+    "a row twice": (lines(lambda found: found.append(found[1])), "there twice; keep one"),
+    "a row of no sheet": (put("-1,", "-9,"), "-9': no such row in the sheet (and 1 more rows)"),
+    "another run's sheet": (other_sheet, "of the sheet 'zzzzzzzz', not of this run's '"),
+    "an altered response": (put("text ", "texts "), "its response is not what was given out"),
+    "one sorted column": (
+        lines(lambda found: found.__setitem__(slice(1, 3), [found[1].replace("go", "c"), found[2]])),
+        "its language is not what was given out; was one column sorted",
+    ),
+    "an open row": (put(",yes,", ",,"), "correct is '', must be yes or no"),
+    "a doubtful answer": (put(",yes,", ",maybe,"), "correct is 'maybe', must be yes or no"),
+    "a huge cell": (put(",yes,", f",yes,{'x' * 200_000}"), "not whole CSV, field larger than field limit"),
+    "a cell too many": (put(",yes,", ",yes,,,more"), "cells, must be 7"),
+}
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_a_sheet_that_is_not_whole_is_refused_in_one_line(tmp_path, case):
+    change, told = REFUSED[case]
+    one_line = {f"c/{n}": f"text {sha(str(n))}" for n in range(4)}
+    sheet = make(tmp_path, {"sft": one_line})
+    key = json.loads((sheet / "key.json").read_text())
+    for row in key["rows"].values():
+        row.update(reference="它排序。", language="go")
+    path = tmp_path / "anna.csv"
+    rows = [[name, "go", row["prompt"], "它排序。", row["response"], "yes", ""] for name, row in key["rows"].items()]
+    header = ["row", "language", "prompt", "reference", "response", "correct", "comment"]
+    path.write_bytes(change("".join(",".join(row) + "\r\n" for row in [header, *rows]).encode()))
+    with pytest.raises(UserError) as error:
+        rate(key, [path], tmp_path / "human")
+    assert str(error.value).startswith(f"{path}: ")
+    assert told in str(error.value) and "\n" not in str(error.value)
+    assert not (tmp_path / "human").exists()
+
+
+def test_each_wrong_row_is_named(tmp_path, caplog):
+    sheet = make(tmp_path, {"sft": {f"c/{n}": text for n, text in enumerate(HOSTILE)}})
+    path = fill(sheet, tmp_path / "anna.csv", lambda row: "" if row["id"] in ("c/1", "c/4") else "yes")
+    with pytest.raises(UserError, match=r"anna\.csv: row .*: correct is '', must be yes or no \(and 1 more rows\)"):
+        rated(sheet, path)
+    key = json.loads((sheet / "key.json").read_text())["rows"]
+    open_rows = [name for name, row in key.items() if row["id"] in ("c/1", "c/4")]
+    assert [name for name in key if name in caplog.text] == open_rows
+
+
+def test_the_command_refuses_in_one_line(tmp_path):
+    sheet = make(tmp_path, texts(["sft"], 1))
+    command = [sys.executable, "-m", "scripts.evaluation.human", "--key", str(sheet / "key.json"), "--sheets", "no.csv"]
+    done = subprocess.run(
+        [*command, "--out", str(tmp_path / "human")], cwd=ROOT, capture_output=True, text=True, check=False
+    )
+    assert (done.returncode, done.stderr) == (1, "error: no.csv: no such file\n")
+
+
+@pytest.fixture
+def experiment(tmp_path):
+    """A results tree in which the answers of two models are rated, with gates on that."""
+    place = {"dataset": "instruct", "metric": "correct"}
+    gates = [gate("shares", **place, above=0.5), gate("gain", **place, against="base", above=0)]
+    found = build(tmp_path, gates)
+    found["evaluation"]["human"] = {
+        **{"of": "qa", "models": ["base", "sft"], "datasets": ["instruct"], "samples": 50, "sheets": []}
+    }
+    results = tmp_path / "results/evaluation"
+    make_sheet(results / "qa", {**found["evaluation"]["human"], "seed": 42}, results / "sheet")
+    rate(json.loads((results / "sheet/key.json").read_text()), [], results / "human")
+    return found
+
+
+def test_before_a_sheet_is_filled_gates_are_not_measured(tmp_path, experiment):
+    evaluation = evaluate(experiment, tmp_path / "results")
+    assert [(found["outcome"], found["value"], found["interval"]) for found in evaluation["gates"]] == [
+        ("not measured", None, None)
+    ] * 2
+    assert evaluation["verdict"] == "not measured"
+    assert (evaluation["human"]["rows"], evaluation["human"]["raters"]) == (60, {})
+    assert "human" not in evaluation["scores"]["sft"]
+
+
+def test_filled_sheets_are_judged_like_every_share(tmp_path, experiment):
+    """The planted rater calls right what `exact_match` does: 18 of 30 by sft, 6 of 30 by the base."""
+    results = tmp_path / "results/evaluation"
+
+    def truth(row):
+        return "yes" if int(row["id"][4:].split(".")[0]) < RIGHT[row["models"][0]] else "no"
+
+    path = fill(results / "sheet", tmp_path / "anna.csv", truth)
+    experiment["evaluation"]["human"]["sheets"] = [str(path)]
+    rate(json.loads((results / "sheet/key.json").read_text()), [path], results / "human")
+    evaluation = evaluate(experiment, tmp_path / "results")
+    shares, gain = evaluation["gates"]
+    assert (shares["value"], shares["outcome"], gain["outcome"]) == (0.6, "met, not secured", "met")
+    assert shares["interval"] == pytest.approx([0.4232, 0.7541], abs=1e-4)  # Wilson by table
+    rows = [row for row in evaluation["comparisons"] if (row["suite"], row["language"]) == ("human", "all")]
+    assert [(row["model"], row["against"]) for row in rows] == [("sft", "base")]  # nobody rated pretrain
+    assert rows[0]["mcnemar"] == {"gained": 12, "lost": 0, "p": 2 * 0.5**12}
+    assert [model for model in evaluation["scores"] if "human" in evaluation["scores"][model]] == ["base", "sft"]
+    assert evaluation["human"]["raters"] == {"anna": 0.4}
+    assert math.isclose(evaluation["scores"]["base"]["human"]["instruct"]["go"]["correct"]["value"], 0.2)
+    for row in read(results / "sheet/sheet.csv"):
+        assert row["correct"] == ""  # the blank sheet stays blank
