@@ -8,7 +8,7 @@ sys.path.insert(0, workflow.basedir)
 # Jobs find this environment's programs also where it was not activated.
 shell.prefix(f"export PATH={Path(sys.executable).parent}:$PATH; ")
 
-from scripts.common.suites import METRICS
+from scripts.common.suites import ASKING, METRICS, asks
 from scripts.common.cli import UserError
 from scripts.common.config import check, read_machine, read_monitoring
 from scripts.common.fingerprint import fingerprint
@@ -48,6 +48,8 @@ except UserError as error:
 
 # The suites that the experiment configures, with their settings.
 SUITES = {suite: EXPERIMENT["evaluation"][suite] for suite in METRICS if suite in EXPERIMENT["evaluation"]}
+# Of those that ask problems, what they ask.
+PROBLEMS = {suite: asks(SUITES[suite]) for suite in ASKING if suite in SUITES}
 # What eval.json names as the code that made it: a fingerprint per rule up to the gates.
 CODES = {
     f"{area}.{rule}": fingerprint(f"scripts.{area}.{rule}")
@@ -56,7 +58,7 @@ CODES = {
         "corpus": ["filter", "deduplicate", "split", "compose"],
         "tokens": ["tokenizer", "pack"],
         "training": ["base", "train"],
-        "evaluation": [*SUITES, "gate"],
+        "evaluation": [*SUITES, *(["contamination"] if PROBLEMS else []), "gate"],
     }.items()
     for rule in rules
 }

@@ -132,8 +132,38 @@ if "code" in SUITES:
             " --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
+if PROBLEMS:
+    TRAINED_ON = sorted({stage["data"] for stage in STAGES.values()})
+    ASKED = sorted({dataset for wanted in PROBLEMS.values() for dataset in wanted.get("datasets", [])})
+
+    rule contamination:
+        input:
+            manifests=[f"{R}/corpus/compose/{dataset}/manifest.json" for dataset in sorted({*TRAINED_ON, *ASKED})],
+            train=big(*(f"{R}/corpus/compose/{dataset}/train.jsonl.zst" for dataset in TRAINED_ON)),
+            test=big(*(f"{R}/corpus/compose/{dataset}/test.jsonl.zst" for dataset in ASKED)),
+            files=[
+                *(wanted["cases"] for wanted in PROBLEMS.values() if "cases" in wanted),
+                *(benchmark["path"] for wanted in PROBLEMS.values() for benchmark in wanted.get("benchmarks", [])),
+            ],
+        output:
+            overlaps=f"{R}/evaluation/contamination/overlaps.json",
+        log:
+            f"{R}/logs/evaluation/contamination.log",
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            datasets=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
+            train=TRAINED_ON,
+            settings=as_json(EXPERIMENT["evaluation"]["contamination"] | {"suites": PROBLEMS}),
+            code=fingerprint("scripts.evaluation.contamination"),
+        shell:
+            "python -m scripts.evaluation.contamination --datasets {params.datasets} --train {params.train}"
+            " --settings {params.settings:q} --out {output.overlaps} 2>&1 | tee {log}"
+
+
 rule gate:
     input:
+        overlaps=f"{R}/evaluation/contamination/overlaps.json" if PROBLEMS else [],
         scores=expand(f"{R}/evaluation/{{suite}}/{{model}}/scores.json", suite=SUITES, model=MODELS),
         documents=expand(f"{R}/evaluation/{{suite}}/{{model}}/items.jsonl.zst", suite=SUITES, model=MODELS),
         stages=expand(f"{R}/training/train/{{stage}}/{{file}}.json", stage=STAGES, file=["summary", "environment"]),

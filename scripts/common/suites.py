@@ -13,6 +13,7 @@ METRICS = {
     "code": ("pass@{k}",),  # for each of its `k`
 }
 CHATS = ("instruct", "chat")  # the kinds of dataset that ask something
+ASKING = ("qa", "bleu", "keywords", "code")  # suites with problems that training data may hold
 
 
 def known(key: str, value: str, names: list[str]) -> None:
@@ -36,6 +37,14 @@ def scored_on(settings: dict) -> list[str]:
         return settings["datasets"]
     files = [settings["cases"]] if "cases" in settings else [benchmark["path"] for benchmark in settings["benchmarks"]]
     return [Path(file).name.split(".")[0] for file in files]
+
+
+def asks(settings: dict) -> dict:
+    """Of an asking suite's settings those that say what is asked, however the answers are generated."""
+    found = {key: settings[key] for key in ("datasets", "documents", "cases") if key in settings}
+    if "benchmarks" in settings:
+        found["benchmarks"] = [{"path": benchmark["path"]} for benchmark in settings["benchmarks"]]
+    return found
 
 
 def check_suites(config: dict, name: str) -> None:

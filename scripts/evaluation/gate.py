@@ -11,12 +11,13 @@ from pathlib import Path
 from scripts.common.agreement import ENGINE
 from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.files import read_json, write_json
-from scripts.common.suites import scored_on
+from scripts.common.suites import ASKING, scored_on
 from scripts.evaluation.inputs import gather, model_folder
 from scripts.evaluation.measured import Measured
 from scripts.evaluation.scores import read_scored, read_scoring
 from scripts.evaluation.suites import suites
 from scripts.evaluation.summary import summarize
+from scripts.evaluation.without import contaminated
 
 
 def on_side(value: float, side: str, bound: float) -> bool:
@@ -87,11 +88,11 @@ def evaluate(experiment: dict, results: Path) -> dict:
         UserError: scores are missing, malformed or not comparable, or a gate names a language that has no documents.
     """
     config, stages = experiment["evaluation"]["gate"], experiment["training"]["train"]
-    models, found = ["base", *stages], {}
+    models, scored, found = ["base", *stages], {}, {}
     for name, suite in suites(experiment["evaluation"]).items():
         folder = results / "evaluation" / name
-        scored = read_scored(folder, suite, models, scored_on(experiment["evaluation"][name]))
-        found[name] = Measured(suite, scored, models, config)
+        scored[name] = read_scored(folder, suite, models, scored_on(experiment["evaluation"][name]))
+        found[name] = Measured(suite, scored[name], models, config)
 
     summaries = {stage: read_json(results / f"training/train/{stage}/summary.json") for stage in stages}
     gates = []
@@ -102,7 +103,7 @@ def evaluate(experiment: dict, results: Path) -> dict:
             measured = next(suite for suite in found.values() if gate["metric"] in suite.suite.metrics)
             gates.append(suite_gate(gate, measured, f"evaluation.gate.gates.{number}"))
 
-    return {
+    evaluation = {
         "verdict": verdict([gate["outcome"] for gate in gates]),
         "confidence": config["confidence"],
         "resamples": config["resamples"],
@@ -132,6 +133,10 @@ def evaluate(experiment: dict, results: Path) -> dict:
             for model in models
         },
     }
+    if asking := {name: measured for name, measured in found.items() if name in ASKING}:
+        path, problems = results / "evaluation/contamination/overlaps.json", {name: scored[name] for name in asking}
+        evaluation["contamination"] = contaminated(path, asking, problems, evaluation, config)
+    return evaluation
 
 
 def main() -> None:

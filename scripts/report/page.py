@@ -66,6 +66,18 @@ def sample_chat(results: Path, dataset: str, items: list[dict]) -> dict | None:
     return chat and chat | {"dataset": dataset, "bits_per_byte": bits_per_byte(middle)}
 
 
+def contaminated(evaluation: dict) -> list[dict]:
+    """Per suite and dataset the counts `problems`, `too_short`, `overlapping`, and `examples`, those that overlap most."""
+    rows = []
+    for suite, datasets in evaluation.get("contamination", {"suites": {}})["suites"].items():
+        for dataset, found in datasets.items():
+            runs = [{"id": identity, **run} for identity, run in found["overlapping"].items()]
+            most = sorted(runs, key=lambda run: (-run["share"], run["id"]))[:EXAMPLES]
+            counts = {key: found[key] for key in ("problems", "too_short")} | {"overlapping": len(runs)}
+            rows.append({"suite": suite, "dataset": dataset, **counts, "examples": most})
+    return rows
+
+
 def render(results: Path) -> str:
     """The page of the results root `results`.
 
@@ -97,6 +109,7 @@ def render(results: Path) -> str:
         "metric": text.metric,
         "words": lambda name: name.replace("_", " "),
         "bound": text.bound,
+        "contamination": text.contamination,
     }
     return environment.get_template("page.html.j2").render(
         evaluation=evaluation,
@@ -106,6 +119,7 @@ def render(results: Path) -> str:
         datasets=datasets,
         metrics_of=read_metric_names(evaluation),
         suites={suite: text.SUITES[suite] for suite in read_compared(evaluation)},
+        contaminated=contaminated(evaluation),
         written=written(results, evaluation),
         funnel=read_funnel(results, list(inputs["sources"])),
         pictures={name: inline(results / "report/plots" / f"{name}.svg") for name in PICTURES},

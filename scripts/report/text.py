@@ -75,6 +75,14 @@ def explanation(gates: list[dict]) -> str:
     return " ".join(sentences)
 
 
+def contamination(words: int, rows: list[dict]) -> str:
+    """How many problems share words with the training data, in a sentence or two; `rows` are those of the page."""
+    total, overlapping, short = (sum(row[key] for row in rows) for key in ("problems", "overlapping", "too_short"))
+    who = f"{overlapping:,} of {total:,} problems share" if overlapping else f"None of the {total:,} problems shares"
+    rest = f" {short:,} could not be looked for, having fewer words." if short else ""
+    return f"{who} {words} words in a row with the training data.{rest}"
+
+
 def summary(evaluation: dict, results: Path) -> str:
     """The gates, the verdict and where the report is, as lines for a terminal."""
     rows = [("gate", "value", f"{evaluation['confidence']:.0%} interval", "bound", "outcome")]
