@@ -67,7 +67,7 @@ def sample_chat(results: Path, dataset: str, items: list[dict]) -> dict | None:
 
 
 def contaminated(evaluation: dict) -> list[dict]:
-    """Per suite and dataset the counts `problems`, `too_short`, `overlapping`, and `examples`, those that overlap most."""
+    """Per suite and dataset the counts `problems`, `too_short`, `overlapping`, and `examples` of what overlaps most."""
     rows = []
     for suite, datasets in evaluation.get("contamination", {"suites": {}})["suites"].items():
         for dataset, found in datasets.items():
