@@ -41,37 +41,39 @@ def kinds() -> np.ndarray:
 
 @njit(cache=True)
 def rolled(codes, kinds, size, prime, multiplier, table):
-    """(uint64 [n-grams], int64 [n-grams]): hashes that `table` has, and the number of the word where each begins.
+    """(uint64 [n-grams], int64 [n-grams]): hashes that may be looked for, and the word where each n-gram begins.
 
     The hash of an n-gram is Σ hash of a word * multiplier^(words behind it), modulo 2^64.
 
     Args:
         codes: uint32 [characters].
         prime, multiplier: uint64.
-        table: bool [a power of two], whether a hash with these bits is looked for.
+        table: uint8 [a power of two], a bit for each value of the low bits of a hash's upper half: whether there is a
+            hash looked for that has them. Small enough for a core's cache, it spares a search for almost all.
     """
     found, starts, ring = np.empty(len(codes), np.uint64), np.empty(len(codes), np.int64), np.zeros(size, np.uint64)
-    leaving, mask, half = np.uint64(1), np.uint64(len(table) - 1), np.uint64(32)
+    leaving, mask = np.uint64(1), np.uint64(8 * len(table) - 1)
     for _ in range(size):
         leaving *= multiplier  # what the word that falls out was multiplied by
-    count, hits, slot, total, word, inside = 0, 0, 0, np.uint64(0), np.uint64(0), False
-    for at in range(len(codes) + 1):
-        kind = kinds[codes[at]] if at < len(codes) else 0
-        if kind == 1:
-            word, inside = (word ^ np.uint64(codes[at])) * prime, True
+    count, hits, slot, total, at = 0, 0, 0, np.uint64(0), 0
+    while at < len(codes):
+        kind = kinds[codes[at]]
+        if kind == 0:
+            at += 1
             continue
-        for ends in (inside, kind == 2):  # the word before this character, and this character as a word
-            if ends:
-                if not inside:
-                    word = np.uint64(codes[at]) * prime
-                total = total * multiplier + word - ring[slot] * leaving
-                ring[slot] = word
-                slot = slot + 1 if slot + 1 < size else 0
-                count += 1
-                if count >= size and table[(total >> half) & mask]:
-                    found[hits], starts[hits] = total, count - size
-                    hits += 1
-            word, inside = np.uint64(0), False
+        word = np.uint64(codes[at]) * prime
+        at += 1
+        while kind == 1 and at < len(codes) and kinds[codes[at]] == 1:
+            word = (word ^ np.uint64(codes[at])) * prime
+            at += 1
+        total = total * multiplier + word - ring[slot] * leaving
+        ring[slot] = word
+        slot = slot + 1 if slot + 1 < size else 0
+        count += 1
+        bit = (total >> np.uint64(32)) & mask
+        if count >= size and (table[bit >> np.uint64(3)] >> (bit & np.uint64(7))) & np.uint64(1):
+            found[hits], starts[hits] = total, count - size
+            hits += 1
     return found[:hits], starts[:hits]
 
 
@@ -92,16 +94,17 @@ class NGrams:
 
     def __init__(self, texts: list[str], size: int):
         self.size, self.words = size, [words(text) for text in texts]
-        hashed = [hashes(text, size, np.ones(1, bool))[0] for text in texts]
+        hashed = [hashes(text, size, np.full(1, 255, np.uint8))[0] for text in texts]
         self.sizes = np.array([len(one) for one in hashed], np.int64)
         self.starts = np.cumsum(self.sizes) - self.sizes
         self.keys, which = np.unique(np.concatenate([np.empty(0, np.uint64), *hashed]), return_inverse=True)
         self.order = np.argsort(which, kind="stable")  # n-grams by hash, each numbered through all texts
         self.bounds = np.searchsorted(which[self.order], np.arange(len(self.keys) + 1))
         self.found, self.wanted = np.zeros(len(which), bool), np.ones(len(self.keys), bool)
-        # one in 32 is set at most, so that few of other texts' hashes are looked up further
-        self.table = np.zeros(1 << max(16, (32 * len(self.keys)).bit_length()), bool)
-        self.table[(self.keys >> np.uint64(32)) & np.uint64(len(self.table) - 1)] = True
+        # at most one bit in 32 is set
+        bits = np.zeros(1 << max(16, (32 * len(self.keys)).bit_length()), bool)
+        bits[(self.keys >> np.uint64(32)) & np.uint64(len(bits) - 1)] = True
+        self.table = np.packbits(bits, bitorder="little")
 
     def place(self, number: int) -> tuple[int, int]:
         """(text, its word) where an n-gram begins."""
