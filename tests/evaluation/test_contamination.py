@@ -12,7 +12,7 @@ from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.common.suites import asks
 from scripts.evaluation import ngrams
-from scripts.evaluation.contamination import contamination
+from scripts.evaluation.contamination import Problem, Search, contamination
 from scripts.evaluation.gate import evaluate
 from tests.evaluation.synthetic import LEVELS, build, dump, make_answers, write_answers
 
@@ -183,6 +183,17 @@ def test_a_form_that_many_problems_share_is_no_overlap_of_any(place):
     assert set(row["overlapping"]) == {"p20", "p3"}
     assert row["overlapping"]["p3"]["words"].endswith("kappa what is 3")
     assert len(place.check(problems, training, common=1)["overlapping"]) == 21
+
+
+def test_a_form_may_be_that_of_one_language_among_many_problems():
+    """Two Rust problems in two hundred are few of the dataset, but all of their language."""
+    problems = [Problem("code", "d", f"go/{number}", "go", f"func f{number}") for number in range(200)]
+    problems += [Problem("code", "d", f"rust/{number}", "rust", f"{TEN} fn f{number}") for number in range(2)]
+    search = Search(problems, 10, 0.05)
+    search.look("code", "t0", f"use {TEN};")
+    assert not search.longest
+    search.look("code", "t1", f"use {TEN} fn f1")
+    assert search.longest.keys() == {201} and search.longest[201].document == "t1"
 
 
 @pytest.mark.parametrize(
