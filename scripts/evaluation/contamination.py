@@ -22,7 +22,7 @@ from scripts.evaluation import benchmarks
 from scripts.evaluation.asked import pick, question, read_cases, test_hashes
 from scripts.evaluation.ngrams import NGrams
 
-SHOWN = 100  # words of a run that are told as evidence
+SHOWN = 1000  # characters of a run that are told as evidence
 
 
 class Problem(NamedTuple):
@@ -101,7 +101,7 @@ class Search:
 
     Attributes:
         shared: of each problem, how many of its n-grams were found that are not common.
-        longest: problem → the longest run found that has such an n-gram.
+        longest: of each problem, the longest run seen around such an n-gram; none where nothing overlaps.
     """
 
     def __init__(self, problems: list[Problem], words: int, common: float):
@@ -139,7 +139,7 @@ class Search:
                     last += 1
                 ends[line] = last
                 if problem not in self.longest or last - first > self.longest[problem].length:
-                    shown = " ".join(ours[first:last][:SHOWN])
+                    shown = " ".join(ours[first:last])[:SHOWN]
                     self.longest[problem] = Run(last - first, dataset, document, shown)
 
 

@@ -27,16 +27,13 @@ def read_overlaps(path: Path, scored: dict[str, dict[str, Documents]], data: dic
         rows = {(suite, dataset): found["suites"][suite][dataset] for suite in scored for dataset in scored[suite]}
         facts = {place: (row["data"], row["problems"]) for place, row in rows.items()}
         runs = {place: dict(row["overlapping"]) for place, row in rows.items()}
-        whole = isinstance(found["words"], int) and isinstance(found["common"], int | float)
-        whole = (
-            whole and isinstance(found["train"], dict) and all(isinstance(r["too_short"], int) for r in rows.values())
-        )
-        for run in (run for some in runs.values() for run in some.values()):
-            whole = whole and all(isinstance(run[key], kind) for key, kind in EVIDENCE.items())
+        typed = [(found["words"], int), (found["common"], (int, float)), (found["train"], dict)]
+        typed += [(row["too_short"], int) for row in rows.values()]
+        typed += [(run[key], EVIDENCE[key]) for some in runs.values() for run in some.values() for key in EVIDENCE]
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path}: not what rule contamination writes: {error!r}; {AGAIN}") from error
-    if not whole:
-        raise UserError(f"{path}: not what rule contamination writes: a value of another type; {AGAIN}")
+    if wrong := [value for value, kind in typed if not isinstance(value, kind)]:
+        raise UserError(f"{path}: not what rule contamination writes: {str(wrong[0])[:40]!r} somewhere; {AGAIN}")
     for (suite, dataset), fact in facts.items():
         ids = scored[suite][dataset].ids
         if fact != (data[suite][dataset], len(ids)) or runs[suite, dataset].keys() - set(ids):
