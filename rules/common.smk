@@ -8,7 +8,7 @@ sys.path.insert(0, workflow.basedir)
 # Jobs find this environment's programs also where it was not activated.
 shell.prefix(f"export PATH={Path(sys.executable).parent}:$PATH; ")
 
-from scripts.common.suites import CHATS, METRICS, scored_models
+from scripts.common.suites import ASKING, CHATS, METRICS, asks, scored_models
 from scripts.common.cli import UserError
 from scripts.common.config import check, read_machine, read_monitoring
 from scripts.common.fingerprint import fingerprint
@@ -46,8 +46,21 @@ try:
 except UserError as error:
     sys.exit(f"error: {error}")
 
+R = EXPERIMENT["results"]
 # The suites that the experiment configures, with their settings.
 SUITES = {suite: EXPERIMENT["evaluation"][suite] for suite in METRICS if suite in EXPERIMENT["evaluation"]}
+# Benchmarks out of a repository, by the name of their file: rule problems brings them to where `path` then says.
+PINNED = {}
+if "code" in SUITES:
+    PINNED = {Path(one["path"]).name: one for one in SUITES["code"]["benchmarks"] if "git" in one}
+    SUITES["code"] = SUITES["code"] | {
+        "benchmarks": [
+            one | {"path": f"{R}/evaluation/problems/{Path(one['path']).name}"} if "git" in one else one
+            for one in SUITES["code"]["benchmarks"]
+        ]
+    }
+# Of those that ask problems, what they ask.
+PROBLEMS = {suite: asks(SUITES[suite]) for suite in ASKING if suite in SUITES}
 # What eval.json names as the code that made it: a fingerprint per rule up to the gates.
 CODES = {
     f"{area}.{rule}": fingerprint(f"scripts.{area}.{rule}")
@@ -56,20 +69,11 @@ CODES = {
         "corpus": ["filter", "deduplicate", "split", "compose"],
         "tokens": ["tokenizer", "pack"],
         "training": ["base", "train"],
-        "evaluation": [*SUITES, "gate"],
+        "evaluation": [*SUITES, *(["contamination"] if PROBLEMS else []), "gate"],
     }.items()
     for rule in rules
 }
-R = EXPERIMENT["results"]
 DATASETS = EXPERIMENT["corpus"]["compose"]
-# The benchmarks of the suite `code`, each with the path where its file lies: out of a repository, rule problems brings it.
-PINNED, BENCHMARKS = {}, []
-for benchmark in SUITES.get("code", {}).get("benchmarks", []):
-    if "git" in benchmark:
-        name = Path(benchmark["path"]).name
-        PINNED[name] = {key: benchmark[key] for key in ("git", "commit", "path")}
-        benchmark = benchmark | {"path": f"{R}/evaluation/problems/{name}"}
-    BENCHMARKS.append(benchmark)
 EXTERNAL = [name for name in DATASETS if DATASETS[name]["kind"] in KINDS]
 STAGES = EXPERIMENT["training"]["train"]
 SHAPE = EXPERIMENT["training"]["base"].get("shape")

@@ -121,7 +121,7 @@ if "code" in SUITES:
         resources:
             network=1,
         params:
-            settings=lambda wildcards: as_json(PINNED[wildcards.file]),
+            settings=lambda wildcards: as_json({key: PINNED[wildcards.file][key] for key in ("git", "commit", "path")}),
             code=fingerprint("scripts.evaluation.problems"),
         shell:
             "python -m scripts.evaluation.problems --settings {params.settings:q} --out {output.problems} 2>&1 | tee {log}"
@@ -129,7 +129,7 @@ if "code" in SUITES:
     rule code:
         input:
             model=lambda wildcards: f"{model_folder(wildcards.model)}/manifest.json",
-            benchmarks=[benchmark["path"] for benchmark in BENCHMARKS],
+            benchmarks=[benchmark["path"] for benchmark in SUITES["code"]["benchmarks"]],
         output:
             scores=f"{R}/evaluation/code/{{model}}/scores.json",
             documents=f"{R}/evaluation/code/{{model}}/items.jsonl.zst",
@@ -141,7 +141,7 @@ if "code" in SUITES:
         resources:
             machine=str(MACHINE),
         params:
-            settings=as_json(SUITES["code"] | {"benchmarks": BENCHMARKS, "seed": EXPERIMENT["seed"]}),
+            settings=as_json(SUITES["code"] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.code"),
         shell:
             "python -m scripts.common.gpus --machine {resources.machine} --count 1"
@@ -228,11 +228,41 @@ if "human" in SUITES:
             " --out $(dirname {output.agreement}) 2>&1 | tee {log}"
 
 
+if PROBLEMS:
+    TRAINED_ON = sorted({stage["data"] for stage in STAGES.values()})
+    ASKED = sorted({dataset for wanted in PROBLEMS.values() for dataset in wanted.get("datasets", [])})
+
+    rule contamination:
+        input:
+            manifests=[f"{R}/corpus/compose/{dataset}/manifest.json" for dataset in sorted({*TRAINED_ON, *ASKED})],
+            train=big(*(f"{R}/corpus/compose/{dataset}/train.jsonl.zst" for dataset in TRAINED_ON)),
+            test=big(*(f"{R}/corpus/compose/{dataset}/test.jsonl.zst" for dataset in ASKED)),
+            files=[
+                *(wanted["cases"] for wanted in PROBLEMS.values() if "cases" in wanted),
+                *(benchmark["path"] for wanted in PROBLEMS.values() for benchmark in wanted.get("benchmarks", [])),
+            ],
+        output:
+            overlaps=f"{R}/evaluation/contamination/overlaps.json",
+        log:
+            f"{R}/logs/evaluation/contamination.log",
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            datasets=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
+            train=TRAINED_ON,
+            settings=as_json(EXPERIMENT["evaluation"]["contamination"] | {"suites": PROBLEMS}),
+            code=fingerprint("scripts.evaluation.contamination"),
+        shell:
+            "python -m scripts.evaluation.contamination --datasets {params.datasets} --train {params.train}"
+            " --settings {params.settings:q} --out {output.overlaps} 2>&1 | tee {log}"
+
+
 rule gate:
     input:
         scores=suite_files("scores.json"),
         documents=suite_files("items.jsonl.zst"),
         human=f"{R}/evaluation/human/agreement.json" if "human" in SUITES else [],
+        overlaps=f"{R}/evaluation/contamination/overlaps.json" if PROBLEMS else [],
         stages=expand(f"{R}/training/train/{{stage}}/{{file}}.json", stage=STAGES, file=["summary", "environment"]),
         # what eval.json names as having made it
         archives=expand("data/raw/{source}.json", source=SOURCES),

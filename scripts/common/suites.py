@@ -15,6 +15,7 @@ METRICS = {
     "human": ("correct",),
 }
 CHATS = ("instruct", "chat")  # the kinds of dataset that ask something
+ASKING = ("qa", "bleu", "keywords", "code")  # suites with problems that training data may hold
 
 
 def known(key: str, value: str, names: list[str]) -> None:
@@ -48,6 +49,14 @@ def scored_on(settings: dict) -> list[str]:
         return settings["datasets"]
     files = [settings["cases"]] if "cases" in settings else [benchmark["path"] for benchmark in settings["benchmarks"]]
     return [Path(file).name.split(".")[0] for file in files]
+
+
+def asks(settings: dict) -> dict:
+    """Of an asking suite's settings those that say what is asked, however the answers are generated."""
+    found = {key: settings[key] for key in ("datasets", "documents", "cases") if key in settings}
+    if "benchmarks" in settings:
+        found["benchmarks"] = [{"path": benchmark["path"]} for benchmark in settings["benchmarks"]]
+    return found
 
 
 def check_suites(config: dict, name: str) -> None:

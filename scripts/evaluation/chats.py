@@ -9,20 +9,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scripts.common.cli import UserError, parser, settings
+from scripts.evaluation.asked import pick, question, test_hashes
 from scripts.evaluation.generate import ENGINE, generate
 from scripts.evaluation.measures import Suite, by_language, summarize
-from scripts.evaluation.subject import Subject, load, pick, test_hashes, write
+from scripts.evaluation.subject import Subject, load, write
 
 # (a text per sample, the reference) → the figures of an item
 Figures = Callable[[list[str], str], dict]
 Facts = Callable[[list[dict]], dict]
-
-
-def question(chat: dict) -> tuple[list[dict], str]:
-    """(the messages before a chat's last answer that is not empty, that answer)."""
-    messages = chat["messages"]
-    last = max(place for place, turn in enumerate(messages) if turn["role"] == "assistant" and turn["content"].strip())
-    return messages[:last], messages[last]["content"]
 
 
 def answered(subject: Subject, path: Path, dataset: str, wanted: dict, label: str) -> list[dict]:

@@ -11,13 +11,14 @@ from pathlib import Path
 from scripts.common.agreement import ENGINE
 from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.files import read_json, write_json
-from scripts.common.suites import METRICS, scored_models, scored_on
+from scripts.common.suites import ASKING, METRICS, scored_models, scored_on
 from scripts.evaluation.inputs import gather, model_folder
 from scripts.evaluation.measured import Measured
 from scripts.evaluation.scores import read_scored, read_scoring
 from scripts.evaluation.suites import suites
 from scripts.evaluation.summary import summarize
 from scripts.evaluation.timed import read_timed
+from scripts.evaluation.without import contaminated
 
 
 def on_side(value: float, side: str, bound: float) -> bool:
@@ -100,11 +101,13 @@ def evaluate(experiment: dict, results: Path) -> dict:
         UserError: scores are missing, malformed or not comparable, or a gate names a language that has no documents.
     """
     config, stages = experiment["evaluation"]["gate"], experiment["training"]["train"]
-    models, compared, found = ["base", *stages], scored_models(experiment["evaluation"], stages), {}
+    models, compared = ["base", *stages], scored_models(experiment["evaluation"], stages)
+    scored, found = {}, {}
     for name, suite in suites(experiment["evaluation"]).items():
         if name in compared:
             folder, datasets = results / "evaluation" / name, scored_on(experiment["evaluation"][name])
-            found[name] = Measured(suite, read_scored(folder, suite, compared[name], datasets), compared[name], config)
+            scored[name] = read_scored(folder, suite, compared[name], datasets)
+            found[name] = Measured(suite, scored[name], compared[name], config)
 
     latency = None
     if wanted := experiment["evaluation"].get("latency"):
@@ -121,6 +124,21 @@ def evaluate(experiment: dict, results: Path) -> dict:
         else:
             measured = next((suite for suite in found.values() if gate["metric"] in suite.suite.metrics), None)
             gates.append(suite_gate(gate, measured, f"evaluation.gate.gates.{number}"))
+
+    scoring = {
+        model: {
+            name: read_scoring(results / f"evaluation/{name}/{model}/scores.json", results / model_folder(model))
+            for name, scoring_models in compared.items()
+            if model in scoring_models
+        }
+        for model in models
+    }
+    asking = {name: measured for name, measured in found.items() if name in ASKING}
+    overlaps = None
+    if asking:
+        data = {name: scoring["base"][name]["data"] for name in asking}
+        overlaps = contaminated(results / "evaluation/contamination/overlaps.json", asking, scored, data, config)
+    people = results / "evaluation/human/agreement.json" if "human" in experiment["evaluation"] else None
 
     return {
         "verdict": verdict([gate["outcome"] for gate in gates]),
@@ -141,6 +159,9 @@ def evaluate(experiment: dict, results: Path) -> dict:
             for metric in measured.suite.compared
         ],
         "summary": summarize(stages, found["perplexity"]),
+        "latency": latency,
+        "human": people and read_json(people),
+        "contamination": overlaps,
         "stages": {
             stage: {
                 "summary": summaries[stage],
@@ -148,18 +169,7 @@ def evaluate(experiment: dict, results: Path) -> dict:
             }
             for stage in stages
         },
-        "scoring": {
-            model: {
-                name: read_scoring(results / f"evaluation/{name}/{model}/scores.json", results / model_folder(model))
-                for name, scored in compared.items()
-                if model in scored
-            }
-            for model in models
-        },
-        "latency": latency,
-        "human": read_json(results / "evaluation/human/agreement.json")
-        if "human" in experiment["evaluation"]
-        else None,
+        "scoring": scoring,
     }
 
 

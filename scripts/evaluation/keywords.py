@@ -13,37 +13,13 @@ are means.
 from pathlib import Path
 from statistics import fmean
 
-from scripts.common.cli import UserError, parser, run, settings
-from scripts.common.config import read_yaml
+from scripts.common.cli import parser, run, settings
 from scripts.common.files import sha256_file
-from scripts.corpus.grammars import GRAMMARS
+from scripts.evaluation.asked import read_cases
 from scripts.evaluation.forms import SUITE, code_of, mentioned, shown
 from scripts.evaluation.generate import ENGINE, generate
 from scripts.evaluation.measures import by_language, summarize
 from scripts.evaluation.subject import load, write
-
-
-def read_cases(path: Path) -> list[dict]:
-    """The cases of a file: `id`, `language`, `prompt`, `keywords`.
-
-    Raises:
-        UserError: there is none, or one is incomplete or in a language without a grammar.
-    """
-    cases = []
-    for name, case in read_yaml(path).items():
-        if not isinstance(case, dict) or set(case) != {"language", "prompt", "keywords"}:
-            raise UserError(f"{path}: {name}: a case has language, prompt and keywords")
-        if case["language"] not in GRAMMARS:
-            raise UserError(f"{path}: {name}.language: no {case['language']!r} here; known: {', '.join(GRAMMARS)}")
-        if not isinstance(case["prompt"], str):
-            raise UserError(f"{path}: {name}.prompt: must be text, not {case['prompt']!r:.40}")
-        words = case["keywords"]
-        if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
-            raise UserError(f"{path}: {name}.keywords: must be a list of words, not {words!r:.40}")
-        cases.append({"id": str(name), **case})
-    if not cases:
-        raise UserError(f"{path}: no cases in it")
-    return cases
 
 
 def figures(written: list[str], case: dict) -> dict[str, float]:

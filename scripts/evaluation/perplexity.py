@@ -22,8 +22,9 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from scripts.common.cli import Progress, UserError, parser, run, settings
+from scripts.evaluation.asked import pick, test_hashes
 from scripts.evaluation.measures import by_language
-from scripts.evaluation.subject import load, pick, test_hashes, write
+from scripts.evaluation.subject import load, write
 from scripts.tokens.encode import Encoded, Encoder
 
 # Tokens of a batch (padding included), and positions whose logits are held at a time: 152k words in float32 make the

@@ -6,10 +6,7 @@
 A model runs on the GPU where there is one, in the precision its weights are saved in, else on the CPU in float32.
 """
 
-import hashlib
-import heapq
 import platform
-from collections import defaultdict
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +15,7 @@ import transformers
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from scripts.common.cli import UserError
-from scripts.common.files import read_jsonl, sha256_file, write_json, write_jsonl
+from scripts.common.files import sha256_file, write_json, write_jsonl
 from scripts.common.manifest import NAME, read_manifest
 from scripts.tokens.encode import Encoder
 from scripts.training import identity
@@ -47,34 +43,6 @@ def load(folder: Path) -> Subject:
     model = load_model(folder, "auto" if kind == "cuda" else torch.float32)
     identity.check(model, folder)
     return Subject(folder, model.to(kind).eval(), encoder)
-
-
-def test_hashes(datasets: Path, names: list[str], suite: str) -> dict[str, str]:
-    """The sha256 of each dataset's test file.
-
-    Raises:
-        UserError: a dataset is not there.
-    """
-    hashes = {}
-    for dataset in names:
-        if not (datasets / dataset / NAME).is_file():
-            known = ", ".join(sorted(path.parent.name for path in datasets.glob(f"*/{NAME}"))) or "none"
-            raise UserError(f"evaluation.{suite}.datasets: no {dataset!r} in {datasets}; there: {known}")
-        hashes[dataset] = read_manifest(datasets / dataset)["files"]["test.jsonl.zst"]["sha256"]
-    return hashes
-
-
-def pick(path: Path, documents: int) -> list[dict]:
-    """At most `documents` examples of each language, those with the smallest sha256 of their id, sorted by id."""
-    kept = defaultdict(list)  # language → heap with the largest hash on top
-    for number, record in enumerate(read_jsonl(path)):
-        heap = kept[record["language"]]
-        item = (-int.from_bytes(hashlib.sha256(record["id"].encode()).digest()), number, record)
-        if len(heap) < documents:
-            heapq.heappush(heap, item)
-        else:
-            heapq.heappushpop(heap, item)
-    return sorted((record for heap in kept.values() for _, _, record in heap), key=lambda record: record["id"])
 
 
 def device() -> str:

@@ -9,6 +9,7 @@ from scripts.common.files import read_json
 from scripts.common.suites import METRICS
 
 EVALUATION = "evaluation/gate/eval.json"
+OVERLAPS = 3  # shown per dataset as evidence
 
 
 def read_evaluation(results: Path) -> dict:
@@ -28,7 +29,9 @@ def read_evaluation(results: Path) -> dict:
         "summary",
         "stages",
         "scoring",
+        "latency",
         "human",
+        "contamination",
         "inputs",
     }
     if not isinstance(evaluation, dict) or not wanted <= evaluation.keys():
@@ -60,6 +63,18 @@ def read_compared(evaluation: dict) -> dict[str, list[str]]:
         suite: [name for name in names if (suite, name) in compared] or names
         for suite, names in read_metric_names(evaluation).items()
     }
+
+
+def read_contaminated(evaluation: dict) -> list[dict]:
+    """Per suite and dataset the counts `problems`, `too_short`, `overlapping`, and `examples` of what overlaps most."""
+    rows = []
+    for suite, datasets in (evaluation["contamination"] or {"suites": {}})["suites"].items():
+        for dataset, found in datasets.items():
+            runs = [{"id": identity, **run} for identity, run in found["overlapping"].items()]
+            most = sorted(runs, key=lambda run: (-run["share"], run["id"]))[:OVERLAPS]
+            counts = {key: found[key] for key in ("problems", "too_short")} | {"overlapping": len(runs)}
+            rows.append({"suite": suite, "dataset": dataset, **counts, "examples": most})
+    return rows
 
 
 def read_funnel(results: Path, sources: list[str]) -> dict:

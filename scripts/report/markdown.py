@@ -8,7 +8,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from scripts.report import text
-from scripts.report.data import read_compared, read_metric_names, read_scores
+from scripts.report.data import read_compared, read_contaminated, read_metric_names, read_scores
 
 # what would end a cell, or be read as markup
 ESCAPES = {sign: f"\\{sign}" for sign in "\\|`*_[]#~$!"} | {
@@ -39,12 +39,14 @@ def render(evaluation: dict) -> str:
         "metric": text.metric,
         "words": lambda name: name.replace("_", " "),
         "bound": text.bound,
+        "contamination": text.contamination,
     }
     return environment.get_template("report.md.j2").render(
         evaluation=evaluation,
         headline=text.HEADLINES[evaluation["verdict"]],
         explanation=text.explanation(evaluation["gates"]),
         scores=read_scores(evaluation),
+        contaminated=read_contaminated(evaluation),
         metrics_of=read_metric_names(evaluation),
         suites={suite: text.SUITES[suite] for suite in read_compared(evaluation)},
     )

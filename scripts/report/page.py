@@ -17,7 +17,14 @@ from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl
 from scripts.evaluation.judge import OUTCOMES
 from scripts.report import markdown, text
-from scripts.report.data import read_compared, read_evaluation, read_funnel, read_metric_names, read_scores
+from scripts.report.data import (
+    read_compared,
+    read_contaminated,
+    read_evaluation,
+    read_funnel,
+    read_metric_names,
+    read_scores,
+)
 from scripts.report.examples import written
 
 PICTURES = ["gates", "scores", "loss", "funnel"]
@@ -98,6 +105,7 @@ def render(results: Path) -> str:
         "metric": text.metric,
         "words": lambda name: name.replace("_", " "),
         "bound": text.bound,
+        "contamination": text.contamination,
     }
     return environment.get_template("page.html.j2").render(
         evaluation=evaluation,
@@ -109,6 +117,7 @@ def render(results: Path) -> str:
         metrics_of=read_metric_names(evaluation),
         outcomes=OUTCOMES,
         suites={suite: text.SUITES[suite] for suite in read_compared(evaluation)},
+        contaminated=read_contaminated(evaluation),
         written=written(results, evaluation),
         funnel=read_funnel(results, list(inputs["sources"])),
         pictures={name: inline(results / "report/plots" / f"{name}.svg") for name in PICTURES},

@@ -22,7 +22,7 @@ from rich.table import Table
 
 from scripts.common.cli import parser, run
 from scripts.common.config import read_experiment
-from scripts.common.suites import METRICS
+from scripts.common.suites import ASKING, METRICS
 from scripts.sources.table import read_table
 
 QUIET = 600.0  # seconds without a sign of life; a step, a validation or a checkpoint takes less
@@ -68,6 +68,8 @@ def jobs(experiment: dict, sources: list[str], results: Path) -> Iterator[Job]:
     yield from (job("training", "train", name) for name in stages)
     suites = [suite for suite in METRICS if suite in experiment["evaluation"] and suite != "human"]
     yield from (job("evaluation", suite, name, "scores.json") for suite in suites for name in ["base", *stages])
+    if any(suite in ASKING for suite in suites):
+        yield job("evaluation", "contamination", output="overlaps.json")
     if "human" in experiment["evaluation"]:
         yield job("evaluation", "sheet", output="key.json")
         yield job("evaluation", "human", output="agreement.json")

@@ -80,6 +80,14 @@ def explanation(gates: list[dict]) -> str:
     return " ".join(sentences)
 
 
+def contamination(words: int, rows: list[dict]) -> str:
+    """How many problems share words with the training data, in a sentence or two; `rows` are those of the page."""
+    total, overlapping, short = (sum(row[key] for row in rows) for key in ("problems", "overlapping", "too_short"))
+    who = f"{overlapping:,} of {total:,} problems share" if overlapping else f"None of the {total:,} problems shares"
+    rest = f" {short:,} could not be looked for, having fewer words." if short else ""
+    return f"{who} {words} words in a row with the training data.{rest}"
+
+
 def table(rows: list[tuple[str, ...]]) -> list[str]:
     """Rows as lines for a terminal, each column as wide as its widest cell."""
     widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]

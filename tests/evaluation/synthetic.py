@@ -140,6 +140,16 @@ def make_items(model: str, documents: int, level: float) -> list[dict]:
     return items
 
 
+def write_overlaps(root: Path, documents: int) -> None:
+    """What rule contamination says: of the Go chats the first half is in the training data."""
+    run = {"share": 0.5, "length": 12, "dataset": "code", "document": "src/a.go", "words": WRITTEN}
+    overlapping = {f"src/{number}.go": run for number in range(documents // 2)}
+    counts = {"data": sha("instruct"), "problems": documents * len(LANGUAGES), "too_short": 1}
+    row = counts | {"overlapping": overlapping}
+    facts = {"words": 10, "common": 0.05, "train": {"code": sha("train"), "instruct": sha("train")}}
+    dump(root / "results/evaluation/contamination/overlaps.json", facts | {"suites": {"qa": {"instruct": row}}})
+
+
 def build(root: Path, gates: list[dict], documents: int = 10, levels: dict[str, float] = LEVELS) -> dict:
     """Write `results/` and `data/raw/` below `root`; return the experiment."""
     experiment, results = make_experiment(gates), root / "results"
@@ -148,6 +158,7 @@ def build(root: Path, gates: list[dict], documents: int = 10, levels: dict[str, 
         manifest(model_folder(root, model), ["model.safetensors", "tokenizer.json"])
         write_model(root, model, make_items(model, documents, levels[model]), data)
         write_answers(root, model, make_answers(model, documents))
+    write_overlaps(root, documents)
     for number, stage in enumerate(("pretrain", "sft")):
         folder = results / "training/train" / stage
         dump(

@@ -29,7 +29,7 @@ def evaluation(made):
 
 
 def test_tables_hold_the_gates_scores_and_comparisons(evaluation):
-    gates, perplexity, qa, comparisons, sources = cells(render(evaluation))
+    gates, perplexity, qa, contamination, comparisons, sources = cells(render(evaluation))
     assert [row[1:3] for row in gates[1:]] == [
         [gate["outcome"], number(gate["value"], gate["against"] is not None)] for gate in evaluation["gates"]
     ]
@@ -38,7 +38,8 @@ def test_tables_hold_the_gates_scores_and_comparisons(evaluation):
     assert ["instruct", "all", "sft", "30", number(found)] in [row[:5] for row in qa]
     assert len(comparisons) == 1 + sum(row["language"] == "all" for row in evaluation["comparisons"])
     assert [row[0] for row in sources] == ["source", "alpha", "beta"]
-    for table in (gates, perplexity, qa, comparisons, sources):
+    assert contamination[1] == ["qa", "instruct", "30", "5", "1"]
+    for table in (gates, perplexity, qa, contamination, comparisons, sources):
         assert {len(row) for row in table} == {len(table[0])}
 
 

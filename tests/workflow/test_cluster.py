@@ -74,6 +74,7 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
             *2 * ["train"],
             *3 * ["perplexity"],
             *3 * ["keywords"],
+            "contamination",
         ]
     )
     assert all(job["JobState"] == "COMPLETED" and job["Restarts"] == "0" for job in jobs)

@@ -24,6 +24,7 @@ CORPUS = {
     "tokenizer",
     "pack code 128",
     "pack instruct 2048",
+    "contamination",
 } | TRAINING
 ALL = {"filter alpha", "filter beta"} | CORPUS
 
@@ -83,14 +84,18 @@ CHANGES = {
     "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
     "the fill-in-the-middle rate": (
         setting("corpus", "compose", "code", "fim_rate", 0.4),
-        {"compose code", "pack code 128"} | STAGES | PERPLEXITY,
+        {"compose code", "pack code 128", "contamination"} | STAGES | PERPLEXITY,
     ),
     "the sft learning rate": (setting("training", "train", "sft", "learning_rate", 2e-3), SFT),
     "a setting of one suite": (setting("evaluation", "perplexity", "documents", 5), PERPLEXITY | GATE),
     "a setting of another suite": (setting("evaluation", "keywords", "max_new_tokens", 5), KEYWORDS | GATE),
-    "a suite added": (setting("evaluation", "qa", {}), {"qa base", "qa pretrain", "qa sft"} | GATE),
+    "a suite added": (setting("evaluation", "qa", {}), {"qa base", "qa pretrain", "qa sft", "contamination"} | GATE),
+    "a case of the keywords": (
+        code("config/cases/keywords.yaml", "Write a", "Please write a"),
+        KEYWORDS | {"contamination"} | GATE,
+    ),
+    "words of an overlap": (setting("evaluation", "contamination", "words", 9), {"contamination"} | GATE),
     "texts to be rated by people": (setting("evaluation", "human", {"of": "keywords"}), {"sheet", "human"} | GATE),
-    "a case of the keywords": (code("config/cases/keywords.yaml", "Write a", "Please write a"), KEYWORDS | GATE),
     "a gate": (setting("evaluation", "gate", "confidence", 0.9), GATE),
     "one source's pin": (repin_beta, {"fetch beta", "filter beta"} | CORPUS),
     "a source added": (add_gamma, {"fetch gamma", "filter gamma"} | CORPUS),

@@ -1,0 +1,320 @@
+"""Rule contamination: planted overlaps, an independent plain search beside it, hostile texts, and scores without."""
+
+import json
+import random
+import unicodedata
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.common.files import write_jsonl
+from scripts.common.manifest import write_manifest
+from scripts.common.suites import asks
+from scripts.evaluation import ngrams
+from scripts.evaluation.contamination import Problem, Search, contamination
+from scripts.evaluation.gate import evaluate
+from tests.evaluation.synthetic import LEVELS, build, dump, make_answers, write_answers
+
+TEN = "alpha beta gamma delta epsilon zeta eta theta iota kappa"
+HAN = "春眠不觉晓处处闻啼鸟"
+
+
+def chat(*contents: str) -> list[dict]:
+    roles = ["system", "user", "assistant", "user", "assistant"]
+    return [{"role": role, "content": content} for role, content in zip(roles, contents, strict=False)]
+
+
+class Place:
+    """A compose folder with a dataset `asked` of test chats and a dataset `code` of training examples."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def check(self, problems: list, training: list, words: int = 10, common: float = 1) -> dict:
+        """The row of overlaps.json for `problems`: chats, or texts that are asked and answered by a full stop."""
+        chats = [text if isinstance(text, list) else chat("", text, ".") for text in problems]
+        tests = [{"id": f"p{number}", "language": "chat", "messages": one} for number, one in enumerate(chats)]
+        examples = [content if isinstance(content, dict) else {"text": content} for content in training]
+        trains = [{"id": f"t{number}", "language": "go", **content} for number, content in enumerate(examples)]
+        for name, splits in {"asked": {"test": tests, "train": []}, "code": {"test": [], "train": trains}}.items():
+            for split, records in splits.items():
+                write_jsonl(self.folder / name / f"{split}.jsonl.zst", records)
+            counts = {split: len(records) for split, records in splits.items()}
+            write_manifest(self.folder / name, ["train.jsonl.zst", "test.jsonl.zst"], examples=counts)
+        wanted = {"words": words, "common": common, "suites": {"qa": {"datasets": ["asked"], "documents": 10**6}}}
+        return contamination(self.folder, ["asked", "code"], wanted)["suites"]["qa"]["asked"]
+
+
+@pytest.fixture
+def place(tmp_path) -> Place:
+    return Place(tmp_path)
+
+
+def cut(text: str) -> list[str]:
+    """The words of a text, character by character."""
+    found, word = [], ""
+    for character in [*text.casefold(), " "]:
+        han = unicodedata.name(character, "").startswith(("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH"))
+        if not han and (character.isalnum() or character == "_"):
+            word += character
+            continue
+        found += [word] * bool(word) + [character] * han
+        word = ""
+    return found
+
+
+def grams(text: str, size: int) -> list[tuple[str, ...]]:
+    words = cut(text)
+    return [tuple(words[at : at + size]) for at in range(len(words) - size + 1)]
+
+
+def plain_search(problems: list[str], training: list[str], size: int, common: float) -> dict[str, float]:
+    """id → share of its n-grams that stand in training and in few problems, of those that have such ones."""
+    there, found = {gram for text in training for gram in grams(text, size)}, {}
+    holders = {}
+    for number, text in enumerate(problems):
+        for gram in grams(text, size):
+            holders.setdefault(gram, set()).add(number)
+    for number, text in enumerate(problems):
+        own = grams(text, size)
+        hits = [gram for gram in own if gram in there and len(holders[gram]) <= max(1, common * len(problems))]
+        if hits:
+            found[f"p{number}"] = len(hits) / len(own)
+    return found
+
+
+@pytest.mark.parametrize(
+    ("problem", "training", "found"),
+    [
+        (TEN, f"before {TEN} after", True),
+        (f"before {TEN} after", TEN, True),
+        (TEN, TEN.removesuffix(" kappa"), False),
+        (TEN, TEN.replace(" epsilon", ""), False),
+        (TEN, TEN.replace("epsilon", "epsilons"), False),
+        (TEN, TEN.upper().replace(" ", ",\r\n\t* "), True),
+        (TEN.replace("beta", "Straße"), TEN.replace("beta", "STRASSE"), True),
+        (f"请说明{HAN}。", f"孟浩然：{'，'.join(HAN)}！", True),
+        (HAN, HAN[:9], False),
+        (f"{HAN[:5]}sort_items(){HAN[5:9]}", f"{HAN[:5]} Sort_Items {HAN[5:9]}", True),
+        (f"{HAN[:5]}sort_items{HAN[5:9]}", f"{HAN[:5]}sort items{HAN[5:9]}", False),
+        (TEN, {"messages": chat(f"you: {TEN}", "hi", "ho")}, True),
+        (TEN, {"messages": chat("", f"my {TEN}?", "ho")}, True),
+        (TEN, {"messages": chat("", "hi", "ho", "and?", f"it is {TEN}")}, True),
+        (TEN, {"prefix": "alpha beta gam", "middle": "ma delta ", "suffix": TEN[23:]}, True),
+        (TEN, {"prefix": "alpha beta gam", "middle": "", "suffix": TEN[23:]}, False),
+    ],
+)
+def test_ten_words_in_a_row_are_an_overlap_and_nine_are_none(place, problem, training, found):
+    row = place.check([problem, "something else"], ["unrelated", training])
+    assert list(row["overlapping"]) == ["p0"] * found
+    if found:
+        run = row["overlapping"]["p0"]
+        assert (run["dataset"], run["document"], run["length"]) == ("code", "t1", 10)
+        assert tuple(run["words"].split()) in grams(problem, 10)
+
+
+@pytest.mark.parametrize(
+    "messages",
+    [
+        chat(f"you: {TEN}", "hi", "ho"),
+        chat("", f"explain {TEN}", "fine"),
+        chat("", "explain", f"it is {TEN}"),
+        chat("", "explain", f"it is {TEN}", "sure?", "yes"),
+    ],
+)
+def test_what_is_asked_counts_and_what_is_answered(place, messages):
+    assert place.check([messages], [TEN])["overlapping"]["p0"]["length"] == 10
+
+
+def test_cases_and_benchmarks_are_read_as_their_suites_read_them(place, tmp_path):
+    place.check(["x"], [f"def f(): {TEN}", f"# {TEN.replace('beta', 'two')}"])
+    dump(tmp_path / "cases.yaml", {"one": {"language": "go", "prompt": f"Write {TEN}", "keywords": ["func"]}})
+    body = TEN.replace("beta", "two").split()
+    record = {"task_id": "H/0", "prompt": " ".join(body[:4]), "entry_point": "f", "test": TEN}
+    solved = record | {"canonical_solution": f" {' '.join(body[4:])}"}
+    (tmp_path / "human.jsonl").write_text(
+        "".join(json.dumps(one) + "\n" for one in (solved, record | {"task_id": "H/1"}))
+    )
+    suites = {
+        "keywords": {"cases": str(tmp_path / "cases.yaml")},
+        "code": {"benchmarks": [{"path": str(tmp_path / "human.jsonl")}]},
+    }
+    found = contamination(tmp_path, ["code"], {"words": 10, "common": 1, "suites": suites})["suites"]
+    assert list(found["keywords"]["cases"]["overlapping"]) == ["one"]
+    assert found["code"]["human"]["overlapping"]["H/0"]["document"] == "t1"
+    assert found["code"]["human"]["too_short"] == 1  # four words: the tests of a problem are no part of it
+
+
+def random_texts(draw: random.Random, count: int, longest: int) -> list[str]:
+    parts = ["a", "b", "A", "Cc", "d_1", "é", "ſ", "你", "好", "１", "\u0301", "𠀀", "𝔸", "²"]
+    between = [" ", "\n", ".,", "", "\t-", "，"]
+    return [
+        "".join(draw.choice(parts) + draw.choice(between) for _ in range(draw.randrange(longest)))
+        for _ in range(draw.randrange(1, count))
+    ]
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_it_finds_what_a_plain_search_finds_whatever_the_hashes(tmp_path, monkeypatch, seed):
+    draw = random.Random(seed)
+    problems, training = random_texts(draw, 12, 30), random_texts(draw, 12, 60)
+    size, common = draw.choice([1, 2, 3, 5]), draw.choice([1, 0.3, 0])
+    row = Place(tmp_path / "right").check(problems, training, size, common)
+    expected = plain_search(problems, training, size, common)
+    assert {name: run["share"] for name, run in row["overlapping"].items()} == pytest.approx(expected)
+    assert row["too_short"] == sum(not grams(text, size) for text in problems)
+    for name, run in row["overlapping"].items():
+        words = run["words"].split(" ")
+        assert size <= run["length"] == len(words)
+        for text in (problems[int(name[1:])], training[int(run["document"][1:])]):
+            assert tuple(words) in grams(text, len(words))
+    monkeypatch.setattr(ngrams, "PRIMES", (0, 0))  # all n-grams have one hash
+    assert Place(tmp_path / "colliding").check(problems, training, size, common) == row
+
+
+def test_a_form_that_many_problems_share_is_no_overlap_of_any(place):
+    form = f"Answer briefly. {TEN}:"
+    problems = [f"{form} what is {number}" for number in range(20)] + [
+        "one two three four five six seven eight nine ten"
+    ]
+    training = [f"{form} what was it", problems[-1], f"brown {problems[3]} fox"]
+    row = place.check(problems, training, common=0.05)
+    assert set(row["overlapping"]) == {"p20", "p3"}
+    assert row["overlapping"]["p3"]["words"].endswith("kappa what is 3")
+    assert len(place.check(problems, training, common=1)["overlapping"]) == 21
+
+
+def test_a_form_may_be_that_of_one_language_among_many_problems():
+    """Two Rust problems in two hundred are few of the dataset, but all of their language."""
+    problems = [Problem("code", "d", f"go/{number}", "go", f"func f{number}") for number in range(200)]
+    problems += [Problem("code", "d", f"rust/{number}", "rust", f"{TEN} fn f{number}") for number in range(2)]
+    search = Search(problems, 10, 0.05)
+    search.look("code", "t0", f"use {TEN};")
+    assert not search.longest
+    search.look("code", "t1", f"use {TEN} fn f1")
+    assert search.longest.keys() == {201} and search.longest[201].document == "t1"
+
+
+@pytest.mark.parametrize(
+    ("problems", "training"),
+    [
+        ([TEN], []),
+        ([""], [TEN]),
+        (["?!。 \n"], ["?!。 \n" * 9]),
+        ([TEN], ["", "?!" * 100, "\u0301" * 9]),
+        (["one two"], [TEN]),
+    ],
+)
+def test_nothing_in_nothing_is_found(place, problems, training):
+    row = place.check([*problems, "p"], training)
+    assert row["overlapping"] == {} and row["problems"] == 2
+
+
+def test_a_line_of_ten_megabytes_is_searched(place):
+    huge = "lorem ipsum " * 400_000 + "x" * 5_000_000 + f" {TEN}"
+    row = place.check([TEN, TEN[1:], "lorem " * 20, "ipsum lorem " * 20, "x" * 99, f"{'x' * 5_000_000} {TEN}"], [huge])
+    assert {name: run["length"] for name, run in row["overlapping"].items()} == {"p0": 10, "p3": 40, "p5": 11}
+    assert all(len(run["words"]) <= 1000 for run in row["overlapping"].values())
+
+
+def test_missing_or_damaged_data_is_one_line(place):
+    place.check([TEN], [TEN])
+    wanted = {"words": 10, "common": 1, "suites": {"qa": {"datasets": ["asked"], "documents": 1}}}
+    path = place.folder / "code/train.jsonl.zst"
+    path.write_bytes(path.read_bytes()[:-3])
+    with pytest.raises(UserError, match=r"train\.jsonl\.zst: content is \d+ bytes"):
+        contamination(place.folder, ["code"], wanted)
+
+
+def test_only_what_is_asked_reruns_it():
+    code = {"benchmarks": [{"path": "a.jsonl", "prompt": "chat"}], "k": [1], "samples": 4, "temperature": 1}
+    assert asks(code) == {"benchmarks": [{"path": "a.jsonl"}]}
+    assert asks({"datasets": ["d"], "documents": 5, "beams": 2}) == {"datasets": ["d"], "documents": 5}
+    assert asks({"cases": "c.yaml", "max_new_tokens": 2}) == {"cases": "c.yaml"}
+
+
+OVERLAPS = "results/evaluation/contamination/overlaps.json"
+
+
+def test_scores_without_are_those_of_a_run_on_the_other_problems_alone(tmp_path):
+    found = evaluate(build(tmp_path / "all", []), tmp_path / "all/results")
+    said = json.loads((tmp_path / "all" / OVERLAPS).read_text())
+    left_out = said["suites"]["qa"]["instruct"]["overlapping"]
+    assert 0 < len(left_out) < 30
+    experiment = build(tmp_path / "rest", [])
+    for model in LEVELS:
+        rest = [item for item in make_answers(model, 10) if item["id"] not in left_out]
+        write_answers(tmp_path / "rest", model, rest)
+    row = said["suites"]["qa"]["instruct"] | {"overlapping": {}, "problems": 30 - len(left_out)}
+    dump(tmp_path / "rest" / OVERLAPS, said | {"suites": {"qa": {"instruct": row}}})
+    alone = evaluate(experiment, tmp_path / "rest/results")
+    assert found["contamination"]["without"] == {model: {"qa": alone["scores"][model]["qa"]} for model in LEVELS}
+    assert alone["contamination"]["without"] == found["contamination"]["without"]
+    assert (
+        found["scores"]["sft"]["qa"]["instruct"]["go"]
+        != found["contamination"]["without"]["sft"]["qa"]["instruct"]["go"]
+    )
+
+
+def test_where_every_problem_overlaps_there_is_no_score_without(tmp_path):
+    experiment = build(tmp_path, [])
+    said = json.loads((tmp_path / OVERLAPS).read_text())
+    row = said["suites"]["qa"]["instruct"]
+    run = next(iter(row["overlapping"].values()))
+    go = [item["id"] for item in make_answers("sft", 10) if item["language"] == "go"]
+    everything = [item["id"] for item in make_answers("sft", 10)]
+    for ids, expected in ((go, {"go"}), (everything, {"all", "go", "python", "rust"})):
+        row["overlapping"] = dict.fromkeys(ids, run)
+        dump(tmp_path / OVERLAPS, said)
+        found = evaluate(experiment, tmp_path / "results")["contamination"]["without"]["sft"]["qa"]["instruct"]
+        assert {language for language, score in found.items() if score is None} == expected
+
+
+def test_without_a_suite_that_asks_nothing_is_read_or_said(tmp_path):
+    experiment = build(tmp_path, [])
+    del experiment["evaluation"]["qa"]
+    (tmp_path / OVERLAPS).unlink()
+    assert evaluate(experiment, tmp_path / "results")["contamination"] is None
+
+
+def broken(edit):
+    def change(path: Path) -> None:
+        said = json.loads(path.read_text())
+        edit(said, said["suites"]["qa"]["instruct"])
+        path.write_text(json.dumps(said))
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "line"),
+    [
+        (lambda path: path.unlink(), "no such file"),
+        (lambda path: path.write_text("{"), "not JSON"),
+        (lambda path: path.write_text("[]"), "not what rule contamination writes"),
+        (broken(lambda said, row: said.pop("words")), "not what rule contamination writes: KeyError"),
+        (broken(lambda said, row: said.update(train=[])), "not what rule contamination writes: "),
+        (broken(lambda said, row: said.update(suites={"qa": {}})), "not what rule contamination writes: KeyError"),
+        (broken(lambda said, row: row.update(overlapping=3)), "not what rule contamination writes: TypeError"),
+        (broken(lambda said, row: row.update(overlapping=["src/1.go"])), "not what rule contamination writes"),
+        (broken(lambda said, row: row["overlapping"]["src/1.go"].pop("words")), "not what rule contamination writes"),
+        (
+            broken(lambda said, row: row["overlapping"]["src/1.go"].update(share="x")),
+            "not what rule contamination writes: ",
+        ),
+        (broken(lambda said, row: row.update(data="other")), "of other problems than qa scored of instruct"),
+        (broken(lambda said, row: row.update(problems=29)), "of other problems than qa scored of instruct"),
+        (
+            broken(lambda said, row: row["overlapping"].update(x=row["overlapping"]["src/1.go"])),
+            "of other problems than qa scored of instruct",
+        ),
+    ],
+)
+def test_overlaps_that_are_none_or_of_other_problems_are_refused_in_one_line(tmp_path, change, line):
+    experiment = build(tmp_path, [])
+    change(tmp_path / OVERLAPS)
+    with pytest.raises(UserError) as error:
+        evaluate(experiment, tmp_path / "results")
+    assert str(tmp_path / OVERLAPS) in str(error.value) and line in str(error.value)
+    assert "\n" not in str(error.value)
