@@ -37,6 +37,9 @@ try:
     SOURCES = {}
     if "sources" in EXPERIMENT:
         SOURCES = {row["name"]: row for row in read_table(Path(EXPERIMENT["sources"]["table"]))}
+    for name, settings in EXPERIMENT["evaluation"].items():
+        if settings.get("engine") == "vllm" and "vllm" not in HOST:
+            raise UserError(f"{MACHINE}: vllm: required by evaluation.{name}.engine; the Python of vLLM's environment")
     prepare(workflow)
     # only a profile for Slurm names a partition; the executor itself is not known yet
     if default_resource("slurm_partition"):
@@ -125,6 +128,11 @@ def suite_files(name):
     """The file of this name of each suite and each model that it scores."""
     scored = scored_models(EXPERIMENT["evaluation"], STAGES)
     return [f"{R}/evaluation/{suite}/{model}/{name}" for suite, models in scored.items() for model in models]
+
+
+def engine(suite):
+    """The option by which a suite's models write with vLLM. Where vLLM lies is no param, so it reruns nothing."""
+    return f"--vllm {HOST['vllm']}" if SUITES[suite]["engine"] == "vllm" else ""
 
 
 def test_manifests(suite):

@@ -45,6 +45,7 @@ if "qa" in SUITES:
         threads: 2
         resources:
             machine=str(MACHINE),
+            engine=engine("qa"),
         params:
             datasets=lambda wildcards, input: str(Path(input.datasets[0]).parents[1]),
             settings=as_json(SUITES["qa"] | {"seed": EXPERIMENT["seed"]}),
@@ -52,7 +53,7 @@ if "qa" in SUITES:
         shell:
             "python -m scripts.common.gpus --machine {resources.machine} --count 1"
             " python -m scripts.evaluation.qa --model $(dirname {input.model}) --datasets {params.datasets}"
-            " --settings {params.settings:q} --out $(dirname {output.scores}) 2>&1 | tee {log}"
+            " --settings {params.settings:q} {resources.engine} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
 if "bleu" in SUITES:
@@ -72,6 +73,7 @@ if "bleu" in SUITES:
         threads: 2
         resources:
             machine=str(MACHINE),
+            engine=engine("bleu"),
         params:
             datasets=lambda wildcards, input: str(Path(input.datasets[0]).parents[1]),
             settings=as_json(SUITES["bleu"] | {"seed": EXPERIMENT["seed"]}),
@@ -79,7 +81,7 @@ if "bleu" in SUITES:
         shell:
             "python -m scripts.common.gpus --machine {resources.machine} --count 1"
             " python -m scripts.evaluation.bleu --model $(dirname {input.model}) --datasets {params.datasets}"
-            " --settings {params.settings:q} --out $(dirname {output.scores}) 2>&1 | tee {log}"
+            " --settings {params.settings:q} {resources.engine} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
 if "keywords" in SUITES:
@@ -98,13 +100,14 @@ if "keywords" in SUITES:
         threads: 2
         resources:
             machine=str(MACHINE),
+            engine=engine("keywords"),
         params:
             settings=as_json(SUITES["keywords"] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.keywords"),
         shell:
             "python -m scripts.common.gpus --machine {resources.machine} --count 1"
             " python -m scripts.evaluation.keywords --model $(dirname {input.model})"
-            " --settings {params.settings:q} --out $(dirname {output.scores}) 2>&1 | tee {log}"
+            " --settings {params.settings:q} {resources.engine} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
 if "code" in SUITES:
@@ -140,12 +143,13 @@ if "code" in SUITES:
         threads: 2
         resources:
             machine=str(MACHINE),
+            engine=engine("code"),
         params:
             settings=as_json(SUITES["code"] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.code"),
         shell:
             "python -m scripts.common.gpus --machine {resources.machine} --count 1"
-            " python -m scripts.evaluation.code --model $(dirname {input.model}) --settings {params.settings:q}"
+            " python -m scripts.evaluation.code --model $(dirname {input.model}) --settings {params.settings:q} {resources.engine}"
             " --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 

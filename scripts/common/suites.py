@@ -43,12 +43,17 @@ def scored_models(evaluation: dict, stages: list[str]) -> dict[str, list[str]]:
     }
 
 
+def dataset_of(file: str | Path) -> str:
+    """What a file of cases or problems is called as a dataset: its own name up to the first dot."""
+    return Path(file).name.split(".")[0]
+
+
 def scored_on(settings: dict) -> list[str]:
-    """The datasets of a suite with these settings: a file of cases or problems has its own name up to the first dot."""
+    """The datasets of a suite with these settings."""
     if "datasets" in settings:
         return settings["datasets"]
     files = [settings["cases"]] if "cases" in settings else [benchmark["path"] for benchmark in settings["benchmarks"]]
-    return [Path(file).name.split(".")[0] for file in files]
+    return [dataset_of(file) for file in files]
 
 
 def asks(settings: dict) -> dict:
@@ -80,6 +85,8 @@ def check_suites(config: dict, name: str) -> None:
         greedy = settings.get("temperature") == 0
         if greedy and settings["samples"] > 1:
             raise UserError(f"{name}: evaluation.{suite}.samples: all the same with temperature 0; raise it")
+        if settings.get("beams", 1) > 1 and settings["engine"] == "vllm":
+            raise UserError(f"{name}: evaluation.{suite}.beams: not with `engine: vllm`; use transformers")
         if settings.get("beams", 1) > 1 and not greedy:
             raise UserError(f"{name}: evaluation.{suite}.beams: a search samples nothing; set temperature to 0")
         if "cases" in settings and not Path(settings["cases"]).is_file():
@@ -107,7 +114,7 @@ def check_code(config: dict, name: str) -> None:
         path = Path(benchmark["path"])
         if "git" not in benchmark and not path.is_file():
             raise UserError(f"{key}.benchmarks.{number}.path: {path}: no such file")
-        other = files.setdefault(path.name.split(".")[0], path)
+        other = files.setdefault(dataset_of(path), path)
         if other is not path:
             raise UserError(f"{key}.benchmarks.{number}.path: {path} has the name of {other}; rename one")
 

@@ -10,20 +10,18 @@ counts of each outcome say which.
 """
 
 import logging
-from functools import partial
 from pathlib import Path
 
-from scripts.common.cli import parser, run, settings
+from scripts.common.cli import run
 from scripts.common.files import sha256_file
 from scripts.common.suites import scored_on
 from scripts.evaluation import benchmarks, probe
 from scripts.evaluation.benchmarks import Problem
-from scripts.evaluation.generate import ENGINE, generate
 from scripts.evaluation.judge import Judge, judge_all
 from scripts.evaluation.measures import by_language, summarize
 from scripts.evaluation.passk import figures, suite
 from scripts.evaluation.prompts import end, program, prompt_of
-from scripts.evaluation.subject import load, write
+from scripts.evaluation.subject import command, load, write
 
 
 def scored(
@@ -53,12 +51,7 @@ def scored(
     return sorted(items, key=lambda item: item["id"])
 
 
-def finished(problems: list[Problem], number: int, text: str) -> bool:
-    """Whether the completion of one of the problems has ended."""
-    return end(problems[number], text) is not None
-
-
-def evaluate(folder: Path, wanted: dict, out: Path) -> dict:
+def evaluate(folder: Path, wanted: dict, out: Path, python: str | None = None) -> dict:
     """Write `items.jsonl.zst` and `scores.json`, and return the latter. A benchmark is named by its file.
 
     Raises:
@@ -71,30 +64,31 @@ def evaluate(folder: Path, wanted: dict, out: Path) -> dict:
     judge = Judge(sandbox, wanted)
     for language in {problem.language for found in problems.values() for problem in found} - {"python"}:
         judge.compilers.of(language)
-    subject, measured = load(folder), suite(wanted["k"])
+    asked = [(name, benchmark["prompt"], problem) for name, benchmark in files.items() for problem in problems[name]]
+    prompts = [prompt_of(problem, style) for _, style, problem in asked]
 
+    def finished(number: int, text: str) -> bool:
+        """Whether a completion has ended; an answer in a chat ends by itself."""
+        _, style, problem = asked[number]
+        return style == "completion" and end(problem, text) is not None
+
+    subject, measured = load(folder, python), suite(wanted["k"])
     sampling = {**wanted, "repetition_penalty": 1.0, "beams": 1}
+    written, engine = subject.answers(prompts, sampling, finished, "code")
     items, scores = [], {}
     for name, benchmark in files.items():
-        style, found = benchmark["prompt"], problems[name]
-        prompts = [prompt_of(problem, style) for problem in found]
-        ends = partial(finished, found) if style == "completion" else None
-        written = generate(subject.model, subject.encoder, prompts, sampling, ends, f"code {name}")
-        rows = scored(name, found, written, style, judge, wanted["k"])
+        mine = [texts for (owner, _, _), texts in zip(asked, written, strict=True) if owner == name]
+        rows = scored(name, problems[name], mine, benchmark["prompt"], judge, wanted["k"])
         scores[name] = by_language(rows, lambda some: summarize(measured, some))
         items += rows
         logging.info(f"code {name}: {scores[name]}")
     hashes = {name: sha256_file(Path(benchmark["path"])) for name, benchmark in files.items()}
-    return write(out, subject, items, hashes, scores, engine=ENGINE, settings=wanted, sandbox=sandbox.mode)
+    return write(out, subject, items, hashes, scores, engine=engine, settings=wanted, sandbox=sandbox.mode)
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, required=True, help="model folder")
-    arguments.add_argument("--settings", type=settings, required=True, help="benchmarks, samples, limits")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for items and scores")
-    given = arguments.parse_args()
-    evaluate(given.model, given.settings, given.out)
+    given = command(__doc__).parse_args()
+    evaluate(given.model, given.settings, given.out, given.vllm)
 
 
 if __name__ == "__main__":

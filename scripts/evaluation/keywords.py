@@ -13,13 +13,13 @@ are means.
 from pathlib import Path
 from statistics import fmean
 
-from scripts.common.cli import parser, run, settings
+from scripts.common.cli import run
 from scripts.common.files import sha256_file
+from scripts.common.suites import dataset_of
 from scripts.evaluation.asked import read_cases
 from scripts.evaluation.forms import SUITE, code_of, mentioned, shown
-from scripts.evaluation.generate import ENGINE, generate
 from scripts.evaluation.measures import by_language, summarize
-from scripts.evaluation.subject import load, write
+from scripts.evaluation.subject import command, load, write
 
 
 def figures(written: list[str], case: dict) -> dict[str, float]:
@@ -31,15 +31,15 @@ def figures(written: list[str], case: dict) -> dict[str, float]:
     }
 
 
-def keywords(folder: Path, path: Path, wanted: dict, out: Path) -> dict:
+def keywords(folder: Path, path: Path, wanted: dict, out: Path, python: str | None = None) -> dict:
     """Write `items.jsonl.zst` and `scores.json`, and return the latter. The dataset has the name of the file of cases.
 
     Raises:
         UserError: the cases are malformed.
     """
-    cases, subject, dataset = read_cases(path), load(folder), path.name.split(".")[0]
+    cases, subject, dataset = read_cases(path), load(folder, python), dataset_of(path)
     prompts = [[{"role": "user", "content": case["prompt"]}] for case in cases]
-    written = generate(subject.model, subject.encoder, prompts, wanted, label="keywords")
+    written, engine = subject.answers(prompts, wanted, label="keywords")
     items = [
         {
             "dataset": dataset,
@@ -51,16 +51,12 @@ def keywords(folder: Path, path: Path, wanted: dict, out: Path) -> dict:
         for case, texts in zip(cases, written, strict=True)
     ]
     scores = {dataset: by_language(items, lambda some: summarize(SUITE, some))}
-    return write(out, subject, items, {dataset: sha256_file(path)}, scores, engine=ENGINE, settings=wanted)
+    return write(out, subject, items, {dataset: sha256_file(path)}, scores, engine=engine, settings=wanted)
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, required=True, help="model folder")
-    arguments.add_argument("--settings", type=settings, required=True, help="evaluation.keywords and seed")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for items and scores")
-    given = arguments.parse_args()
-    keywords(given.model, Path(given.settings["cases"]), given.settings, given.out)
+    given = command(__doc__).parse_args()
+    keywords(given.model, Path(given.settings["cases"]), given.settings, given.out, given.vllm)
 
 
 if __name__ == "__main__":

@@ -21,11 +21,11 @@ import pynvml
 import torch
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria
 
-from scripts.common.cli import UserError, parser, run, settings
+from scripts.common.cli import UserError, run
 from scripts.common.files import write_json, write_jsonl
 from scripts.evaluation.generate import ENGINE
 from scripts.evaluation.statistics import content_seed
-from scripts.evaluation.subject import device, load, origin
+from scripts.evaluation.subject import command, device, load, origin
 from scripts.evaluation.timings import figures
 
 GIB = 2**30
@@ -173,11 +173,7 @@ def latency(folder: Path, wanted: dict, out: Path) -> dict:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, required=True, help="model folder")
-    arguments.add_argument("--settings", type=settings, required=True, help="evaluation.latency and seed")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for runs and figures")
-    given = arguments.parse_args()
+    given = command(__doc__, writes=False).parse_args()
     latency(given.model, given.settings, given.out)
 
 

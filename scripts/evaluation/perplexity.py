@@ -21,10 +21,10 @@ import torch
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from scripts.common.cli import Progress, UserError, parser, run, settings
+from scripts.common.cli import Progress, UserError, run
 from scripts.evaluation.asked import pick, test_hashes
 from scripts.evaluation.measures import by_language
-from scripts.evaluation.subject import load, write
+from scripts.evaluation.subject import command, load, write
 from scripts.tokens.encode import Encoded, Encoder
 
 # Tokens of a batch (padding included), and positions whose logits are held at a time: 152k words in float32 make the
@@ -164,11 +164,8 @@ def perplexity(folder: Path, datasets: Path, wanted: dict, out: Path) -> dict:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, required=True, help="model folder")
+    arguments = command(__doc__, writes=False)
     arguments.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
-    arguments.add_argument("--settings", type=settings, required=True, help="datasets, documents, context, stride")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for items and scores")
     given = arguments.parse_args()
     perplexity(given.model, given.datasets, given.settings, given.out)
 

@@ -1,12 +1,16 @@
-"""The model that a suite scores, the examples it is scored on, and the two files that are written of it.
+"""The model that a suite scores, what it writes when asked, and the two files that are written of it.
 
     subject = load(Path("results/training/base"))
-    write(out, subject, items, hashes, scores)
+    texts, engine = subject.answers(["def add(a, b):\\n"], settings)
+    write(out, subject, items, hashes, scores, engine=engine)
 
 A model runs on the GPU where there is one, in the precision its weights are saved in, else on the CPU in float32.
 """
 
+import argparse
 import platform
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -15,23 +19,72 @@ import transformers
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
+from scripts.common.cli import parser, settings
 from scripts.common.files import sha256_file, write_json, write_jsonl
 from scripts.common.manifest import NAME, read_manifest
+from scripts.evaluation import vllm
+from scripts.evaluation.generate import ENGINE, Prompt, generate
 from scripts.tokens.encode import Encoder
 from scripts.training import identity
-from scripts.training.models import load_model
+from scripts.training.models import base_of, load_model
 
 
 class Subject(NamedTuple):
-    """A model with its tokenizer."""
+    """A model with its tokenizer.
+
+    Attributes:
+        python: of vLLM's environment, where vLLM writes; None where transformers does.
+    """
 
     folder: Path
     model: PreTrainedModel
     encoder: Encoder
+    python: str | None
+
+    def answers(
+        self,
+        prompts: list[Prompt],
+        settings: dict,
+        finished: Callable[[int, str], bool] | None = None,
+        label: str = "generate",
+    ) -> tuple[list[list[str]], dict]:
+        """(`samples` texts for each prompt, in the order of the prompts; the engine that wrote them). Asked only once.
+
+        Args:
+            finished: see `generate`; vLLM writes on to the end.
+
+        Raises:
+            UserError: see `generate` of generate.py and of vllm.py.
+        """
+        if not self.python:
+            return generate(self.model, self.encoder, prompts, settings, finished, label), ENGINE
+        precision, limit = str(self.model.dtype).removeprefix("torch."), self.model.config.max_position_embeddings
+        with tempfile.TemporaryDirectory() as plain:
+            folder = self.folder
+            if base_of(folder):  # an adapter, which was added to its base
+                self.model.save_pretrained(plain)
+                folder = Path(plain)
+            self.model.to("meta")  # vLLM loads it anew, and wants the memory
+            torch.cuda.empty_cache()
+            return vllm.generate(folder, precision, self.encoder, limit, prompts, settings, self.python)
 
 
-def load(folder: Path) -> Subject:
+def command(doc: str, writes: bool = True) -> argparse.ArgumentParser:
+    """The command line of a suite: a model folder, settings, and where to write; what writes, if the model does."""
+    arguments = parser(doc)
+    arguments.add_argument("--model", type=Path, required=True, help="model folder")
+    arguments.add_argument("--settings", type=settings, required=True, help="the suite's settings, and the seed")
+    arguments.add_argument("--out", type=Path, required=True, help="folder for items and scores")
+    if writes:
+        arguments.add_argument("--vllm", help="Python of vLLM's environment; without it transformers writes")
+    return arguments
+
+
+def load(folder: Path, python: str | None = None) -> Subject:
     """The model in a folder, ready to be scored.
+
+    Args:
+        python: of vLLM's environment, if vLLM is to write.
 
     Raises:
         UserError: files are not what their manifest says, or the model is not the one that was saved.
@@ -42,7 +95,7 @@ def load(folder: Path) -> Subject:
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     model = load_model(folder, "auto" if kind == "cuda" else torch.float32)
     identity.check(model, folder)
-    return Subject(folder, model.to(kind).eval(), encoder)
+    return Subject(folder, model.to(kind).eval(), encoder, python)
 
 
 def device() -> str:

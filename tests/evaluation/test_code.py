@@ -15,6 +15,7 @@ from scripts.evaluation import code, passk
 from scripts.evaluation.benchmarks import read
 from scripts.evaluation.judge import OUTCOMES
 from scripts.evaluation.scores import read_scored
+from scripts.evaluation.subject import Subject
 from tests.evaluation.test_benchmarks import HUMANEVAL, MULTIPL_E, written
 
 pytestmark = pytest.mark.usefixtures("sandbox")
@@ -45,7 +46,7 @@ def answers(monkeypatch):
     """Makes the suite take prepared answers in place of a model's; a list of lists in the order of the problems."""
 
     def put(given):
-        monkeypatch.setattr(code, "generate", lambda model, encoder, prompts, *_, **__: given)
+        monkeypatch.setattr(Subject, "answers", lambda subject, prompts, *_, **__: (given, {"name": "prepared"}))
 
     return put
 
@@ -73,7 +74,7 @@ def test_planted_solutions_score_as_planted(benchmarks, answers, model_folder, t
 
 def test_several_samples_languages_and_forms_are_scored_apart(answers, model_folder, tmp_path):
     right, wrong = "    return x + 1\n", "    return x\n"
-    answers([[right, wrong, wrong], [wrong, wrong, wrong]])
+    answers([[right, wrong, wrong], [wrong, wrong, wrong]] * 2)
     second = {**HUMANEVAL, "task_id": "HumanEval/1"}
     plain = written(tmp_path / "plain.v1.jsonl", [HUMANEVAL, second])
     chat = written(tmp_path / "chat.jsonl", [HUMANEVAL, second])

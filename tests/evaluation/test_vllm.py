@@ -2,13 +2,18 @@
 
 import json
 import os
+import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 import torch
+import yaml
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from scripts.common.cli import UserError
+from scripts.common.config import check, read_yaml
+from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation.generate import encode, generate
 from scripts.evaluation.vllm import generate as generate_by_vllm
 from tests.evaluation.test_generate import GREEDY, PROMPTS, encoder  # noqa: F401
@@ -70,6 +75,36 @@ def test_an_environment_without_vllm_or_python_is_one_line(encoder, tmp_path, ca
     assert "No module named 'vllm'" in capfd.readouterr().err
     with pytest.raises(UserError, match="/no/python: No such file or directory; `vllm` in the machine file"):
         generate_by_vllm(tmp_path, "float32", encoder, 512, ["x"], GREEDY, "/no/python")
+
+
+def test_a_suite_writes_with_vllm_and_names_it(model_folder, datasets, tmp_path, echo):
+    wanted = {**GREEDY, "datasets": ["instruct"], "documents": 200}
+    line = ["-m", "scripts.evaluation.qa", "--model", model_folder, "--datasets", datasets, "--out", tmp_path / "out"]
+    told = ["--settings", json.dumps(wanted), "--vllm", sys.executable]
+    subprocess.run([sys.executable, *line, *told], check=True)
+    assert read_json(tmp_path / "out/scores.json")["engine"] == {"name": "vllm", "version": "0.0.echo"}
+    assert json.loads(echo.read_text())["options"]["model"] == str(model_folder.resolve())
+    assert {item["written"][0] for item in read_jsonl(tmp_path / "out/items.jsonl.zst")} == {
+        "system\nYou are a helpful assistant."
+    }
+
+
+def test_vllm_that_the_machine_does_not_name_is_one_line(tmp_path):
+    config = read_yaml(Path("config/config.yaml"))
+    config["evaluation"]["qa"] = {"engine": "vllm"}
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump(config))
+    command = ["snakemake", "--profile", "local", "-n", "--configfile", tmp_path / "x.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    line = "error: config/machines/local.yaml: vllm: required by evaluation.qa.engine; the Python of vLLM's environment"
+    assert done.stderr.splitlines()[-1] == line
+
+
+def test_a_search_with_vllm_is_refused():
+    config = read_yaml(Path("config/config.yaml"))
+    config["evaluation"]["qa"] = {"engine": "vllm", "beams": 2}
+    with pytest.raises(UserError, match=r"evaluation\.qa\.beams: not with `engine: vllm`; use transformers"):
+        check(config, "x.yaml")
 
 
 @pytest.mark.soak
