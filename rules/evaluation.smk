@@ -1,6 +1,8 @@
 # Model × suite → scores, then the gates over all of them. A suite that the experiment does not configure has no rule.
 
 MODELS = ["base", *STAGES]
+# what scores a model first takes one of this host's GPUs, where it has any
+LEASE = "python -m scripts.common.gpus --machine {resources.machine} --count 1 "
 
 
 rule perplexity:
@@ -23,64 +25,37 @@ rule perplexity:
         settings=as_json(SUITES["perplexity"]),
         code=fingerprint("scripts.evaluation.perplexity"),
     shell:
-        "python -m scripts.common.gpus --machine {resources.machine} --count 1"
-        " python -m scripts.evaluation.perplexity --model $(dirname {input.model}) --datasets {params.datasets}"
+        LEASE + "python -m scripts.evaluation.perplexity --model $(dirname {input.model}) --datasets {params.datasets}"
         " --settings {params.settings:q} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
-if "qa" in SUITES:
+# qa and bleu ask the same chats, and differ in what they make of the answers
+for suite in [name for name in ("qa", "bleu") if name in SUITES]:
 
-    rule qa:
+    rule:
+        name:
+            suite
         input:
             model=lambda wildcards: f"{model_folder(wildcards.model)}/manifest.json",
-            datasets=test_manifests("qa"),
-            data=big(*test_files("qa")),
+            datasets=test_manifests(suite),
+            data=big(*test_files(suite)),
         output:
-            scores=f"{R}/evaluation/qa/{{model}}/scores.json",
-            documents=f"{R}/evaluation/qa/{{model}}/items.jsonl.zst",
+            scores=f"{R}/evaluation/{suite}/{{model}}/scores.json",
+            documents=f"{R}/evaluation/{suite}/{{model}}/items.jsonl.zst",
         log:
-            f"{R}/logs/evaluation/qa/{{model}}.log",
+            f"{R}/logs/evaluation/{suite}/{{model}}.log",
         conda:
             "../envs/stagecraft.yaml"
         threads: 2
         resources:
             machine=str(MACHINE),
-            engine=engine("qa"),
+            engine=engine(suite),
         params:
             datasets=lambda wildcards, input: str(Path(input.datasets[0]).parents[1]),
-            settings=as_json(SUITES["qa"] | {"seed": EXPERIMENT["seed"]}),
-            code=fingerprint("scripts.evaluation.qa"),
+            settings=as_json(SUITES[suite] | {"seed": EXPERIMENT["seed"]}),
+            code=fingerprint(f"scripts.evaluation.{suite}"),
         shell:
-            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
-            " python -m scripts.evaluation.qa --model $(dirname {input.model}) --datasets {params.datasets}"
-            " --settings {params.settings:q} {resources.engine} --out $(dirname {output.scores}) 2>&1 | tee {log}"
-
-
-if "bleu" in SUITES:
-
-    rule bleu:
-        input:
-            model=lambda wildcards: f"{model_folder(wildcards.model)}/manifest.json",
-            datasets=test_manifests("bleu"),
-            data=big(*test_files("bleu")),
-        output:
-            scores=f"{R}/evaluation/bleu/{{model}}/scores.json",
-            documents=f"{R}/evaluation/bleu/{{model}}/items.jsonl.zst",
-        log:
-            f"{R}/logs/evaluation/bleu/{{model}}.log",
-        conda:
-            "../envs/stagecraft.yaml"
-        threads: 2
-        resources:
-            machine=str(MACHINE),
-            engine=engine("bleu"),
-        params:
-            datasets=lambda wildcards, input: str(Path(input.datasets[0]).parents[1]),
-            settings=as_json(SUITES["bleu"] | {"seed": EXPERIMENT["seed"]}),
-            code=fingerprint("scripts.evaluation.bleu"),
-        shell:
-            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
-            " python -m scripts.evaluation.bleu --model $(dirname {input.model}) --datasets {params.datasets}"
+            LEASE + "python -m scripts.evaluation.{rule} --model $(dirname {input.model}) --datasets {params.datasets}"
             " --settings {params.settings:q} {resources.engine} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
@@ -105,8 +80,7 @@ if "keywords" in SUITES:
             settings=as_json(SUITES["keywords"] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.keywords"),
         shell:
-            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
-            " python -m scripts.evaluation.keywords --model $(dirname {input.model})"
+            LEASE + "python -m scripts.evaluation.keywords --model $(dirname {input.model})"
             " --settings {params.settings:q} {resources.engine} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
@@ -148,8 +122,8 @@ if "code" in SUITES:
             settings=as_json(SUITES["code"] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.code"),
         shell:
-            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
-            " python -m scripts.evaluation.code --model $(dirname {input.model}) --settings {params.settings:q} {resources.engine}"
+            LEASE
+            + "python -m scripts.evaluation.code --model $(dirname {input.model}) --settings {params.settings:q} {resources.engine}"
             " --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
@@ -173,8 +147,8 @@ if "latency" in SUITES:
             settings=as_json(SUITES["latency"] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.latency"),
         shell:
-            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
-            " python -m scripts.evaluation.latency --model $(dirname {input.model}) --settings {params.settings:q}"
+            LEASE
+            + "python -m scripts.evaluation.latency --model $(dirname {input.model}) --settings {params.settings:q}"
             " --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 

@@ -1,4 +1,4 @@
-"""What a model writes after each prompt, by vLLM: `generate` of generate.py, on GPUs many times as fast.
+"""What a model writes after each prompt, by vLLM: `generate` of generate.py by an engine made for throughput.
 
     written, engine = generate(folder, "bfloat16", encoder, positions, prompts, settings, "/path/to/vllm/bin/python")
 
