@@ -23,6 +23,7 @@ from torch.distributed.tensor import DTensor
 from transformers import Trainer, TrainerCallback
 
 from scripts.common.cli import UserError
+from scripts.training import builds
 
 SETTINGS = Path("config/deepspeed")
 
@@ -56,6 +57,7 @@ def start(machine: dict) -> None:
     if sharding.startswith("zero"):
         import deepspeed
 
+        builds.use()
         deepspeed.logger.setLevel(logging.ERROR)
         deepspeed.init_distributed("gloo" if machine["gpus"] == 0 else "nccl", auto_mpi_discovery=False, verbose=False)
 
