@@ -231,7 +231,9 @@ def test_a_smoke_size_changes_sizes_only(path):
         other = tiny["training"]["train"][name]
         assert {key for key in stage.keys() | other.keys() if stage.get(key) != other.get(key)} <= sizes
         assert ("early_stopping" in stage) == ("early_stopping" in other)
-    assert tiny["evaluation"]["gate"]["gates"] == whole["evaluation"]["gate"]["gates"]
+    # generated code needs bubblewrap, and a smoke run only what `make env` brings
+    gates = [gate for gate in whole["evaluation"]["gate"]["gates"] if gate["metric"] != "pass@1"]
+    assert tiny["evaluation"]["gate"]["gates"] == gates
     kinds = [{name: data["kind"] for name, data in one["corpus"]["compose"].items()} for one in (whole, tiny)]
     assert kinds[0] == kinds[1]
 
