@@ -74,7 +74,7 @@ def explanation(gates: list[dict]) -> str:
     if unmet:
         sentences.append(f"Not met: {'; '.join(unmet)}.")
     if unknown:
-        sentences.append(f"Not measured where this ran: {'; '.join(unknown)}.")
+        sentences.append(f"Not measured: {'; '.join(unknown)}.")
     if crossing:
         sentences.append(f"Not secured, other test documents or runs might have said otherwise: {'; '.join(crossing)}.")
     return " ".join(sentences)

@@ -245,7 +245,7 @@ def test_a_gate_on_a_stage_itself_is_told_without_an_interval(make_results):
     page = Page(render(results))
     text = " ".join(" ".join(page.text).split())
     assert "Met as far as it was measured" in text
-    assert "1 of 2 gates are met. Not measured where this ran: memory." in text
+    assert "1 of 2 gates are met. Not measured: memory." in text
     assert "memory sft, memory (GiB) not measured none below 45" in text
     assert "final loss sft, loss met 2.100 below 3" in text
     assert "too few documents" not in text[: text.index("Scores")]
