@@ -1,8 +1,6 @@
 # Model × suite → scores, then the gates over all of them. A suite that the experiment does not configure has no rule.
 
 MODELS = ["base", *STAGES]
-# what scores a model first takes one of this host's GPUs, where it has any
-LEASE = "python -m scripts.common.gpus --machine {resources.machine} --count 1 "
 
 
 rule perplexity:
@@ -25,7 +23,8 @@ rule perplexity:
         settings=as_json(SUITES["perplexity"]),
         code=fingerprint("scripts.evaluation.perplexity"),
     shell:
-        LEASE + "python -m scripts.evaluation.perplexity --model $(dirname {input.model}) --datasets {params.datasets}"
+        "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+        " python -m scripts.evaluation.perplexity --model $(dirname {input.model}) --datasets {params.datasets}"
         " --settings {params.settings:q} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
@@ -55,7 +54,8 @@ for suite in [name for name in ("qa", "bleu") if name in SUITES]:
             settings=as_json(SUITES[suite] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint(f"scripts.evaluation.{suite}"),
         shell:
-            LEASE + "python -m scripts.evaluation.{rule} --model $(dirname {input.model}) --datasets {params.datasets}"
+            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            " python -m scripts.evaluation.{rule} --model $(dirname {input.model}) --datasets {params.datasets}"
             " --settings {params.settings:q} {resources.engine} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
@@ -80,7 +80,8 @@ if "keywords" in SUITES:
             settings=as_json(SUITES["keywords"] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.keywords"),
         shell:
-            LEASE + "python -m scripts.evaluation.keywords --model $(dirname {input.model})"
+            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            " python -m scripts.evaluation.keywords --model $(dirname {input.model})"
             " --settings {params.settings:q} {resources.engine} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
