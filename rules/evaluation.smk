@@ -123,8 +123,8 @@ if "code" in SUITES:
             settings=as_json(SUITES["code"] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.code"),
         shell:
-            LEASE
-            + "python -m scripts.evaluation.code --model $(dirname {input.model}) --settings {params.settings:q} {resources.engine}"
+            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            " python -m scripts.evaluation.code --model $(dirname {input.model}) --settings {params.settings:q} {resources.engine}"
             " --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 
@@ -148,8 +148,8 @@ if "latency" in SUITES:
             settings=as_json(SUITES["latency"] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.latency"),
         shell:
-            LEASE
-            + "python -m scripts.evaluation.latency --model $(dirname {input.model}) --settings {params.settings:q}"
+            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            " python -m scripts.evaluation.latency --model $(dirname {input.model}) --settings {params.settings:q}"
             " --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
 

@@ -7,6 +7,7 @@ Called in this order by scripts/training/train.py:
     declare(machine)                   after TrainingArguments, before the model and the Trainer
     ReallySharded(trainer, machine)    a callback: is the prepared model sharded as asked for?
     save_whole(trainer)                before the model is published
+    part()                             at the end
 """
 
 import json
@@ -60,6 +61,13 @@ def start(machine: dict) -> None:
         builds.use()
         deepspeed.logger.setLevel(logging.ERROR)
         deepspeed.init_distributed("gloo" if machine["gpus"] == 0 else "nccl", auto_mpi_discovery=False, verbose=False)
+
+
+def part() -> None:
+    """Part with the other processes once all are done: one that just ended could make theirs end with an error."""
+    if torch.distributed.is_initialized():
+        torch.distributed.barrier()
+        torch.distributed.destroy_process_group()
 
 
 def deepspeed_settings(machine: dict) -> dict:

@@ -165,6 +165,7 @@ def train(
     }
     parallel.save_whole(trainer)
     publish(trainer, stage, origin, work, out, facts, threads)
+    parallel.part()
 
 
 def main() -> None:

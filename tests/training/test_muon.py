@@ -3,7 +3,6 @@
 import copy
 import json
 import math
-import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -19,7 +18,7 @@ from scripts.training.muon import make_muon, muon_groups, split
 from scripts.training.optimizers import freeze
 from scripts.training.trainer import PackedRows, stack
 from tests.training.conftest import MACHINE, STAGE
-from tests.training.test_parallel import MODES
+from tests.training.test_parallel import MODES, QUICK
 from tests.training.test_train import command, metrics, on_ranks, run
 
 MUON = {**STAGE, "optimizer": "muon"}
@@ -190,18 +189,22 @@ def test_muon_resumes_bit_for_bit(muon_run, origin, shards, tmp_path):
     assert_same(tmp_path, muon_run)
 
 
-@pytest.mark.parametrize("mode", MODES)
+# the others by `make soak`
+OFTEN = ("ddp", "fsdp2", "zero2", "zero3-offload")
+
+
+@pytest.mark.parametrize(
+    "mode", [pytest.param(mode, marks=() if mode in OFTEN else pytest.mark.soak) for mode in MODES]
+)
 def test_muon_on_two_ranks_follows_a_single_process_and_resumes_bit_for_bit(muon_run, origin, shards, tmp_path, mode):
     sharding, offload = MODES[mode]
     machine = {**MACHINE, "micro_batch": 1, "sharding": sharding, "offload": offload}
-    # DeepSpeed compiles its iteration, which takes a minute and changes nothing here
-    quick = {**os.environ, "TORCHDYNAMO_DISABLE": "1", "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
 
     def done(name: str) -> Path:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
         words = on_ranks(command(origin, shards, folder, machine, optimizer="muon"), 2)
-        result = subprocess.run(words, capture_output=True, text=True, check=False, env=quick)
+        result = subprocess.run(words, capture_output=True, text=True, check=False, env=QUICK)
         assert result.returncode == 0, result.stderr[-2000:]
         return folder
 
