@@ -10,22 +10,16 @@ import math
 import re
 from pathlib import Path
 
-from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from markupsafe import Markup
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl
+from scripts.common.suites import CHATS
 from scripts.evaluation.judge import OUTCOMES
-from scripts.report import markdown, text
-from scripts.report.data import (
-    read_compared,
-    read_contaminated,
-    read_evaluation,
-    read_funnel,
-    read_metric_names,
-    read_scores,
-)
+from scripts.report import text
+from scripts.report.data import read_evaluation, read_funnel
 from scripts.report.examples import written
+from scripts.report.templates import fill
 
 PICTURES = ["gates", "scores", "loss", "funnel"]
 EXAMPLES = 3  # best and as many worst documents per model and dataset
@@ -89,35 +83,13 @@ def render(results: Path) -> str:
         return [item for item in items[model] if item["dataset"] == dataset]
 
     compose = inputs["experiment"]["corpus"]["compose"]
-    chats = [dataset for dataset in datasets if compose[dataset]["kind"] in ("instruct", "chat")]
-    environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent),
-        autoescape=True,
-        undefined=StrictUndefined,
-        trim_blocks=True,
-        lstrip_blocks=True,
-    )
-    environment.filters |= {
-        "number": text.number,
-        "interval": text.interval,
-        "value": text.value,
-        "ends": text.ends,
-        "metric": text.metric,
-        "words": lambda name: name.replace("_", " "),
-        "bound": text.bound,
-        "contamination": text.contamination,
-    }
-    return environment.get_template("page.html.j2").render(
-        evaluation=evaluation,
-        headline=text.HEADLINES[evaluation["verdict"]],
-        explanation=text.explanation(evaluation["gates"]),
+    chats = [dataset for dataset in datasets if compose[dataset]["kind"] in CHATS]
+    return fill(
+        "page.html.j2",
+        evaluation,
         models=models,
         datasets=datasets,
-        scores=read_scores(evaluation),
-        metrics_of=read_metric_names(evaluation),
         outcomes=OUTCOMES,
-        suites={suite: text.SUITES[suite] for suite in read_compared(evaluation)},
-        contaminated=read_contaminated(evaluation),
         written=written(results, evaluation),
         funnel=read_funnel(results, list(inputs["sources"])),
         pictures={name: inline(results / "report/plots" / f"{name}.svg") for name in PICTURES},
@@ -134,7 +106,7 @@ def main() -> None:
     if args.summary:
         print(text.summary(read_evaluation(args.results), args.results))
         return
-    pages = {"report.html": render(args.results), "report.md": markdown.render(read_evaluation(args.results))}
+    pages = {"report.html": render(args.results), "report.md": fill("report.md.j2", read_evaluation(args.results))}
     for name, page in pages.items():
         with atomic(args.results / name) as temporary:
             temporary.write_text(page, encoding="utf-8")

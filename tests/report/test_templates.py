@@ -1,11 +1,11 @@
-"""scripts/report/markdown.py: what a Markdown reader makes of the report, by an independent parser."""
+"""scripts/report/templates.py: what a Markdown reader makes of the report, by an independent parser."""
 
 import json
 
 import pytest
 from markdown_it import MarkdownIt
 
-from scripts.report.markdown import escape, render
+from scripts.report.templates import escape, fill
 from scripts.report.text import number
 from tests.report.conftest import HOSTILE
 
@@ -29,7 +29,7 @@ def evaluation(made):
 
 
 def test_tables_hold_the_gates_scores_and_comparisons(evaluation):
-    gates, perplexity, qa, contamination, comparisons, sources = cells(render(evaluation))
+    gates, perplexity, qa, contamination, comparisons, sources = cells(fill("report.md.j2", evaluation))
     assert [row[1:3] for row in gates[1:]] == [
         [gate["outcome"], number(gate["value"], gate["against"] is not None)] for gate in evaluation["gates"]
     ]
@@ -44,7 +44,7 @@ def test_tables_hold_the_gates_scores_and_comparisons(evaluation):
 
 
 def test_hostile_names_come_out_as_text(evaluation):
-    text = render(evaluation)
+    text = fill("report.md.j2", evaluation)
     assert "<script" not in text
     assert HOSTILE in cells(text)[0][2][0]
 
@@ -59,6 +59,6 @@ def test_any_name_is_one_cell_as_it_stands(name):
 
 
 def test_no_gates_are_said(evaluation):
-    told = render(evaluation | {"gates": [], "verdict": "no gates"})
+    told = fill("report.md.j2", evaluation | {"gates": [], "verdict": "no gates"})
     assert "The experiment names no gates." in told
     assert told.startswith("# synthetic: No gates, no verdict\n")

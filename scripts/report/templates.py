@@ -1,6 +1,9 @@
-"""The report as Markdown, for a merge request or a wiki: verdict, gates, scores, comparisons, and what made them.
+"""The report's templates, filled with what all of them show of an eval.json.
 
-`python -m scripts.report.page --results results` writes it as report.md beside the page, which shows more.
+    fill("report.md.j2", evaluation)
+    fill("page.html.j2", evaluation, models=["base", "sft"], ...)
+
+What goes into HTML is escaped by itself; Markdown's templates say where, by the filter `text`.
 """
 
 from pathlib import Path
@@ -10,7 +13,7 @@ from jinja2 import Environment, FileSystemLoader, StrictUndefined
 from scripts.report import text
 from scripts.report.data import read_compared, read_contaminated, read_metric_names, read_scores
 
-# what would end a cell, or be read as markup
+# what would end a cell of Markdown, or be read as its markup
 ESCAPES = {sign: f"\\{sign}" for sign in "\\|`*_[]#~$!"} | {
     "<": "&lt;",
     ">": "&gt;",
@@ -25,10 +28,14 @@ def escape(value: object) -> str:
     return str(value).translate(str.maketrans(ESCAPES))
 
 
-def render(evaluation: dict) -> str:
-    """The Markdown report of an eval.json."""
+def fill(name: str, evaluation: dict, **more) -> str:
+    """The template of that name, filled; `more` is what it alone shows."""
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        loader=FileSystemLoader(Path(__file__).parent),
+        autoescape=lambda template: template.endswith(".html.j2"),
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
     )
     environment.filters |= {
         "text": escape,
@@ -41,12 +48,13 @@ def render(evaluation: dict) -> str:
         "bound": text.bound,
         "contamination": text.contamination,
     }
-    return environment.get_template("report.md.j2").render(
+    return environment.get_template(name).render(
         evaluation=evaluation,
         headline=text.HEADLINES[evaluation["verdict"]],
         explanation=text.explanation(evaluation["gates"]),
         scores=read_scores(evaluation),
-        contaminated=read_contaminated(evaluation),
         metrics_of=read_metric_names(evaluation),
         suites={suite: text.SUITES[suite] for suite in read_compared(evaluation)},
+        contaminated=read_contaminated(evaluation),
+        **more,
     )
