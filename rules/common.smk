@@ -8,7 +8,7 @@ sys.path.insert(0, workflow.basedir)
 # Jobs find this environment's programs also where it was not activated.
 shell.prefix(f"export PATH={Path(sys.executable).parent}:$PATH; ")
 
-from scripts.common.suites import ASKING, CHATS, METRICS, asks, scored_models
+from scripts.common.suites import ASKING, CHATS, METRICS, asked_files, asks, scored_models
 from scripts.common.cli import UserError
 from scripts.common.config import check, read_machine, read_monitoring
 from scripts.common.fingerprint import fingerprint

@@ -216,10 +216,7 @@ if PROBLEMS:
             manifests=[f"{R}/corpus/compose/{dataset}/manifest.json" for dataset in sorted({*TRAINED_ON, *ASKED})],
             train=big(*(f"{R}/corpus/compose/{dataset}/train.jsonl.zst" for dataset in TRAINED_ON)),
             test=big(*(f"{R}/corpus/compose/{dataset}/test.jsonl.zst" for dataset in ASKED)),
-            files=[
-                *(wanted["cases"] for wanted in PROBLEMS.values() if "cases" in wanted),
-                *(benchmark["path"] for wanted in PROBLEMS.values() for benchmark in wanted.get("benchmarks", [])),
-            ],
+            files=[file for wanted in PROBLEMS.values() for file in asked_files(wanted)],
         output:
             overlaps=f"{R}/evaluation/contamination/overlaps.json",
         log:

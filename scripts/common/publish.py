@@ -33,7 +33,7 @@ from scripts.common.provenance import (
     provenance_path,
     write_provenance,
 )
-from scripts.sources.table import read_table
+from scripts.sources.table import names_of
 
 RAW = "data/raw"
 
@@ -225,9 +225,9 @@ def main() -> None:
     arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
     options = arguments.parse_args()
     configfile, experiment = read_experiment(options.profile, options.configfile)
-    table = experiment.get("sources", {}).get("table")  # none where all datasets are the user's own
-    sources = [row["name"] for row in read_table(Path(table))] if table else []
-    publish(experiment["results"], sources, ["--profile", options.profile, "--configfile", str(configfile)])
+    publish(
+        experiment["results"], names_of(experiment), ["--profile", options.profile, "--configfile", str(configfile)]
+    )
 
 
 if __name__ == "__main__":

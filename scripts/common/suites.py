@@ -48,12 +48,14 @@ def dataset_of(file: str | Path) -> str:
     return Path(file).name.split(".")[0]
 
 
+def asked_files(settings: dict) -> list[str]:
+    """The files of cases or problems of a suite with these settings; none where datasets are asked."""
+    return [*filter(None, [settings.get("cases")]), *(one["path"] for one in settings.get("benchmarks", []))]
+
+
 def scored_on(settings: dict) -> list[str]:
     """The datasets of a suite with these settings."""
-    if "datasets" in settings:
-        return settings["datasets"]
-    files = [settings["cases"]] if "cases" in settings else [benchmark["path"] for benchmark in settings["benchmarks"]]
-    return [dataset_of(file) for file in files]
+    return settings["datasets"] if "datasets" in settings else [dataset_of(file) for file in asked_files(settings)]
 
 
 def asks(settings: dict) -> dict:

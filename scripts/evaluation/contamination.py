@@ -17,7 +17,7 @@ from typing import NamedTuple
 from scripts.common.cli import Progress, parser, run, settings
 from scripts.common.files import read_jsonl, sha256_file, write_json
 from scripts.common.manifest import read_manifest
-from scripts.common.suites import scored_on
+from scripts.common.suites import asked_files, dataset_of, scored_on
 from scripts.evaluation import benchmarks
 from scripts.evaluation.asked import pick, question, read_cases, test_hashes
 from scripts.evaluation.ngrams import NGrams
@@ -85,8 +85,7 @@ def data_of(suite: str, wanted: dict, datasets: Path) -> dict[str, str]:
     """
     if "datasets" in wanted:
         return test_hashes(datasets, wanted["datasets"], suite)
-    files = [wanted["cases"]] if "cases" in wanted else [benchmark["path"] for benchmark in wanted["benchmarks"]]
-    return {name: sha256_file(Path(file)) for name, file in zip(scored_on(wanted), files, strict=True)}
+    return {dataset_of(file): sha256_file(Path(file)) for file in asked_files(wanted)}
 
 
 def text_of(example: dict) -> str:

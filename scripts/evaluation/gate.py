@@ -39,13 +39,19 @@ def sides(gate: dict) -> dict:
     return {"side": side, "bound": gate[side]}
 
 
+def judged_gate(gate: dict, estimated: dict, judged: str) -> dict:
+    """A gate as it stands in eval.json; one on a model itself has no dataset, no language and no other model."""
+    facts = {key: gate.get(key) for key in ("name", "dataset", "language", "model", "against", "metric")}
+    if facts["dataset"] is None:
+        facts["language"] = None  # the schema's default says "all"
+    return facts | estimated | sides(gate) | {"outcome": judged}
+
+
 def engine_gate(gate: dict, summary: dict) -> dict:
     """A gate on a figure in a stage's summary: no document was drawn, so it is met, not met, or not measured."""
     value = summary.get({"loss": "eval_loss"}.get(gate["metric"], gate["metric"]))
     judged = "not measured" if value is None else "met" if on_side(value, **sides(gate)) else "not met"
-    nothing = dict.fromkeys(("dataset", "language", "against", "interval"))
-    facts = {key: gate[key] for key in ("name", "model", "metric")}
-    return facts | nothing | {"value": value} | sides(gate) | {"outcome": judged}
+    return judged_gate(gate, {"value": value, "interval": None}, judged)
 
 
 def latency_gate(gate: dict, timed: dict) -> dict:
@@ -53,9 +59,7 @@ def latency_gate(gate: dict, timed: dict) -> dict:
     figure = timed.get(gate["metric"])
     estimated = {key: figure and figure[key] for key in ("value", "interval")}
     judged = outcome(**estimated, **sides(gate)) if figure else "not measured"
-    nothing = dict.fromkeys(("dataset", "language", "against"))
-    facts = {key: gate[key] for key in ("name", "model", "metric")}
-    return facts | nothing | estimated | sides(gate) | {"outcome": judged}
+    return judged_gate(gate, estimated, judged)
 
 
 def suite_gate(gate: dict, measured: Measured | None, key: str) -> dict:
@@ -64,15 +68,14 @@ def suite_gate(gate: dict, measured: Measured | None, key: str) -> dict:
     Raises:
         UserError: it names a language that has no documents.
     """
-    facts = {key: gate.get(key) for key in ("name", "dataset", "language", "model", "against", "metric")}
     if measured is None:
-        return facts | {"value": None, "interval": None} | sides(gate) | {"outcome": "not measured"}
+        return judged_gate(gate, {"value": None, "interval": None}, "not measured")
     place = gate["dataset"], gate["language"]
     if place not in measured.places:
         known = ", ".join(language for dataset, language in measured.places if dataset == place[0])
         raise UserError(f"{key}.language: {place[0]} has no test documents of {place[1]!r}; it has: {known}")
     estimated = measured.measure(gate["metric"], place, gate["model"], gate.get("against"))
-    return facts | estimated | sides(gate) | {"outcome": outcome(**estimated, **sides(gate))}
+    return judged_gate(gate, estimated, outcome(**estimated, **sides(gate)))
 
 
 def scores(measured: Measured, model: str) -> dict:

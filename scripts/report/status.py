@@ -23,7 +23,7 @@ from rich.table import Table
 from scripts.common.cli import parser, run
 from scripts.common.config import read_experiment
 from scripts.common.suites import ASKING, METRICS
-from scripts.sources.table import read_table
+from scripts.sources.table import names_of
 
 QUIET = 600.0  # seconds without a sign of life; a step, a validation or a checkpoint takes less
 PART = 1 << 16  # bytes read of a file that grows
@@ -230,10 +230,7 @@ def main() -> None:
     arguments.add_argument("--watch", type=float, help="look again after so many seconds, until Ctrl-C")
     given = arguments.parse_args()
     _, experiment = read_experiment(given.profile, given.configfile)
-    sources = []
-    if "sources" in experiment:
-        sources = [row["name"] for row in read_table(Path(experiment["sources"]["table"]))]
-    what = (experiment, sources, given.results or Path(experiment["results"]))
+    what = (experiment, names_of(experiment), given.results or Path(experiment["results"]))
     console = Console(markup=False, highlight=False)
     if not given.watch:
         console.print(view(*what))

@@ -75,6 +75,15 @@ def read_table(path: Path) -> list[dict[str, str]]:
     return checked(path, header, rows)
 
 
+def names_of(experiment: dict) -> list[str]:
+    """The names of an experiment's sources; none where all datasets are the user's own.
+
+    Raises:
+        UserError: the table is malformed.
+    """
+    return [row["name"] for row in read_table(Path(experiment["sources"]["table"]))] if "sources" in experiment else []
+
+
 def checked(path: Path, header: list[str], rows: list[tuple[int, list[str]]]) -> list[dict[str, str]]:
     """The rows, each (line number, cells), as dictionaries that the schema allows."""
     validator = jsonschema.Draft202012Validator(yaml.safe_load(SCHEMA.read_text()))

@@ -28,14 +28,23 @@ HOST_BYTES = 8
 ZERO3_LIVE = 1e9
 
 
-def parameters(shape: dict) -> int:
-    """The number of parameters of a Qwen2 model: embeddings, head, attention with q/k/v biases, SwiGLU, RMS norms."""
+def key_width(shape: dict) -> int:
+    """The outputs of a layer's key projection, and of its value projection."""
+    return shape["hidden_size"] // shape["num_attention_heads"] * shape["num_key_value_heads"]
+
+
+def matrices(shape: dict) -> int:
+    """The weights of all layers' matrices: attention and SwiGLU."""
     width, inner = shape["hidden_size"], shape["intermediate_size"]
-    keys = width // shape["num_attention_heads"] * shape["num_key_value_heads"]
-    attention = 2 * width * width + 2 * width * keys + width + 2 * keys
-    layer = attention + 3 * width * inner + 2 * width
+    return shape["num_hidden_layers"] * (2 * width * width + 2 * width * key_width(shape) + 3 * width * inner)
+
+
+def parameters(shape: dict) -> int:
+    """The number of parameters of a Qwen2 model: matrices, q/k/v biases, RMS norms, embeddings, head."""
+    width = shape["hidden_size"]
+    vectors = shape["num_hidden_layers"] * (width + 2 * key_width(shape) + 2 * width)
     embeddings = shape["vocab_size"] * width * (1 if shape["tie_word_embeddings"] else 2)
-    return shape["num_hidden_layers"] * layer + width + embeddings
+    return matrices(shape) + vectors + width + embeddings
 
 
 def moments(shape: dict, optimizer: str) -> float:
@@ -44,22 +53,18 @@ def moments(shape: dict, optimizer: str) -> float:
     Muon keeps one in fp32 for the layers' matrices. adamw_8bit keeps two of a byte, and for each a scale per 256
     weights, for all matrices but the embedding. (With bf16 DeepSpeed's ZeRO-2 and ZeRO-3 keep Muon's in bf16: half.)
     """
-    width, inner = shape["hidden_size"], shape["intermediate_size"]
-    keys = width // shape["num_attention_heads"] * shape["num_key_value_heads"]
-    matrices = shape["num_hidden_layers"] * (2 * width * width + 2 * width * keys + 3 * width * inner)
     whole = 8 * parameters(shape)
     if optimizer == "muon":
-        return whole - 4 * matrices
+        return whole - 4 * matrices(shape)
     if optimizer == "adamw_8bit":
-        head = 0 if shape["tie_word_embeddings"] else shape["vocab_size"] * width
-        return whole - (8 - 2 * (1 + 4 / 256)) * (matrices + head)
+        head = 0 if shape["tie_word_embeddings"] else shape["vocab_size"] * shape["hidden_size"]
+        return whole - (8 - 2 * (1 + 4 / 256)) * (matrices(shape) + head)
     return whole
 
 
 def adapter_parameters(shape: dict, lora: dict) -> int:
     """The parameters of LoRA adapters: r · (inputs + outputs) for each target in each layer."""
-    width, inner = shape["hidden_size"], shape["intermediate_size"]
-    keys = width // shape["num_attention_heads"] * shape["num_key_value_heads"]
+    width, inner, keys = shape["hidden_size"], shape["intermediate_size"], key_width(shape)
     sides = {"q_proj": 2 * width, "k_proj": width + keys, "v_proj": width + keys, "o_proj": 2 * width}
     sides |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), width + inner)
     return shape["num_hidden_layers"] * lora["r"] * sum(sides.get(target, 0) for target in lora["targets"])

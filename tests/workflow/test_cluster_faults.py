@@ -77,17 +77,23 @@ FAULTS = {
 }
 
 
-@pytest.mark.parametrize("name", FAULTS)
-def test_a_stage_ends_as_without_the_fault(slurm, straight, finished, start, tmp_path, name):
-    fault, states, says = FAULTS[name]
-    clone = copied_to_cluster(finished, tmp_path / "clone", STEPS, ranks=1)
-    before = len(slurm.jobs("train"))
+def through_the_fault(slurm, clone, start, fault):
+    """Runs stage sft with a fault once it has a checkpoint; what Snakemake wrote by the time it ended well."""
     process = start(clone, SFT, *A40)
     slurm.wait(lambda: checkpoint(clone, 4), "a checkpoint", 300)
     fault(slurm, clone, slurm.jobs("train")[-1]["JobId"])
     code = process.wait(600)
     out = (clone.root / "snakemake.out").read_text()
     assert code == 0, out[-6000:]
+    return out
+
+
+@pytest.mark.parametrize("name", FAULTS)
+def test_a_stage_ends_as_without_the_fault(slurm, straight, finished, start, tmp_path, name):
+    fault, states, says = FAULTS[name]
+    clone = copied_to_cluster(finished, tmp_path / "clone", STEPS, ranks=1)
+    before = len(slurm.jobs("train"))
+    out = through_the_fault(slurm, clone, start, fault)
     jobs = slurm.jobs("train")[before:]
     assert [job["JobState"] for job in jobs] == states
     assert re.search(says, out)
@@ -107,12 +113,7 @@ def test_a_time_limit_on_a_single_node_resumes_from_the_last_checkpoint(slurm, s
     for name in ("nodes", "tasks", "tasks_per_gpu", "mpi"):
         del profile["set-resources"]["train"][name]
     path.write_text(yaml.safe_dump(profile))
-    process = start(clone, SFT, *A40)
-    slurm.wait(lambda: checkpoint(clone, 4), "a checkpoint", 300)
-    time_limit(slurm, clone, slurm.jobs("train")[-1]["JobId"])
-    code = process.wait(600)
-    out = (clone.root / "snakemake.out").read_text()
-    assert code == 0, out[-6000:]
+    through_the_fault(slurm, clone, start, time_limit)
     assert "sft: resumes at step" in (clone.root / "results/logs/training/train/sft.log").read_text()
     assert weights(clone) == weights(straight)
 
