@@ -90,6 +90,12 @@ def write_split(folder: Path, split: str, rows: int, rng: np.random.Generator) -
     }
 
 
+def often(chosen, others):
+    """Values of a parameter; tests with the others run by `make soak` alone."""
+    rows = [value if isinstance(value, tuple) else (value,) for value in others]
+    return [*chosen, *(pytest.param(*row, marks=pytest.mark.soak) for row in rows)]
+
+
 @pytest.fixture(scope="session")
 def shards(tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("shards")

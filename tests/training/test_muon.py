@@ -17,7 +17,7 @@ from scripts.tokens.shards import Shards
 from scripts.training.muon import make_muon, muon_groups, split
 from scripts.training.optimizers import freeze
 from scripts.training.trainer import PackedRows, stack
-from tests.training.conftest import MACHINE, STAGE
+from tests.training.conftest import MACHINE, STAGE, often
 from tests.training.test_parallel import MODES, QUICK
 from tests.training.test_train import command, metrics, on_ranks, run
 
@@ -189,13 +189,10 @@ def test_muon_resumes_bit_for_bit(muon_run, origin, shards, tmp_path):
     assert_same(tmp_path, muon_run)
 
 
-# the others by `make soak`
-OFTEN = ("ddp", "fsdp2", "zero2", "zero3-offload")
+OFTEN = ["ddp", "fsdp2", "zero2", "zero3-offload"]
 
 
-@pytest.mark.parametrize(
-    "mode", [pytest.param(mode, marks=() if mode in OFTEN else pytest.mark.soak) for mode in MODES]
-)
+@pytest.mark.parametrize("mode", often(OFTEN, [mode for mode in MODES if mode not in OFTEN]))
 def test_muon_on_two_ranks_follows_a_single_process_and_resumes_bit_for_bit(muon_run, origin, shards, tmp_path, mode):
     sharding, offload = MODES[mode]
     machine = {**MACHINE, "micro_batch": 1, "sharding": sharding, "offload": offload}

@@ -84,6 +84,7 @@ def test_a_model_loaded_after_training_with_liger_is_transformers_own(origin, mo
     assert torch.equal(AutoModelForCausalLM.from_pretrained(origin)(tokens).logits, expected)
 
 
+@pytest.mark.soak
 def test_a_compiled_model_follows_the_eager_loss_and_is_saved_as_a_plain_one(origin, shards, tmp_path, monkeypatch):
     monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "kernels"))
     for name, settings in {"eager": {}, "compiled": {"compile": True}}.items():
