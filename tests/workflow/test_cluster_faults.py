@@ -45,9 +45,24 @@ def scancel(slurm: Slurm, clone: Clone, job: str) -> None:
     subprocess.run(["scancel", job], check=True)
 
 
+def terminated(process: psutil.Process) -> bool:
+    """Whether a SIGTERM waits for a process that stands still."""
+    pending = re.search(r"ShdPnd:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text())[1]
+    return bool(int(pending, 16) >> signal.SIGTERM - 1 & 1)
+
+
 def time_limit(slurm: Slurm, clone: Clone, job: str) -> None:
-    """Let the limit come near: Slurm sends the SIGTERM that the profile asks for ten minutes before it."""
+    """Let the limit come near: Slurm sends the SIGTERM that the profile asks for ten minutes before it.
+
+    It looks every 30 seconds, in which the stage would be through; so the ranks stand still until then.
+    """
+    ranks = [process for process in processes_of(clone, SLURM_JOB_ID=job) if "RANK" in process.environ()]
+    for rank in ranks:
+        rank.suspend()
     subprocess.run(["scontrol", "update", f"JobId={job}", "TimeLimit=9"], check=True)
+    slurm.wait(lambda: any(map(terminated, ranks)), "the SIGTERM", 60)
+    for rank in ranks:
+        rank.resume()
 
 
 def kernel_kills_a_rank(slurm: Slurm, clone: Clone, job: str) -> None:
