@@ -46,9 +46,13 @@ def scancel(slurm: Slurm, clone: Clone, job: str) -> None:
 
 
 def terminated(process: psutil.Process) -> bool:
-    """Whether a SIGTERM waits for a process that stands still."""
-    pending = re.search(r"ShdPnd:\s*(\w+)", Path(f"/proc/{process.pid}/status").read_text())[1]
-    return bool(int(pending, 16) >> signal.SIGTERM - 1 & 1)
+    """Whether a process that stood still has a SIGTERM waiting, or goes on or is gone because of one."""
+    try:
+        status = Path(f"/proc/{process.pid}/status").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return True
+    pending = re.search(r"ShdPnd:\s*(\w+)", status)[1]
+    return "State:\tT" not in status or bool(int(pending, 16) >> signal.SIGTERM - 1 & 1)
 
 
 def time_limit(slurm: Slurm, clone: Clone, job: str) -> None:
@@ -62,7 +66,8 @@ def time_limit(slurm: Slurm, clone: Clone, job: str) -> None:
     subprocess.run(["scontrol", "update", f"JobId={job}", "TimeLimit=9"], check=True)
     slurm.wait(lambda: any(map(terminated, ranks)), "the SIGTERM", 60)
     for rank in ranks:
-        rank.resume()
+        with suppress(psutil.NoSuchProcess):
+            rank.resume()
 
 
 def kernel_kills_a_rank(slurm: Slurm, clone: Clone, job: str) -> None:
