@@ -124,15 +124,22 @@ def test_a_stage_ends_as_without_the_fault(slurm, straight, finished, start, tmp
     assert jobs[-1]["TimeLimit"] == ("1-00:00:00" if len(jobs) == 1 else "2-00:00:00")
 
 
-def test_a_time_limit_on_a_single_node_resumes_from_the_last_checkpoint(slurm, straight, finished, start, tmp_path):
-    """Without `mpi` the job is one step: the SIGTERM ends Snakemake in it, and the stage before it can save another."""
-    clone = copied_to_cluster(finished, tmp_path / "clone", STEPS, ranks=2)
+def on_a_single_node(finished: Clone, to: Path) -> Clone:
+    """Both ranks in one job of one step, without `mpi`."""
+    clone = copied_to_cluster(finished, to, STEPS, ranks=2)
     clone.replace("config/machines/a40.yaml", "nodes: 2", "nodes: 1")
     path = clone.root / "profiles/a40/config.yaml"
     profile = yaml.safe_load(path.read_text())
     for name in ("nodes", "tasks", "tasks_per_gpu", "mpi"):
         del profile["set-resources"]["train"][name]
     path.write_text(yaml.safe_dump(profile))
+    return clone
+
+
+def test_a_time_limit_on_a_single_node_resumes_from_the_last_checkpoint(slurm, finished, start, tmp_path):
+    """The SIGTERM ends Snakemake in the job's only step, and the stage before it can save another checkpoint."""
+    straight, clone = (on_a_single_node(finished, tmp_path / name) for name in ("straight", "clone"))
+    straight.snakemake(SFT, *A40)
     through_the_fault(slurm, clone, start, time_limit)
     assert "sft: resumes at step" in (clone.root / "results/logs/training/train/sft.log").read_text()
     assert weights(clone) == weights(straight)
