@@ -11,6 +11,8 @@ from pathlib import Path
 import zstandard
 
 ROOT = Path(__file__).parents[2]
+# a document that no rule drops
+GOOD = "".join(f"def function_{i}(argument):\n    return argument + {i}\n\n" for i in range(9)).encode()
 
 
 def tar_of(files: dict[str, bytes | None], form: int = tarfile.PAX_FORMAT) -> bytes:

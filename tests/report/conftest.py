@@ -1,10 +1,13 @@
-"""A results tree that is evaluated, with gates of every outcome and names that mean harm."""
+"""A results tree that is evaluated, with gates of every outcome and names that mean harm, and its page."""
+
+from html.parser import HTMLParser
 
 import pytest
 
 from scripts.common.files import write_json
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.inputs import gather
+from scripts.report.page import render
 from scripts.report.plots import draw
 from tests.evaluation.synthetic import CODES, LEVELS, SOURCES, build, gate, make_items, sha, write_model
 
@@ -14,6 +17,36 @@ GATES = [
     gate(f"hostile {HOSTILE}", below=0.3),
     gate("close", metric="perplexity", model="pretrain", below=20),
 ]
+VOID = {"meta", "br", "link", "img", "hr", "input"}
+
+
+class Page(HTMLParser):
+    """Collects tags, attributes and text, and sees that what is opened is closed."""
+
+    def __init__(self, html: str):
+        super().__init__()
+        self.open, self.tags, self.attributes, self.text, self.ids = [], [], [], [], []
+        self.feed(html)
+        self.close()
+        assert not self.open
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+        self.attributes += [(tag, name, value) for name, value in attrs]
+        self.ids += [value for name, value in attrs if name == "id"]
+        if tag not in VOID:
+            self.open.append(tag)
+
+    def handle_startendtag(self, tag, attrs):
+        self.handle_starttag(tag, attrs)
+        self.open.pop()
+
+    def handle_endtag(self, tag):
+        assert self.open.pop() == tag
+
+    def handle_data(self, data):
+        if not self.open or self.open[-1] != "style":
+            self.text.append(data)
 
 
 def make(root, gates=GATES, fail=False, **keys):
@@ -42,3 +75,13 @@ def made(tmp_path_factory):
 @pytest.fixture
 def make_results(tmp_path):
     return lambda *args, **keys: make(tmp_path, *args, **keys)
+
+
+@pytest.fixture(scope="session")
+def html(made):
+    return render(made)
+
+
+@pytest.fixture(scope="session")
+def page(html):
+    return Page(html)

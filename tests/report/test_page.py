@@ -5,64 +5,20 @@ import re
 import shutil
 import subprocess
 import sys
-from html.parser import HTMLParser
 from pathlib import Path
 
 import pytest
-from matplotlib import pyplot
 
 from scripts.common.cli import UserError
 from scripts.evaluation.answers import SUITE
-from scripts.report import plots
-from scripts.report.data import EVALUATION
 from scripts.report.examples import chosen
 from scripts.report.page import extremes, render
 from scripts.report.plots import draw
-from scripts.report.text import contamination, explanation, interval, number
+from scripts.report.text import explanation, interval, number
 from tests.evaluation.synthetic import CODES, SOURCES, WRITTEN, dump, sha
-from tests.report.conftest import GATES, HOSTILE
+from tests.report.conftest import GATES, HOSTILE, Page
 
 ROOT = Path(__file__).parents[2]
-VOID = {"meta", "br", "link", "img", "hr", "input"}
-
-
-class Page(HTMLParser):
-    """Collects tags, attributes and text, and sees that what is opened is closed."""
-
-    def __init__(self, html: str):
-        super().__init__()
-        self.open, self.tags, self.attributes, self.text, self.ids = [], [], [], [], []
-        self.feed(html)
-        self.close()
-        assert not self.open
-
-    def handle_starttag(self, tag, attrs):
-        self.tags.append(tag)
-        self.attributes += [(tag, name, value) for name, value in attrs]
-        self.ids += [value for name, value in attrs if name == "id"]
-        if tag not in VOID:
-            self.open.append(tag)
-
-    def handle_startendtag(self, tag, attrs):
-        self.handle_starttag(tag, attrs)
-        self.open.pop()
-
-    def handle_endtag(self, tag):
-        assert self.open.pop() == tag
-
-    def handle_data(self, data):
-        if not self.open or self.open[-1] != "style":
-            self.text.append(data)
-
-
-@pytest.fixture(scope="module")
-def html(made):
-    return render(made)
-
-
-@pytest.fixture(scope="module")
-def page(html):
-    return Page(html)
 
 
 def test_page_is_well_formed_and_its_ids_are_its_own(page):
@@ -252,90 +208,6 @@ def test_a_gate_on_a_stage_itself_is_told_without_an_interval(make_results):
     assert "memory: not measured" in (results / "report/plots/gates.svg").read_text()
 
 
-def test_latency_is_told_where_it_was_measured_and_why_not_elsewhere(make_results):
-    """The gate, its interval and the table of models, as the gate's own file says them."""
-    results = make_results()
-    path = results / "evaluation/gate/eval.json"
-    evaluation = json.loads(path.read_text())
-    evaluation["inputs"]["experiment"]["evaluation"]["latency"] = {
-        **{"device": "A40", "prompt_tokens": 300, "new_tokens": 512, "warmup": 2, "runs": 10}
-    }
-    timed = {
-        "first_token_seconds": {"value": 0.125, "interval": [0.12, 0.13], "p95": 0.2},
-        "answer_seconds": {"value": 1.5, "interval": [1.25, 1.75], "p95": 2.5},
-        "tokens_per_second": {"value": 371.6, "interval": None, "p95": 222.2},
-        "throughput": [{"batch": 1, "tokens_per_second": 341.3}, {"batch": 2, "tokens_per_second": 600}],
-        "out_of_memory": 4,
-    }
-    evaluation["latency"] = {"base": {"not_applicable": f"models run on {HOSTILE} here"}, "sft": timed}
-    load = {"load_per_core": 0.25, "gpu_utilisation": 0, "gpu_memory_gib": 0.5}
-    conditions = {"dtype": "bfloat16", "attention": "sdpa", "threads": 8, "load": load}
-    facts = {"device": "NVIDIA A40", "engine": {"name": "transformers", "version": "5.23.0"}, "conditions": conditions}
-    evaluation["scoring"]["sft"]["latency"] = facts
-    evaluation["scoring"]["base"]["latency"] = {"device": HOSTILE}
-    facts = {
-        "metric": "answer_seconds",
-        "dataset": None,
-        "language": None,
-        "against": None,
-        "side": "below",
-        "bound": 2,
-    }
-    judged = {"name": "fast", "model": "sft", "value": 1.5, "interval": [1.25, 1.75], "outcome": "met"}
-    evaluation["gates"].append(facts | judged)
-    dump(path, evaluation)
-    html = render(results)
-    assert "<script" not in html
-    text = " ".join(" ".join(Page(html).text).split())
-    for told in (
-        "fast sft, answer seconds met 1.500 1.250 to 1.750 below 2",
-        "Medians of 10 runs after 2 to warm up, each from 300 tokens to 512 new ones",
-        f"base: not applicable: models run on {HOSTILE} here",
-        "sft NVIDIA A40, bfloat16, transformers 5.23.0, sdpa attention, CPU threads: 8; load per core before 0.2500,"
-        " GPU 0% seconds to the first token 0.1250 0.1200 to 0.1300 0.2000",
-        "tokens per second 371.6 too few runs 222.2",
-        "tokens per second, batch 2 600.0",
-        "batch 4 out of memory",
-    ):
-        assert told in text
-
-
-def test_people_are_told_with_their_agreement_or_where_the_blank_sheet_lies(make_results):
-    results = make_results()
-    path = results / "evaluation/gate/eval.json"
-    evaluation = json.loads(path.read_text())
-
-    def told(**keys):
-        evaluation["human"] = {"sheet": "bcdfghjk", "rows": 30, "raters": {}, "agreement": None, "alpha": None} | keys
-        dump(path, evaluation)
-        page = Page(render(results))
-        return page, " ".join(" ".join(page.text).split())
-
-    page, text = told()
-    assert "No sheet is filled yet. The blank one, 30 rows" in text
-    assert ("a", "href", "evaluation/sheet/sheet.html") in page.attributes
-    score = {"documents": 30, "correct": {"value": 0.8765, "interval": [0.7123, 0.9432]}}
-    evaluation["scores"]["sft"]["human"] = {"instruct": {"all": score}}  # nobody rated the others
-    evaluation["inputs"]["experiment"]["evaluation"]["human"] = {"of": "qa"}
-    assert "One rater agrees with nobody" in told(raters={"anna": 0.9})[1]
-    text = told(raters={"<b>anna": 0.9, "bo": 0.85}, agreement=0.875, alpha=0.6123)[1]
-    assert "correct Interval instruct sft all 30 0.8765 0.7123 to 0.9432" in text
-    assert "30 responses rated by <b>anna (90% correct), bo (85% correct). Pairs of raters agree on 88%" in text
-    assert "alpha is 0.6123" in text
-    picture = plots.scores(evaluation)
-    assert [axes.get_title() for axes in picture.axes][-1] == "correct, instruct"
-    pyplot.close(picture)
-
-
-def test_summary_over_datasets_ends_with_the_average(made, page):
-    summary = json.loads((made / "evaluation/gate/eval.json").read_text())["summary"]
-    text = " ".join(" ".join(page.text).split())
-    for name, row in (("code pretrain 30", summary["datasets"][0]), ("average", summary["average"])):
-        ends = interval(row["interval"], True)
-        told = [name, number(row["base"]), number(row["tuned"]), number(row["value"], True), ends, row["reading"]]
-        assert " ".join(told) in text
-
-
 def test_without_repositories_there_is_no_funnel(make_results):
     results = make_results()
     path = results / "evaluation/gate/eval.json"
@@ -357,52 +229,3 @@ def test_chats_of_another_shape_are_no_part_of_a_page_without_instruct_data(make
     dump(path, evaluation)
     (results / "corpus/compose/instruct/test.jsonl.zst").unlink()
     assert "reference answer" not in render(results)
-
-
-def test_the_page_shows_scores_with_and_without_what_overlaps(html, page):
-    said = " ".join("".join(page.text).split())
-    assert "5 of 30 problems share 10 words in a row with the training data. 1 could not be looked for" in said
-    section = html[html.index("<h2>Contamination") : html.index("<h2>Datasets")]
-    shown = " ".join(re.sub("<[^>]+>", " ", section).split())
-    # of 30 answers of sft 18 are right, of the 25 that overlap nothing 13
-    for row in ("sft with 30 0.6000", "without 25 0.5200", "50% of it found; 12 words in a row in code, src/a.go"):
-        assert row in shown
-    assert "<script" not in section and "&lt;script&gt;" in section
-    assert section.count("<pre>") == 3  # of five
-
-
-@pytest.fixture
-def changed(made, tmp_path):
-    """The page of the same results once `edit` has changed the `contamination` of eval.json."""
-
-    def make(edit) -> str:
-        results = shutil.copytree(made, tmp_path / "results")
-        evaluation = json.loads((results / EVALUATION).read_text())
-        edit(evaluation)
-        dump(results / EVALUATION, evaluation)
-        return render(results)
-
-    return make
-
-
-def test_the_page_says_plainly_when_nothing_overlaps(changed):
-    html = changed(lambda evaluation: evaluation["contamination"]["suites"]["qa"]["instruct"].update(overlapping={}))
-    assert "None of the 30 problems shares 10 words" in html and "without the overlapping" not in html
-
-
-def test_the_page_says_plainly_when_everything_overlaps(changed):
-    def edit(evaluation):
-        for model in evaluation["contamination"]["without"].values():
-            model["qa"]["instruct"] = dict.fromkeys(model["qa"]["instruct"])
-
-    assert changed(edit).count("no problem is left") == 3
-
-
-def test_without_a_suite_that_asks_the_page_has_no_such_section(changed):
-    assert "Contamination" not in changed(lambda evaluation: evaluation.update(contamination=None))
-
-
-def test_the_sentence_on_contamination():
-    row = {"problems": 164, "too_short": 0, "overlapping": 16}
-    assert contamination(10, [row]) == "16 of 164 problems share 10 words in a row with the training data."
-    assert contamination(8, [row | {"overlapping": 0}]).startswith("None of the 164 problems shares 8 words")

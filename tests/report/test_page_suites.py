@@ -1,0 +1,95 @@
+"""The page's sections on latency, on people, and on the datasets of a summary."""
+
+import json
+
+from matplotlib import pyplot
+
+from scripts.report import plots
+from scripts.report.page import render
+from scripts.report.text import interval, number
+from tests.evaluation.synthetic import dump
+from tests.report.conftest import HOSTILE, Page
+
+
+def test_latency_is_told_where_it_was_measured_and_why_not_elsewhere(make_results):
+    """The gate, its interval and the table of models, as the gate's own file says them."""
+    results = make_results()
+    path = results / "evaluation/gate/eval.json"
+    evaluation = json.loads(path.read_text())
+    evaluation["inputs"]["experiment"]["evaluation"]["latency"] = {
+        **{"device": "A40", "prompt_tokens": 300, "new_tokens": 512, "warmup": 2, "runs": 10}
+    }
+    timed = {
+        "first_token_seconds": {"value": 0.125, "interval": [0.12, 0.13], "p95": 0.2},
+        "answer_seconds": {"value": 1.5, "interval": [1.25, 1.75], "p95": 2.5},
+        "tokens_per_second": {"value": 371.6, "interval": None, "p95": 222.2},
+        "throughput": [{"batch": 1, "tokens_per_second": 341.3}, {"batch": 2, "tokens_per_second": 600}],
+        "out_of_memory": 4,
+    }
+    evaluation["latency"] = {"base": {"not_applicable": f"models run on {HOSTILE} here"}, "sft": timed}
+    load = {"load_per_core": 0.25, "gpu_utilisation": 0, "gpu_memory_gib": 0.5}
+    conditions = {"dtype": "bfloat16", "attention": "sdpa", "threads": 8, "load": load}
+    facts = {"device": "NVIDIA A40", "engine": {"name": "transformers", "version": "5.23.0"}, "conditions": conditions}
+    evaluation["scoring"]["sft"]["latency"] = facts
+    evaluation["scoring"]["base"]["latency"] = {"device": HOSTILE}
+    facts = {
+        "metric": "answer_seconds",
+        "dataset": None,
+        "language": None,
+        "against": None,
+        "side": "below",
+        "bound": 2,
+    }
+    judged = {"name": "fast", "model": "sft", "value": 1.5, "interval": [1.25, 1.75], "outcome": "met"}
+    evaluation["gates"].append(facts | judged)
+    dump(path, evaluation)
+    html = render(results)
+    assert "<script" not in html
+    text = " ".join(" ".join(Page(html).text).split())
+    for told in (
+        "fast sft, answer seconds met 1.500 1.250 to 1.750 below 2",
+        "Medians of 10 runs after 2 to warm up, each from 300 tokens to 512 new ones",
+        f"base: not applicable: models run on {HOSTILE} here",
+        "sft NVIDIA A40, bfloat16, transformers 5.23.0, sdpa attention, CPU threads: 8; load per core before 0.2500,"
+        " GPU 0% seconds to the first token 0.1250 0.1200 to 0.1300 0.2000",
+        "tokens per second 371.6 too few runs 222.2",
+        "tokens per second, batch 2 600.0",
+        "batch 4 out of memory",
+    ):
+        assert told in text
+
+
+def test_people_are_told_with_their_agreement_or_where_the_blank_sheet_lies(make_results):
+    results = make_results()
+    path = results / "evaluation/gate/eval.json"
+    evaluation = json.loads(path.read_text())
+
+    def told(**keys):
+        evaluation["human"] = {"sheet": "bcdfghjk", "rows": 30, "raters": {}, "agreement": None, "alpha": None} | keys
+        dump(path, evaluation)
+        page = Page(render(results))
+        return page, " ".join(" ".join(page.text).split())
+
+    page, text = told()
+    assert "No sheet is filled yet. The blank one, 30 rows" in text
+    assert ("a", "href", "evaluation/sheet/sheet.html") in page.attributes
+    score = {"documents": 30, "correct": {"value": 0.8765, "interval": [0.7123, 0.9432]}}
+    evaluation["scores"]["sft"]["human"] = {"instruct": {"all": score}}  # nobody rated the others
+    evaluation["inputs"]["experiment"]["evaluation"]["human"] = {"of": "qa"}
+    assert "One rater agrees with nobody" in told(raters={"anna": 0.9})[1]
+    text = told(raters={"<b>anna": 0.9, "bo": 0.85}, agreement=0.875, alpha=0.6123)[1]
+    assert "correct Interval instruct sft all 30 0.8765 0.7123 to 0.9432" in text
+    assert "30 responses rated by <b>anna (90% correct), bo (85% correct). Pairs of raters agree on 88%" in text
+    assert "alpha is 0.6123" in text
+    picture = plots.scores(evaluation)
+    assert [axes.get_title() for axes in picture.axes][-1] == "correct, instruct"
+    pyplot.close(picture)
+
+
+def test_summary_over_datasets_ends_with_the_average(made, page):
+    summary = json.loads((made / "evaluation/gate/eval.json").read_text())["summary"]
+    text = " ".join(" ".join(page.text).split())
+    for name, row in (("code pretrain 30", summary["datasets"][0]), ("average", summary["average"])):
+        ends = interval(row["interval"], True)
+        told = [name, number(row["base"]), number(row["tuned"]), number(row["value"], True), ends, row["reading"]]
+        assert " ".join(told) in text

@@ -1,0 +1,134 @@
+"""A toy with the shape of the real workflow (Snakefile): run, published, and pulled elsewhere by real git and DVC."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).parents[3]
+ALL_JOBS = {"filter alpha", "filter beta", "train first", "train second", "gate"}
+PUBLISH = """
+import sys; sys.path.insert(0, "."); from scripts.common.cli import run; from scripts.common.publish import publish
+run(lambda: publish(sys.argv[1], ["alpha", "beta"], ["--cores", "1", *sys.argv[2:]]))
+"""
+
+
+class Checkout:
+    """A git checkout of the toy, and the commands of its user."""
+
+    def __init__(self, folder: Path):
+        self.folder = folder
+
+    def __truediv__(self, name: str) -> Path:
+        return self.folder / name
+
+    def call(self, *command: str, fails: bool = False) -> str:
+        """Run a command here; its stdout and stderr, the code of its exit being as expected."""
+        done = subprocess.run(command, cwd=self.folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        assert bool(done.returncode) == fails, done.stdout
+        return done.stdout
+
+    def git(self, *arguments: str) -> str:
+        return self.call("git", *arguments)
+
+    def dvc(self, *arguments: str, fails: bool = False) -> str:
+        return self.call(sys.executable, "-m", "dvc", *arguments, fails=fails)
+
+    def snakemake(self, *arguments: str, fails: bool = False) -> str:
+        return self.call(sys.executable, "-m", "snakemake", "--cores", "1", *arguments, fails=fails)
+
+    def publish(self, root: str = "results", *arguments: str, fails: bool = False) -> str:
+        return self.call(sys.executable, "-c", PUBLISH, root, *arguments, fails=fails)
+
+    def commit(self) -> None:
+        self.git("add", "--all")
+        self.git("commit", "--quiet", "--message", "work")
+
+    def run(self, *arguments: str) -> set[str]:
+        """Run the workflow; the jobs that ran, as "rule wildcard"."""
+        out = self.snakemake("--rerun-incomplete", *arguments)
+        jobs = re.findall(r"^(?:local)?rule (\w+):\n((?: {4}.*\n)+)", out, re.MULTILINE)
+        assert jobs or "Nothing to be done" in out, out
+        return {" ".join([rule, *re.findall(r"wildcards: \w+=(\w+)", text)]) for rule, text in jobs}
+
+    def planned(self, *arguments: str) -> set[str]:
+        """The jobs that a dry run shows."""
+        return self.run("--dry-run", *arguments)
+
+    def copy(self, folder: Path) -> "Checkout":
+        return Checkout(Path(shutil.copytree(self.folder, folder, symlinks=True)))
+
+    def clone(self, folder: Path, pull: bool = True) -> "Checkout":
+        """What a colleague does: git clone, dvc pull."""
+        self.call("git", "clone", "--quiet", str(self.folder), str(folder))
+        colleague = Checkout(folder)
+        if pull:
+            colleague.dvc("pull", "--quiet")
+        return colleague
+
+
+def flip(path: Path) -> None:
+    """Change one bit of a file; a file that may not be written is made writable first, as a broken disk would."""
+    mode = path.stat().st_mode
+    path.chmod(0o644)
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+    path.chmod(mode)
+
+
+@pytest.fixture(scope="package", autouse=True)
+def home(tmp_path_factory):
+    """Nothing of the user's own settings, keys and caches."""
+    home = tmp_path_factory.mktemp("home")
+    who = {f"GIT_{role}_{what}": "test@localhost" for role in ("AUTHOR", "COMMITTER") for what in ("NAME", "EMAIL")}
+    path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
+    caches = {"XDG_CACHE_HOME": str(home / "cache"), "DVC_SITE_CACHE_DIR": str(home / "dvc")}
+    with pytest.MonkeyPatch.context() as patch:
+        for name, value in {"HOME": str(home), "PATH": path, **who, **caches}.items():
+            patch.setenv(name, value)
+        yield home
+
+
+@pytest.fixture(scope="package")
+def toy(tmp_path_factory) -> Checkout:
+    """A checkout with a folder as its remote, in which the toy was run."""
+    folder = tmp_path_factory.mktemp("toy")
+    shutil.copytree(REPOSITORY / "scripts", folder / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(REPOSITORY / "config", folder / "config")
+    (folder / ".dvc").mkdir()
+    for name in (".dvc/config", ".dvc/.gitignore", ".dvcignore", ".gitignore"):
+        shutil.copy(REPOSITORY / name, folder / name)
+    shutil.copy(Path(__file__).with_name("Snakefile"), folder)
+    (folder / "template.txt").write_text("verdict\n")
+    checkout = Checkout(folder)
+    checkout.git("init", "--quiet")
+    checkout.dvc("remote", "add", "--quiet", "--default", "shelf", str(tmp_path_factory.mktemp("shelf") / "store"))
+    checkout.dvc("remote", "modify", "shelf", "verify", "true")
+    checkout.commit()
+    assert checkout.run() == ALL_JOBS | {"fetch alpha", "fetch beta"}
+    return checkout
+
+
+@pytest.fixture(scope="package")
+def published(toy, tmp_path_factory) -> Checkout:
+    """The same, published and committed."""
+    checkout = toy.copy(tmp_path_factory.mktemp("published") / "checkout")
+    checkout.publish()
+    checkout.commit()
+    return checkout
+
+
+@pytest.fixture(scope="package")
+def pulled(published, tmp_path_factory) -> Checkout:
+    return published.clone(tmp_path_factory.mktemp("pulled") / "checkout")
+
+
+@pytest.fixture
+def colleague(pulled, tmp_path) -> Checkout:
+    """A clone into which the results were pulled, in which Snakemake was not called yet."""
+    return pulled.copy(tmp_path / "colleague")

@@ -1,0 +1,177 @@
+"""Publish, clone elsewhere, `dvc pull`: what a colleague has nothing to do for, and what is made again."""
+
+import os
+import re
+import shutil
+import time
+from pathlib import Path
+from types import SimpleNamespace
+
+import pytest
+
+from scripts.common import provenance
+from scripts.common.cli import UserError
+from tests.workflow.dvc.conftest import ALL_JOBS, flip
+
+TRAINING = {"train first", "train second", "gate"}
+
+
+def test_clone_and_pull_leave_nothing_to_do(colleague):
+    out = colleague.snakemake("--dry-run")
+    assert "records of 7 of 7 pulled jobs restored" in out
+    assert "Nothing to be done" in out
+    results = [path for path in colleague.folder.glob("results/**/*") if path.is_file() and path.name != "config.json"]
+    assert len({path.stat().st_mtime_ns for path in results}) == 1
+    assert results[0].stat().st_mtime <= time.time()
+    assert "restored" not in colleague.snakemake("--dry-run")  # nothing is hashed a second time
+    assert colleague.git("status", "--porcelain") == ""
+
+
+def test_clone_without_pull_makes_all_from_the_remote(published, tmp_path):
+    checkout = published.clone(tmp_path / "checkout", pull=False)
+    assert checkout.run() == ALL_JOBS | {"pull alpha", "pull beta"}
+    assert (checkout / "results/eval.json").read_bytes() == (published / "results/eval.json").read_bytes()
+    assert checkout.planned() == set()
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("second_rate=0.2", {"train second", "gate"}),
+        ("first_rate=0.2", {"train first", "train second", "gate"}),
+        ("lines=20", ALL_JOBS),
+        ("pin=2", set()),  # a pointer wins over the table of sources
+    ],
+)
+def test_a_changed_setting_reruns_its_stage_and_what_stands_on_it(colleague, setting, expected):
+    assert colleague.planned("--config", setting) == expected
+
+
+@pytest.mark.parametrize(
+    ("harm", "name", "expected"),
+    [
+        (flip, "data/raw/alpha.tar.zst", {"pull alpha", "filter alpha", *TRAINING}),
+        (flip, "results/corpus/filter/beta/documents.jsonl.zst", {"filter beta", *TRAINING}),
+        (flip, "results/corpus/filter/beta/rejects.jsonl.zst", {"filter beta", *TRAINING}),
+        (flip, "results/training/first/config.json", TRAINING),  # no rule declares it
+        (flip, "results/eval.json", {"gate"}),
+        (Path.unlink, "data/raw/alpha.json", {"pull alpha", "filter alpha", *TRAINING}),
+        (Path.unlink, "results/training/first/model.safetensors", TRAINING),
+    ],
+)
+def test_a_harmed_file_reruns_its_job_and_what_stands_on_it(colleague, harm, name, expected):
+    harm(colleague / name)
+    assert colleague.planned() == expected
+
+
+def test_a_missing_intermediate_folder_is_made_again_with_what_stands_on_it(colleague):
+    shutil.rmtree(colleague / "results/training/first")
+    assert colleague.planned() == TRAINING
+
+
+def test_harmed_files_are_named_and_once_made_again_all_is_done(colleague, published):
+    name = "results/training/second/model.safetensors"
+    flip(colleague / name)
+    assert f"train is to be made again: {name} has another content" in colleague.snakemake("--dry-run")
+    assert (colleague / name).is_file()  # a dry run deletes nothing, and blesses nothing
+    assert colleague.run() == {"train second", "gate"}
+    assert (colleague / name).read_bytes() == (published / name).read_bytes()
+    assert colleague.planned() == set()
+
+
+def test_an_edited_input_that_is_in_git_reruns_what_reads_it(colleague):
+    (colleague / "template.txt").write_text("another\n")
+    assert colleague.planned() == {"gate"}
+
+
+def test_a_file_harmed_after_it_was_restored_is_noticed(colleague):
+    assert colleague.planned() == set()
+    flip(colleague / "results/training/first/model.safetensors")
+    assert colleague.planned() == {"train first", "train second", "gate"}
+
+
+def test_a_harmed_file_that_is_pulled_again_is_trusted(colleague):
+    flip(colleague / "results/eval.json")
+    assert colleague.planned() == {"gate"}
+    colleague.dvc("checkout", "--quiet", "--force")
+    assert colleague.planned() == set()
+
+
+def test_an_update_is_pulled_into_a_checkout_that_already_has_results(published, tmp_path):
+    publisher, colleague = published.copy(tmp_path / "publisher"), published.clone(tmp_path / "colleague")
+    colleague.git("remote", "set-url", "origin", str(publisher.folder))
+    assert colleague.planned() == set()
+    snakefile = publisher / "Snakefile"
+    snakefile.write_text(snakefile.read_text().replace('"0.1"', '"0.3"'))
+    assert publisher.run() == {"train first", "train second", "gate"}
+    publisher.publish()
+    publisher.commit()
+    colleague.git("pull", "--quiet")
+    assert colleague.planned() == {"train first", "train second", "gate"}
+    colleague.dvc("pull", "--quiet")
+    assert colleague.planned() == set()
+
+
+def test_results_made_in_this_checkout_are_left_alone(colleague):
+    setting = ("--config", "second_rate=0.2")
+    assert colleague.run(*setting) == {"train second", "gate"}
+    mine = (colleague / "results/eval.json").read_bytes()
+    for path in (colleague / "results").rglob("*.json"):
+        os.utime(path)  # as a copy of the folder would
+    assert colleague.planned(*setting) == set()
+    assert (colleague / "results/eval.json").read_bytes() == mine
+
+
+def test_a_published_verdict_on_other_data_than_lies_here_is_made_again(colleague):
+    colleague.run("--config", "second_rate=0.2")
+    colleague.dvc("checkout", "--quiet", "--force", "results/eval.json")
+    assert colleague.planned("--config", "second_rate=0.2") == {"gate"}
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("{", "not JSON"),
+        ("", "not JSON"),
+        ("\x00\x01", "not JSON"),
+        ("[]", "top level"),
+        ('{"record_format_version": 5, "jobs": []}', "record_format_version: 6 was expected"),
+        ('{"record_format_version": 6, "jobs": [{"rule": "gate"}]}', "jobs.0"),
+    ],
+)
+def test_a_broken_provenance_file_is_told_in_one_line(tmp_path, text, expected):
+    path = tmp_path / "results.json"
+    path.write_text(text)
+    with pytest.raises(UserError, match=rf"^\S+results\.json: .*{expected}.*git checkout [^\n]*$"):
+        provenance.read_provenance(path)
+
+
+def test_a_broken_provenance_file_ends_snakemake_without_a_traceback(colleague):
+    path = colleague / "data/results.json"
+    path.write_text(path.read_text()[:-100])
+    out = colleague.snakemake("--dry-run", fails=True)
+    assert re.search(r"^error: data/results\.json: not JSON: .*git checkout", out, re.MULTILINE), out
+    assert "Traceback" not in out
+
+
+def test_another_snakemake_is_refused(monkeypatch):
+    monkeypatch.setattr("snakemake.__version__", "9.28.0")
+    with pytest.raises(UserError, match=r"Snakemake 9\.28\.0.*9\.27\.x"):
+        provenance.open_records()
+
+
+def test_another_record_format_is_refused(monkeypatch):
+    monkeypatch.setattr("snakemake.persistence.RECORD_FORMAT_VERSION", 7)
+    with pytest.raises(UserError, match="record format 6"):
+        provenance.open_records()
+
+
+def test_another_store_of_records_is_refused(colleague):
+    out = colleague.snakemake("--dry-run", "--persistence-backend", "db", fails=True)
+    assert "error: --persistence-backend" in out
+
+
+def test_a_job_process_restores_nothing(colleague, monkeypatch):
+    monkeypatch.chdir(colleague.folder)
+    provenance.restore(SimpleNamespace(is_main_process=False), "results")
+    assert not (colleague / ".snakemake").exists()
