@@ -1,5 +1,6 @@
 """A clone of this repository with a tiny experiment on real code, run once to its end; each test gets a copy."""
 
+import fcntl
 import os
 import re
 import shutil
@@ -157,16 +158,23 @@ def checkout(root: Path) -> Clone:
 
 @pytest.fixture(scope="session")
 def finished(tmp_path_factory) -> Clone:
-    """A clone whose tiny experiment has run to its end. Do not change it: copy it."""
-    clone = checkout(tmp_path_factory.mktemp("clone") / "stagecraft")
-    root = clone.root
-    (root / "config/tiny.yaml").write_text(yaml.safe_dump(EXPERIMENT))
-    table = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
-    for name in ("alpha", "beta"):
-        table += row(name, source(name, root.parent / "sources" / name))
-    (root / "config/tiny.tsv").write_text(table)
-    clone.snakemake("results/eval.json")
-    return clone
+    """A clone whose tiny experiment has run to its end, one for all workers. Do not change it: copy it."""
+    folder = tmp_path_factory.getbasetemp()
+    if "PYTEST_XDIST_WORKER" in os.environ:
+        folder = folder.parent
+    root = folder / "finished/stagecraft"
+    with (folder / "finished.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if (root / "results/eval.json").is_file():  # by another worker
+            return Clone(root)
+        clone = checkout(root)
+        (root / "config/tiny.yaml").write_text(yaml.safe_dump(EXPERIMENT))
+        table = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
+        for name in ("alpha", "beta"):
+            table += row(name, source(name, root.parent / "sources" / name))
+        (root / "config/tiny.tsv").write_text(table)
+        clone.snakemake("results/eval.json")
+        return clone
 
 
 @pytest.fixture
