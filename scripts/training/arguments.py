@@ -9,12 +9,13 @@ from scripts.training.parallel import where
 
 
 def training_arguments(
-    stage: dict, machine: dict, micro: int, steps_per_update: int, steps: int, work: Path
+    stage: dict, machine: dict, micro: int, steps_per_update: int, steps: int, work: Path, validated: bool
 ) -> TrainingArguments:
     """TrainingArguments of a stage with `micro` rows per process and pass, accumulated `steps_per_update` times.
 
     Args:
         steps: optimizer steps of the whole stage; its schedule follows from them.
+        validated: whether there are validation rows; without one there is no validation loss, and not one of 0.
     """
     place = where(machine)
     place["deepspeed"] = deepspeed_for(stage, place["deepspeed"])
@@ -35,7 +36,7 @@ def training_arguments(
         adam_epsilon=stage["eps"],
         bf16=stage["precision"] == "bf16",
         logging_steps=stage["log_steps"],
-        eval_strategy="steps",
+        eval_strategy="steps" if validated else "no",
         eval_steps=stage["eval_steps"],
         save_steps=stage["save_steps"],
         save_total_limit=None,  # WholeCheckpoints deletes old ones, after the new one is marked

@@ -153,6 +153,21 @@ def check_sharding(name: str, stage: dict, machine: dict) -> None:
         raise UserError(f"{key}.optimizer: adamw_8bit cannot be sharded; {way}, or take adamw")
 
 
+def check_validation(name: str, stage: dict, shards: Path, manifest: dict) -> None:
+    """Whether there are validation rows for a stage that chooses by its validation loss.
+
+    Raises:
+        UserError: there are none; they say how many chats were too long to be one.
+    """
+    counts = manifest["splits"]["validation"]
+    for key in ("keep_best", "early_stopping"):
+        if stage.get(key) and not counts["targets"]:
+            raise UserError(
+                f"training.train.{name}.{key}: {shards} has no validation rows, {counts['too_long']:,} chats are longer"
+                f" than {manifest['length']:,} tokens; raise the dataset's `validation`, or `sequence_length`"
+            )
+
+
 def plan(name: str, stage: dict, shape: dict | None, machine: dict, rows: int | None = None) -> dict:
     """The plan of one stage. `rows`: packed training rows, None where they are not packed yet.
 
@@ -204,7 +219,9 @@ def main() -> None:
     arguments.add_argument("--shards", type=Path, required=True)
     arguments.add_argument("--out", type=Path, required=True)
     given = arguments.parse_args()
-    rows = read_json(given.shards / "manifest.json")["splits"]["train"]["rows"]
+    manifest = read_json(given.shards / "manifest.json")
+    check_validation(given.stage, given.settings["stage"], given.shards, manifest)
+    rows = manifest["splits"]["train"]["rows"]
     result = plan(given.stage, machine=read_machine(given.machine), rows=rows, **given.settings)
     write_json(given.out, result)
     for key, value in result.items():

@@ -39,7 +39,7 @@ from scripts.training.models import load_model
 from scripts.training.muon import MuonRan
 from scripts.training.nope import no_rope_parameters
 from scripts.training.optimizers import factory, freeze, with_numbers
-from scripts.training.plan import accumulation, check_sharding
+from scripts.training.plan import accumulation, check_sharding, check_validation
 from scripts.training.speed import choose_liger, liger_kernels
 from scripts.training.stopping import Finished, Stopping, best_checkpoint, load_best, outcome
 from scripts.training.trainer import PackedRows, StageTrainer
@@ -70,19 +70,21 @@ def train(
     """Run one stage to its end, from its newest whole checkpoint where there is one.
 
     Raises:
-        UserError: a file is missing or not what its manifest says, the shards do not fit the model, or the machine
-            file shards what cannot be sharded.
+        UserError: a file is missing or not what its manifest says, the shards do not fit the model, the machine file
+            shards what cannot be sharded, or there is no validation row to choose by.
     """
     check_sharding(name, stage, machine)
     parallel.start(machine)
     origin_manifest, shards_manifest = read_manifest(origin), read_manifest(shards)
+    check_validation(name, stage, shards, shards_manifest)
+    validated = shards_manifest["splits"]["validation"]["targets"] > 0
     rows = shards_manifest["splits"]["train"]["rows"]
     stage = with_numbers(stage, origin, rows)
     processes = parallel.processes()
     micro, steps_per_update = accumulation(stage["global_batch"], machine["micro_batch"], processes, name)
     work = work / key(stage, code, origin_manifest, shards_manifest)
     work.mkdir(parents=True, exist_ok=True)
-    arguments = training_arguments(stage, machine, micro, steps_per_update, steps_of(stage, rows), work)
+    arguments = training_arguments(stage, machine, micro, steps_per_update, steps_of(stage, rows), work, validated)
     parallel.declare(machine)
 
     resumed = newest_whole(work)
@@ -141,7 +143,7 @@ def train(
         seconds = time.monotonic() - began
         if stage["keep_best"]:
             load_best(trainer)
-        final = trainer.evaluate()
+        final = trainer.evaluate()["eval_loss"] if validated else None
     done = trainer.state.global_step
     facts = {
         "stage": name,
@@ -161,7 +163,7 @@ def train(
         "learning_rate": stage["learning_rate"],
         **muon.counts,
         **outcome(trainer.state, stage),
-        "eval_loss": final["eval_loss"],
+        "eval_loss": final,
     }
     parallel.save_whole(trainer)
     publish(trainer, stage, origin, work, out, facts, threads)

@@ -54,5 +54,5 @@ class StageTrainer(FiniteTrainer):
                 sums[0] += model(**batch, num_items_in_batch=1, use_cache=False).loss
             sums[1] += (batch["labels"][:, 1:] != -100).sum()
         nats, tokens = self.accelerator.reduce(sums, "sum").tolist()
-        metrics = {f"{metric_key_prefix}_loss": nats / max(tokens, 1)}
+        metrics = {f"{metric_key_prefix}_loss": nats / tokens}
         return EvalLoopOutput(predictions=None, label_ids=None, metrics=metrics, num_samples=len(dataloader.dataset))

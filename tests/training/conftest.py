@@ -77,7 +77,7 @@ def write_split(folder: Path, split: str, rows: int, rng: np.random.Generator) -
             ids.append(f"{split}/{len(ids)}")
     tokens.tofile(folder / f"{split}.tokens.bin")
     flags.tofile(folder / f"{split}.flags.bin")
-    np.save(folder / f"{split}.pieces.npy", np.array(pieces, np.int32))
+    np.save(folder / f"{split}.pieces.npy", np.array(pieces, np.int32).reshape(-1, 4))
     (folder / f"{split}.documents.txt").write_text("".join(f"{name}\n" for name in ids))
     return {
         "rows": rows,

@@ -190,13 +190,29 @@ def test_a_global_batch_that_does_not_divide_is_refused():
         accumulation(7, 4, 2, "sft")
 
 
-def test_steps_follow_from_epochs_and_rows(tmp_path):
-    (tmp_path / "manifest.json").write_text(json.dumps({"splits": {"train": {"rows": 130}}}))
-    machine = tmp_path / "m.yaml"
+def planned(folder: Path, stage: dict, targets: int) -> subprocess.CompletedProcess:
+    """The script on shards of 130 training rows and `targets` targets for validation; it writes plan.json."""
+    splits = {"train": {"rows": 130}, "validation": {"targets": targets, "too_long": 4321}}
+    (folder / "manifest.json").write_text(json.dumps({"splits": splits, "length": 4096}))
+    machine = folder / "m.yaml"
     machine.write_text("{nodes: 1, gpus: 0, micro_batch: 1}")
-    line = ["--stage", "sft", "--machine", machine, "--settings", json.dumps({"stage": STAGE, "shape": None})]
-    line += ["--shards", tmp_path, "--out", tmp_path / "plan.json"]
-    subprocess.run([sys.executable, "-m", "scripts.training.plan", *line], check=True)
+    line = ["--stage", "sft", "--machine", machine, "--settings", json.dumps({"stage": stage, "shape": None})]
+    line += ["--shards", folder, "--out", folder / "plan.json"]
+    words = [sys.executable, "-m", "scripts.training.plan", *line]
+    return subprocess.run(words, capture_output=True, text=True, check=False)
+
+
+@pytest.mark.parametrize("change", [{"keep_best": True}, {"early_stopping": {"patience": 3, "min_delta": 0}}])
+def test_a_stage_that_chooses_by_a_validation_loss_that_nothing_gives_is_refused(tmp_path, change):
+    done = planned(tmp_path, STAGE | change, targets=0)
+    assert done.returncode == 1
+    key = f"error: training.train.sft.{next(iter(change))}: {tmp_path} has no validation rows, 4,321 chats are longer"
+    assert done.stderr.startswith(key) and done.stderr.count("\n") == 1
+    assert planned(tmp_path, STAGE | change, targets=1).returncode == 0
+
+
+def test_steps_follow_from_epochs_and_rows(tmp_path):
+    assert planned(tmp_path, STAGE, targets=0).returncode == 0
     found = json.loads((tmp_path / "plan.json").read_text())
     assert found["steps"] == 9  # three epochs of 64 + 64 + 2 rows
     assert found["tokens"] == 9 * 64 * 4096

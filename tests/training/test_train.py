@@ -12,15 +12,17 @@ import time
 from contextlib import suppress
 from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from scripts.common.files import sha256_file
+from scripts.common.manifest import write_manifest
 from scripts.training.checkpoints import is_whole, newest_whole, remove_others
 from scripts.training.metrics import drop_after
-from tests.training.conftest import LENGTH, MACHINE, STAGE
+from tests.training.conftest import LENGTH, MACHINE, STAGE, write_split
 
 
 def command(origin: Path, shards: Path, tmp_path: Path, machine: dict = MACHINE, **changes) -> list[str]:
@@ -83,8 +85,6 @@ def test_the_stage_folder_is_a_model_that_transformers_loads_and_all_that_belong
 
 def test_the_validation_loss_is_that_of_documents_scored_one_by_one(straight, origin, shards):
     """An independent path: each document alone, without packing, labels shifted by hand, in float64."""
-    import numpy as np
-
     model = AutoModelForCausalLM.from_pretrained(straight / "out", dtype=torch.float64, attn_implementation="eager")
     tokens = np.fromfile(shards / "validation.tokens.bin", np.uint32).reshape(-1, LENGTH).astype(np.int64)
     flags = np.fromfile(shards / "validation.flags.bin", np.uint8).reshape(-1, LENGTH)
@@ -111,6 +111,22 @@ def test_it_learns_and_logs_every_step_on_a_cosine_schedule(straight):
         assert entry["learning_rate"] == pytest.approx(1e-2 * expected, abs=1e-9)
         assert entry["grad_norm"] > 0
     assert [entry["step"] for entry in metrics(straight / "out") if "eval_loss" in entry] == [6, 12]
+
+
+def test_without_validation_rows_there_is_no_validation_loss_and_nothing_is_chosen_by_one(origin, shards, tmp_path):
+    """It was 0 once, which is below every gate's bound."""
+    shutil.copytree(shards, tmp_path / "shards")
+    manifest = json.loads((shards / "manifest.json").read_text())
+    manifest["splits"]["validation"] = write_split(tmp_path / "shards", "validation", 0, np.random.default_rng(0))
+    facts = {name: value for name, value in manifest.items() if name != "files"}
+    write_manifest(tmp_path / "shards", manifest["files"], **facts)
+    refused = run(origin, tmp_path / "shards", tmp_path, keep_best=True)
+    assert refused.returncode == 1 and refused.stderr.count("\n") == 1
+    assert refused.stderr.startswith("error: training.train.tiny.keep_best: ")
+    done = run(origin, tmp_path / "shards", tmp_path)
+    assert done.returncode == 0, done.stderr
+    assert json.loads((tmp_path / "out/summary.json").read_text())["eval_loss"] is None
+    assert not [entry for entry in metrics(tmp_path / "out") if "eval_loss" in entry]
 
 
 def test_micro_batch_and_accumulation_change_nothing_but_rounding(straight, origin, shards, tmp_path):
