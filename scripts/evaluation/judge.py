@@ -8,6 +8,7 @@ the programs of each language is in `toolchains.py`.
 """
 
 import ast
+import marshal
 import os
 import re
 import secrets
@@ -15,6 +16,7 @@ import subprocess
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
+from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 from scripts.common.cli import Progress
@@ -40,7 +42,8 @@ SIGXCPU = 24
 
 COMPILING = Limits(seconds=120, memory=4 << 30, address_space=False, processes=256, scratch=512 << 20, output=OUTPUT)
 
-INSIDE = Path(inside.__file__).read_bytes()
+# Compiled here once, in the format of .pyc files (PEP 552): both processes of every problem would compile it again.
+INSIDE = MAGIC_NUMBER + bytes(12) + marshal.dumps(compile(Path(inside.__file__).read_bytes(), "inside.py", "exec"))
 
 
 @dataclass(frozen=True)
@@ -91,9 +94,9 @@ class Judge:
         def start(role: str, reading: int, writing: int, files: dict[str, str], stdout: int) -> Box:
             paths = [f"/tmp/{name}" for name in files]
             return self.sandbox.start(
-                [*self.sandbox.python, "/tmp/inside.py", role, str(reading), str(writing), *paths, problem.entry],
+                [*self.sandbox.python, "/tmp/inside.pyc", role, str(reading), str(writing), *paths, problem.entry],
                 self.limits,
-                files={"/tmp/inside.py": INSIDE, **dict(zip(paths, map(encoded, files.values()), strict=True))},
+                files={"/tmp/inside.pyc": INSIDE, **dict(zip(paths, map(encoded, files.values()), strict=True))},
                 stdout=stdout,
                 descriptors=(reading, writing),
             )
