@@ -81,7 +81,7 @@ def flip(path: Path) -> None:
     path.chmod(mode)
 
 
-@pytest.fixture(scope="package", autouse=True)
+@pytest.fixture(scope="module", autouse=True)
 def home(tmp_path_factory):
     """Nothing of the user's own settings, keys and caches."""
     home = tmp_path_factory.mktemp("home")
@@ -94,7 +94,7 @@ def home(tmp_path_factory):
         yield home
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def toy(tmp_path_factory) -> Checkout:
     """A checkout with a folder as its remote, in which the toy was run."""
     folder = tmp_path_factory.mktemp("toy")
@@ -114,7 +114,7 @@ def toy(tmp_path_factory) -> Checkout:
     return checkout
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def published(toy, tmp_path_factory) -> Checkout:
     """The same, published and committed."""
     checkout = toy.copy(tmp_path_factory.mktemp("published") / "checkout")
@@ -123,7 +123,7 @@ def published(toy, tmp_path_factory) -> Checkout:
     return checkout
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="module")
 def pulled(published, tmp_path_factory) -> Checkout:
     return published.clone(tmp_path_factory.mktemp("pulled") / "checkout")
 
