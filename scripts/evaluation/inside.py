@@ -239,6 +239,7 @@ def main() -> None:
             outcome = "sandbox error", f"the problem's own prompt: {type(error).__name__}: {error}"
         names.pop(paths[2], None)  # the prompt's function without a body
         verdict.write(repr(outcome or judge(read(paths[1]), names, channel)))
+    os._exit(0)  # all is said; to take the interpreter down takes as long as many tests
 
 
 if __name__ == "__main__":

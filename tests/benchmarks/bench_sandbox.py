@@ -4,7 +4,8 @@
 
 Judges the canonical solutions of a benchmark's first problems. The plain loop starts an interpreter for program and
 tests together and believes its exit code; with judge and candidate the sandbox starts two, with five namespaces each.
-Prints the rates of one run each, after one that warms caches up. Python problems only.
+Prints the rates of one run each, after one that warms caches up. Python problems only. Beside each rate stand the
+processor time of the whole machine per program, in ms, and the share of the cores that its host gave to others.
 """
 
 import json
@@ -14,16 +15,20 @@ import sys
 import time
 from pathlib import Path
 
+import psutil
+
 from scripts.evaluation import probe
 from scripts.evaluation.benchmarks import Problem, read
 from scripts.evaluation.judge import Judge, judge_all
 
 
-def timed(function) -> tuple[float, int]:
-    """(wall seconds, what the function returns)."""
-    start = time.perf_counter()
+def timed(function) -> tuple[dict, int]:
+    """(seconds of the wall clock, of the machine's processors, and of these given to others; what it returns)."""
+    start, before = time.perf_counter(), psutil.cpu_times()
     result = function()
-    return time.perf_counter() - start, result
+    wall, after = time.perf_counter() - start, psutil.cpu_times()
+    spent = {name: getattr(after, name) - getattr(before, name) for name in ("user", "system", "steal")}
+    return {"wall": wall, "processor": spent["user"] + spent["system"], "stolen": spent["steal"]}, result
 
 
 def ours(judge: Judge, programs: list[tuple[Problem, str]]) -> int:
@@ -52,10 +57,12 @@ def main() -> None:
     ours(judge, programs[:8]), plain(programs[:8])
     runs = {"ours": lambda: ours(judge, programs), "one at a time": lambda: one_at_a_time(judge, programs)}
     for name, run in {**runs, "plain loop, no isolation": lambda: plain(programs)}.items():
-        wall, passed = timed(run)
+        seconds, passed = timed(run)
+        cores = os.cpu_count()
         line = {"bench": f"sandbox: {name}", "problems": len(programs), "passed": passed}
-        line |= {"problems/s": round(len(programs) / wall, 1)}
-        print(json.dumps({**line, "cores": len(os.sched_getaffinity(0)), "load": round(os.getloadavg()[0], 1)}))
+        line |= {"problems/s": round(len(programs) / seconds["wall"], 1), "cores": cores}
+        line |= {"processor_ms": round(seconds["processor"] / len(programs) * 1000)}
+        print(json.dumps({**line, "stolen": round(seconds["stolen"] / seconds["wall"] / cores, 2)}))
 
 
 if __name__ == "__main__":
