@@ -103,7 +103,8 @@ class Box:
         return int(found[1]) if found else None
 
 
-def words(path: str) -> list[bytes]:
+def fields(path: str) -> list[bytes]:
+    """What a file of /proc lists."""
     with open(path, "rb", buffering=0) as file:  # noqa: PTH123, pathlib takes twice as long and looks are many
         return file.read().split()
 
@@ -112,9 +113,9 @@ def resident(process: int) -> int:
     """Resident bytes of a process and all below it; of one that is gone, nothing."""
     folder = f"/proc/{process}"
     try:
-        total = int(words(f"{folder}/statm")[1]) * os.sysconf("SC_PAGE_SIZE")
+        total = int(fields(f"{folder}/statm")[1]) * os.sysconf("SC_PAGE_SIZE")
         tasks = os.listdir(f"{folder}/task")  # noqa: PTH208
-        children = [child for task in tasks for child in words(f"{folder}/task/{task}/children")]
+        children = [child for task in tasks for child in fields(f"{folder}/task/{task}/children")]
     except OSError:
         return 0
     return total + sum(resident(int(child)) for child in children)

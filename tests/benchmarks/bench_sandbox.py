@@ -5,7 +5,7 @@
 Judges the canonical solutions of a benchmark's first problems. The plain loop starts an interpreter for program and
 tests together and believes its exit code; with judge and candidate the sandbox starts two, with five namespaces each.
 Prints the rates of one run each, after one that warms caches up. Python problems only. Beside each rate stand the
-processor time of the whole machine per program, in ms, and the share of the cores that its host gave to others.
+processor time of the whole machine per program, in ms, and the share of its cores that its host gave to others.
 """
 
 import json
@@ -22,13 +22,13 @@ from scripts.evaluation.benchmarks import Problem, read
 from scripts.evaluation.judge import Judge, judge_all
 
 
-def timed(function) -> tuple[dict, int]:
-    """(seconds of the wall clock, of the machine's processors, and of these given to others; what it returns)."""
+def timed(function) -> tuple[float, float, float, int]:
+    """(wall seconds, processor seconds of the machine, share of its cores given to others, what it returns)."""
     start, before = time.perf_counter(), psutil.cpu_times()
     result = function()
     wall, after = time.perf_counter() - start, psutil.cpu_times()
-    spent = {name: getattr(after, name) - getattr(before, name) for name in ("user", "system", "steal")}
-    return {"wall": wall, "processor": spent["user"] + spent["system"], "stolen": spent["steal"]}, result
+    spent = {name: getattr(after, name) - value for name, value in before._asdict().items()}
+    return wall, spent["user"] + spent["system"], spent["steal"] / sum(spent.values()), result
 
 
 def ours(judge: Judge, programs: list[tuple[Problem, str]]) -> int:
@@ -57,12 +57,11 @@ def main() -> None:
     ours(judge, programs[:8]), plain(programs[:8])
     runs = {"ours": lambda: ours(judge, programs), "one at a time": lambda: one_at_a_time(judge, programs)}
     for name, run in {**runs, "plain loop, no isolation": lambda: plain(programs)}.items():
-        seconds, passed = timed(run)
-        cores = os.cpu_count()
+        wall, processor, stolen, passed = timed(run)
         line = {"bench": f"sandbox: {name}", "problems": len(programs), "passed": passed}
-        line |= {"problems/s": round(len(programs) / seconds["wall"], 1), "cores": cores}
-        line |= {"processor_ms": round(seconds["processor"] / len(programs) * 1000)}
-        print(json.dumps({**line, "stolen": round(seconds["stolen"] / seconds["wall"] / cores, 2)}))
+        line |= {"problems/s": round(len(programs) / wall, 1), "cores": len(os.sched_getaffinity(0))}
+        line |= {"processor_ms": round(processor / len(programs) * 1000), "stolen": round(stolen, 2)}
+        print(json.dumps(line))
 
 
 if __name__ == "__main__":
