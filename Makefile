@@ -56,19 +56,19 @@ format: env ## put format right
 	snakefmt Snakefile rules
 
 sources: env ## FROM=folder [TO=file]: a sources table from a tree priority/language/repository
-	@python -m scripts.sources.table --from "$(or $(FROM),$(error FROM=folder is needed))" --out "$(or $(TO),config/my-sources.tsv)"
+	@python -m scripts.sources.tables.sources_table --from "$(or $(FROM),$(error FROM=folder is needed))" --out "$(or $(TO),config/my-sources.tsv)"
 
 docs: env ## docs/configuration.md from the schemas
-	python -m scripts.common.reference
+	python -m scripts.experiment.reference
 
 publish: env ## raw archives and finished results to the DVC remote; EXPERIMENT=file names another experiment
-	@python -m scripts.common.publish --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
+	@python -m scripts.release.publish --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
 
 status: env ## how far an experiment is: PROFILE=, or EXPERIMENT=file; RESULTS=folder; WATCH=seconds
-	@python -m scripts.report.status --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(RESULTS),--results $(RESULTS)) $(if $(WATCH),--watch $(WATCH))
+	@python -m scripts.report.commands.status --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(RESULTS),--results $(RESULTS)) $(if $(WATCH),--watch $(WATCH))
 
 compare: env ## A=results B=results of another run: what B gained and lost, problem by problem; OUT=folder
-	@python -m scripts.report.compare --a "$(or $(A),$(error A=folder is needed))" --b "$(or $(B),$(error B=folder is needed))" --out "$(or $(OUT),results/compare)"
+	@python -m scripts.report.commands.compare --a "$(or $(A),$(error A=folder is needed))" --b "$(or $(B),$(error B=folder is needed))" --out "$(or $(OUT),results/compare)"
 
 bench: env ## speed, as ratios against named peers in the same run
 	for bench in tests/benchmarks/bench_*.py; do python -m "tests.benchmarks.$$(basename "$$bench" .py)"; done

@@ -8,14 +8,14 @@ sys.path.insert(0, workflow.basedir)
 # Jobs find this environment's programs also where it was not activated.
 shell.prefix(f"export PATH={Path(sys.executable).parent}:$PATH; ")
 
-from scripts.common.suites import ASKING, CHATS, METRICS, asked_files, asks, scored_models
+from scripts.experiment.suites import ASKING, CHATS, METRICS, asked_files, asks, scored_models
 from scripts.common.cli import UserError
-from scripts.common.config import check, read_machine, read_monitoring
-from scripts.common.fingerprint import fingerprint
-from scripts.common.provenance import restore
-from scripts.common.slurm import prepare, wait
-from scripts.corpus.external import KINDS
-from scripts.sources.table import read_table
+from scripts.experiment.load import check, read_machine, read_monitoring
+from scripts.experiment.fingerprint import fingerprint
+from scripts.experiment.provenance import restore
+from scripts.hosts.slurm import prepare, wait
+from scripts.corpus.formats.external import KINDS
+from scripts.sources.tables.sources_table import read_table
 
 if not workflow.overwrite_configfiles:
 

@@ -1,6 +1,6 @@
 # Archives → filtered, deduplicated, split, composed JSON lines. Rules depend on manifests, big files are `ancient`.
 
-from scripts.corpus.records import files_of
+from scripts.corpus.formats.records import files_of
 
 
 rule filter:

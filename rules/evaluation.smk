@@ -25,7 +25,7 @@ rule perplexity:
         settings=as_json(SUITES["perplexity"]),
         code=fingerprint("scripts.evaluation.perplexity"),
     shell:
-        "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+        "python -m scripts.hosts.gpus --machine {resources.machine} --count 1"
         " python -m scripts.evaluation.perplexity --model $(dirname {input.model}) --datasets {params.datasets}"
         " --settings {params.settings:q} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
@@ -56,7 +56,7 @@ for suite in [name for name in ("qa", "bleu") if name in SUITES]:
             settings=as_json(SUITES[suite] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint(f"scripts.evaluation.{suite}"),
         shell:
-            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            "python -m scripts.hosts.gpus --machine {resources.machine} --count 1"
             " python -m scripts.evaluation.{rule} --model $(dirname {input.model}) --datasets {params.datasets}"
             " --settings {params.settings:q} {resources.engine} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
@@ -82,7 +82,7 @@ if "keywords" in SUITES:
             settings=as_json(SUITES["keywords"] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.keywords"),
         shell:
-            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            "python -m scripts.hosts.gpus --machine {resources.machine} --count 1"
             " python -m scripts.evaluation.keywords --model $(dirname {input.model})"
             " --settings {params.settings:q} {resources.engine} --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
@@ -125,7 +125,7 @@ if "code" in SUITES:
             settings=as_json(SUITES["code"] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.code"),
         shell:
-            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            "python -m scripts.hosts.gpus --machine {resources.machine} --count 1"
             " python -m scripts.evaluation.code --model $(dirname {input.model}) --settings {params.settings:q} {resources.engine}"
             " --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
@@ -150,7 +150,7 @@ if "latency" in SUITES:
             settings=as_json(SUITES["latency"] | {"seed": EXPERIMENT["seed"]}),
             code=fingerprint("scripts.evaluation.latency"),
         shell:
-            "python -m scripts.common.gpus --machine {resources.machine} --count 1"
+            "python -m scripts.hosts.gpus --machine {resources.machine} --count 1"
             " python -m scripts.evaluation.latency --model $(dirname {input.model}) --settings {params.settings:q}"
             " --out $(dirname {output.scores}) 2>&1 | tee {log}"
 
@@ -166,7 +166,7 @@ if "human" in SUITES:
             documents=expand(
                 f"{R}/evaluation/{SUITES['human']['of']}/{{model}}/items.jsonl.zst", model=SUITES["human"]["models"]
             ),
-            template="scripts/evaluation/sheet.html.j2",
+            template="scripts/evaluation/templates/sheet.html.j2",
         output:
             sheet=f"{R}/evaluation/sheet/sheet.csv",
             form=f"{R}/evaluation/sheet/sheet.html",

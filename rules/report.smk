@@ -36,7 +36,7 @@ rule page:
         deduplicated=f"{R}/corpus/deduplicate/manifest.json" if SOURCES else [],
         splits=f"{R}/corpus/split/manifest.json" if SOURCES else [],
         chats=big(*expand(f"{R}/corpus/compose/{{dataset}}/test.jsonl.zst", dataset=CHAT_DATASETS)),
-        templates=["scripts/report/page.html.j2", "scripts/report/report.md.j2"],
+        templates=["scripts/report/templates/page.html.j2", "scripts/report/templates/report.md.j2"],
     output:
         page=report(f"{R}/report.html", caption="captions/page.rst", category="Evaluation"),
         markdown=f"{R}/report.md",

@@ -1,6 +1,6 @@
 # Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
 
-from scripts.training.nope import expand as layers_of
+from scripts.training.model.nope import expand as layers_of
 from scripts.training.plan import plan as plan_stage
 
 BASE = EXPERIMENT["training"]["base"]

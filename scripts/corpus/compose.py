@@ -5,7 +5,7 @@
     python -m scripts.corpus.compose --splits results/corpus/split --out results/corpus/compose/instruct \\
         --settings '{"kind": "instruct", "language": "zh", "max_characters": 50000, "seed": 42}'
 
-Datasets of kind `chat` and `text` come from no repository and take no --splits: scripts/corpus/external.py.
+Datasets of kind `chat` and `text` come from no repository and take no --splits: scripts/corpus/formats/external.py.
 
 Fill-in-the-middle follows Bavarian et al. (arXiv 2207.14255): two split points, uniform over the characters. `pack`
 puts prefix, suffix and middle in the order and between the tokens of Qwen2.5-Coder. Only `train` is changed so.
@@ -19,9 +19,9 @@ from pathlib import Path
 from scripts.common.cli import Progress, UserError, parser, run, settings
 from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.corpus import external
-from scripts.corpus.chat import messages
-from scripts.corpus.facts import facts_of
+from scripts.corpus.formats import external
+from scripts.corpus.instruct.chat import messages
+from scripts.corpus.instruct.facts import facts_of
 from scripts.corpus.split import SPLITS
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from scripts.common.cli import Progress, parser, run
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
-from scripts.corpus.funnel import DOCUMENTS, Funnel, funnel
+from scripts.corpus.formats.funnel import DOCUMENTS, Funnel, funnel
 
 
 def deduplicate(filtered: Path, sources: list[str], result: Funnel) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 
 from scripts.common.cli import Progress, parser, run, settings
 from scripts.common.files import read_json
-from scripts.corpus.funnel import Funnel, funnel
-from scripts.corpus.heuristics import Dropped, check, decoded
-from scripts.corpus.members import members
+from scripts.corpus.formats.funnel import Funnel, funnel
+from scripts.corpus.formats.tar_reader import members
+from scripts.corpus.heuristics.quality import Dropped, check, decoded
 
 
 def extension(path: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 from scripts.common.cli import Progress, UserError, parser, run, settings
 from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.corpus.funnel import DOCUMENTS
+from scripts.corpus.formats.funnel import DOCUMENTS
 
 SPLITS = ["train", "validation", "test"]
 

@@ -5,14 +5,14 @@
                      "repetition_penalty": 1.1, "beams": 1, "samples": 1, "seed": 42}' \\
         --out results/evaluation/bleu/base
 
-Several samples of a chat are so many texts. What is counted: scripts/evaluation/overlap.py.
+Several samples of a chat are so many texts. What is counted: scripts/evaluation/metrics/bleu_chrf.py.
 """
 
 import numpy as np
 
 from scripts.common.cli import run
-from scripts.evaluation.chats import main
-from scripts.evaluation.overlap import SUITE, signatures, statistics
+from scripts.evaluation.generation.chat_suite import main
+from scripts.evaluation.metrics.bleu_chrf import SUITE, signatures, statistics
 
 
 def figures(written: list[str], reference: str) -> dict[str, list[int]]:

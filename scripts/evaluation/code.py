@@ -14,14 +14,15 @@ from pathlib import Path
 
 from scripts.common.cli import run
 from scripts.common.files import sha256_file
-from scripts.common.suites import scored_on
-from scripts.evaluation import benchmarks, probe
-from scripts.evaluation.benchmarks import Problem
-from scripts.evaluation.judge import Judge, judge_all
-from scripts.evaluation.measures import by_language, summarize
-from scripts.evaluation.passk import figures, suite
-from scripts.evaluation.prompts import end, program, prompt_of
-from scripts.evaluation.subject import command, load, write
+from scripts.evaluation.benchmarks import formats
+from scripts.evaluation.benchmarks.formats import Problem
+from scripts.evaluation.benchmarks.prompts import end, program, prompt_of
+from scripts.evaluation.generation.model import command, load, write
+from scripts.evaluation.metrics.metric import by_language, summarize
+from scripts.evaluation.metrics.pass_at_k import figures, suite
+from scripts.evaluation.sandbox import probe
+from scripts.evaluation.sandbox.judge import Judge, judge_all
+from scripts.experiment.suites import scored_on
 
 
 def scored(
@@ -59,7 +60,7 @@ def evaluate(folder: Path, wanted: dict, out: Path, python: str | None = None) -
             are not what their manifest says.
     """
     files = dict(zip(scored_on(wanted), wanted["benchmarks"], strict=True))
-    problems = {name: benchmarks.read(Path(benchmark["path"])) for name, benchmark in files.items()}
+    problems = {name: formats.read(Path(benchmark["path"])) for name, benchmark in files.items()}
     sandbox = probe.sandbox()
     judge = Judge(sandbox, wanted)
     for language in {problem.language for found in problems.values() for problem in found} - {"python"}:

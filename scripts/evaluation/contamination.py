@@ -17,10 +17,10 @@ from typing import NamedTuple
 from scripts.common.cli import Progress, parser, run, settings
 from scripts.common.files import read_jsonl, sha256_file, write_json
 from scripts.common.manifest import read_manifest
-from scripts.common.suites import asked_files, dataset_of, scored_on
-from scripts.evaluation import benchmarks
-from scripts.evaluation.asked import pick, question, read_cases, test_hashes
-from scripts.evaluation.ngrams import NGrams
+from scripts.evaluation.benchmarks import formats
+from scripts.evaluation.benchmarks.ngrams import NGrams
+from scripts.evaluation.generation.examples import pick, question, read_cases, test_hashes
+from scripts.experiment.suites import asked_files, dataset_of, scored_on
 
 SHOWN = 1000  # characters of a run that are told as evidence
 
@@ -58,7 +58,7 @@ def asked(suite: str, wanted: dict, datasets: Path) -> Iterator[Problem]:
     """The problems of a suite.
 
     Args:
-        wanted: what `asks` of scripts/common/suites.py leaves of its settings.
+        wanted: what `asks` of scripts/experiment/suites.py leaves of its settings.
 
     Raises:
         UserError: they cannot be read.
@@ -72,7 +72,7 @@ def asked(suite: str, wanted: dict, datasets: Path) -> Iterator[Problem]:
             for case in read_cases(Path(wanted["cases"])):
                 yield Problem(suite, dataset, case["id"], case["language"], case["prompt"])
         else:
-            for problem in benchmarks.read(Path(wanted["benchmarks"][place]["path"])):
+            for problem in formats.read(Path(wanted["benchmarks"][place]["path"])):
                 solved = problem.prompt + (problem.canonical or "")
                 yield Problem(suite, dataset, problem.id, problem.language, solved)
 

@@ -8,17 +8,17 @@ What the numbers mean stands in docs/evaluation.md.
 
 from pathlib import Path
 
-from scripts.common.agreement import ENGINE
 from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.files import read_json, write_json
-from scripts.common.suites import ASKING, METRICS, scored_models, scored_on
-from scripts.evaluation.inputs import gather, model_folder
-from scripts.evaluation.measured import Measured
-from scripts.evaluation.scores import read_scored, read_scoring
-from scripts.evaluation.suites import suites
-from scripts.evaluation.summary import summarize
-from scripts.evaluation.timed import read_timed
-from scripts.evaluation.without import contaminated
+from scripts.evaluation.metrics.registry import suites
+from scripts.evaluation.results.comparison import Measured
+from scripts.evaluation.results.decontaminated import contaminated
+from scripts.evaluation.results.inputs import gather, model_folder
+from scripts.evaluation.results.items import read_scored, read_scoring
+from scripts.evaluation.results.latency_runs import read_timed
+from scripts.evaluation.results.summary import summarize
+from scripts.experiment.checks import ENGINE
+from scripts.experiment.suites import ASKING, METRICS, scored_models, scored_on
 
 
 def on_side(value: float, side: str, bound: float) -> bool:

@@ -13,8 +13,8 @@ from statistics import fmean
 
 from scripts.common.cli import parser, run
 from scripts.common.files import read_json, write_json, write_jsonl
-from scripts.evaluation.filled import read_filled
-from scripts.evaluation.measures import by_language, means, summarize
+from scripts.evaluation.metrics.metric import by_language, means, summarize
+from scripts.evaluation.results.filled_sheets import read_filled
 from scripts.evaluation.sheet import cells
 
 SUITE = means("correct")

@@ -6,8 +6,8 @@
         --out results/evaluation/keywords/base
 
 `keywords` is the share of a case's keywords that the response mentions, `structure` the share that its code shows with
-comments and strings left out (scripts/evaluation/forms.py). Neither says that the code works. Of several samples they
-are means.
+comments and strings left out (scripts/evaluation/metrics/code_keywords.py). Neither says that the code works. Of
+several samples they are means.
 """
 
 from pathlib import Path
@@ -15,11 +15,11 @@ from statistics import fmean
 
 from scripts.common.cli import run
 from scripts.common.files import sha256_file
-from scripts.common.suites import dataset_of
-from scripts.evaluation.asked import read_cases
-from scripts.evaluation.forms import SUITE, code_of, mentioned, shown
-from scripts.evaluation.measures import by_language, summarize
-from scripts.evaluation.subject import command, load, write
+from scripts.evaluation.generation.examples import read_cases
+from scripts.evaluation.generation.model import command, load, write
+from scripts.evaluation.metrics.code_keywords import SUITE, code_of, mentioned, shown
+from scripts.evaluation.metrics.metric import by_language, summarize
+from scripts.experiment.suites import dataset_of
 
 
 def figures(written: list[str], case: dict) -> dict[str, float]:

@@ -23,10 +23,10 @@ from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria
 
 from scripts.common.cli import UserError, run
 from scripts.common.files import write_json, write_jsonl
-from scripts.evaluation.generate import ENGINE
-from scripts.evaluation.statistics import content_seed
-from scripts.evaluation.subject import command, device, load, origin
-from scripts.evaluation.timings import figures
+from scripts.evaluation.generation.model import command, device, load, origin
+from scripts.evaluation.generation.transformers_engine import ENGINE
+from scripts.evaluation.results.intervals import content_seed
+from scripts.evaluation.results.latency_figures import figures
 
 GIB = 2**30
 Clock = Callable[[], float]  # seconds from some moment on

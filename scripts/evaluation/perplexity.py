@@ -22,10 +22,10 @@ from torch.nn import functional
 from transformers import PreTrainedModel
 
 from scripts.common.cli import Progress, UserError, run
-from scripts.evaluation.asked import pick, test_hashes
-from scripts.evaluation.measures import by_language
-from scripts.evaluation.subject import command, load, write
-from scripts.tokens.encode import Encoded, Encoder
+from scripts.evaluation.generation.examples import pick, test_hashes
+from scripts.evaluation.generation.model import command, load, write
+from scripts.evaluation.metrics.metric import by_language
+from scripts.tokens.packing.encoder import Encoded, Encoder
 
 # Tokens of a batch (padding included), and positions whose logits are held at a time: 152k words in float32 make the
 # latter 0.6 GB.

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from scripts.common.cli import parser, run, settings
 from scripts.common.files import atomic
-from scripts.sources.git import copy_file
+from scripts.sources.providers.git import copy_file
 
 
 def main() -> None:

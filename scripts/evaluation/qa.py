@@ -5,14 +5,14 @@
                      "repetition_penalty": 1.1, "beams": 1, "samples": 1, "seed": 42}' \\
         --out results/evaluation/qa/base
 
-Of several samples the figures are means. What they are: scripts/evaluation/answers.py.
+Of several samples the figures are means. What they are: scripts/evaluation/metrics/exact_match.py.
 """
 
 from statistics import fmean
 
 from scripts.common.cli import run
-from scripts.evaluation.answers import SUITE, exact_match, f1, strict_match
-from scripts.evaluation.chats import main
+from scripts.evaluation.generation.chat_suite import main
+from scripts.evaluation.metrics.exact_match import SUITE, exact_match, f1, strict_match
 
 
 def figures(written: list[str], reference: str) -> dict[str, float]:

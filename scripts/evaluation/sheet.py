@@ -124,7 +124,7 @@ def write_csv(path: Path, records: list[dict[str, str]]) -> None:
 def form(name: str, rows: dict[str, dict]) -> str:
     """The form: one page that loads nothing. Texts are data to its script, which shows them as text."""
     environment = Environment(
-        loader=FileSystemLoader(Path(__file__).parent), autoescape=True, undefined=StrictUndefined
+        loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=StrictUndefined
     )
     shown = [{"row": row, **{column: facts[column] for column in SHOWN}} for row, facts in rows.items()]
     return environment.get_template("sheet.html.j2").render(name=name, rows=shown, columns=COLUMNS, converted=CONVERTED)

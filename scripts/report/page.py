@@ -14,12 +14,12 @@ from markupsafe import Markup
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl
-from scripts.common.suites import CHATS
-from scripts.evaluation.judge import OUTCOMES
-from scripts.report import text
-from scripts.report.data import read_evaluation, read_funnel
-from scripts.report.examples import written
-from scripts.report.templates import fill
+from scripts.evaluation.sandbox.judge import OUTCOMES
+from scripts.experiment.suites import CHATS
+from scripts.report.content import text
+from scripts.report.content.examples import written
+from scripts.report.content.report_data import read_evaluation, read_funnel
+from scripts.report.templates.rendering import fill
 
 PICTURES = ["gates", "scores", "loss", "funnel"]
 EXAMPLES = 3  # best and as many worst documents per model and dataset

@@ -17,8 +17,8 @@ from matplotlib.figure import Figure
 
 from scripts.common.cli import parser, run
 from scripts.common.files import atomic
-from scripts.report.data import read_compared, read_evaluation, read_funnel, read_metrics, read_scores
-from scripts.report.text import number
+from scripts.report.content.report_data import read_compared, read_evaluation, read_funnel, read_metrics, read_scores
+from scripts.report.content.text import number
 
 # The page turns INK into the colour of its own text; all others can be told apart on white and on black.
 INK = "#1f2328"

@@ -12,8 +12,8 @@ from pathlib import Path
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic
-from scripts.report.data import EVALUATION, read_evaluation
-from scripts.report.text import summary
+from scripts.report.content.report_data import EVALUATION, read_evaluation
+from scripts.report.content.text import summary
 
 
 def verdict(results: Path) -> None:

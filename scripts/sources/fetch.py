@@ -14,10 +14,10 @@ from pathlib import Path
 
 from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.files import atomic, write_json
-from scripts.sources.archive import pack_folder, pack_tar
-from scripts.sources.git import archived
-from scripts.sources.index import download
-from scripts.sources.members import Limits
+from scripts.sources.archives.archive_members import Limits
+from scripts.sources.archives.writer import pack_folder, pack_tar
+from scripts.sources.providers.git import archived
+from scripts.sources.providers.package_index import download
 
 
 def fetch(source: dict, limits: Limits, archive: Path) -> dict:

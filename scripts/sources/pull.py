@@ -18,9 +18,9 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scripts.common.cli import UserError, parser, run
-from scripts.common.config import read_yaml
 from scripts.common.files import atomic, write_json
-from scripts.sources.archive import describe
+from scripts.experiment.load import read_yaml
+from scripts.sources.archives.writer import describe
 
 RAW = Path("data/raw")
 CHUNK = 1 << 20

@@ -21,9 +21,9 @@ from numba import njit
 from scripts.common.cli import Progress, UserError, parser, run
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.tokens.encode import Encoder
-from scripts.tokens.placement import pieces_of
-from scripts.tokens.shards import FILES, FIRST, TARGET
+from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.packing.placement import pieces_of
+from scripts.tokens.packing.shards import FILES, FIRST, TARGET
 
 SPLITS = ["train", "validation"]
 

@@ -3,7 +3,8 @@
     python -m scripts.training.base --tokenizer results/tokens/tokenizer --out results/training/base \
         --settings '{"model": "scratch", "shape": {...}, "seed": 42, "no_rope_layers": [3]}'
 
-RoPE is switched off in layers as scripts/training/nope.py says; the logits are saved as identity.py beside it says.
+RoPE is switched off in layers as scripts/training/model/nope.py says; the logits are saved as
+logits_fingerprint.py beside it says.
 """
 
 import hashlib
@@ -27,7 +28,7 @@ def content_hash(manifest: dict) -> str:
 
 def manifest_of(folder: Path) -> dict:
     """Write the manifest of a model folder, over all files but the fingerprint of its logits."""
-    from scripts.training.identity import NAME
+    from scripts.training.model.logits_fingerprint import NAME
 
     return write_manifest(folder, sorted(p.name for p in folder.iterdir() if p.name not in {NAME, "manifest.json"}))
 
@@ -105,8 +106,8 @@ def base(
     Raises:
         UserError: the model cannot be had, its hash as brought is not `sha256`, or it has no such layers.
     """
-    from scripts.training import identity
-    from scripts.training.nope import convert, set_rope_theta
+    from scripts.training.model import logits_fingerprint
+    from scripts.training.model.nope import convert, set_rope_theta
 
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out, prefix=".base.") as temporary:
@@ -119,8 +120,8 @@ def base(
         found = content_hash(manifest)
         if sha256 and sha256 != found:
             raise UserError(f"training.base.sha256: {sha256} is asked for, the content of {model} is {found}")
-        if (made / identity.NAME).is_file():  # a folder that stagecraft made
-            identity.check(identity.load(made), made)
+        if (made / logits_fingerprint.NAME).is_file():  # a folder that stagecraft made
+            logits_fingerprint.check(logits_fingerprint.load(made), made)
         if no_rope_layers:
             convert(made, list(no_rope_layers))
         if rope_theta:
@@ -128,7 +129,7 @@ def base(
         if no_rope_layers or rope_theta:
             manifest = manifest_of(made)
             found = content_hash(manifest)
-        identity.save(made, identity.load(made))
+        logits_fingerprint.save(made, logits_fingerprint.load(made))
         for path in sorted(made.iterdir(), key=lambda path: path.name == "manifest.json"):
             path.replace(out / path.name)
     logging.info(f"base: content {found}")

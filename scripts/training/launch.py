@@ -3,7 +3,7 @@
     python -m scripts.training.launch --machine config/machines/local.yaml --threads 2 scripts.training.train ARGUMENTS
 
 Under Slurm it runs once per node inside `srun`, where SLURM_NODEID and the node list are set; docs/cluster.md has the
-lines to start torchrun by hand. On a host without a queue it leases its GPUs (scripts/common/gpus.py).
+lines to start torchrun by hand. On a host without a queue it leases its GPUs (scripts/hosts/gpus.py).
 """
 
 import argparse
@@ -15,8 +15,8 @@ import sys
 from pathlib import Path
 
 from scripts.common.cli import UserError, run
-from scripts.common.config import read_machine
-from scripts.common.gpus import lease
+from scripts.experiment.load import read_machine
+from scripts.hosts.gpus import lease
 from scripts.training.plan import local_ranks
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]

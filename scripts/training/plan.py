@@ -11,9 +11,9 @@ import math
 from pathlib import Path
 
 from scripts.common.cli import UserError, parser, run, settings
-from scripts.common.config import read_machine
 from scripts.common.files import read_json, write_json
-from scripts.training.automatic import resolved, steps_of
+from scripts.experiment.load import read_machine
+from scripts.training.optimization.automatic import resolved, steps_of
 
 GIB = 2**30
 # bytes per parameter that each GPU holds whole, and bytes per parameter that are shared out over all GPUs, moments left

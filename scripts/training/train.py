@@ -24,26 +24,27 @@ from transformers.integrations import TensorBoardCallback
 from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import UserError, parser, run, settings
-from scripts.common.config import MONITORING_SCHEMA, read_machine, read_monitoring
 from scripts.common.manifest import read_manifest
-from scripts.tokens.shards import Shards
-from scripts.training import identity, parallel
-from scripts.training.arguments import training_arguments
-from scripts.training.attention import choose_attention, collator
-from scripts.training.automatic import steps_of
-from scripts.training.checkpoints import WholeCheckpoints, made_by, newest_whole, remove_others, step_of
-from scripts.training.folder import publish
-from scripts.training.lora import with_adapters
-from scripts.training.metrics import drop_after
-from scripts.training.models import load_model
-from scripts.training.muon import MuonRan
-from scripts.training.nope import no_rope_parameters
-from scripts.training.optimizers import factory, freeze, with_numbers
+from scripts.experiment.load import MONITORING_SCHEMA, read_machine, read_monitoring
+from scripts.tokens.packing.shards import Shards
+from scripts.training.engine import parallel
+from scripts.training.engine.checkpoints import WholeCheckpoints, made_by, newest_whole, remove_others, step_of
+from scripts.training.engine.early_stopping import Finished, Stopping, best_checkpoint, load_best, outcome
+from scripts.training.engine.stage_folder import publish
+from scripts.training.engine.trainer import PackedRows, StageTrainer
+from scripts.training.model import logits_fingerprint
+from scripts.training.model.attention import choose_attention, collator
+from scripts.training.model.liger import choose_liger, liger_kernels
+from scripts.training.model.loading import load_model
+from scripts.training.model.lora import with_adapters
+from scripts.training.model.nope import no_rope_parameters
+from scripts.training.monitoring.callbacks import watch
+from scripts.training.monitoring.metric_log import drop_after
+from scripts.training.optimization.automatic import steps_of
+from scripts.training.optimization.muon import MuonRan
+from scripts.training.optimization.optimizers import factory, freeze, with_numbers
+from scripts.training.optimization.training_arguments import training_arguments
 from scripts.training.plan import accumulation, check_sharding, check_validation
-from scripts.training.speed import choose_liger, liger_kernels
-from scripts.training.stopping import Finished, Stopping, best_checkpoint, load_best, outcome
-from scripts.training.trainer import PackedRows, StageTrainer
-from scripts.training.watch import watch
 
 # inputs to the outcome that the work folder is named by; what a log line looks like is not one
 COSMETIC = {"log_steps", "keep_checkpoints"}
@@ -104,7 +105,7 @@ def train(
         model = load_model(origin, torch.float32, attn_implementation=attention)
     liger = choose_liger(machine, model.config.model_type)
     if arguments.process_index == 0:
-        identity.check(model, origin)
+        logits_fingerprint.check(model, origin)
     if (vocabulary := shards_manifest["vocab_size"]) > model.config.vocab_size:
         raise UserError(
             f"{shards}: made with {vocabulary} tokens, {origin} has {model.config.vocab_size}; use its tokenizer"

@@ -20,10 +20,10 @@ from pathlib import Path
 import yaml
 import zstandard
 
-from scripts.common.config import SCHEMA, filled
 from scripts.corpus.filter import extension, filter_archive
-from scripts.corpus.funnel import Funnel
-from scripts.corpus.heuristics import Dropped, check, decoded
+from scripts.corpus.formats.funnel import Funnel
+from scripts.corpus.heuristics.quality import Dropped, check, decoded
+from scripts.experiment.load import SCHEMA, filled
 from tests.corpus.archives import write_archive
 from tests.corpus.naive import naive_reason
 

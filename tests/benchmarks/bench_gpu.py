@@ -4,10 +4,11 @@
     python -m tests.benchmarks.bench_gpu [--shapes 0.5b 1.5b 7b] [--rows 4]
 
 Each model, fully trained and with LoRA, in bf16 with checkpointed activations, over packed rows of 4096 tokens: sdpa,
-the best kernel of scripts/training/attention.py, Liger and torch.compile in turn, and TRL's SFTTrainer with packing, on
-the same kernel and with the Liger kernels that it allows. Each line of the table is a process of its own. Tokens per
-second (all tokens of the rows, which are full), MFU and peak memory are those of scripts/training/monitor.py, the rate
-a median over the steps after the first five. A run that fails, for want of memory most likely, says so in its line.
+the best kernel of scripts/training/model/attention.py, Liger and torch.compile in turn, and TRL's SFTTrainer with
+packing, on the same kernel and with the Liger kernels that it allows. Each line of the table is a process of its own.
+Tokens per second (all tokens of the rows, which are full), MFU and peak memory come from
+scripts/training/monitoring/throughput.py, the rate is a median over the steps after the first five. A run that fails,
+for want of memory most likely, says so in its line.
 
     python -m tests.benchmarks.bench_gpu --shapes tiny --device cpu --length 64
 
@@ -26,10 +27,10 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, PrinterCallback, Qwen2Config, TrainerCallback, TrainingArguments
 
 from scripts.common.cli import parser, run, settings
-from scripts.training.attention import choose_attention, collator
-from scripts.training.monitor import Monitor
-from scripts.training.speed import choose_liger, liger_kernels
-from scripts.training.trainer import StageTrainer
+from scripts.training.engine.trainer import StageTrainer
+from scripts.training.model.attention import choose_attention, collator
+from scripts.training.model.liger import choose_liger, liger_kernels
+from scripts.training.monitoring.throughput import Monitor
 from tests.benchmarks.peers import documents, packed, sft_trainer
 
 # Qwen2.5's own; `tiny` is to try the benchmark out
@@ -77,7 +78,7 @@ def measure(what: dict) -> dict:
     torch.manual_seed(0)
     with torch.device(what["device"]):
         config = Qwen2Config(max_position_embeddings=length, pad_token_id=0, **shape)
-        # frozen weights are held in the precision of compute, as scripts/training/lora.py does
+        # frozen weights are held in the precision of compute, as scripts/training/model/lora.py does
         model = AutoModelForCausalLM.from_config(
             config, attn_implementation=attention, dtype=torch.bfloat16 if lora else torch.float32
         )

@@ -17,9 +17,9 @@ from pathlib import Path
 
 import psutil
 
-from scripts.evaluation import probe
-from scripts.evaluation.benchmarks import Problem, read
-from scripts.evaluation.judge import Judge, judge_all
+from scripts.evaluation.benchmarks.formats import Problem, read
+from scripts.evaluation.sandbox import probe
+from scripts.evaluation.sandbox.judge import Judge, judge_all
 
 
 def timed(function) -> tuple[float, float, float, int]:

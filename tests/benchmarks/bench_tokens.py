@@ -19,9 +19,9 @@ from tokenizers import Tokenizer
 
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.tokens.encode import Encoder
 from scripts.tokens.pack import pack
-from scripts.tokens.placement import place
+from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.packing.placement import place
 from scripts.tokens.tokenizer import train
 
 VOCABULARY, LENGTH = 8192, 4096

@@ -23,8 +23,8 @@ import torch
 from transformers import PrinterCallback, Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
 
 from scripts.common.cli import UserError, parser, run
-from scripts.common.config import read_yaml
-from scripts.training.trainer import StageTrainer, stack
+from scripts.experiment.load import read_yaml
+from scripts.training.engine.trainer import StageTrainer, stack
 from tests.benchmarks.peers import documents, packed, sft_trainer
 
 LENGTH, VOCABULARY, TOKENS, RUNS = 512, 4096, 20_000, 3

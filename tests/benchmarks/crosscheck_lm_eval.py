@@ -22,10 +22,10 @@ from scripts.common.cli import parser, run
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation import qa
-from scripts.evaluation.answers import SUITE
-from scripts.evaluation.chats import score
+from scripts.evaluation.generation.chat_suite import score
+from scripts.evaluation.metrics.exact_match import SUITE
 from scripts.evaluation.perplexity import perplexity
-from scripts.tokens.encode import Encoder
+from scripts.tokens.packing.encoder import Encoder
 
 MODULES = ("argparse", "bisect", "calendar", "dataclasses", "enum", "fnmatch", "glob", "heapq", "json/decoder", "queue")
 WANTED = {"documents": 100, "max_new_tokens": 40, "temperature": 0, "top_p": 1, "repetition_penalty": 1.1}

@@ -7,7 +7,7 @@ from tokenizers import Tokenizer, models
 from transformers import PreTrainedModel, PreTrainedTokenizerFast, Trainer
 from trl import SFTConfig, SFTTrainer
 
-from scripts.tokens.placement import pieces_of
+from scripts.tokens.packing.placement import pieces_of
 
 END = "<|endoftext|>"
 
@@ -22,7 +22,7 @@ def documents(tokens: int, length: int, vocabulary: int, median: int) -> list[np
 
 
 def packed(texts: list[np.ndarray], length: int) -> list[dict[str, torch.Tensor]]:
-    """Rows as scripts/training/trainer.py gives them."""
+    """Rows as scripts/training/engine/trainer.py gives them."""
     pieces, _, rows = pieces_of(np.array([len(text) for text in texts]), length, seed=0)
     ids, positions = np.zeros((rows, length), np.int64), np.zeros((rows, length), np.int64)
     labels = np.full((rows, length), -100)

@@ -1,7 +1,7 @@
 import pytest
 import yaml
 
-from scripts.common.config import SCHEMA, filled
+from scripts.experiment.load import SCHEMA, filled
 
 
 @pytest.fixture(scope="session")

@@ -8,9 +8,9 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.corpus.chat import SYSTEM, answer_en, answer_zh, fenced
 from scripts.corpus.compose import code, compose, instruct
-from scripts.corpus.facts import Facts, Type
+from scripts.corpus.instruct.chat import SYSTEM, answer_en, answer_zh, fenced
+from scripts.corpus.instruct.facts import Facts, Type
 from scripts.corpus.split import SPLITS
 from tests.corpus.archives import call
 

@@ -8,7 +8,7 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.deduplicate import deduplicate
-from scripts.corpus.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
 from tests.corpus.archives import call
 
 

@@ -19,8 +19,8 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import extension, filter_archive
-from scripts.corpus.funnel import DOCUMENTS, REJECTS, funnel
-from scripts.corpus.members import members, pax_records
+from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.formats.tar_reader import members, pax_records
 from tests.corpus.archives import GOOD, ROOT, call, command, tar_of, write_archive
 
 SOURCE = {"name": "demo", "licence": "MIT"}

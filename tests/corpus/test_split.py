@@ -6,7 +6,7 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
-from scripts.corpus.funnel import DOCUMENTS, funnel
+from scripts.corpus.formats.funnel import DOCUMENTS, funnel
 from scripts.corpus.split import SPLITS, split, split_of
 from tests.corpus.archives import call
 

@@ -13,11 +13,11 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from scripts.common.cli import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation import probe
-from scripts.evaluation import sandbox as sandboxes
-from scripts.evaluation.judge import Judge
+from scripts.evaluation.sandbox import bubblewrap as sandboxes
+from scripts.evaluation.sandbox import probe
+from scripts.evaluation.sandbox.judge import Judge
 from scripts.tokens.tokenizer import train
-from scripts.training import identity
+from scripts.training.model import logits_fingerprint
 
 ROOT = Path(__file__).parents[2]
 UID = next(sandboxes.UIDS)
@@ -60,7 +60,7 @@ def model_folder(tmp_path_factory):
     Qwen2ForCausalLM(config).save_pretrained(folder)
     names = sorted(path.name for path in folder.iterdir() if path.name != "manifest.json")
     write_manifest(folder, names)
-    identity.save(folder, identity.load(folder))
+    logits_fingerprint.save(folder, logits_fingerprint.load(folder))
     return folder
 
 

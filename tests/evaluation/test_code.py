@@ -9,14 +9,15 @@ import pytest
 import yaml
 
 from scripts.common.cli import UserError
-from scripts.common.config import check, read_yaml
 from scripts.common.files import read_json, read_jsonl, sha256_file
-from scripts.evaluation import code, passk
-from scripts.evaluation.benchmarks import read
-from scripts.evaluation.judge import OUTCOMES
-from scripts.evaluation.scores import read_scored
-from scripts.evaluation.subject import Subject
-from tests.evaluation.test_benchmarks import HUMANEVAL, MULTIPL_E, written
+from scripts.evaluation import code
+from scripts.evaluation.benchmarks.formats import read
+from scripts.evaluation.generation.model import Subject
+from scripts.evaluation.metrics import pass_at_k
+from scripts.evaluation.results.items import read_scored
+from scripts.evaluation.sandbox.judge import OUTCOMES
+from scripts.experiment.load import check, read_yaml
+from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MULTIPL_E, written
 
 pytestmark = pytest.mark.usefixtures("sandbox")
 
@@ -86,7 +87,7 @@ def test_several_samples_languages_and_forms_are_scored_apart(answers, model_fol
         said = scores[name]["python"]
         assert (said["passed"], said["wrong"]) == (1, 5)
         assert said["pass@1"] == pytest.approx((1 / 3 + 0) / 2)
-        assert said["pass@3"] == pytest.approx((passk.unbiased(3, 1, 3) + 0) / 2) == 0.5
+        assert said["pass@3"] == pytest.approx((pass_at_k.unbiased(3, 1, 3) + 0) / 2) == 0.5
 
 
 @pytest.mark.parametrize("body", ["    return x + 1;", "    return x;"])
@@ -112,7 +113,7 @@ def test_a_model_is_scored_by_the_command_and_twice_alike(model_folder, tmp_path
     assert all(code.startswith(HUMANEVAL["prompt"]) for code in first["written"])
     said = read_json(tmp_path / "a/scores.json")["scores"]["two"]["python"]
     assert sum(said[outcome] for outcome in OUTCOMES) == 4
-    scored = read_scored(tmp_path, passk.suite([1]), ["a", "b"], ["two"])
+    scored = read_scored(tmp_path, pass_at_k.suite([1]), ["a", "b"], ["two"])
     assert scored["two"].ids == ["HumanEval/0", "HumanEval/1"]
 
 

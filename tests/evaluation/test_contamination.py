@@ -10,10 +10,10 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.common.suites import asks
-from scripts.evaluation import ngrams
+from scripts.evaluation.benchmarks import ngrams
 from scripts.evaluation.contamination import Problem, Search, contamination
 from scripts.evaluation.gate import evaluate
+from scripts.experiment.suites import asks
 from tests.evaluation.synthetic import LEVELS, build, dump, make_answers, write_answers
 
 TEN = "alpha beta gamma delta epsilon zeta eta theta iota kappa"

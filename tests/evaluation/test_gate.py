@@ -13,8 +13,8 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.evaluation.gate import evaluate, outcome, verdict
-from scripts.evaluation.inputs import gather
-from scripts.evaluation.statistics import reading
+from scripts.evaluation.results.inputs import gather
+from scripts.evaluation.results.intervals import reading
 from tests.evaluation.synthetic import (
     CODES,
     LANGUAGES,

@@ -7,8 +7,8 @@ import yaml
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, sha256_file
-from scripts.evaluation.forms import code_of, mentioned, shown
 from scripts.evaluation.keywords import figures, keywords, read_cases
+from scripts.evaluation.metrics.code_keywords import code_of, mentioned, shown
 
 CASES = Path("config/cases/keywords.yaml")
 WANTED = {

@@ -10,10 +10,10 @@ from transformers import GenerationConfig
 from scripts.common.cli import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation import latency as suite
+from scripts.evaluation.generation.model import load
 from scripts.evaluation.latency import busy, grow, latency, off_target, synchronized
-from scripts.evaluation.statistics import median_interval
-from scripts.evaluation.subject import load
-from scripts.evaluation.timings import figures, p95
+from scripts.evaluation.results.intervals import median_interval
+from scripts.evaluation.results.latency_figures import figures, p95
 
 WANTED = {"device": "cpu", "prompt_tokens": 5, "new_tokens": 9, "warmup": 1, "runs": 3, "batches": [1, 2], "seed": 7}
 

@@ -17,8 +17,8 @@ from scripts.common.files import read_json, read_jsonl, sha256_file, write_json,
 from scripts.common.manifest import write_manifest
 from scripts.evaluation import perplexity as module
 from scripts.evaluation.perplexity import perplexity, pick, score, windows
-from scripts.tokens.encode import Encoded, Encoder
-from scripts.training import identity
+from scripts.tokens.packing.encoder import Encoded, Encoder
+from scripts.training.model import logits_fingerprint
 from tests.evaluation.conftest import CHATS, TEXTS
 
 WANTED = {"datasets": ["code", "instruct"], "documents": 200, "context": 64, "stride": 40}
@@ -192,7 +192,7 @@ def test_a_diverged_model_is_one_line_and_not_a_number_in_a_table(model_folder, 
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
     torch.nn.init.constant_(model.model.norm.weight, math.nan)
     model.save_pretrained(broken)
-    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", identity.NAME):
+    for name in ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja", logits_fingerprint.NAME):
         (broken / name).write_bytes((model_folder / name).read_bytes())
     write_manifest(broken, sorted(path.name for path in broken.iterdir()))
     with pytest.raises(UserError, match="the model has diverged"):

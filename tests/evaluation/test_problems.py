@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from scripts.common.cli import UserError
-from scripts.common.config import check, read_yaml
+from scripts.experiment.load import check, read_yaml
 
 FILE = b'{"task_id": "x\r\n \xff"}\n' * 3  # bytes that no conversion of text leaves alone
 

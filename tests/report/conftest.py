@@ -6,7 +6,7 @@ import pytest
 
 from scripts.common.files import write_json
 from scripts.evaluation.gate import evaluate
-from scripts.evaluation.inputs import gather
+from scripts.evaluation.results.inputs import gather
 from scripts.report.page import render
 from scripts.report.plots import draw
 from tests.evaluation.synthetic import CODES, LEVELS, SOURCES, build, gate, make_items, sha, write_model

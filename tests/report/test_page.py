@@ -10,11 +10,11 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.evaluation.answers import SUITE
-from scripts.report.examples import chosen
+from scripts.evaluation.metrics.exact_match import SUITE
+from scripts.report.content.examples import chosen
+from scripts.report.content.text import explanation, interval, number
 from scripts.report.page import extremes, render
 from scripts.report.plots import draw
-from scripts.report.text import explanation, interval, number
 from tests.evaluation.synthetic import CODES, SOURCES, WRITTEN, dump, sha
 from tests.report.conftest import GATES, HOSTILE, Page
 

@@ -6,9 +6,9 @@ import shutil
 
 import pytest
 
-from scripts.report.data import EVALUATION
+from scripts.report.content.report_data import EVALUATION
+from scripts.report.content.text import contamination
 from scripts.report.page import render
-from scripts.report.text import contamination
 from tests.evaluation.synthetic import dump
 
 

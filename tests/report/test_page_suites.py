@@ -5,8 +5,8 @@ import json
 from matplotlib import pyplot
 
 from scripts.report import plots
+from scripts.report.content.text import interval, number
 from scripts.report.page import render
-from scripts.report.text import interval, number
 from tests.evaluation.synthetic import dump
 from tests.report.conftest import HOSTILE, Page
 

@@ -11,9 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.report.data import read_funnel, read_metrics
+from scripts.report.content.report_data import read_funnel, read_metrics
+from scripts.report.content.text import number
 from scripts.report.plots import draw, scores
-from scripts.report.text import number
 from tests.evaluation.synthetic import dump
 
 NAMES = ["funnel", "gates", "loss", "scores"]

@@ -14,11 +14,11 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.sources import git as git_module
-from scripts.sources import index
-from scripts.sources.archive import pack_folder
+from scripts.sources.archives.archive_members import Limits
+from scripts.sources.archives.writer import pack_folder
 from scripts.sources.fetch import fetch
-from scripts.sources.members import Limits
+from scripts.sources.providers import git as git_module
+from scripts.sources.providers import package_index
 
 ROOT = Path(__file__).parents[2]
 LIMITS = Limits(1000, 10**7, 10**8)
@@ -28,7 +28,7 @@ NOBODY = "http://127.0.0.1:9/simple"  # the discard port: refuses connections
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(index, "PAUSES", (0, 0))
+    monkeypatch.setattr(package_index, "PAUSES", (0, 0))
     monkeypatch.setattr(git_module, "PAUSES", (0, 0))
 
 
@@ -335,7 +335,7 @@ def test_fetch_killed_in_the_download_leaves_nothing_declared_and_the_next_clean
 def test_fetch_killed_while_it_writes_leaves_nothing_declared(tmp_path, raw, tools):
     tree = tools.write_tree(tmp_path / "tree", tools.FILES)
     code = (
-        "import sys, time, scripts.sources.archive as archive, scripts.sources.fetch as fetch\n"
+        "import sys, time, scripts.sources.archives.writer as archive, scripts.sources.fetch as fetch\n"
         "def stall(member, tar):\n    print('midway', flush=True)\n    time.sleep(600)\n    yield b''\n"
         "archive.content = stall\nfetch.main()\n"
     )

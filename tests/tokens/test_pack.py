@@ -15,10 +15,10 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.tokens import pack as module
-from scripts.tokens.encode import Encoder
 from scripts.tokens.pack import pack
-from scripts.tokens.placement import pieces_of, place
-from scripts.tokens.shards import Shards
+from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.packing.placement import pieces_of, place
+from scripts.tokens.packing.shards import Shards
 
 TEXTS = ["x = 1\n", "", "def f(x):\n    return x\n" * 30, "# 你好，世界\n" * 7, "a b\n" * 500, "<|endoftext|>"]
 

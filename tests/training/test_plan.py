@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.common.config import check, read_machine, read_yaml
+from scripts.experiment.load import check, read_machine, read_yaml
 from scripts.training.plan import accumulation, memory, moments, parameters, plan
 
 MACHINE = {"nodes": 1, "gpus": 2, "micro_batch": 4, "sharding": "none", "offload": False, "gpu_memory_gib": 44.5}
@@ -116,7 +116,7 @@ def test_moments_are_the_bytes_of_the_optimizers_state_after_a_real_step(tmp_pat
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
 
-    from scripts.training.optimizers import factory
+    from scripts.training.optimization.optimizers import factory
 
     shape = {**SMALL, "vocab_size": 1000, "tie_word_embeddings": tied}
     model = Qwen2ForCausalLM(Qwen2Config(**shape))

@@ -20,8 +20,8 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from scripts.common.files import sha256_file
 from scripts.common.manifest import write_manifest
-from scripts.training.checkpoints import is_whole, newest_whole, remove_others
-from scripts.training.metrics import drop_after
+from scripts.training.engine.checkpoints import is_whole, newest_whole, remove_others
+from scripts.training.monitoring.metric_log import drop_after
 from tests.training.conftest import LENGTH, MACHINE, STAGE, write_split
 
 

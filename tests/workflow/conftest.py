@@ -15,8 +15,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.sources.archive import pack_folder
-from scripts.sources.members import Limits
+from scripts.sources.archives.archive_members import Limits
+from scripts.sources.archives.writer import pack_folder
 from tests.workflow.slurm import Slurm, missing
 
 ROOT = Path(__file__).parents[2]

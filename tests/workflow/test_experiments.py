@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from scripts.common.config import check, read_yaml
+from scripts.experiment.load import check, read_yaml
 from tests.workflow.conftest import Clone, checkout
 
 EXPERIMENTS = ["qwen2.5-7b-code", "qwen2.5-7b-code-dual", "two-stage-nope", "cpt-muon", "lora-qa"]

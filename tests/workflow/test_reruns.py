@@ -74,7 +74,7 @@ CHANGES = {
     "a comment": (code("scripts/corpus/filter.py", "\nfrom ", "\n# a comment\nfrom "), set()),
     "a docstring": (code("scripts/corpus/filter.py", '"""', '"""Another first line.\n\n'), set()),
     "a line of a helper that two rules use": (
-        code("scripts/tokens/shards.py", "\nimport ", "\nCHANGED = 1\nimport "),
+        code("scripts/tokens/packing/shards.py", "\nimport ", "\nCHANGED = 1\nimport "),
         {"pack code 128", "pack instruct 2048"} | STAGES,
     ),
     "a line of a helper that all use": (

@@ -1,4 +1,4 @@
-"""scripts/report/status.py on a real run: it knows the jobs that Snakemake knows, while they run and after."""
+"""scripts/report/commands/status.py on a real run: it knows the jobs that Snakemake knows, while they run and after."""
 
 import os
 import signal
@@ -7,7 +7,7 @@ import sys
 import time
 from pathlib import Path
 
-from scripts.report.status import QUIET, jobs, stage, state_of
+from scripts.report.commands.status import QUIET, jobs, stage, state_of
 from tests.workflow.conftest import EXPERIMENT
 
 JOBS = list(jobs(EXPERIMENT, ["alpha", "beta"], Path("results")))

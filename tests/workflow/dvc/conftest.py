@@ -12,7 +12,7 @@ import pytest
 REPOSITORY = Path(__file__).parents[3]
 ALL_JOBS = {"filter alpha", "filter beta", "train first", "train second", "gate"}
 PUBLISH = """
-import sys; sys.path.insert(0, "."); from scripts.common.cli import run; from scripts.common.publish import publish
+import sys; sys.path.insert(0, "."); from scripts.common.cli import run; from scripts.release.publish import publish
 run(lambda: publish(sys.argv[1], ["alpha", "beta"], ["--cores", "1", *sys.argv[2:]]))
 """
 

@@ -120,7 +120,7 @@ def test_before_a_run_there_is_nothing_to_publish(published, tmp_path):
 
 def test_an_experiment_without_sources_can_be_published(published, tmp_path):
     checkout = published.clone(tmp_path / "checkout", pull=False)
-    command = [sys.executable, "-m", "scripts.common.publish", "--configfile", "config/smoke/lora-qa.yaml"]
+    command = [sys.executable, "-m", "scripts.release.publish", "--configfile", "config/smoke/lora-qa.yaml"]
     done = subprocess.run(command, cwd=checkout.folder, capture_output=True, text=True)
     assert done.stderr.startswith("error: results/smoke/lora-qa: nothing finished to publish")
 
@@ -131,7 +131,15 @@ def test_the_real_workflow_is_published_pulled_and_rerun_where_it_changed(finish
     checkout.git("init", "--quiet")
     checkout.dvc("remote", "add", "--quiet", "--default", "shelf", str(tmp_path / "shelf"))
     checkout.dvc("remote", "modify", "shelf", "verify", "true")
-    publish = (sys.executable, "-m", "scripts.common.publish", "--profile", "local", "--configfile", "config/tiny.yaml")
+    publish = (
+        sys.executable,
+        "-m",
+        "scripts.release.publish",
+        "--profile",
+        "local",
+        "--configfile",
+        "config/tiny.yaml",
+    )
     assert "left out" not in checkout.call(*publish)
     assert checkout.planned(*workflow) == set()
     checkout.commit()

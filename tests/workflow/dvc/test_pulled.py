@@ -9,8 +9,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts.common import provenance
 from scripts.common.cli import UserError
+from scripts.experiment import provenance
 from tests.workflow.dvc.conftest import ALL_JOBS, flip
 
 TRAINING = {"train first", "train second", "gate"}

@@ -1,0 +1,185 @@
+"""What a source file holds, read off its syntax tree: types with their methods, functions, imports, the first sentence.
+
+What stands inside a function's body is that function's own affair and is not listed; equal names (overloads,
+declaration and definition) are listed once.
+"""
+
+from dataclasses import dataclass, field
+
+from tree_sitter import Node
+
+from scripts.corpus.syntax.comments import first_sentence
+from scripts.corpus.syntax.grammars import parse
+
+KINDS = ("annotation", "interface", "record", "struct", "union", "trait", "class", "enum")
+# What a C declarator may be called; others, such as a pointer to a function, declare no function.
+C_NAMES = {"identifier", "field_identifier", "qualified_identifier", "destructor_name", "operator_name"}
+
+
+@dataclass
+class Type:
+    """A class, struct, ... (`kind`); the kind is "type" where only its methods are in the file."""
+
+    kind: str
+    name: str
+    methods: list[str] = field(default_factory=list)
+
+
+@dataclass
+class Facts:
+    """What is in a file, in the order of its text.
+
+    Attributes:
+        lines: as an editor counts them.
+        types: with their methods.
+        functions: names of those that belong to no type.
+        imports: names of modules, packages, crates or headers.
+        longest: (name, first line, last line) of the longest function that has a body; None without one.
+        sentence: the first that documents the code; None without one.
+    """
+
+    lines: int
+    types: list[Type] = field(default_factory=list)
+    functions: list[str] = field(default_factory=list)
+    imports: list[str] = field(default_factory=list)
+    longest: tuple[str, int, int] | None = None
+    sentence: str | None = None
+
+
+def text_of(node: Node) -> str:
+    """The node's source on one line."""
+    return " ".join(node.text.decode(errors="replace").split())
+
+
+def base_name(node: Node) -> str:
+    """A type's name without parameters: `Box<T>` is `Box`."""
+    while inner := node.child_by_field_name("type") or node.child_by_field_name("name"):
+        node = inner
+    return text_of(node)
+
+
+def function_name(node: Node) -> str | None:
+    """The name of a function node, None where it has none."""
+    name = node.child_by_field_name("name")
+    if name is None:
+        declarator = node.child_by_field_name("declarator")
+        name = declarator if declarator is not None and declarator.type in C_NAMES else None
+    return None if name is None else text_of(name)
+
+
+def type_name(node: Node) -> str | None:
+    """The name of a type node, None where it has none."""
+    name = node.child_by_field_name("name")
+    if name is None and node.parent.type == "type_definition":  # C: typedef struct { ... } Name;
+        name = node.parent.child_by_field_name("declarator")
+    return None if name is None else text_of(name)
+
+
+def type_kind(node: Node) -> str:
+    """What a type node defines, one of `KINDS`, or "type"."""
+    # Go: type Name struct { ... }
+    kind = node.child_by_field_name("type").type if node.type == "type_spec" else node.type
+    return next((known for known in KINDS if kind.startswith(known)), "type")
+
+
+def import_name(node: Node) -> str:
+    """`"fmt"` is fmt, `<stdio.h>` is stdio.h, `std::io::{self, Read}` is std::io."""
+    name = text_of(node).strip('<>"`')
+    for rest in ("::{", "::*", " as ", "{"):
+        name = name.partition(rest)[0]
+    return name
+
+
+def receiver(node: Node) -> str | None:
+    """The type of a Go method's receiver, None for other functions."""
+    parameters = node.child_by_field_name("receiver")
+    if parameters is None or not parameters.named_children:
+        return None
+    owner = parameters.named_children[0].child_by_field_name("type")
+    if owner is not None and owner.type == "pointer_type":
+        owner = owner.named_children[0]
+    return None if owner is None else base_name(owner)
+
+
+def whole_function(node: Node) -> Node:
+    """The node from a function's return type to the end of its body; in C, queries find but its declarator."""
+    while node.type.endswith("_declarator"):
+        node = node.parent
+    return node
+
+
+class Outline:
+    """The types and functions of a file, gathered in a sweep over its definitions with the open ones on a stack."""
+
+    def __init__(self):
+        self.types: dict[str, Type] = {}
+        self.functions: list[str] = []
+        self.longest: tuple[str, int, int] | None = None
+        self.open: list[tuple[int, Type | None]] = []  # (end, the type; None for the body of a function)
+
+    def sweep(self, captures: dict[str, list[Node]]) -> None:
+        """Take in all definitions, outer ones first."""
+        roles = ("function", "type", "owner", "scope")
+        order = [(node.start_byte, -node.end_byte, role) for role in roles for node in captures.get(role, [])]
+        nodes = [node for role in roles for node in captures.get(role, [])]
+        for (start, end, role), node in sorted(zip(order, nodes, strict=True), key=lambda item: item[0]):
+            while self.open and self.open[-1][0] <= start:
+                self.open.pop()
+            holder = None
+            if not any(outer is None for _, outer in self.open):
+                if role == "type":
+                    holder = self.add_type(node)
+                elif role == "owner":
+                    holder = self.type_named(base_name(node.child_by_field_name("type")))
+                elif role == "function":
+                    self.add_function(node)
+            self.open.append((-end, holder))
+
+    def type_named(self, name: str) -> Type:
+        return self.types.setdefault(name, Type("type", name))
+
+    def add_type(self, node: Node) -> Type | None:
+        name = type_name(node)
+        if name is None:
+            return None
+        result = self.type_named(name)
+        result.kind = type_kind(node)
+        return result
+
+    def add_function(self, node: Node) -> None:
+        name = function_name(node)
+        if name is None:
+            return
+        scope, _, last = name.rpartition("::")
+        scope = scope.partition("<")[0].rpartition("::")[2]
+        if scope in self.types:  # C++: void Type<T>::method() {}
+            holder, name = self.types[scope], last
+        elif owner := receiver(node):  # Go: func (t *Type) method() {}
+            holder = self.type_named(owner)
+        else:
+            holder = self.open[-1][1] if self.open else None
+        names = holder.methods if holder else self.functions
+        if name not in names:
+            names.append(name)
+        whole = whole_function(node)
+        first, last = whole.start_point.row + 1, whole.end_point.row + 1
+        longest = self.longest[2] - self.longest[1] if self.longest else -1
+        if whole.child_by_field_name("body") is not None and last - first > longest:
+            self.longest = (name, first, last)
+
+
+def facts_of(text: str, path: str, language: str) -> Facts | None:
+    """The facts of a file, None where too much of it does not parse."""
+    captures = parse(text, path, language)
+    if captures is None:
+        return None
+    outline = Outline()
+    outline.sweep(captures)
+    return Facts(
+        lines=text.count("\n") + (not text.endswith("\n") and text != ""),
+        types=[found for found in outline.types.values() if found.kind != "type" or found.methods],
+        functions=outline.functions,
+        imports=list(dict.fromkeys(filter(None, map(import_name, captures.get("import", []))))),
+        longest=outline.longest,
+        sentence=first_sentence(captures.get("doc", []), captures.get("comment", [])),
+    )

@@ -1,0 +1,74 @@
+"""What suites ask, whatever the model: the test examples they pick, a chat's question, the cases of a file.
+
+chats = pick(Path("results/corpus/compose/instruct/test.jsonl.zst"), documents=200)
+prompt, reference = question(chats[0])
+"""
+
+import hashlib
+import heapq
+from collections import defaultdict
+from pathlib import Path
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_jsonl
+from scripts.common.manifest import NAME, read_manifest
+from scripts.corpus.syntax.grammars import GRAMMARS
+from scripts.experiment.load import read_yaml
+
+
+def test_hashes(datasets: Path, names: list[str], suite: str) -> dict[str, str]:
+    """The sha256 of each dataset's test file.
+
+    Raises:
+        UserError: a dataset is not there.
+    """
+    hashes = {}
+    for dataset in names:
+        if not (datasets / dataset / NAME).is_file():
+            known = ", ".join(sorted(path.parent.name for path in datasets.glob(f"*/{NAME}"))) or "none"
+            raise UserError(f"evaluation.{suite}.datasets: no {dataset!r} in {datasets}; there: {known}")
+        hashes[dataset] = read_manifest(datasets / dataset)["files"]["test.jsonl.zst"]["sha256"]
+    return hashes
+
+
+def pick(path: Path, documents: int) -> list[dict]:
+    """At most `documents` examples of each language, those with the smallest sha256 of their id, sorted by id."""
+    kept = defaultdict(list)  # language → heap with the largest hash on top
+    for number, record in enumerate(read_jsonl(path)):
+        heap = kept[record["language"]]
+        item = (-int.from_bytes(hashlib.sha256(record["id"].encode()).digest()), number, record)
+        if len(heap) < documents:
+            heapq.heappush(heap, item)
+        else:
+            heapq.heappushpop(heap, item)
+    return sorted((record for heap in kept.values() for _, _, record in heap), key=lambda record: record["id"])
+
+
+def question(chat: dict) -> tuple[list[dict], str]:
+    """(the messages before a chat's last answer that is not empty, that answer)."""
+    messages = chat["messages"]
+    last = max(place for place, turn in enumerate(messages) if turn["role"] == "assistant" and turn["content"].strip())
+    return messages[:last], messages[last]["content"]
+
+
+def read_cases(path: Path) -> list[dict]:
+    """The cases of a file: `id`, `language`, `prompt`, `keywords`.
+
+    Raises:
+        UserError: there is none, or one is incomplete or in a language without a grammar.
+    """
+    cases = []
+    for name, case in read_yaml(path).items():
+        if not isinstance(case, dict) or set(case) != {"language", "prompt", "keywords"}:
+            raise UserError(f"{path}: {name}: a case has language, prompt and keywords")
+        if case["language"] not in GRAMMARS:
+            raise UserError(f"{path}: {name}.language: no {case['language']!r} here; known: {', '.join(GRAMMARS)}")
+        if not isinstance(case["prompt"], str):
+            raise UserError(f"{path}: {name}.prompt: must be text, not {case['prompt']!r:.40}")
+        words = case["keywords"]
+        if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
+            raise UserError(f"{path}: {name}.keywords: must be a list of words, not {words!r:.40}")
+        cases.append({"id": str(name), **case})
+    if not cases:
+        raise UserError(f"{path}: no cases in it")
+    return cases

@@ -1,0 +1,87 @@
+"""Keywords in what a model wrote: in the response as given, and in the code of it, comments and strings left out.
+
+    shown("def f(n): return f(n - 1)", "python", ["def", "pivot", "recursive"])  # [True, False, True]
+
+In code a keyword is looked for as what it is there: a word of the language (`class`) as that word, a name (`pivot`) in
+names, whatever their case and underscores, anything else (`sync.Mutex`) as it stands. Two name what no word says:
+`recursive` is a function that uses its own name, `goroutine` is a go statement. Code that does not parse shows nothing.
+"""
+
+import re
+from collections.abc import Iterator
+
+from tree_sitter import Node, QueryCursor
+
+from scripts.corpus.syntax.grammars import grammar, tree
+from scripts.evaluation.metrics.metric import means
+
+SUITE = means("keywords", "structure")
+FENCED = re.compile(r"^ *(`{3,}|~{3,})[^\n]*\n(.*?)(?:^ *\1|\Z)", re.MULTILINE | re.DOTALL)
+CHARACTERS = {"char_literal", "character_literal", "rune_literal"}
+
+
+def mentioned(written: str, keywords: list[str]) -> list[bool]:
+    """Which keywords stand in a response, in any case."""
+    return [keyword.casefold() in written.casefold() for keyword in keywords]
+
+
+def code_of(written: str) -> str:
+    """The code blocks of a response, also one that was cut off; all of it where there is none."""
+    return "\n".join(code for _, code in FENCED.findall(written)) or written
+
+
+def leaves(node: Node) -> Iterator[Node]:
+    """The tokens below a node in the order of the text, comments, strings and characters left out."""
+    nodes = [node]
+    while nodes:
+        node = nodes.pop()
+        if "comment" in node.type or "string" in node.type or node.type in CHARACTERS:
+            continue
+        if node.child_count:
+            nodes += reversed(node.children)
+        else:
+            yield node
+
+
+def folded(name: str) -> str:
+    return name.casefold().replace("_", "")
+
+
+def recursive(root: Node, language: str) -> bool:
+    """Whether a function's body names the function."""
+    for function in QueryCursor(grammar(language)[1]).captures(root).get("function", []):
+        name = function.child_by_field_name("name") or function.child_by_field_name("declarator")
+        body = function.child_by_field_name("body") or function.parent.child_by_field_name("body")
+        if name and body and any(leaf.text == name.text for leaf in leaves(body)):
+            return True
+    return False
+
+
+def goroutine(root: Node, language: str) -> bool:
+    """Whether there is a go statement."""
+    return any(leaf.type == "go" for leaf in leaves(root))
+
+
+CONCEPTS = {"recursive": recursive, "goroutine": goroutine}
+
+
+def shown(code: str, language: str, keywords: list[str]) -> list[bool]:
+    """Which keywords the form of the code shows."""
+    root = tree(code, language)
+    if root is None:
+        return [False] * len(keywords)
+    tokens = list(leaves(root))
+    words, names = {token.type for token in tokens}, {folded(token.text.decode()) for token in tokens if token.is_named}
+    text = " ".join(token.text.decode() for token in tokens)
+
+    def has(keyword: str) -> bool:
+        if keyword in CONCEPTS:
+            return CONCEPTS[keyword](root, language)
+        if grammar(language)[0].language.id_for_node_kind(keyword, False) is not None:
+            return keyword in words
+        if keyword.isidentifier():
+            return any(folded(keyword) in name for name in names)
+        parts = r"\s*".join(map(re.escape, re.findall(r"\w+|[^\w\s]", keyword)))
+        return re.search(rf"(?<!\w){parts}(?!\w)", text) is not None
+
+    return [has(keyword) for keyword in keywords]

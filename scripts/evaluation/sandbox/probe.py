@@ -1,0 +1,124 @@
+"""Finds the mode in which generated code is isolated on this machine, by trying to break out of it.
+
+    python -m scripts.evaluation.sandbox.probe
+
+Within the sandbox a program tries to reach a listener that waits on this machine's loopback (the only address that is
+ever tried) and one behind an abstract Unix socket, to write outside /tmp, to see and to end another process, to read a
+variable of the environment, to make a namespace, to start more processes than it may. Without bubblewrap, or where an
+attempt succeeds, no generated code is run.
+"""
+
+import logging
+import os
+import secrets
+import shutil
+import socket
+from contextlib import closing
+from pathlib import Path
+
+from scripts.common.cli import UserError, parser, run
+from scripts.evaluation.sandbox.bubblewrap import MODES, Limits, Sandbox
+
+LIMITS = Limits(seconds=20, memory=512 << 20, processes=32)
+
+# Prints the names of the attempts that succeeded. Runs on any Python 3.
+ATTEMPTS = r"""
+import ctypes, os, socket, sys, time
+port, abstract, process, variable, folder = sys.argv[1:]
+def reach(family, address):
+    with socket.socket(family, socket.SOCK_STREAM) as tried:
+        tried.settimeout(2)
+        tried.connect(address)
+def write(path):
+    with open(path, "w") as file:
+        file.write("x")
+def see(process):
+    # numbers are the namespace's own: a process beyond its few is another's
+    others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) > 100 or name == process]
+    assert others
+def fork():
+    for _ in range(100):
+        if os.fork() == 0:
+            time.sleep(60)
+            os._exit(0)
+def namespace():
+    assert ctypes.CDLL(None).unshare(0x10000000) == 0
+attempts = {
+    "reach this machine's network": lambda: reach(socket.AF_INET, ("127.0.0.1", int(port))),
+    "reach this machine's Unix sockets": lambda: reach(socket.AF_UNIX, "\0" + abstract),
+    "write to /usr": lambda: write("/usr/attempt"),
+    "write to /": lambda: write("/attempt"),
+    "write to /dev": lambda: write("/dev/shm/attempt"),
+    "see the working folder": lambda: os.listdir(folder),
+    "see other processes": lambda: see(process),
+    "end another process": lambda: os.kill(int(process), 0),
+    "read the environment": lambda: os.environ[variable],
+    "make a namespace": namespace,
+    "start more processes than allowed": fork,
+}
+for name, attempt in attempts.items():
+    try:
+        attempt()
+    except Exception:
+        continue
+    print(name, flush=True)
+print("done", flush=True)
+os._exit(0)
+"""
+
+
+def succeeded(sandbox: Sandbox) -> list[str]:
+    """What a program in the sandbox could do that it should not.
+
+    Raises:
+        UserError: it could not even start.
+    """
+    name, variable = secrets.token_hex(8), f"STAGECRAFT_{secrets.token_hex(4)}"
+    with closing(socket.create_server(("127.0.0.1", 0))) as tcp, closing(socket.socket(socket.AF_UNIX)) as unix:
+        unix.bind("\0" + name)
+        unix.listen()
+        os.environ[variable] = "seen"
+        try:
+            arguments = [str(tcp.getsockname()[1]), name, str(os.getpid()), variable, str(Path.cwd())]
+            box = sandbox.run([*sandbox.python, "-c", ATTEMPTS, *arguments], LIMITS)
+        finally:
+            del os.environ[variable]
+    *found, last = bytes(box.stdout).decode().splitlines() or [""]
+    if last != "done":
+        raise UserError(" ".join(bytes(box.stderr).decode(errors="replace").split())[-200:] or f"ended by {box.ended}")
+    return found
+
+
+def sandbox() -> Sandbox:
+    """A sandbox in the first of the modes that isolates.
+
+    Raises:
+        UserError: none does.
+    """
+    if not shutil.which("bwrap"):
+        raise UserError("evaluation.code: generated code is run only in a sandbox; install bubblewrap (bwrap)")
+    said = ""
+    for mode in MODES:
+        tried = Sandbox(mode)
+        try:
+            if found := succeeded(tried):
+                raise UserError(f"evaluation.code: the sandbox does not hold: code in it could {'; '.join(found)}")
+        except UserError as error:
+            if "does not hold" in str(error):
+                raise
+            said = said or str(error)
+            continue
+        return tried
+    raise UserError(
+        f"evaluation.code: no sandbox can be made here ({said}); allow user namespaces"
+        " (kernel.unprivileged_userns_clone=1, user.max_user_namespaces, an AppArmor profile for bwrap)"
+    )
+
+
+def main() -> None:
+    parser(__doc__).parse_args()
+    logging.info(f"sandbox: {sandbox().mode}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,60 @@
+"""Which documents a step's loss came from, where that loss is not finite.
+
+A row is found again by its content, once the step has failed: no row number has to travel with every batch through
+collator, prefetching and ranks, and it holds for whatever order a sampler gives.
+"""
+
+import math
+
+import numpy as np
+import torch
+from transformers import Trainer
+
+from scripts.tokens.packing.shards import Shards
+
+
+def rows_of(shards: Shards, tokens: np.ndarray) -> list[int]:
+    """The rows of `shards` that hold `tokens`, [rows, length]; of equal rows the first."""
+    found = []
+    for row in tokens:
+        alike = np.flatnonzero((shards.tokens[:, :16] == row[:16]).all(1))
+        found += [int(index) for index in alike if (shards.tokens[index] == row).all()][:1]
+    return found
+
+
+class FiniteTrainer(Trainer):
+    """A Trainer that remembers the passes of the step it is in.
+
+    Attributes:
+        passes: (input_ids [rows, length], loss) of each pass of the step on this rank; emptied by whoever reads it.
+        grad_norm: of the newest step, before clipping; None before the first.
+    """
+
+    def __init__(self, *args, **kwargs):
+        self.passes, self.grad_norm = [], None
+        super().__init__(*args, **kwargs)
+
+    def training_step(self, model, inputs, num_items_in_batch=None):
+        tokens = inputs["input_ids"]
+        loss = super().training_step(model, inputs, num_items_in_batch)
+        self.passes.append((tokens, loss.detach()))
+        return loss
+
+    def _get_grad_norm(self, model, grad_norm=None):
+        self.grad_norm = super()._get_grad_norm(model, grad_norm)
+        return self.grad_norm
+
+    def not_finite(self) -> torch.Tensor:
+        """bool [2] on the device: whether a loss of this rank's step, or its gradient norm, is not finite."""
+        losses = torch.stack([loss.float() for _, loss in self.passes])
+        norm = torch.as_tensor(0.0 if self.grad_norm is None else self.grad_norm, device=losses.device)
+        # of a tensor that FSDP2 shards, the norm is the same on all ranks
+        norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
+        return torch.stack([~losses.isfinite().all(), ~norm.float().isfinite()])
+
+    def suspects(self, shards: Shards) -> list[str]:
+        """Ids of the documents in this rank's passes whose loss is not finite; in all of them where each loss is."""
+        bad = [tokens for tokens, loss in self.passes if not math.isfinite(loss.item())]
+        chosen = bad or [tokens for tokens, _ in self.passes]
+        rows = torch.cat([tokens.reshape(-1, shards.length) for tokens in chosen]).cpu().numpy()
+        return list(dict.fromkeys(name for row in rows_of(shards, rows) for name in shards.documents(row)))

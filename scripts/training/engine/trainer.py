@@ -1,0 +1,58 @@
+"""transformers' Trainer on packed rows: documents kept apart by position ids, validation loss per token."""
+
+import torch
+from transformers.trainer_utils import EvalLoopOutput
+
+from scripts.tokens.packing.shards import Shards
+from scripts.training.engine.nonfinite_loss import FiniteTrainer
+
+
+class PackedRows(torch.utils.data.Dataset):
+    """The first `rows` rows of a shard as the model takes them: input_ids, position_ids, labels, each int64 [length].
+
+    There is no attention mask, and there must be none: only without one does transformers read the document
+    boundaries from the position ids. With an all-ones mask documents would attend to each other without a warning.
+    """
+
+    def __init__(self, shards: Shards, rows: int | None = None):
+        self.shards, self.rows = shards, min(rows or len(shards), len(shards))
+
+    def __len__(self) -> int:
+        return self.rows
+
+    def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
+        return {name: torch.from_numpy(array) for name, array in self.shards.row(index).items()}
+
+
+def stack(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
+    """Rows to a batch: each tensor [rows, length]."""
+    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+
+
+class StageTrainer(FiniteTrainer):
+    """The Trainer with a validation loss that weighs every target token the same.
+
+    transformers averages over batches, so a batch with few targets would count as much as one with many.
+    """
+
+    def _save(self, output_dir=None, state_dict=None):
+        """Weights that are tied are saved once, as from a single process: a gathered state dict holds them twice."""
+        for name in getattr(self.accelerator.unwrap_model(self.model), "all_tied_weights_keys", {}):
+            if state_dict:
+                state_dict.pop(name, None)
+        super()._save(output_dir, state_dict)
+
+    def evaluation_loop(
+        self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"
+    ):
+        model = self._wrap_model(self.model, training=False)
+        model.eval()
+        sums = torch.zeros(2, dtype=torch.float64, device=self.args.device)  # nats, target tokens
+        for batch in dataloader:
+            batch = self._prepare_inputs(batch)
+            with torch.no_grad(), self.compute_loss_context_manager():
+                sums[0] += model(**batch, num_items_in_batch=1, use_cache=False).loss
+            sums[1] += (batch["labels"][:, 1:] != -100).sum()
+        nats, tokens = self.accelerator.reduce(sums, "sum").tolist()
+        metrics = {f"{metric_key_prefix}_loss": nats / tokens}
+        return EvalLoopOutput(predictions=None, label_ids=None, metrics=metrics, num_samples=len(dataloader.dataset))

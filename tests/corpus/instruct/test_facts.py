@@ -1,0 +1,213 @@
+import ast
+import random
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from scripts.corpus.instruct.facts import Facts, Type, facts_of
+from scripts.corpus.syntax.grammars import QUERIES
+
+SOURCES = Path(__file__).parent / "sources"
+EXPECTED = {
+    "greeting.py": Facts(
+        lines=27,
+        types=[Type("class", "Greeter", ["__init__", "name", "greet"]), Type("class", "Inner", ["method"])],
+        functions=["top", "fallback"],
+        imports=["os.path", "sys", "collections", ".", "..pkg", "json"],
+        longest=("greet", 17, 21),
+        sentence="Tools for greeting people.",
+    ),
+    "Box.java": Facts(
+        lines=26,
+        types=[
+            Type("class", "Box", ["Box", "map"]),
+            Type("interface", "Shape", ["area"]),
+            Type("enum", "Colour", ["dark"]),
+            Type("record", "Point", ["Point"]),
+            Type("annotation", "Marked"),
+        ],
+        imports=["java.util", "java.lang.Math.max"],
+        longest=("map", 13, 17),
+        sentence="Holds a Shape safely.",
+    ),
+    "server.go": Facts(
+        lines=29,
+        types=[
+            Type("struct", "Server", ["Start", "stop"]),
+            Type("interface", "Handler", ["Handle"]),
+            Type("struct", "Pair", ["Swap"]),
+            Type("type", "Elsewhere", ["Log", "Log2"]),
+        ],
+        functions=["New", "Map"],
+        imports=["fmt", "net/http"],
+        longest=("Start", 17, 21),
+        sentence="Package server answers all requests.",
+    ),
+    "shapes.rs": Facts(
+        lines=38,
+        types=[
+            Type("struct", "Circle", ["new", "fmt"]),
+            Type("enum", "Kind"),
+            Type("trait", "Shape", ["area", "name"]),
+            Type("union", "Bits"),
+            Type("type", "Other", ["o"]),
+        ],
+        functions=["free", "works"],
+        imports=["std", "std::collections::HashMap", "crate::util", "serde"],
+        longest=("new", 19, 22),
+        sentence="Shapes and their areas.",
+    ),
+    "frob.c": Facts(
+        lines=23,
+        types=[Type("struct", "widget"), Type("struct", "point"), Type("enum", "state"), Type("union", "value")],
+        functions=["prototype", "name_of", "frob"],
+        imports=["stdio.h", "frob/frob.h"],
+        longest=("frob", 17, 20),
+        sentence="Frobs all widgets of a panel.",
+    ),
+    "box.cpp": Facts(
+        lines=33,
+        types=[
+            Type("class", "Box", ["Box", "~Box", "operator==", "put", "get"]),
+            Type("enum", "Colour"),
+            Type("struct", "Plain"),
+        ],
+        functions=["Foreign::method", "reference"],
+        imports=["vector", "box.hpp"],
+        longest=("put", 22, 26),
+        sentence="A box that holds things.",
+    ),
+}
+LANGUAGES = {".py": "python", ".java": "java", ".go": "go", ".rs": "rust", ".c": "c", ".cpp": "cpp"}
+
+
+def text_of(name):
+    return (SOURCES / f"{name}.txt").read_text()
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_facts_are_those_a_reader_finds(name):
+    assert facts_of(text_of(name), name, LANGUAGES[Path(name).suffix]) == EXPECTED[name]
+
+
+def test_headers_are_read_as_cpp_whatever_their_extension_is_said_to_mean():
+    assert facts_of(text_of("box.cpp"), "box.h", "c") == EXPECTED["box.cpp"]
+
+
+def by_ast(text):
+    """(types with methods, functions, imports, longest) of Python code by the `ast` module."""
+    types, functions, imports, spans = {}, {}, {}, []
+
+    def visit(node, owner):
+        for child in ast.iter_child_nodes(node):
+            if isinstance(child, ast.FunctionDef | ast.AsyncFunctionDef):
+                (types[owner] if owner else functions)[child.name] = None
+                spans.append((child.end_lineno - child.lineno, child.name, child.lineno, child.end_lineno))
+            elif isinstance(child, ast.ClassDef):
+                types.setdefault(child.name, {})
+                visit(child, child.name)
+            else:
+                visit(child, owner)
+
+    tree = ast.parse(text)
+    visit(tree, None)
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            imports |= {alias.name: None for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module != "__future__":
+            imports["." * node.level + (node.module or "")] = None
+    return {name: list(methods) for name, methods in types.items()}, list(functions), set(imports), spans
+
+
+def test_python_facts_agree_with_the_ast_module_on_the_standard_library():
+    library = Path(sysconfig.get_path("stdlib"))
+    paths = [*sorted(library.glob("*.py"))[::3], *sorted((library / "asyncio").glob("*.py"))]
+    compared = 0
+    for path in paths:
+        text = path.read_text(errors="ignore")
+        facts = facts_of(text, path.name, "python")
+        if facts is None:
+            continue
+        types, functions, imports, spans = by_ast(text)
+        assert {found.name: found.methods for found in facts.types} == types, path
+        assert facts.functions == functions, path
+        assert set(facts.imports) == imports, path
+        if spans:
+            name, first, last = facts.longest
+            end = next(end for _, other, start, end in spans if (other, start) == (name, first))
+            # comments at the end of a body belong to it here, and to nothing in `ast`
+            assert all(not line.strip() or line.strip()[0] == "#" for line in text.split("\n")[end:last]), path
+            assert last - first >= max(span[0] for span in spans), path
+        compared += 1
+    assert compared > 60
+
+
+@pytest.mark.parametrize("language", QUERIES)
+@pytest.mark.parametrize(
+    "text",
+    [
+        *(
+            "",
+            "\n",
+            "\0",
+            "((((((((((" * 4000,
+            "[" * 20_000 + "]" * 20_000,
+            "{" * 40_000,
+            "/*" * 20_000,
+            '"""' * 10_001,
+        ),
+        *("class A{" * 6000, "def f(): " * 4000, "fn f(){" * 6000, "a." * 25_000, "\n" * 40_000, "<" * 40_000),
+        *(
+            "# " + " " * 40_000,
+            "/*" + "\n *" * 15_000 + "*/",
+            "𝟙" * 10_000,
+            "func (",
+            "impl",
+            "type",
+            "typedef struct {} ;",
+        ),
+    ],
+    ids=repr,
+)
+def test_weird_input_crashes_nothing(language, text):
+    facts_of(text, "x", language)
+
+
+@pytest.mark.parametrize("name", EXPECTED)
+def test_mutilated_sources_crash_nothing(name):
+    rng, text = random.Random(name), text_of(name)
+    for _ in range(150):
+        broken = text
+        for _ in range(rng.randint(1, 4)):
+            start = rng.randrange(len(broken))
+            broken = broken[:start] + rng.choice(["", "{", ")", '"', "::", "/*"]) + broken[start + rng.randint(0, 30) :]
+        facts = facts_of(broken, name, LANGUAGES[Path(name).suffix])
+        assert facts is None or all(found.name for found in facts.types)
+
+
+def test_a_file_that_mostly_does_not_parse_has_no_facts():
+    assert facts_of("This is prose, and not code at all; is it? (no: [it's not]" * 10, "x.java", "java") is None
+    assert facts_of("def f():\n    return 1\n" * 50 + "))\n", "x.py", "python") is not None  # a small error is borne
+
+
+@pytest.mark.parametrize(
+    ("comment", "expected"),
+    [
+        ('"""Reads files, e.g. tables. Second."""', "Reads files, e.g. tables."),
+        ("# Copyright 2020 by someone who cares\n\n# Reads all the files.\nx = 1", "Reads all the files."),
+        ("#!/usr/bin/env python\n# -*- coding: utf-8 -*-\nx = 1", None),
+        ("# x = compute(a, b);\nx = 1", None),
+        ("x = 1  # this trails some code\n", None),
+        ("def f():\n    # this is about one statement\n    return 1", None),
+        ("x = [\n    # this is about one item\n    1,\n]", None),
+        ("# what follows is this:\nx = 1", None),
+        ("# 读取所有的表格文件。其余从略。\nx = 1", "读取所有的表格文件。"),
+        ('"""\nArgs:\n    name: the name of it all.\n"""', None),
+        ("# One sentence over\n# two lines. And more.\nx = 1", "One sentence over two lines."),
+        ('"""' + "word " * 100 + '"""', None),
+        ("# ------------------\n# Helpers for all tests\n# ------------------\n", "Helpers for all tests"),
+    ],
+)
+def test_the_first_sentence_is_prose_about_the_code(comment, expected):
+    assert facts_of(comment, "x.py", "python").sentence == expected

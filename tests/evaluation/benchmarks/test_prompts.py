@@ -1,0 +1,91 @@
+"""scripts/evaluation/benchmarks/prompts.py: where completions end, and which code of an answer counts."""
+
+import pytest
+
+from scripts.evaluation.benchmarks.formats import humaneval, mbpp, multipl_e, read
+from scripts.evaluation.benchmarks.prompts import block, end, program, prompt_of
+from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MBPP, MULTIPL_E
+from tests.evaluation.sandbox.programs import END, PROBLEMS, RIGHT
+
+PYTHON = humaneval({**HUMANEVAL, "prompt": 'import math\n\n\ndef f(x):\n    """One more."""\n'})
+
+
+@pytest.mark.parametrize(
+    "after", ["\nclass A:", "\ndef g():", "\n# f", "\nif __name__", "\nprint(f(1))", "\n@a", "\n```"]
+)
+def test_a_humaneval_completion_ends_at_the_next_top_level_statement(after):
+    written = "    if x:\n        return x + 1\n    # yes\n    return 1"
+    assert program(PYTHON, f"{written}\n{after}\nmore", "completion") == PYTHON.head + written + "\n"
+    assert end(PYTHON, written) is None
+
+
+def test_an_mbpp_completion_stands_alone_and_keeps_its_functions():
+    problem = mbpp(MBPP)
+    written = "import re\ndef helper(): pass\ndef remove(s, c):\n    return s"
+    assert program(problem, f"{written}\nassert remove('', '')\n", "completion") == written
+
+
+@pytest.mark.parametrize("language", PROBLEMS)
+def test_braces_end_a_humaneval_x_completion(language):
+    problem = PROBLEMS[language]
+    written = f"{RIGHT[language]}\n" + END[language].split("\n")[0]
+    assert end(problem, written[:-1]) is None
+    code = program(problem, f"{written}\n\nint more() {{ }}\n", "completion")
+    assert code == problem.head + written + ("\n}" if language == "java" else "")
+
+
+def test_the_canonical_solutions_are_not_cut(benchmarks):
+    cut = []
+    for name in ("HumanEval", *(f"humaneval_{language}" for language in ("java", "go", "rust", "cpp"))):
+        for problem in read(benchmarks / f"{name}.jsonl.gz"):
+            place = end(problem, problem.canonical)
+            # the brace of the class may follow
+            cut += [problem.id] if place and problem.canonical[place:].strip(" \n}") else []
+            assert problem.language == "python" or place
+    # three have helpers behind the function, and one what its tests begin with
+    assert cut == ["Go/72", "Rust/137", "Rust/145", "CPP/94"]
+
+
+def test_what_a_multipl_e_completion_lacks_is_put_back():
+    assert program(multipl_e(MULTIPL_E), "    return x + 1;\n}\nlong g() {", "completion").endswith("return x + 1;\n}")
+
+
+def test_a_chat_holds_the_prompt_and_names_the_language():
+    (message,) = prompt_of(PYTHON, "chat")
+    assert message["role"] == "user"
+    assert PYTHON.prompt.strip() in message["content"]
+    assert "Python" in message["content"]
+    assert prompt_of(PYTHON, "completion") == PYTHON.prompt
+
+
+ANSWERS = {
+    "Sure:\n```python\ndef f(x):\n    return 2\n```\nDone.": "def f(x):\n    return 2\n",
+    "```\nx = 1\n```\nand\n```py\ndef f(x): return 2\n```": "def f(x): return 2\n",
+    "```python\ndef f(x):\n    return 2": "def f(x):\n    return 2",
+    "def f(x): return 2": "def f(x): return 2",
+    "  ```python\n  x\n  ```": "  x\n",
+}
+
+
+@pytest.mark.parametrize("answer", ANSWERS)
+def test_the_block_that_names_the_function_counts(answer):
+    assert block(PYTHON, answer) == ANSWERS[answer]
+
+
+def test_a_whole_python_function_follows_the_prompt_and_a_body_continues_it():
+    whole = program(PYTHON, "```python\ndef f(x):\n    return math.ceil(x)\n```", "chat")
+    assert whole == f"{PYTHON.head}\ndef f(x):\n    return math.ceil(x)\n"
+    assert program(PYTHON, "```python\n    return 2\n```", "chat") == f"{PYTHON.head}    return 2\n"
+
+
+def test_a_whole_compiled_function_follows_what_the_prompt_includes():
+    cpp = PROBLEMS["cpp"]
+    assert program(cpp, "```cpp\nvector<int> twice(vector<int> n) { return n; }\n```", "chat").startswith(
+        "#include<vector>"
+    )
+    java = PROBLEMS["java"]
+    method = "public List<Integer> twice(List<Integer> n) { return n; }"
+    assert program(java, f"```java\n{method}\n```", "chat").count("class Solution") == 1
+    both = program(java, f"```java\nimport java.util.*;\nclass Solution {{\n    {method}\n}}\n```", "chat")
+    assert both.count("class Solution") == 1
+    assert both.count("{") == both.count("}")

@@ -1,0 +1,167 @@
+"""scripts/evaluation/generation/transformers_engine.py against a loop that writes one token at a time without a cache,
+in float64."""
+
+import math
+from collections import Counter
+
+import pytest
+import torch
+from transformers import GenerationConfig, Qwen2Config, Qwen2ForCausalLM
+
+from scripts.common.cli import UserError
+from scripts.common.files import write_jsonl
+from scripts.common.manifest import write_manifest
+from scripts.evaluation.generation.transformers_engine import generate
+from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.tokenizer import train
+
+GREEDY = {
+    "max_new_tokens": 24,
+    "temperature": 0,
+    "top_p": 1.0,
+    "repetition_penalty": 1.0,
+    "beams": 1,
+    "samples": 1,
+    "seed": 7,
+}
+SAMPLED = {**GREEDY, "temperature": 0.8, "top_p": 0.95, "samples": 3}
+PROMPTS = [
+    "def f(x):\n",
+    "x",
+    "",
+    "class 你好:\n    pass\n" * 5,
+    [{"role": "user", "content": "What does f do?"}],
+    "<|endoftext|> is text",
+    [{"role": "system", "content": "Be short."}, {"role": "user", "content": "<|im_end|>"}],
+    "def f(x):\n    return [1, 2, 3, 4, 5, 6, 7]\n",
+]
+
+
+@pytest.fixture(scope="module")
+def encoder(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("tokenizer")
+    text = "def f(x):\n    return x + 1  # 你好\nWhat does f do? It returns x.\n" * 20
+    write_jsonl(folder / "train.jsonl.zst", [{"text": text, "language": "python", "sha256": "a"}])
+    write_manifest(folder, ["train.jsonl.zst"])
+    train([folder], {"vocab_size": 290, "sample_megabytes": 1}, folder)
+    return Encoder(folder)
+
+
+@pytest.fixture(scope="module")
+def model(encoder):
+    """A random Qwen2 with more words than its tokenizer, as Qwen2.5 has, large weights and misleading defaults."""
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512}
+    model = Qwen2ForCausalLM(Qwen2Config(vocab_size=encoder.vocab_size + 20, initializer_range=0.5, **sizes, **heads))
+    model.generation_config = GenerationConfig(do_sample=True, top_k=3, repetition_penalty=1.7, max_new_tokens=2)
+    threads = torch.get_num_threads()
+    torch.set_num_threads(1)
+    yield model.eval()
+    torch.set_num_threads(threads)
+
+
+def one_by_one(model, encoder, prompt, settings):
+    """Greedy text: all positions anew for each token, no padding, no cache."""
+    if isinstance(prompt, str):
+        ids, ends = [*encoder.engine.encode(prompt).ids] or [encoder.end], {encoder.end}
+    else:
+        ids = []
+        turns = prompt if prompt[0]["role"] == "system" else [{"role": "system", "content": None}, *prompt]
+        for turn in turns:
+            content = turn["content"] or "You are a helpful assistant."
+            ids += [encoder.control("<|im_start|>"), *encoder.engine.encode(f"{turn['role']}\n{content}").ids]
+            ids += [encoder.control("<|im_end|>"), *encoder.engine.encode("\n").ids]
+        ids += [encoder.control("<|im_start|>"), *encoder.engine.encode("assistant\n").ids]
+        ends = {encoder.end, encoder.control("<|im_end|>")}
+    written = []
+    while len(written) < settings["max_new_tokens"]:
+        with torch.no_grad():
+            logits = model.double()(torch.tensor([ids + written])).logits[0, -1]
+        for token in set(ids + written):
+            penalty = settings["repetition_penalty"]
+            logits[token] = logits[token] / penalty if logits[token] > 0 else logits[token] * penalty
+        written.append(int(logits.argmax()))
+        if written[-1] in ends:
+            break
+    model.float()
+    known = [token for token in written if token < encoder.vocab_size and encoder.bytes_of[token]]
+    return encoder.engine.decode(known)
+
+
+@pytest.mark.parametrize("penalty", [1.0, 1.3])
+def test_greedy_texts_equal_a_loop_without_cache_and_padding_in_the_order_of_the_prompts(model, encoder, penalty):
+    settings = {**GREEDY, "repetition_penalty": penalty}
+    expected = [[one_by_one(model, encoder, prompt, settings)] for prompt in PROMPTS]
+    assert generate(model, encoder, PROMPTS, settings) == expected
+    assert len({text for (text,) in expected}) > 4
+
+
+@pytest.mark.parametrize("settings", [GREEDY, SAMPLED, {**GREEDY, "beams": 3, "repetition_penalty": 1.2}])
+def test_a_batch_writes_what_each_prompt_alone_gets(model, encoder, settings):
+    together = generate(model, encoder, PROMPTS, settings)
+    assert together == [generate(model, encoder, [prompt], settings)[0] for prompt in PROMPTS]
+    assert together[::-1] == generate(model, encoder, PROMPTS[::-1], settings)
+
+
+def test_samples_differ_and_follow_the_seed_alone(model, encoder):
+    first = generate(model, encoder, ["x"], SAMPLED)
+    assert len(set(first[0])) == 3
+    assert generate(model, encoder, ["x"], {**SAMPLED, "samples": 2})[0] == first[0][:2]
+    assert generate(model, encoder, ["x"], {**SAMPLED, "seed": 8}) != first
+
+
+def test_samples_have_the_softmax_frequencies(model, encoder):
+    settings = {**SAMPLED, "max_new_tokens": 1, "samples": 3000, "temperature": 1.5, "top_p": 1.0}
+    counts = Counter(generate(model, encoder, ["x"], settings)[0])
+    with torch.no_grad():
+        logits = model(torch.tensor([encoder.engine.encode("x").ids])).logits[0, -1]
+    probabilities = torch.softmax(logits.double() / 1.5, 0)
+    expected = Counter()
+    for token, probability in enumerate(probabilities.tolist()):
+        known = token < encoder.vocab_size and encoder.bytes_of[token]
+        expected[encoder.engine.decode([token]) if known else ""] += probability
+    for text, probability in expected.most_common(5):
+        spread = math.sqrt(probability * (1 - probability) / 3000)
+        assert counts[text] / 3000 == pytest.approx(probability, abs=5 * spread)
+
+
+def test_the_batch_is_halved_until_it_fits_and_the_texts_stay_the_same(model, encoder, monkeypatch):
+    expected, sizes, whole = generate(model, encoder, PROMPTS, GREEDY), [], model.generate
+
+    def small(input_ids, **options):
+        sizes.append(len(input_ids))
+        if len(input_ids) > 2:
+            raise torch.OutOfMemoryError("CUDA out of memory")
+        return whole(input_ids=input_ids, **options)
+
+    monkeypatch.setattr(model, "generate", small)
+    assert generate(model, encoder, PROMPTS, GREEDY) == expected
+    assert sizes == [6, 3, 1, 1, 1, 1, 1, 1, 1, 1]
+
+
+def test_no_memory_for_one_prompt_is_one_line(model, encoder, monkeypatch):
+    def full(**_):
+        raise torch.OutOfMemoryError("CUDA out of memory")
+
+    monkeypatch.setattr(model, "generate", full)
+    with pytest.raises(UserError, match="no memory for one prompt of 1 tokens"):
+        generate(model, encoder, ["x"], GREEDY)
+
+
+def test_writing_ends_early_where_the_rest_would_be_cut_off(model, encoder):
+    settings = {**GREEDY, "max_new_tokens": 100}
+    prompts = [prompt for prompt in PROMPTS if isinstance(prompt, str)]
+    full = generate(model, encoder, prompts, settings)
+    short = generate(model, encoder, prompts, settings, finished=lambda number, text: len(text) >= 4 * number)
+    for number, ((long,), (cut,)) in enumerate(zip(full, short, strict=True)):
+        assert long.startswith(cut.rstrip("\ufffd"))
+        assert len(cut) >= min(4 * number, len(long))
+    assert sum(len(cut) for (cut,) in short) < sum(len(long) for (long,) in full)
+
+
+def test_a_prompt_beyond_the_models_positions_is_one_line(model, encoder):
+    with pytest.raises(
+        UserError, match=r'^"abab.*: \d+ tokens and max_new_tokens 24 exceed the model\'s 512 positions$'
+    ):
+        generate(model, encoder, ["ab" * 600], GREEDY)

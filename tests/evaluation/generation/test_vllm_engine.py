@@ -1,0 +1,125 @@
+"""scripts/evaluation/generation/vllm_engine.py: what goes to vLLM and comes back, with one that echoes; `make soak`
+with a real one."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_json, read_jsonl
+from scripts.evaluation.generation.transformers_engine import encode, generate
+from scripts.evaluation.generation.vllm_engine import generate as generate_by_vllm
+from scripts.experiment.load import check, read_yaml
+from tests.evaluation.generation.test_transformers_engine import GREEDY, PROMPTS, encoder  # noqa: F401
+
+ECHO = """
+import json, os
+from types import SimpleNamespace
+__version__ = "0.0.echo"
+SamplingParams = dict
+
+class LLM:
+    def __init__(self, **options):
+        self.options = options
+
+    def generate(self, prompts, sampling):
+        said = {"options": self.options, "prompts": prompts, "sampling": sampling}
+        open(os.environ["SAID"], "w").write(json.dumps(said))
+        ids = [(*prompt["prompt_token_ids"], one["stop_token_ids"][0]) for prompt, one in zip(prompts, sampling)]
+        return [SimpleNamespace(outputs=[SimpleNamespace(token_ids=row)]) for row in ids]
+"""
+
+
+@pytest.fixture
+def echo(tmp_path, monkeypatch):
+    """Puts a module `vllm` on the worker's path that writes each prompt again; the file where it says what it got."""
+    (tmp_path / "vllm.py").write_text(ECHO)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    monkeypatch.setenv("SAID", str(tmp_path / "said.json"))
+    return tmp_path / "said.json"
+
+
+def test_rows_go_out_with_their_seeds_and_come_back_in_order(encoder, tmp_path, echo):  # noqa: F811
+    settings = {**GREEDY, "temperature": 0.8, "top_p": 0.9, "samples": 2, "repetition_penalty": 1.1}
+    prompts = ["def f(x):\n", "class 你好:", [{"role": "user", "content": "<|im_end|>?"}]]
+    written, engine = generate_by_vllm(tmp_path, "float32", encoder, 512, prompts, settings, sys.executable)
+    assert engine == {"name": "vllm", "version": "0.0.echo"}
+    assert written[:2] == [["def f(x):\n"] * 2, ["class 你好:"] * 2]
+    assert written[2] == ["system\nYou are a helpful assistant."] * 2  # a turn's end ends the text
+    said = json.loads(echo.read_text())
+    assert said["options"]["model"] == str(tmp_path)
+    assert said["options"]["generation_config"] == "vllm"
+    assert [row["prompt_token_ids"] for row in said["prompts"][::2]] == [
+        encode(encoder, prompt)[0] for prompt in prompts
+    ]
+    assert len({row["seed"] for row in said["sampling"]}) == 6
+    for row in said["sampling"]:
+        assert (row["temperature"], row["top_p"], row["repetition_penalty"], row["max_tokens"]) == (0.8, 0.9, 1.1, 24)
+
+
+def test_what_is_too_long_is_refused_before_vllm_starts(encoder, tmp_path, echo):  # noqa: F811
+    with pytest.raises(UserError, match="exceed the model's 30 positions"):
+        generate_by_vllm(tmp_path, "float32", encoder, 30, ["ab" * 600], GREEDY, sys.executable)
+    assert not echo.exists()
+
+
+def test_an_environment_without_vllm_or_python_is_one_line(encoder, tmp_path, capfd):  # noqa: F811
+    with pytest.raises(UserError, match="vLLM ended with exit code 1; its lines above say why"):
+        generate_by_vllm(tmp_path, "float32", encoder, 512, ["x"], GREEDY, sys.executable)
+    assert "No module named 'vllm'" in capfd.readouterr().err
+    with pytest.raises(UserError, match="/no/python: No such file or directory; `vllm` in the machine file"):
+        generate_by_vllm(tmp_path, "float32", encoder, 512, ["x"], GREEDY, "/no/python")
+
+
+def test_a_suite_writes_with_vllm_and_names_it(model_folder, datasets, tmp_path, echo):
+    wanted = {**GREEDY, "datasets": ["instruct"], "documents": 200}
+    line = ["-m", "scripts.evaluation.qa", "--model", model_folder, "--datasets", datasets, "--out", tmp_path / "out"]
+    told = ["--settings", json.dumps(wanted), "--vllm", sys.executable]
+    subprocess.run([sys.executable, *line, *told], check=True)
+    assert read_json(tmp_path / "out/scores.json")["engine"] == {"name": "vllm", "version": "0.0.echo"}
+    assert json.loads(echo.read_text())["options"]["model"] == str(model_folder.resolve())
+    assert {item["written"][0] for item in read_jsonl(tmp_path / "out/items.jsonl.zst")} == {
+        "system\nYou are a helpful assistant."
+    }
+
+
+def test_vllm_that_the_machine_does_not_name_is_one_line(tmp_path):
+    config = read_yaml(Path("config/config.yaml"))
+    config["evaluation"]["qa"] = {"engine": "vllm"}
+    (tmp_path / "x.yaml").write_text(yaml.safe_dump(config))
+    command = ["snakemake", "--profile", "local", "-n", "--configfile", tmp_path / "x.yaml"]
+    done = subprocess.run(command, capture_output=True, text=True)
+    assert done.returncode == 1
+    line = "error: config/machines/local.yaml: vllm: required by evaluation.qa.engine; the Python of vLLM's environment"
+    assert done.stderr.splitlines()[-1] == line
+
+
+def test_a_search_with_vllm_is_refused():
+    config = read_yaml(Path("config/config.yaml"))
+    config["evaluation"]["qa"] = {"engine": "vllm", "beams": 2}
+    with pytest.raises(UserError, match=r"evaluation\.qa\.beams: not with `engine: vllm`; use transformers"):
+        check(config, "x.yaml")
+
+
+@pytest.mark.soak
+def test_a_real_vllm_writes_what_transformers_writes(encoder, tmp_path):  # noqa: F811
+    """Needs an environment with vLLM, its Python named by the variable VLLM_PYTHON."""
+    if "VLLM_PYTHON" not in os.environ:
+        pytest.skip("needs vLLM: VLLM_PYTHON=/path/to/its/bin/python")
+    torch.manual_seed(0)
+    sizes = {"hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 2, "initializer_range": 0.5}
+    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512}
+    model = Qwen2ForCausalLM(Qwen2Config(vocab_size=encoder.vocab_size + 20, **sizes, **heads)).eval()
+    model.save_pretrained(tmp_path / "model")
+    for settings in (GREEDY, {**GREEDY, "repetition_penalty": 1.3}):
+        place = tmp_path / "model", "float32", encoder, 512
+        written, engine = generate_by_vllm(*place, PROMPTS, settings, os.environ["VLLM_PYTHON"])
+        assert engine["version"] > "0.1"
+        assert written == generate(model, encoder, PROMPTS, settings)

@@ -1,0 +1,48 @@
+"""scripts/evaluation/metrics/pass_at_k.py against counting all draws, and Wilson's interval against a published
+table."""
+
+from itertools import combinations
+
+import pytest
+
+from scripts.evaluation.metrics.metric import summarize
+from scripts.evaluation.metrics.pass_at_k import figures, suite, unbiased
+from scripts.evaluation.results.intervals import wilson
+
+
+@pytest.mark.parametrize("samples", [1, 2, 5, 8])
+def test_the_estimate_equals_the_share_of_draws_with_a_pass(samples):
+    for passed in range(samples + 1):
+        outcomes = [True] * passed + [False] * (samples - passed)
+        for k in range(1, samples + 1):
+            draws = [any(draw) for draw in combinations(outcomes, k)]
+            assert unbiased(samples, passed, k) == pytest.approx(sum(draws) / len(draws))
+
+
+def test_figures_published_with_the_estimator():
+    # Chen et al. 2021: pass@1 is the share that passes; 1 - (1 - c/n)^k would say 0.44 for the second
+    assert unbiased(200, 50, 1) == pytest.approx(0.25)
+    assert unbiased(4, 1, 2) == pytest.approx(0.5)
+    assert unbiased(200, 1, 100) == pytest.approx(0.5)
+
+
+def test_wilsons_interval_of_known_cases():
+    # Newcombe 1998, table I, method 3 (Wilson): 81/263, 15/148, 0/20, 1/29
+    for (successes, trials), (low, high) in {
+        (81, 263): (0.2553, 0.3662),
+        (15, 148): (0.0624, 0.1605),
+        (0, 20): (0.0000, 0.1611),
+        (1, 29): (0.0061, 0.1718),
+    }.items():
+        assert wilson(successes, trials, 0.95) == pytest.approx([low, high], abs=6e-5)
+
+
+def test_figures_of_a_problem_and_their_means():
+    items = [
+        figures(outcomes, [1, 2])
+        for outcomes in (["passed", "wrong", "passed"], ["timeout", "timeout", "compile error"], ["passed"] * 3)
+    ]
+    assert items[0]["pass@2"] == 1 and items[0]["pass@1"] == pytest.approx(2 / 3)
+    found = summarize(suite([1, 2]), items)
+    assert (found["pass@1"], found["pass@2"]) == (pytest.approx(5 / 9), pytest.approx(2 / 3))
+    assert (found["documents"], found["passed"], found["timeout"], found["memory"]) == (3, 5, 2, 0)

@@ -1,0 +1,210 @@
+"""What gates make of latency's figures, and which of its files are refused."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_jsonl
+from scripts.evaluation.gate import evaluate
+from scripts.experiment.load import check, read_yaml
+from tests.evaluation.synthetic import build, dump, dump_lines, model_folder, sha
+
+MODELS = ["base", "pretrain", "sft"]
+# what runs of batch 1 take in all, ten of them: the median's interval is from the second to the ninth
+SECONDS = {"base": [8.0] * 10, "pretrain": [1.5, 1.6, *[1.8] * 4, *[2.2] * 4], "sft": [1.0, 1.1, *[1.3] * 7, 9.0]}
+ASKED = {"device": "A40", "prompt_tokens": 512, "new_tokens": 512, "warmup": 2, "runs": 10, "batches": [1, 2]}
+
+
+def write_timed(results: Path, model: str, seconds: list[float]) -> None:
+    """A model's two files, by hand; those of a machine off the target where there are no runs."""
+    folder, told = results / "evaluation/latency" / model, None
+    runs = [
+        {"batch": batch, "run": run, "first_token_seconds": 0.5, "seconds": taken * batch**0.5}
+        for batch in (1, 2)
+        for run, taken in enumerate(seconds, 1)
+    ]
+    if runs:
+        middle = sum(sorted(seconds)[4:6]) / 2
+        rates = sorted(511 / (taken - 0.5) for taken in seconds)
+        told = {
+            "first_token_seconds": {"value": 0.5, "p95": 0.5},
+            "answer_seconds": {"value": middle, "p95": max(seconds)},
+            "tokens_per_second": {"value": sum(rates[4:6]) / 2, "p95": rates[0]},
+            "throughput": [
+                {"batch": 1, "tokens_per_second": 512 / middle},
+                {"batch": 2, "tokens_per_second": 1024 / (sum(sorted(taken * 2**0.5 for taken in seconds)[4:6]) / 2)},
+            ],
+            "out_of_memory": None,
+        }
+    dump_lines(folder / "items.jsonl.zst", runs)
+    said = {"figures": told, "not_applicable": None if runs else "models run on cpu here, the target is A40"}
+    made = sha((model_folder(results.parent, model) / "manifest.json").read_text())
+    facts = {"model_sha256": made, "device": "NVIDIA A40", "conditions": {"dtype": "bfloat16"}}
+    dump(folder / "scores.json", {**facts, **said, "settings": ASKED | {"seed": 42}})
+
+
+def made(root: Path, gates: list[dict]) -> dict:
+    """An experiment with latency."""
+    experiment = build(root, gates)
+    experiment["evaluation"]["latency"] = ASKED
+    for model, seconds in SECONDS.items():
+        write_timed(root / "results", model, seconds)
+    return experiment
+
+
+def gate(name: str, model: str, metric: str = "answer_seconds", **side) -> dict:
+    return {"name": name, "model": model, "language": "all", "metric": metric, **side}
+
+
+def test_planted_gates_come_out_as_planted(tmp_path):
+    gates = [
+        gate("met", "sft", below=2),
+        gate("met, not secured", "pretrain", below=2),
+        gate("not met, not secured", "pretrain", below=1.7),
+        gate("not met", "base", below=2),
+        gate("met", "base", "first_token_seconds", below=0.51),
+        gate("met", "sft", "tokens_per_second", above=256),
+    ]
+    evaluation = evaluate(made(tmp_path, gates), tmp_path / "results")
+    assert [found["outcome"] for found in evaluation["gates"]] == [planted["name"] for planted in gates]
+    assert evaluation["gates"][0] == {
+        **{"name": "met", "model": "sft", "metric": "answer_seconds", "value": 1.3, "interval": [1.1, 1.3]},
+        **{"dataset": None, "language": None, "against": None, "side": "below", "bound": 2, "outcome": "met"},
+    }
+    found = evaluation["latency"]["sft"]
+    assert found["answer_seconds"] == {"value": 1.3, "interval": [1.1, 1.3], "p95": 9.0}
+    assert [row["batch"] for row in found["throughput"]] == [1, 2]
+    assert evaluation["scoring"]["sft"]["latency"]["conditions"] == {"dtype": "bfloat16"}
+    assert all("latency" not in scores for scores in evaluation["scores"].values())
+
+
+def test_off_the_target_a_gate_is_not_measured_never_met_or_unmet(tmp_path):
+    gates = [gate("fast", "sft", below=2), gate("slow", "sft", above=2)]
+    experiment = made(tmp_path, gates)
+    write_timed(tmp_path / "results", "sft", [])
+    evaluation = evaluate(experiment, tmp_path / "results")
+    assert evaluation["latency"]["sft"] == {"not_applicable": "models run on cpu here, the target is A40"}
+    assert [(found["value"], found["interval"], found["outcome"]) for found in evaluation["gates"]] == [
+        (None, None, "not measured"),
+        (None, None, "not measured"),
+    ]
+    assert evaluation["verdict"] == "not measured"
+
+
+def test_without_the_suite_eval_json_has_none_of_it(tmp_path):
+    assert evaluate(build(tmp_path, []), tmp_path / "results")["latency"] is None
+
+
+def edited(**changes):
+    """A mistake in sft's scores.json."""
+
+    def edit(folder: Path) -> None:
+        dump(folder / "scores.json", {**json.loads((folder / "scores.json").read_text()), **changes})
+
+    return edit
+
+
+def runs_as(change):
+    """A mistake in sft's runs: what `change` makes of their list."""
+
+    def edit(folder: Path) -> None:
+        path = folder / "items.jsonl.zst"
+        dump_lines(path, change(list(read_jsonl(path))))
+
+    return edit
+
+
+def run_with(number: int, **changes):
+    """A mistake in one of sft's runs, numbered from 1."""
+    return runs_as(lambda runs: [run | changes if place == number else run for place, run in enumerate(runs, 1)])
+
+
+def content(name: str, data: bytes):
+    return lambda folder: (folder / name).write_bytes(data)
+
+
+MISTAKES = {
+    "scores.json: not JSON": content("scores.json", b""),
+    "scores.json: 'settings' is missing": content("scores.json", b"{}"),
+    "scores.json: list indices must be": content("scores.json", b"[]"),
+    "scores.json: timed with {'device': 'cpu'}, not with": edited(settings={"device": "cpu"}),
+    "scores.json: does not say what the 20 runs": edited(figures={"answer_seconds": {"value": 0.1, "p95": 0.1}}),
+    "come to; delete the folder": edited(not_applicable="I would rather not"),  # though there are runs
+    "scores.json: of a model": edited(model_sha256=sha("other")),
+    "items.jsonl.zst: line 1": content("items.jsonl.zst", b"\x00\xff" * 100),
+    "what the 0 runs in items.jsonl.zst": runs_as(lambda runs: []),
+    "line 3: no timed run, first_token_seconds 0.5, seconds 0.2": run_with(3, seconds=0.2),
+    "line 4: no timed run, first_token_seconds 0.0": run_with(4, first_token_seconds=0.0),
+    "line 5: no timed run, '<' not supported": run_with(5, seconds=None),
+    "line 2: no timed run, 'batch'": runs_as(lambda runs: [runs[0], {"first_token_seconds": 1, "seconds": 2}]),
+    "line 1: no timed run, list indices": runs_as(lambda runs: [["no", "run"]]),
+    "not 10 runs of each of the batches [1, 2]": runs_as(lambda runs: runs[:-1]),
+    "not 10 runs of each": run_with(11, batch=4),
+    "10 runs of each": run_with(2, run=1),  # there twice
+    "does not say what the 20": runs_as(lambda runs: [run | {"seconds": 2 * run["seconds"]} for run in runs]),
+}
+
+
+@pytest.mark.parametrize("line", MISTAKES)
+def test_files_that_are_malformed_or_do_not_belong_together_are_one_line(tmp_path, line):
+    experiment = made(tmp_path, [])
+    MISTAKES[line](tmp_path / "results/evaluation/latency/sft")
+    with pytest.raises(UserError, match=re.escape(line)) as refused:
+        evaluate(experiment, tmp_path / "results")
+    assert "latency/sft/" in str(refused.value)
+    assert "\n" not in str(refused.value)
+
+
+def test_files_that_were_cut_short_are_one_line(tmp_path):
+    experiment, folder = made(tmp_path, []), tmp_path / "results/evaluation/latency/base"
+    path = folder / "items.jsonl.zst"
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(UserError, match=r"latency/base/items\.jsonl\.zst: line"):
+        evaluate(experiment, tmp_path / "results")
+
+
+FAST = {"name": "fast", "model": "sft", "metric": "answer_seconds", "below": 2}
+REFUSED = {
+    "evaluation.latency.batches: must grow from 1, the batch of an answer; not [2, 4]": ({"batches": [2, 4]}, {}),
+    "evaluation.latency.batches: must grow from 1, the batch of an answer; not [1, 4, 2]": ({"batches": [1, 4, 2]}, {}),
+    "evaluation.latency.batches: must grow from 1, the batch of an answer; not [1, 2, 2]": ({"batches": [1, 2, 2]}, {}),
+    "evaluation.latency.new_token: unknown key; did you mean `new_tokens`?": ({"new_token": 3}, {}),
+    "evaluation.latency.new_tokens: 1 is less than the minimum of 2": ({"new_tokens": 1}, {}),
+    "evaluation.latency.device: '' should be non-empty": ({"device": ""}, {}),
+    "evaluation.gate.gates.0.dataset: not with `metric: answer_seconds`, which a model has by itself": (
+        {},
+        {"dataset": "code"},
+    ),
+    "evaluation.gate.gates.0.against: not with `metric: answer_seconds`, which a model has by itself": (
+        {},
+        {"against": "base"},
+    ),
+    "evaluation.gate.gates.0.language: not with `metric: answer_seconds`, which a model has by itself": (
+        {},
+        {"language": "go"},
+    ),
+    "evaluation.gate.gates.0.model: no 'sfd' here; known: base, pretrain, sft": ({}, {"model": "sfd"}),
+}
+
+
+@pytest.mark.parametrize("line", REFUSED)
+def test_settings_that_do_not_agree_are_one_line(line):
+    config, (settings, more) = read_yaml(Path("config/config.yaml")), REFUSED[line]
+    config["evaluation"] |= {"latency": settings, "gate": {"gates": [{**FAST, **more}]}}
+    with pytest.raises(UserError) as error:
+        check(config, "x.yaml")
+    assert str(error.value) == f"x.yaml: {line}"
+
+
+def test_a_gate_may_be_on_the_base_and_needs_the_suite():
+    config = read_yaml(Path("config/config.yaml"))
+    config["evaluation"]["gate"] = {"gates": [{**FAST, "model": "base"}]}
+    with pytest.raises(UserError, match=r"gates\.0\.metric: no 'answer_seconds' here; known: perplexity"):
+        check(config)
+    config["evaluation"]["latency"] = {}
+    found = check(config)["evaluation"]["latency"]
+    defaults = {"prompt_tokens": 512, "new_tokens": 512, "warmup": 2, "runs": 10, "batches": [1, 2, 4, 8, 16]}
+    assert found == {"device": "gpu", **defaults}

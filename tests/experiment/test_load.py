@@ -1,0 +1,301 @@
+"""scripts/experiment/load.py: every way to get an experiment file wrong gives one line that names the key."""
+
+import copy
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.evaluation.metrics.registry import suites
+from scripts.evaluation.results.latency_figures import METRICS as TIMED
+from scripts.experiment.load import check, read_machine, read_yaml
+from scripts.experiment.suites import METRICS, scored_models
+
+SHIPPED = sorted(path for path in Path("config").glob("*.yaml") if "schema" not in path.name)
+EXPERIMENTS = [*SHIPPED, *sorted(Path("config/smoke").glob("*.yaml"))]
+
+
+@pytest.fixture
+def experiment():
+    return read_yaml(Path("config/config.yaml"))
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=str)
+def test_shipped_experiments_pass_and_say_their_command(path):
+    check(read_yaml(path), str(path))
+    assert "#     snakemake --profile" in path.read_text()
+
+
+@pytest.mark.parametrize("path", sorted(Path("profiles").iterdir()), ids=str)
+def test_each_profile_names_an_experiment_and_a_machine_that_exist(path):
+    profile = read_yaml(path / "config.yaml")
+    assert Path(profile["configfile"]).is_file()
+    read_machine(Path(f"config/machines/{profile['default-resources']['machine']}.yaml"))
+    assert Path(path.name).resolve() == path.resolve(), f"`snakemake --profile {path.name}` needs the link {path.name}"
+
+
+GATE = ("evaluation", "gate", "gates", 0)
+LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
+
+
+def put(*keys_and_value):
+    """An edit that sets a nested key."""
+    *keys, last, value = keys_and_value
+
+    def edit(config):
+        for key in keys:
+            config = config[key]
+        config[last] = value
+
+    return edit
+
+
+def human(gate=(), **keys):
+    """An edit that has people rate the answers of `qa`, with a gate on it."""
+
+    def edit(config):
+        config["evaluation"] |= {"qa": {}, "human": {"of": "qa", **keys}}
+        planted = {"name": "x", "dataset": "instruct", "model": "sft", "metric": "correct", "above": 0.8}
+        config["evaluation"]["gate"]["gates"] = [planted | dict(gate)]
+
+    return edit
+
+
+@pytest.mark.parametrize(
+    ("edit", "line"),
+    [
+        (put("sed", 1), "sed: unknown key; did you mean `seed`?"),
+        (put("seed", "42"), "seed: '42' is not of type 'integer'"),
+        (put("corpus", None), "corpus: None is not of type 'object'"),
+        (
+            put("corpus", "compose", "code", "fimrate", 1),
+            "corpus.compose.code.fimrate: unknown key; did you mean `fim_rate`?",
+        ),
+        (
+            put("corpus", "compose", "code", "kind", "poem"),
+            "corpus.compose.code.kind: must be one of code, instruct, chat, text, not 'poem'",
+        ),
+        (
+            put("corpus", "compose", "code", []),
+            "corpus.compose.code.kind: must be one of code, instruct, chat, text, not None",
+        ),
+        (put("corpus", "compose", {}), "corpus.compose: {} should be non-empty"),
+        (
+            put("corpus", "compose", "instruct", "language", "fr"),
+            "corpus.compose.instruct.language: 'fr' is not one of",
+        ),
+        (put("corpus", "split", {"validation": 0.5, "test": 0.5}), "corpus.split: validation and test leave nothing"),
+        (
+            put("training", "train", "sft", "from", "pretain"),
+            "training.train.sft.from: no 'pretain' here; known: base, pretrain, sft",
+        ),
+        (
+            put("training", "train", "pretrain", "from", "sft"),
+            "training.train.pretrain.from: a cycle: pretrain from sft from pretrain",
+        ),
+        (
+            put("training", "train", "sft", "data", "chat"),
+            "training.train.sft.data: no 'chat' here; known: code, instruct",
+        ),
+        (put("training", "train", "sft", "epochs", 1), "training.train.sft: give either `steps` or `epochs`"),
+        (
+            put("training", "train", "sft", "learning_rate", 0),
+            "training.train.sft.learning_rate: 0 is less than or equal",
+        ),
+        (put("training", "train", {}), "training.train: {} should be non-empty"),
+        (put("training", "base", {"model": "scratch"}), "training.base.shape: required"),
+        (put("training", "base", {"model": "/no/such/folder"}), "training.base.model: no folder"),
+        (put("training", "base", {"model": "Qwen/Qwen2.5-7B"}), "training.base.revision: required"),
+        (put("evaluation", "perplexity", "datasets", ["cod"]), "evaluation.perplexity.datasets: no 'cod' here"),
+        (put("evaluation", "perplexity", "stride", 10**6), "evaluation.perplexity.stride: 1000000 exceeds `context`"),
+        (
+            put("evaluation", "gate", "gates", 0, "above", 1),
+            "evaluation.gate.gates.0: give exactly one of below, above",
+        ),
+        (put("evaluation", "gate", "gates", 0, "model", "sfd"), "evaluation.gate.gates.0.model: no 'sfd' here"),
+        (put("evaluation", "qa", {"datasets": ["code"]}), "evaluation.qa.datasets: no 'code' here; known: instruct"),
+        (put("evaluation", "qa", {"samples": 2}), "evaluation.qa.samples: all the same with temperature 0"),
+        (put("evaluation", "bleu", {"beams": 2, "temperature": 1}), "evaluation.bleu.beams: a search samples nothing"),
+        (put("evaluation", "keywords", {"cases": "no.yaml"}), "evaluation.keywords.cases: no file no.yaml"),
+        (
+            put("evaluation", "gate", "gates", 0, "metric", "f1"),  # its suite does not run
+            "evaluation.gate.gates.0.metric: no 'f1' here; known: perplexity, bits_per_byte, loss",
+        ),
+        (put("evaluation", "human", {"of": "perplexity"}), "evaluation.human.of: 'perplexity' is not one of"),
+        (put("evaluation", "human", {"of": "qa"}), "evaluation.human.of: qa does not run; give evaluation.qa"),
+        (human(models=["sfd"]), "evaluation.human.models: no 'sfd' here; known: base, pretrain, sft"),
+        (human(datasets=["code"]), "evaluation.human.datasets: no 'code' here; known: instruct"),
+        (human(sheets=["no.csv"]), "evaluation.human.sheets.0: no.csv: no such file"),
+        (
+            human(sheets=["README.md", "./README.md"]),
+            "evaluation.human.sheets.1: ./README.md has the rater's name of README.md; rename one",
+        ),
+        (
+            human(models=["sft"], gate={"model": "base"}),
+            "evaluation.gate.gates.0.model: no 'base' here; known: sft",
+        ),
+        (put("training", "train", "sft", "quantize", "8bit"), "training.train.sft.quantize: only with `method: lora`"),
+        (put("training", "train", "sft", "lora", {"r": 4}), "training.train.sft.lora: only with `method: lora`"),
+        (
+            put("corpus", "compose", "code", {"kind": "text", "path": "a", "hub": "b/c"}),
+            "corpus.compose.code: give either `path` or `hub`",
+        ),
+        (put("corpus", "compose", "code", {"kind": "text", "hub": "b/c"}), "corpus.compose.code.revision: required"),
+        (
+            put("training", "base", "shape", "vocab_size", 999),
+            "training.base.shape.vocab_size: not with `scratch`",
+        ),
+        (put("extends", 3), "extends: 3 is not of type 'string'"),
+        (put(*GATE, "metric", "loss"), "evaluation.gate.gates.0.dataset: not with `metric: loss`"),
+        (put(*GATE, {**LOSS, "against": "base"}), "evaluation.gate.gates.0.against: not with `metric: loss`"),
+        (put(*GATE, {**LOSS, "language": "go"}), "evaluation.gate.gates.0.language: not with `metric: loss`"),
+        (put(*GATE, {**LOSS, "model": "base"}), "evaluation.gate.gates.0.model: no 'base' here; known: pretrain, sft"),
+        (put(*GATE, {**LOSS, "metric": "perplexity"}), "evaluation.gate.gates.0.dataset: required with `metric: perp"),
+        (put(*GATE, {**LOSS, "metric": "lose"}), "evaluation.gate.gates.0.metric: no 'lose' here; known: perplexity,"),
+        (lambda config: config.pop("sources"), "sources: required, dataset code is made from repositories"),
+        (
+            put(
+                "corpus", "compose", {"code": {"kind": "chat", "path": "a"}, "instruct": {"kind": "chat", "path": "b"}}
+            ),
+            "sources: no dataset is made from repositories; leave it out",
+        ),
+        (put("results", "/somewhere/else"), "results: '/somewhere/else' does not match"),
+        (put("results", "results/../.."), "results: 'results/../..' does not match"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_key(experiment, edit, line):
+    edit(experiment)
+    with pytest.raises(UserError) as error:
+        check(experiment, "x.yaml")
+    assert str(error.value).startswith(f"x.yaml: {line}")
+    assert "\n" not in str(error.value)
+
+
+def test_defaults_are_filled_in_without_touching_what_was_given(experiment):
+    given = copy.deepcopy(experiment)
+    full = check(experiment)
+    assert experiment == given
+    assert full["corpus"]["filter"]["max_characters"] == 50_000
+    assert full["training"]["train"]["sft"]["clip"] == 1.0
+    assert full["evaluation"]["gate"]["gates"][0]["language"] == "all"
+    assert full["evaluation"]["perplexity"]["datasets"] == ["code", "instruct"]
+    assert "fim_rate" not in full["corpus"]["compose"]["instruct"]
+
+
+def test_an_extension_is_merged_key_by_key_and_null_takes_a_key_away(tmp_path):
+    """The reference is the file that says the same at length."""
+    middle, top = tmp_path / "middle.yaml", tmp_path / "top.yaml"
+    middle.write_text("extends: config/qwen2.5-7b-code.yaml\ntraining: {train: {sft: {epochs: null, steps: 9000}}}\n")
+    top.write_text(f"extends: {middle}\nseed: 7\ncorpus: {{compose: {{notes: {{kind: text, path: docs}}}}}}\n")
+    said = read_yaml(Path("config/qwen2.5-7b-code.yaml"))
+    said["seed"] = 7
+    said["corpus"]["compose"]["notes"] = {"kind": "text", "path": "docs"}
+    del said["training"]["train"]["sft"]["epochs"]
+    said["training"]["train"]["sft"]["steps"] = 9000
+    assert check(read_yaml(top)) == check(said)
+
+
+def test_an_extension_that_leads_nowhere_or_in_a_circle_is_one_line(tmp_path):
+    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    one.write_text(f"extends: {two}\n")
+    two.write_text(f"extends: {one}\n")
+    with pytest.raises(UserError, match=r"one\.yaml: extends: .*two\.yaml extends itself"):
+        check(read_yaml(one), str(one))
+    with pytest.raises(UserError, match=r"^none\.yaml: no such file"):
+        check({"extends": "none.yaml"})
+
+
+def test_the_dual_experiment_is_the_science_of_the_first_but_for_what_it_says():
+    one, dual = (check(read_yaml(Path(f"config/qwen2.5-7b-code{name}.yaml"))) for name in ("", "-dual"))
+    changed = {"global_batch": 32, "eval_steps": 100, "keep_best": True}
+    assert dual["training"]["train"]["sft"] == one["training"]["train"]["sft"] | changed
+    assert {key for key in one if one[key] != dual[key]} == {"experiment", "monitoring", "training", "evaluation"}
+    assert dual["evaluation"]["perplexity"] == one["evaluation"]["perplexity"]
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=str)
+def test_a_smoke_size_changes_sizes_only(path):
+    """Whatever of a stage is not a size is what the experiment says: else the smoke run would show nothing of it."""
+    smoke = Path("config/smoke") / path.name
+    if path.name == "config.yaml":  # it is small itself
+        assert not smoke.exists()
+        return
+    whole, tiny = check(read_yaml(path)), check(read_yaml(smoke))
+    assert tiny["results"] == f"results/smoke/{path.stem}"
+    sizes = {"sequence_length", "global_batch", "steps", "epochs", "max_samples", "learning_rate", "early_stopping"}
+    sizes |= {"warmup_steps", "log_steps", "eval_steps", "eval_rows", "save_steps"}
+    assert set(tiny["training"]["train"]) == set(whole["training"]["train"])
+    for name, stage in whole["training"]["train"].items():
+        other = tiny["training"]["train"][name]
+        assert {key for key in stage.keys() | other.keys() if stage.get(key) != other.get(key)} <= sizes
+        assert ("early_stopping" in stage) == ("early_stopping" in other)
+    # generated code needs bubblewrap, and a smoke run only what `make env` brings
+    gates = [gate for gate in whole["evaluation"]["gate"]["gates"] if gate["metric"] != "pass@1"]
+    assert tiny["evaluation"]["gate"]["gates"] == gates
+    kinds = [{name: data["kind"] for name, data in one["corpus"]["compose"].items()} for one in (whole, tiny)]
+    assert kinds[0] == kinds[1]
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        (None, "no such file"),
+        (b"", "must hold a mapping"),
+        (b"- a\n- b\n", "must hold a mapping"),
+        (b"a: [1\n", "not YAML"),
+        (b"\xff\xfe\x00a", "not YAML"),
+        (b"a: !!python/object/apply:os.system ['true']\n", "not YAML"),
+    ],
+)
+def test_an_unreadable_file_is_one_line(tmp_path, content, line):
+    path = tmp_path / "x.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    with pytest.raises(UserError, match=line) as error:
+        read_yaml(path)
+    assert "\n" not in str(error.value)
+
+
+def test_the_command_ends_with_one_line_and_no_traceback(tmp_path):
+    path = tmp_path / "x.yaml"
+    path.write_text("experiment: x\n")
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.experiment.load", path], capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 1
+    assert done.stderr == f"error: {path}: top level: 'corpus' is a required property\n"
+
+
+def test_a_gate_names_a_dataset_that_the_suite_of_its_metric_scores(experiment):
+    experiment["evaluation"] |= {"qa": {}, "keywords": {}}
+    gates = [
+        {"name": "f1", "dataset": "instruct", "model": "sft", "metric": "f1", "above": 0.5},
+        {"name": "words", "dataset": "keywords", "model": "sft", "metric": "structure", "above": 0.5},
+    ]
+    experiment["evaluation"]["gate"] = {"gates": gates}
+    found = check(experiment)["evaluation"]
+    assert found["qa"]["datasets"] == ["instruct"]  # code asks nothing
+    assert (found["qa"]["max_new_tokens"], found["qa"]["repetition_penalty"], found["qa"]["beams"]) == (40, 1.1, 1)
+    assert "bleu" not in found
+    gates[0]["dataset"] = "code"
+    with pytest.raises(UserError, match=r"gates\.0\.dataset: no 'code' here; known: instruct"):
+        check(experiment)
+
+
+def test_people_rate_all_models_on_all_datasets_by_default_and_score_once_a_sheet_is_filled(experiment):
+    human()(experiment)
+    evaluation = check(experiment)["evaluation"]
+    wanted = {"of": "qa", "models": ["base", "pretrain", "sft"], "datasets": ["instruct"], "samples": 50, "sheets": []}
+    assert evaluation["human"] == wanted
+    assert list(scored_models(evaluation, ["pretrain", "sft"])) == ["perplexity", "qa"]
+    human(models=["sft"], sheets=["README.md"])(experiment)
+    found = scored_models(check(experiment)["evaluation"], ["pretrain", "sft"])
+    assert found == {"perplexity": ["base", "pretrain", "sft"], "qa": ["base", "pretrain", "sft"], "human": ["sft"]}
+
+
+def test_the_table_of_suites_has_the_metrics_that_the_configuration_knows():
+    found = suites(dict.fromkeys(METRICS) | {"code": {"k": [1, 10]}})
+    expected = METRICS | {"code": ("pass@1", "pass@10")}
+    assert {name: tuple(suite.metrics) for name, suite in found.items()} | {"latency": tuple(TIMED)} == expected

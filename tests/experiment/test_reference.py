@@ -1,0 +1,13 @@
+"""docs/configuration.md says what the schemas say."""
+
+from scripts.experiment.reference import PAGE, page
+
+
+def test_the_page_is_what_the_schemas_give():
+    assert PAGE.read_text() == page(), "run `make docs`"
+
+
+def test_every_setting_has_a_meaning_a_type_and_a_row_of_its_own():
+    rows = [line.split(" | ") for line in page().splitlines() if line.startswith("| `")]
+    assert len(rows) > 60
+    assert all(len(row) == 4 and row[3].strip(" |") for row in rows)

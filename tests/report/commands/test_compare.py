@@ -1,0 +1,137 @@
+"""scripts/report/commands/compare.py: two runs of the same data, problem by problem."""
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.evaluation.metrics.exact_match import SUITE
+from scripts.evaluation.metrics.registry import PERPLEXITY
+from scripts.report.commands.compare import compared, differences, lines, together
+from tests.evaluation.synthetic import make_answers, sha, write_answers
+
+GAINED, LOST = ("src/6.go", "src/7.go", "src/9.rust"), ("src/0.python",)
+
+
+def answer(item, right):
+    return item | {"exact_match": float(right), "f1": (1 + right) / 2}
+
+
+@pytest.fixture
+def runs(made, tmp_path):
+    """(results of a run, results of one like it, but that `sft` answers three more chats right and one wrong)."""
+    shutil.copytree(made, tmp_path / "results")
+    items = [answer(item, 1) if item["id"] in GAINED else item for item in make_answers("sft", 10)]
+    items = [answer(item, 0) if item["id"] in LOST else item for item in items]
+    write_answers(tmp_path, "sft", items)
+    return made, tmp_path / "results"
+
+
+def row(rows, model, metric, dataset):
+    return next(r for r in rows if (r["models"][0], r["metric"], r["dataset"]) == (model, metric, dataset))
+
+
+def test_planted_gains_and_losses_are_found_by_id(runs):
+    rows, apart = compared(*runs)
+    found = row(rows, "sft", "exact_match", "instruct")
+    assert {name for name, value in found["items"].items() if value == 1} == set(GAINED)
+    assert {name for name, value in found["items"].items() if value == -1} == set(LOST)
+    assert (found["documents"], found["A"], found["B"]) == (30, pytest.approx(18 / 30), pytest.approx(20 / 30))
+    assert found["value"] == pytest.approx(2 / 30)
+    # McNemar's exact p of 3 against 1: two-sided, of four coins
+    assert found["mcnemar"] == {"gained": 3, "lost": 1, "p": pytest.approx(2 * (1 + 4) / 16)}
+    assert apart == []
+
+
+def test_a_run_equals_itself(made):
+    rows, _ = compared(made, made)
+    assert {value for one in rows for value in one["items"].values()} == {0.0}
+    assert {one["reading"] for one in rows} == {"no difference shown"}
+
+
+def test_where_less_is_better_less_is_gained():
+    a = {"x": ("go", [20.0, 5, 10, 1]), "y": ("go", [10.0, 5, 10, 1])}
+    b = {"x": ("go", [10.0, 5, 10, 1]), "y": ("go", [15.0, 5, 10, 1])}
+    found = differences(PERPLEXITY, "bits_per_byte", together(a, b))
+    assert found == {"x": pytest.approx(1 / math.log(2)), "y": pytest.approx(-0.5 / math.log(2))}
+
+
+def test_items_that_only_one_run_scored_do_not_count():
+    one, two = [1.0, 1.0, 1.0, 1], [0.0, 0.0, 0.0, 1]
+    documents = together({"x": ("go", one), "y": ("go", one)}, {"y": ("go", two), "z": ("go", two)})
+    assert (documents.ids, documents.columns.tolist()) == (["y"], [one + two])
+    assert differences(SUITE, "f1", documents) == {"y": -1.0}
+
+
+def test_other_test_data_is_not_compared_and_the_line_says_so(runs):
+    a, b = runs
+    for model in ("base", "pretrain", "sft"):
+        scores = b / "evaluation/qa" / model / "scores.json"
+        scores.write_text(scores.read_text().replace(sha("instruct"), sha("other")))
+    said = json.loads((b / "evaluation/gate/eval.json").read_text())
+    for model in said["scoring"].values():
+        model["qa"]["data"]["instruct"] = sha("other")
+    (b / "evaluation/gate/eval.json").write_text(json.dumps(said))
+    rows, apart = compared(a, b)
+    assert apart == ["qa, instruct: its test data is not the same"]
+    assert {one["suite"] for one in rows} == {"perplexity"}
+    assert lines(rows, apart)[-1] == "not compared: qa, instruct: its test data is not the same"
+
+
+def test_last_stages_of_other_names_are_compared(runs):
+    a, b = runs
+    said = json.loads((b / "evaluation/gate/eval.json").read_text().replace('"sft"', '"chat"'))
+    (b / "evaluation/gate/eval.json").write_text(json.dumps(said))
+    for suite in ("qa", "perplexity"):
+        (b / "evaluation" / suite / "sft").rename(b / "evaluation" / suite / "chat")
+    rows, _ = compared(a, b)
+    assert ("sft", "chat") in [one["models"] for one in rows]
+    assert any(line.startswith("sft / chat, exact match, instruct ") for line in lines(rows, []))
+
+
+def command(*words):
+    return subprocess.run(
+        [sys.executable, "-m", "scripts.report.commands.compare", *words], capture_output=True, text=True
+    )
+
+
+def test_the_command_prints_draws_and_writes(runs, tmp_path):
+    a, b = runs
+    done = command("--a", str(a), "--b", str(b), "--out", str(tmp_path / "out"))
+    assert done.returncode == 0, done.stderr
+    assert "sft, exact match, instruct: most gained: src/6.go, src/7.go, src/9.rust" in done.stdout
+    assert "sft, exact match, instruct: most lost: src/0.python" in done.stdout
+    assert "3 gained, 1 lost" in (tmp_path / "out/compare.svg").read_text()
+    assert len(json.loads((tmp_path / "out/compare.json").read_text())["rows"]) == 15
+
+
+@pytest.mark.parametrize(("spoil", "says"), [("missing", "no such file"), ("cut", "not JSON"), ("items", "cut short")])
+def test_a_spoilt_run_is_one_line(runs, tmp_path, spoil, says):
+    a, b = runs
+    path = b / "evaluation/gate/eval.json"
+    if spoil == "missing":
+        path.unlink()
+    elif spoil == "cut":
+        path.write_bytes(path.read_bytes()[:-9])
+    else:
+        path = b / "evaluation/qa/sft/items.jsonl.zst"
+        path.write_bytes(path.read_bytes()[:-9])
+    done = command("--a", str(a), "--b", str(b), "--out", str(tmp_path / "out"))
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith(f"error: {path}: ") and says in done.stderr and done.stderr.count("\n") == 1
+    assert not (tmp_path / "out").exists()
+
+
+def test_runs_with_nothing_in_common_are_one_line(runs):
+    a, b = runs
+    said = json.loads((b / "evaluation/gate/eval.json").read_text())
+    for model in said["scoring"].values():
+        for suite in model.values():
+            suite["data"] = dict.fromkeys(suite["data"], sha("other"))
+    (b / "evaluation/gate/eval.json").write_text(json.dumps(said))
+    with pytest.raises(UserError, match="nothing to compare; perplexity, code: its test data is not the same"):
+        compared(a, b)

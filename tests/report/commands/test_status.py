@@ -1,0 +1,170 @@
+"""scripts/report/commands/status.py: states from what jobs write, also half-written or long ago; no Snakemake, no
+GPU."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from scripts.report.commands.status import Job, span, stage, state_of, view
+
+NOW = 1_800_000_000.0
+STARTS = "10:00:00 sft: starts, work in results/work/train/sft/0123\n"
+TELLS = "10:00:09 sft: step 3/8, loss 2.500, 1,000 tokens/s, ETA 9 s\n"
+WAITS = "10:00:00 gpus: waiting for 2: GPU 0 leased by process 7 in /home/anna\n"
+TORCHRUN = "Traceback (most recent call last):\ntorch.distributed.elastic.ChildFailedError:\n=====\n"
+EXPERIMENT = {
+    "experiment": "mine",
+    "corpus": {"compose": {"chats": {}}},
+    "evaluation": {"perplexity": {}},
+    "training": {"train": {"sft": {"from": "base", "data": "chats", "sequence_length": 64}}},
+}
+
+
+def put(path: Path, content: str | bytes, age: float = 0) -> Path:
+    """A file that was last written `age` seconds before NOW."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_bytes(content if isinstance(content, bytes) else content.encode())
+    os.utime(path, (NOW - age, NOW - age))
+    return path
+
+
+def sft(results: Path) -> Job:
+    return Job("train", "sft", results / "training/train/sft/manifest.json", results / "logs/training/train/sft.log")
+
+
+def facts(results: Path) -> dict:
+    return stage(sft(results), results, NOW)
+
+
+@pytest.mark.parametrize(
+    ("log", "age", "state", "note"),
+    [
+        (None, 0, "not started", ""),
+        ("", 5, "running", ""),
+        (STARTS, 599, "running", "sft: starts, work in results/work/train/sft/0123"),
+        (STARTS, 720, "stopped", "no sign of life for 12 min; sft: starts, work in results/work/train/sft/0123"),
+        (WAITS, 50, "waiting", WAITS[9:-1]),
+        (WAITS, 7200, "stopped", f"no sign of life for 2 h 0 min; {WAITS[9:-1]}"),
+        (f"{WAITS}{STARTS}", 5, "running", "sft: starts, work in results/work/train/sft/0123"),
+        (f"{STARTS}error: sft: no rows\n{TORCHRUN}", 5, "failed", "error: sft: no rows"),
+        (f"{STARTS}{TORCHRUN}ValueError: [/bold] shapes\n", 9999, "failed", "ValueError: [/bold] shapes"),
+        (f"{STARTS}SomeError: of a library\n{TELLS}", 5, "running", TELLS[9:-1]),
+        (f"{STARTS}error: sft: stopped by SIGTERM at 3", 5, "stopped", "error: sft: stopped by SIGTERM at 3"),
+    ],
+)
+def test_a_jobs_state_is_what_its_log_says_and_how_long_ago(tmp_path, log, age, state, note):
+    if log is not None:
+        put(sft(tmp_path).log, log, age)
+    assert state_of(sft(tmp_path), [], NOW) == (state, note)
+    put(sft(tmp_path).output, "{}", 99999)
+    assert state_of(sft(tmp_path), [], NOW) == ("done", "")
+
+
+def running(results: Path, age: float = 5, key: str = "0123") -> Path:
+    """The work folder of a stage that has logged steps up to 30, its log quiet since it began."""
+    work = results / "work/train/sft" / key
+    put(results / "logs/training/train/sft.log", STARTS, 50_000)
+    steps = [{"step": step, "loss": 3 - step / 100, "tokens_per_second": 100.0 * step} for step in (10, 20, 30)]
+    lines = [*steps[:2], {"step": 20, "eval_loss": 2.9}, steps[2]]
+    put(work / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines), age)
+    progress = {"state": "running", "step": 31, "steps": 400, "eta_seconds": 7300.0, "loss": 2.7}
+    put(work / "progress.json", json.dumps(progress), age)
+    put(work / "alerts.jsonl", '{"step": 7, "text": "gradient norm 9 exceeds 5"}\n{"step": 12, "text": "hot"}\n', age)
+    return work
+
+
+LIVE = {"step": 30, "steps": 400, "loss": 2.7, "eval_loss": 2.9, "tokens_per_second": 3000.0, "alert": "step 12: hot"}
+
+
+def test_a_running_stage_tells_step_loss_rate_time_left_and_the_last_alert(tmp_path):
+    running(tmp_path)
+    assert facts(tmp_path) == {"state": "running", "note": "", "eta_seconds": 7300.0, **LIVE}
+
+
+def test_a_stage_that_is_gone_says_for_how_long_and_where_it_was(tmp_path):
+    running(tmp_path, age=1500)
+    note = "no sign of life for 25 min; sft: starts, work in results/work/train/sft/0123"
+    assert facts(tmp_path) == {"state": "stopped", "note": note, "eta_seconds": None, **LIVE}
+
+
+def test_of_several_work_folders_the_one_that_the_log_names_counts(tmp_path):
+    running(tmp_path, age=5000)
+    put(running(tmp_path, key="ffff") / "progress.json", '{"state": "running", "step": 7, "steps": 999}')
+    log = sft(tmp_path).log
+    put(log, "10:00:00 gpus: 2 NVIDIA A40 (0, 1)\n")  # it has named none yet
+    assert facts(tmp_path)["step"] is None and facts(tmp_path)["steps"] is None
+    put(log, STARTS + TELLS * 2000)
+    assert facts(tmp_path)["steps"] == 400
+
+
+def test_a_finished_stage_is_told_from_its_own_folder_without_work(tmp_path):
+    out = sft(tmp_path).output.parent
+    put(out / "manifest.json", "{}")
+    put(out / "summary.json", '{"steps": 400, "eval_loss": 1.5, "tokens_per_second": 2500.0}')
+    put(
+        out / "metrics.jsonl", '{"step": 400, "loss": 1.4, "tokens_per_second": 1.0}\n{"step": 400, "eval_loss": 1.6}\n'
+    )
+    put(out / "alerts.jsonl", "")
+    done = {"step": 400, "steps": 400, "loss": 1.4, "eval_loss": 1.5, "tokens_per_second": 2500.0, "alert": None}
+    assert facts(tmp_path) == {"state": "done", "note": "", "eta_seconds": None, **done}
+
+
+@pytest.mark.parametrize(
+    "broken", [b"", b"\n\n", b'{"step": 3, "lo', b"\xff\x00\xfe\x00\n", b"[1]\n", b"null\n", b"7\n"]
+)
+def test_files_that_are_empty_or_half_written_are_passed_over(tmp_path, broken):
+    work = running(tmp_path)
+    for name in ("metrics.jsonl", "alerts.jsonl"):
+        path = work / name
+        put(path, path.read_bytes() + broken)
+    assert {name: facts(tmp_path)[name] for name in LIVE} == LIVE
+    for path in work.iterdir():
+        put(path, broken)
+    nothing = facts(tmp_path)
+    assert nothing["state"] == "running" and not any(nothing[name] for name in LIVE if name != "step")
+    assert view(EXPERIMENT, [], tmp_path)
+
+
+def test_only_the_end_of_a_long_metric_log_is_read(tmp_path):
+    work = running(tmp_path)
+    last = (work / "metrics.jsonl").read_bytes()
+    put(work / "metrics.jsonl", b'{"step": 1, "loss": 9.0, "grad_norm": 1.0}\n' * 100_000 + last)
+    assert {name: facts(tmp_path)[name] for name in LIVE} == LIVE
+
+
+def test_the_view_counts_jobs_per_rule_and_shows_words_as_they_are(tmp_path):
+    results = tmp_path / "r"
+    work = running(results)
+    now = time.time()
+    for path in (work / "progress.json", work / "metrics.jsonl"):
+        os.utime(path, (now, now))
+    put(results / "evaluation/perplexity/base/scores.json", "{}")
+    put(results / "logs/evaluation/perplexity/sft.log", "error: no [bold]text[/red] here")
+    console = Console(width=160, markup=False, highlight=False)
+    with console.capture() as said:
+        console.print(view(EXPERIMENT, ["one", "two"], results))
+    lines = [" ".join(line.split()) for line in said.get().splitlines()]
+    assert "sft running 30/400 2.700 2.900 3,000 2 h 1 min step 12: hot" in lines
+    assert "filter 0/2 not started" in lines
+    assert "perplexity 1/2 failed sft: error: no [bold]text[/red] here" in lines
+
+
+def test_make_status_shows_an_experiment_that_never_ran_and_a_mistake_is_one_line(tmp_path):
+    module = [sys.executable, "-m", "scripts.report.commands.status", "--results", str(tmp_path)]
+    done = subprocess.run(module, capture_output=True, text=True, check=True)
+    assert "pretrain" in done.stdout and "not started" in done.stdout and not list(tmp_path.iterdir())
+    done = subprocess.run([*module, "--profile", "mars"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: mars/config.yaml: no such file\n")
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(0, "0 s"), (59.9, "60 s"), (60, "1 min"), (12000, "3 h 20 min"), (187_200, "2 d 4 h")]
+)
+def test_a_span_of_time_is_told_in_its_two_largest_units(seconds, words):
+    assert span(seconds) == words

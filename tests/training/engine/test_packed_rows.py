@@ -1,0 +1,144 @@
+"""Packed rows are the documents one by one: logits and gradients, for text and for chats, on each attention kernel."""
+
+import shutil
+
+import pytest
+import torch
+import torch.nn.functional as F
+from transformers import AutoModelForCausalLM
+
+from scripts.training.model import attention
+from scripts.training.model.nope import convert
+from tests.training.conftest import LENGTH, VOCABULARY
+
+# lengths of the documents in each row; the last row is padded, and padding is a document of its own without targets
+ROWS = [[5, 20, 7], [LENGTH], [1, 2, 29], [16, 10]]
+
+
+def documents(kind: str) -> list[list[tuple[torch.Tensor, torch.Tensor]]]:
+    """Per row the (tokens, labels) of its documents: text counts all but the first token, a chat only the answers."""
+    torch.manual_seed(3)
+    rows = []
+    for lengths in ROWS:
+        rows.append([])
+        for length in lengths:
+            tokens = torch.randint(0, VOCABULARY, (length,))
+            labels = tokens.clone()
+            labels[0] = -100
+            if kind == "chat":  # turns of four tokens, every second one an answer: unequal numbers of targets
+                labels[(torch.arange(length) // 4) % 2 == 0] = -100
+            rows[-1].append((tokens, labels))
+        if padding := LENGTH - sum(lengths):
+            rows[-1].append((torch.zeros(padding, dtype=torch.long), torch.full((padding,), -100)))
+    return rows
+
+
+def packed(rows) -> list[dict[str, torch.Tensor]]:
+    """As scripts/tokens/packing/shards.py gives them."""
+    return [
+        {
+            "input_ids": torch.cat([tokens for tokens, _ in row]),
+            "position_ids": torch.cat([torch.arange(len(tokens)) for tokens, _ in row]),
+            "labels": torch.cat([labels for _, labels in row]),
+        }
+        for row in rows
+    ]
+
+
+def one_by_one(origin, rows) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """Logits [rows, length, vocabulary] and gradients of the summed loss: each document alone, in float64."""
+    model = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float64, attn_implementation="eager")
+    logits, nats = [], 0
+    for row in rows:
+        scores = [model(tokens[None], use_cache=False).logits[0] for tokens, _ in row]
+        for score, (_, labels) in zip(scores, row, strict=True):
+            if (labels != -100).any():
+                nats = nats + F.cross_entropy(score[:-1], labels[1:], ignore_index=-100, reduction="sum")
+        logits.append(torch.cat(scores))
+    nats.backward()
+    return torch.stack(logits).detach(), {name: weight.grad for name, weight in model.named_parameters()}
+
+
+def together(origin, rows, kernel: str) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
+    """The same, as the stage engine does it: one batch of packed rows, the model's own loss."""
+    model = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float64, attn_implementation=kernel)
+    found = model(**attention.collator(kernel)(packed(rows)), num_items_in_batch=1, use_cache=False)
+    found.loss.backward()
+    return found.logits.detach(), {name: weight.grad for name, weight in model.named_parameters()}
+
+
+@pytest.fixture
+def reference_kernel(monkeypatch):
+    """PyTorch's variable-length kernel needs a GPU; the same function by its documentation, document by document."""
+
+    def varlen_attn(query, key, value, cu_q, cu_k, max_q, max_k, *, scale, window_size, enable_gqa):
+        assert window_size == (-1, 0) and torch.equal(cu_q, cu_k) and cu_q.dtype == torch.int32
+        assert max_q == max_k == int(cu_q.diff().max()) and cu_q[-1] == len(query)
+        sections = cu_q.diff().tolist()
+        cuts = [tensor.transpose(0, 1).split(sections, 1) for tensor in (query, key, value)]
+        each = [
+            F.scaled_dot_product_attention(q, k, v, is_causal=True, scale=scale, enable_gqa=enable_gqa)
+            for q, k, v in zip(*cuts, strict=True)
+        ]
+        return torch.cat(each, 1).transpose(0, 1)
+
+    monkeypatch.setattr(attention, "varlen_attn", varlen_attn)
+
+
+@pytest.fixture(scope="module")
+def nope(origin, tmp_path_factory):
+    """The model with RoPE off in its second layer, where nothing but the mask tells documents apart."""
+    folder = tmp_path_factory.mktemp("nope")
+    shutil.copytree(origin, folder, dirs_exist_ok=True)
+    convert(folder, [1])
+    return folder
+
+
+@pytest.mark.parametrize("kind", ["text", "chat"])
+@pytest.mark.parametrize("kernel", ["eager", "sdpa"])
+@pytest.mark.parametrize("model", ["origin", "nope"])
+def test_packed_equals_unpacked(request, model, kernel, kind):
+    folder, rows = request.getfixturevalue(model), documents(kind)
+    (ours, gradients), (theirs, expected) = together(folder, rows, kernel), one_by_one(folder, rows)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
+    assert gradients.keys() == expected.keys()
+    for name, gradient in expected.items():
+        torch.testing.assert_close(gradients[name], gradient, rtol=1e-6, atol=5e-6)  # norms are computed in float32
+
+
+def test_the_variable_length_kernel_is_given_what_it_needs(origin, reference_kernel):
+    """All but the kernel itself: boundaries, layout, grouped heads, causality. It computes in bf16."""
+    rows = documents("chat")
+    (ours, gradients), (theirs, expected) = together(origin, rows, attention.VARLEN), one_by_one(origin, rows)
+    torch.testing.assert_close(ours, theirs, rtol=0, atol=2e-3)
+    for name, gradient in expected.items():
+        assert (gradients[name] - gradient).norm() < 2e-2 * gradient.norm() + 1e-4, name
+
+
+def test_an_all_ones_mask_would_let_documents_see_each_other(origin):
+    """Why there is no mask in a batch; when this fails, transformers has changed and the rule may go."""
+    rows = documents("text")
+    model = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float64, attn_implementation="sdpa")
+    batch = attention.collator("sdpa")(packed(rows))
+    assert "attention_mask" not in batch
+    leaked = model(**batch, attention_mask=torch.ones(len(rows), LENGTH), use_cache=False).logits
+    assert (leaked - one_by_one(origin, rows)[0]).abs().max() > 1e-3
+
+
+def test_boundaries_are_the_documents_of_all_rows_laid_end_to_end():
+    found = attention.boundaries(torch.tensor([[0, 1, 2, 0], [0, 0, 1, 2]]))
+    assert found["cu_seq_lens_q"].tolist() == found["cu_seq_lens_k"].tolist() == [0, 3, 4, 5, 8]
+    assert found["max_length_q"] == found["max_length_k"] == 3
+
+
+@pytest.mark.parametrize(
+    ("capability", "package", "expected"),
+    [(None, True, "sdpa"), ((7, 5), True, "sdpa"), ((8, 6), True, "flash_attention_2"), ((8, 6), False, "varlen")],
+)
+def test_the_fastest_kernel_that_device_and_packages_allow_is_chosen(monkeypatch, capability, package, expected):
+    monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    monkeypatch.setattr(torch.version, "cuda", "13.0")
+    monkeypatch.setattr(attention, "is_flash_attn_2_available", lambda: package)
+    monkeypatch.setattr(attention, "varlen_attn", lambda: None)
+    assert attention.choose_attention() == expected

@@ -1,0 +1,189 @@
+"""scripts/training/engine/parallel.py: every mode trains the same model, on real ranks (torchrun, gloo, fp32)."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+import torch
+from safetensors.torch import load_file
+
+from scripts.common.cli import UserError
+from scripts.training.engine import parallel
+from tests.training.conftest import MACHINE, often
+from tests.training.test_train import command, metrics, on_ranks
+
+# DeepSpeed compiles its iteration, which takes a minute and changes nothing here
+QUICK = {**os.environ, "TORCHDYNAMO_DISABLE": "1", "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
+STEPS = {"steps": 20, "save_steps": 5, "eval_steps": 10}
+MODES = {
+    "ddp": ("none", False),
+    "fsdp2": ("fsdp2", False),
+    "zero1": ("zero1", False),
+    "zero2": ("zero2", False),
+    "zero3": ("zero3", False),
+    "zero2-offload": ("zero2", True),
+    "zero3-offload": ("zero3", True),
+}
+
+
+@pytest.fixture(scope="session")
+def cpu_adam():
+    """DeepSpeed compiles its host-side Adam once per machine (about 90 s of C++) and keeps it."""
+    # a process of its own: setuptools cannot be imported where other tests have imported the old distutils
+    build = "from scripts.training import builds; builds.use(); "
+    build += "from deepspeed.ops.op_builder import CPUAdamBuilder; CPUAdamBuilder().load(verbose=False)"
+    environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
+    done = subprocess.run([sys.executable, "-c", build], capture_output=True, text=True, check=False, env=environment)
+    if done.returncode:
+        pytest.skip(f"DeepSpeed cannot build cpu_adam here: {done.stderr.splitlines()[-1]}")
+
+
+def words(origin: Path, shards: Path, folder: Path, mode: str, ranks: int, micro: int = 1) -> list[str]:
+    """The command line."""
+    sharding, offload = MODES[mode]
+    machine = {**MACHINE, "micro_batch": micro, "sharding": sharding, "offload": offload}
+    return on_ranks(command(origin, shards, folder, machine, **STEPS), ranks)
+
+
+def run(*arguments, **options) -> subprocess.CompletedProcess:
+    return subprocess.run(
+        words(*arguments, **options), capture_output=True, text=True, check=False, env=QUICK, timeout=300
+    )
+
+
+def kill_a_rank(*arguments, **options) -> None:
+    """Start, wait for the next whole checkpoint, `kill -9` one rank (the only process, if it is one), see all end."""
+    folder, ranks = arguments[2], arguments[4]
+    before = set(folder.glob("work/*/checkpoint-*/whole.json"))
+    process = subprocess.Popen(words(*arguments, **options), stderr=subprocess.DEVNULL, env=QUICK)
+    while not set(folder.glob("work/*/checkpoint-*/whole.json")) - before:
+        assert process.poll() is None, "ended before its first checkpoint"
+        time.sleep(0.002)
+    family = psutil.Process(process.pid).children(recursive=True) if ranks > 1 else [psutil.Process(process.pid)]
+    ours = [one for one in family if "scripts.training.train" in one.cmdline()]
+    assert len(ours) == ranks
+    ours[-1].send_signal(signal.SIGKILL)
+    assert process.wait(timeout=60) != 0
+    assert not psutil.wait_procs(ours, timeout=10)[1], "a rank outlived the killed one"
+    assert not (folder / "out/manifest.json").exists()
+
+
+def losses(folder: Path) -> list[float]:
+    return [entry["loss"] for entry in metrics(folder / "out") if "loss" in entry]
+
+
+@pytest.fixture(scope="module")
+def done(origin, shards, tmp_path_factory):
+    """done(mode, ranks, micro): the folder of a straight run, made once, and what it said."""
+    made = {}
+
+    def get(mode: str, ranks: int, micro: int = 1) -> tuple[Path, str]:
+        if (mode, ranks, micro) not in made:
+            folder = tmp_path_factory.mktemp(f"{mode}-{ranks}-{micro}")
+            result = run(origin, shards, folder, mode, ranks, micro)
+            assert result.returncode == 0, result.stderr[-3000:]
+            made[mode, ranks, micro] = folder, result.stderr
+        return made[mode, ranks, micro]
+
+    return get
+
+
+def same_model(folder: Path, other: Path, tolerance: float) -> None:
+    ours, theirs = load_file(folder / "out/model.safetensors"), load_file(other / "out/model.safetensors")
+    assert set(ours) == set(theirs)
+    for name, weight in theirs.items():
+        assert ours[name].dtype == torch.float32
+        torch.testing.assert_close(ours[name], weight, rtol=0, atol=tolerance)
+
+
+def test_four_rows_at_once_are_four_rows_one_by_one(done):
+    """Rows hold unequal numbers of targets, so a mean of means would differ."""
+    assert losses(done("ddp", 1, 1)[0]) == pytest.approx(losses(done("ddp", 1, 4)[0]), abs=1e-5)
+
+
+@pytest.mark.parametrize("mode", often([mode for mode in MODES if mode != "zero3-offload"], ["zero3-offload"]))
+def test_two_ranks_follow_one_process_and_publish_the_same_whole_model(done, mode, request):
+    if MODES[mode][1]:
+        request.getfixturevalue("cpu_adam")
+    (one, _), (two, said) = done("ddp", 1, 4), done(mode, 2)
+    name = {"none": "DDP"}.get(MODES[mode][0], MODES[mode][0])
+    assert f"parallel: 2 processes, sharding {name}" in said
+    assert ("optimizer in host memory" in said) == MODES[mode][1]
+    assert len(losses(two)) == 20
+    assert losses(two) == pytest.approx(losses(one), abs=1e-5)
+    same_model(two, one, 1e-4)
+    summary, reference = (json.loads((folder / "out/summary.json").read_text()) for folder in (two, one))
+    assert summary["parameters"] == reference["parameters"]
+    assert summary["eval_loss"] == pytest.approx(reference["eval_loss"], abs=1e-5)
+
+
+@pytest.mark.parametrize("mode", often(["fsdp2"], ["zero3"]))
+def test_sharded_modes_run_in_a_single_process_without_torchrun(done, mode):
+    folder, said = done(mode, 1)
+    assert f"parallel: 1 process, sharding {MODES[mode][0]}" in said
+    assert losses(folder) == pytest.approx(losses(done("ddp", 1, 4)[0]), abs=1e-5)
+
+
+@pytest.mark.parametrize("mode", ["zero2", "fsdp2"])
+def test_a_killed_rank_ends_all_and_the_next_start_ends_as_the_straight_run(done, origin, shards, tmp_path, mode):
+    straight, _ = done(mode, 2)
+    kill_a_rank(origin, shards, tmp_path, mode, 2)
+    if mode == "zero2":
+        refused = run(origin, shards, tmp_path, mode, 1)
+        assert refused.returncode == 1
+        assert "go on with sharding zero2 on 2 processes, or delete" in refused.stderr.splitlines()[-1]
+    again = run(origin, shards, tmp_path, mode, 2)
+    assert again.returncode == 0, again.stderr[-3000:]
+    assert "resumes at step" in again.stderr
+    assert losses(tmp_path) == pytest.approx(losses(straight), abs=1e-6)
+    same_model(tmp_path, straight, 1e-6)
+
+
+@pytest.mark.parametrize("mode", often(["fsdp2"], ["ddp"]))
+def test_a_run_goes_on_with_another_number_of_ranks(done, origin, shards, tmp_path, mode):
+    kill_a_rank(origin, shards, tmp_path, mode, 2)
+    kill_a_rank(origin, shards, tmp_path, mode, 1)
+    last = run(origin, shards, tmp_path, mode, 2)
+    assert last.returncode == 0, last.stderr[-3000:]
+    assert "resumes at step" in last.stderr
+    assert losses(tmp_path) == pytest.approx(losses(done("ddp", 1, 4)[0]), abs=1e-5)
+
+
+def maker(sharding: str, processes: int, offload: bool = False) -> dict:
+    return {"processes": processes, "sharding": sharding, "offload": offload}
+
+
+@pytest.mark.parametrize(
+    ("then", "now"),
+    [
+        (maker("none", 4), maker("none", 1)),
+        (maker("fsdp2", 8), maker("fsdp2", 6)),
+        (maker("zero3", 2, True), maker("zero3", 2, True)),
+    ],
+)
+def test_checkpoints_that_fit_are_resumed(then, now):
+    parallel.check_resumable(Path("work/checkpoint-4"), then, now)
+
+
+@pytest.mark.parametrize(
+    ("then", "now", "says"),
+    [
+        (maker("none", 1), maker("fsdp2", 1), "go on with sharding none, or"),
+        (maker("zero3", 4), maker("zero3", 2), "go on with sharding zero3 on 4 processes, or delete work"),
+        (maker("zero2", 2, True), maker("zero2", 2), "made by sharding zero2 with offload on 2 processes, cannot"),
+    ],
+)
+def test_checkpoints_that_do_not_fit_are_refused_and_the_line_says_what_would(then, now, says):
+    with pytest.raises(UserError, match=says):
+        parallel.check_resumable(Path("work/checkpoint-4"), then, now)
+
+
+def test_offload_without_zero_is_refused():
+    with pytest.raises(UserError, match="offload needs `sharding` zero1, zero2 or zero3, not fsdp2"):
+        parallel.start({**MACHINE, "sharding": "fsdp2", "offload": True})

@@ -1,0 +1,103 @@
+"""scripts/training/model/liger.py and `compile`: what runs is what the machine file allows, and trains the same
+model."""
+
+import json
+from importlib.machinery import ModuleSpec
+
+import pytest
+import torch
+from transformers import AutoModelForCausalLM
+from transformers.models.qwen2 import modeling_qwen2
+
+from scripts.common.cli import UserError
+from scripts.training.model import liger
+from tests.training.conftest import MACHINE
+from tests.training.test_train import metrics, run
+
+GPU = {**MACHINE, "gpus": 1}
+
+
+@pytest.fixture
+def package(monkeypatch):
+    """Whether liger-kernel is installed, and what it knows, as a test says."""
+
+    def set_to(installed: bool, known: tuple[str, ...] = ("qwen2", "smollm3")):
+        spec = ModuleSpec("liger_kernel", None) if installed else None
+        monkeypatch.setattr(liger.importlib.util, "find_spec", lambda name: spec)
+        monkeypatch.setattr(liger, "covered", lambda model_type: model_type in known)
+
+    return set_to
+
+
+@pytest.mark.parametrize(
+    ("machine", "installed", "expected"),
+    [
+        (MACHINE, True, False),
+        (GPU, False, False),
+        (GPU, True, True),
+        ({**GPU, "sharding": "zero2"}, True, True),
+        ({**GPU, "sharding": "zero3"}, True, False),
+        ({**GPU, "sharding": "fsdp2"}, True, False),
+        ({**GPU, "sharding": "fsdp2", "liger": True}, True, True),
+        ({**GPU, "liger": False}, True, False),
+    ],
+)
+def test_liger_runs_where_it_can_and_the_machine_file_allows_it(package, machine, installed, expected):
+    package(installed)
+    assert liger.choose_liger(machine, "qwen2") is expected
+
+
+@pytest.mark.parametrize(
+    ("machine", "installed", "says"),
+    [
+        (MACHINE, True, "needs GPUs"),
+        (GPU, False, "needs the package: `uv pip install --group gpu`"),
+        (GPU, True, "has no kernels for mamba"),
+    ],
+)
+def test_liger_asked_for_where_it_cannot_run_is_one_line(package, machine, installed, says):
+    package(installed)
+    with pytest.raises(UserError, match=f"^machine: `liger: true` {says}.*use `auto`"):
+        liger.choose_liger({**machine, "liger": True}, "mamba")
+
+
+def test_without_a_gpu_a_stage_that_asks_for_liger_ends_before_it_trains(origin, shards, tmp_path):
+    done = run(origin, shards, tmp_path, {**MACHINE, "liger": True})
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith("error: machine: `liger: true` needs GPUs")
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_model_loaded_after_training_with_liger_is_transformers_own(origin, monkeypatch):
+    """Liger puts Triton kernels into transformers' module; the fingerprint is then taken on the CPU."""
+
+    def patch(model, settings):  # what Liger does
+        for name in ("apply_rotary_pos_emb", "Qwen2RMSNorm", "Qwen2MLP"):
+            setattr(modeling_qwen2, name, None)
+
+    monkeypatch.setattr(liger.liger, "apply_liger_kernel", patch)
+    model = AutoModelForCausalLM.from_pretrained(origin)
+    tokens = torch.arange(8)[None]
+    expected = model(tokens).logits
+    with pytest.raises(KeyboardInterrupt), liger.liger_kernels(model, True):
+        assert modeling_qwen2.Qwen2MLP is None
+        raise KeyboardInterrupt
+    assert torch.equal(AutoModelForCausalLM.from_pretrained(origin)(tokens).logits, expected)
+
+
+@pytest.mark.soak
+def test_a_compiled_model_follows_the_eager_loss_and_is_saved_as_a_plain_one(origin, shards, tmp_path, monkeypatch):
+    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "kernels"))
+    for name, settings in {"eager": {}, "compiled": {"compile": True}}.items():
+        (tmp_path / name).mkdir()
+        done = run(origin, shards, tmp_path / name, {**MACHINE, **settings})
+        assert done.returncode == 0, done.stderr
+        assert any(tmp_path.glob("kernels/**/*.so")) is (name == "compiled")
+    losses = {
+        name: [line["loss"] for line in metrics(tmp_path / name / "out") if "loss" in line]
+        for name in ("eager", "compiled")
+    }
+    assert losses["compiled"] == pytest.approx(losses["eager"], abs=1e-5)
+    summary = json.loads((tmp_path / "compiled/out/summary.json").read_text())
+    assert summary["compile"] is True and summary["liger"] is False
+    AutoModelForCausalLM.from_pretrained(tmp_path / "compiled/out")

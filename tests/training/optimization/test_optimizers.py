@@ -1,0 +1,168 @@
+"""scripts/training/optimization/optimizers.py, automatic.py: schedules, freezing, contradictions, `auto`, and resuming
+with them."""
+
+import json
+import math
+import shutil
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+import torch
+import yaml
+from safetensors.torch import load_file
+from transformers import get_scheduler
+
+from scripts.common.cli import UserError
+from scripts.experiment.load import check
+from scripts.training.optimization.automatic import global_batch, learning_rate, resolved, steps_of
+from scripts.training.optimization.optimizers import freeze, optimizer_arguments
+from tests.training.conftest import LENGTH, MACHINE, STAGE, often
+from tests.training.test_train import command, metrics, run
+
+
+@pytest.mark.parametrize(
+    ("scheduler", "closed"),
+    [
+        ("cosine", lambda t: 0.5 * (1 + math.cos(math.pi * (t - 10) / 90))),
+        ("linear", lambda t: (100 - t) / 90),
+        ("constant", lambda t: 1.0),
+        ("warmup-stable-decay", lambda t: 1.0 if t < 80 else 1 - math.sqrt((t - 80) / 20)),
+    ],
+)
+def test_the_schedules_are_their_closed_forms(scheduler, closed):
+    stage = {**STAGE, "scheduler": scheduler, "warmup_steps": 10}
+    made = optimizer_arguments(stage, MACHINE, 100)
+    optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
+    schedule = get_scheduler(made["lr_scheduler_type"], optimizer, 10, 100, made.get("lr_scheduler_kwargs"))
+    for step in range(100):
+        expected = step / 10 if step < 10 else closed(step)
+        assert schedule.get_last_lr()[0] == pytest.approx(expected, abs=1e-9), step
+        optimizer.step()
+        schedule.step()
+
+
+def test_a_pattern_freezes_all_that_it_does_not_name_and_must_match(model):
+    assert freeze(model, ["*.1.self_attn.?_proj.weight", "model.norm.*"]) == [
+        *(f"model.layers.1.self_attn.{letter}_proj.weight" for letter in "qkvo"),
+        "model.norm.weight",
+    ]
+    assert sum(parameter.requires_grad for parameter in model.parameters()) == 5
+    with pytest.raises(UserError, match=r"^trainable: '\*\.7\.\*' matches no parameter; they are named as 'model\."):
+        freeze(model, ["*.1.*", "*.7.*"])
+
+
+def test_auto_follows_the_stated_rules_and_their_bounds():
+    assert learning_rate(7_000_000_000) == 5e-5
+    assert learning_rate(7_000_000_000 // 16) == pytest.approx(1e-4, rel=1e-2)
+    for parameters, tokens in ((5e8, 5e7), (7e9, 5e7), (7e9, 1e9), (7e9, 1e10)):
+        rows = global_batch(int(parameters), int(tokens), 4096)
+        deepseek = 0.2920 * (6 * parameters * tokens) ** 0.3271
+        assert rows % 8 == 0
+        assert 0.4 < rows * 4096 / deepseek < 2.5
+    assert global_batch(35_000, 960, 32) == 8
+    assert global_batch(7 * 10**10, 10**13, 4096) * 4096 == 2**22
+    stage = {**STAGE, "learning_rate": "auto", "global_batch": "auto"}
+    assert resolved(stage, None, 100)["global_batch"] == "auto"
+    assert resolved(stage, 7_000_000_000, 10**6)["learning_rate"] == 5e-5
+    assert steps_of({"epochs": 2, "global_batch": 4, "max_samples": 9}, 30) == 6
+
+
+CONTRADICTIONS = [
+    ({"warmup_share": 0.1, "warmup_steps": 5}, "warmup_share: give either this or `warmup_steps`"),
+    ({"decay_share": 0.1}, "decay_share: only with `scheduler: warmup-stable-decay`"),
+    ({"muon_learning_rate": 0.1}, "muon_learning_rate: only with `optimizer: muon`"),
+    ({"optimizer": "muon", "clip": 1.0}, "clip: not with `optimizer: muon`"),
+    ({"optimizer": "muon", "method": "lora"}, "optimizer: muon trains whole matrices"),
+    ({"learning_rate": "auto", "method": "lora"}, "learning_rate: `auto` is for `method: full`"),
+    ({"scheduler": "warmup-stable-decay", "warmup_share": 0.9}, "scheduler: warm-up and decay together are longer"),
+    ({"learning_rate": "fast"}, "learning_rate: 'fast' does not match"),
+    ({"trainable": "some"}, "trainable: 'some' does not match"),
+    ({"trainable": []}, "trainable: [] should be non-empty"),
+    ({"early_stopping": {}}, "early_stopping: 'patience' is a required property"),
+    ({"optimizer": "sgd"}, "optimizer: 'sgd' is not one of"),
+]
+
+
+@pytest.mark.parametrize(("changes", "says"), CONTRADICTIONS, ids=[says.split(":")[0] for _, says in CONTRADICTIONS])
+def test_contradictions_are_one_line(changes, says):
+    config = yaml.safe_load(Path("config/config.yaml").read_text())
+    name, stage = next(iter(config["training"]["train"].items()))
+    stage.pop("epochs", None)
+    for setting in ("clip", "warmup_steps", "learning_rate"):
+        stage.pop(setting, None)
+    stage |= {"learning_rate": 1e-4, "steps": 100, **changes}
+    with pytest.raises(UserError) as caught:
+        check(config)
+    assert f"training.train.{name}.{says}" in str(caught.value)
+    assert "\n" not in str(caught.value)
+
+
+RESUMED = {
+    "muon, best, early stop": {
+        "optimizer": "muon",
+        "keep_best": True,
+        "early_stopping": {"patience": 2, "min_delta": 10.0},
+        "learning_rate": 0.1,
+    },
+    "8 bits, frozen": {
+        "optimizer": "adamw_8bit",
+        "max_samples": 17,
+        "scheduler": "warmup-stable-decay",
+        "trainable": ["*mlp*"],
+    },
+}
+
+
+@pytest.mark.parametrize("name", often(["muon, best, early stop"], ["8 bits, frozen"]))
+def test_a_resumed_run_ends_as_a_straight_one_bit_for_bit(origin, shards, tmp_path, name):
+    changes = {**RESUMED[name], "steps": 12, "eval_steps": 2, "save_steps": 3, "keep_checkpoints": 1}
+    done = run(origin, shards, tmp_path, **changes)
+    assert done.returncode == 0, done.stderr
+    straight, summary = (
+        load_file(tmp_path / "out/model.safetensors"),
+        json.loads((tmp_path / "out/summary.json").read_text()),
+    )
+    logged = [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry]
+    work = next((tmp_path / "work").iterdir())
+    kept = {folder.name for folder in work.glob("checkpoint-*")}
+    if changes.get("keep_best"):
+        losses = {e["step"]: e["eval_loss"] for e in metrics(tmp_path / "out")[:-1] if "eval_loss" in e}
+        assert summary["best_eval_loss"] == min(losses.values()) == pytest.approx(summary["eval_loss"], abs=1e-6)
+        assert summary["stopped_early"] and summary["steps"] == 6  # the first evaluation is the only gain of 10 nats
+        assert losses[summary["best_step"]] == summary["best_eval_loss"]
+        assert f"checkpoint-{summary['best_step']}" in kept, "the best is kept, though it is not the newest"
+    else:
+        first = load_file(origin / "model.safetensors")
+        moved = {name for name in first if not torch.equal(first[name], straight[name])}
+        assert moved == {name for name in first if "mlp" in name}
+    # stop in the middle: the same line, killed when the first checkpoint is whole
+    shutil.rmtree(tmp_path / "work"), shutil.rmtree(tmp_path / "out")
+    process = subprocess.Popen(command(origin, shards, tmp_path, **changes), stderr=subprocess.DEVNULL)
+    while process.poll() is None and not list((tmp_path / "work").glob("*/checkpoint-*/whole.json")):
+        time.sleep(0.002)
+    process.kill()
+    process.wait()
+    done = run(origin, shards, tmp_path, **changes)
+    assert done.returncode == 0, done.stderr
+    assert "resumes at step" in done.stderr
+    again = load_file(tmp_path / "out/model.safetensors")
+    assert all(torch.equal(again[name], straight[name]) for name in straight)
+    assert [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry] == logged
+    after = json.loads((tmp_path / "out/summary.json").read_text())
+    same = ["steps", "best_step", "best_eval_loss", "stopped_early", "eval_loss", "train_loss"]
+    assert [after.get(name) for name in same] == [summary.get(name) for name in same]
+    # and a run that was all done, but lost its output, makes no further step
+    shutil.rmtree(tmp_path / "out")
+    assert run(origin, shards, tmp_path, **changes).returncode == 0
+    assert all(torch.equal(load_file(tmp_path / "out/model.safetensors")[name], straight[name]) for name in straight)
+
+
+def test_auto_is_resolved_once_and_said(origin, shards, tmp_path):
+    done = run(origin, shards, tmp_path, learning_rate="auto", global_batch="auto", steps=2)
+    assert done.returncode == 0, done.stderr
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    assert summary["learning_rate"] == learning_rate(35104)
+    assert summary["global_batch"] == 8
+    assert summary["tokens"] == 2 * 8 * LENGTH
