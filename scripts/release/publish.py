@@ -1,7 +1,7 @@
 """Version raw archives and finished results with DVC and push them; the experiment is the profile's, or is named.
 
     python -m scripts.release.publish --profile local
-    python -m scripts.release.publish --profile a40 --configfile config/qwen2.5-7b-code.yaml
+    python -m scripts.release.publish --profile a40 --configfile config/experiments/qwen2.5-7b-code.yaml
 
 Writes, to be committed to git: a pointer per archive and manifest (`data/raw/X.tar.zst.dvc`, `data/raw/X.json.dvc`),
 one pointer for all results (`data/results.dvc`), and what made them (`data/results.json`, see provenance.py). Stopped

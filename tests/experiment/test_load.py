@@ -13,7 +13,7 @@ from scripts.evaluation.results.latency_figures import METRICS as TIMED
 from scripts.experiment.load import check, read_machine, read_yaml
 from scripts.experiment.suites import METRICS, scored_models
 
-SHIPPED = sorted(path for path in Path("config").glob("*.yaml") if "schema" not in path.name)
+SHIPPED = [Path("config/config.yaml"), *sorted(Path("config/experiments").glob("*.yaml"))]
 EXPERIMENTS = [*SHIPPED, *sorted(Path("config/smoke").glob("*.yaml"))]
 
 
@@ -28,7 +28,17 @@ def test_shipped_experiments_pass_and_say_their_command(path):
     assert "#     snakemake --profile" in path.read_text()
 
 
-@pytest.mark.parametrize("path", sorted(Path("profiles").iterdir()), ids=str)
+PROFILES = sorted(path for path in Path("profiles").iterdir() if path.name != "default")
+
+
+def test_keys_of_all_profiles_are_given_once():
+    shared = set(read_yaml(Path("profiles/default/config.yaml")))
+    assert {"max-checksum-file-size", "rerun-triggers", "rerun-incomplete", "retries", "show-failed-logs"} <= shared
+    for path in PROFILES:
+        assert not shared & set(read_yaml(path / "config.yaml")), f"{path}: profiles/default wins over these keys"
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=str)
 def test_each_profile_names_an_experiment_and_a_machine_that_exist(path):
     profile = read_yaml(path / "config.yaml")
     assert Path(profile["configfile"]).is_file()
@@ -187,9 +197,11 @@ def test_defaults_are_filled_in_without_touching_what_was_given(experiment):
 def test_an_extension_is_merged_key_by_key_and_null_takes_a_key_away(tmp_path):
     """The reference is the file that says the same at length."""
     middle, top = tmp_path / "middle.yaml", tmp_path / "top.yaml"
-    middle.write_text("extends: config/qwen2.5-7b-code.yaml\ntraining: {train: {sft: {epochs: null, steps: 9000}}}\n")
+    middle.write_text(
+        "extends: config/experiments/qwen2.5-7b-code.yaml\ntraining: {train: {sft: {epochs: null, steps: 9000}}}\n"
+    )
     top.write_text(f"extends: {middle}\nseed: 7\ncorpus: {{compose: {{notes: {{kind: text, path: docs}}}}}}\n")
-    said = read_yaml(Path("config/qwen2.5-7b-code.yaml"))
+    said = read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))
     said["seed"] = 7
     said["corpus"]["compose"]["notes"] = {"kind": "text", "path": "docs"}
     del said["training"]["train"]["sft"]["epochs"]
@@ -208,7 +220,7 @@ def test_an_extension_that_leads_nowhere_or_in_a_circle_is_one_line(tmp_path):
 
 
 def test_the_dual_experiment_is_the_science_of_the_first_but_for_what_it_says():
-    one, dual = (check(read_yaml(Path(f"config/qwen2.5-7b-code{name}.yaml"))) for name in ("", "-dual"))
+    one, dual = (check(read_yaml(Path(f"config/experiments/qwen2.5-7b-code{name}.yaml"))) for name in ("", "-dual"))
     changed = {"global_batch": 32, "eval_steps": 100, "keep_best": True}
     assert dual["training"]["train"]["sft"] == one["training"]["train"]["sft"] | changed
     assert {key for key in one if one[key] != dual[key]} == {"experiment", "monitoring", "training", "evaluation"}

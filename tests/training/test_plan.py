@@ -12,7 +12,9 @@ from scripts.experiment.load import check, read_machine, read_yaml
 from scripts.training.plan import accumulation, memory, moments, parameters, plan
 
 MACHINE = {"nodes": 1, "gpus": 2, "micro_batch": 4, "sharding": "none", "offload": False, "gpu_memory_gib": 44.5}
-QWEN_7B = read_yaml(Path("config/qwen2.5-7b-code.yaml"))["training"]["base"]["shape"] | {"tie_word_embeddings": False}
+QWEN_7B = read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))["training"]["base"]["shape"] | {
+    "tie_word_embeddings": False
+}
 SMALL = {
     "hidden_size": 128,
     "intermediate_size": 256,
@@ -163,7 +165,7 @@ def test_a_stage_that_cannot_fit_is_refused_with_both_figures():
 
 
 def test_the_shipped_a40_experiment_fits_its_machine():
-    config = check(read_yaml(Path("config/qwen2.5-7b-code.yaml")))
+    config = check(read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml")))
     found = plan("sft", config["training"]["train"]["sft"], QWEN_7B, read_machine(Path("config/machines/a40.yaml")))
     assert found["micro_batch"] * found["gradient_accumulation"] * 8 == 64
     assert found["model_states_gib"] == pytest.approx(30.1, rel=0.01)

@@ -37,13 +37,13 @@ def command(file: Path) -> list[str]:
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
 def test_an_experiments_own_command_plans_every_stage(place, name):
-    words = command(place.root / f"config/{name}.yaml")
+    words = command(place.root / f"config/experiments/{name}.yaml")
     done = subprocess.run(
         [sys.executable, "-m", "snakemake", "-n", *words], cwd=place.root, capture_output=True, text=True, check=False
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-3000:]
-    config = check(read_yaml(Path(f"config/{name}.yaml")))
+    config = check(read_yaml(Path(f"config/experiments/{name}.yaml")))
     for stage in config["training"]["train"]:
         assert f"wildcards: stage={stage}\n" in said
     assert f"{config['results']}/eval.json" in words

@@ -144,8 +144,11 @@ def test_every_input_that_made_it_is_named_in_eval_json(finished):
 
 def test_the_a40_experiment_resolves_and_plans_in_the_same_clone(finished):
     done = finished.snakemake(
-        "-n", "results/eval.json", "--profile", "a40", "--configfile", "config/qwen2.5-7b-code.yaml"
+        "-n", "results/eval.json", "--profile", "a40", "--configfile", "config/experiments/qwen2.5-7b-code.yaml"
     )
     text = done.stdout + done.stderr
     assert "gres=gpu:a40:2" in text and "nodes=4" in text
-    assert yaml.safe_load(Path("profiles/a40/config.yaml").read_text())["configfile"] == "config/qwen2.5-7b-code.yaml"
+    assert (
+        yaml.safe_load(Path("profiles/a40/config.yaml").read_text())["configfile"]
+        == "config/experiments/qwen2.5-7b-code.yaml"
+    )
