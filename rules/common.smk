@@ -8,9 +8,11 @@ sys.path.insert(0, workflow.basedir)
 # Jobs find this environment's programs also where it was not activated.
 shell.prefix(f"export PATH={Path(sys.executable).parent}:$PATH; ")
 
-from scripts.experiment.suites import ASKING, CHATS, METRICS, asked_files, asks, scored_models
+from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
 from scripts.common.cli import UserError
-from scripts.experiment.load import check, read_machine, read_monitoring
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import load_machine, load_monitoring
+from scripts.experiment.settings.record import to_dict
 from scripts.experiment.fingerprint import fingerprint
 from scripts.experiment.provenance import restore
 from scripts.hosts.slurm import prepare, wait
@@ -29,10 +31,11 @@ def default_resource(name):
 
 
 try:
-    EXPERIMENT = check(config, " + ".join(os.path.relpath(path) for path in workflow.configfiles))
+    SETTINGS = load_experiment(config, " + ".join(os.path.relpath(path) for path in workflow.configfiles))
+    EXPERIMENT = to_dict(SETTINGS)
     # `machine` is a default resource of the profile: resources say where, and never cause a rerun.
     MACHINE = Path(f"config/machines/{default_resource('machine') or 'local'}.yaml")
-    HOST = read_machine(MACHINE)
+    HOST = to_dict(load_machine(MACHINE))
     # none where all datasets are the user's own: then nothing is fetched, filtered, deduplicated or split
     SOURCES = {}
     if "sources" in EXPERIMENT:
@@ -50,20 +53,19 @@ except UserError as error:
     sys.exit(f"error: {error}")
 
 R = EXPERIMENT["results"]
-# The suites that the experiment configures, with their settings.
-SUITES = {suite: EXPERIMENT["evaluation"][suite] for suite in METRICS if suite in EXPERIMENT["evaluation"]}
-# Benchmarks out of a repository, by the name of their file: rule problems brings them to where `path` then says.
+# The suites that the experiment configures. Rule problems fetches pinned benchmark files to where `path` then says.
+SUITE_SETTINGS = configured(SETTINGS.evaluation)
 PINNED = {}
-if "code" in SUITES:
-    PINNED = {Path(one["path"]).name: one for one in SUITES["code"]["benchmarks"] if "git" in one}
-    SUITES["code"] = SUITES["code"] | {
-        "benchmarks": [
-            one | {"path": f"{R}/evaluation/problems/{Path(one['path']).name}"} if "git" in one else one
-            for one in SUITES["code"]["benchmarks"]
-        ]
-    }
-# Of those that ask problems, what they ask.
-PROBLEMS = {suite: asks(SUITES[suite]) for suite in ASKING if suite in SUITES}
+if code := SUITE_SETTINGS.get("code"):
+    PINNED = {Path(one.path).name: to_dict(one) for one in code.benchmarks if one.git}
+    benchmarks = [
+        one.model_copy(update={"path": f"{R}/evaluation/problems/{Path(one.path).name}"}) if one.git else one
+        for one in code.benchmarks
+    ]
+    SUITE_SETTINGS["code"] = code.model_copy(update={"benchmarks": benchmarks})
+SUITES = {suite: to_dict(settings) for suite, settings in SUITE_SETTINGS.items()}
+# Of the suites with prompts, the settings that decide the prompts.
+PROBLEMS = {suite: prompts_from(SUITE_SETTINGS[suite]) for suite in PROMPTED if suite in SUITES}
 # What eval.json names as the code that made it: a fingerprint per rule up to the gates.
 CODES = {
     f"{area}.{rule}": fingerprint(f"scripts.{area}.{rule}")
@@ -126,7 +128,7 @@ def model_folder(name):
 
 def suite_files(name):
     """The file of this name of each suite and each model that it scores."""
-    scored = scored_models(EXPERIMENT["evaluation"], STAGES)
+    scored = scored_models(SETTINGS.evaluation, STAGES)
     return [f"{R}/evaluation/{suite}/{model}/{name}" for suite, models in scored.items() for model in models]
 
 

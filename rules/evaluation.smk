@@ -211,14 +211,16 @@ if "human" in SUITES:
 
 if PROBLEMS:
     TRAINED_ON = sorted({stage["data"] for stage in STAGES.values()})
-    ASKED = sorted({dataset for wanted in PROBLEMS.values() for dataset in wanted.get("datasets", [])})
+    PROMPT_DATASETS = sorted({dataset for prompts in PROBLEMS.values() for dataset in prompts.get("datasets", [])})
 
     rule contamination:
         input:
-            manifests=[f"{R}/corpus/compose/{dataset}/manifest.json" for dataset in sorted({*TRAINED_ON, *ASKED})],
+            manifests=[
+                f"{R}/corpus/compose/{dataset}/manifest.json" for dataset in sorted({*TRAINED_ON, *PROMPT_DATASETS})
+            ],
             train=big(*(f"{R}/corpus/compose/{dataset}/train.jsonl.zst" for dataset in TRAINED_ON)),
-            test=big(*(f"{R}/corpus/compose/{dataset}/test.jsonl.zst" for dataset in ASKED)),
-            files=[file for wanted in PROBLEMS.values() for file in asked_files(wanted)],
+            test=big(*(f"{R}/corpus/compose/{dataset}/test.jsonl.zst" for dataset in PROMPT_DATASETS)),
+            files=[file for suite in PROBLEMS for file in problem_files(SUITE_SETTINGS[suite])],
         output:
             overlaps=f"{R}/evaluation/contamination/overlaps.json",
         log:

@@ -14,7 +14,7 @@ if SHAPE and SCRATCH:
 
 # Say no before a job is queued: a layer that is not there, or a stage whose model states cannot fit, ends here.
 try:
-    read_monitoring(MONITORING)
+    load_monitoring(MONITORING)
     if SHAPE:
         layers_of(BASE["no_rope_layers"], SHAPE["num_hidden_layers"])
     for stage in STAGES:

@@ -22,7 +22,7 @@ from scripts.evaluation.metrics.metric import by_language, summarize
 from scripts.evaluation.metrics.pass_at_k import figures, suite
 from scripts.evaluation.sandbox import probe
 from scripts.evaluation.sandbox.judge import Judge, judge_all
-from scripts.experiment.suites import scored_on
+from scripts.experiment.suites import dataset_of
 
 
 def scored(
@@ -59,7 +59,7 @@ def evaluate(folder: Path, wanted: dict, out: Path, python: str | None = None) -
         UserError: a benchmark is unreadable, a compiler is missing, code cannot be isolated here, or the model's files
             are not what their manifest says.
     """
-    files = dict(zip(scored_on(wanted), wanted["benchmarks"], strict=True))
+    files = {dataset_of(one["path"]): one for one in wanted["benchmarks"]}
     problems = {name: formats.read(Path(benchmark["path"])) for name, benchmark in files.items()}
     sandbox = probe.sandbox()
     judge = Judge(sandbox, wanted)

@@ -20,7 +20,7 @@ from scripts.common.manifest import read_manifest
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.ngrams import NGrams
 from scripts.evaluation.generation.examples import pick, question, read_cases, test_hashes
-from scripts.experiment.suites import asked_files, dataset_of, scored_on
+from scripts.experiment.suites import dataset_of
 
 SHOWN = 1000  # characters of a run that are told as evidence
 
@@ -54,16 +54,21 @@ def of_chat(messages: list[dict]) -> str:
     return "\n".join(message["content"] for message in messages)
 
 
+def files_of(wanted: dict) -> list[str]:
+    """The files of cases or problems that `wanted` names."""
+    return [wanted["cases"]] if "cases" in wanted else [one["path"] for one in wanted["benchmarks"]]
+
+
 def asked(suite: str, wanted: dict, datasets: Path) -> Iterator[Problem]:
     """The problems of a suite.
 
     Args:
-        wanted: what `asks` of scripts/experiment/suites.py leaves of its settings.
+        wanted: what `prompts_from` of scripts/experiment/suites.py leaves of its settings.
 
     Raises:
         UserError: they cannot be read.
     """
-    for place, dataset in enumerate(scored_on(wanted)):
+    for place, dataset in enumerate(wanted.get("datasets") or map(dataset_of, files_of(wanted))):
         if "datasets" in wanted:
             for chat in pick(datasets / dataset / "test.jsonl.zst", wanted["documents"]):
                 prompt, reference = question(chat)
@@ -85,7 +90,7 @@ def data_of(suite: str, wanted: dict, datasets: Path) -> dict[str, str]:
     """
     if "datasets" in wanted:
         return test_hashes(datasets, wanted["datasets"], suite)
-    return {dataset_of(file): sha256_file(Path(file)) for file in asked_files(wanted)}
+    return {dataset_of(file): sha256_file(Path(file)) for file in files_of(wanted)}
 
 
 def text_of(example: dict) -> str:

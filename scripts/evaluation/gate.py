@@ -17,8 +17,9 @@ from scripts.evaluation.results.inputs import gather, model_folder
 from scripts.evaluation.results.items import read_scored, read_scoring
 from scripts.evaluation.results.latency_runs import read_timed
 from scripts.evaluation.results.summary import summarize
-from scripts.experiment.checks import ENGINE
-from scripts.experiment.suites import ASKING, METRICS, scored_models, scored_on
+from scripts.experiment.checks.gates import STAGE_METRICS
+from scripts.experiment.settings.evaluation import Evaluation
+from scripts.experiment.suites import METRICS, PROMPTED, scored_datasets, scored_models
 
 
 def on_side(value: float, side: str, bound: float) -> bool:
@@ -104,11 +105,12 @@ def evaluate(experiment: dict, results: Path) -> dict:
         UserError: scores are missing, malformed or not comparable, or a gate names a language that has no documents.
     """
     config, stages = experiment["evaluation"]["gate"], experiment["training"]["train"]
-    models, compared = ["base", *stages], scored_models(experiment["evaluation"], stages)
+    evaluation = Evaluation.parse(experiment["evaluation"], "evaluation")
+    models, compared = ["base", *stages], scored_models(evaluation, stages)
     scored, found = {}, {}
     for name, suite in suites(experiment["evaluation"]).items():
         if name in compared:
-            folder, datasets = results / "evaluation" / name, scored_on(experiment["evaluation"][name])
+            folder, datasets = results / "evaluation" / name, scored_datasets(getattr(evaluation, name))
             scored[name] = read_scored(folder, suite, compared[name], datasets)
             found[name] = Measured(suite, scored[name], compared[name], config)
 
@@ -120,7 +122,7 @@ def evaluate(experiment: dict, results: Path) -> dict:
     summaries = {stage: read_json(results / f"training/train/{stage}/summary.json") for stage in stages}
     gates = []
     for number, gate in enumerate(config["gates"]):
-        if gate["metric"] in ENGINE:
+        if gate["metric"] in STAGE_METRICS:
             gates.append(engine_gate(gate, summaries[gate["model"]]))
         elif gate["metric"] in METRICS["latency"]:
             gates.append(latency_gate(gate, latency[gate["model"]]))
@@ -136,7 +138,7 @@ def evaluate(experiment: dict, results: Path) -> dict:
         }
         for model in models
     }
-    asking = {name: measured for name, measured in found.items() if name in ASKING}
+    asking = {name: measured for name, measured in found.items() if name in PROMPTED}
     overlaps = None
     if asking:
         data = {name: scoring["base"][name]["data"] for name in asking}

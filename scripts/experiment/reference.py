@@ -1,4 +1,4 @@
-"""docs/configuration.md, made from the schemas; with --check it only says whether the page is up to date.
+"""Write docs/configuration.md from the settings records; with --check only say whether the page is up to date.
 
 python -m scripts.experiment.reference [--check]
 """
@@ -6,18 +6,23 @@ python -m scripts.experiment.reference [--check]
 import json
 from collections.abc import Iterator
 from pathlib import Path
+from typing import get_args, get_origin
 
-import yaml
+from pydantic import TypeAdapter
+from pydantic.fields import FieldInfo
 
 from scripts.common.cli import UserError, parser, run
-from scripts.experiment.load import MACHINE_SCHEMA, MONITORING_SCHEMA, SCHEMA
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.monitoring import Monitoring
+from scripts.experiment.settings.record import Record
 
 PAGE = Path("docs/configuration.md")
 HEAD = """# Configuration reference
 
-Made from the schemas in `config/`, `config/machines/` and `config/monitoring/` by `make docs`; a test compares them.
-`{name}` stands for a name of your own. An unknown key, a wrong type or a name that is not there ends the workflow with
-one line before any job starts.
+Made from the records in `scripts/experiment/settings/` by `make docs`; a test compares them. `{name}` is a name of your
+own. An unknown key, a wrong type or a missing file ends the workflow with one line before any job starts. Numbers may
+be written as `1e-3`, `0.001` or `1.0e-3`.
 
 ## The experiment: what
 
@@ -37,52 +42,65 @@ MONITORING_HEAD = """
 """
 
 
-def kind(schema: dict) -> str:
+def type_of(field: FieldInfo) -> str:
     """The type of a setting in words."""
-    if "enum" in schema:
-        return " or ".join(f"`{value if isinstance(value, str) else json.dumps(value)}`" for value in schema["enum"])
-    if "const" in schema:
-        return f"`{schema['const']}`"
-    if isinstance(schema["type"], list):
-        return " or ".join(schema["type"])
+    return in_words(TypeAdapter(field.rebuild_annotation()).json_schema())
+
+
+def in_words(schema: dict) -> str:
+    """The type that a JSON schema without references allows."""
+    if "anyOf" in schema:
+        words = [in_words(form) for form in schema["anyOf"] if form != {"type": "null"}]
+        return " or ".join(word for word in words if word != "whole number" or "number" not in words)
+    if "enum" in schema or "const" in schema:
+        values = schema.get("enum", [schema.get("const")])
+        return " or ".join(f"`{value if isinstance(value, str) else json.dumps(value)}`" for value in values)
     if schema["type"] == "array":
-        items = schema["items"]["type"]
-        return "list of " + " or ".join(f"{name}s" for name in ([items] if isinstance(items, str) else items))
-    return {"object": "mapping"}.get(schema["type"], schema["type"])
+        return f"list of {in_words(schema['items']).replace(' or ', 's or ')}s".replace("texts", "text")
+    names = {"object": "mapping", "integer": "whole number", "string": "text", "boolean": "true or false"}
+    return names.get(schema["type"], schema["type"])
 
 
-def rows(schema: dict, path: str = "") -> Iterator[tuple[str, str, str, str]]:
-    """(key, type, default, description) of every setting below `schema`."""
-    for form in schema.get("oneOf", []) if "properties" not in schema else []:
-        yield from rows(form, path)
-    required = schema.get("required", [])
-    for name, sub in schema.get("properties", {}).items():
-        key = f"{path}.{name}" if path else name
-        inner = sub.get("properties") or isinstance(sub.get("additionalProperties"), dict)
-        default = "" if sub.get("default") in (None, {}) else f"`{json.dumps(sub['default'])}`"
-        default = "required" if name in required else default
-        if sub.get("description") or not inner:
-            yield key, kind(sub), default, sub.get("description", "")
-        yield from rows(sub, key)
-        if isinstance(sub.get("items"), dict) and "properties" in sub["items"]:
-            yield from rows(sub["items"], f"{key}[]")
-    if isinstance(schema.get("additionalProperties"), dict) and "properties" not in schema:
-        yield from rows(schema["additionalProperties"], f"{path}.{{name}}")
+def records_in(annotation: object) -> list[type[Record]]:
+    """The records that an annotation names, at any depth, in order."""
+    if isinstance(annotation, type) and issubclass(annotation, Record):
+        return [annotation]
+    return [record for argument in get_args(annotation) for record in records_in(argument)]
 
 
-def table(schema: dict) -> str:
+def default_of(field: FieldInfo) -> str:
+    """The default of a setting that is no record, as it would be written in the file."""
+    if field.is_required():
+        return "required"
+    return "" if field.default in (None, {}) else f"`{json.dumps(field.default)}`"
+
+
+def rows(record: type[Record], path: str = "") -> Iterator[tuple[str, str, str, str]]:
+    """(key, type, default, description) of every setting below `record`."""
+    for name, field in record.model_fields.items():
+        key, inner, form = f"{path}{field.alias or name}", records_in(field.annotation), get_origin(field.annotation)
+        if not inner:
+            yield key, type_of(field), default_of(field), field.description or ""
+            continue
+        description = field.description or " ".join((inner[0].__doc__ or "").split())
+        if description:
+            kind = "list of mappings" if form is list else "mapping"
+            yield key, kind, "required" if field.is_required() else "", description
+        for one in inner:
+            yield from rows(one, key + {dict: ".{name}.", list: "[]."}.get(form, "."))
+
+
+def table(record: type[Record]) -> str:
     """A Markdown table of every setting."""
     lines = ["| key | type | default | meaning |", "|---|---|---|---|"]
-    lines += [f"| `{key}` | {what} | {default} | {says} |" for key, what, default, says in rows(schema)]
+    lines += [f"| `{key}` | {kind} | {default} | {meaning} |" for key, kind, default, meaning in rows(record)]
     return "\n".join(lines) + "\n"
 
 
 def page() -> str:
     """The whole page."""
-    files = (SCHEMA, MACHINE_SCHEMA, MONITORING_SCHEMA)
-    experiment, machine, monitoring = (yaml.safe_load(path.read_text()) for path in files)
-    parts = ((HEAD, experiment), (MACHINE_HEAD, machine), (MONITORING_HEAD, monitoring))
-    return "".join(f"{head}\n{table(schema)}" for head, schema in parts)
+    parts = ((HEAD, Experiment), (MACHINE_HEAD, Machine), (MONITORING_HEAD, Monitoring))
+    return "".join(f"{head}\n{table(record)}" for head, record in parts)
 
 
 def main() -> None:

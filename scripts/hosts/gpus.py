@@ -24,7 +24,8 @@ from pathlib import Path
 import pynvml
 
 from scripts.common.cli import UserError, parser, run
-from scripts.experiment.load import read_machine
+from scripts.experiment.machine_files import load_machine
+from scripts.experiment.settings.record import to_dict
 
 GIB = 2**30
 FOLDER = "/tmp/stagecraft-gpu-leases"
@@ -221,7 +222,7 @@ def main() -> None:
     arguments.add_argument("program")
     arguments.add_argument("rest", nargs=argparse.REMAINDER, help="its arguments")
     given = arguments.parse_args()
-    machine = read_machine(given.machine)
+    machine = to_dict(load_machine(given.machine))
     lease(machine, min(given.count, machine["gpus"]))
     os.execvp(given.program, [given.program, *given.rest])
 

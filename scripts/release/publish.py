@@ -21,7 +21,7 @@ import yaml
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic
-from scripts.experiment.load import read_experiment
+from scripts.experiment.load import experiment_of
 from scripts.experiment.provenance import (
     FORMAT,
     UNTRUSTED,
@@ -33,6 +33,7 @@ from scripts.experiment.provenance import (
     provenance_path,
     write_provenance,
 )
+from scripts.experiment.settings.record import to_dict
 from scripts.sources.tables.sources_table import names_of
 
 RAW = "data/raw"
@@ -224,7 +225,8 @@ def main() -> None:
     arguments.add_argument("--profile", default="local", help="the profile that results were made with")
     arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
     options = arguments.parse_args()
-    configfile, experiment = read_experiment(options.profile, options.configfile)
+    configfile, settings = experiment_of(options.profile, options.configfile)
+    experiment = to_dict(settings)
     publish(
         experiment["results"], names_of(experiment), ["--profile", options.profile, "--configfile", str(configfile)]
     )

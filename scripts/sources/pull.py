@@ -19,7 +19,7 @@ from typing import NamedTuple
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, write_json
-from scripts.experiment.load import read_yaml
+from scripts.experiment.machine_files import read_yaml
 from scripts.sources.archives.writer import describe
 
 RAW = Path("data/raw")

@@ -15,7 +15,8 @@ import sys
 from pathlib import Path
 
 from scripts.common.cli import UserError, run
-from scripts.experiment.load import read_machine
+from scripts.experiment.machine_files import load_machine
+from scripts.experiment.settings.record import to_dict
 from scripts.hosts.gpus import lease
 from scripts.training.plan import local_ranks
 
@@ -101,7 +102,7 @@ def main() -> None:
     arguments.add_argument("module")
     arguments.add_argument("rest", nargs=argparse.REMAINDER)
     given = arguments.parse_args()
-    machine = read_machine(given.machine)
+    machine = to_dict(load_machine(given.machine))
     line = command(machine, given.machine, given.threads, given.module, given.rest)
     os.environ["OMP_NUM_THREADS"] = str(threads_each(machine, given.threads))
     os.environ["PET_SHUTDOWN_TIMEOUT"] = "3600"  # torchrun's: after SIGTERM a step and a checkpoint may take minutes

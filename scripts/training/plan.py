@@ -12,7 +12,8 @@ from pathlib import Path
 
 from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.files import read_json, write_json
-from scripts.experiment.load import read_machine
+from scripts.experiment.machine_files import load_machine
+from scripts.experiment.settings.record import to_dict
 from scripts.training.optimization.automatic import resolved, steps_of
 
 GIB = 2**30
@@ -222,7 +223,7 @@ def main() -> None:
     manifest = read_json(given.shards / "manifest.json")
     check_validation(given.stage, given.settings["stage"], given.shards, manifest)
     rows = manifest["splits"]["train"]["rows"]
-    result = plan(given.stage, machine=read_machine(given.machine), rows=rows, **given.settings)
+    result = plan(given.stage, machine=to_dict(load_machine(given.machine)), rows=rows, **given.settings)
     write_json(given.out, result)
     for key, value in result.items():
         known = f"{value:,}" if isinstance(value, int | float) else value or "unknown"

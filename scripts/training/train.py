@@ -25,7 +25,8 @@ from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.manifest import read_manifest
-from scripts.experiment.load import MONITORING_SCHEMA, read_machine, read_monitoring
+from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring
+from scripts.experiment.settings.record import to_dict
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine import parallel
 from scripts.training.engine.checkpoints import WholeCheckpoints, made_by, newest_whole, remove_others, step_of
@@ -182,7 +183,7 @@ def main() -> None:
     arguments.add_argument("--shards", type=Path, required=True)
     arguments.add_argument("--work", type=Path, required=True)
     arguments.add_argument("--out", type=Path, required=True)
-    arguments.add_argument("--monitoring", type=Path, default=MONITORING_SCHEMA.with_name("default.yaml"))
+    arguments.add_argument("--monitoring", type=Path, default=MONITORING / "default.yaml")
     # the rule's shell ignores SIGTERM, which is inherited; until training begins it ends the process (stop.py)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     given = arguments.parse_args()
@@ -190,7 +191,7 @@ def main() -> None:
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     torch.set_num_threads(given.threads)
-    machine, monitoring = read_machine(given.machine), read_monitoring(given.monitoring)
+    machine, monitoring = to_dict(load_machine(given.machine)), to_dict(load_monitoring(given.monitoring))
     train(
         given.stage,
         given.settings,

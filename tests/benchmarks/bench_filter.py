@@ -17,13 +17,13 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import yaml
 import zstandard
 
 from scripts.corpus.filter import extension, filter_archive
 from scripts.corpus.formats.funnel import Funnel
 from scripts.corpus.heuristics.quality import Dropped, check, decoded
-from scripts.experiment.load import SCHEMA, filled
+from scripts.experiment.settings.corpus import Filter
+from scripts.experiment.settings.record import to_dict
 from tests.corpus.archives import write_archive
 from tests.corpus.naive import naive_reason
 
@@ -79,8 +79,7 @@ def reason_of(raw: bytes, rules: dict) -> str | None:
 
 def main() -> None:
     megabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 60
-    schema = yaml.safe_load(SCHEMA.read_text())
-    rules = filled({}, schema["properties"]["corpus"]["properties"]["filter"])
+    rules = to_dict(Filter())
     files = sources(megabytes)
     candidates = [raw for name, raw in files.items() if extension(name) in rules["extensions"]]
     size, candidate_size = sum(map(len, files.values())) / 1e6, sum(map(len, candidates)) / 1e6

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from scripts.experiment.load import read_yaml
+from scripts.experiment.machine_files import read_yaml
 
 RUNS = 5
 

@@ -23,7 +23,7 @@ import torch
 from transformers import PrinterCallback, Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
 
 from scripts.common.cli import UserError, parser, run
-from scripts.experiment.load import read_yaml
+from scripts.experiment.machine_files import read_yaml
 from scripts.training.engine.trainer import StageTrainer, stack
 from tests.benchmarks.peers import documents, packed, sft_trainer
 

@@ -1,11 +1,10 @@
 import pytest
-import yaml
 
-from scripts.experiment.load import SCHEMA, filled
+from scripts.experiment.settings.corpus import Filter
+from scripts.experiment.settings.record import to_dict
 
 
 @pytest.fixture(scope="session")
 def rules():
-    """corpus.filter's defaults, out of the schema."""
-    schema = yaml.safe_load(SCHEMA.read_text())
-    return filled({}, schema["properties"]["corpus"]["properties"]["filter"])
+    """corpus.filter's defaults."""
+    return to_dict(Filter())

@@ -16,7 +16,9 @@ from scripts.evaluation.generation.model import Subject
 from scripts.evaluation.metrics import pass_at_k
 from scripts.evaluation.results.items import read_scored
 from scripts.evaluation.sandbox.judge import OUTCOMES
-from scripts.experiment.load import check, read_yaml
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.settings.record import to_dict
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MULTIPL_E, written
 
 pytestmark = pytest.mark.usefixtures("sandbox")
@@ -130,7 +132,7 @@ def test_settings_that_do_not_agree_are_one_line(tmp_path, line):
     config = read_yaml(Path("config/config.yaml"))
     config["evaluation"]["code"] = {"benchmarks": [{"path": str(path)}], **EDITS[line]}
     with pytest.raises(UserError) as error:
-        check(config, "x.yaml")
+        to_dict(load_experiment(config, "x.yaml"))
     assert str(error.value) == f"x.yaml: {line}"
 
 
@@ -139,7 +141,7 @@ def test_two_benchmarks_of_one_name_are_one_line(tmp_path):
     config = read_yaml(Path("config/config.yaml"))
     config["evaluation"]["code"] = {"benchmarks": [{"path": str(path)} for path in paths]}
     with pytest.raises(UserError, match=r"benchmarks\.1\.path: .*b\.v2\.jsonl has the name of .*b\.jsonl; rename one"):
-        check(config, "x.yaml")
+        to_dict(load_experiment(config, "x.yaml"))
 
 
 def test_the_workflow_scores_each_model_where_benchmarks_are_named(tmp_path):

@@ -13,7 +13,8 @@ from scripts.common.manifest import write_manifest
 from scripts.evaluation.benchmarks import ngrams
 from scripts.evaluation.contamination import Problem, Search, contamination
 from scripts.evaluation.gate import evaluate
-from scripts.experiment.suites import asks
+from scripts.experiment.settings.evaluation import Code, Keywords, Qa
+from scripts.experiment.suites import prompts_from
 from tests.evaluation.synthetic import LEVELS, build, dump, make_answers, write_answers
 
 TEN = "alpha beta gamma delta epsilon zeta eta theta iota kappa"
@@ -227,11 +228,12 @@ def test_missing_or_damaged_data_is_one_line(place):
         contamination(place.folder, ["code"], wanted)
 
 
-def test_only_what_is_asked_reruns_it():
+def test_only_the_settings_that_decide_the_prompts_rerun_it():
     code = {"benchmarks": [{"path": "a.jsonl", "prompt": "chat"}], "k": [1], "samples": 4, "temperature": 1}
-    assert asks(code) == {"benchmarks": [{"path": "a.jsonl"}]}
-    assert asks({"datasets": ["d"], "documents": 5, "beams": 2}) == {"datasets": ["d"], "documents": 5}
-    assert asks({"cases": "c.yaml", "max_new_tokens": 2}) == {"cases": "c.yaml"}
+    assert prompts_from(Code.parse(code, "code")) == {"benchmarks": [{"path": "a.jsonl"}]}
+    qa = {"datasets": ["d"], "documents": 5, "beams": 2}
+    assert prompts_from(Qa.parse(qa, "qa")) == {"datasets": ["d"], "documents": 5}
+    assert prompts_from(Keywords.parse({"cases": "c.yaml", "max_new_tokens": 2}, "k")) == {"cases": "c.yaml"}
 
 
 OVERLAPS = "results/evaluation/contamination/overlaps.json"

@@ -9,7 +9,9 @@ import pytest
 import yaml
 
 from scripts.common.cli import UserError
-from scripts.experiment.load import check, read_yaml
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.settings.record import to_dict
 
 FILE = b'{"task_id": "x\r\n \xff"}\n' * 3  # bytes that no conversion of text leaves alone
 
@@ -71,7 +73,7 @@ def test_a_commit_is_required_with_git():
     config = read_yaml(Path("config/config.yaml"))
     config["evaluation"]["code"] = {"benchmarks": [{"git": "https://example.org/b", "path": "b.jsonl"}]}
     with pytest.raises(UserError, match=r"benchmarks\.0: .*commit"):
-        check(config, "x.yaml")
+        to_dict(load_experiment(config, "x.yaml"))
 
 
 def test_the_workflow_brings_a_pinned_benchmark_before_it_is_asked(repository, tmp_path):

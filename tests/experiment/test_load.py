@@ -6,11 +6,16 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from scripts.common.cli import UserError
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.latency_figures import METRICS as TIMED
-from scripts.experiment.load import check, read_machine, read_yaml
+from scripts.experiment import fingerprint
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.settings.record import to_dict, to_json
+from scripts.experiment.settings.training import Stage
 from scripts.experiment.suites import METRICS, scored_models
 
 SHIPPED = [Path("config/config.yaml"), *sorted(Path("config/experiments").glob("*.yaml"))]
@@ -24,7 +29,7 @@ def experiment():
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=str)
 def test_shipped_experiments_pass_and_say_their_command(path):
-    check(read_yaml(path), str(path))
+    load_experiment(read_yaml(path), str(path))
     assert "#     snakemake --profile" in path.read_text()
 
 
@@ -42,7 +47,7 @@ def test_keys_of_all_profiles_are_given_once():
 def test_each_profile_names_an_experiment_and_a_machine_that_exist(path):
     profile = read_yaml(path / "config.yaml")
     assert Path(profile["configfile"]).is_file()
-    read_machine(Path(f"config/machines/{profile['default-resources']['machine']}.yaml"))
+    load_machine(Path(f"config/machines/{profile['default-resources']['machine']}.yaml"))
     assert Path(path.name).resolve() == path.resolve(), f"`snakemake --profile {path.name}` needs the link {path.name}"
 
 
@@ -77,8 +82,8 @@ def human(gate=(), **keys):
     ("edit", "line"),
     [
         (put("sed", 1), "sed: unknown key; did you mean `seed`?"),
-        (put("seed", "42"), "seed: '42' is not of type 'integer'"),
-        (put("corpus", None), "corpus: None is not of type 'object'"),
+        (put("seed", "42"), "seed: must be a whole number, not '42'"),
+        (put("corpus", None), "corpus: must be a mapping of keys, not None"),
         (
             put("corpus", "compose", "code", "fimrate", 1),
             "corpus.compose.code.fimrate: unknown key; did you mean `fim_rate`?",
@@ -89,12 +94,12 @@ def human(gate=(), **keys):
         ),
         (
             put("corpus", "compose", "code", []),
-            "corpus.compose.code.kind: must be one of code, instruct, chat, text, not None",
+            "corpus.compose.code: must be a mapping of keys, not []",
         ),
-        (put("corpus", "compose", {}), "corpus.compose: {} should be non-empty"),
+        (put("corpus", "compose", {}), "corpus.compose: must be a list or mapping of at least 1 entry, not {}"),
         (
             put("corpus", "compose", "instruct", "language", "fr"),
-            "corpus.compose.instruct.language: 'fr' is not one of",
+            "corpus.compose.instruct.language: must be one of zh, en, not 'fr'",
         ),
         (put("corpus", "split", {"validation": 0.5, "test": 0.5}), "corpus.split: validation and test leave nothing"),
         (
@@ -112,9 +117,9 @@ def human(gate=(), **keys):
         (put("training", "train", "sft", "epochs", 1), "training.train.sft: give either `steps` or `epochs`"),
         (
             put("training", "train", "sft", "learning_rate", 0),
-            "training.train.sft.learning_rate: 0 is less than or equal",
+            "training.train.sft.learning_rate: must be greater than 0 or `auto`, not 0",
         ),
-        (put("training", "train", {}), "training.train: {} should be non-empty"),
+        (put("training", "train", {}), "training.train: must be a list or mapping of at least 1 entry, not {}"),
         (put("training", "base", {"model": "scratch"}), "training.base.shape: required"),
         (put("training", "base", {"model": "/no/such/folder"}), "training.base.model: no folder"),
         (put("training", "base", {"model": "Qwen/Qwen2.5-7B"}), "training.base.revision: required"),
@@ -127,14 +132,20 @@ def human(gate=(), **keys):
         (put("evaluation", "gate", "gates", 0, "model", "sfd"), "evaluation.gate.gates.0.model: no 'sfd' here"),
         (put("evaluation", "qa", {"datasets": ["code"]}), "evaluation.qa.datasets: no 'code' here; known: instruct"),
         (put("evaluation", "qa", {"samples": 2}), "evaluation.qa.samples: all the same with temperature 0"),
-        (put("evaluation", "bleu", {"beams": 2, "temperature": 1}), "evaluation.bleu.beams: a search samples nothing"),
+        (
+            put("evaluation", "bleu", {"beams": 2, "temperature": 1}),
+            "evaluation.bleu.beams: a beam search does not sample",
+        ),
         (put("evaluation", "keywords", {"cases": "no.yaml"}), "evaluation.keywords.cases: no file no.yaml"),
         (
             put("evaluation", "gate", "gates", 0, "metric", "f1"),  # its suite does not run
             "evaluation.gate.gates.0.metric: no 'f1' here; known: perplexity, bits_per_byte, loss",
         ),
-        (put("evaluation", "human", {"of": "perplexity"}), "evaluation.human.of: 'perplexity' is not one of"),
-        (put("evaluation", "human", {"of": "qa"}), "evaluation.human.of: qa does not run; give evaluation.qa"),
+        (
+            put("evaluation", "human", {"of": "perplexity"}),
+            "evaluation.human.of: must be one of qa, bleu, keywords, code, not 'perplexity'",
+        ),
+        (put("evaluation", "human", {"of": "qa"}), "evaluation.human.of: qa is not configured; add evaluation.qa"),
         (human(models=["sfd"]), "evaluation.human.models: no 'sfd' here; known: base, pretrain, sft"),
         (human(datasets=["code"]), "evaluation.human.datasets: no 'code' here; known: instruct"),
         (human(sheets=["no.csv"]), "evaluation.human.sheets.0: no.csv: no such file"),
@@ -157,7 +168,30 @@ def human(gate=(), **keys):
             put("training", "base", "shape", "vocab_size", 999),
             "training.base.shape.vocab_size: not with `scratch`",
         ),
-        (put("extends", 3), "extends: 3 is not of type 'string'"),
+        (
+            put("training", "train", "sft", "learning_rate", "fast"),
+            "training.train.sft.learning_rate: must be a number or `auto`, not 'fast'",
+        ),
+        (put("training", "train", "sft", "clip", True), "training.train.sft.clip: must be a number, not True"),
+        (put("training", "train", "Sft", {}), "training.train.Sft: must be text that matches"),
+        (
+            put("training", "train", "base", {"from": "base", "data": "code", "steps": 1, "learning_rate": 1}),
+            "training.train.base: the name of the base model",
+        ),
+        (
+            put("evaluation", "qa", {"datasets": ["instruct", "instruct"]}),
+            "evaluation.qa.datasets: instruct is there twice",
+        ),
+        (
+            put("corpus", "filter", {"extensions": {"py": "python"}}),
+            "corpus.filter.extensions.py: must be text that matches",
+        ),
+        (put("corpus", "compose", "code", {"kind": "chat"}), "corpus.compose.code.path: required"),
+        (
+            put("evaluation", "code", {"benchmarks": [{"path": "a", "git": "b"}]}),
+            "evaluation.code.benchmarks.0: give `git` and `commit` together",
+        ),
+        (put("extends", 3), "extends: must be text, not 3"),
         (put(*GATE, "metric", "loss"), "evaluation.gate.gates.0.dataset: not with `metric: loss`"),
         (put(*GATE, {**LOSS, "against": "base"}), "evaluation.gate.gates.0.against: not with `metric: loss`"),
         (put(*GATE, {**LOSS, "language": "go"}), "evaluation.gate.gates.0.language: not with `metric: loss`"),
@@ -171,21 +205,49 @@ def human(gate=(), **keys):
             ),
             "sources: no dataset is made from repositories; leave it out",
         ),
-        (put("results", "/somewhere/else"), "results: '/somewhere/else' does not match"),
-        (put("results", "results/../.."), "results: 'results/../..' does not match"),
+        (put("results", "/somewhere/else"), "results: must be text that matches ^results"),
+        (put("results", "results/../.."), "results: must be text that matches ^results"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_key(experiment, edit, line):
     edit(experiment)
     with pytest.raises(UserError) as error:
-        check(experiment, "x.yaml")
+        load_experiment(experiment, "x.yaml")
     assert str(error.value).startswith(f"x.yaml: {line}")
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize("written", ["1e-3", "1E-3", "1.e-3", "0.001", "1.0e-3"])
+def test_a_number_may_be_written_as_yaml_1_1_reads_as_text(written):
+    """PyYAML reads `1e-3` as text, for want of a dot; users mean the number."""
+    text = Path("config/config.yaml").read_text()
+    assert "learning_rate: 1.5e-3" in text
+    experiment = yaml.safe_load(text.replace("learning_rate: 1.5e-3", f"learning_rate: {written}"))
+    assert load_experiment(experiment).training.train["pretrain"].learning_rate == 0.001
+
+
+def test_settings_survive_the_way_to_a_script_as_json(experiment):
+    stage = load_experiment(experiment).training.train["sft"]
+    assert Stage.from_json(to_json(stage)) == stage
+    with pytest.raises(UserError, match=r"^--settings: stepz: unknown key; did you mean `steps`\?$"):
+        Stage.from_json('{"from": "base", "data": "code", "learning_rate": 1, "stepz": 3}')
+    with pytest.raises(UserError, match=r"^--settings: not JSON"):
+        Stage.from_json("{")
+
+
+def test_the_code_of_a_training_stage_holds_nothing_of_evaluation():
+    """A changed suite must not rerun a stage: the stage's fingerprint covers all modules that it imports."""
+    seen, queue = set(), ["scripts.training.train"]
+    while queue:
+        if (module := queue.pop()) not in seen:
+            seen.add(module)
+            queue += fingerprint.parsed(module)[1]
+    assert not [module for module in seen if "evaluation" in module or "suites" in module or "gates" in module]
+
+
 def test_defaults_are_filled_in_without_touching_what_was_given(experiment):
     given = copy.deepcopy(experiment)
-    full = check(experiment)
+    full = to_dict(load_experiment(experiment))
     assert experiment == given
     assert full["corpus"]["filter"]["max_characters"] == 50_000
     assert full["training"]["train"]["sft"]["clip"] == 1.0
@@ -206,7 +268,7 @@ def test_an_extension_is_merged_key_by_key_and_null_takes_a_key_away(tmp_path):
     said["corpus"]["compose"]["notes"] = {"kind": "text", "path": "docs"}
     del said["training"]["train"]["sft"]["epochs"]
     said["training"]["train"]["sft"]["steps"] = 9000
-    assert check(read_yaml(top)) == check(said)
+    assert load_experiment(read_yaml(top)) == load_experiment(said)
 
 
 def test_an_extension_that_leads_nowhere_or_in_a_circle_is_one_line(tmp_path):
@@ -214,13 +276,16 @@ def test_an_extension_that_leads_nowhere_or_in_a_circle_is_one_line(tmp_path):
     one.write_text(f"extends: {two}\n")
     two.write_text(f"extends: {one}\n")
     with pytest.raises(UserError, match=r"one\.yaml: extends: .*two\.yaml extends itself"):
-        check(read_yaml(one), str(one))
+        load_experiment(read_yaml(one), str(one))
     with pytest.raises(UserError, match=r"^none\.yaml: no such file"):
-        check({"extends": "none.yaml"})
+        load_experiment({"extends": "none.yaml"})
 
 
 def test_the_dual_experiment_is_the_science_of_the_first_but_for_what_it_says():
-    one, dual = (check(read_yaml(Path(f"config/experiments/qwen2.5-7b-code{name}.yaml"))) for name in ("", "-dual"))
+    one, dual = (
+        to_dict(load_experiment(read_yaml(Path(f"config/experiments/qwen2.5-7b-code{name}.yaml"))))
+        for name in ("", "-dual")
+    )
     changed = {"global_batch": 32, "eval_steps": 100, "keep_best": True}
     assert dual["training"]["train"]["sft"] == one["training"]["train"]["sft"] | changed
     assert {key for key in one if one[key] != dual[key]} == {"experiment", "monitoring", "training", "evaluation"}
@@ -234,7 +299,7 @@ def test_a_smoke_size_changes_sizes_only(path):
     if path.name == "config.yaml":  # it is small itself
         assert not smoke.exists()
         return
-    whole, tiny = check(read_yaml(path)), check(read_yaml(smoke))
+    whole, tiny = (to_dict(load_experiment(read_yaml(file))) for file in (path, smoke))
     assert tiny["results"] == f"results/smoke/{path.stem}"
     sizes = {"sequence_length", "global_batch", "steps", "epochs", "max_samples", "learning_rate", "early_stopping"}
     sizes |= {"warmup_steps", "log_steps", "eval_steps", "eval_rows", "save_steps"}
@@ -277,7 +342,7 @@ def test_the_command_ends_with_one_line_and_no_traceback(tmp_path):
         [sys.executable, "-m", "scripts.experiment.load", path], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert done.stderr == f"error: {path}: top level: 'corpus' is a required property\n"
+    assert done.stderr == f"error: {path}: corpus: required\n"
 
 
 def test_a_gate_names_a_dataset_that_the_suite_of_its_metric_scores(experiment):
@@ -287,23 +352,23 @@ def test_a_gate_names_a_dataset_that_the_suite_of_its_metric_scores(experiment):
         {"name": "words", "dataset": "keywords", "model": "sft", "metric": "structure", "above": 0.5},
     ]
     experiment["evaluation"]["gate"] = {"gates": gates}
-    found = check(experiment)["evaluation"]
-    assert found["qa"]["datasets"] == ["instruct"]  # code asks nothing
+    found = to_dict(load_experiment(experiment))["evaluation"]
+    assert found["qa"]["datasets"] == ["instruct"]  # code has no chats
     assert (found["qa"]["max_new_tokens"], found["qa"]["repetition_penalty"], found["qa"]["beams"]) == (40, 1.1, 1)
     assert "bleu" not in found
     gates[0]["dataset"] = "code"
     with pytest.raises(UserError, match=r"gates\.0\.dataset: no 'code' here; known: instruct"):
-        check(experiment)
+        load_experiment(experiment)
 
 
 def test_people_rate_all_models_on_all_datasets_by_default_and_score_once_a_sheet_is_filled(experiment):
     human()(experiment)
-    evaluation = check(experiment)["evaluation"]
+    evaluation = load_experiment(experiment).evaluation
     wanted = {"of": "qa", "models": ["base", "pretrain", "sft"], "datasets": ["instruct"], "samples": 50, "sheets": []}
-    assert evaluation["human"] == wanted
+    assert to_dict(evaluation.human) == wanted
     assert list(scored_models(evaluation, ["pretrain", "sft"])) == ["perplexity", "qa"]
     human(models=["sft"], sheets=["README.md"])(experiment)
-    found = scored_models(check(experiment)["evaluation"], ["pretrain", "sft"])
+    found = scored_models(load_experiment(experiment).evaluation, ["pretrain", "sft"])
     assert found == {"perplexity": ["base", "pretrain", "sft"], "qa": ["base", "pretrain", "sft"], "human": ["sft"]}
 
 

@@ -8,7 +8,9 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.experiment.load import check, read_machine, read_yaml
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.settings.record import to_dict
 from scripts.training.plan import accumulation, memory, moments, parameters, plan
 
 MACHINE = {"nodes": 1, "gpus": 2, "micro_batch": 4, "sharding": "none", "offload": False, "gpu_memory_gib": 44.5}
@@ -165,8 +167,10 @@ def test_a_stage_that_cannot_fit_is_refused_with_both_figures():
 
 
 def test_the_shipped_a40_experiment_fits_its_machine():
-    config = check(read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml")))
-    found = plan("sft", config["training"]["train"]["sft"], QWEN_7B, read_machine(Path("config/machines/a40.yaml")))
+    config = to_dict(load_experiment(read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))))
+    found = plan(
+        "sft", config["training"]["train"]["sft"], QWEN_7B, to_dict(load_machine(Path("config/machines/a40.yaml")))
+    )
     assert found["micro_batch"] * found["gradient_accumulation"] * 8 == 64
     assert found["model_states_gib"] == pytest.approx(30.1, rel=0.01)
 

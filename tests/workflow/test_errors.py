@@ -30,13 +30,13 @@ HEADER = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
 STAGES = ("training", "train")
 MISTAKES = {
     "tiny.yaml: corpus.filtre: unknown key; did you mean `filter`?": put("corpus", "filtre", {}),
-    "tiny.yaml: seed: 'x' is not of type 'integer'": put("seed", "x"),
+    "tiny.yaml: seed: must be a whole number, not 'x'": put("seed", "x"),
     "tiny.yaml: training.train.sft.from: no 'x' here": put(*STAGES, "sft", "from", "x"),
     "tiny.yaml: training.train.pretrain.from: a cycle": put(*STAGES, "pretrain", "from", "sft"),
     "tiny.tsv: no rows": table(HEADER),
     "none.tsv: no such file": put("sources", "table", "config/none.tsv"),
     "tiny.tsv: not UTF-8": lambda clone: (clone.root / "config/tiny.tsv").write_bytes(b"\xff\x00\xfe"),
-    "machines/local.yaml: nodes: 'one'": machine("nodes: 1", "nodes: one"),
+    "machines/local.yaml: nodes: must be a whole number, not 'one'": machine("nodes: 1", "nodes: one"),
     "training.train.pretrain.global_batch: 8 is no multiple of 3": machine("gpus: 0", "gpus: 3"),
 }
 

@@ -11,7 +11,9 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from scripts.experiment.load import check, read_yaml
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.settings.record import to_dict
 from tests.workflow.conftest import Clone, checkout
 
 EXPERIMENTS = ["qwen2.5-7b-code", "qwen2.5-7b-code-dual", "two-stage-nope", "cpt-muon", "lora-qa"]
@@ -43,7 +45,7 @@ def test_an_experiments_own_command_plans_every_stage(place, name):
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-3000:]
-    config = check(read_yaml(Path(f"config/experiments/{name}.yaml")))
+    config = to_dict(load_experiment(read_yaml(Path(f"config/experiments/{name}.yaml"))))
     for stage in config["training"]["train"]:
         assert f"wildcards: stage={stage}\n" in said
     assert f"{config['results']}/eval.json" in words

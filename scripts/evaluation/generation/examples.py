@@ -13,7 +13,7 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import NAME, read_manifest
 from scripts.corpus.syntax.grammars import GRAMMARS
-from scripts.experiment.load import read_yaml
+from scripts.experiment.machine_files import read_yaml
 
 
 def test_hashes(datasets: Path, names: list[str], suite: str) -> dict[str, str]:

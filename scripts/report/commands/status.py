@@ -21,8 +21,9 @@ from rich.live import Live
 from rich.table import Table
 
 from scripts.common.cli import parser, run
-from scripts.experiment.load import read_experiment
-from scripts.experiment.suites import ASKING, METRICS
+from scripts.experiment.load import experiment_of
+from scripts.experiment.settings.record import to_dict
+from scripts.experiment.suites import METRICS, PROMPTED
 from scripts.sources.tables.sources_table import names_of
 
 QUIET = 600.0  # seconds without a sign of life; a step, a validation or a checkpoint takes less
@@ -68,7 +69,7 @@ def jobs(experiment: dict, sources: list[str], results: Path) -> Iterator[Job]:
     yield from (job("training", "train", name) for name in stages)
     suites = [suite for suite in METRICS if suite in experiment["evaluation"] and suite != "human"]
     yield from (job("evaluation", suite, name, "scores.json") for suite in suites for name in ["base", *stages])
-    if any(suite in ASKING for suite in suites):
+    if any(suite in PROMPTED for suite in suites):
         yield job("evaluation", "contamination", output="overlaps.json")
     if "human" in experiment["evaluation"]:
         yield job("evaluation", "sheet", output="key.json")
@@ -229,7 +230,7 @@ def main() -> None:
     arguments.add_argument("--results", type=Path, help="the results root, if not the experiment's own")
     arguments.add_argument("--watch", type=float, help="look again after so many seconds, until Ctrl-C")
     given = arguments.parse_args()
-    _, experiment = read_experiment(given.profile, given.configfile)
+    experiment = to_dict(experiment_of(given.profile, given.configfile)[1])
     what = (experiment, names_of(experiment), given.results or Path(experiment["results"]))
     console = Console(markup=False, highlight=False)
     if not given.watch:

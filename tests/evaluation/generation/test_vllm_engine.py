@@ -16,7 +16,9 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation.generation.transformers_engine import encode, generate
 from scripts.evaluation.generation.vllm_engine import generate as generate_by_vllm
-from scripts.experiment.load import check, read_yaml
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.settings.record import to_dict
 from tests.evaluation.generation.test_transformers_engine import GREEDY, PROMPTS, encoder  # noqa: F401
 
 ECHO = """
@@ -105,7 +107,7 @@ def test_a_search_with_vllm_is_refused():
     config = read_yaml(Path("config/config.yaml"))
     config["evaluation"]["qa"] = {"engine": "vllm", "beams": 2}
     with pytest.raises(UserError, match=r"evaluation\.qa\.beams: not with `engine: vllm`; use transformers"):
-        check(config, "x.yaml")
+        to_dict(load_experiment(config, "x.yaml"))
 
 
 @pytest.mark.soak

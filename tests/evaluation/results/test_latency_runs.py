@@ -9,7 +9,9 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.gate import evaluate
-from scripts.experiment.load import check, read_yaml
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.settings.record import to_dict
 from tests.evaluation.synthetic import build, dump, dump_lines, model_folder, sha
 
 MODELS = ["base", "pretrain", "sft"]
@@ -172,17 +174,17 @@ REFUSED = {
     "evaluation.latency.batches: must grow from 1, the batch of an answer; not [1, 4, 2]": ({"batches": [1, 4, 2]}, {}),
     "evaluation.latency.batches: must grow from 1, the batch of an answer; not [1, 2, 2]": ({"batches": [1, 2, 2]}, {}),
     "evaluation.latency.new_token: unknown key; did you mean `new_tokens`?": ({"new_token": 3}, {}),
-    "evaluation.latency.new_tokens: 1 is less than the minimum of 2": ({"new_tokens": 1}, {}),
-    "evaluation.latency.device: '' should be non-empty": ({"device": ""}, {}),
-    "evaluation.gate.gates.0.dataset: not with `metric: answer_seconds`, which a model has by itself": (
+    "evaluation.latency.new_tokens: must be at least 2, not 1": ({"new_tokens": 1}, {}),
+    "evaluation.latency.device: must be text of at least 1 character, not ''": ({"device": ""}, {}),
+    "evaluation.gate.gates.0.dataset: not with `metric: answer_seconds`, which needs no dataset": (
         {},
         {"dataset": "code"},
     ),
-    "evaluation.gate.gates.0.against: not with `metric: answer_seconds`, which a model has by itself": (
+    "evaluation.gate.gates.0.against: not with `metric: answer_seconds`, which needs no dataset": (
         {},
         {"against": "base"},
     ),
-    "evaluation.gate.gates.0.language: not with `metric: answer_seconds`, which a model has by itself": (
+    "evaluation.gate.gates.0.language: not with `metric: answer_seconds`, which needs no dataset": (
         {},
         {"language": "go"},
     ),
@@ -195,7 +197,7 @@ def test_settings_that_do_not_agree_are_one_line(line):
     config, (settings, more) = read_yaml(Path("config/config.yaml")), REFUSED[line]
     config["evaluation"] |= {"latency": settings, "gate": {"gates": [{**FAST, **more}]}}
     with pytest.raises(UserError) as error:
-        check(config, "x.yaml")
+        to_dict(load_experiment(config, "x.yaml"))
     assert str(error.value) == f"x.yaml: {line}"
 
 
@@ -203,8 +205,8 @@ def test_a_gate_may_be_on_the_base_and_needs_the_suite():
     config = read_yaml(Path("config/config.yaml"))
     config["evaluation"]["gate"] = {"gates": [{**FAST, "model": "base"}]}
     with pytest.raises(UserError, match=r"gates\.0\.metric: no 'answer_seconds' here; known: perplexity"):
-        check(config)
+        to_dict(load_experiment(config))
     config["evaluation"]["latency"] = {}
-    found = check(config)["evaluation"]["latency"]
+    found = to_dict(load_experiment(config))["evaluation"]["latency"]
     defaults = {"prompt_tokens": 512, "new_tokens": 512, "warmup": 2, "runs": 10, "batches": [1, 2, 4, 8, 16]}
     assert found == {"device": "gpu", **defaults}

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.experiment.load import read_monitoring
+from scripts.experiment.machine_files import load_monitoring
+from scripts.experiment.settings.record import to_dict
 from scripts.training.monitoring.alerts import Alerts, Thresholds, post
 
 FINE = {"loss": 2.0, "grad_norm": 1.0, "tokens_per_second": 1000.0}
@@ -18,7 +19,7 @@ FINE = {"loss": 2.0, "grad_norm": 1.0, "tokens_per_second": 1000.0}
 
 def thresholds(tmp_path: Path, text: str = "alerts: {memory_gib: 45}") -> Thresholds:
     (tmp_path / "monitoring.yaml").write_text(text)
-    settings = read_monitoring(tmp_path / "monitoring.yaml")
+    settings = to_dict(load_monitoring(tmp_path / "monitoring.yaml"))
     return Thresholds(Alerts(tmp_path / "alerts.jsonl", "sft", settings), tmp_path / "metrics.jsonl")
 
 

@@ -20,7 +20,8 @@ from transformers import TrainerControl, TrainerState
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.experiment.load import read_monitoring
+from scripts.experiment.machine_files import load_monitoring
+from scripts.experiment.settings.record import to_dict
 from scripts.tokens.packing.shards import Shards
 from scripts.training.base import base
 from scripts.training.engine.checkpoints import newest_whole, step_of
@@ -199,7 +200,7 @@ def stop(shards, tmp_path):
     trainer = FiniteTrainer.__new__(FiniteTrainer)
     trainer.passes = [(torch.from_numpy(rows.tokens[[3]].astype(np.int64)), torch.tensor(2.0))]
     trainer.grad_norm = torch.tensor(1.0)
-    alerts = Alerts(tmp_path / "alerts.jsonl", "tiny", read_monitoring(Path("config/monitoring/default.yaml")))
+    alerts = Alerts(tmp_path / "alerts.jsonl", "tiny", to_dict(load_monitoring(Path("config/monitoring/default.yaml"))))
     progress = ProgressFile(tmp_path / "progress.json", "tiny", 1, alerts)
     args = SimpleNamespace(device=torch.device("cpu"), world_size=1, process_index=0)
     state = TrainerState(global_step=11, max_steps=12, is_world_process_zero=True)

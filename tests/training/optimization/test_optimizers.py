@@ -15,7 +15,8 @@ from safetensors.torch import load_file
 from transformers import get_scheduler
 
 from scripts.common.cli import UserError
-from scripts.experiment.load import check
+from scripts.experiment.load import load_experiment
+from scripts.experiment.settings.record import to_dict
 from scripts.training.optimization.automatic import global_batch, learning_rate, resolved, steps_of
 from scripts.training.optimization.optimizers import freeze, optimizer_arguments
 from tests.training.conftest import LENGTH, MACHINE, STAGE, often
@@ -94,7 +95,7 @@ def test_contradictions_are_one_line(changes, says):
         stage.pop(setting, None)
     stage |= {"learning_rate": 1e-4, "steps": 100, **changes}
     with pytest.raises(UserError) as caught:
-        check(config)
+        to_dict(load_experiment(config))
     assert f"training.train.{name}.{says}" in str(caught.value)
     assert "\n" not in str(caught.value)
 

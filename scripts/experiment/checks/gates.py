@@ -1,0 +1,39 @@
+"""Whether each gate names a metric, model and dataset that are measured."""
+
+from scripts.common.cli import UserError
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.suites import METRICS, check_name, configured, metrics_of, scored_datasets
+
+# metrics of a stage itself, from its summary.json; a suite measures all others on a dataset
+STAGE_METRICS = ("loss", "gradient_norm", "memory_gib")
+
+
+def check_gates(experiment: Experiment, name: str) -> None:
+    """Check the gates.
+
+    Args:
+        name: the experiment's file, for errors.
+
+    Raises:
+        UserError: a gate names something that is not measured.
+    """
+    suites, stages = configured(experiment.evaluation), list(experiment.training.train)
+    measured = {metric: suite for suite, settings in suites.items() for metric in metrics_of(suite, settings)}
+    without_dataset = (*STAGE_METRICS, *(METRICS["latency"] if "latency" in suites else ()))
+    for number, gate in enumerate(experiment.evaluation.gate.gates):
+        key = f"{name}: evaluation.gate.gates.{number}"
+        if gate.metric in without_dataset:
+            for setting in ("dataset", "language", "against"):
+                if setting in gate.model_fields_set:
+                    raise UserError(f"{key}.{setting}: not with `metric: {gate.metric}`, which needs no dataset")
+            check_name(f"{key}.model", gate.model, stages if gate.metric in STAGE_METRICS else ["base", *stages])
+            continue
+        check_name(f"{key}.metric", gate.metric, [*measured, *STAGE_METRICS])
+        if gate.dataset is None:
+            raise UserError(f"{key}.dataset: required with `metric: {gate.metric}`")
+        suite = measured[gate.metric]
+        check_name(f"{key}.dataset", gate.dataset, scored_datasets(suites[suite]))
+        models = ["base", *stages] if suite != "human" else suites["human"].models
+        check_name(f"{key}.model", gate.model, models)
+        if gate.against is not None:
+            check_name(f"{key}.against", gate.against, models)

@@ -1,0 +1,112 @@
+"""Whether the settings of the base model and the stages agree with each other."""
+
+from pathlib import Path
+
+from scripts.common.cli import UserError
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.training import Base, Stage
+from scripts.experiment.suites import check_name
+
+
+def check_training(experiment: Experiment, name: str) -> None:
+    """Check base model and stages.
+
+    Args:
+        name: the experiment's file, for errors.
+
+    Raises:
+        UserError: their settings do not agree, or name a stage, dataset or model that is not there.
+    """
+    base, stages = experiment.training.base, experiment.training.train
+    check_base(base, f"{name}: training.base")
+    if "base" in stages:
+        raise UserError(f"{name}: training.train.base: the name of the base model; give the stage another one")
+    for stage, settings in stages.items():
+        key = f"{name}: training.train.{stage}"
+        check_name(f"{key}.data", settings.data, list(experiment.corpus.compose))
+        if (settings.steps is None) == (settings.epochs is None):
+            raise UserError(f"{key}: give either `steps` or `epochs`")
+        check_origins(stage, stages, name)
+        no_layers = not base.no_rope_layers and not Path(base.model).is_dir()
+        if settings.trainable == "no_rope_layers" and no_layers:
+            raise UserError(f"{key}.trainable: no layers are chosen; list them in training.base.no_rope_layers")
+        check_optimization(settings, key)
+        check_adapter(settings, stages, key)
+
+
+def check_base(base: Base, key: str) -> None:
+    """Check that the base model can be made or found.
+
+    Raises:
+        UserError: it cannot; the line starts with `key`.
+    """
+    if base.model == "scratch":
+        if base.shape is None:
+            raise UserError(f"{key}.shape: required with model `scratch`")
+        if base.shape.vocab_size is not None:
+            raise UserError(f"{key}.shape.vocab_size: not with `scratch`; give tokens.tokenizer.vocab_size")
+    elif not Path(base.model).is_dir():
+        if base.model.startswith(("/", ".")) or base.model.count("/") != 1:
+            raise UserError(f"{key}.model: no folder {base.model!r} here, and no hub name (ORGANISATION/NAME)")
+        if base.revision is None:
+            raise UserError(f"{key}.revision: required with a hub model (a commit of 40 hex digits)")
+
+
+def check_origins(stage: str, stages: dict[str, Stage], name: str) -> None:
+    """Check that a stage leads back to the base model.
+
+    Raises:
+        UserError: a stage on the way is not there, or the way is a cycle.
+    """
+    chain = [stage]
+    while (origin := stages[chain[-1]].origin) != "base":
+        check_name(f"{name}: training.train.{chain[-1]}.from", origin, ["base", *stages])
+        if origin in chain:
+            raise UserError(f"{name}: training.train.{stage}.from: a cycle: {' from '.join([*chain, origin])}")
+        chain.append(origin)
+
+
+def check_optimization(settings: Stage, key: str) -> None:
+    """Check a stage's optimizer and schedule.
+
+    Raises:
+        UserError: they do not agree; the line starts with `key`.
+    """
+    muon, lora = settings.optimizer == "muon", settings.method == "lora"
+    stable = settings.scheduler == "warmup-stable-decay"
+    given = settings.model_fields_set
+    for setting, wrong, why in (
+        ("warmup_share", "warmup_steps" in given, "give either this or `warmup_steps`"),
+        ("decay_share", not stable, "only with `scheduler: warmup-stable-decay`"),
+        ("muon_learning_rate", not muon, "only with `optimizer: muon`"),
+        ("clip", muon, "not with `optimizer: muon`, whose step does not depend on the gradient's length"),
+        ("optimizer", muon and lora, "muon trains whole matrices; with `method: lora` use adamw or adamw_8bit"),
+        ("learning_rate", settings.learning_rate == "auto" and lora, "`auto` is for `method: full`"),
+        ("global_batch", settings.global_batch == "auto" and lora, "`auto` is for `method: full`"),
+    ):
+        if setting in given and wrong:
+            raise UserError(f"{key}.{setting}: {why}")
+    if settings.steps is not None:
+        warmup = settings.warmup_share
+        if warmup is None:
+            warmup = settings.warmup_steps / settings.steps
+        if warmup + settings.decay_share * stable > 1:
+            raise UserError(f"{key}.scheduler: warm-up and decay together are longer than `steps`")
+
+
+def check_adapter(settings: Stage, stages: dict[str, Stage], key: str) -> None:
+    """Check that `method`, `lora`, `quantize` and `trainable` agree.
+
+    Raises:
+        UserError: they do not; the line starts with `key`.
+    """
+    if settings.method == "full":
+        if settings.quantize != "none":
+            raise UserError(f"{key}.quantize: only with `method: lora`; quantized weights cannot be trained")
+        if "lora" in settings.model_fields_set:
+            raise UserError(f"{key}.lora: only with `method: lora`")
+    elif settings.trainable != "all":
+        raise UserError(f"{key}.trainable: not with `method: lora`, where `lora.targets` says what is trained")
+    origin = stages.get(settings.origin)
+    if settings.quantize != "none" and origin and origin.method == "lora" and not origin.lora.merge:
+        raise UserError(f"{key}.quantize: {settings.origin} saves an adapter alone; give it `lora: {{merge: true}}`")

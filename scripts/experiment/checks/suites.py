@@ -1,0 +1,118 @@
+"""Whether the suites' settings agree with each other and name what is there."""
+
+from pathlib import Path
+
+from scripts.common.cli import UserError
+from scripts.experiment.settings.evaluation import Code, Evaluation, Human
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.suites import CHATS, check_name, configured, dataset_of, scored_datasets
+
+
+def with_datasets(experiment: Experiment) -> Evaluation:
+    """The evaluation in which suites that name no datasets or models have all that they can score."""
+    evaluation, updates = experiment.evaluation, {}
+    for suite in ("perplexity", "qa", "bleu"):
+        settings = getattr(evaluation, suite)
+        if settings is not None and settings.datasets is None:
+            updates[suite] = settings.model_copy(update={"datasets": scorable(experiment, suite)})
+    evaluation = evaluation.model_copy(update=updates)
+    human, rated = evaluation.human, configured(evaluation)
+    if human is not None and human.of in rated:
+        all_of_it = {"models": ["base", *experiment.training.train], "datasets": scored_datasets(rated[human.of])}
+        missing = {key: value for key, value in all_of_it.items() if getattr(human, key) is None}
+        evaluation = evaluation.model_copy(update={"human": human.model_copy(update=missing)})
+    return evaluation
+
+
+def scorable(experiment: Experiment, suite: str) -> list[str]:
+    """The datasets that a suite can score: all, or those of chats."""
+    datasets = experiment.corpus.compose
+    return [name for name, dataset in datasets.items() if suite == "perplexity" or dataset.kind in CHATS]
+
+
+def check_suites(experiment: Experiment, name: str) -> None:
+    """Check the suites of an experiment whose evaluation went through `with_datasets`.
+
+    Args:
+        name: the experiment's file, for errors.
+
+    Raises:
+        UserError: their settings do not agree, or name a file, dataset or model that is not there.
+    """
+    evaluation = experiment.evaluation
+    for suite in ("perplexity", "qa", "bleu"):
+        settings = getattr(evaluation, suite)
+        if settings is not None:
+            for dataset in settings.datasets:
+                check_name(f"{name}: evaluation.{suite}.datasets", dataset, scorable(experiment, suite))
+            if not settings.datasets:
+                raise UserError(f"{name}: evaluation.{suite}.datasets: none of kind {' or '.join(CHATS)}")
+    if evaluation.perplexity.stride > evaluation.perplexity.context:
+        raise UserError(f"{name}: evaluation.perplexity.stride: {evaluation.perplexity.stride} exceeds `context`")
+    for suite in ("qa", "bleu", "keywords", "code"):
+        if getattr(evaluation, suite) is not None:
+            check_generation(getattr(evaluation, suite), f"{name}: evaluation.{suite}")
+    if evaluation.latency and evaluation.latency.batches != sorted({1, *evaluation.latency.batches}):
+        batches = evaluation.latency.batches
+        raise UserError(f"{name}: evaluation.latency.batches: must grow from 1, the batch of an answer; not {batches}")
+    if evaluation.code:
+        check_code(evaluation.code, f"{name}: evaluation.code")
+    if evaluation.human:
+        check_human(evaluation.human, experiment, f"{name}: evaluation.human")
+
+
+def check_generation(settings, key: str) -> None:
+    """Check how a suite generates completions.
+
+    Raises:
+        UserError: the settings do not agree; the line starts with `key`.
+    """
+    greedy, beams = settings.temperature == 0, getattr(settings, "beams", 1)
+    if greedy and settings.samples > 1:
+        raise UserError(f"{key}.samples: all the same with temperature 0; raise it")
+    if beams > 1 and settings.engine == "vllm":
+        raise UserError(f"{key}.beams: not with `engine: vllm`; use transformers")
+    if beams > 1 and not greedy:
+        raise UserError(f"{key}.beams: a beam search does not sample; set temperature to 0")
+    if hasattr(settings, "cases") and not Path(settings.cases).is_file():
+        raise UserError(f"{key}.cases: no file {settings.cases}")
+
+
+def check_code(settings: Code, key: str) -> None:
+    """Check pass@k and the benchmark files.
+
+    Raises:
+        UserError: k exceeds the samples, a file is missing, or two have one name; the line starts with `key`.
+    """
+    if max(settings.k) > settings.samples:
+        raise UserError(f"{key}.k: pass@{max(settings.k)} needs as many `samples`, not {settings.samples}")
+    files = {}
+    for number, benchmark in enumerate(settings.benchmarks):
+        path = Path(benchmark.path)
+        if benchmark.git is None and not path.is_file():
+            raise UserError(f"{key}.benchmarks.{number}.path: {path}: no such file")
+        other = files.setdefault(dataset_of(path), path)
+        if other is not path:
+            raise UserError(f"{key}.benchmarks.{number}.path: {path} has the name of {other}; rename one")
+
+
+def check_human(settings: Human, experiment: Experiment, key: str) -> None:
+    """Check that people rate outputs that a suite generates, and that their sheets are there.
+
+    Raises:
+        UserError: the suite is not configured, or a model, dataset or sheet is not there; the line starts with `key`.
+    """
+    rated = configured(experiment.evaluation)
+    if settings.of not in rated:
+        raise UserError(f"{key}.of: {settings.of} is not configured; add evaluation.{settings.of}")
+    for model in settings.models:
+        check_name(f"{key}.models", model, ["base", *experiment.training.train])
+    for dataset in settings.datasets:
+        check_name(f"{key}.datasets", dataset, scored_datasets(rated[settings.of]))
+    raters = {}
+    for number, sheet in enumerate(settings.sheets):
+        if not Path(sheet).is_file():
+            raise UserError(f"{key}.sheets.{number}: {sheet}: no such file")
+        other = raters.setdefault(Path(sheet).stem, sheet)
+        if other != sheet:
+            raise UserError(f"{key}.sheets.{number}: {sheet} has the rater's name of {other}; rename one")

@@ -1,0 +1,51 @@
+"""Load machine and monitoring files as checked records: where a stage runs and how it is watched.
+
+    machine = load_machine(Path("config/machines/a40.yaml"))    # machine.gpus == 2
+
+Apart from load.py, so that the code of a training stage does not depend on what experiments and suites are.
+"""
+
+from pathlib import Path
+
+import yaml
+
+from scripts.common.cli import UserError
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.monitoring import Monitoring
+
+MONITORING = Path("config/monitoring")
+
+
+def read_yaml(path: Path) -> dict:
+    """The mapping in a YAML file.
+
+    Raises:
+        UserError: the file is missing, is not YAML or holds no mapping.
+    """
+    try:
+        value = yaml.safe_load(path.read_text())
+    except (FileNotFoundError, IsADirectoryError) as error:
+        raise UserError(f"{path}: no such file") from error
+    except (yaml.YAMLError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    if not isinstance(value, dict):
+        raise UserError(f"{path}: must hold a mapping of keys, not {type(value).__name__}")
+    return value
+
+
+def load_machine(path: Path) -> Machine:
+    """A machine file, checked, defaults filled in.
+
+    Raises:
+        UserError: see `read_yaml` and `Record.parse`.
+    """
+    return Machine.parse(read_yaml(path), str(path))
+
+
+def load_monitoring(path: Path) -> Monitoring:
+    """A monitoring file, checked, defaults filled in.
+
+    Raises:
+        UserError: see `read_yaml` and `Record.parse`.
+    """
+    return Monitoring.parse(read_yaml(path), str(path))

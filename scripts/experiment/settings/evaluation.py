@@ -1,0 +1,204 @@
+"""Settings of `evaluation`: the suites, and the gates over what they measure."""
+
+from typing import Annotated, Literal, Self
+
+from pydantic import Field, model_validator
+
+from scripts.experiment.settings.corpus import Text
+from scripts.experiment.settings.record import Number, Record, Unique
+
+Names = Annotated[list[str], Unique, Field(min_length=1)]
+Engine = Literal["transformers", "vllm"]
+ENGINE = Field(
+    "transformers",
+    description="What runs generation. vLLM is made for throughput on GPUs and has an environment of its own, which the"
+    " machine file names (`vllm`).",
+)
+REPETITION = "Divides the logits of tokens that the text already has where they are positive, else multiplies them."
+
+
+class Perplexity(Record):
+    datasets: Annotated[list[str], Unique] | None = Field(
+        None, description="Datasets scored on their test split; all by default."
+    )
+    documents: int = Field(200, ge=1, description="Most documents per dataset and language.")
+    context: int = Field(4096, ge=2, description="Tokens of a window; longer documents are scored in several.")
+    stride: int = Field(2048, ge=1, description="Tokens newly scored per further window, at most `context`.")
+
+
+class Generation(Record):
+    """How a model generates texts."""
+
+    max_new_tokens: int = Field(512, ge=1, description="Most tokens generated.")
+    temperature: Number = Field(0, ge=0, description="Sampling temperature; 0 is greedy.")
+    top_p: Number = Field(1, gt=0, le=1, description="Sample from the likeliest tokens that hold this probability.")
+    repetition_penalty: Number = Field(1.0, gt=0, description=REPETITION)
+    beams: int = Field(1, ge=1, description="Beams of a beam search; more than one only with temperature 0.")
+    samples: int = Field(1, ge=1, description="Completions per prompt; more than one only with a temperature.")
+    engine: Engine = ENGINE
+
+
+class ChatSuite(Generation):
+    datasets: Names | None = Field(
+        None,
+        description="Datasets of chats whose test split gives the prompts; those of kind `instruct` and `chat` by"
+        " default.",
+    )
+    documents: int = Field(200, ge=1, description="Most chats per dataset and language.")
+
+
+class Qa(ChatSuite):
+    """Runs where it is given, `qa: {}` with the defaults: answers to chats by exact match and F1."""
+
+    max_new_tokens: int = Field(40, ge=1, description="Most tokens generated.")
+    repetition_penalty: Number = Field(1.1, gt=0, description=REPETITION)
+
+
+class Bleu(ChatSuite):
+    """Runs where it is given: descriptions of code by BLEU and chrF."""
+
+    documents: int = Field(50, ge=1, description="Most chats per dataset and language.")
+
+
+class Keywords(Generation):
+    """Runs where it is given: whether generated code has the keywords that a case names, in its text and syntax."""
+
+    cases: Text = Field(
+        "config/cases/keywords.yaml",
+        description="File of cases by name: `language`, `prompt`, `keywords`. As a dataset it has the file's name"
+        " without its ending.",
+    )
+
+
+class Benchmark(Record):
+    path: Text = Field(
+        description="File in the format of HumanEval, HumanEval-X, MBPP or MultiPL-E: JSON lines, also gzipped. With"
+        " `git`, its path in the repository."
+    )
+    git: Text | None = Field(None, description="Repository that the file comes from: a URL or a folder.")
+    commit: str | None = Field(
+        None, pattern="^[0-9a-f]{40}$", description="Commit of that repository; required with `git`."
+    )
+    prompt: Literal["completion", "chat"] = Field(
+        "completion", description="Whether the model continues the prompt, or answers a request."
+    )
+
+    @model_validator(mode="after")
+    def pin_repository(self) -> Self:
+        if (self.git is None) != (self.commit is None):
+            raise ValueError("give `git` and `commit` together, or neither")
+        return self
+
+
+class Code(Record):
+    """pass@k on benchmarks whose generated code is run in a sandbox; needs bubblewrap."""
+
+    benchmarks: list[Benchmark] = Field(min_length=1, description="Benchmark files.")
+    k: Annotated[list[Annotated[int, Field(ge=1)]], Unique] = Field(
+        [1], min_length=1, description="Each k of pass@k, at most `samples`."
+    )
+    samples: int = Field(1, ge=1, description="Programs per problem; more than one need a `temperature`.")
+    temperature: Number = Field(0, ge=0, description="Sampling temperature; 0 is greedy.")
+    top_p: Number = Field(0.95, gt=0, le=1, description="Sample from the likeliest tokens that hold this probability.")
+    max_new_tokens: int = Field(512, ge=1, description="Most tokens generated.")
+    engine: Engine = ENGINE
+    timeout: Number = Field(10, gt=0, description="Wall clock and CPU time of one program (seconds).")
+    memory_megabytes: int = Field(1024, ge=64, description="Memory of one program with all its processes (MB).")
+
+
+class Latency(Record):
+    """Runs where it is given: seconds to the first token and to a whole answer, tokens per second, on the hardware the
+    model is meant for."""
+
+    device: Text = Field(
+        "gpu",
+        description="Target hardware: `gpu` (any), `cpu`, or words of a GPU's name, as `A40`. Elsewhere nothing is"
+        " timed and gates are not measured.",
+    )
+    prompt_tokens: int = Field(512, ge=1, description="Tokens of a prompt.")
+    new_tokens: int = Field(512, ge=2, description="Tokens generated, no fewer and no more.")
+    warmup: int = Field(2, ge=0, description="Runs of each batch before the timed ones.")
+    runs: int = Field(10, ge=1, description="Timed runs of each batch; at 95% an interval needs 6.")
+    batches: list[Annotated[int, Field(ge=1)]] = Field(
+        [1, 2, 4, 8, 16], min_length=1, description="Prompts generated at once, growing from 1."
+    )
+
+
+class Human(Record):
+    """Runs where it is given: people rate the outputs of another suite's models, on blinded rating sheets."""
+
+    of: Literal["qa", "bleu", "keywords", "code"] = Field(
+        description="The suite whose outputs are rated; it must be configured."
+    )
+    models: Names | None = Field(None, description="Models compared; all by default.")
+    datasets: Names | None = Field(None, description="Datasets of that suite; all of them by default.")
+    samples: int = Field(
+        50, ge=1, description="Most items per dataset; each is a row for every distinct output of the models."
+    )
+    sheets: Annotated[list[Text], Unique] = Field(
+        [],
+        description="Filled sheets (CSV), one per rater, named after the rater; without any, only the blank sheet is"
+        " written.",
+    )
+
+
+class Contamination(Record):
+    """Runs with `qa`, `bleu`, `keywords` and `code`: which of their problems occur in the training data."""
+
+    words: int = Field(
+        10, ge=1, description="Consecutive words that a problem and a training document must share to overlap."
+    )
+    common: Number = Field(
+        0.05,
+        ge=0,
+        le=1,
+        description="Word sequences that more than this share of a dataset's problems contain are boilerplate and do"
+        " not count; with 1 all count.",
+    )
+
+
+class Gate(Record):
+    name: str = Field(description="What the gate says.")
+    dataset: str | None = Field(
+        None,
+        description="Dataset scored; as `language` and `against`, not for a metric of a stage or model itself.",
+    )
+    language: str = Field("all", description="Language scored, or `all`.")
+    model: str = Field(description="Stage, or scored `base`.")
+    against: str | None = Field(
+        None, description="Other model; the metric is then the paired difference model - against."
+    )
+    metric: str = Field(
+        description="Metric gated, of a suite that runs: perplexity, bits_per_byte; exact_match, f1, strict_match;"
+        " bleu, chrf; keywords, structure; pass@1, pass@10 and so on; correct. Or of a model itself, with suite"
+        " latency: first_token_seconds, answer_seconds, tokens_per_second. Or of a stage itself: loss (validation, nats"
+        " per token), gradient_norm (median of those logged, before clipping), memory_gib (peak of its fullest GPU, as"
+        " reserved)."
+    )
+    below: Number | None = Field(None, description="Met when the metric is below this.")
+    above: Number | None = Field(None, description="Met when the metric is above this.")
+
+    @model_validator(mode="after")
+    def bound_one_side(self) -> Self:
+        if (self.below is None) == (self.above is None):
+            raise ValueError("give exactly one of below, above")
+        return self
+
+
+class Gates(Record):
+    confidence: Number = Field(0.95, gt=0, lt=1, description="Level of all intervals.")
+    resamples: int = Field(2000, ge=100, description="Bootstrap resamples over items.")
+    gates: list[Gate] = Field([], description="Success criteria.")
+    fail: bool = Field(False, description="An unmet gate fails the run.")
+
+
+class Evaluation(Record):
+    perplexity: Perplexity = Perplexity()
+    qa: Qa | None = None
+    bleu: Bleu | None = None
+    keywords: Keywords | None = None
+    code: Code | None = None
+    latency: Latency | None = None
+    human: Human | None = None
+    contamination: Contamination = Contamination()
+    gate: Gates = Gates()

@@ -1,0 +1,36 @@
+"""Settings of an experiment file: what is done with which data and model, wherever it runs."""
+
+from typing import Annotated
+
+from pydantic import Field
+
+from scripts.experiment.settings.corpus import Corpus, Text
+from scripts.experiment.settings.evaluation import Evaluation
+from scripts.experiment.settings.record import Record
+from scripts.experiment.settings.sources import Sources
+from scripts.experiment.settings.tokens import Tokens
+from scripts.experiment.settings.training import Training
+
+
+class Experiment(Record):
+    experiment: Text = Field(description="Name of the experiment; shown in the report.")
+    extends: Text | None = Field(
+        None,
+        description="Another experiment file, which this one is laid over: mappings are merged key by key, `null` takes"
+        " a key away, all else is replaced.",
+    )
+    results: Annotated[str, Field(pattern=r"^results(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$")] = Field(
+        "results",
+        description="Results root: `results` or a folder below it, so that several experiments live side by side.",
+    )
+    seed: int = Field(42, ge=0, description="Seed from which all others are derived.")
+    sources: Sources | None = None
+    corpus: Corpus
+    tokens: Tokens = Tokens()
+    training: Training
+    monitoring: str = Field(
+        "default",
+        pattern="^[a-z0-9][a-z0-9_.-]*$",
+        description="How the stages are watched: `config/monitoring/{name}.yaml`; no setting there reruns anything.",
+    )
+    evaluation: Evaluation = Evaluation()

@@ -1,0 +1,165 @@
+"""The base of all settings records: types, one-line errors, and the JSON form in which rules hand them to scripts.
+
+    class Split(Record):
+        test: Number = Field(0.02, gt=0, lt=1, description="Share of documents for evaluation.")
+
+    split = Split.parse({"test": 0.05}, "experiment.yaml", "corpus.split")   # a UserError names file, key and remedy
+    Split.from_json(to_json(split)) == split
+
+The fields of a record are the only definition of its settings: the types and bounds checked here, the defaults, and
+the descriptions from which docs/configuration.md is made.
+"""
+
+import difflib
+import json
+import re
+from itertools import groupby
+from typing import Annotated, Any, Self
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic_core import PydanticCustomError
+
+from scripts.common.cli import UserError
+
+EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
+
+
+def number_from_text(value: Any) -> Any:
+    """The number that YAML 1.1 reads as text for want of a dot or a sign (`1e-3`, `5e6`); any other value unchanged."""
+    return float(value) if isinstance(value, str) and EXPONENT.fullmatch(value) else value
+
+
+def refuse_repetition(values: list) -> list:
+    repeated = next((value for number, value in enumerate(values) if value in values[:number]), None)
+    if repeated is not None:
+        raise PydanticCustomError("repeated", "{value} is there twice", {"value": repeated})
+    return values
+
+
+Number = Annotated[int | float, BeforeValidator(number_from_text)]
+Unique = AfterValidator(refuse_repetition)
+
+
+class Record(BaseModel):
+    """Settings that were checked. Unknown keys are errors, numbers are not made out of text, nothing changes later."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_by_name=True, validate_by_alias=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def refuse_unknown_keys(cls, value: Any) -> Any:
+        """Name the closest known key, which pydantic's own error does not."""
+        known = sorted(field.alias or name for name, field in cls.model_fields.items())
+        for key in value if isinstance(value, dict) else ():
+            if key not in known and key not in cls.model_fields:
+                close = difflib.get_close_matches(str(key), known, 1)
+                hint = f"did you mean `{close[0]}`?" if close else f"known keys: {', '.join(known)}"
+                raise PydanticCustomError("unknown_key", "{key}: unknown key; {hint}", {"key": str(key), "hint": hint})
+        return value
+
+    @classmethod
+    def parse(cls, value: Any, name: str, *keys: str) -> Self:
+        """The record of `value`, as it comes out of a YAML file.
+
+        Args:
+            name: the file, for errors.
+            keys: where in that file `value` lies.
+
+        Raises:
+            UserError: `value` breaks a rule; the line starts with `name` and the key.
+        """
+        try:
+            return cls.model_validate(value)
+        except ValidationError as error:
+            raise UserError(f"{name}: {explain(error, value, list(keys))}") from None
+
+    @classmethod
+    def from_json(cls, text: str) -> Self:
+        """The record in a script's `--settings`; for argparse's `type`.
+
+        Raises:
+            UserError: the text is not JSON, or not such a record.
+        """
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise UserError(f"--settings: not JSON: {error}") from error
+        return cls.parse(value, "--settings")
+
+
+def to_dict(record: Record) -> dict:
+    """The settings as plain values, defaults filled in; a setting without a value is left out."""
+    return record.model_dump(mode="json", by_alias=True, exclude_none=True)
+
+
+def to_json(record: Record) -> str:
+    """The settings as a rule's params hold them: exactly what the script is given, keys in one order."""
+    return json.dumps(to_dict(record), sort_keys=True, ensure_ascii=False)
+
+
+# what a value must be, by pydantic's type of error
+MUST_BE = {
+    "int_type": "a whole number",
+    "int_from_float": "a whole number",
+    "float_type": "a number",
+    "string_type": "text",
+    "bool_type": "true or false",
+    "list_type": "a list",
+    "dict_type": "a mapping of keys",
+    "model_type": "a mapping of keys",
+    "model_attributes_type": "a mapping of keys",
+    "greater_than": "greater than {gt}",
+    "greater_than_equal": "at least {ge}",
+    "less_than": "less than {lt}",
+    "less_than_equal": "at most {le}",
+    "string_pattern_mismatch": "text that matches {pattern}",
+    "too_short": "a list or mapping of at least {min_length} entry",
+    "too_long": "a list or mapping of at most {max_length} entries",
+    "string_too_short": "text of at least {min_length} character",
+}
+
+
+def must_be(error: dict) -> str:
+    """What would be right in the place of one error."""
+    if error["type"] == "literal_error":
+        expected = error["ctx"]["expected"].replace("'", "").replace(" or ", ", ")
+        return f"one of {expected}" if "," in expected else f"`{expected}`"
+    return MUST_BE[error["type"]].format(**error.get("ctx", {}))
+
+
+def explain(error: ValidationError, value: Any, keys: list[str]) -> str:
+    """One line for the first key that is wrong: the key, what would be right, what is there."""
+    errors = [(key_of(one, value, keys), one) for one in error.errors(include_url=False)]
+    key, group = next(groupby(errors, key=lambda pair: pair[0]))
+    ours = [one for _, one in group]  # a union has an error for each of its forms
+    first = ours[0]
+    if first["type"] == "missing":
+        return f"{key}: required"
+    if first["type"] == "unknown_key":
+        return f"{'' if key == TOP else f'{key}.'}{first['msg']}"
+    if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
+        tag = first["ctx"].get("tag")
+        known = first["ctx"].get("expected_tags", "").replace("'", "")
+        return f"{key}.kind: must be one of {known}, not {tag!r}" if known else f"{key}.kind: required"
+    if first["type"] not in (*MUST_BE, "literal_error"):  # a check of our own, whose text is the whole line
+        return f"{key}: {first['msg'].removeprefix('Value error, ')}"
+    if any(one["type"] == "float_type" for one in ours):  # a number may be whole; naming both would say it twice
+        ours = [one for one in ours if one["type"] != "int_type"]
+    right = " or ".join(dict.fromkeys(must_be(one) for one in ours))
+    return f"{key}: must be {right}, not {first['input']!r:.60}"
+
+
+TOP = "top level"
+
+
+def key_of(error: dict, value: Any, keys: list[str]) -> str:
+    """The dotted key of an error, without the parts that name a form of a union instead of a key of the file."""
+    parts = list(keys)
+    for place in error["loc"]:
+        try:
+            value = value[place]
+        except (KeyError, IndexError, TypeError):
+            if error["type"] != "missing" or place != error["loc"][-1]:
+                continue
+        parts.append(str(place))
+    return ".".join(parts) or TOP
