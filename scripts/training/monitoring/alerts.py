@@ -1,7 +1,7 @@
 """Alerts of a running stage: to the log, to alerts.jsonl, and to a webhook. An alert never stops training.
 
-Thresholds stand in a monitoring file (scripts/experiment/settings/monitoring.py). Each kind tells once when its threshold is
-crossed, and again only after a logged step that was fine.
+Thresholds stand in a monitoring file (scripts/experiment/settings/monitoring.py). Each kind tells once when its
+threshold is crossed, and again only after a logged step that was fine.
 """
 
 import json
