@@ -26,8 +26,8 @@ be written as `1e-3`, `0.001` or `1.0e-3`.
 
 ## The experiment: what
 
-A profile names its default experiment; `--configfile config/another.yaml` picks another. A setting that is not given
-has its default.
+A profile names its default experiment; `--configfile config/experiments/mine.yaml` picks another. A setting that is not
+given has its default.
 """
 MACHINE_HEAD = """
 ## The machine: where

@@ -1,0 +1,91 @@
+"""README and docs name only what is there: links, make targets, modules, paths, profiles and settings."""
+
+import ast
+import re
+from collections.abc import Callable, Iterator
+from itertools import accumulate
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
+AREAS = "sources|corpus|tokens|training|evaluation"
+OWN = re.compile(r"(?:^|/)(?:mine\b|my[-_])")  # what a reader calls a file of their own
+
+
+def code(page: Path) -> str:
+    """The code of a page: spans between backticks and indented blocks, one a line, without shell comments."""
+    found = []
+    for line in page.read_text().splitlines():
+        if line.startswith("    "):
+            found.append(re.sub(r"\s#\s.*", "", line))
+        else:
+            found += re.findall(r"`([^`]+)`", line)
+    return "\n".join(found)
+
+
+def anchors(page: Path) -> list[str]:
+    """The anchors that GitHub gives the headings of a page."""
+    headings = re.findall(r"^#+ (.*)", page.read_text(), re.MULTILINE)
+    return [re.sub(r"[^\w\- ]", "", heading.strip().lower()).replace(" ", "-") for heading in headings]
+
+
+def missing_links(page: Path) -> Iterator[str]:
+    for link in re.findall(r"\]\((?!https?:)([^)]+)\)", page.read_text()):
+        name, _, anchor = link.partition("#")
+        target = (page.parent / name).resolve() if name else page
+        if not target.exists() or (anchor and anchor not in anchors(target)):
+            yield link
+
+
+def missing_targets(page: Path) -> Iterator[str]:
+    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for words in re.findall(r"(?:^|&& )\s*make((?: [a-z]+)+)(?![\w=])", code(page), re.MULTILINE):
+        yield from (f"make {word}" for word in words.split() if word not in targets)
+
+
+def missing_modules(page: Path) -> Iterator[str]:
+    text = code(page)
+    for name in re.findall(r"(?:-m|fingerprint) ((?:scripts|tests)(?:\.\w+)+)", text):
+        if name != "scripts.AREA.NAME" and not (ROOT / name.replace(".", "/")).with_suffix(".py").is_file():
+            yield name
+    for name, words in re.findall(r"from (scripts(?:\.\w+)+) import (\w+(?:, \w+)*)", text):
+        path = (ROOT / name.replace(".", "/")).with_suffix(".py")
+        there = {getattr(node, "name", None) for node in ast.parse(path.read_text()).body} if path.is_file() else set()
+        yield from (f"{name}.{word}" for word in words.split(", ") if word not in there)
+
+
+def missing_paths(page: Path) -> Iterator[str]:
+    for path in re.findall(
+        r"(?<![\w/.~-])((?:scripts|config|rules|profiles|tests|docs|envs)/[\w./{}*-]*)", page.read_text()
+    ):
+        name = re.sub(r"\{\w+\}", "*", path.rstrip("."))
+        if not OWN.search(name) and not any(ROOT.glob(name.rstrip("/"))):
+            yield path
+
+
+def missing_profiles(page: Path) -> Iterator[str]:
+    for name in re.findall(r"--profile ([\w/-]+)|\bPROFILE=([\w/-]+)", code(page)):
+        profile = "".join(name)
+        if not OWN.search(profile) and not (ROOT / "profiles" / profile).is_dir() and profile != "NAME":
+            yield profile
+
+
+def missing_settings(page: Path) -> Iterator[str]:
+    """Settings by their full name, as `corpus.filter`, that the reference does not list."""
+    keys = re.findall(r"^\| `([^`]+)`", (ROOT / "docs/configuration.md").read_text(), re.MULTILINE)
+    known = {prefix for key in keys for prefix in accumulate(key.split("."), "{}.{}".format)}
+    known = [re.compile(re.escape(key).replace(r"\{name\}", r"[\w{}]+")) for key in known]
+    for line in code(page).splitlines():
+        named = re.fullmatch(rf"(?:{AREAS})(?:\.[\w{{}}]+)+", line) and not line.endswith((".bin", ".NAME"))
+        if named and not any(key.fullmatch(line) for key in known):
+            yield line
+
+
+@pytest.mark.parametrize(
+    "missing",
+    [missing_links, missing_targets, missing_modules, missing_paths, missing_profiles, missing_settings],
+)
+def test_pages_name_only_what_is_there(missing: Callable[[Path], Iterator[str]]):
+    assert {str(page.relative_to(ROOT)): names for page in PAGES if (names := sorted(set(missing(page))))} == {}
