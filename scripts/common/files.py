@@ -1,4 +1,4 @@
-"""Files that are whole or absent: write to a temporary name in the same folder, then rename. JSON lines in zstd."""
+"""Write files atomically (to a temporary name in the same folder, then rename); read and write JSON and JSON lines."""
 
 import hashlib
 import os
@@ -14,7 +14,7 @@ from scripts.common.cli import UserError
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it to `path` when the block ends well, else delete it."""
+    """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, else delete it."""
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
@@ -72,9 +72,9 @@ def read_jsonl(path: Path) -> Iterator[dict]:
     """Yield the records of a .jsonl.zst file.
 
     Raises:
-        UserError: the file is missing, is not zstd, is cut short, or a line is not JSON; the line is named.
+        UserError: the file is missing, is not zstd, is truncated, or a line is not JSON; the message names the line.
     """
-    # not zstandard's stream reader: that takes a file that was cut short for a whole one
+    # not zstandard's stream reader, which reads a truncated file without an error
     decompressor, number, rest = zstandard.ZstdDecompressor().decompressobj(), 1, b""
     try:
         with path.open("rb") as file:
@@ -88,4 +88,4 @@ def read_jsonl(path: Path) -> Iterator[dict]:
     except (zstandard.ZstdError, orjson.JSONDecodeError) as error:
         raise UserError(f"{path}: line {number}: {error}") from error
     if not decompressor.eof or rest:
-        raise UserError(f"{path}: line {number}: the file is cut short; make it again")
+        raise UserError(f"{path}: line {number}: the file is truncated; delete it and run again")

@@ -1,7 +1,7 @@
-"""Small manifests that stand for big files: downstream rules depend on these and skip where the content is equal.
+"""Small manifests of big files: downstream rules depend on the manifest and do not rerun while it is unchanged.
 
-`manifest.json` lies beside the files it names: {"files": {name: {"bytes": int, "sha256": hex}}, ...facts}. It holds
-no time, no path and no code fingerprint, so equal content gives an equal manifest, whoever made it and when.
+`manifest.json` lies beside the files that it lists: {"files": {name: {"bytes": int, "sha256": hex}}, ...facts}. It
+holds no time, no path and no code fingerprint, so equal content gives an equal manifest.
 """
 
 from pathlib import Path
@@ -13,7 +13,7 @@ NAME = "manifest.json"
 
 
 def write_manifest(folder: Path, names: list[str], **facts: object) -> dict:
-    """Hash the named files of `folder` and write its manifest, last of all files: it says that the folder is whole."""
+    """Hash the named files of `folder` and write its manifest. Call it last: a manifest means a complete folder."""
     files = {name: {"bytes": (folder / name).stat().st_size, "sha256": sha256_file(folder / name)} for name in names}
     manifest = {"files": files, **facts}
     write_json(folder / NAME, manifest)
@@ -21,17 +21,20 @@ def write_manifest(folder: Path, names: list[str], **facts: object) -> dict:
 
 
 def read_manifest(folder: Path) -> dict:
-    """The manifest of `folder`, each file it names being there with the size and hash it says.
+    """Read the manifest of `folder` and check every file that it lists.
 
     Raises:
-        UserError: a file is missing or its content is not what the manifest says.
+        UserError: a file is missing, or its size or sha256 is not the manifest's.
     """
     manifest = read_json(folder / NAME)
-    for name, said in manifest["files"].items():
+    for name, expected in manifest["files"].items():
         path = folder / name
         if not path.is_file():
-            raise UserError(f"{path}: missing, though {folder / NAME} names it; delete the manifest and run again")
-        if path.stat().st_size != said["bytes"] or (found := sha256_file(path)) != said["sha256"]:
-            found = found if path.stat().st_size == said["bytes"] else f"{path.stat().st_size} bytes"
-            raise UserError(f"{path}: content is {found}, its manifest says {said['sha256']}; delete it and run again")
+            raise UserError(f"{path}: missing, but listed in {folder / NAME}; delete the manifest and run again")
+        if (size := path.stat().st_size) != expected["bytes"]:
+            raise UserError(f"{path}: {size} bytes, its manifest says {expected['bytes']}; delete it and run again")
+        if (digest := sha256_file(path)) != expected["sha256"]:
+            raise UserError(
+                f"{path}: sha256 is {digest}, its manifest says {expected['sha256']}; delete it and run again"
+            )
     return manifest

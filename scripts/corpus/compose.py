@@ -16,9 +16,10 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.common.cli import Progress, UserError, parser, run, settings
+from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.progress import Progress
 from scripts.corpus.formats import external
 from scripts.corpus.instruct.chat import messages
 from scripts.corpus.instruct.facts import facts_of

@@ -8,9 +8,10 @@ Documents stream through. Held in memory is, per kept document, a 16-byte digest
 
 from pathlib import Path
 
-from scripts.common.cli import Progress, parser, run
+from scripts.common.cli import parser, run
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
+from scripts.common.progress import Progress
 from scripts.corpus.formats.funnel import DOCUMENTS, Funnel, funnel
 
 

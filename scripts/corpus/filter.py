@@ -11,8 +11,9 @@ is either kept or named in the rejects; links are not files. Documents keep the 
 import hashlib
 from pathlib import Path
 
-from scripts.common.cli import Progress, parser, run, settings
+from scripts.common.cli import parser, run, settings
 from scripts.common.files import read_json
+from scripts.common.progress import Progress
 from scripts.corpus.formats.funnel import Funnel, funnel
 from scripts.corpus.formats.tar_reader import members
 from scripts.corpus.heuristics.quality import Dropped, check, decoded

@@ -11,9 +11,10 @@ import hashlib
 from contextlib import ExitStack
 from pathlib import Path
 
-from scripts.common.cli import Progress, UserError, parser, run, settings
+from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.progress import Progress
 from scripts.corpus.formats.funnel import DOCUMENTS
 
 SPLITS = ["train", "validation", "test"]

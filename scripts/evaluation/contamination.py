@@ -14,9 +14,10 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.common.cli import Progress, parser, run, settings
+from scripts.common.cli import parser, run, settings
 from scripts.common.files import read_jsonl, sha256_file, write_json
 from scripts.common.manifest import read_manifest
+from scripts.common.progress import Progress
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.ngrams import NGrams
 from scripts.evaluation.generation.examples import pick, question, read_cases, test_hashes

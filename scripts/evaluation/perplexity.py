@@ -21,7 +21,8 @@ import torch
 from torch.nn import functional
 from transformers import PreTrainedModel
 
-from scripts.common.cli import Progress, UserError, run
+from scripts.common.cli import UserError, run
+from scripts.common.progress import Progress
 from scripts.evaluation.generation.examples import pick, test_hashes
 from scripts.evaluation.generation.model import command, load, write
 from scripts.evaluation.metrics.metric import by_language

@@ -18,9 +18,10 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from numba import njit
 
-from scripts.common.cli import Progress, UserError, parser, run
+from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.progress import Progress
 from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.packing.placement import pieces_of
 from scripts.tokens.packing.shards import FILES, FIRST, TARGET

@@ -19,9 +19,10 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from scripts.common.cli import Progress, UserError, parser, run, settings
+from scripts.common.cli import UserError, parser, run, settings
 from scripts.common.files import atomic, read_jsonl, write_json
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.progress import Progress
 
 FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
 

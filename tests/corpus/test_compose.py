@@ -199,7 +199,9 @@ def test_the_command_line_composes_and_refuses_documents_that_are_not_their_mani
     damaged = tmp_path / "in/test.jsonl.zst"
     damaged.write_bytes(damaged.read_bytes()[:-9])
     refused = call("compose", *given[:-1], tmp_path / "other")
-    assert refused.returncode == 1 and refused.stderr.startswith(f"error: {damaged}: content is ")
+    assert refused.returncode == 1 and refused.stderr.startswith(
+        f"error: {damaged}: {damaged.stat().st_size} bytes, its manifest says "
+    )
     assert refused.stderr.count("\n") == 1 and not (tmp_path / "other").exists()
 
 

@@ -224,7 +224,7 @@ def test_missing_or_damaged_data_is_one_line(place):
     wanted = {"words": 10, "common": 1, "suites": {"qa": {"datasets": ["asked"], "documents": 1}}}
     path = place.folder / "code/train.jsonl.zst"
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(UserError, match=r"train\.jsonl\.zst: content is \d+ bytes"):
+    with pytest.raises(UserError, match=r"train\.jsonl\.zst: \d+ bytes, its manifest says"):
         contamination(place.folder, ["code"], wanted)
 
 

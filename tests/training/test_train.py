@@ -200,7 +200,7 @@ def test_the_metric_log_loses_what_a_killed_run_wrote_beyond_its_checkpoint(tmp_
 @pytest.mark.parametrize(
     ("damage", "says"),
     [
-        (lambda shards: (shards / "train.tokens.bin").write_bytes(b""), "train.tokens.bin: content is 0 bytes"),
+        (lambda shards: (shards / "train.tokens.bin").write_bytes(b""), "train.tokens.bin: 0 bytes, its manifest says"),
         (lambda shards: (shards / "manifest.json").unlink(), "manifest.json: no such file"),
     ],
 )

@@ -19,9 +19,10 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
-from scripts.common.cli import Progress, UserError
+from scripts.common.cli import UserError
 from scripts.common.files import jsonl_writer
 from scripts.common.manifest import write_manifest
+from scripts.common.progress import Progress
 from scripts.corpus.formats.records import content_hash, records
 from scripts.corpus.split import SPLITS
 

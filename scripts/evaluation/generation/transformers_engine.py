@@ -22,7 +22,8 @@ import torch
 import transformers
 from transformers import GenerationConfig, LogitsProcessor, PreTrainedModel, StoppingCriteria, TopPLogitsWarper
 
-from scripts.common.cli import Progress, UserError
+from scripts.common.cli import UserError
+from scripts.common.progress import Progress
 from scripts.evaluation.results.intervals import content_seed
 from scripts.tokens.packing.encoder import Encoder, shown
 

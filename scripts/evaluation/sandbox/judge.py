@@ -19,7 +19,7 @@ from dataclasses import dataclass, replace
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
-from scripts.common.cli import Progress
+from scripts.common.progress import Progress
 from scripts.evaluation.benchmarks.formats import Problem
 from scripts.evaluation.sandbox import compiled_programs, guest
 from scripts.evaluation.sandbox.bubblewrap import OUTPUT, Box, Limits, Sandbox, watch

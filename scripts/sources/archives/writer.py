@@ -20,7 +20,8 @@ from typing import BinaryIO
 
 import zstandard
 
-from scripts.common.cli import Progress, UserError
+from scripts.common.cli import UserError
+from scripts.common.progress import Progress
 from scripts.sources.archives.archive_members import Limits, Member, checked, folder_members, refuse, tar_members
 
 CHUNK = 1 << 20

@@ -21,8 +21,9 @@ from unearth.auth import MultiDomainBasicAuth
 from unearth.errors import UnpackError
 from unearth.fetchers import PyPIClient
 
-from scripts.common.cli import Progress, UserError
+from scripts.common.cli import UserError
 from scripts.common.files import sha256_file
+from scripts.common.progress import Progress
 
 PAUSES = (0.5, 1)  # seconds before the second and the third try
 TARS = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")

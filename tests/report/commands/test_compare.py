@@ -109,7 +109,7 @@ def test_the_command_prints_draws_and_writes(runs, tmp_path):
     assert len(json.loads((tmp_path / "out/compare.json").read_text())["rows"]) == 15
 
 
-@pytest.mark.parametrize(("spoil", "says"), [("missing", "no such file"), ("cut", "not JSON"), ("items", "cut short")])
+@pytest.mark.parametrize(("spoil", "says"), [("missing", "no such file"), ("cut", "not JSON"), ("items", "truncated")])
 def test_a_spoilt_run_is_one_line(runs, tmp_path, spoil, says):
     a, b = runs
     path = b / "evaluation/gate/eval.json"

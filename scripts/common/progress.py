@@ -1,0 +1,34 @@
+"""Progress of a long loop in the log: how many are done, the rate, the time left."""
+
+import logging
+import time
+
+
+class Progress:
+    """Logs `label: done/total unit, rate, ETA` at most every `every` seconds, and a sum at the end.
+
+    Args:
+        label: what is being worked on, e.g. "filter ripgrep".
+        unit: what is counted, e.g. "files".
+        total: how many there will be; None where that is not known.
+    """
+
+    def __init__(self, label: str, unit: str, total: int | None = None, every: float = 5.0):
+        self.label, self.unit, self.total, self.every = label, unit, total, every
+        self.done = 0
+        self.start = self.logged = time.monotonic()
+
+    def add(self, count: int = 1) -> None:
+        self.done += count
+        if time.monotonic() - self.logged >= self.every:
+            self.logged = time.monotonic()
+            logging.info(self.line())
+
+    def line(self) -> str:
+        rate = self.done / max(time.monotonic() - self.start, 1e-9)
+        of = f"/{self.total:,}" if self.total else ""
+        eta = f", ETA {max(self.total - self.done, 0) / rate:.0f} s" if self.total and rate else ""
+        return f"{self.label}: {self.done:,}{of} {self.unit}, {rate:,.0f}/s{eta}"
+
+    def end(self) -> None:
+        logging.info(f"{self.label}: {self.done:,} {self.unit} in {time.monotonic() - self.start:.1f} s")
