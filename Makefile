@@ -55,8 +55,8 @@ format: env ## put format right
 	ruff check --fix .
 	snakefmt Snakefile rules
 
-sources: env ## FROM=folder [TO=file]: a sources table from a tree priority/language/repository
-	@python -m scripts.sources.tables.sources_table --from "$(or $(FROM),$(error FROM=folder is needed))" --out "$(or $(TO),config/my-sources.tsv)"
+sources: env ## FROM=folder [TO=file]: a sources table from a folder priority/language/repository
+	@python -m scripts.sources.tables.from_folder --from "$(or $(FROM),$(error FROM=folder is needed))" --out "$(or $(TO),config/my-sources.tsv)"
 
 docs: env ## docs/configuration.md from the schemas
 	python -m scripts.experiment.reference

@@ -17,7 +17,7 @@ from scripts.experiment.fingerprint import fingerprint
 from scripts.experiment.provenance import restore
 from scripts.hosts.slurm import prepare, wait
 from scripts.corpus.formats.external import KINDS
-from scripts.sources.tables.sources_table import read_table
+from scripts.sources.tables.sources_table import read_sources
 
 if not workflow.overwrite_configfiles:
 
@@ -39,7 +39,7 @@ try:
     # none where all datasets are the user's own: then nothing is fetched, filtered, deduplicated or split
     SOURCES = {}
     if "sources" in EXPERIMENT:
-        SOURCES = {row["name"]: row for row in read_table(Path(EXPERIMENT["sources"]["table"]))}
+        SOURCES = {source.name: source for source in read_sources(Path(EXPERIMENT["sources"]["table"]))}
     for name, settings in EXPERIMENT["evaluation"].items():
         if settings.get("engine") == "vllm" and "vllm" not in HOST:
             raise UserError(f"{MACHINE}: vllm: required by evaluation.{name}.engine; the Python of vLLM's environment")

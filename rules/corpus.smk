@@ -16,7 +16,7 @@ rule filter:
     conda:
         "../envs/stagecraft.yaml"
     params:
-        source=lambda wildcards: as_json({key: SOURCES[wildcards.source][key] for key in ("name", "licence")}),
+        source=lambda wildcards: as_json(SOURCES[wildcards.source].model_dump(include={"name", "licence"})),
         settings=as_json(EXPERIMENT["corpus"]["filter"]),
         code=fingerprint("scripts.corpus.filter"),
     shell:
@@ -38,7 +38,7 @@ rule deduplicate:
         "../envs/stagecraft.yaml"
     params:
         # of equal documents the one from the first source in this order stays: high priority first, then by name
-        sources=lambda wildcards: sorted(SOURCES, key=lambda name: (SOURCES[name]["priority"] != "high", name)),
+        sources=lambda wildcards: sorted(SOURCES, key=lambda name: (SOURCES[name].priority != "high", name)),
         filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
         code=fingerprint("scripts.corpus.deduplicate"),
     shell:

@@ -260,7 +260,7 @@ rule gate:
         "../envs/stagecraft.yaml"
     params:
         experiment=as_json({key: value for key, value in EXPERIMENT.items() if key != "report"}),
-        sources=as_json(SOURCES),
+        sources=as_json({name: source.model_dump() for name, source in SOURCES.items()}),
         codes=as_json(CODES),
         code=fingerprint("scripts.evaluation.gate"),
     shell:

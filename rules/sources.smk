@@ -39,7 +39,7 @@ rule fetch:
         network=1,
     params:
         source=lambda wildcards: as_json(
-            {key: SOURCES[wildcards.source][key] for key in ("name", "kind", "location", "pin")}
+            SOURCES[wildcards.source].model_dump(include={"name", "kind", "location", "pin"})
         ),
         settings=as_json(EXPERIMENT.get("sources", {}).get("fetch")),
         code=fingerprint("scripts.sources.fetch"),

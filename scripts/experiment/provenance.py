@@ -1,11 +1,11 @@
-"""What made each published result, so that Snakemake trusts what `dvc pull` brought, and only that.
+"""How each published result was made, so that Snakemake trusts what `dvc pull` delivered, and only that.
 
 `data/results.json` (of an experiment whose root is `results/x`: `data/results+x.json`) is committed to git. It lists
-the finished jobs: what Snakemake recorded of each (rule, code, params, inputs), and the sha256 of its outputs, of its
-inputs and of the files beside its outputs. After a clone Snakemake has no records, takes whatever lies there for done
-and does not notice changed settings. So the Snakefile calls `restore` first: a job whose files all have the hashes
-that were published gets its records back and its outputs one equal mtime; any other gets a record that matches no
-rule, so Snakemake makes it and all that stands on it again. Nothing is deleted.
+the finished jobs: Snakemake's record of each (rule, code, params, inputs), and the sha256 of its outputs, of its
+inputs and of the files beside its outputs. After a clone Snakemake has no records, treats every existing file as done
+and does not notice changed settings. So the Snakefile calls `restore` first: a job whose files all have the published
+hashes gets its records back and its outputs one equal mtime; any other gets a record that matches no rule, so Snakemake
+runs it and all that depends on it again. Nothing is deleted.
 
 A record whose `endtime` is the mtime of its file belongs to that file (Snakemake writes it so): then there is nothing
 to hash. A record without `starttime` was restored, one with it was written by a run in this checkout.
@@ -18,11 +18,12 @@ import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Annotated, Literal
 
-import jsonschema
 import snakemake
+from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json, sha256_file, write_json
@@ -30,44 +31,37 @@ from scripts.common.files import read_json, sha256_file, write_json
 SNAKEMAKE, FORMAT = "9.27.", 6
 UNTRUSTED = "(not what was published)"
 
-HASHES = {"type": "object", "additionalProperties": {"type": "string", "pattern": "^[0-9a-f]{64}$"}}
-STRINGS = {"type": "array", "items": {"type": "string"}}
-FIELDS = {
-    "rule": {"type": "string"},
-    "code": {"type": ["string", "null"]},
-    "params": STRINGS,
-    "log": STRINGS,
-    "software": {"type": "string"},
-    "inputs": HASHES,
-    "outputs": {**HASHES, "minProperties": 1},
-    "beside": HASHES,
-}
-JOB_SCHEMA = {"type": "object", "properties": FIELDS, "required": list(FIELDS), "additionalProperties": False}
-SCHEMA = {
-    "type": "object",
-    "properties": {
-        "record_format_version": {"const": FORMAT},
-        "jobs": {"type": "array", "items": JOB_SCHEMA},
-    },
-    "required": ["record_format_version", "jobs"],
-}
+NO_EXTRA = ConfigDict(extra="forbid")
+Hashes = dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]]
 
 
 @dataclass
 class Job:
     """A finished job. Paths are relative to the repository, hashes are hex sha256.
 
-    `beside` are files that lie in the folder of the outputs without being declared, as a model's configuration does.
+    `beside` are files in the folder of the outputs that no rule declares, as a model's configuration.
     """
+
+    __pydantic_config__ = NO_EXTRA
 
     rule: str
     code: str | None
     params: list[str]
     log: list[str]
     software: str
-    inputs: dict[str, str]
-    outputs: dict[str, str]
-    beside: dict[str, str] = field(default_factory=dict)
+    inputs: Hashes
+    outputs: Annotated[Hashes, Field(min_length=1)]
+    beside: Hashes
+
+
+@dataclass
+class Provenance:
+    """The content of a provenance file; checked only where one is read."""
+
+    __pydantic_config__ = NO_EXTRA
+
+    record_format_version: Literal[6]
+    jobs: list[Job]
 
 
 def provenance_path(root: str) -> Path:
@@ -77,7 +71,7 @@ def provenance_path(root: str) -> Path:
 
 def write_provenance(path: Path, jobs: list[Job]) -> None:
     """Write `jobs`, sorted by output: equal jobs give equal bytes."""
-    entries = sorted((asdict(job) for job in jobs), key=lambda entry: min(entry["outputs"]))
+    entries = [asdict(job) for job in sorted(jobs, key=lambda job: min(job.outputs))]
     write_json(path, {"record_format_version": FORMAT, "jobs": entries})
 
 
@@ -87,16 +81,15 @@ def read_provenance(path: Path) -> list[Job]:
     Raises:
         UserError: it is not JSON, or is not what `write_provenance` writes.
     """
-    remedy = f"take it from git again: git checkout {path}"
+    remedy = f"restore it from git: git checkout {path}"
     try:
-        value = read_json(path)
+        return TypeAdapter(Provenance).validate_python(read_json(path)).jobs
     except UserError as error:
         raise UserError(f"{error}; {remedy}") from error
-    error = jsonschema.exceptions.best_match(jsonschema.Draft202012Validator(SCHEMA).iter_errors(value))
-    if error:
-        key = ".".join(str(part) for part in error.absolute_path) or "top level"
-        raise UserError(f"{path}: {key}: {' '.join(error.message.split())[:200]}; {remedy}")
-    return [Job(**entry) for entry in value["jobs"]]
+    except ValidationError as error:
+        first = error.errors(include_url=False)[0]
+        key = ".".join(str(part) for part in first["loc"]) or "top level"
+        raise UserError(f"{path}: {key}: {first['msg']:.200}; {remedy}") from error
 
 
 def open_records():
@@ -136,9 +129,9 @@ def hash_files(paths: Iterable[str]) -> dict[str, str]:
 
 
 def is_settled(job: Job, records) -> bool:
-    """Whether there is nothing to restore: no output is here, or Snakemake has records that belong to all that are."""
+    """Whether there is nothing to restore: no output exists, or Snakemake has a record for each that does."""
     if not any(Path(path).is_file() for path in job.outputs) or records._filter_incomplete_keys(job.outputs):
-        return True  # an output marked incomplete is being made right now, or was when its run was killed
+        return True  # an output marked incomplete is being written right now, or was when its run was killed
 
     def has_own_record(path: str) -> bool:
         record = records._read_record(path)
@@ -147,21 +140,21 @@ def is_settled(job: Job, records) -> bool:
     return all(has_own_record(path) for path in job.outputs)
 
 
-def difference(said: dict[str, str], found: dict[str, str]) -> str | None:
-    """What is wrong with the first file whose content is not what was `said`; None where all are right."""
-    for path, digest in sorted(said.items()):
-        if path not in found:
+def difference(recorded: dict[str, str], present: dict[str, str]) -> str | None:
+    """What is wrong with the first file whose hash is not the recorded one; None where all agree."""
+    for path, digest in sorted(recorded.items()):
+        if path not in present:
             return f"{path} is missing"
-        if found[path] != digest:
+        if present[path] != digest:
             return f"{path} has another content"
     return None
 
 
 def write_records(job: Job, records, trusted: bool, now: float) -> None:
-    """Give the job's outputs the published record, or where it is not to be trusted one that matches no rule."""
+    """Give the job's outputs the published record, or, if not trusted, one that matches no rule."""
     from snakemake.persistence import MetadataRecord
 
-    # which outputs are of one job: what Snakemake's report groups by
+    # Snakemake's report groups the outputs of one job by this number
     number = int(hashlib.sha256(json.dumps(asdict(job), sort_keys=True).encode()).hexdigest()[:15], 16)
     for path in job.outputs:
         if trusted:
@@ -186,8 +179,8 @@ def write_records(job: Job, records, trusted: bool, now: float) -> None:
 def restore(workflow, root: str) -> None:
     """Give Snakemake its records for the published results that lie in `root`, at the start of a workflow.
 
-    All that is restored gets one mtime, now: equal, so that nothing counts as newer than what was made from it, and
-    not older than a result made here from another version of it.
+    All restored files get one mtime, now: equal, so that no input is newer than its output, and not older than a result
+    made here from another version of it.
 
     Raises:
         UserError: the provenance file is broken, or this Snakemake keeps its records in another way.
@@ -203,17 +196,17 @@ def restore(workflow, root: str) -> None:
     jobs = [job for job in read_provenance(path) if not is_settled(job, records)]
     if not jobs:
         return
-    found = hash_files(name for job in jobs for name in job.outputs | job.beside | job.inputs)
+    present = hash_files(name for job in jobs for name in job.outputs | job.beside | job.inputs)
     now = time.time()
     restored = 0
     for job in jobs:
-        changed = difference(job.outputs | job.beside, found)
-        wrong = changed or difference(job.inputs, found)
+        changed = difference(job.outputs | job.beside, present)
+        wrong = changed or difference(job.inputs, present)
         made_here = any((record := records._read_record(name)) and record.starttime for name in job.outputs)
         if changed and made_here:
-            continue  # not the published result but one of this checkout, touched or copied: its record judges it
+            continue  # not the published result but one of this checkout, touched or copied: its own record decides
         write_records(job, records, trusted=not wrong, now=now)
         if wrong:
-            print(f"{path}: {job.rule} is to be made again: {wrong}", file=sys.stderr)
+            print(f"{path}: {job.rule} will run again: {wrong}", file=sys.stderr)
         restored += not wrong
     print(f"{path}: records of {restored} of {len(jobs)} pulled jobs restored", file=sys.stderr)

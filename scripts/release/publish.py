@@ -4,8 +4,8 @@
     python -m scripts.release.publish --profile a40 --configfile config/experiments/qwen2.5-7b-code.yaml
 
 Writes, to be committed to git: a pointer per archive and manifest (`data/raw/X.tar.zst.dvc`, `data/raw/X.json.dvc`),
-one pointer for all results (`data/results.dvc`), and what made them (`data/results.json`, see provenance.py). Stopped
-at any point, it is simply called again.
+one pointer for all results (`data/results.dvc`), and how they were made (`data/results.json`, see provenance.py). If it
+is interrupted, call it again.
 """
 
 import base64
@@ -15,6 +15,7 @@ import os
 import subprocess
 import sys
 from collections import defaultdict
+from dataclasses import asdict
 from pathlib import Path
 
 import yaml
@@ -33,7 +34,6 @@ from scripts.experiment.provenance import (
     provenance_path,
     write_provenance,
 )
-from scripts.experiment.settings.record import to_dict
 from scripts.sources.tables.sources_table import names_of
 
 RAW = "data/raw"
@@ -43,7 +43,7 @@ def dvc(*arguments: str) -> str:
     """Run DVC, its progress on the terminal; return its stdout.
 
     Raises:
-        UserError: DVC failed; it has said why.
+        UserError: DVC failed; it printed why.
     """
     command = [sys.executable, "-m", "dvc", "--wait-for-lock", *arguments]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
@@ -53,7 +53,7 @@ def dvc(*arguments: str) -> str:
 
 
 def check_remote() -> None:
-    """Raises UserError: there is no default remote, or it would deliver a flipped byte without a word."""
+    """Raises UserError: there is no default remote, or it would deliver a flipped byte unnoticed."""
     config = dict(line.split("=", 1) for line in dvc("config", "--list").splitlines())
     name = config.get("core.remote")
     if name is None:
@@ -63,7 +63,7 @@ def check_remote() -> None:
 
 
 def recorded_paths(folder: Path = Path(".snakemake/metadata")) -> list[str]:
-    """All outputs that Snakemake has a record of. A record's name is the path in base64, cut where it is too long."""
+    """All outputs that Snakemake has a record of. A record's name is the path in base64, split where it is too long."""
     names = []
     for parent, _, files in os.walk(folder):
         folders = "".join(part.removeprefix("@") for part in Path(parent).relative_to(folder).parts)
@@ -80,7 +80,7 @@ def is_result(path: str, root: str) -> bool:
 
 
 def publish_archives(sources: list[str], snakemake: list[str]) -> None:
-    """Version the archives that were fetched here. From then on they are rule `pull`'s, so their records become that.
+    """Version the archives that were fetched here. From then on rule `pull` makes them, and their records say so.
 
     `--touch` lets Snakemake write those records itself; what it touches blindly was hashed by DVC just before.
     """
@@ -113,9 +113,9 @@ def recorded_jobs(paths: list[str]) -> list[Job]:
         if record is None or record.record_format_version != FORMAT or record.code == UNTRUSTED:
             continue
         hashes = {name: (record.input_checksums or {}).get(name, "").removeprefix("sha256:") for name in record.input}
-        job = Job(record.rule, record.code, record.params, record.log, record.software_stack_hash, hashes, {})
+        job = Job(record.rule, record.code, record.params, record.log, record.software_stack_hash, hashes, {}, {})
         # outputs of one job have one record
-        jobs.setdefault(json.dumps(vars(job), sort_keys=True), job).outputs[path] = ""
+        jobs.setdefault(json.dumps(asdict(job), sort_keys=True), job).outputs[path] = ""
     return list(jobs.values())
 
 
@@ -160,23 +160,23 @@ def finished_jobs(root: str, sources: list[str]) -> list[Job]:
         else:
             job.beside = dict.fromkeys(files_beside(job, owners), "")
             jobs.append(job)
-    found = hash_files(path for job in jobs for path in job.outputs | job.beside | job.inputs)
+    present = hash_files(path for job in jobs for path in job.outputs | job.beside | job.inputs)
     for job in jobs:
-        job.outputs = {path: found[path] for path in job.outputs}
-        job.beside = {path: found[path] for path in job.beside}
+        job.outputs = {path: present[path] for path in job.outputs}
+        job.beside = {path: present[path] for path in job.beside}
         # inputs beyond `max-checksum-file-size` were not hashed when the job ran
-        job.inputs = {path: said or found.get(path, "") for path, said in job.inputs.items()}
+        job.inputs = {path: recorded or present.get(path, "") for path, recorded in job.inputs.items()}
 
-    return consistent_jobs(jobs, found, root)
+    return consistent_jobs(jobs, present, root)
 
 
-def consistent_jobs(jobs: list[Job], found: dict[str, str], root: str) -> list[Job]:
-    """Those of `jobs` that stand on nothing but each other's outputs, as they are now, and on files in git."""
-    in_git = {path for path in found if path.endswith(".dvc") or not path.startswith((f"{root}/", f"{RAW}/"))}
+def consistent_jobs(jobs: list[Job], present: dict[str, str], root: str) -> list[Job]:
+    """Those of `jobs` whose inputs are, with their present content, each other's outputs or files in git."""
+    in_git = {path for path in present if path.endswith(".dvc") or not path.startswith((f"{root}/", f"{RAW}/"))}
     while True:
-        present = in_git.union(*(job.outputs for job in jobs))
-        now = {path: digest for path, digest in found.items() if path in present}
-        reasons = [difference(job.inputs, now) for job in jobs]
+        known = in_git.union(*(job.outputs for job in jobs))
+        hashes = {path: digest for path, digest in present.items() if path in known}
+        reasons = [difference(job.inputs, hashes) for job in jobs]
         for job, reason in zip(jobs, reasons, strict=True):
             if reason:
                 logging.warning(f"left out: {min(job.outputs)}: its input {reason}")
@@ -224,12 +224,9 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--profile", default="local", help="the profile that results were made with")
     arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
-    options = arguments.parse_args()
-    configfile, settings = experiment_of(options.profile, options.configfile)
-    experiment = to_dict(settings)
-    publish(
-        experiment["results"], names_of(experiment), ["--profile", options.profile, "--configfile", str(configfile)]
-    )
+    args = arguments.parse_args()
+    configfile, experiment = experiment_of(args.profile, args.configfile)
+    publish(experiment.results, names_of(experiment), ["--profile", args.profile, "--configfile", str(configfile)])
 
 
 if __name__ == "__main__":

@@ -4,66 +4,72 @@
         --source '{"name": "zstandard", "kind": "sdist", "location": "zstandard==0.25.0", "pin": "7713e117..."}' \
         --archive data/raw/zstandard.tar.zst
 
-A git source is pinned by its commit, an sdist by the sha256 of its file, a folder by the sha256 that the manifest has.
+A git source is pinned by its commit, an sdist by the sha256 of its file, a folder by the sha256 in its manifest.
 """  # noqa: E501
 
-import json
 import shutil
 import tempfile
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run, settings
+from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, write_json
+from scripts.experiment.settings.sources import Fetch
 from scripts.sources.archives.archive_members import Limits
-from scripts.sources.archives.writer import pack_folder, pack_tar
-from scripts.sources.providers.git import archived
+from scripts.sources.archives.canonical_archive import pack_folder, pack_tar
+from scripts.sources.providers.git import commit_as_tar
 from scripts.sources.providers.package_index import download
+from scripts.sources.tables.source import PinnedSource
 
 
-def fetch(source: dict, limits: Limits, archive: Path) -> dict:
+def fetch(source: PinnedSource, limits: Limits, archive: Path) -> dict:
     """Write the archive and its manifest; returns the manifest.
 
     Args:
-        source: name, kind, location and pin, as in the table of sources.
+        source: what to fetch.
         limits: the most that it may hold.
+        archive: the file to write; the manifest goes beside it.
 
     Raises:
-        UserError: it cannot be had, is not what the pin says, or holds what no source may.
+        UserError: it cannot be fetched, differs from its pin, or holds what no source may.
     """
-    name, location, label = source["name"], source["location"], f"fetch {source['name']}"
+    label = f"fetch {source.name}"
     archive.parent.mkdir(parents=True, exist_ok=True)
-    for left in archive.parent.glob(f".{archive.name}.*"):  # of a fetch that was killed
-        shutil.rmtree(left) if left.is_dir() else left.unlink()
+    for leftover in archive.parent.glob(f".{archive.name}.*"):  # of a fetch that was killed
+        shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
     try:
         with (
             tempfile.TemporaryDirectory(prefix=f".{archive.name}.", dir=archive.parent) as work,
             atomic(archive) as temporary,
         ):
-            if source["kind"] == "git":
-                with archived(location, source["pin"], Path(work)) as stream:
+            if source.kind == "git":
+                with commit_as_tar(source.location, source.pin, Path(work)) as stream:
                     facts = pack_tar(stream, temporary, limits, label=label)
-            elif source["kind"] == "sdist":
-                with download(location, source["pin"], Path(work), limits.bytes).open("rb") as stream:
+            elif source.kind == "sdist":
+                with download(source.location, source.pin, Path(work), limits.bytes).open("rb") as stream:
                     facts = pack_tar(stream, temporary, limits, strip=True, label=label)
             else:
-                facts = pack_folder(Path(location), temporary, limits, label=label)
-                if facts["sha256"] != source["pin"]:
-                    raise UserError(f"{location}: content has sha256 {facts['sha256']}, the table pins {source['pin']}")
+                facts = pack_folder(Path(source.location), temporary, limits, label=label)
+                if facts["sha256"] != source.pin:
+                    raise UserError(
+                        f"{source.location}: content has sha256 {facts['sha256']}, the table pins {source.pin}"
+                    )
             # no moment has an old manifest beside a new archive
-            archive.with_name(f"{name}.json").unlink(missing_ok=True)
+            archive.with_name(f"{source.name}.json").unlink(missing_ok=True)
     except UserError as error:
-        raise UserError(f"source {name}: {error}") from error
-    write_json(archive.with_name(f"{name}.json"), facts)
+        raise UserError(f"source {source.name}: {error}") from error
+    write_json(archive.with_name(f"{source.name}.json"), facts)
     return facts
 
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--source", type=json.loads, required=True, help="JSON: name, kind, location, pin")
-    arguments.add_argument("--settings", type=settings, required=True, help="JSON: the settings `sources.fetch`")
+    arguments.add_argument(
+        "--source", type=PinnedSource.model_validate_json, required=True, help="JSON: name, kind, location, pin"
+    )
+    arguments.add_argument("--settings", type=Fetch.from_json, required=True, help="JSON: the settings `sources.fetch`")
     arguments.add_argument("--archive", type=Path, required=True, help="data/raw/{source}.tar.zst")
-    given = arguments.parse_args()
-    fetch(given.source, Limits.of(given.settings), given.archive)
+    args = arguments.parse_args()
+    fetch(args.source, Limits.of(args.settings), args.archive)
 
 
 if __name__ == "__main__":

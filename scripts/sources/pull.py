@@ -2,9 +2,9 @@
 
     python -m scripts.sources.pull --source ripgrep --all ripgrep zstd
 
-By default DVC trusts what its cache and its remote hold, so the pointer's md5 is checked here, while copying. Side by
-side, `dvc pull` waits for its lock; so the first of these jobs fetches what all of them need in one call, and each
-copies its own archive out of the cache without a lock.
+By default DVC trusts its cache and its remote, so the md5 of the pointer is checked here, while copying. Several
+`dvc pull` at a time wait for DVC's lock; so the first of these jobs fetches what all of them need in one call, and
+each copies its own archive out of the cache without a lock.
 """
 
 import fcntl
@@ -20,14 +20,14 @@ from typing import NamedTuple
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, write_json
 from scripts.experiment.machine_files import read_yaml
-from scripts.sources.archives.writer import describe
+from scripts.sources.archives.canonical_archive import describe
 
 RAW = Path("data/raw")
 CHUNK = 1 << 20
 
 
 class Pointer(NamedTuple):
-    """A `.dvc` file, and what it says of the one file that it stands for."""
+    """A `.dvc` file, with hash and size of the one file that it points to."""
 
     path: Path
     md5: str
@@ -42,12 +42,12 @@ def read_pointer(path: Path) -> Pointer:
     """The pointer in `path`.
 
     Raises:
-        UserError: it is missing, is no pointer of DVC 3, or stands for a folder.
+        UserError: it is missing, is no pointer of DVC 3, or points to a folder.
     """
     match read_yaml(path):
         case {"outs": [{"md5": str(md5), "size": int(size), "hash": "md5"}]} if re.fullmatch("[0-9a-f]{32}", md5):
             return Pointer(path, md5, size)
-    raise UserError(f"{path}: no DVC 3 pointer to one file; write it anew with `dvc add {path.with_suffix('')}`")
+    raise UserError(f"{path}: no DVC 3 pointer to one file; write it again with `dvc add {path.with_suffix('')}`")
 
 
 def dvc(*arguments: str) -> subprocess.CompletedProcess:
@@ -56,7 +56,7 @@ def dvc(*arguments: str) -> subprocess.CompletedProcess:
 
 @contextmanager
 def locked() -> Iterator[None]:
-    """Hold the lock that lets one of these jobs at a time call DVC; the kernel frees it, however the job ends."""
+    """Hold the lock under which one of these jobs at a time calls DVC; the kernel frees it, however the job ends."""
     path = Path(".dvc/tmp/stagecraft-pull.lock")
     path.parent.mkdir(exist_ok=True)
     with path.open("w") as file:
@@ -64,8 +64,8 @@ def locked() -> Iterator[None]:
         yield
 
 
-def fetch(pointer: Pointer, pointers: list[Pointer], cache: Path) -> None:
-    """Fetch the objects of all `pointers` that the cache lacks, unless another job has brought this one meanwhile.
+def fetch_all(pointer: Pointer, pointers: list[Pointer], cache: Path) -> None:
+    """Fetch the objects of all `pointers` that the cache lacks, unless another job has fetched this one meanwhile.
 
     Raises:
         UserError: the remote cannot be reached or does not have the object of `pointer`.
@@ -75,16 +75,18 @@ def fetch(pointer: Pointer, pointers: list[Pointer], cache: Path) -> None:
             return
         missing = [other for other in pointers if not present(other, cache)]
         for other in missing:
-            other.object(cache).unlink(missing_ok=True)  # one of a wrong size, which DVC would take for whole
+            other.object(cache).unlink(missing_ok=True)  # an object of a wrong size, which DVC would trust
         result = dvc("--wait-for-lock", "fetch", *(str(other.path) for other in missing))
         if not present(pointer, cache):
             lines = [line.removeprefix("ERROR: ") for line in result.stderr.splitlines() if line.startswith("ERROR: ")]
-            why = f"dvc fetch: {lines[0]}" if lines else "`dvc push` where it was added, and see `dvc remote list` here"
-            raise UserError(f"{pointer.path}: no remote gives its object, md5 {pointer.md5}; {why}")
+            hint = (
+                f"dvc fetch: {lines[0]}" if lines else "`dvc push` where it was added, and see `dvc remote list` here"
+            )
+            raise UserError(f"{pointer.path}: no remote gives its object, md5 {pointer.md5}; {hint}")
 
 
 def present(pointer: Pointer, cache: Path) -> bool:
-    """Whether the cache has an object of the right size; its hash is taken while it is copied."""
+    """Whether the cache has an object of the right size; its hash is checked while it is copied."""
     path = pointer.object(cache)
     return path.is_file() and path.stat().st_size == pointer.size
 
@@ -107,31 +109,29 @@ def pull(source: str, sources: list[str]) -> dict:
         sources: all that have a pointer; what the cache lacks of them is fetched too.
 
     Raises:
-        UserError: this is no DVC repository, no remote has the archive, or what it gives is not what was added.
+        UserError: this is no DVC repository, no remote has the archive, or what it gives differs from what was added.
     """
     if not Path(".dvc").is_dir():
         raise UserError("no DVC repository here (.dvc is missing); `dvc init` makes one")
     archive, manifest = RAW / f"{source}.tar.zst", RAW / f"{source}.json"
     pointers = {name: read_pointer(RAW / f"{name}.tar.zst.dvc") for name in {source, *sources}}
     pointer = pointers[source]
-    asked = dvc("cache", "dir")
-    if asked.returncode:
-        raise UserError(f"dvc cache dir: {' '.join(asked.stderr.split())}")
-    cache = Path(asked.stdout.strip())
+    cache_dir = dvc("cache", "dir")
+    if cache_dir.returncode:
+        raise UserError(f"dvc cache dir: {' '.join(cache_dir.stderr.split())}")
+    cache = Path(cache_dir.stdout.strip())
     with atomic(archive) as temporary:
         for _ in range(2):
             if not present(pointer, cache):
-                fetch(pointer, [pointers[name] for name in sorted(pointers)], cache)
-            found = copy(pointer, cache, temporary)
-            if found == pointer.md5:
+                fetch_all(pointer, [pointers[name] for name in sorted(pointers)], cache)
+            md5 = copy(pointer, cache, temporary)
+            if md5 == pointer.md5:
                 break
-            # DVC would deliver the bad object again and again: it is fetched anew, or left for nobody to find
+            # DVC would deliver the bad object again and again: remove it, so that it is fetched once more
             with locked():
                 pointer.object(cache).unlink(missing_ok=True)
         else:
-            raise UserError(
-                f"{pointer.path}: the remote gives content with md5 {found}, the pointer says {pointer.md5}"
-            )
+            raise UserError(f"{pointer.path}: the remote gives content with md5 {md5}, the pointer says {pointer.md5}")
         try:
             facts = describe(temporary, f"pull {source}")
         except UserError as error:
@@ -145,8 +145,8 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--source", required=True, help="source to pull")
     arguments.add_argument("--all", nargs="+", required=True, help="all sources that have a pointer")
-    given = arguments.parse_args()
-    pull(given.source, given.all)
+    args = arguments.parse_args()
+    pull(args.source, args.all)
 
 
 if __name__ == "__main__":

@@ -15,10 +15,11 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.sources.archives.archive_members import Limits
-from scripts.sources.archives.writer import pack_folder
+from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.fetch import fetch
 from scripts.sources.providers import git as git_module
 from scripts.sources.providers import package_index
+from scripts.sources.tables.source import PinnedSource
 
 ROOT = Path(__file__).parents[2]
 LIMITS = Limits(1000, 10**7, 10**8)
@@ -28,8 +29,8 @@ NOBODY = "http://127.0.0.1:9/simple"  # the discard port: refuses connections
 
 @pytest.fixture(autouse=True)
 def no_pauses(monkeypatch):
-    monkeypatch.setattr(package_index, "PAUSES", (0, 0))
-    monkeypatch.setattr(git_module, "PAUSES", (0, 0))
+    monkeypatch.setattr(package_index, "RETRY_PAUSES", (0, 0))
+    monkeypatch.setattr(git_module, "RETRY_PAUSES", (0, 0))
 
 
 @pytest.fixture
@@ -38,7 +39,8 @@ def raw(tmp_path):
 
 
 def get(raw, kind, location, pin, limits=LIMITS):
-    source = {"name": "it", "kind": kind, "location": str(location), "pin": pin}
+    # unchecked: what the record refuses, fetching must survive too
+    source = PinnedSource.model_construct(name="it", kind=kind, location=str(location), pin=pin)
     return fetch(source, limits, raw / "it.tar.zst")
 
 
@@ -277,7 +279,7 @@ def test_file_that_is_not_what_the_index_says_is_refused(sdist, served, raw, mon
 
 def test_project_version_or_sdist_that_is_not_there_is_refused(sdist, served, raw, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
-    refused(raw, "other==1.0: no source distribution as a tar; asked: http", "sdist", "other==1.0", sdist[1])
+    refused(raw, "other==1.0: no source distribution as a tar; searched: http", "sdist", "other==1.0", sdist[1])
     refused(raw, "my-thing==3.0: no source distribution", "sdist", "my-thing==3.0", sdist[1])
     shutil.move(sdist[0] / "simple/my-thing/index.html", sdist[0] / "simple/my-thing/old.html")
     for wheel in (sdist[0] / "simple/my-thing").glob("*.tar.gz"):
@@ -287,7 +289,7 @@ def test_project_version_or_sdist_that_is_not_there_is_refused(sdist, served, ra
 
 def test_no_network_is_one_clear_line(sdist, raw, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", NOBODY)
-    refused(raw, f"these could not be asked: {NOBODY} .*refused", "sdist", "my-thing==1.0", sdist[1])
+    refused(raw, f"these could not be reached: {NOBODY} .*refused", "sdist", "my-thing==1.0", sdist[1])
 
 
 def test_credentials_of_the_index_are_not_told(sdist, raw, monkeypatch):
@@ -335,7 +337,7 @@ def test_fetch_killed_in_the_download_leaves_nothing_declared_and_the_next_clean
 def test_fetch_killed_while_it_writes_leaves_nothing_declared(tmp_path, raw, tools):
     tree = tools.write_tree(tmp_path / "tree", tools.FILES)
     code = (
-        "import sys, time, scripts.sources.archives.writer as archive, scripts.sources.fetch as fetch\n"
+        "import sys, time, scripts.sources.archives.canonical_archive as archive, scripts.sources.fetch as fetch\n"
         "def stall(member, tar):\n    print('midway', flush=True)\n    time.sleep(600)\n    yield b''\n"
         "archive.content = stall\nfetch.main()\n"
     )

@@ -15,7 +15,7 @@ import yaml
 
 from scripts.common.cli import UserError
 from scripts.sources.archives.archive_members import Limits
-from scripts.sources.archives.writer import pack_tar
+from scripts.sources.archives.canonical_archive import pack_tar
 from scripts.sources.pull import pull
 
 ROOT = Path(__file__).parents[2]

@@ -16,7 +16,7 @@ import pytest
 import yaml
 
 from scripts.sources.archives.archive_members import Limits
-from scripts.sources.archives.writer import pack_folder
+from scripts.sources.archives.canonical_archive import pack_folder
 from tests.workflow.slurm import Slurm, missing
 
 ROOT = Path(__file__).parents[2]

@@ -230,8 +230,8 @@ def main() -> None:
     arguments.add_argument("--results", type=Path, help="the results root, if not the experiment's own")
     arguments.add_argument("--watch", type=float, help="look again after so many seconds, until Ctrl-C")
     given = arguments.parse_args()
-    experiment = to_dict(experiment_of(given.profile, given.configfile)[1])
-    what = (experiment, names_of(experiment), given.results or Path(experiment["results"]))
+    experiment = experiment_of(given.profile, given.configfile)[1]
+    what = (to_dict(experiment), names_of(experiment), given.results or Path(experiment.results))
     console = Console(markup=False, highlight=False)
     if not given.watch:
         console.print(view(*what))

@@ -1,8 +1,8 @@
-"""What a source may hold: the members of a tar or a folder, checked and in one order. All input is hostile.
+"""The members of a tar or a folder, checked and sorted. All input is treated as untrusted.
 
-Nothing is extracted: members are named by where their bytes lie, and `archive.py` copies those into a new tar. So the
-flaws of tarfile's extraction filters (CVE-2024-12718, CVE-2025-4517 and others) have no ground here; those of reading
-a header, such as sizes below zero (CVE-2025-8194), are met by `Header` and `tar_members`.
+Nothing is extracted: a member is named by where its bytes are, and `canonical_archive.py` copies those into a new tar.
+So the faults of tarfile's extraction filters (CVE-2024-12718, CVE-2025-4517 and others) cannot occur here; those of
+reading a header, such as negative sizes (CVE-2025-8194), are met by `CheckedHeader` and `tar_members`.
 """
 
 import os
@@ -14,19 +14,21 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from scripts.common.cli import UserError
+from scripts.experiment.settings.sources import Fetch
 
-LONGEST_NAME = 4096  # bytes; PATH_MAX of Linux
-LONGEST_HEADER = 1 << 16  # bytes of a pax or GNU header that tarfile reads into memory whole
-MOST_HOPS = 40  # symbolic links that Linux follows in one path before it gives up (ELOOP)
+MAX_NAME_BYTES = 4096  # PATH_MAX of Linux
+MAX_HEADER_BYTES = 1 << 16  # of a pax or GNU header, which tarfile reads into memory whole
+MAX_LINK_HOPS = 40  # symbolic links that Linux follows in one path before it gives up (ELOOP)
 # control characters, and what surrogateescape makes of bytes that are not UTF-8
-UNFIT = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
-EXTENDED = {
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+EXTENDED_HEADERS = {
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
     tarfile.SOLARIS_XHDTYPE,
     tarfile.GNUTYPE_LONGNAME,
     tarfile.GNUTYPE_LONGLINK,
 }
+SPECIAL_FILE = "neither a file, a folder nor a link, but a device, a fifo or the like"
 
 
 class Member(NamedTuple):
@@ -40,35 +42,37 @@ class Member(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The most that a source may hold: members, bytes of one, bytes of all."""
+    """The most that a source may hold: members, bytes of one member, bytes in all."""
 
     members: float = float("inf")
     member_bytes: float = float("inf")
     bytes: float = float("inf")
 
     @classmethod
-    def of(cls, settings: dict) -> "Limits":
+    def of(cls, settings: Fetch) -> "Limits":
         """From the settings `sources.fetch`; a megabyte is 10^6 bytes."""
-        return cls(settings["max_members"], settings["max_member_megabytes"] * 10**6, settings["max_megabytes"] * 10**6)
+        return cls(settings.max_members, settings.max_member_megabytes * 10**6, settings.max_megabytes * 10**6)
 
 
-def refuse(name: str, why: str) -> UserError:
-    return UserError(f"member {name!r:.300}: {why}")
+def member_error(name: str, fault: str) -> UserError:
+    return UserError(f"member {name!r:.300}: {fault}")
 
 
-class Header(tarfile.TarInfo):
-    """A tar header that keeps memory bounded and knows no sparse files."""
+class CheckedHeader(tarfile.TarInfo):
+    """A tar header that bounds the memory it takes and refuses sparse files."""
 
     def _proc_member(self, archive: tarfile.TarFile) -> tarfile.TarInfo:
         # tarfile's documented entry point for subclasses
-        if self.type in EXTENDED and not 0 <= self.size <= LONGEST_HEADER:
-            raise refuse(self.name, f"an extended header of {self.size} bytes; at most {LONGEST_HEADER} are read")
+        if self.type in EXTENDED_HEADERS and not 0 <= self.size <= MAX_HEADER_BYTES:
+            raise member_error(
+                self.name, f"an extended header of {self.size} bytes; at most {MAX_HEADER_BYTES} are read"
+            )
         if self.type == tarfile.GNUTYPE_SPARSE:
             self._refuse_sparse()
         return super()._proc_member(archive)
 
     def _refuse_sparse(self, following: tarfile.TarInfo | None = None, *_: object) -> None:
-        raise refuse((following or self).name, "a sparse file; make the archive without --sparse")
+        raise member_error((following or self).name, "a sparse file; make the archive without --sparse")
 
     _proc_gnusparse_00 = _proc_gnusparse_01 = _proc_gnusparse_10 = _refuse_sparse
 
@@ -77,42 +81,42 @@ def tar_members(file: BinaryIO) -> Iterator[Member]:
     """Yield the members of an uncompressed tar, in its order.
 
     Raises:
-        UserError: it is no tar, is damaged or ends early, or holds a device, a fifo or a sparse file.
+        UserError: it is no tar, is damaged or truncated, or holds a device, a fifo or a sparse file.
     """
     length = file.seek(0, os.SEEK_END)
     file.seek(0)
     try:
-        tar = tarfile.TarFile(fileobj=file, tarinfo=Header, encoding="utf-8", errors="surrogateescape")
+        tar = tarfile.TarFile(fileobj=file, tarinfo=CheckedHeader, encoding="utf-8", errors="surrogateescape")
         end = -1
         while (info := tar.next()) is not None:
             if info.size < 0 or tar.offset <= end:
-                raise refuse(info.name, f"damaged header with size {info.size}")
+                raise member_error(info.name, f"damaged header with size {info.size}")
             end = tar.offset
             if info.isreg() and info.offset_data + info.size > length:
-                raise refuse(info.name, "the archive ends inside it; fetch it anew")
-            yield member_of(info)
+                raise member_error(info.name, "the archive ends inside it; fetch it again")
+            yield tar_member(info)
             tar.members.clear()  # else a bomb of empty members fills the memory
             tar.pax_headers.clear()
     except (tarfile.TarError, ValueError, OverflowError, RecursionError) as error:
         raise UserError(f"not a readable tar: {' '.join(str(error).split())}") from error
-    # tarfile ends without a word at a header that it cannot read; only a block of zeros is the true end
+    # tarfile stops without an error at a header that it cannot read; only a block of zeros is the true end
     file.seek(tar.offset)
     if file.read(tarfile.BLOCKSIZE) != bytes(tarfile.BLOCKSIZE):
-        raise UserError(f"the archive is damaged or ends early, at byte {tar.offset} of its tar; fetch it anew")
+        raise UserError(f"the archive is damaged or ends early, at byte {tar.offset} of its tar; fetch it again")
 
 
-def member_of(info: tarfile.TarInfo) -> Member:
+def tar_member(info: tarfile.TarInfo) -> Member:
     if info.isreg():
         return Member(info.name, "file", info.size, place=info.offset_data)
     if info.isdir():
         return Member(info.name, "folder")
     if info.issym() or info.islnk():
         return Member(info.name, "symlink" if info.issym() else "hardlink", target=info.linkname)
-    raise refuse(info.name, "neither a file, a folder nor a link, but a device, a fifo or the like")
+    raise member_error(info.name, SPECIAL_FILE)
 
 
 def folder_members(root: Path) -> Iterator[Member]:
-    """Yield the members of a folder on disk, `.git` left out.
+    """Yield the members of a folder on disk, without `.git`.
 
     Raises:
         UserError: there is no such folder, or it holds a device, a fifo or a socket.
@@ -121,12 +125,12 @@ def folder_members(root: Path) -> Iterator[Member]:
         raise UserError(f"{root}: no such folder")
     queue = [""]
     while queue:
-        above = queue.pop()
-        with os.scandir(root / above) as entries:
+        parent = queue.pop()
+        with os.scandir(root / parent) as entries:
             for entry in entries:
                 if entry.name == ".git":
                     continue
-                name, info = above + entry.name, entry.stat(follow_symlinks=False)
+                name, info = parent + entry.name, entry.stat(follow_symlinks=False)
                 if stat.S_ISLNK(info.st_mode):
                     yield Member(name, "symlink", target=str(Path(entry.path).readlink()))
                 elif stat.S_ISDIR(info.st_mode):
@@ -134,105 +138,114 @@ def folder_members(root: Path) -> Iterator[Member]:
                 elif stat.S_ISREG(info.st_mode):
                     yield Member(name, "file", info.st_size, place=Path(entry.path))
                 else:
-                    raise refuse(name, "neither a file, a folder nor a link, but a device, a fifo or the like")
+                    raise member_error(name, SPECIAL_FILE)
 
 
-def checked(members: Iterable[Member], limits: Limits, strip: bool = False) -> list[Member]:
+def check_members(members: Iterable[Member], limits: Limits, strip: bool = False) -> list[Member]:
     """The files and symbolic links among `members`, sorted by name; hard links have become files.
 
     Args:
         members: in any order.
-        limits: what they may amount to.
-        strip: take the one folder that holds everything, as `project-1.0/` of an sdist, off the names.
+        limits: the most that they may amount to.
+        strip: remove the one folder that holds everything, as `project-1.0/` of an sdist, from the names.
 
     Raises:
-        UserError: a member has a name or a target that leaves the tree, is there twice, or exceeds a limit.
+        UserError: a member's name or link target leaves the tree, a name is there twice, or a limit is exceeded.
     """
-    found, folders = {}, set()
+    by_name, folders = {}, set()
     for number, member in enumerate(members, 1):
         if number > limits.members:
-            raise refuse(member.name, f"one more than sources.fetch.max_members, {limits.members}")
-        name = plain(member.name, member.name)
+            raise member_error(member.name, f"one more than sources.fetch.max_members, {limits.members}")
+        name = normalized_path(member.name, member.name)
         if member.kind == "folder":
             folders.add(name)
             continue
-        if not name or name in found:
-            raise refuse(member.name, "there twice" if name else "a name is missing")
+        if not name or name in by_name:
+            raise member_error(member.name, "there twice" if name else "a name is missing")
         if member.size > limits.member_bytes:
-            most = limits.member_bytes / 10**6
-            raise refuse(name, f"{member.size} bytes; sources.fetch.max_member_megabytes is {most:g}")
-        found[name] = member._replace(name=name)
-    if not found:
+            limit = limits.member_bytes / 10**6
+            raise member_error(name, f"{member.size} bytes; sources.fetch.max_member_megabytes is {limit:g}")
+        by_name[name] = member._replace(name=name)
+    if not by_name:
         raise UserError("no files in it")
-    found = {name: linked(member, found) if member.kind == "hardlink" else member for name, member in found.items()}
-    tops = {name.partition("/")[0] for name in found.keys() | folders if name}
-    if strip and len(tops) == 1 and not tops & found.keys():
+    by_name = {
+        name: resolve_hard_link(member, by_name) if member.kind == "hardlink" else member
+        for name, member in by_name.items()
+    }
+    tops = {name.partition("/")[0] for name in by_name.keys() | folders if name}
+    if strip and len(tops) == 1 and not tops & by_name.keys():
         cut = len(tops.pop()) + 1
         folders = {name[cut:] for name in folders}
-        found = {name[cut:]: member._replace(name=name[cut:]) for name, member in found.items()}
-    check_tree(found, folders)
-    links = {name: member.target for name, member in found.items() if member.kind == "symlink"}
+        by_name = {name[cut:]: member._replace(name=name[cut:]) for name, member in by_name.items()}
+    check_tree(by_name, folders)
+    links = {name: member.target for name, member in by_name.items() if member.kind == "symlink"}
     for name in links:
         check_symlink(name, links)
-    total = sum(member.size for member in found.values())
+    total = sum(member.size for member in by_name.values())
     if total > limits.bytes:
-        largest = max(found.values(), key=lambda member: member.size).name
-        most = limits.bytes / 10**6
-        raise refuse(largest, f"the largest of {total} bytes in all; sources.fetch.max_megabytes is {most:g}")
-    return [found[name] for name in sorted(found)]
+        largest = max(by_name.values(), key=lambda member: member.size).name
+        limit = limits.bytes / 10**6
+        raise member_error(largest, f"the largest of {total} bytes in all; sources.fetch.max_megabytes is {limit:g}")
+    return [by_name[name] for name in sorted(by_name)]
 
 
-def plain(path: str, name: str) -> str:
-    """`path` without `.` and doubled slashes; refuses what leaves the tree or cannot stand in a line."""
-    if UNFIT.search(path):
-        raise refuse(name, "control characters, or bytes that are not UTF-8, in its name")
-    if len(path.encode()) > LONGEST_NAME:
-        raise refuse(name, f"a name of more than {LONGEST_NAME} bytes")
+def normalized_path(path: str, name: str) -> str:
+    """`path` without `.` and doubled slashes.
+
+    Raises:
+        UserError: it leaves the tree, is too long or cannot be printed in one line; `name` is the member to name.
+    """
+    if UNPRINTABLE.search(path):
+        raise member_error(name, "control characters, or bytes that are not UTF-8, in its name")
+    if len(path.encode()) > MAX_NAME_BYTES:
+        raise member_error(name, f"a name of more than {MAX_NAME_BYTES} bytes")
     parts = [part for part in path.split("/") if part not in ("", ".")]
     if path.startswith("/") or ".." in parts:
-        raise refuse(name, "an absolute path" if path.startswith("/") else "`..` in its path")
+        raise member_error(name, "an absolute path" if path.startswith("/") else "`..` in its path")
     return "/".join(parts)
 
 
-def check_tree(found: dict[str, Member], folders: set[str]) -> None:
+def check_tree(by_name: dict[str, Member], folders: set[str]) -> None:
     """Refuse a member that is also a folder, or that lies below a file or a link."""
-    seen = set()
-    for name in [*found, *folders]:
-        while (name := name.rpartition("/")[0]) and name not in seen:
-            seen.add(name)
-    for name in sorted((folders | seen) & found.keys()):
-        raise refuse(name, f"both a {found[name].kind} and a folder")
+    parents = set()
+    for name in [*by_name, *folders]:
+        while (name := name.rpartition("/")[0]) and name not in parents:
+            parents.add(name)
+    for name in sorted((folders | parents) & by_name.keys()):
+        raise member_error(name, f"both a {by_name[name].kind} and a folder")
 
 
 def check_symlink(name: str, links: dict[str, str]) -> None:
     """Follow a symbolic link through the others, as the kernel would, and refuse it where it leaves the tree."""
-    here, ahead, hops = name.split("/"), [], 0
+    current, remaining, hops = name.split("/"), [], 0
     while True:
-        target = links.get("/".join(here))
+        target = links.get("/".join(current))
         if target is not None:
             hops += 1
-            if hops > MOST_HOPS:
+            if hops > MAX_LINK_HOPS:
                 return  # a loop: it leads nowhere, hence not outside
-            if not target or target.startswith("/") or UNFIT.search(target) or len(target) > LONGEST_NAME:
-                raise refuse(name, f"a symbolic link to {target!r:.300}; only relative paths inside the tree may stand")
-            here.pop()
-            ahead += reversed(target.split("/"))
-        if not ahead:
+            if not target or target.startswith("/") or UNPRINTABLE.search(target) or len(target) > MAX_NAME_BYTES:
+                raise member_error(
+                    name, f"a symbolic link to {target!r:.300}; only relative paths inside the tree are allowed"
+                )
+            current.pop()
+            remaining += reversed(target.split("/"))
+        if not remaining:
             return
-        part = ahead.pop()
-        if part == ".." and not here:
-            raise refuse(name, f"a symbolic link to {links[name]!r:.300}, outside the tree")
+        part = remaining.pop()
+        if part == ".." and not current:
+            raise member_error(name, f"a symbolic link to {links[name]!r:.300}, outside the tree")
         if part == "..":
-            here.pop()
+            current.pop()
         elif part not in ("", "."):
-            here.append(part)
+            current.append(part)
 
 
-def linked(member: Member, found: dict[str, Member]) -> Member:
-    """The file that a hard link stands for, under the link's name."""
+def resolve_hard_link(member: Member, by_name: dict[str, Member]) -> Member:
+    """The file that a hard link points to, under the link's name."""
     file, hops = member, 0
-    while file is not None and file.kind == "hardlink" and hops < MOST_HOPS:
-        file, hops = found.get(plain(file.target, member.name)), hops + 1
+    while file is not None and file.kind == "hardlink" and hops < MAX_LINK_HOPS:
+        file, hops = by_name.get(normalized_path(file.target, member.name)), hops + 1
     if file is None or file.kind != "file":
-        raise refuse(member.name, f"a hard link to {member.target!r:.300}, which is no file of the archive")
+        raise member_error(member.name, f"a hard link to {member.target!r:.300}, which is no file of the archive")
     return file._replace(name=member.name)

@@ -1,4 +1,4 @@
-"""The git command line, kept from asking, from running commands that a location names, and from changing content."""
+"""Commits of git repositories, read without prompts, without running what a location names, as committed."""
 
 import logging
 import os
@@ -12,9 +12,9 @@ from typing import BinaryIO
 
 from scripts.common.cli import UserError
 
-PAUSES = (0.5, 1)  # seconds before the second and the third try
-# a hook's or another repository's variables must not lead git elsewhere (git rev-parse --local-env-vars)
-FOREIGN = {
+RETRY_PAUSES = (0.5, 1)  # seconds before the second and the third attempt
+# variables of a hook or of another repository, which would point git elsewhere (git rev-parse --local-env-vars)
+REPOSITORY_VARIABLES = {
     "GIT_DIR",
     "GIT_WORK_TREE",
     "GIT_INDEX_FILE",
@@ -27,50 +27,50 @@ FOREIGN = {
 ATTRIBUTES = "* -export-ignore -export-subst -text -eol -ident -filter -working-tree-encoding\n"
 
 
-def command(*arguments: str) -> dict:
+def git_command(*arguments: str) -> dict:
     """The arguments of a subprocess call that runs git."""
-    environment = {name: value for name, value in os.environ.items() if name not in FOREIGN}
-    # the list of protocols leaves out `ext::`, which runs what stands in the location
-    safe = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh", "LC_ALL": "C"}
-    # a session of its own has no terminal where ssh could ask
+    environment = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
+    # without the protocol `ext::`, which runs the command in the location
+    settings = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh", "LC_ALL": "C"}
+    # a session of its own has no terminal on which ssh could prompt
     return {
         "args": ["git", *arguments],
-        "env": environment | safe,
+        "env": environment | settings,
         "stdin": subprocess.DEVNULL,
         "start_new_session": True,
     }
 
 
-def git(*arguments: str) -> subprocess.CompletedProcess:
+def run_git(*arguments: str) -> subprocess.CompletedProcess:
     """Run git to its end; the caller looks at `returncode`.
 
     Raises:
         UserError: git is not installed.
     """
     try:
-        return subprocess.run(**command(*arguments), capture_output=True, text=True, errors="replace")
+        return subprocess.run(**git_command(*arguments), capture_output=True, text=True, errors="replace")
     except FileNotFoundError as error:
         raise UserError("git is not installed; it reads the sources of kind git") from error
 
 
-def reason(stderr: str) -> str:
-    """The line of git's error output that says why."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()] or ["git failed without a word"]
+def error_line(stderr: str) -> str:
+    """The line of git's error output that names the error."""
+    lines = [line.strip() for line in stderr.splitlines() if line.strip()] or ["git failed without a message"]
     return next((line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))), lines[-1])
 
 
-def fetched(location: str, commit: str, work: Path) -> str:
+def fetch_commit(location: str, commit: str, work: Path) -> str:
     """Fetch `commit` of the repository at `location` into the empty folder `work`; returns the option that names it.
 
     Raises:
         UserError: the repository cannot be read, or has no such commit.
     """
     bare = f"--git-dir={work}"
-    git("init", "--quiet", "--bare", str(work))
+    run_git("init", "--quiet", "--bare", str(work))
     (work / "info").mkdir(exist_ok=True)
     (work / "info" / "attributes").write_text(ATTRIBUTES)
-    fetch(bare, str(Path(location).resolve()) if Path(location).exists() else location, commit)
-    if git(bare, "cat-file", "-t", commit).stdout.strip() != "commit":
+    fetch_with_retries(bare, str(Path(location).resolve()) if Path(location).exists() else location, commit)
+    if run_git(bare, "cat-file", "-t", commit).stdout.strip() != "commit":
         raise UserError(f"no commit {commit} in {location}; `git rev-parse HEAD` in the repository names one")
     return bare
 
@@ -84,14 +84,14 @@ def copy_file(location: str, commit: str, path: str, work: Path, out: BinaryIO) 
     Raises:
         UserError: the repository cannot be read, has no such commit, or no such file in it.
     """
-    bare = fetched(location, commit, work)
-    if git(bare, "cat-file", "-t", f"{commit}:{path}").stdout.strip() != "blob":
+    bare = fetch_commit(location, commit, work)
+    if run_git(bare, "cat-file", "-t", f"{commit}:{path}").stdout.strip() != "blob":
         raise UserError(f"no file {path} in commit {commit} of {location}")
-    subprocess.run(**command(bare, "cat-file", "blob", f"{commit}:{path}"), stdout=out, check=True)
+    subprocess.run(**git_command(bare, "cat-file", "blob", f"{commit}:{path}"), stdout=out, check=True)
 
 
 @contextmanager
-def archived(location: str, commit: str, work: Path) -> Iterator[BinaryIO]:
+def commit_as_tar(location: str, commit: str, work: Path) -> Iterator[BinaryIO]:
     """Yield the tar of `commit` in the repository at `location`, a URL or a path; submodules are not in it.
 
     Args:
@@ -100,12 +100,12 @@ def archived(location: str, commit: str, work: Path) -> Iterator[BinaryIO]:
     Raises:
         UserError: the repository cannot be read, or has no such commit.
     """
-    bare = fetched(location, commit, work)
-    if git(bare, "cat-file", "-e", f"{commit}:.gitmodules").returncode == 0:
+    bare = fetch_commit(location, commit, work)
+    if run_git(bare, "cat-file", "-e", f"{commit}:.gitmodules").returncode == 0:
         logging.info(f"{location}: its submodules are not fetched; name them as sources of their own")
     with tempfile.TemporaryFile() as errors:
         process = subprocess.Popen(
-            **command(bare, "archive", "--format=tar", commit), stdout=subprocess.PIPE, stderr=errors
+            **git_command(bare, "archive", "--format=tar", commit), stdout=subprocess.PIPE, stderr=errors
         )
         try:
             yield process.stdout
@@ -116,18 +116,18 @@ def archived(location: str, commit: str, work: Path) -> Iterator[BinaryIO]:
             process.wait()
         if not complete:
             errors.seek(0)
-            raise UserError(f"git archive {commit}: {reason(errors.read().decode(errors='replace'))}")
+            raise UserError(f"git archive {commit}: {error_line(errors.read().decode(errors='replace'))}")
 
 
-def fetch(bare: str, location: str, commit: str) -> None:
-    """Fetch the commit alone; where the server gives only what a branch or tag names, all of those."""
+def fetch_with_retries(bare: str, location: str, commit: str) -> None:
+    """Fetch the commit alone; where the server gives only branches and tags, all of those."""
     quiet = (bare, "fetch", "--quiet", "--no-tags", "--no-recurse-submodules")
-    for pause in (*PAUSES, None):
-        result = git(*quiet, "--depth=1", "--", location, commit)
+    for pause in (*RETRY_PAUSES, None):
+        result = run_git(*quiet, "--depth=1", "--", location, commit)
         if result.returncode:
-            result = git(*quiet, "--", location, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+            result = run_git(*quiet, "--", location, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
         if result.returncode == 0:
             return
         if pause is None:
-            raise UserError(f"cannot read {location}: {reason(result.stderr)}")
+            raise UserError(f"cannot read {location}: {error_line(result.stderr)}")
         time.sleep(pause)

@@ -1,6 +1,6 @@
-"""Source distributions from the package index, where this machine's pip would look for them.
+"""Source distributions from the package index that this machine's pip is configured for.
 
-pip itself says what its files and environment configure, so mirrors, `find-links` and certificates just work; the
+`pip config list` gives what its files and environment configure, so mirrors, `find-links` and certificates work; the
 `unearth` library reads the index. Wheels are never taken and no code of a package is run, which `pip download` does.
 """
 
@@ -25,11 +25,11 @@ from scripts.common.cli import UserError
 from scripts.common.files import sha256_file
 from scripts.common.progress import Progress
 
-PAUSES = (0.5, 1)  # seconds before the second and the third try
-TARS = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
+RETRY_PAUSES = (0.5, 1)  # seconds before the second and the third attempt
+TAR_SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
 
 
-def pip(*arguments: str) -> str:
+def run_pip(*arguments: str) -> str:
     """What pip prints.
 
     Raises:
@@ -40,20 +40,22 @@ def pip(*arguments: str) -> str:
         raise UserError("pip is not installed; its configuration says where the package index is")
     result = subprocess.run([*command, *arguments], capture_output=True, text=True)
     if result.returncode:
-        why = (result.stderr.strip().splitlines() or ["failed without a word"])[-1]
-        raise UserError(f"pip {' '.join(arguments)}: {why}")
+        reason = (result.stderr.strip().splitlines() or ["failed without a message"])[-1]
+        raise UserError(f"pip {' '.join(arguments)}: {reason}")
     return result.stdout
 
 
 def default_index() -> str:
-    """The index that this pip asks where nothing is configured, as its help says."""
-    return re.search(r"Python Package Index \(default (\S+?)\)", " ".join(pip("download", "--help").split())).group(1)
+    """The index that this pip uses where nothing is configured, from its help text."""
+    return re.search(r"Python Package Index \(default (\S+?)\)", " ".join(run_pip("download", "--help").split())).group(
+        1
+    )
 
 
 def pip_options() -> dict[str, str]:
     """pip's configuration for downloads, e.g. {"index-url": ..., "find-links": ...}; later places win."""
     places = {"global": {}, "download": {}, ":env:": {}}  # as pip orders them
-    for line in pip("config", "list").splitlines():
+    for line in run_pip("config", "list").splitlines():
         name, _, value = line.partition("=")
         place, _, option = name.partition(".")
         if place in places:
@@ -61,8 +63,8 @@ def pip_options() -> dict[str, str]:
     return {option: value for place in places.values() for option, value in place.items()}
 
 
-def client(options: dict[str, str], index_urls: list[str]) -> PyPIClient:
-    """What asks the index, with pip's certificates, proxy and timeout."""
+def index_client(options: dict[str, str], index_urls: list[str]) -> PyPIClient:
+    """An HTTP client with pip's certificates, proxy and timeout."""
     for name in ("httpx2", "unearth"):
         logging.getLogger(name).setLevel(logging.WARNING)  # else a line per request, with its whole address
     result = PyPIClient(
@@ -77,41 +79,43 @@ def client(options: dict[str, str], index_urls: list[str]) -> PyPIClient:
     return result
 
 
-def find(requirement: str, sha256: str, options: dict[str, str], session: PyPIClient, index_urls: list[str]) -> Link:
-    """The link to the source distribution; of several, one that the index says to have this sha256.
+def find_link(
+    requirement: str, sha256: str, options: dict[str, str], session: PyPIClient, index_urls: list[str]
+) -> Link:
+    """The link to the source distribution; of several, one for which the index gives this sha256.
 
     Raises:
-        UserError: no place has it; places that could not be asked are named.
+        UserError: no index or folder has it; those that could not be reached are named.
     """
     folders = [
         link if "://" in link else str(Path(link).expanduser()) for link in options.get("find-links", "").split()
     ]
     places = [("find_links", link) for link in folders] + [("index_urls", url) for url in index_urls]
-    links, troubles = [], []
+    links, unreachable = [], []
     for kind, place in places:
         try:
             finder = PackageFinder(session, ignore_compatibility=True, **{kind: [place]})
-            matches = retried(lambda finder=finder: list(finder.find_matches(requirement, allow_prereleases=True)))
+            matches = with_retries(lambda finder=finder: list(finder.find_matches(requirement, allow_prereleases=True)))
         except (httpx2.HTTPError, httpx2.InvalidURL, OSError, ValueError) as error:
-            troubles.append(f"{Link(place).redacted} ({error})")
-            logging.warning(f"{requirement}: cannot ask {troubles[-1]}")
+            unreachable.append(f"{Link(place).redacted} ({error})")
+            logging.warning(f"{requirement}: cannot reach {unreachable[-1]}")
             continue
-        found = [match.link for match in matches if match.link.filename.endswith(TARS)]
-        for link in found:
+        sdists = [match.link for match in matches if match.link.filename.endswith(TAR_SUFFIXES)]
+        for link in sdists:
             if (link.hash_option or {}).get("sha256") == [sha256]:
                 return link
-        links += found
+        links += sdists
     if links:
         return links[0]
-    if troubles:
-        raise UserError(f"{requirement}: not found, and these could not be asked: {'; '.join(troubles)}")
-    asked = ", ".join(Link(place).redacted for _, place in places) or "nowhere: pip is told `no-index`"
-    raise UserError(f"{requirement}: no source distribution as a tar; asked: {asked}")
+    if unreachable:
+        raise UserError(f"{requirement}: not found, and these could not be reached: {'; '.join(unreachable)}")
+    searched = ", ".join(Link(place).redacted for _, place in places) or "nowhere: pip is configured with `no-index`"
+    raise UserError(f"{requirement}: no source distribution as a tar; searched: {searched}")
 
 
-def retried(action):
-    """What `action` returns; it is called again where the network fails."""
-    for pause in PAUSES:
+def with_retries(action):
+    """What `action` returns; it is called again after a network error."""
+    for pause in RETRY_PAUSES:
         try:
             return action()
         except (httpx2.TransportError, UnpackError):
@@ -119,31 +123,31 @@ def retried(action):
     return action()
 
 
-def download(requirement: str, sha256: str, folder: Path, most: float) -> Path:
+def download(requirement: str, sha256: str, folder: Path, max_bytes: float) -> Path:
     """The source distribution `project==version` as a file, in `folder` or where a local index has it.
 
     Raises:
-        UserError: it is not found, cannot be had, is larger than `most` bytes, or its sha256 is another.
+        UserError: it is not found, cannot be downloaded, is larger than `max_bytes`, or its sha256 differs.
     """
     options = pip_options()
     index_urls = [options.get("index-url") or default_index(), *options.get("extra-index-url", "").split()]
     if options.get("no-index", "").lower() in ("1", "true", "yes", "on"):
         index_urls = []
-    with client(options, index_urls) as session:
-        link = find(requirement, sha256, options, session, index_urls)
-        done = Progress(f"download {link.filename}", "bytes")
+    with index_client(options, index_urls) as session:
+        link = find_link(requirement, sha256, options, session, index_urls)
+        progress = Progress(f"download {link.filename}", "bytes")
 
         def report(link: Link, completed: int, total: int | None) -> None:
-            done.total = total
-            done.add(completed - done.done)
-            if completed > most:
-                raise UserError(f"{link.filename}: larger than sources.fetch.max_megabytes, {most / 10**6:g}")
+            progress.total = total
+            progress.add(completed - progress.done)
+            if completed > max_bytes:
+                raise UserError(f"{link.filename}: larger than sources.fetch.max_megabytes, {max_bytes / 10**6:g}")
 
         try:
-            # without unearth's own check of hashes: the message below shows both
-            path = retried(lambda: PackageFinder(session).download(link, folder, {}, report))
+            # without unearth's own check of hashes: the message below names both
+            path = with_retries(lambda: PackageFinder(session).download(link, folder, {}, report))
         except (httpx2.HTTPError, OSError, UnpackError) as error:
             raise UserError(f"{requirement}: cannot download {link.redacted}: {error}") from error
-    if (found := sha256_file(path)) != sha256:
-        raise UserError(f"{requirement}: {link.filename} has sha256 {found}, the table pins {sha256}")
+    if (actual := sha256_file(path)) != sha256:
+        raise UserError(f"{requirement}: {link.filename} has sha256 {actual}, the table pins {sha256}")
     return path

@@ -72,7 +72,7 @@ def test_a_missing_intermediate_folder_is_made_again_with_what_stands_on_it(coll
 def test_harmed_files_are_named_and_once_made_again_all_is_done(colleague, published):
     name = "results/training/second/model.safetensors"
     flip(colleague / name)
-    assert f"train is to be made again: {name} has another content" in colleague.snakemake("--dry-run")
+    assert f"train will run again: {name} has another content" in colleague.snakemake("--dry-run")
     assert (colleague / name).is_file()  # a dry run deletes nothing, and blesses nothing
     assert colleague.run() == {"train second", "gate"}
     assert (colleague / name).read_bytes() == (published / name).read_bytes()
@@ -135,7 +135,7 @@ def test_a_published_verdict_on_other_data_than_lies_here_is_made_again(colleagu
         ("", "not JSON"),
         ("\x00\x01", "not JSON"),
         ("[]", "top level"),
-        ('{"record_format_version": 5, "jobs": []}', "record_format_version: 6 was expected"),
+        ('{"record_format_version": 5, "jobs": []}', "record_format_version: Input should be 6"),
         ('{"record_format_version": 6, "jobs": [{"rule": "gate"}]}', "jobs.0"),
     ],
 )

@@ -16,9 +16,9 @@ import pytest
 import zstandard
 
 from scripts.common.cli import UserError
-from scripts.sources.archives import writer as module
+from scripts.sources.archives import canonical_archive, decompression
 from scripts.sources.archives.archive_members import Limits
-from scripts.sources.archives.writer import describe, pack_folder, pack_tar
+from scripts.sources.archives.canonical_archive import describe, pack_folder, pack_tar
 
 FREE = Limits()
 
@@ -178,7 +178,7 @@ def test_hard_links_count_with_their_content(tmp_path, tools):
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress, bz2.compress, lzma.compress])
 def test_bomb_stops_before_it_is_unpacked(compress, tmp_path, monkeypatch):
     unpacked_bytes = 0
-    original = module.decompressed
+    original = decompression.chunks
 
     def counted(*arguments):
         nonlocal unpacked_bytes
@@ -186,13 +186,13 @@ def test_bomb_stops_before_it_is_unpacked(compress, tmp_path, monkeypatch):
             unpacked_bytes += len(data)
             yield data
 
-    monkeypatch.setattr(module, "decompressed", counted)
+    monkeypatch.setattr(decompression, "chunks", counted)
     refused(compress(bytes(40 << 20)), tmp_path, "unpacks to more than", Limits(10, 10**6, 10**6))
     assert unpacked_bytes < 4 << 20
 
 
 def test_xz_that_wants_much_memory_is_refused(tmp_path, tools, monkeypatch):
-    monkeypatch.setattr(module, "MOST_MEMORY", 1 << 20)
+    monkeypatch.setattr(decompression, "MAX_MEMORY", 1 << 20)
     refused(tools.make_tar({"a": b"1"}, "w:xz"), tmp_path, "[Mm]emory")
 
 
@@ -227,7 +227,7 @@ def test_cut_or_damaged_archives_are_refused(tmp_path, tools):
     noise = random.Random(0).randbytes(50_000)
     plain = tools.make_tar({"a": noise, "b": b"2" * 5000, "c": b"3"})
     for data in (gzip.compress(plain), bz2.compress(plain), lzma.compress(plain), plain):
-        refused(data[: len(data) // 2], tmp_path, "damaged or cut short|ends inside|ends early")
+        refused(data[: len(data) // 2], tmp_path, "damaged or truncated|ends inside|ends early")
     refused(zstandard.compress(plain)[:30_000], tmp_path, "not a readable tar|ends inside|ends early")
     refused(plain[: 512 + 50_176], tmp_path, "ends early")  # cut between two members, which tarfile does not mind
     broken = bytearray(plain)
@@ -292,14 +292,14 @@ def test_folder_with_devices_sockets_or_links_that_leave_is_refused(tmp_path, to
 
 def test_file_that_shrinks_while_it_is_read_is_refused(tmp_path, tools, monkeypatch):
     tree = tools.write_tree(tmp_path / "tree", {"a": b"1" * 100})
-    original = module.checked
+    original = canonical_archive.check_members
 
     def late(*arguments):
         members = original(*arguments)
         (tree / "a").write_bytes(b"1")
         return members
 
-    monkeypatch.setattr(module, "checked", late)
+    monkeypatch.setattr(canonical_archive, "check_members", late)
     with pytest.raises(UserError, match="'a': changed while it was read"):
         pack_folder(tree, tmp_path / "out", FREE)
 
@@ -322,6 +322,6 @@ def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, tools, monkeypatch):
         raise OSError(28, "No space left on device")
         yield
 
-    monkeypatch.setattr(module, "decompressed", full)
+    monkeypatch.setattr(decompression, "chunks", full)
     with pytest.raises(OSError, match="No space left"):
         pack(zlib.compress(b""), tmp_path / "out")

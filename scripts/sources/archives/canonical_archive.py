@@ -1,0 +1,110 @@
+"""The one form in which a source is kept, `data/raw/{source}.tar.zst`: equal bytes for equal content.
+
+A GNU tar of regular files and of symbolic links that stay inside, sorted by name, mode 644, without times and owners,
+in one zstd frame. Its sha256 is that of the tar, so it does not depend on the compressor. Tar in, tar out: nothing is
+extracted, and memory holds the members' names only.
+"""
+
+import hashlib
+import io
+import tarfile
+import tempfile
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
+from pathlib import Path
+from typing import BinaryIO
+
+import zstandard
+
+from scripts.common.cli import UserError
+from scripts.common.progress import Progress
+from scripts.sources.archives.archive_members import (
+    Limits,
+    Member,
+    check_members,
+    folder_members,
+    member_error,
+    tar_members,
+)
+from scripts.sources.archives.decompression import CHUNK, decompress
+
+BLOCK = tarfile.BLOCKSIZE
+
+
+def pack_tar(stream: BinaryIO, out: Path, limits: Limits, strip: bool = False, label: str = "pack") -> dict:
+    """Write the tar in `stream`, compressed or not, to `out` in canonical form.
+
+    Returns:
+        {"sha256": of the canonical tar, "files": n, "bytes": sum of file sizes}
+
+    Raises:
+        UserError: the tar is damaged, or holds what `check_members` refuses.
+    """
+    # a file without a name: gone when this process is, however it ends
+    with tempfile.TemporaryFile(dir=out.parent) as tar:
+        decompress(stream, tar, limits)
+        return write_canonical(check_members(tar_members(tar), limits, strip), tar, out, label)
+
+
+def pack_folder(root: Path, out: Path | None, limits: Limits, label: str = "pack") -> dict:
+    """As `pack_tar`, of a folder on disk without its `.git`; with `out` None it is only hashed."""
+    return write_canonical(check_members(folder_members(root), limits), None, out, label)
+
+
+def describe(archive: Path, label: str = "check") -> dict:
+    """What `pack_tar` returned when it wrote this archive.
+
+    Raises:
+        UserError: the archive is damaged or is not in canonical form.
+    """
+    with archive.open("rb") as stream, tempfile.TemporaryFile(dir=archive.parent) as tar:
+        decompress(stream, tar, Limits())
+        facts = write_canonical(check_members(tar_members(tar), Limits()), tar, None, label)
+        tar.seek(0)
+        if hashlib.file_digest(tar, "sha256").hexdigest() != facts["sha256"]:
+            raise UserError("no archive in canonical form; only what `scripts.sources.fetch` wrote can be read here")
+    return facts
+
+
+def content(member: Member, tar: BinaryIO | None) -> Iterator[bytes]:
+    """Yield the bytes of a file, from its place in `tar` or on disk."""
+    with nullcontext(tar) if tar else member.place.open("rb") as file:
+        if tar:
+            tar.seek(member.place)
+        remaining = member.size
+        while remaining:
+            data = file.read(min(remaining, CHUNK))
+            if not data:
+                raise member_error(member.name, "changed while it was read")
+            remaining -= len(data)
+            yield data
+
+
+def canonical_tar(members: Iterable[Member], tar: BinaryIO | None, progress: Progress) -> Iterator[bytes]:
+    """Yield the bytes of the canonical tar."""
+    for member in members:
+        info = tarfile.TarInfo(member.name)
+        info.mode, info.size = 0o644, member.size
+        if member.kind == "symlink":
+            info.type, info.linkname = tarfile.SYMTYPE, member.target
+        yield info.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict")
+        if member.kind == "file":
+            yield from content(member, tar)
+            yield bytes(-member.size % BLOCK)
+        progress.add()
+    yield bytes(2 * BLOCK)
+
+
+def write_canonical(members: list[Member], tar: BinaryIO | None, out: Path | None, label: str) -> dict:
+    """Hash the canonical tar of checked members and, with `out`, write it compressed."""
+    progress, digest = Progress(label, "members", len(members)), hashlib.sha256()
+    # one thread: several cut the frame elsewhere; the checksum lets zstd find a flipped bit by itself
+    compressor = zstandard.ZstdCompressor(level=3, threads=0, write_checksum=True)
+    with out.open("wb") if out else nullcontext() as file, compressor.stream_writer(file or io.BytesIO()) as sink:
+        for data in canonical_tar(members, tar, progress):
+            digest.update(data)
+            if out:
+                sink.write(data)
+    progress.end()
+    files = [member for member in members if member.kind == "file"]
+    return {"sha256": digest.hexdigest(), "files": len(files), "bytes": sum(member.size for member in files)}

@@ -1,0 +1,112 @@
+"""`make sources`: write a sources table from a folder of repositories.
+
+    python -m scripts.sources.tables.from_folder --from repositories/ --out config/mine.tsv
+
+reads repositories/{high,medium}/{Python,java,C++,...}/{repository}: one with `.git` is pinned by its commit (kind
+git), another by the sha256 of its content (kind path).
+"""
+
+import logging
+import re
+from collections import Counter
+from pathlib import Path
+
+from scripts.common.cli import UserError, parser, run
+from scripts.common.files import atomic
+from scripts.sources.archives.archive_members import Limits
+from scripts.sources.archives.canonical_archive import pack_folder
+from scripts.sources.providers.git import error_line, run_git
+from scripts.sources.tables.licences import licence_of
+from scripts.sources.tables.source import COLUMNS
+from scripts.sources.tables.sources_table import check_rows
+
+LANGUAGE_OF_FOLDER = {
+    "python": "python",
+    "java": "java",
+    "go": "go",
+    "golang": "go",
+    "rust": "rust",
+    "cpp": "cpp",
+    "c++": "cpp",
+    "cxx": "cpp",
+    "c": "c",
+}
+
+
+def pin_of(repository: Path) -> tuple[str, str]:
+    """(kind, pin) of a repository on disk.
+
+    Raises:
+        UserError: it has no commit, or holds what no source may.
+    """
+    if not (repository / ".git").exists():
+        try:
+            return "path", pack_folder(repository, None, Limits(), label=f"hash {repository}")["sha256"]
+        except UserError as error:
+            raise UserError(f"{repository}: {error}") from error
+    head = run_git("-C", str(repository), "rev-parse", "--verify", "HEAD^{commit}")
+    if head.returncode:
+        raise UserError(f"{repository}: no commit to pin: {error_line(head.stderr)}")
+    if run_git("-C", str(repository), "status", "--porcelain").stdout:
+        logging.warning(f"{repository}: what is not committed there is not in the pin")
+    return "git", head.stdout.strip()
+
+
+def rows_of(folder: Path) -> list[dict[str, str]]:
+    """The rows for a folder priority/language/repository; equal names get language and priority appended.
+
+    Raises:
+        UserError: there is no repository in it, or one that cannot be pinned.
+    """
+    rows = []
+    for priority in ("high", "medium"):
+        for language_folder in sorted(path for path in (folder / priority).glob("*") if path.is_dir()):
+            language = LANGUAGE_OF_FOLDER.get(language_folder.name.lower())
+            if language is None:
+                known = ", ".join(sorted(LANGUAGE_OF_FOLDER))
+                logging.warning(f"{language_folder}: left out, the folder's name is no language of {known}")
+                continue
+            for repository in sorted(path for path in language_folder.iterdir() if path.is_dir()):
+                kind, pin = pin_of(repository)
+                name = re.sub(r"[^a-z0-9._-]+", "-", repository.name.lower()).strip("._-")
+                values = (name, kind, str(repository), pin, language, priority, licence_of(repository))
+                rows.append(dict(zip(COLUMNS, values, strict=True)))
+    if not rows:
+        raise UserError(f"{folder}: no repositories at high/LANGUAGE/REPOSITORY or medium/LANGUAGE/REPOSITORY in it")
+    names = Counter(row["name"] for row in rows)
+    for row in rows:
+        if names[row["name"]] > 1:
+            row["name"] += f"-{row['language']}-{row['priority']}"
+    return rows
+
+
+def write_sources(rows: list[dict[str, str]], path: Path) -> None:
+    """Write the table as `read_sources` reads it.
+
+    Raises:
+        UserError: `path` exists, or a value is wrong.
+    """
+    check_absent(path)
+    cells = [[row[column] for column in COLUMNS] for row in rows]
+    check_rows(path, COLUMNS, enumerate(cells, 2))
+    with atomic(path) as temporary:
+        temporary.write_text("".join("\t".join(line) + "\n" for line in [COLUMNS, *cells]), encoding="utf-8")
+
+
+def check_absent(path: Path) -> None:
+    if path.exists():
+        raise UserError(f"{path}: already there; remove it first, or choose another name")
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--from", type=Path, required=True, dest="folder", help="folder of high/ and medium/")
+    arguments.add_argument("--out", type=Path, required=True, help="table to write; must not exist yet")
+    args = arguments.parse_args()
+    check_absent(args.out)  # before the hashing, which may take long
+    write_sources(rows_of(args.folder), args.out)
+    logging.info(f"{args.out}: written")
+
+
+if __name__ == "__main__":
+    run(main)

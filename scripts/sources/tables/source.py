@@ -1,0 +1,72 @@
+"""A source as a typed record: a row of the sources table, and the part of it that says what to fetch."""
+
+import re
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+
+SDIST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?==[0-9][A-Za-z0-9.!+_-]*")
+
+
+class PinnedSource(BaseModel):
+    """What rule `fetch` needs of a source. Each description says what the value must be, for error lines."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    name: Annotated[
+        str,
+        Field(
+            pattern="^[a-z0-9][a-z0-9._-]*$",
+            description="lower-case letters, digits and `._-`, a letter or digit first",
+        ),
+    ]
+    kind: Annotated[Literal["git", "sdist", "path"], Field(description="one of git, sdist, path")]
+    location: Annotated[str, Field(pattern=r"^[^-\s][^\t\r\n]*$", description="a URL, a path or project==version")]
+    pin: Annotated[str, Field(description="a commit of 40 or a sha256 of 64 hex digits")]
+
+    @field_validator("location")
+    @classmethod
+    def check_location(cls, location: str, info: ValidationInfo) -> str:
+        if info.data.get("kind") == "sdist" and not SDIST.fullmatch(location):
+            raise ValueError("project==version for kind sdist")
+        return location
+
+    @field_validator("pin")
+    @classmethod
+    def check_pin(cls, pin: str, info: ValidationInfo) -> str:
+        kind = info.data.get("kind")
+        if kind == "git" and not re.fullmatch("[0-9a-f]{40}", pin):
+            raise ValueError("a commit of 40 hex digits for kind git")
+        if kind in ("sdist", "path") and not re.fullmatch("[0-9a-f]{64}", pin):
+            raise ValueError("a sha256 of 64 hex digits for kinds sdist and path")
+        return pin
+
+
+class Source(PinnedSource):
+    """A row of the sources table."""
+
+    language: Annotated[
+        Literal["python", "java", "go", "rust", "cpp", "c"], Field(description="one of python, java, go, rust, cpp, c")
+    ]
+    priority: Annotated[Literal["high", "medium"], Field(description="one of high, medium")]
+    licence: Annotated[
+        str,
+        Field(
+            pattern="^[A-Za-z0-9(][A-Za-z0-9.+() -]*$",
+            description="an SPDX expression, e.g. Apache-2.0, or NOASSERTION",
+        ),
+    ]
+
+
+COLUMNS = list(Source.model_fields)
+
+
+def first_error(error: ValidationError) -> str:
+    """One line about the first wrong column: the column, its value, what would be right."""
+    # a wrong kind first: what location and pin must be depends on it
+    errors = {one["loc"][0]: one for one in error.errors(include_url=False)}
+    column = next(column for column in ["kind", *COLUMNS] if column in errors)
+    wrong = errors[column]
+    # an error raised above has text that says what would be right
+    right = wrong["ctx"]["error"] if wrong["type"] == "value_error" else Source.model_fields[column].description
+    return f"{column}: {wrong['input']!r:.80} is not {right}"

@@ -1,0 +1,86 @@
+"""`make sources`: the sources table made from a folder of repositories."""
+
+import csv
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.sources.archives.archive_members import Limits
+from scripts.sources.archives.canonical_archive import pack_folder
+from scripts.sources.tables.from_folder import rows_of, write_sources
+from scripts.sources.tables.source import COLUMNS
+from scripts.sources.tables.sources_table import read_sources
+
+ROOT = Path(__file__).parents[3]
+
+
+def git(folder, *arguments):
+    done = subprocess.run(["git", "-C", folder, *arguments], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+@pytest.fixture
+def tree(tmp_path, tools):
+    tools.write_tree(
+        tmp_path / "tree/high/Python/Some Repo", {"a.py": b"1", "LICENSE": b"Apache License\n  Version 2.0"}
+    )
+    tools.write_tree(tmp_path / "tree/high/C++/lib", {"a.cpp": b"2", "COPYING": b"no licence known"})
+    tools.write_tree(tmp_path / "tree/medium/golang/lib", {"a.go": b"3", "LICENSE": b"Permission is hereby granted, "
+                     b"free of charge,\nto any person obtaining a copy"})  # fmt: skip
+    tools.write_tree(tmp_path / "tree/medium/Perl/old", {"a.pl": b"4"})
+    versioned = tmp_path / "tree/high/C++/lib"
+    git(versioned, "init", "-q")
+    git(versioned, "add", ".")
+    git(versioned, "commit", "-q", "-m", "one")
+    return tmp_path / "tree"
+
+
+def test_table_from_a_tree_pins_commits_and_content(tree, tmp_path, caplog):
+    sources = rows_of(tree)
+    write_sources(sources, tmp_path / "t.tsv")
+    assert [source.model_dump() for source in read_sources(tmp_path / "t.tsv")] == sources
+    content = pack_folder(tree / "high/Python/Some Repo", None, Limits())["sha256"]
+    rows = [(s["name"], s["kind"], s["pin"], s["language"], s["priority"], s["licence"]) for s in sources]
+    assert rows == [
+        ("lib-cpp-high", "git", git(tree / "high/C++/lib", "rev-parse", "HEAD"), "cpp", "high", "NOASSERTION"),
+        ("some-repo", "path", content, "python", "high", "Apache-2.0"),
+        ("lib-go-medium", "path", sources[2]["pin"], "go", "medium", "MIT"),
+    ]
+    assert "Perl: left out" in caplog.text
+
+
+def test_uncommitted_work_in_a_tree_is_told(tree, caplog):
+    (tree / "high/C++/lib/new.cpp").write_text("5")
+    rows_of(tree)
+    assert "what is not committed there is not in the pin" in caplog.text
+
+
+def test_table_from_a_tree_never_overwrites(tree, tmp_path):
+    out = tmp_path / "t.tsv"
+    out.write_text("mine")
+    line = [sys.executable, "-m", "scripts.sources.tables.from_folder", "--from", tree, "--out", out]
+    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == f"error: {out}: already there; remove it first, or choose another name\n"
+    assert out.read_text() == "mine"
+
+
+def test_table_from_an_empty_tree_or_a_repository_without_commit_is_refused(tmp_path):
+    with pytest.raises(UserError, match="no repositories at high/LANGUAGE/REPOSITORY"):
+        rows_of(tmp_path)
+    (tmp_path / "high/java/new").mkdir(parents=True)
+    with pytest.raises(UserError, match="new: no files in it"):
+        rows_of(tmp_path)
+    git(tmp_path / "high/java/new", "init", "-q")
+    with pytest.raises(UserError, match="new: no commit to pin"):
+        rows_of(tmp_path)
+
+
+def test_written_table_is_plain_tsv(tmp_path):
+    rows = [["zstandard", "sdist", "zstandard==0.25.0", "0" * 64, "c", "medium", "BSD-3-Clause"]]
+    write_sources([dict(zip(COLUMNS, row, strict=True)) for row in rows], tmp_path / "t.tsv")
+    with (tmp_path / "t.tsv").open(newline="") as file:
+        assert list(csv.reader(file, delimiter="\t")) == [COLUMNS, *rows]
