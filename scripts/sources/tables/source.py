@@ -1,9 +1,11 @@
 """A source as a typed record: a row of the sources table, and the part of it that says what to fetch."""
 
 import re
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
+
+from scripts.experiment.settings.corpus import Language
 
 SDIST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?==[0-9][A-Za-z0-9.!+_-]*")
 
@@ -45,9 +47,7 @@ class PinnedSource(BaseModel):
 class Source(PinnedSource):
     """A row of the sources table."""
 
-    language: Annotated[
-        Literal["python", "java", "go", "rust", "cpp", "c"], Field(description="one of python, java, go, rust, cpp, c")
-    ]
+    language: Annotated[Language, Field(description=f"one of {', '.join(get_args(Language))}")]
     priority: Annotated[Literal["high", "medium"], Field(description="one of high, medium")]
     licence: Annotated[
         str,
