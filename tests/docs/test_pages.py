@@ -89,3 +89,13 @@ def missing_settings(page: Path) -> Iterator[str]:
 )
 def test_pages_name_only_what_is_there(missing: Callable[[Path], Iterator[str]]):
     assert {str(page.relative_to(ROOT)): names for page in PAGES if (names := sorted(set(missing(page))))} == {}
+
+
+def test_architecture_shows_the_folders_of_scripts():
+    tree = re.search(r"^    scripts/\n((?:      .*\n)+)", (ROOT / "docs/architecture.md").read_text(), re.MULTILINE)[1]
+    shown, parents = set(), []
+    for indent, name in re.findall(r"^( +)(\w+)/", tree, re.MULTILINE):
+        parents[len(indent) // 2 - 3 :] = [name]
+        shown.add("/".join(parents))
+    files = [path.relative_to(ROOT / "scripts") for path in (ROOT / "scripts").rglob("*") if path.is_file()]
+    assert shown == {path.parent.as_posix() for path in files if "__pycache__" not in path.parts} - {"."}
