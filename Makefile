@@ -13,9 +13,9 @@ eval: env ## the main job on the embedded default, then its verdict
 	snakemake --profile $(PROFILE) results/eval.json --quiet rules
 	@python -m scripts.report.page --results results --summary
 
-# Two files at a time, as they mostly wait; threads that spin while they wait would take the other file's core.
+# Two files at a time, as they mostly wait.
 test: env ## all tests but the long ones
-	OMP_WAIT_POLICY=PASSIVE pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 # The tests need what CI installs; see docs/install.md. The table goes to docs/soak.md.
 soak: env ## the long tests: kill -9 a real workflow 20 times, faults on a real Slurm

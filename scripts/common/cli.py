@@ -4,6 +4,7 @@ A script ends with `if __name__ == "__main__": run(main)`.
 """
 
 import argparse
+import gc
 import json
 import logging
 import sys
@@ -16,6 +17,8 @@ class UserError(Exception):
 
 def run(main: Callable[[], None]) -> None:
     """Set up logging and call `main`; a UserError ends as one line and exit code 1, a bug keeps its traceback."""
+    gc.freeze()  # what was imported is not searched, neither now nor when the process ends
+    gc.enable()  # scripts/__init__.py switched it off
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
     try:
         main()

@@ -26,6 +26,7 @@ import pynvml
 from scripts.common.cli import UserError, parser, run
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.record import to_dict
+from scripts.hosts.openmp import sleep_while_waiting
 
 GIB = 2**30
 FOLDER = "/tmp/stagecraft-gpu-leases"
@@ -224,6 +225,7 @@ def main() -> None:
     given = arguments.parse_args()
     machine = to_dict(load_machine(given.machine))
     lease(machine, min(given.count, machine["gpus"]))
+    sleep_while_waiting(machine["gpus"])
     os.execvp(given.program, [given.program, *given.rest])
 
 

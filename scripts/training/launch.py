@@ -18,6 +18,7 @@ from scripts.common.cli import UserError, run
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.record import to_dict
 from scripts.hosts.gpus import lease
+from scripts.hosts.openmp import sleep_while_waiting
 from scripts.training.plan import local_ranks
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -109,6 +110,7 @@ def main() -> None:
     if machine["gpus"] == 0:
         os.environ["DS_ACCELERATOR"] = "cpu"  # or DeepSpeed warns that it found no GPU
     os.environ.update({name: str(value) for name, value in machine["environment"].items()})
+    sleep_while_waiting(machine["gpus"])
     if line[0] != "srun":  # each node's own launcher does
         lease(machine, machine["gpus"])
     if line[: len(TORCHRUN)] == TORCHRUN:

@@ -1,0 +1,42 @@
+"""scripts/common/cli.py: how a program starts."""
+
+import gc
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+from scripts.common.cli import run
+
+ROOT = Path(__file__).parents[2]
+COUNT = """
+import atexit
+import gc
+
+atexit.register(lambda: print("searches", gc.get_stats()[0]["collections"] - before))
+before = gc.get_stats()[0]["collections"]
+"""
+
+
+def test_a_start_makes_no_search_for_garbage(tmp_path):
+    (tmp_path / "sitecustomize.py").write_text(COUNT)
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    words = [sys.executable, "-m", "scripts.training.launch", "--help"]
+    done = subprocess.run(words, cwd=ROOT, env=environment, capture_output=True, text=True, check=True)
+    assert int(done.stdout.rsplit("searches ", 1)[1]) < 3  # 50 without scripts/__init__.py
+
+
+def test_a_program_itself_collects_garbage():
+    was_on, states = gc.isenabled(), []
+    gc.disable()
+    try:
+        run(lambda: states.append(gc.isenabled()))
+    finally:
+        gc.unfreeze()
+        if was_on:
+            gc.enable()
+    assert states == [True]
+
+
+def test_an_import_by_another_program_leaves_garbage_collection_on():
+    subprocess.run([sys.executable, "-c", "import scripts, gc; assert gc.isenabled()"], cwd=ROOT, check=True)
