@@ -27,7 +27,9 @@ def spin_count(tmp_path):
     def start(program: str, **environment: str) -> str:
         line = [sys.executable, "-m", program, *words[program]]
         path = {"PYTHONPATH": str(tmp_path)}
-        done = subprocess.run(line, cwd=ROOT, env=CLEAN | path | environment, capture_output=True, text=True, check=True)
+        done = subprocess.run(
+            line, cwd=ROOT, env=CLEAN | path | environment, capture_output=True, text=True, check=True
+        )
         return done.stdout.strip()
 
     return start
