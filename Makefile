@@ -33,12 +33,14 @@ smoke: env ## an experiment in tiny on the CPU: EXPERIMENT=qwen2.5-7b-code, or a
 env: .venv/.stagecraft ## the environment from the lock
 
 # torch first and with pip: it alone may come from a folder of wheels (pip's find-links) as a build for this machine.
-.venv/.stagecraft: requirements.lock
+# All else is refused where its hash is not the lock's. --no-deps: the lock is complete but for torch, as the check shows.
+.venv/.stagecraft: requirements.lock pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: $(PYTHON) is too old: Python >= 3.11 is needed")'
 	$(PYTHON) -m venv .venv
-	$(BIN)/python -m pip install --quiet "$$(grep -o '^torch==[0-9.]*' requirements.lock)"
-	$(BIN)/python -m pip install --quiet "$$(grep -o '^uv==[0-9.]*' requirements.lock)"
-	$(BIN)/uv pip install --quiet --compile-bytecode --python $(BIN)/python --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet "$$(grep -o 'torch == [0-9.]*' pyproject.toml)"
+	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement <(sed -n '/^uv==/,/[^\\]$$/p' requirements.lock)
+	$(BIN)/uv pip install --quiet --compile-bytecode --no-deps --require-hashes --python $(BIN)/python --requirement requirements.lock
+	$(BIN)/uv pip check --quiet --python $(BIN)/python
 	touch $@
 
 lock: env ## resolve pyproject.toml anew
