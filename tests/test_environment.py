@@ -1,0 +1,58 @@
+"""requirements.lock and the Makefile's commands: a package whose content is not what the lock says is not installed."""
+
+import re
+import shutil
+import subprocess
+import sys
+import tomllib
+import zipfile
+from hashlib import sha256
+from pathlib import Path
+
+import pytest
+
+PIN = re.compile(r"^([a-z0-9-]+)==\S+", re.MULTILINE)
+
+
+def test_every_pin_of_the_lock_but_torch_has_a_hash():
+    """torch has none: a CPU build and each CUDA build are other files of the same version."""
+    lock = Path("requirements.lock").read_text()
+    entries = re.split(r"\n(?=\S)", lock)
+    assert len(entries) == len(PIN.findall(lock)) > 200
+    assert [entry for entry in entries if "--hash=sha256:" not in entry] == []
+    assert "torch" not in PIN.findall(lock)
+    project = tomllib.loads(Path("pyproject.toml").read_text())["project"]
+    assert any(re.fullmatch(r"torch == [\d.]+", line) for line in project["dependencies"])
+
+
+def tiny_wheel(folder: Path) -> str:
+    """Write the wheel of a package `tiny` 1.0 to `folder`; its sha256."""
+    folder.mkdir()
+    path = folder / "tiny-1.0-py3-none-any.whl"
+    about = "tiny-1.0.dist-info"
+    with zipfile.ZipFile(path, "w") as wheel:
+        wheel.writestr("tiny.py", "")
+        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\nName: tiny\nVersion: 1.0\n")
+        wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        wheel.writestr(f"{about}/RECORD", f"tiny.py,,\n{about}/METADATA,,\n{about}/WHEEL,,\n{about}/RECORD,,\n")
+    return sha256(path.read_bytes()).hexdigest()
+
+
+@pytest.mark.parametrize("hashed", ["right", "wrong", "none"])
+def test_make_env_installs_only_what_has_the_hash_of_the_lock(tmp_path, hashed):
+    """The commands are the Makefile's own; only the index is a folder, so that no network is needed."""
+    right = tiny_wheel(tmp_path / "wheels")
+    shutil.copy("Makefile", tmp_path)
+    (tmp_path / "pyproject.toml").touch()
+    (tmp_path / "uv.toml").write_text('no-index = true\nfind-links = ["wheels"]\n')
+    entry = {"right": f" --hash=sha256:{right}", "wrong": f" --hash=sha256:{right[::-1]}", "none": ""}[hashed]
+    (tmp_path / "requirements.lock").write_text(f"tiny==1.0{entry}\n")
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
+    (tmp_path / ".venv/bin/uv").symlink_to(Path(sys.prefix) / "bin/uv")
+    recipe = ["make", "--just-print", ".venv/.stagecraft"]
+    commands = subprocess.run(recipe, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.splitlines()
+    [install] = [line for line in commands if re.match(r"\S*uv pip install", line)]
+    done = subprocess.run(["bash", "-c", install], cwd=tmp_path, capture_output=True, text=True, check=False)
+    installed = bool(list((tmp_path / ".venv").rglob("tiny.py")))
+    assert (done.returncode == 0) == installed == (hashed == "right"), done.stderr
+    assert {"right": "", "wrong": "Hash mismatch", "none": "must have a hash"}[hashed] in done.stderr
