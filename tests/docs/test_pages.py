@@ -99,3 +99,15 @@ def test_architecture_shows_the_folders_of_scripts():
         shown.add("/".join(parents))
     files = [path.relative_to(ROOT / "scripts") for path in (ROOT / "scripts").rglob("*") if path.is_file()]
     assert shown == {path.parent.as_posix() for path in files if "__pycache__" not in path.parts} - {"."}
+
+
+def test_decisions_have_one_form_and_are_listed():
+    text = (ROOT / "docs/DECISIONS.md").read_text()
+    assert [line for line in text.splitlines() if len(line) > 120] == []
+    listed = re.findall(r"^- \[(.+?)\]\(#", text, re.MULTILINE)
+    assert listed == re.findall(r"^## (.+)", text, re.MULTILINE)
+    for entry in re.split(r"^###? ", text, flags=re.MULTILINE)[1:]:
+        title, _, body = entry.partition("\n")
+        if title not in listed:
+            assert re.search(r" \(\d{4}-\d\d-\d\d\)$", title), title
+            assert re.match(r"\n- \*\*(Decision|Tried|Measured)", body), title

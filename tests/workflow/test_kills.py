@@ -144,7 +144,7 @@ def table(rows: list[tuple], seed: int, straight: float, seconds: float) -> str:
     processor = next((x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("model name")), "")
     half = sum("half-written" in at for *_, at in rows)
     lines = [
-        "# Soak: a workflow that is killed again and again",
+        "# Soak: a workflow that is killed many times",
         "",
         f"Made by `make soak` on {datetime.date.today()}; seed of the moments {seed}.",
         "",
@@ -152,10 +152,10 @@ def table(rows: list[tuple], seed: int, straight: float, seconds: float) -> str:
         f"- The tests' tiny experiment: two stages of {STAGE['steps']} steps, a checkpoint after each; `kill -9` to",
         f"  the whole process group. The straight run took {straight:.0f} s, this one with its kills {seconds:.0f} s.",
         f"- **Result: {len(rows)} kills, {half} of which left a half-written checkpoint. Weights and losses of both",
-        "  stages equal the straight run's bit for bit.** Each start went on from the newest whole checkpoint, and",
-        "  every checkpoint that called itself whole could be read.",
+        "  stages equal the straight run's bit for bit.** Each start resumed from the newest complete checkpoint, and",
+        "  every checkpoint that was marked complete could be read.",
         "",
-        "| kill | moment | it was at |",
+        "| kill | moment | stage and checkpoint at the kill |",
         "|---|---|---|",
         *(f"| {number} | {moment} | {at} |" for number, moment, at in rows),
         "",
