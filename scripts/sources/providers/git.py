@@ -1,7 +1,6 @@
-"""Commits of git repositories, read without prompts, without running what a location names, as committed."""
+"""Commits of untrusted git repositories, as they are committed: as a tar, one file, or compared with a working tree."""
 
 import logging
-import os
 import subprocess
 import tempfile
 import time
@@ -11,68 +10,42 @@ from pathlib import Path
 from typing import BinaryIO
 
 from scripts.common.cli import UserError
+from scripts.sources.providers.git_process import empty_repository, end, error_line, git_process, run_git
+from scripts.sources.providers.time_limit import time_limit
 
 RETRY_PAUSES = (0.5, 1)  # seconds before the second and the third attempt
-# variables of a hook or of another repository, which would point git elsewhere (git rev-parse --local-env-vars)
-REPOSITORY_VARIABLES = {
-    "GIT_DIR",
-    "GIT_WORK_TREE",
-    "GIT_INDEX_FILE",
-    "GIT_COMMON_DIR",
-    "GIT_NAMESPACE",
-    "GIT_OBJECT_DIRECTORY",
-    "GIT_ALTERNATE_OBJECT_DIRECTORIES",
-}
+MAX_SECONDS = 3600.0  # that a fetch may take where no setting limits it
 # Each file as it is committed: nothing left out, no commit or date put in, no line ends changed, no filter run.
-ATTRIBUTES = "* -export-ignore -export-subst -text -eol -ident -filter -working-tree-encoding\n"
+AS_COMMITTED = "* -export-ignore -export-subst -text -eol -ident -filter -working-tree-encoding\n"
+NO_FILTER = "* -filter\n"
+BRANCHES_AND_TAGS = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+TOO_SLOW = ("Operation too slow", "timed out", "Timeout")
 
 
-def git_command(*arguments: str) -> dict:
-    """The arguments of a subprocess call that runs git."""
-    environment = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
-    # without the protocol `ext::`, which runs the command in the location
-    settings = {"GIT_TERMINAL_PROMPT": "0", "GIT_ALLOW_PROTOCOL": "file:git:http:https:ssh", "LC_ALL": "C"}
-    # a session of its own has no terminal on which ssh could prompt
-    return {
-        "args": ["git", *arguments],
-        "env": environment | settings,
-        "stdin": subprocess.DEVNULL,
-        "start_new_session": True,
-    }
+@contextmanager
+def commit_as_tar(location: str, commit: str, work: Path, max_seconds: float = MAX_SECONDS) -> Iterator[BinaryIO]:
+    """Yield the tar of `commit` in the repository at `location`, a URL or a path; submodules are not in it.
 
-
-def run_git(*arguments: str) -> subprocess.CompletedProcess:
-    """Run git to its end; the caller looks at `returncode`.
+    Args:
+        work: an empty folder for the objects, which the caller removes.
+        max_seconds: the longest that fetching may take.
 
     Raises:
-        UserError: git is not installed.
+        UserError: the repository cannot be read in time, or has no such commit.
     """
-    try:
-        return subprocess.run(**git_command(*arguments), capture_output=True, text=True, errors="replace")
-    except FileNotFoundError as error:
-        raise UserError("git is not installed; it reads the sources of kind git") from error
-
-
-def error_line(stderr: str) -> str:
-    """The line of git's error output that names the error."""
-    lines = [line.strip() for line in stderr.splitlines() if line.strip()] or ["git failed without a message"]
-    return next((line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))), lines[-1])
-
-
-def fetch_commit(location: str, commit: str, work: Path) -> str:
-    """Fetch `commit` of the repository at `location` into the empty folder `work`; returns the option that names it.
-
-    Raises:
-        UserError: the repository cannot be read, or has no such commit.
-    """
-    bare = f"--git-dir={work}"
-    run_git("init", "--quiet", "--bare", str(work))
-    (work / "info").mkdir(exist_ok=True)
-    (work / "info" / "attributes").write_text(ATTRIBUTES)
-    fetch_with_retries(bare, str(Path(location).resolve()) if Path(location).exists() else location, commit)
-    if run_git(bare, "cat-file", "-t", commit).stdout.strip() != "commit":
-        raise UserError(f"no commit {commit} in {location}; `git rev-parse HEAD` in the repository names one")
-    return bare
+    repository = fetch_commit(location, commit, work, max_seconds)
+    if run_git(repository, "cat-file", "-e", f"{commit}:.gitmodules").returncode == 0:
+        logging.info(f"{location}: its submodules are not fetched; name them as sources of their own")
+    with tempfile.TemporaryFile() as errors:
+        process = git_process(repository, "archive", "--format=tar", commit, stdout=subprocess.PIPE, stderr=errors)
+        try:
+            yield process.stdout
+            complete = process.wait() == 0
+        finally:
+            end(process)
+        if not complete:
+            errors.seek(0)
+            raise UserError(f"git archive {commit}: {error_line(errors.read().decode(errors='replace'))}")
 
 
 def copy_file(location: str, commit: str, path: str, work: Path, out: BinaryIO) -> None:
@@ -84,50 +57,64 @@ def copy_file(location: str, commit: str, path: str, work: Path, out: BinaryIO) 
     Raises:
         UserError: the repository cannot be read, has no such commit, or no such file in it.
     """
-    bare = fetch_commit(location, commit, work)
-    if run_git(bare, "cat-file", "-t", f"{commit}:{path}").stdout.strip() != "blob":
+    repository = fetch_commit(location, commit, work, MAX_SECONDS)
+    if run_git(repository, "cat-file", "-t", f"{commit}:{path}").stdout.strip() != "blob":
         raise UserError(f"no file {path} in commit {commit} of {location}")
-    subprocess.run(**git_command(bare, "cat-file", "blob", f"{commit}:{path}"), stdout=out, check=True)
+    process = git_process(repository, "cat-file", "blob", f"{commit}:{path}", stdout=out)
+    if process.wait():
+        raise UserError(f"git cat-file {commit}:{path} failed in {location}")
 
 
-@contextmanager
-def commit_as_tar(location: str, commit: str, work: Path) -> Iterator[BinaryIO]:
-    """Yield the tar of `commit` in the repository at `location`, a URL or a path; submodules are not in it.
+def fetch_commit(location: str, commit: str, work: Path, max_seconds: float) -> Path:
+    """Fetch `commit` of the repository at `location` into a new repository in the empty folder `work`.
+
+    Raises:
+        UserError: the repository cannot be read in time, or has no such commit.
+    """
+    repository = empty_repository(work, AS_COMMITTED)
+    too_long = f"cannot read {location}: not fetched after {max_seconds / 60:g} min; see sources.fetch.max_minutes"
+    with time_limit(max_seconds, too_long):
+        fetch(repository, location, commit)
+    if run_git(repository, "cat-file", "-t", commit).stdout.strip() != "commit":
+        raise UserError(f"no commit {commit} in {location}; `git rev-parse HEAD` in the repository names one")
+    return repository
+
+
+def fetch(repository: Path, location: str, commit: str) -> None:
+    """Fetch the commit alone; where the server gives only branches and tags, all of those."""
+    location = str(Path(location).resolve()) if Path(location).exists() else location
+    quiet = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules")
+    for pause in (*RETRY_PAUSES, None):
+        result = run_git(repository, *quiet, "--depth=1", "--", location, commit)
+        if result.returncode and not any(words in result.stderr for words in TOO_SLOW):
+            result = run_git(repository, *quiet, "--", location, *BRANCHES_AND_TAGS)
+        if result.returncode == 0:
+            return
+        # a silent server has taken its time already, and will again
+        if pause is None or any(words in result.stderr for words in TOO_SLOW):
+            raise UserError(f"cannot read {location}: {error_line(result.stderr)}")
+        time.sleep(pause)
+
+
+def head_commit(folder: Path, work: Path) -> tuple[str, list[str]]:
+    """The commit that the repository in `folder` is at, and the files there that differ from it or are not in it.
+
+    Files that the repository ignores do not count, nor does what is in submodules.
 
     Args:
         work: an empty folder for the objects, which the caller removes.
 
     Raises:
-        UserError: the repository cannot be read, or has no such commit.
+        UserError: there is no commit, or it cannot be read.
     """
-    bare = fetch_commit(location, commit, work)
-    if run_git(bare, "cat-file", "-e", f"{commit}:.gitmodules").returncode == 0:
-        logging.info(f"{location}: its submodules are not fetched; name them as sources of their own")
-    with tempfile.TemporaryFile() as errors:
-        process = subprocess.Popen(
-            **git_command(bare, "archive", "--format=tar", commit), stdout=subprocess.PIPE, stderr=errors
-        )
-        try:
-            yield process.stdout
-            complete = process.wait() == 0
-        finally:
-            process.kill()
-            process.stdout.close()
-            process.wait()
-        if not complete:
-            errors.seek(0)
-            raise UserError(f"git archive {commit}: {error_line(errors.read().decode(errors='replace'))}")
-
-
-def fetch_with_retries(bare: str, location: str, commit: str) -> None:
-    """Fetch the commit alone; where the server gives only branches and tags, all of those."""
-    quiet = (bare, "fetch", "--quiet", "--no-tags", "--no-recurse-submodules")
-    for pause in (*RETRY_PAUSES, None):
-        result = run_git(*quiet, "--depth=1", "--", location, commit)
-        if result.returncode:
-            result = run_git(*quiet, "--", location, "+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
-        if result.returncode == 0:
-            return
-        if pause is None:
-            raise UserError(f"cannot read {location}: {error_line(result.stderr)}")
-        time.sleep(pause)
+    repository = empty_repository(work, NO_FILTER)
+    fetched = run_git(repository, "fetch", "--quiet", "--no-tags", "--depth=1", "--", str(folder.resolve()), "HEAD")
+    if fetched.returncode:
+        raise UserError(f"{folder}: no commit to pin: {error_line(fetched.stderr)}")
+    commit = run_git(repository, "rev-parse", "--verify", "FETCH_HEAD^{commit}").stdout.strip()
+    tree = f"--work-tree={folder.resolve()}"
+    run_git(repository, tree, "read-tree", commit)
+    run_git(repository, tree, "update-index", "-q", "--refresh")
+    changed = run_git(repository, tree, "diff-files", "-z", "--name-only", "--ignore-submodules=all").stdout
+    unknown = run_git(repository, tree, "ls-files", "-z", "--others", "--exclude-standard").stdout
+    return commit, [name for name in (changed + unknown).split("\0") if name]

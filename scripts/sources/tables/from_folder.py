@@ -8,6 +8,7 @@ git), another by the sha256 of its content (kind path).
 
 import logging
 import re
+import tempfile
 from collections import Counter
 from pathlib import Path
 
@@ -15,7 +16,7 @@ from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
-from scripts.sources.providers.git import error_line, run_git
+from scripts.sources.providers.git import head_commit
 from scripts.sources.tables.licences import licence_of
 from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import check_rows
@@ -33,8 +34,8 @@ LANGUAGE_OF_FOLDER = {
 }
 
 
-def pin_of(repository: Path) -> tuple[str, str]:
-    """(kind, pin) of a repository on disk.
+def pin_of(repository: Path, scratch: Path | None) -> tuple[str, str]:
+    """(kind, pin) of a repository on disk; `scratch` is a folder with room for its newest commit.
 
     Raises:
         UserError: it has no commit, or holds what no source may.
@@ -44,15 +45,15 @@ def pin_of(repository: Path) -> tuple[str, str]:
             return "path", pack_folder(repository, None, Limits(), label=f"hash {repository}")["sha256"]
         except UserError as error:
             raise UserError(f"{repository}: {error}") from error
-    head = run_git("-C", str(repository), "rev-parse", "--verify", "HEAD^{commit}")
-    if head.returncode:
-        raise UserError(f"{repository}: no commit to pin: {error_line(head.stderr)}")
-    if run_git("-C", str(repository), "status", "--porcelain").stdout:
-        logging.warning(f"{repository}: what is not committed there is not in the pin")
-    return "git", head.stdout.strip()
+    with tempfile.TemporaryDirectory(dir=scratch) as work:
+        commit, uncommitted = head_commit(repository, Path(work))
+    if uncommitted:
+        files = f"{len(uncommitted)} files, as {uncommitted[0]!r}"
+        logging.warning(f"{repository}: what is not committed there is not in the pin: {files}")
+    return "git", commit
 
 
-def rows_of(folder: Path) -> list[dict[str, str]]:
+def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
     """The rows for a folder priority/language/repository; equal names get language and priority appended.
 
     Raises:
@@ -67,7 +68,7 @@ def rows_of(folder: Path) -> list[dict[str, str]]:
                 logging.warning(f"{language_folder}: left out, the folder's name is no language of {known}")
                 continue
             for repository in sorted(path for path in language_folder.iterdir() if path.is_dir()):
-                kind, pin = pin_of(repository)
+                kind, pin = pin_of(repository, scratch)
                 name = re.sub(r"[^a-z0-9._-]+", "-", repository.name.lower()).strip("._-")
                 values = (name, kind, str(repository), pin, language, priority, licence_of(repository))
                 rows.append(dict(zip(COLUMNS, values, strict=True)))
@@ -104,7 +105,8 @@ def main() -> None:
     arguments.add_argument("--out", type=Path, required=True, help="table to write; must not exist yet")
     args = arguments.parse_args()
     check_absent(args.out)  # before the hashing, which may take long
-    write_sources(rows_of(args.folder), args.out)
+    args.out.parent.mkdir(parents=True, exist_ok=True)
+    write_sources(rows_of(args.folder, args.out.parent), args.out)
     logging.info(f"{args.out}: written")
 
 
