@@ -1,11 +1,11 @@
 """Rule fetch: a pinned source → `data/raw/{source}.tar.zst` and, last, its manifest `data/raw/{source}.json`.
 
-    python -m scripts.sources.fetch --settings '{"max_members": 200000, "max_member_megabytes": 256, "max_megabytes": 4096}' \
+    python -m scripts.sources.fetch --settings '{"max_megabytes": 4096, "max_minutes": 60}' \
         --source '{"name": "zstandard", "kind": "sdist", "location": "zstandard==0.25.0", "pin": "7713e117..."}' \
         --archive data/raw/zstandard.tar.zst
 
 A git source is pinned by its commit, an sdist by the sha256 of its file, a folder by the sha256 in its manifest.
-"""  # noqa: E501
+"""
 
 import shutil
 import tempfile
@@ -21,17 +21,18 @@ from scripts.sources.providers.package_index import download
 from scripts.sources.tables.source import PinnedSource
 
 
-def fetch(source: PinnedSource, limits: Limits, archive: Path) -> dict:
+def fetch(source: PinnedSource, settings: Fetch, archive: Path) -> dict:
     """Write the archive and its manifest; returns the manifest.
 
     Args:
         source: what to fetch.
-        limits: the most that it may hold.
+        settings: limits on what it may hold and on the time.
         archive: the file to write; the manifest goes beside it.
 
     Raises:
         UserError: it cannot be fetched, differs from its pin, or holds what no source may.
     """
+    limits, max_seconds = Limits.of(settings), settings.max_minutes * 60
     label = f"fetch {source.name}"
     archive.parent.mkdir(parents=True, exist_ok=True)
     for leftover in archive.parent.glob(f".{archive.name}.*"):  # of a fetch that was killed
@@ -42,10 +43,10 @@ def fetch(source: PinnedSource, limits: Limits, archive: Path) -> dict:
             atomic(archive) as temporary,
         ):
             if source.kind == "git":
-                with commit_as_tar(source.location, source.pin, Path(work)) as stream:
+                with commit_as_tar(source.location, source.pin, Path(work), max_seconds) as stream:
                     facts = pack_tar(stream, temporary, limits, label=label)
             elif source.kind == "sdist":
-                with download(source.location, source.pin, Path(work), limits.bytes).open("rb") as stream:
+                with download(source.location, source.pin, Path(work), limits.bytes, max_seconds).open("rb") as stream:
                     facts = pack_tar(stream, temporary, limits, strip=True, label=label)
             else:
                 facts = pack_folder(Path(source.location), temporary, limits, label=label)
@@ -69,7 +70,7 @@ def main() -> None:
     arguments.add_argument("--settings", type=Fetch.from_json, required=True, help="JSON: the settings `sources.fetch`")
     arguments.add_argument("--archive", type=Path, required=True, help="data/raw/{source}.tar.zst")
     args = arguments.parse_args()
-    fetch(args.source, Limits.of(args.settings), args.archive)
+    fetch(args.source, args.settings, args.archive)
 
 
 if __name__ == "__main__":

@@ -14,6 +14,8 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
+from scripts.experiment.settings.record import to_json
+from scripts.experiment.settings.sources import Fetch
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.fetch import fetch
@@ -22,8 +24,7 @@ from scripts.sources.providers import package_index
 from scripts.sources.tables.source import PinnedSource
 
 ROOT = Path(__file__).parents[2]
-LIMITS = Limits(1000, 10**7, 10**8)
-SETTINGS = {"max_members": 1000, "max_member_megabytes": 10, "max_megabytes": 100}
+SETTINGS = Fetch(max_members=1000, max_member_megabytes=10, max_megabytes=100)
 NOBODY = "http://127.0.0.1:9/simple"  # the discard port: refuses connections
 
 
@@ -38,15 +39,15 @@ def raw(tmp_path):
     return tmp_path / "data" / "raw"
 
 
-def get(raw, kind, location, pin, limits=LIMITS):
+def get(raw, kind, location, pin, settings=SETTINGS):
     # unchecked: what the record refuses, fetching must survive too
     source = PinnedSource.model_construct(name="it", kind=kind, location=str(location), pin=pin)
-    return fetch(source, limits, raw / "it.tar.zst")
+    return fetch(source, settings, raw / "it.tar.zst")
 
 
-def refused(raw, match, kind, location, pin, limits=LIMITS):
+def refused(raw, match, kind, location, pin, settings=SETTINGS):
     with pytest.raises(UserError, match=match) as caught:
-        get(raw, kind, location, pin, limits)
+        get(raw, kind, location, pin, settings)
     assert str(caught.value).startswith("source it: ") and "\n" not in str(caught.value)
     assert list(raw.iterdir()) == []
 
@@ -74,12 +75,12 @@ def test_folder_that_changed_is_refused_with_both_hashes(tmp_path, raw, tools):
 
 def test_limits_of_the_settings_hold(tmp_path, raw, tools):
     tree = tools.write_tree(tmp_path / "tree", tools.FILES)
-    refused(raw, "max_members, 3", "path", tree, "0" * 64, Limits(3, 10**6, 10**6))
+    refused(raw, "max_members, 3", "path", tree, "0" * 64, Fetch(max_members=3))
 
 
 def test_command_line_tells_a_mistake_in_one_line(tmp_path, raw):
     source = {"name": "it", "kind": "path", "location": str(tmp_path / "none"), "pin": "0" * 64}
-    line = ["--source", json.dumps(source), "--settings", json.dumps(SETTINGS), "--archive", raw / "it.tar.zst"]
+    line = ["--source", json.dumps(source), "--settings", to_json(SETTINGS), "--archive", raw / "it.tar.zst"]
     done = subprocess.run(
         [sys.executable, "-m", "scripts.sources.fetch", *line], cwd=ROOT, capture_output=True, text=True
     )
@@ -301,7 +302,8 @@ def test_credentials_of_the_index_are_not_told(sdist, raw, monkeypatch):
 
 def test_download_stops_where_it_exceeds_the_limit(sdist, served, raw, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
-    refused(raw, "larger than sources.fetch.max_megabytes", "sdist", "my-thing==1.0", sdist[1], Limits(9, 9, 50))
+    small = Fetch(max_megabytes=5e-5)
+    refused(raw, "larger than sources.fetch.max_megabytes", "sdist", "my-thing==1.0", sdist[1], small)
 
 
 def test_hostile_sdist_is_refused_by_member(tmp_path, raw, tools, monkeypatch):
@@ -321,7 +323,7 @@ def test_fetch_killed_in_the_download_leaves_nothing_declared_and_the_next_clean
     server = served(sdist[0], Stalling)
     monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple")
     source = {"name": "it", "kind": "sdist", "location": "my-thing==1.0", "pin": sdist[1]}
-    line = ["--source", json.dumps(source), "--settings", json.dumps(SETTINGS), "--archive", str(raw / "it.tar.zst")]
+    line = ["--source", json.dumps(source), "--settings", to_json(SETTINGS), "--archive", str(raw / "it.tar.zst")]
     process = subprocess.Popen(
         [sys.executable, "-m", "scripts.sources.fetch", *line], cwd=ROOT, stderr=subprocess.DEVNULL
     )
@@ -342,7 +344,7 @@ def test_fetch_killed_while_it_writes_leaves_nothing_declared(tmp_path, raw, too
         "archive.content = stall\nfetch.main()\n"
     )
     source = {"name": "it", "kind": "path", "location": str(tree), "pin": "0" * 64}
-    line = ["--source", json.dumps(source), "--settings", json.dumps(SETTINGS), "--archive", str(raw / "it.tar.zst")]
+    line = ["--source", json.dumps(source), "--settings", to_json(SETTINGS), "--archive", str(raw / "it.tar.zst")]
     process = subprocess.Popen([sys.executable, "-c", code, *line], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "midway\n"
     process.send_signal(signal.SIGKILL)

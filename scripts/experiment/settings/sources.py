@@ -11,6 +11,7 @@ class Fetch(Record):
     max_members: int = Field(200_000, ge=1, description="Most members of one archive.")
     max_member_megabytes: Number = Field(256, gt=0, description="Largest single member (MB).")
     max_megabytes: Number = Field(4096, gt=0, description="Largest unpacked size of one archive (MB).")
+    max_minutes: Number = Field(60, gt=0, description="Longest time that fetching one source may take (minutes).")
 
 
 class Sources(Record):

@@ -24,6 +24,7 @@ from unearth.fetchers import PyPIClient
 from scripts.common.cli import UserError
 from scripts.common.files import sha256_file
 from scripts.common.progress import Progress
+from scripts.sources.providers.time_limit import time_limit
 
 RETRY_PAUSES = (0.5, 1)  # seconds before the second and the third attempt
 TAR_SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
@@ -123,17 +124,19 @@ def with_retries(action):
     return action()
 
 
-def download(requirement: str, sha256: str, folder: Path, max_bytes: float) -> Path:
+def download(requirement: str, sha256: str, folder: Path, max_bytes: float, max_seconds: float) -> Path:
     """The source distribution `project==version` as a file, in `folder` or where a local index has it.
 
     Raises:
-        UserError: it is not found, cannot be downloaded, is larger than `max_bytes`, or its sha256 differs.
+        UserError: it is not found, cannot be downloaded in time, is larger than `max_bytes`, or its sha256 differs.
     """
+    too_long = f"{requirement}: not downloaded after {max_seconds / 60:g} min; see sources.fetch.max_minutes"
     options = pip_options()
     index_urls = [options.get("index-url") or default_index(), *options.get("extra-index-url", "").split()]
     if options.get("no-index", "").lower() in ("1", "true", "yes", "on"):
         index_urls = []
-    with index_client(options, index_urls) as session:
+    # the timeout of the client is for one read, which a server that sends a byte a second never exceeds
+    with time_limit(max_seconds, too_long), index_client(options, index_urls) as session:
         link = find_link(requirement, sha256, options, session, index_urls)
         progress = Progress(f"download {link.filename}", "bytes")
 
@@ -143,9 +146,13 @@ def download(requirement: str, sha256: str, folder: Path, max_bytes: float) -> P
             if completed > max_bytes:
                 raise UserError(f"{link.filename}: larger than sources.fetch.max_megabytes, {max_bytes / 10**6:g}")
 
-        try:
+        def attempt() -> Path:
+            (folder / link.filename).unlink(missing_ok=True)  # unearth takes a part of an earlier attempt for the file
             # without unearth's own check of hashes: the message below names both
-            path = with_retries(lambda: PackageFinder(session).download(link, folder, {}, report))
+            return PackageFinder(session).download(link, folder, {}, report)
+
+        try:
+            path = with_retries(attempt)
         except (httpx2.HTTPError, OSError, UnpackError) as error:
             raise UserError(f"{requirement}: cannot download {link.redacted}: {error}") from error
     if (actual := sha256_file(path)) != sha256:
