@@ -16,7 +16,7 @@ from scripts.experiment.settings.record import to_dict
 from scripts.experiment.fingerprint import fingerprint
 from scripts.experiment.provenance import restore
 from scripts.hosts.slurm import prepare, wait
-from scripts.corpus.formats.external import KINDS
+from scripts.experiment.settings.corpus import OwnDataset
 from scripts.sources.tables.sources_table import read_sources
 
 if not workflow.overwrite_configfiles:
@@ -79,7 +79,7 @@ CODES = {
     for rule in rules
 }
 DATASETS = EXPERIMENT["corpus"]["compose"]
-EXTERNAL = [name for name in DATASETS if DATASETS[name]["kind"] in KINDS]
+EXTERNAL = [name for name, dataset in SETTINGS.corpus.compose.items() if isinstance(dataset, OwnDataset)]
 STAGES = EXPERIMENT["training"]["train"]
 SHAPE = EXPERIMENT["training"]["base"].get("shape")
 SCRATCH = EXPERIMENT["training"]["base"]["model"] == "scratch"

@@ -1,6 +1,6 @@
 # Archives → filtered, deduplicated, split, composed JSON lines. Rules depend on manifests, big files are `ancient`.
 
-from scripts.corpus.formats.records import files_of
+from scripts.corpus.formats.record_readers import files_of
 
 
 rule filter:
@@ -16,12 +16,12 @@ rule filter:
     conda:
         "../envs/stagecraft.yaml"
     params:
-        source=lambda wildcards: as_json(SOURCES[wildcards.source].model_dump(include={"name", "licence"})),
+        licence=lambda wildcards: SOURCES[wildcards.source].licence,
         settings=as_json(EXPERIMENT["corpus"]["filter"]),
         code=fingerprint("scripts.corpus.filter"),
     shell:
-        "python -m scripts.corpus.filter --archive {input.archive} --source {params.source:q}"
-        " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+        "python -m scripts.corpus.filter --archive {input.archive} --source {wildcards.source}"
+        " --licence {params.licence:q} --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
 
 
 rule deduplicate:
@@ -37,7 +37,7 @@ rule deduplicate:
     conda:
         "../envs/stagecraft.yaml"
     params:
-        # of equal documents the one from the first source in this order stays: high priority first, then by name
+        # exact duplicates are kept in the first source in this order: high priority first, then by name
         sources=lambda wildcards: sorted(SOURCES, key=lambda name: (SOURCES[name].priority != "high", name)),
         filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
         code=fingerprint("scripts.corpus.deduplicate"),
@@ -93,8 +93,9 @@ rule compose:
         "../envs/stagecraft.yaml"
     params:
         splits=lambda wildcards, input: f"--splits {Path(input.manifest).parent}" if input.manifest else "",
-        settings=lambda wildcards: as_json({**DATASETS[wildcards.dataset], "seed": EXPERIMENT["seed"]}),
+        settings=lambda wildcards: as_json(DATASETS[wildcards.dataset]),
+        seed=EXPERIMENT["seed"],
         code=fingerprint("scripts.corpus.compose"),
     shell:
         "python -m scripts.corpus.compose {params.splits}"
-        " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+        " --settings {params.settings:q} --seed {params.seed} --out $(dirname {output.manifest}) 2>&1 | tee {log}"

@@ -1,9 +1,10 @@
-"""Of documents with the same text, over all sources, the first stays: in the order of the sources, then of paths.
+"""Remove exact duplicates across all sources: of documents with equal text the first is kept.
 
     python -m scripts.corpus.deduplicate --filtered results/corpus/filter --sources A B C \\
         --out results/corpus/deduplicate
 
-Documents stream through. Held in memory is, per kept document, a 16-byte digest and its name: some 250 bytes.
+The order is that of --sources, then of paths. Documents are streamed; memory holds a 16-byte digest and the name of
+each kept document, about 250 bytes.
 """
 
 from pathlib import Path
@@ -16,18 +17,18 @@ from scripts.corpus.formats.funnel import DOCUMENTS, Funnel, funnel
 
 
 def deduplicate(filtered: Path, sources: list[str], result: Funnel) -> None:
-    """Send the documents of `filtered`/SOURCE, for each of `sources` in order, into `result`.
+    """Pass the documents of `filtered`/SOURCE, for each of `sources` in order, to `result`.
 
     Raises:
-        UserError: a source's documents are missing or not what their manifest says.
+        UserError: a source's documents are missing or differ from their manifest.
     """
     manifests = [read_manifest(filtered / source) for source in sources]
     progress = Progress("deduplicate", "documents", sum(manifest["kept"] for manifest in manifests))
-    first = {}  # digest of a text -> the document that was kept for it
+    first_with = {}  # digest of a text -> name of the document that was kept for it
     for source in sources:
         for document in read_jsonl(filtered / source / DOCUMENTS):
             name = f"{document['source']}/{document['path']}"
-            kept = first.setdefault(bytes.fromhex(document["sha256"][:32]), name)
+            kept = first_with.setdefault(bytes.fromhex(document["sha256"][:32]), name)
             if kept is name:
                 result.keep(document, len(document["text"].encode()))
             else:
@@ -38,9 +39,11 @@ def deduplicate(filtered: Path, sources: list[str], result: Funnel) -> None:
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--filtered", type=Path, required=True)
-    arguments.add_argument("--sources", nargs="+", required=True)
-    arguments.add_argument("--out", type=Path, required=True)
+    arguments.add_argument("--filtered", type=Path, required=True, help="folder with a folder of documents per source")
+    arguments.add_argument(
+        "--sources", nargs="+", required=True, help="names; of duplicates the earliest source's stays"
+    )
+    arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
     given = arguments.parse_args()
     with funnel(given.out) as result:
         deduplicate(given.filtered, given.sources, result)

@@ -1,72 +1,85 @@
-"""One source's archive to documents: what is text in a wanted language, of a length and look worth training on.
+"""Filter one source's archive: keep files that are text, in a configured language, and of good quality.
 
-    python -m scripts.corpus.filter --archive data/raw/NAME.tar.zst --source '{"name": "NAME", "licence": "MIT"}' \\
-        --settings '{"extensions": {".py": "python"}, ...}' --out results/corpus/filter/NAME
+    python -m scripts.corpus.filter --archive data/raw/NAME.tar.zst --source NAME --licence MIT \\
+        --settings '{"min_lines": 10}' --out results/corpus/filter/NAME
 
-Reasons to drop, in the order in which they are tried: extension, folder, size, encoding, binary, too_short, too_long,
-few_lines, long_line, mean_line, alphanumeric, generated, encoded_data. Every regular file of the archive is seen, and
-is either kept or named in the rejects; links are not files. Documents keep the archive's order, which is by path.
+Settings that are left out have their defaults. A file is dropped for the first of these reasons that applies:
+extension, folder, size, encoding, binary, too_short, too_long, few_lines, long_line, mean_line, alphanumeric,
+generated, encoded_data. Every regular file of the archive is either kept or listed in the rejects; links are skipped.
+Documents are in the order of the archive, which is sorted by path.
 """
 
 import hashlib
 from pathlib import Path
+from typing import NamedTuple
 
-from scripts.common.cli import parser, run, settings
+from scripts.common.cli import parser, run
 from scripts.common.files import read_json
 from scripts.common.progress import Progress
 from scripts.corpus.formats.funnel import Funnel, funnel
 from scripts.corpus.formats.tar_reader import members
-from scripts.corpus.heuristics.quality import Dropped, check, decoded
+from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
+from scripts.experiment.settings.corpus import Filter
 
 
-def extension(path: str) -> str:
-    """The extension with its dot, "" where there is none; `.py` alone is a hidden file without one."""
+class Source(NamedTuple):
+    """What each document records about its source."""
+
+    name: str
+    licence: str  # SPDX expression
+
+
+def extension_of(path: str) -> str:
+    """The extension with its dot, "" if there is none; a file named `.py` is hidden and has no extension."""
     name = path[path.rfind("/") + 1 :]
     dot = name.rfind(".")
     return name[dot:] if dot > 0 else ""
 
 
-def text_of(path: str, language: str | None, size: int, content: memoryview | None, rules: dict) -> tuple[bytes, str]:
-    """A file's (UTF-8, text), when all rules let it pass.
+def accept(
+    path: str, language: str | None, size: int, content: memoryview | None, settings: Filter
+) -> tuple[bytes, str]:
+    """The (UTF-8 bytes, text) of a file that passes all filters.
+
+    Args:
+        language: that of the file's extension; None if the extension is not configured.
+        content: None if the file has `settings.max_bytes` bytes or more.
 
     Raises:
-        Dropped: the first rule that does not.
+        Dropped: a filter rejects the file.
     """
     if language is None:
-        raise Dropped("extension", extension(path))
+        raise Dropped("extension", extension_of(path))
     for folder in path.split("/")[:-1]:
-        if folder in rules["excluded_folders"]:
+        if folder in settings.excluded_folders:
             raise Dropped("folder", folder)
     if content is None:
         raise Dropped("size", f"{size} bytes")
-    raw, text = decoded(bytes(content))
-    check(raw, text, rules)
+    raw, text = decode(bytes(content))
+    check_quality(raw, text, settings)
     return raw, text
 
 
-def filter_archive(archive: Path, source: dict, rules: dict, result: Funnel) -> None:
-    """Send every file of `archive` through the rules into `result`.
+def filter_archive(archive: Path, source: Source, settings: Filter, result: Funnel) -> None:
+    """Filter every file of `archive` and pass it to `result`.
 
     Args:
-        archive: a tar.zst; beside it the .json that holds the sha256 of its unpacked bytes.
-        source: name and licence.
-        rules: `corpus.filter` of the experiment.
+        archive: a tar.zst file; the .json file beside it holds the sha256 of the unpacked bytes.
 
     Raises:
-        UserError: the archive is missing, damaged or not the one that its .json describes.
+        UserError: the archive is missing, damaged, or differs from its .json file.
     """
     manifest = read_json(archive.with_name(archive.name.removesuffix(".tar.zst") + ".json"))
-    name = source["name"]
-    progress = Progress(f"filter {name}", "files", manifest["files"])
-    for path, size, content in members(archive, manifest["sha256"], rules["max_bytes"]):
-        language = rules["extensions"].get(extension(path))
+    progress = Progress(f"filter {source.name}", "files", manifest["files"])
+    for path, size, content in members(archive, manifest["sha256"], settings.max_bytes):
+        language = settings.extensions.get(extension_of(path))
         try:
-            raw, text = text_of(path, language, size, content, rules)
+            raw, text = accept(path, language, size, content, settings)
         except Dropped as drop:
-            result.drop(path, name, language, drop.reason, drop.detail)
+            result.drop(path, source.name, language, drop.reason, drop.detail)
         else:
-            document = {"text": text, "path": path, "source": name, "language": language}
-            document |= {"licence": source["licence"], "sha256": hashlib.sha256(raw).hexdigest()}
+            document = {"text": text, "path": path, "source": source.name, "language": language}
+            document |= {"licence": source.licence, "sha256": hashlib.sha256(raw).hexdigest()}
             result.keep(document, len(raw))
         progress.add()
     progress.end()
@@ -74,13 +87,14 @@ def filter_archive(archive: Path, source: dict, rules: dict, result: Funnel) -> 
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--archive", type=Path, required=True)
-    arguments.add_argument("--source", type=settings, required=True)
-    arguments.add_argument("--settings", type=settings, required=True)
-    arguments.add_argument("--out", type=Path, required=True)
+    arguments.add_argument("--archive", type=Path, required=True, help="data/raw/NAME.tar.zst")
+    arguments.add_argument("--source", required=True, help="the source's name")
+    arguments.add_argument("--licence", required=True, help="the source's licence, as an SPDX expression")
+    arguments.add_argument("--settings", type=Filter.from_json, required=True, help="corpus.filter, as JSON")
+    arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
     given = arguments.parse_args()
     with funnel(given.out) as result:
-        filter_archive(given.archive, given.source, given.settings, result)
+        filter_archive(given.archive, Source(given.source, given.licence), given.settings, result)
 
 
 if __name__ == "__main__":

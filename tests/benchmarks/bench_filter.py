@@ -19,11 +19,10 @@ from pathlib import Path
 
 import zstandard
 
-from scripts.corpus.filter import extension, filter_archive
+from scripts.corpus.filter import Source, extension_of, filter_archive
 from scripts.corpus.formats.funnel import Funnel
-from scripts.corpus.heuristics.quality import Dropped, check, decoded
+from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
 from scripts.experiment.settings.corpus import Filter
-from scripts.experiment.settings.record import to_dict
 from tests.corpus.archives import write_archive
 from tests.corpus.naive import naive_reason
 
@@ -46,32 +45,32 @@ def timed(function) -> tuple[float, object]:
     return time.process_time() - start, result
 
 
-def ours(archive: Path, rules: dict) -> Counter:
+def ours(archive: Path, settings: Filter) -> Counter:
     result = Funnel(lambda record: None, lambda record: None)
-    filter_archive(archive, {"name": "bench", "licence": "MIT"}, rules, result)
+    filter_archive(archive, Source("bench", "MIT"), settings, result)
     return Counter(result.facts()["dropped"])
 
 
-def peer(archive: Path, rules: dict) -> Counter:
+def peer(archive: Path, settings: Filter) -> Counter:
     """What one writes first: tarfile, and the rules as they read."""
-    found, excluded = Counter(), set(rules["excluded_folders"])
+    found, excluded = Counter(), set(settings.excluded_folders)
     unpacked = io.BytesIO(zstandard.decompress(archive.read_bytes()))
     with tarfile.open(fileobj=unpacked) as tar:
         for member in tar:
-            if extension(member.name) not in rules["extensions"]:
+            if extension_of(member.name) not in settings.extensions:
                 found["extension"] += 1
             elif excluded & set(member.name.split("/")[:-1]):
                 found["folder"] += 1
-            elif reason := naive_reason(tar.extractfile(member).read(), rules):
+            elif reason := naive_reason(tar.extractfile(member).read(), settings):
                 found[reason] += 1
     return found
 
 
-def reason_of(raw: bytes, rules: dict) -> str | None:
-    if len(raw) >= rules["max_bytes"]:
+def reason_of(raw: bytes, settings: Filter) -> str | None:
+    if len(raw) >= settings.max_bytes:
         return "size"
     try:
-        check(*decoded(raw), rules)
+        check_quality(*decode(raw), settings)
     except Dropped as drop:
         return drop.reason
     return None
@@ -79,17 +78,17 @@ def reason_of(raw: bytes, rules: dict) -> str | None:
 
 def main() -> None:
     megabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 60
-    rules = to_dict(Filter())
+    settings = Filter()
     files = sources(megabytes)
-    candidates = [raw for name, raw in files.items() if extension(name) in rules["extensions"]]
+    candidates = [raw for name, raw in files.items() if extension_of(name) in settings.extensions]
     size, candidate_size = sum(map(len, files.values())) / 1e6, sum(map(len, candidates)) / 1e6
     with tempfile.TemporaryDirectory() as folder:
         archive = write_archive(Path(folder), "bench", files)
-        seconds, found = timed(lambda: ours(archive, rules))
-        peer_seconds, expected = timed(lambda: peer(archive, rules))
+        seconds, found = timed(lambda: ours(archive, settings))
+        peer_seconds, expected = timed(lambda: peer(archive, settings))
     assert found == expected, (found, expected)
-    rule_seconds, found = timed(lambda: [reason_of(raw, rules) for raw in candidates])
-    naive_seconds, expected = timed(lambda: [naive_reason(raw, rules) for raw in candidates])
+    rule_seconds, found = timed(lambda: [reason_of(raw, settings) for raw in candidates])
+    naive_seconds, expected = timed(lambda: [naive_reason(raw, settings) for raw in candidates])
     assert found == expected
     for name, amount, mine, other in (
         ("archive to verdicts", size, seconds, peer_seconds),

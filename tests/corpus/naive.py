@@ -1,6 +1,8 @@
-"""The rules of corpus.filter written down once more, as plainly as possible: the reference of tests and benchmark."""
+"""The filters of corpus.filter once more, as plainly as possible: the reference of tests and benchmark."""
 
 import re
+
+from scripts.experiment.settings.corpus import Filter
 
 BASE64 = re.compile(r"[a-zA-Z0-9+/\n=]{64,}")
 HEX = re.compile(r"(?:(?:\b(?:0x)?|\\x)[0-9a-fA-F]{2}\b,?\s*){8,}", re.ASCII)
@@ -12,9 +14,9 @@ def lines_of(text: str) -> list[str]:
     return lines[:-1] if lines[-1] == "" else lines
 
 
-def naive_reason(raw: bytes, settings: dict) -> str | None:
+def naive_reason(raw: bytes, settings: Filter) -> str | None:
     """Why a file's bytes are dropped; None where they are kept."""
-    if len(raw) >= settings["max_bytes"]:
+    if len(raw) >= settings.max_bytes:
         return "size"
     try:
         text = raw.decode("utf-8").removeprefix("\ufeff")
@@ -22,24 +24,24 @@ def naive_reason(raw: bytes, settings: dict) -> str | None:
         return "encoding"
     if "\0" in text:
         return "binary"
-    if len(text) < settings["min_characters"]:
+    if len(text) < settings.min_characters:
         return "too_short"
-    if len(text) > settings["max_characters"]:
+    if len(text) > settings.max_characters:
         return "too_long"
     lines = lines_of(text)
-    if len(lines) < settings["min_lines"]:
+    if len(lines) < settings.min_lines:
         return "few_lines"
     lengths = [len(line) for line in lines]
-    if lengths and max(lengths) > settings["max_line_length"]:
+    if lengths and max(lengths) > settings.max_line_length:
         return "long_line"
-    if lengths and sum(lengths) / len(lengths) > settings["max_mean_line_length"]:
+    if lengths and sum(lengths) / len(lengths) > settings.max_mean_line_length:
         return "mean_line"
-    if (sum(c.isalnum() for c in text) / len(text) if text else 0) < settings["min_alphanumeric"]:
+    if (sum(c.isalnum() for c in text) / len(text) if text else 0) < settings.min_alphanumeric:
         return "alphanumeric"
     head = "\n".join(lines[:5]).lower()
-    if any(marker.lower() in head for marker in settings["generated_markers"]):
+    if any(marker.lower() in head for marker in settings.generated_markers):
         return "generated"
     runs = [len(match.group()) for pattern in (BASE64, HEX, UNICODE) for match in pattern.finditer(text)]
-    if runs and (max(runs) > settings["max_encoded_run"] or sum(runs) / len(text) > settings["max_encoded_share"]):
+    if runs and (max(runs) > settings.max_encoded_run or sum(runs) / len(text) > settings.max_encoded_share):
         return "encoded_data"
     return None

@@ -1,5 +1,4 @@
 import hashlib
-import json
 import random
 import re
 
@@ -8,14 +7,18 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.corpus.compose import code, compose, instruct
+from scripts.corpus.compose import code_example, compose, instruct_example
+from scripts.corpus.formats.splits import SPLITS
 from scripts.corpus.instruct.chat import SYSTEM, answer_en, answer_zh, fenced
 from scripts.corpus.instruct.facts import Facts, Type
-from scripts.corpus.split import SPLITS
+from scripts.experiment.settings.corpus import CodeDataset, Dataset, InstructDataset
+from scripts.experiment.settings.record import parse_json, to_json
 from tests.corpus.archives import call
 
-CODE = {"kind": "code", "fim_rate": 0.5, "seed": 42}
-CHAT = {"kind": "instruct", "language": "zh", "max_characters": 1000, "seed": 42}
+SEED = 42
+CODE = CodeDataset(kind="code", fim_rate=0.5)
+ALL_FIM = CODE.model_copy(update={"fim_rate": 1})
+CHAT = InstructDataset(kind="instruct", language="zh", max_characters=1000)
 PYTHON = '"""Reads all the tables."""\nimport os\n\n\ndef read(path):\n    return os.stat(path)\n'
 
 
@@ -37,8 +40,8 @@ def write_splits(folder, documents):
     write_manifest(folder, [f"{name}.jsonl.zst" for name in SPLITS], documents=counts)
 
 
-def composed(folder, options, out):
-    manifest = compose(folder, options, out)
+def composed(folder, settings, out):
+    manifest = compose(folder, settings, SEED, out)
     assert manifest == read_manifest(out)
     return manifest, {name: list(read_jsonl(out / f"{name}.jsonl.zst")) for name in SPLITS}
 
@@ -48,7 +51,7 @@ def composed(folder, options, out):
 
 def test_prefix_middle_and_suffix_are_the_text_again():
     for text in ["", "x", *texts(2000)]:
-        parts = code(document(text), "train", CODE | {"fim_rate": 1})
+        parts = code_example(document(text), "train", ALL_FIM, SEED)
         assert set(parts) == {"prefix", "suffix", "middle"}
         assert parts["prefix"] + parts["middle"] + parts["suffix"] == text
 
@@ -56,29 +59,31 @@ def test_prefix_middle_and_suffix_are_the_text_again():
 @pytest.mark.parametrize("rate", [0, 0.1, 0.5, 0.9, 1])
 def test_the_share_of_fill_in_the_middle_is_as_configured_within_binomial_bounds(rate):
     n = 4000
-    made = sum("middle" in code(document(f"text {i}"), "train", CODE | {"fim_rate": rate}) for i in range(n))
+    made = sum(
+        "middle" in code_example(document(f"text {i}"), "train", CODE.model_copy(update={"fim_rate": rate}), SEED)
+        for i in range(n)
+    )
     assert abs(made - n * rate) <= 4 * (n * rate * (1 - rate)) ** 0.5
 
 
 def test_split_points_are_uniform_over_the_characters():
     # the two points of a uniform pair lie, in the mean, at one and two thirds (standard error 0.236 / sqrt(n))
-    n, options = 4000, CODE | {"fim_rate": 1}
-    made = [code(document(f"{i:06}" + "x" * 994), "train", options) for i in range(n)]
+    n = 4000
+    made = [code_example(document(f"{i:06}" + "x" * 994), "train", ALL_FIM, SEED) for i in range(n)]
     assert abs(sum(len(parts["prefix"]) for parts in made) / n / 1000 - 1 / 3) < 4 * 0.236 / n**0.5
     assert abs(sum(len(parts["suffix"]) for parts in made) / n / 1000 - 1 / 3) < 4 * 0.236 / n**0.5
 
 
 def test_only_training_documents_are_taken_apart():
     for split in ("validation", "test"):
-        assert code(document("x = 1"), split, CODE | {"fim_rate": 1}) == {"text": "x = 1"}
+        assert code_example(document("x = 1"), split, ALL_FIM, SEED) == {"text": "x = 1"}
 
 
 def test_split_points_follow_from_seed_and_text_alone():
-    options = CODE | {"fim_rate": 1}
-    one = code(document("x" * 1000), "train", options)
-    assert one == code(document("x" * 1000, path="other.py", source="other"), "train", options)
-    assert one != code(document("x" * 1000), "train", options | {"seed": 43})
-    assert len(one["prefix"]) != len(code(document("y" * 1000), "train", options)["prefix"])
+    one = code_example(document("x" * 1000), "train", ALL_FIM, SEED)
+    assert one == code_example(document("x" * 1000, path="other.py", source="other"), "train", ALL_FIM, SEED)
+    assert one != code_example(document("x" * 1000), "train", ALL_FIM, SEED + 1)
+    assert len(one["prefix"]) != len(code_example(document("y" * 1000), "train", ALL_FIM, SEED)["prefix"])
 
 
 def test_a_code_dataset_has_one_example_per_document_in_order(tmp_path):
@@ -100,7 +105,7 @@ def test_a_code_dataset_has_one_example_per_document_in_order(tmp_path):
 
 
 def test_a_chat_is_system_question_with_the_code_and_answer():
-    system, user, assistant = instruct(document(PYTHON), CHAT)["messages"]
+    system, user, assistant = instruct_example(document(PYTHON), CHAT)["messages"]
     assert [turn["role"] for turn in (system, user, assistant)] == ["system", "user", "assistant"]
     assert system["content"] == SYSTEM["zh"]
     assert user["content"] == f"请分析以下Python代码的功能和实现：\n\n```python\n{PYTHON}```"
@@ -112,7 +117,7 @@ def test_a_chat_is_system_question_with_the_code_and_answer():
 
 
 def test_the_english_chat_says_the_same_in_english():
-    _, user, assistant = instruct(document(PYTHON), CHAT | {"language": "en"})["messages"]
+    _, user, assistant = instruct_example(document(PYTHON), CHAT.model_copy(update={"language": "en"}))["messages"]
     assert user["content"].startswith(
         "Analyze what the following Python code does and how it is implemented:\n\n```python"
     )
@@ -167,13 +172,13 @@ def test_a_fence_is_longer_than_any_run_of_backticks_within(text):
     ],
 )
 def test_what_makes_no_chat_is_dropped_for_a_reason(text, path, language, reason):
-    assert instruct(document(text, path, language), CHAT) == reason
+    assert instruct_example(document(text, path, language), CHAT) == reason
 
 
 def test_the_limit_counts_characters_and_lets_its_own_length_pass():
     text = '"""' + "函数读取文件。" * 30 + '"""\n'
-    assert "messages" in instruct(document(text), CHAT | {"max_characters": len(text)})
-    assert instruct(document(text), CHAT | {"max_characters": len(text) - 1}) == "too_long"
+    assert "messages" in instruct_example(document(text), CHAT.model_copy(update={"max_characters": len(text)}))
+    assert instruct_example(document(text), CHAT.model_copy(update={"max_characters": len(text) - 1})) == "too_long"
 
 
 def test_examples_and_drops_of_a_chat_dataset_add_up(tmp_path):
@@ -181,7 +186,7 @@ def test_examples_and_drops_of_a_chat_dataset_add_up(tmp_path):
     documents = {name: [document(t, f"{i}.py") for i, t in enumerate(kinds)] for name in SPLITS}
     documents["test"] = documents["test"][:1]
     write_splits(tmp_path / "in", documents)
-    manifest, made = composed(tmp_path / "in", CHAT | {"system": "Be brief."}, tmp_path / "out")
+    manifest, made = composed(tmp_path / "in", CHAT.model_copy(update={"system": "Be brief."}), tmp_path / "out")
     assert manifest["examples"] == {"train": 2, "validation": 2, "test": 1}
     both = {"no_facts": 1, "too_long": 1}
     assert manifest["dropped"] == {"train": both, "validation": both, "test": {}}
@@ -194,7 +199,7 @@ def test_examples_and_drops_of_a_chat_dataset_add_up(tmp_path):
 
 def test_the_command_line_composes_and_refuses_documents_that_are_not_their_manifests(tmp_path):
     write_splits(tmp_path / "in", {name: [document(PYTHON)] for name in SPLITS})
-    given = ["--splits", tmp_path / "in", "--settings", json.dumps(CHAT), "--out", tmp_path / "out"]
+    given = ["--splits", tmp_path / "in", "--settings", to_json(CHAT), "--seed", SEED, "--out", tmp_path / "out"]
     assert call("compose", *given).returncode == 0
     damaged = tmp_path / "in/test.jsonl.zst"
     damaged.write_bytes(damaged.read_bytes()[:-9])
@@ -205,10 +210,25 @@ def test_the_command_line_composes_and_refuses_documents_that_are_not_their_mani
     assert refused.stderr.count("\n") == 1 and not (tmp_path / "other").exists()
 
 
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ('{"kind": "cod"}', "kind: must be one of code, instruct, chat, text, not 'cod'"),
+        ('{"fim_rate": 1}', "kind: required"),
+        ('{"kind": "code", "fim_rat": 1}', "fim_rat: unknown key; did you mean `fim_rate`?"),
+        ('{"kind": "code", "fim_rate": 2}', "fim_rate: must be at most 1, not 2"),
+    ],
+)
+def test_settings_of_a_dataset_are_those_of_its_kind(settings, line):
+    with pytest.raises(UserError) as error:
+        parse_json(Dataset, settings)
+    assert str(error.value) == f"--settings: {line}"
+
+
 def test_a_broken_line_leaves_no_manifest(tmp_path):
     write_splits(tmp_path / "in", {name: [document(PYTHON)] for name in SPLITS})
     (tmp_path / "in/test.jsonl.zst").write_bytes(b"not zstd")
     write_manifest(tmp_path / "in", [f"{name}.jsonl.zst" for name in SPLITS], documents=dict.fromkeys(SPLITS, 1))
     with pytest.raises(UserError, match=r"test\.jsonl\.zst"):
-        compose(tmp_path / "in", CODE, tmp_path / "out")
+        compose(tmp_path / "in", CODE, SEED, tmp_path / "out")
     assert not (tmp_path / "out/manifest.json").exists() and not (tmp_path / "out/test.jsonl.zst").exists()

@@ -18,17 +18,18 @@ import zstandard
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
-from scripts.corpus.filter import extension, filter_archive
+from scripts.corpus.filter import Source, extension_of, filter_archive
 from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.formats.tar_reader import members, pax_records
+from scripts.experiment.settings.record import to_json
 from tests.corpus.archives import GOOD, ROOT, call, command, tar_of, write_archive
 
-SOURCE = {"name": "demo", "licence": "MIT"}
+SOURCE = Source("demo", "MIT")
 
 
-def filtered(archive, rules, out):
+def filtered(archive, settings, out):
     with funnel(out) as result:
-        filter_archive(archive, SOURCE, rules, result)
+        filter_archive(archive, SOURCE, settings, result)
     return read_manifest(out), list(read_jsonl(out / DOCUMENTS)), list(read_jsonl(out / REJECTS))
 
 
@@ -37,7 +38,7 @@ def filtered(archive, rules, out):
     [("a/b.py", ".py"), ("b.tar.py", ".py"), (".py", ""), ("a.py/b", ""), ("a/.hidden.h", ".h"), ("b.", "."), ("", "")],
 )
 def test_the_extension_is_the_last_dot_of_the_last_name(path, expected):
-    assert extension(path) == expected
+    assert extension_of(path) == expected
 
 
 NAMES = [
@@ -101,10 +102,10 @@ def hostile():
     return dict(sorted(files.items()))
 
 
-def test_counts_add_up_and_nothing_is_lost_on_a_hostile_archive(tmp_path, rules):
+def test_counts_add_up_and_nothing_is_lost_on_a_hostile_archive(tmp_path, settings):
     files = hostile()
     archive = write_archive(tmp_path / "raw", "demo", files)
-    manifest, documents, rejects = filtered(archive, rules, tmp_path / "out")
+    manifest, documents, rejects = filtered(archive, settings, tmp_path / "out")
     regular = [name for name, content in files.items() if content is not None and not name.endswith("/")]
     assert manifest["seen"] == len(regular) == manifest["kept"] + sum(manifest["dropped"].values())
     assert sorted(record["path"] for record in [*documents, *rejects]) == sorted(regular)
@@ -121,9 +122,9 @@ def test_counts_add_up_and_nothing_is_lost_on_a_hostile_archive(tmp_path, rules)
     assert {record["language"] for record in rejects if record["reason"] == "extension"} == {None}
 
 
-def test_documents_are_sorted_and_carry_what_the_format_says(tmp_path, rules):
+def test_documents_are_sorted_and_carry_what_the_format_says(tmp_path, settings):
     archive = write_archive(tmp_path / "raw", "demo", hostile())
-    _, documents, _ = filtered(archive, rules, tmp_path / "out")
+    _, documents, _ = filtered(archive, settings, tmp_path / "out")
     assert [record["path"] for record in documents] == sorted(record["path"] for record in documents)
     record = next(record for record in documents if record["path"] == "bom.py")
     text = GOOD.decode()
@@ -131,51 +132,53 @@ def test_documents_are_sorted_and_carry_what_the_format_says(tmp_path, rules):
     assert record == expected | {"sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
-def test_only_folders_are_excluded_by_name(tmp_path, rules):
+def test_only_folders_are_excluded_by_name(tmp_path, settings):
     archive = write_archive(tmp_path / "raw", "demo", {"vendor.py": GOOD, "x/vendor.py/y.py": GOOD})
-    _, documents, rejects = filtered(archive, rules | {"excluded_folders": ["vendor.py"]}, tmp_path / "out")
+    _, documents, rejects = filtered(
+        archive, settings.model_copy(update={"excluded_folders": ["vendor.py"]}), tmp_path / "out"
+    )
     assert [record["path"] for record in documents] == ["vendor.py"]
     assert [(record["path"], record["detail"]) for record in rejects] == [("x/vendor.py/y.py", "vendor.py")]
 
 
-def test_the_same_archive_gives_the_same_bytes(tmp_path, rules):
+def test_the_same_archive_gives_the_same_bytes(tmp_path, settings):
     archive = write_archive(tmp_path / "raw", "demo", hostile())
     for out in ("one", "two"):
-        filtered(archive, rules, tmp_path / out)
+        filtered(archive, settings, tmp_path / out)
     for name in ("manifest.json", DOCUMENTS, REJECTS):
         assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes()
 
 
-def test_an_empty_archive_gives_empty_files(tmp_path, rules):
-    manifest, documents, rejects = filtered(write_archive(tmp_path / "raw", "demo", {}), rules, tmp_path / "out")
+def test_an_empty_archive_gives_empty_files(tmp_path, settings):
+    manifest, documents, rejects = filtered(write_archive(tmp_path / "raw", "demo", {}), settings, tmp_path / "out")
     assert (manifest["seen"], documents, rejects) == (0, [], [])
 
 
-def refused(archive, rules, out):
+def refused(archive, settings, out):
     with pytest.raises(UserError) as error:
-        filtered(archive, rules, out)
+        filtered(archive, settings, out)
     assert not out.exists() or not list(out.iterdir())
     return str(error.value)
 
 
-def test_another_sha256_is_refused_with_both_values_and_leaves_nothing(tmp_path, rules):
+def test_another_sha256_is_refused_with_both_values_and_leaves_nothing(tmp_path, settings):
     archive = write_archive(tmp_path / "raw", "demo", {"good.py": GOOD})
     right = json.loads((tmp_path / "raw/demo.json").read_text())["sha256"]
     (tmp_path / "raw/demo.json").write_text(json.dumps({"sha256": "0" * 64, "files": 1, "bytes": 1}))
-    message = refused(archive, rules, tmp_path / "out")
+    message = refused(archive, settings, tmp_path / "out")
     assert "demo.tar.zst" in message and right in message and "0" * 64 in message
 
 
 @pytest.mark.parametrize("share", [0, 0.01, 0.5, 0.99])
-def test_a_truncated_archive_is_refused(tmp_path, rules, share):
+def test_a_truncated_archive_is_refused(tmp_path, settings, share):
     rng = random.Random(0)
     archive = write_archive(tmp_path / "raw", "demo", {f"{i}.py": GOOD + rng.randbytes(2000) for i in range(300)})
     whole = archive.read_bytes()
     archive.write_bytes(whole[: int(share * len(whole))])
-    assert "demo.tar.zst" in refused(archive, rules, tmp_path / "out")
+    assert "demo.tar.zst" in refused(archive, settings, tmp_path / "out")
 
 
-def test_damaged_bytes_are_refused_wherever_they_lie(tmp_path, rules):
+def test_damaged_bytes_are_refused_wherever_they_lie(tmp_path, settings):
     rng = random.Random(1)
     archive = write_archive(tmp_path / "raw", "demo", {f"{i}.py": GOOD + rng.randbytes(500) for i in range(20)})
     whole = archive.read_bytes()
@@ -184,7 +187,7 @@ def test_damaged_bytes_are_refused_wherever_they_lie(tmp_path, rules):
         damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
         archive.write_bytes(damaged)
         try:
-            filtered(archive, rules, tmp_path / "out")
+            filtered(archive, settings, tmp_path / "out")
         except UserError:
             continue
         # some bits of a zstd frame carry nothing: then the content must be the true one
@@ -214,27 +217,30 @@ def with_size(size):
     ],
     ids=["prose", "cut in a header", "cut in a file", "checksum", "negative", "enormous", "words", "pax"],
 )
-def test_what_is_no_tar_is_refused_even_with_the_right_sha256(tmp_path, rules, tar):
-    assert "not a tar" in refused(write_archive(tmp_path / "raw", "demo", bytes(tar)), rules, tmp_path / "out")
+def test_what_is_no_tar_is_refused_even_with_the_right_sha256(tmp_path, settings, tar):
+    assert "not a tar" in refused(write_archive(tmp_path / "raw", "demo", bytes(tar)), settings, tmp_path / "out")
 
 
-def arguments(archive, rules, out):
-    given = ["--source", json.dumps(SOURCE), "--settings", json.dumps(rules)]
+def arguments(archive, settings, out):
+    given = ["--source", "demo", "--licence", "MIT", "--settings", to_json(settings)]
     return ["--archive", archive, *given, "--out", out]
 
 
-def test_the_command_line_filters_and_tells_a_mistake_in_one_line(tmp_path, rules):
+def test_the_command_line_filters_and_tells_a_mistake_in_one_line(tmp_path, settings):
     archive = write_archive(tmp_path / "raw", "demo", hostile())
-    assert call("filter", *arguments(archive, rules, tmp_path / "out")).returncode == 0
+    assert call("filter", *arguments(archive, settings, tmp_path / "out")).returncode == 0
     assert read_manifest(tmp_path / "out")["kept"] == 7
     archive.unlink()
-    gone = call("filter", *arguments(archive, rules, tmp_path / "other"))
+    gone = call("filter", *arguments(archive, settings, tmp_path / "other"))
     assert gone.returncode == 1 and gone.stderr.strip() == f"error: {archive}: no such file"
-    garbled = call("filter", "--archive", archive, "--source", "{", "--settings", "[]", "--out", tmp_path)
-    assert garbled.returncode == 2 and "not JSON" in garbled.stderr and "Traceback" not in garbled.stderr
+    given = arguments(archive, settings, tmp_path / "other")
+    given[given.index("--settings") + 1] = '{"min_line": 3}'
+    unknown = call("filter", *given)
+    assert unknown.returncode == 1
+    assert unknown.stderr.strip() == "error: --settings: min_line: unknown key; did you mean `min_lines`?"
 
 
-def test_a_kill_midway_leaves_no_declared_output(tmp_path, rules):
+def test_a_kill_midway_leaves_no_declared_output(tmp_path, settings):
     rng = random.Random(2)
     whole = write_archive(
         tmp_path / "raw", "demo", {f"{i:05}.py": GOOD + b"#" + rng.randbytes(99).hex().encode() for i in range(8000)}
@@ -242,7 +248,7 @@ def test_a_kill_midway_leaves_no_declared_output(tmp_path, rules):
     half = whole.read_bytes()[: whole.stat().st_size // 2]
     whole.unlink()
     os.mkfifo(whole)  # an archive that stops in the middle for as long as we like
-    process = subprocess.Popen(command("filter", *arguments(whole, rules, tmp_path / "out")), cwd=ROOT)
+    process = subprocess.Popen(command("filter", *arguments(whole, settings, tmp_path / "out")), cwd=ROOT)
     opened, stop = threading.Event(), threading.Event()
 
     def feed():

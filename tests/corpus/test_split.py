@@ -1,4 +1,3 @@
-import json
 import random
 
 import pytest
@@ -7,10 +6,13 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.formats.funnel import DOCUMENTS, funnel
-from scripts.corpus.split import SPLITS, split, split_of
+from scripts.corpus.formats.splits import SPLITS
+from scripts.corpus.split import document_split, split
+from scripts.experiment.settings.corpus import Split
+from scripts.experiment.settings.record import to_json
 from tests.corpus.archives import call
 
-SHARES = {"validation": 0.1, "test": 0.2}
+SETTINGS = Split(validation=0.1, test=0.2)
 
 
 def write_documents(folder, names):
@@ -20,8 +22,8 @@ def write_documents(folder, names):
             result.keep({"text": text, "path": path, "source": source, "language": "c", "sha256": "0"}, len(text))
 
 
-def splits(folder, out, shares=SHARES):
-    split(folder, shares, out)
+def splits(folder, out, settings=SETTINGS):
+    split(folder, settings, out)
     return {name: list(read_jsonl(out / f"{name}.jsonl.zst")) for name in SPLITS}
 
 
@@ -31,7 +33,7 @@ def test_every_document_lands_unchanged_in_exactly_one_split_in_order(tmp_path):
     found = splits(tmp_path / "in", tmp_path / "out")
     every = list(read_jsonl(tmp_path / "in" / DOCUMENTS))
     for name in SPLITS:
-        assert found[name] == [d for d in every if split_of(d["source"], d["path"], SHARES) == name]
+        assert found[name] == [d for d in every if document_split(d["source"], d["path"], SETTINGS) == name]
     assert sum(map(len, found.values())) == len(every)
     assert read_manifest(tmp_path / "out")["documents"] == {name: len(found[name]) for name in SPLITS}
 
@@ -49,31 +51,34 @@ def test_a_document_keeps_its_split_when_a_source_is_added_and_order_changes(tmp
 
 def test_another_share_for_validation_moves_no_test_document():
     for i in range(2000):
-        larger = {"validation": 0.3, "test": SHARES["test"]}
-        assert (split_of("a", str(i), SHARES) == "test") == (split_of("a", str(i), larger) == "test")
-        assert split_of("a", str(i), SHARES) != "validation" or split_of("a", str(i), larger) == "validation"
+        larger = SETTINGS.model_copy(update={"validation": 0.3})
+        assert (document_split("a", str(i), SETTINGS) == "test") == (document_split("a", str(i), larger) == "test")
+        assert (
+            document_split("a", str(i), SETTINGS) != "validation" or document_split("a", str(i), larger) == "validation"
+        )
 
 
-@pytest.mark.parametrize("shares", [SHARES, {"validation": 0.02, "test": 0.02}, {"validation": 0, "test": 0.5}])
-def test_shares_are_as_configured_within_binomial_bounds(shares):
+@pytest.mark.parametrize("settings", [SETTINGS, Split(validation=0.02, test=0.02), Split(validation=0, test=0.5)])
+def test_shares_are_as_configured_within_binomial_bounds(settings):
     n = 20_000
-    found = [split_of(f"source{i % 7}", f"some/path/{i}.py", shares) for i in range(n)]
+    found = [document_split(f"source{i % 7}", f"some/path/{i}.py", settings) for i in range(n)]
     for name in ("validation", "test"):
-        deviation = (n * shares[name] * (1 - shares[name])) ** 0.5
-        assert abs(found.count(name) - n * shares[name]) <= 4 * deviation
+        share = getattr(settings, name)
+        deviation = (n * share * (1 - share)) ** 0.5
+        assert abs(found.count(name) - n * share) <= 4 * deviation
 
 
 def test_nothing_left_to_train_on_is_an_error_and_leaves_nothing(tmp_path):
     write_documents(tmp_path / "in", [])
     with pytest.raises(UserError, match="none left to train on"):
-        split(tmp_path / "in", SHARES, tmp_path / "out")
+        split(tmp_path / "in", SETTINGS, tmp_path / "out")
     assert not list((tmp_path / "out").iterdir())
 
 
 def test_a_line_that_is_not_json_is_named_and_leaves_nothing(tmp_path):
     write_documents(tmp_path / "in", [("a", "x.c")])
     (tmp_path / "in" / DOCUMENTS).write_bytes(b"not zstd")
-    given = ["--documents", tmp_path / "in", "--settings", json.dumps(SHARES), "--out", tmp_path / "out"]
+    given = ["--documents", tmp_path / "in", "--settings", to_json(SETTINGS), "--out", tmp_path / "out"]
     broken = call("split", *given)
     assert broken.returncode == 1 and broken.stderr.startswith(f"error: {tmp_path / 'in' / DOCUMENTS}: ")
     assert broken.stderr.count("\n") == 1 and not (tmp_path / "out" / "manifest.json").exists()

@@ -1,7 +1,7 @@
-"""What was kept, what was dropped and why, in files and in counts that add up: the output of filter and deduplicate."""
+"""The output of filter and deduplicate: documents that were kept, files that were dropped and why, and their counts."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -12,27 +12,28 @@ DOCUMENTS, REJECTS = "documents.jsonl.zst", "rejects.jsonl.zst"
 
 
 class Funnel:
-    """Writes each document or reject that it is given and counts it."""
+    """Writes and counts each kept document and each dropped file."""
 
-    def __init__(self, write_document, write_reject):
+    def __init__(self, write_document: Callable[[dict], object], write_reject: Callable[[dict], object]):
         self.write_document, self.write_reject = write_document, write_reject
         self.kept, self.bytes, self.dropped = Counter(), Counter(), Counter()
 
     def keep(self, document: dict, size: int) -> None:
-        """Keep a document whose text is `size` bytes of UTF-8."""
+        """Keep a document; `size` is the length of its text in bytes of UTF-8."""
         self.kept[document["language"]] += 1
         self.bytes[document["language"]] += size
         self.write_document(document)
 
     def drop(self, path: str, source: str, language: str | None, reason: str, detail: str) -> None:
-        """Drop a file; `language` is None where its extension means none."""
+        """Drop a file; `language` is None if its extension is not configured."""
         self.dropped[language, reason] += 1
-        self.write_reject(
-            {"path": path, "source": source, "language": language, "reason": reason, "detail": detail},
-        )
+        self.write_reject({"path": path, "source": source, "language": language, "reason": reason, "detail": detail})
 
     def facts(self) -> dict:
-        """The manifest's facts: seen = kept + sum(dropped). A language's counts are of files known to be in it."""
+        """The counts in the manifest: seen = kept + sum(dropped), and per language kept, bytes and dropped.
+
+        Files without a language are in the totals only.
+        """
         dropped, languages = Counter(), {}
         for language in {*self.kept, *(language for language, _ in self.dropped)} - {None}:
             languages[language] = {"kept": self.kept[language], "bytes": self.bytes[language], "dropped": {}}
@@ -46,7 +47,7 @@ class Funnel:
 
 @contextmanager
 def funnel(out: Path) -> Iterator[Funnel]:
-    """Yield a funnel into the folder `out`; documents, rejects and, last, the manifest appear when the block ends."""
+    """Yield a Funnel into the folder `out`; at the end of the block documents, rejects and the manifest appear."""
     with jsonl_writer(out / DOCUMENTS) as write_document, jsonl_writer(out / REJECTS) as write_reject:
         result = Funnel(write_document, write_reject)
         yield result

@@ -1,7 +1,7 @@
-"""The files of a tar.zst archive, fast: one reused buffer, a plain walk over tar headers, the whole stream hashed.
+"""Read the regular files of a tar.zst archive fast: one reused buffer, parsed headers, and the whole stream hashed.
 
-Python's `tarfile` makes an object and several small reads per member (25-35 MB/s on source trees); this walk does
-about 500. It reads what tar writers write today: ustar with prefix, GNU long names ("L") and PAX records ("x").
+Python's `tarfile` makes an object and several small reads per member (25-35 MB/s on source trees); this reader does
+about 500 MB/s. It supports what tar writers write today: ustar with prefix, GNU long names ("L"), PAX records ("x").
 """
 
 import hashlib
@@ -13,21 +13,21 @@ import zstandard
 from scripts.common.cli import UserError
 
 BLOCK = 512
-WITHOUT_CONTENT = b"123456"  # links, devices, folders, pipes
+TYPES_WITHOUT_CONTENT = b"123456"  # links, devices, folders, pipes
 
 
 class Stream:
-    """The unpacked bytes of a zstd file, hashed as they pass, in one buffer of `capacity` bytes."""
+    """The unpacked bytes of a zstd file, hashed as they are read, in one buffer of `capacity` bytes."""
 
     def __init__(self, file, capacity: int):
         self.reader = zstandard.ZstdDecompressor().stream_reader(file, read_across_frames=True)
         self.view = memoryview(bytearray(capacity))
-        self.start = self.end = 0  # what is unpacked and not yet taken
+        self.start = self.end = 0  # the unpacked bytes in `view` that were not taken yet
         self.position = 0  # bytes taken so far, for messages
         self.hash = hashlib.sha256()
 
     def take(self, count: int) -> memoryview:
-        """The next `count` (at most `capacity`) bytes, fewer at the end; valid until the next call."""
+        """The next `count` (at most `capacity`) bytes, fewer at the end of the stream; valid until the next call."""
         if self.end - self.start < count:
             self.fill(count)
         first = self.start
@@ -36,6 +36,7 @@ class Stream:
         return self.view[first : self.start]
 
     def fill(self, count: int) -> None:
+        """Unpack until the buffer holds `count` bytes or the stream ends."""
         rest = self.end - self.start
         self.view[:rest] = self.view[self.start : self.end]
         self.start, self.end = 0, rest
@@ -44,24 +45,28 @@ class Stream:
             self.end += read
 
     def skip(self, count: int) -> int:
-        """Pass over `count` bytes; how many of them there were."""
+        """Skip `count` bytes; returns how many of them the stream had."""
         left = count
         while left and (taken := len(self.take(min(left, len(self.view))))):
             left -= taken
         return count - left
 
     def finish(self) -> str:
-        """Read on to the end; the hex sha256 of all bytes."""
+        """Read to the end of the stream; returns the hex sha256 of all bytes."""
         while len(self.take(len(self.view))):
             pass
         return self.hash.hexdigest()
 
 
 def number(field: bytes, base: int = 8) -> int:
-    """A header's count, never below zero. Raises ValueError where it is none."""
+    """A non-negative number in a header field.
+
+    Raises:
+        ValueError: the field holds no digits.
+    """
     digits = field.strip(b"\0 ") or b"0"
     if not digits.isdigit():
-        raise ValueError(f"{field!r} where a number belongs")
+        raise ValueError(f"{field!r} is not a number")
     return int(digits, base)
 
 
@@ -82,14 +87,14 @@ def walk(stream: Stream, limit: int) -> Iterator[tuple[str, int, memoryview | No
     The content is valid until the next step. `stream` must hold `limit` bytes and a block more.
 
     Raises:
-        ValueError: this is no tar, or it ends inside a member.
+        ValueError: the stream is not a tar archive, or ends inside a member.
     """
     long_name, records = None, {}
     while (header := bytes(stream.take(BLOCK))) and header[0]:  # a block of zeros ends an archive
         kind, size = header[156:157], number(header[124:136])
         if sum(header) - sum(header[148:156]) + 8 * ord(" ") != number(header[148:156]):
             raise ValueError("header with a wrong checksum")
-        size = 0 if kind in WITHOUT_CONTENT else number(records[b"size"], 10) if b"size" in records else size
+        size = 0 if kind in TYPES_WITHOUT_CONTENT else number(records[b"size"], 10) if b"size" in records else size
         padded = -(-size // BLOCK) * BLOCK
         if kind in b"Lx":
             content = bytes(stream.take(min(padded, len(stream.view))))[:size]
@@ -100,26 +105,26 @@ def walk(stream: Stream, limit: int) -> Iterator[tuple[str, int, memoryview | No
             continue
         content = stream.take(padded) if size < limit else None
         if (stream.skip(padded) if content is None else len(content)) < padded:
-            raise ValueError("the end, inside a file")
+            raise ValueError("truncated inside a file")
         if kind in b"0\0":
             name, prefix = header[:100].partition(b"\0")[0], header[345:500].partition(b"\0")[0]
             if prefix and header[257:263] == b"ustar\0":
                 name = prefix + b"/" + name
             name = records.get(b"path") or long_name or name
             yield name.decode(errors="backslashreplace"), size, content and content[:size]
-        if kind not in b"gK":  # a global header, a long link: what came before them still stands
+        if kind not in b"gK":  # a global header or long link: the long name and records before it still apply
             long_name, records = None, {}
 
 
 def members(archive: Path, sha256: str, limit: int) -> Iterator[tuple[str, int, memoryview | None]]:
     """Yield (name, size, content or None where `limit` bytes or larger) of the regular files of a tar.zst.
 
-    What was yielded is to be trusted only when the generator has ended: the hash is known at the end.
+    Trust what was yielded only after the generator has ended: the hash is checked at the end.
 
     Raises:
-        UserError: the archive is missing, cut short, damaged, or its unpacked bytes have another sha256.
+        UserError: the archive is missing, truncated, damaged, or its unpacked bytes have another sha256.
     """
-    again = "remove it and its .json and fetch it again"
+    remedy = "delete it and its .json file and run again"
     try:
         with archive.open("rb") as file:
             stream, fault = Stream(file, max(limit + BLOCK, 1 << 20)), None
@@ -127,11 +132,11 @@ def members(archive: Path, sha256: str, limit: int) -> Iterator[tuple[str, int, 
                 yield from walk(stream, limit)
             except ValueError as error:
                 fault = f"{error} at byte {stream.position}"
-            if (found := stream.finish()) != sha256:  # explains a fault, so it is told first
-                raise UserError(f"{archive}: unpacked sha256 is {found}, its .json says {sha256}; {again}")
+            if (digest := stream.finish()) != sha256:  # first, as it is the cause of a fault
+                raise UserError(f"{archive}: unpacked sha256 is {digest}, its .json says {sha256}; {remedy}")
             if fault:
-                raise UserError(f"{archive}: not a tar archive: {fault}; {again}")
+                raise UserError(f"{archive}: not a tar archive: {fault}; {remedy}")
     except FileNotFoundError as error:
         raise UserError(f"{archive}: no such file") from error
     except zstandard.ZstdError as error:
-        raise UserError(f"{archive}: not zstd, or damaged: {error}; {again}") from error
+        raise UserError(f"{archive}: not zstd, or damaged: {error}; {remedy}") from error

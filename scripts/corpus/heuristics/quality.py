@@ -1,48 +1,51 @@
-"""What makes a text worth training on, by its characters alone: the rules of The Stack and StarCoder2.
+"""Quality filters on the characters of a text.
 
-Bytes methods (`translate`, `count`, `find`) do the work at hundreds of MB/s; a regular expression only sees a text
-that a cheap test could not clear. No compiled kernel: importing one takes longer than filtering a usual source.
+The Stack (arXiv 2211.15533): line lengths, share of alphanumeric characters. StarCoder2 (arXiv 2402.19173): markers of
+generated files, encoded data.
 
-Rules: The Stack (arXiv 2211.15533): line lengths, alphanumeric share. StarCoder2 (arXiv 2402.19173): generated
-markers, encoded data.
+Bytes methods (`translate`, `count`, `find`) do most of the work at hundreds of MB/s; a regular expression runs only on
+texts that a cheap test could not rule out. There is no compiled kernel, since importing one takes longer than
+filtering a typical source.
 """
 
 import re
 
+from scripts.experiment.settings.corpus import Filter
+
 ASCII = bytes(range(128))
 ALPHANUMERIC = bytes(code for code in ASCII if chr(code).isalnum())
 BOM = b"\xef\xbb\xbf"
-HEAD_LINES = 5  # where a generated file says so
+HEAD_LINES = 5  # the first lines, which are searched for markers of a generated file
 
 
-def classes(members: bytes) -> bytes:
-    """A translation table: the bytes of a class become `a`, all others `.`."""
+def class_table(members: bytes) -> bytes:
+    """A translation table for `bytes.translate`: the bytes in `members` become `a`, all others `.`."""
     return bytes(ord("a" if code in members else ".") for code in range(256))
 
 
 # StarCoder2's `[a-zA-Z0-9+/\n=]{64,}` needs no regular expression: its runs are the runs of one class.
-BASE64_CLASS, BASE64_RUN = classes(ALPHANUMERIC + b"+/\n="), b"a" * 64
-# StarCoder2's `(?:\b(?:0x|\\x)?[0-9a-fA-F]{2}(?:,|\b\s*)){8,}`, mended in two places: it did not see bytes set apart
-# by ", " (the way C arrays are written), nor the first `\x` behind a quote.
+BASE64_CLASS, BASE64_RUN = class_table(ALPHANUMERIC + b"+/\n="), b"a" * 64
+# StarCoder2's `(?:\b(?:0x|\\x)?[0-9a-fA-F]{2}(?:,|\b\s*)){8,}`, corrected in two places: it missed bytes separated
+# by ", " (as in C arrays), and the first `\x` after a quote.
 HEX_PREFIX, HEX_BYTE = rb"(?:\b(?:0x)?|\\x)", rb"[0-9a-fA-F]{2}\b,?+\s*+"
 HEX = re.compile(rb"(?:%b%b){8,}" % (HEX_PREFIX, HEX_BYTE))
-# Two tests clear nearly all texts of it. Without separators such data is a run of 16 characters of one class; and
-# less its first prefix the pattern begins with a class, which `re` finds much faster.
-HEX_CLASS, HEX_SEPARATORS, HEX_RUN = classes(b"0123456789abcdefABCDEFx\\"), b" \t\n\r\v\f,", b"a" * 16
+# Two cheap tests rule out nearly all texts: without separators such data is a run of 16 characters of one class; and
+# without its first prefix the pattern begins with a character class, which `re` finds much faster.
+HEX_CLASS, HEX_SEPARATORS, HEX_RUN = class_table(b"0123456789abcdefABCDEFx\\"), b" \t\n\r\v\f,", b"a" * 16
 HEX_HINT = re.compile(rb"%b(?:%b%b){7}" % (HEX_BYTE, HEX_PREFIX, HEX_BYTE))
 UNICODE = re.compile(rb"(?:\\u[0-9a-fA-F]{4}){8,}")
 
 
 class Dropped(Exception):
-    """A text that a rule turns down: `reason` is the rule's short name, `detail` what was measured."""
+    """A filter rejects the text: `reason` is the filter's short name, `detail` the value that it rejected."""
 
     def __init__(self, reason: str, detail: str):
         super().__init__(reason, detail)
         self.reason, self.detail = reason, detail
 
 
-def decoded(raw: bytes) -> tuple[bytes, str]:
-    """The file as (UTF-8, text), less a byte order mark: it says how the file was saved, and is no text.
+def decode(raw: bytes) -> tuple[bytes, str]:
+    """A file's content as (UTF-8 bytes, text), without a byte order mark.
 
     Raises:
         Dropped: `encoding` or `binary`.
@@ -58,7 +61,7 @@ def decoded(raw: bytes) -> tuple[bytes, str]:
 
 
 def has_long_line(raw: bytes, limit: int) -> bool:
-    """Whether a line has more than `limit` bytes: each step jumps to the last line end within reach."""
+    """Whether a line has more than `limit` bytes. Each step jumps to the last line end within `limit` bytes."""
     position = 0
     while len(raw) - position > limit:
         end = raw.rfind(b"\n", position, position + limit + 1)
@@ -68,25 +71,25 @@ def has_long_line(raw: bytes, limit: int) -> bool:
     return False
 
 
-def alphanumeric(raw: bytes, text: str) -> int:
-    """How many characters of `text` are letters or digits as `str.isalnum` has it; `raw` is its UTF-8."""
+def count_alphanumeric(raw: bytes, text: str) -> int:
+    """How many characters of `text` are letters or digits by `str.isalnum`; `raw` is its UTF-8."""
     count = len(raw) - len(raw.translate(None, ALPHANUMERIC))
     if not raw.isascii():
-        # in UTF-8 no byte of a longer character is ASCII: what is left is these characters, whole and in order
+        # in UTF-8 no byte of a longer character is ASCII: without ASCII bytes exactly these characters are left
         count += sum(map(str.isalnum, raw.translate(None, ASCII).decode()))
     return count
 
 
 def class_runs(raw: bytes, table: bytes, run: bytes) -> list[int]:
-    """Lengths of the runs of a class in `raw` that are at least as long as `run`."""
-    found, marked = [], raw.translate(table)
+    """Lengths of the runs of a class (see `class_table`) in `raw` that are at least as long as `run`."""
+    lengths, marked = [], raw.translate(table)
     start = marked.find(run)
     while start >= 0:
         end = marked.find(b".", start)
         end = len(marked) if end < 0 else end
-        found.append(end - start)
+        lengths.append(end - start)
         start = marked.find(run, end)
-    return found
+    return lengths
 
 
 def encoded_runs(raw: bytes) -> list[int]:
@@ -99,42 +102,39 @@ def encoded_runs(raw: bytes) -> list[int]:
     return runs
 
 
-def check(raw: bytes, text: str, settings: dict) -> None:
-    """Apply the rules to `text` and its UTF-8, in the order of the schema.
+def check_quality(raw: bytes, text: str, settings: Filter) -> None:
+    """Apply the quality filters to `text`; `raw` is its UTF-8.
 
-    A line ends with "\\n" (a "\\r" before it belongs to the line); behind the last one there is no further line.
-
-    Args:
-        settings: `corpus.filter` of the experiment.
+    A line ends with "\\n" (a "\\r" before it belongs to the line); after the last one there is no further line.
 
     Raises:
-        Dropped: the first rule that applies.
+        Dropped: by the first filter, in the order of the settings, that rejects the text.
     """
     characters = len(text)
-    if characters < settings["min_characters"]:
+    if characters < settings.min_characters:
         raise Dropped("too_short", f"{characters} characters")
-    if characters > settings["max_characters"]:
+    if characters > settings.max_characters:
         raise Dropped("too_long", f"{characters} characters")
     newlines = raw.count(b"\n")
     lines = newlines + (not raw.endswith(b"\n") and characters > 0)
-    if lines < settings["min_lines"]:
+    if lines < settings.min_lines:
         raise Dropped("few_lines", f"{lines} lines")
-    if has_long_line(raw, settings["max_line_length"]):  # in bytes; in characters it may pass
+    if has_long_line(raw, settings.max_line_length):  # in bytes; in characters it may pass
         longest = max(map(len, text.split("\n")))
-        if longest > settings["max_line_length"]:
+        if longest > settings.max_line_length:
             raise Dropped("long_line", f"{longest} characters")
     mean = (characters - newlines) / max(lines, 1)
-    if mean > settings["max_mean_line_length"]:
+    if mean > settings.max_mean_line_length:
         raise Dropped("mean_line", f"{mean:.1f} characters")
-    share = alphanumeric(raw, text) / max(characters, 1)
-    if share < settings["min_alphanumeric"]:
+    share = count_alphanumeric(raw, text) / max(characters, 1)
+    if share < settings.min_alphanumeric:
         raise Dropped("alphanumeric", f"{share:.1%}")
     head = "\n".join(text.split("\n", HEAD_LINES)[:HEAD_LINES]).lower()
-    for marker in settings["generated_markers"]:
+    for marker in settings.generated_markers:
         if marker.lower() in head:
             raise Dropped("generated", marker)
     runs = encoded_runs(raw)
-    if runs and max(runs) > settings["max_encoded_run"]:
+    if runs and max(runs) > settings.max_encoded_run:
         raise Dropped("encoded_data", f"a run of {max(runs)} characters")
-    if sum(runs) > settings["max_encoded_share"] * characters:
+    if sum(runs) > settings.max_encoded_share * characters:
         raise Dropped("encoded_data", f"{sum(runs) / characters:.1%} of the characters")

@@ -1,4 +1,4 @@
-"""The words of a code-analysis chat in Chinese and English: system prompt, question, and an answer made from facts."""
+"""Code-analysis chats in Chinese and English: system prompt, question, and an answer made from the file's facts."""
 
 import re
 from collections import Counter
@@ -14,7 +14,7 @@ QUESTION = {
     "zh": "请分析以下{language}代码的功能和实现：",
     "en": "Analyze what the following {language} code does and how it is implemented:",
 }
-LISTED = 8  # names spelled out in a list; the rest is counted
+LISTED = 8  # names in a list; the others are counted
 KINDS_ZH = {
     "class": "类",
     "interface": "接口",
@@ -44,6 +44,7 @@ def fenced(text: str, language: str) -> str:
 
 
 def counted(count: int, one: str, many: str | None = None) -> str:
+    """`1 line`, `2 lines`; `many` is the plural unless it is `one` with an s."""
     return f"{count:,} {one if count == 1 else many or one + 's'}"
 
 
@@ -57,7 +58,7 @@ def ticked(names: list[str]) -> list[str]:
 
 
 def kinds(types: list[Type]) -> Counter:
-    """How many types of each kind are defined here; a mere owner of methods is defined elsewhere."""
+    """How many types of each kind the file defines; the kind "type" is defined in another file."""
     return Counter(item.kind for item in types if item.kind != "type")
 
 
@@ -74,7 +75,7 @@ def names_en(names: list[str]) -> str:
 
 
 def answer_zh(facts: Facts, language: str) -> str:
-    """The answer in Chinese: size and contents, the author's own words, the parts one by one, what it stands on."""
+    """The answer in Chinese: size and contents, the author's sentence, main parts, imports, longest function."""
     defined = [f"{count} 个{KINDS_ZH[kind]}" for kind, count in kinds(facts.types).items()]
     if facts.functions:
         defined.append(f"{len(facts.functions)} 个函数")
@@ -107,7 +108,7 @@ def answer_zh(facts: Facts, language: str) -> str:
 
 
 def answer_en(facts: Facts, language: str) -> str:
-    """The answer in English, built the same way."""
+    """The answer in English, with the same parts as the Chinese one."""
     defined = [
         counted(count, kind, kind + "es" if kind == "class" else None) for kind, count in kinds(facts.types).items()
     ]
@@ -142,17 +143,17 @@ def answer_en(facts: Facts, language: str) -> str:
 ANSWER = {"zh": answer_zh, "en": answer_en}
 
 
-def messages(text: str, facts: Facts, language: str, tongue: str, system: str | None) -> list[dict]:
-    """A chat of three turns about `text`.
+def messages(text: str, facts: Facts, language: str, chat_language: str, system: str | None) -> list[dict]:
+    """A chat of three messages about `text`.
 
     Args:
         language: of the code, e.g. "cpp".
-        tongue: of the chat, "zh" or "en".
-        system: the system prompt; None for the tongue's own.
+        chat_language: "zh" or "en".
+        system: the system prompt; None for the default one of `chat_language`.
     """
-    question = QUESTION[tongue].format(language=NAMES[language])
+    question = QUESTION[chat_language].format(language=NAMES[language])
     return [
-        {"role": "system", "content": SYSTEM[tongue] if system is None else system},
+        {"role": "system", "content": SYSTEM[chat_language] if system is None else system},
         {"role": "user", "content": f"{question}\n\n{fenced(text, language)}"},
-        {"role": "assistant", "content": ANSWER[tongue](facts, language)},
+        {"role": "assistant", "content": ANSWER[chat_language](facts, language)},
     ]

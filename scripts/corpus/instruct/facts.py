@@ -1,7 +1,7 @@
-"""What a source file holds, read off its syntax tree: types with their methods, functions, imports, the first sentence.
+"""Facts about a source file from its syntax tree: types with their methods, functions, imports, the first sentence.
 
-What stands inside a function's body is that function's own affair and is not listed; equal names (overloads,
-declaration and definition) are listed once.
+Definitions inside a function's body are not listed; equal names (overloads, declaration and definition) are listed
+once.
 """
 
 from dataclasses import dataclass, field
@@ -12,13 +12,13 @@ from scripts.corpus.syntax.comments import first_sentence
 from scripts.corpus.syntax.grammars import parse
 
 KINDS = ("annotation", "interface", "record", "struct", "union", "trait", "class", "enum")
-# What a C declarator may be called; others, such as a pointer to a function, declare no function.
+# Declarators of C that name a function; others, such as a pointer to a function, declare none.
 C_NAMES = {"identifier", "field_identifier", "qualified_identifier", "destructor_name", "operator_name"}
 
 
 @dataclass
 class Type:
-    """A class, struct, ... (`kind`); the kind is "type" where only its methods are in the file."""
+    """A class, struct, ... (`kind`); the kind is "type" if only its methods are in the file."""
 
     kind: str
     name: str
@@ -27,15 +27,15 @@ class Type:
 
 @dataclass
 class Facts:
-    """What is in a file, in the order of its text.
+    """The contents of a file, in the order of its text.
 
     Attributes:
         lines: as an editor counts them.
         types: with their methods.
         functions: names of those that belong to no type.
         imports: names of modules, packages, crates or headers.
-        longest: (name, first line, last line) of the longest function that has a body; None without one.
-        sentence: the first that documents the code; None without one.
+        longest: (name, first line, last line) of the longest function that has a body, or None.
+        sentence: the first sentence that documents the code, or None.
     """
 
     lines: int
@@ -59,7 +59,7 @@ def base_name(node: Node) -> str:
 
 
 def function_name(node: Node) -> str | None:
-    """The name of a function node, None where it has none."""
+    """The name of a function node, or None."""
     name = node.child_by_field_name("name")
     if name is None:
         declarator = node.child_by_field_name("declarator")
@@ -68,7 +68,7 @@ def function_name(node: Node) -> str | None:
 
 
 def type_name(node: Node) -> str | None:
-    """The name of a type node, None where it has none."""
+    """The name of a type node, or None."""
     name = node.child_by_field_name("name")
     if name is None and node.parent.type == "type_definition":  # C: typedef struct { ... } Name;
         name = node.parent.child_by_field_name("declarator")
@@ -76,7 +76,7 @@ def type_name(node: Node) -> str | None:
 
 
 def type_kind(node: Node) -> str:
-    """What a type node defines, one of `KINDS`, or "type"."""
+    """The kind of a type node: one of `KINDS`, or "type"."""
     # Go: type Name struct { ... }
     kind = node.child_by_field_name("type").type if node.type == "type_spec" else node.type
     return next((known for known in KINDS if kind.startswith(known)), "type")
@@ -91,7 +91,7 @@ def import_name(node: Node) -> str:
 
 
 def receiver(node: Node) -> str | None:
-    """The type of a Go method's receiver, None for other functions."""
+    """The type of a Go method's receiver; None for other functions."""
     parameters = node.child_by_field_name("receiver")
     if parameters is None or not parameters.named_children:
         return None
@@ -102,14 +102,14 @@ def receiver(node: Node) -> str | None:
 
 
 def whole_function(node: Node) -> Node:
-    """The node from a function's return type to the end of its body; in C, queries find but its declarator."""
+    """The node from a function's return type to the end of its body; in C the query captures only the declarator."""
     while node.type.endswith("_declarator"):
         node = node.parent
     return node
 
 
 class Outline:
-    """The types and functions of a file, gathered in a sweep over its definitions with the open ones on a stack."""
+    """The types and functions of a file, collected in one pass over its definitions with a stack of the open ones."""
 
     def __init__(self):
         self.types: dict[str, Type] = {}
@@ -118,7 +118,7 @@ class Outline:
         self.open: list[tuple[int, Type | None]] = []  # (end, the type; None for the body of a function)
 
     def sweep(self, captures: dict[str, list[Node]]) -> None:
-        """Take in all definitions, outer ones first."""
+        """Add all definitions, outer ones first."""
         roles = ("function", "type", "owner", "scope")
         order = [(node.start_byte, -node.end_byte, role) for role in roles for node in captures.get(role, [])]
         nodes = [node for role in roles for node in captures.get(role, [])]
@@ -169,7 +169,7 @@ class Outline:
 
 
 def facts_of(text: str, path: str, language: str) -> Facts | None:
-    """The facts of a file, None where too much of it does not parse."""
+    """The facts of a file; None if too much of it does not parse."""
     captures = parse(text, path, language)
     if captures is None:
         return None
@@ -177,7 +177,7 @@ def facts_of(text: str, path: str, language: str) -> Facts | None:
     outline.sweep(captures)
     return Facts(
         lines=text.count("\n") + (not text.endswith("\n") and text != ""),
-        types=[found for found in outline.types.values() if found.kind != "type" or found.methods],
+        types=[item for item in outline.types.values() if item.kind != "type" or item.methods],
         functions=outline.functions,
         imports=list(dict.fromkeys(filter(None, map(import_name, captures.get("import", []))))),
         longest=outline.longest,

@@ -1,11 +1,11 @@
-"""The first sentence of prose in a file's docstrings and comments: what its author says that the code is."""
+"""The first sentence of prose in a file's docstrings and comments: its author's summary of the code."""
 
 import re
 from collections.abc import Iterator
 
 from tree_sitter import Node
 
-MAX_SENTENCE = 200  # characters; a longer one is no summary
+MAX_SENTENCE = 200  # characters; a longer sentence is no summary
 # Not about the code: licences, instructions to tools, editor modes, markers of a generated file.
 BOILERPLATE = re.compile(
     r"copyright|licen[cs]e|spdx|all rights reserved|permission is hereby|redistribution|without warrant|as is\b"
@@ -24,19 +24,27 @@ SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)\s|(
 WORD = re.compile(r"[^\W\d_]{2,}")
 CJK = re.compile(r"[\u3400-\u9fff]")
 CODE = re.compile(r"[;{}=,:(]\s*$|^\s*[@$%<>{(\[\\:|]|>>>|\w+\(\)\s*$")
-# Nodes whose own comments are about what is declared there; others are about a statement or an item of a list.
-PLACES = {"module", "program", "source_file", "translation_unit", "declaration_list", "preproc_if", "preproc_ifdef"}
+# Parents whose comments describe declarations; comments elsewhere describe a statement or an item of a list.
+DECLARATION_PARENTS = {
+    "module",
+    "program",
+    "source_file",
+    "translation_unit",
+    "declaration_list",
+    "preproc_if",
+    "preproc_ifdef",
+}
 
 
 def about_declarations(node: Node) -> bool:
-    """Whether a comment stands among declarations, on a line of its own: behind code it is about that line alone."""
+    """Whether a comment is among declarations and on a line of its own; after code it describes that line alone."""
     before = node.prev_sibling
     own_line = before is None or before.end_point.row < node.start_point.row or before.end_point.column == 0
-    return own_line and node.parent.type in PLACES
+    return own_line and node.parent.type in DECLARATION_PARENTS
 
 
 def blocks(comments: list[Node]) -> Iterator[str]:
-    """The texts of comments; line comments that stand directly below each other are one."""
+    """The texts of comments; line comments directly below each other are joined."""
     block, below = [], (-1, -1)
     for node in comments:
         if not about_declarations(node):
@@ -51,27 +59,27 @@ def blocks(comments: list[Node]) -> Iterator[str]:
 
 
 def sentence(prose: str) -> str | None:
-    """The first sentence of the first paragraph that reads like prose, None where there is none."""
+    """The first sentence of the first paragraph that reads like prose, or None."""
     if BOILERPLATE.search(prose):
         return None
     for paragraph in PARAGRAPH_END.split(MARKUP.sub(r"\1", prose)):
         if SECTION.match(paragraph):
             return None
-        found = SENTENCE_END.split(" ".join(paragraph.split()), maxsplit=1)[0].strip()
-        prose_like = len(WORD.findall(found)) >= 3 or len(CJK.findall(found)) >= 4
-        if prose_like and len(found) <= MAX_SENTENCE and not CODE.search(found):
-            return found
+        first = SENTENCE_END.split(" ".join(paragraph.split()), maxsplit=1)[0].strip()
+        prose_like = len(WORD.findall(first)) >= 3 or len(CJK.findall(first)) >= 4
+        if prose_like and len(first) <= MAX_SENTENCE and not CODE.search(first):
+            return first
     return None
 
 
 def docstring(node: Node) -> str:
-    """The text of a Python string, its prefix and quotes taken off."""
+    """The text of a Python string without its prefix and quotes."""
     return "".join(child.text.decode(errors="replace") for child in node.children if child.type == "string_content")
 
 
 def first_sentence(docstrings: list[Node], comments: list[Node]) -> str | None:
     """The first sentence of the docstrings, else of the comments, in the order of the text."""
     for node in docstrings:
-        if found := sentence(docstring(node)):
-            return found
-    return next((found for block in blocks(comments) if (found := sentence(MARKS.sub("", block)))), None)
+        if first := sentence(docstring(node)):
+            return first
+    return next((first for block in blocks(comments) if (first := sentence(MARKS.sub("", block)))), None)

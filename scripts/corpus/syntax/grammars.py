@@ -1,7 +1,7 @@
-"""Tree-sitter's grammars of the languages, and the queries that find in each what a file defines and imports.
+"""Tree-sitter grammars, and a query per language that finds what a file defines and imports.
 
-Queries run in C and without recursion: no depth of nesting is a danger. Width is: the cursor is quadratic in the
-children of one node, which only an ERROR node can have by the thousands, so `parse` gives up on these first.
+Queries run in C and without recursion, so deep nesting is safe. Width is not: the cursor is quadratic in the children
+of a node, and only ERROR nodes have thousands of them, so `parse` rejects files with large ERROR nodes first.
 """
 
 from functools import cache
@@ -22,8 +22,8 @@ GRAMMARS = {
     "c": tree_sitter_c,
     "cpp": tree_sitter_cpp,
 }
-# Captures: @function, @type and @owner (Rust's impl) are definitions, @scope is another body whose inside is local,
-# @import names what is imported, @comment and @doc hold prose.
+# Captures: @function, @type and @owner (Rust's impl) are definitions, @scope is another body with local definitions,
+# @import is the name of an import, @comment and @doc hold prose.
 C = """
 (function_declarator) @function
 (function_definition body: (_) @scope)
@@ -85,15 +85,16 @@ QUERIES = {
     "c": C,
     "cpp": C + "(class_specifier body: (_)) @type (lambda_expression body: (_) @scope)",
 }
-# A tree with a larger share of bytes that the grammar could not place says too little about its file. Not a zero:
-# macros make errors in half of all C++ and most C files, yet in few of their bytes.
+# Files with a larger share of bytes in ERROR nodes are rejected. Not 0: macros cause errors in half of all C++ and
+# most C files, but in few of their bytes.
 MAX_ERROR_SHARE = 0.1
 
 
 @cache
 def grammar(language: str) -> tuple[Parser, Query]:
-    tongue = Language(GRAMMARS[language].language())
-    return Parser(tongue), Query(tongue, QUERIES[language])
+    """The parser and the query of a language."""
+    tree_sitter_language = Language(GRAMMARS[language].language())
+    return Parser(tree_sitter_language), Query(tree_sitter_language, QUERIES[language])
 
 
 def error_bytes(root: Node) -> int:
@@ -109,16 +110,16 @@ def error_bytes(root: Node) -> int:
 
 
 def tree(text: str, language: str) -> Node | None:
-    """The root of the syntax tree; None where too much of the text does not parse."""
+    """The root of the syntax tree; None if more than `MAX_ERROR_SHARE` of the text does not parse."""
     source = text.encode()
     root = grammar(language)[0].parse(source).root_node
     return None if error_bytes(root) > MAX_ERROR_SHARE * len(source) else root
 
 
 def parse(text: str, path: str, language: str) -> dict[str, list[Node]] | None:
-    """The captures of a file's query, each in the order of the text; None where too much of it does not parse.
+    """The captures of the language's query, each in the order of the text; None if too much of it does not parse.
 
-    Headers (`.h`) are read as C++, of which C is nearly a part.
+    Headers (`.h`) are parsed as C++, which contains nearly all of C.
     """
     language = "cpp" if path.endswith(".h") else language
     root = tree(text, language)

@@ -16,7 +16,15 @@ import re
 from itertools import groupby
 from typing import Annotated, Any, Self
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, ValidationError, model_validator
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    TypeAdapter,
+    ValidationError,
+    model_validator,
+)
 from pydantic_core import PydanticCustomError
 
 from scripts.common.cli import UserError
@@ -80,11 +88,23 @@ class Record(BaseModel):
         Raises:
             UserError: the text is not JSON, or not such a record.
         """
-        try:
-            value = json.loads(text)
-        except json.JSONDecodeError as error:
-            raise UserError(f"--settings: not JSON: {error}") from error
-        return cls.parse(value, "--settings")
+        return parse_json(cls, text)
+
+
+def parse_json(kind: Any, text: str) -> Any:
+    """The record in a script's `--settings`, where `kind` is a Record or a union of Records.
+
+    Raises:
+        UserError: the text is not JSON, or not such a record.
+    """
+    try:
+        value = json.loads(text)
+    except json.JSONDecodeError as error:
+        raise UserError(f"--settings: not JSON: {error}") from error
+    try:
+        return TypeAdapter(kind).validate_python(value)
+    except ValidationError as error:
+        raise UserError(f"--settings: {explain(error, value, [])}") from None
 
 
 def to_dict(record: Record) -> dict:
@@ -140,7 +160,8 @@ def explain(error: ValidationError, value: Any, keys: list[str]) -> str:
     if first["type"] in ("union_tag_invalid", "union_tag_not_found"):
         tag = first["ctx"].get("tag")
         known = first["ctx"].get("expected_tags", "").replace("'", "")
-        return f"{key}.kind: must be one of {known}, not {tag!r}" if known else f"{key}.kind: required"
+        kind = "kind" if key == TOP else f"{key}.kind"
+        return f"{kind}: must be one of {known}, not {tag!r}" if known else f"{kind}: required"
     if first["type"] not in (*MUST_BE, "literal_error"):  # a check of our own, whose text is the whole line
         return f"{key}: {first['msg'].removeprefix('Value error, ')}"
     if any(one["type"] == "float_type" for one in ours):  # a number may be whole; naming both would say it twice

@@ -1,26 +1,27 @@
-"""scripts/corpus/formats/external.py, records.py: chats and texts from outside, good and hostile, and the labels of
-chats."""
+"""scripts/corpus/formats/own_datasets.py, record_readers.py: chats and texts of the user's own, good and hostile, and
+the labels of chats."""
 
 import hashlib
 import json
 from pathlib import Path
 
 import pytest
+from pydantic import TypeAdapter
 from transformers import AutoTokenizer
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.corpus.formats import records as reading
-from scripts.corpus.formats.external import compose
-from scripts.corpus.formats.records import content_hash
-from scripts.corpus.split import SPLITS
+from scripts.corpus.formats import own_datasets, record_readers
+from scripts.corpus.formats.record_readers import content_hash
+from scripts.corpus.formats.splits import SPLITS
+from scripts.experiment.settings.corpus import Dataset
 from scripts.tokens.pack import pack
 from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.tokenizer import train
 from tests.corpus.archives import call
 
-SHARES = {"validation": 0.2, "test": 0.2, "split": "train", "seed": 42}
+SHARES = {"validation": 0.2, "test": 0.2, "split": "train"}
 CHAT = {"kind": "chat", **SHARES}
 TEXT = {"kind": "text", "text_column": "text", **SHARES}
 
@@ -39,8 +40,13 @@ def write_lines(path: Path, records: list[dict]) -> Path:
     return path
 
 
-def composed(options: dict, out: Path) -> dict[str, list[dict]]:
-    manifest = compose(options, out)
+def compose(values: dict, out: Path, seed: int = 42) -> dict:
+    """Make the dataset whose settings have these values."""
+    return own_datasets.compose(TypeAdapter(Dataset).validate_python(values), seed, out)
+
+
+def composed(values: dict, out: Path, seed: int = 42) -> dict[str, list[dict]]:
+    manifest = compose(values, out, seed)
     assert manifest == read_manifest(out)
     made = {split: list(read_jsonl(out / f"{split}.jsonl.zst")) for split in SPLITS}
     assert {split: len(made[split]) for split in SPLITS} == manifest["examples"]
@@ -87,9 +93,9 @@ def as_saved_splits(folder: Path, records: list[dict]) -> Path:
 @pytest.mark.parametrize("kind", ["chat", "text"])
 def test_each_form_gives_the_same_examples_in_the_same_splits(tmp_path, form, kind):
     records = chats(60) if kind == "chat" else [{"text": f"文章 {i}\n", "other": i} for i in range(60)]
-    options = CHAT if kind == "chat" else TEXT
-    lines = composed({**options, "path": str(write_lines(tmp_path / "a.jsonl", records))}, tmp_path / "lines")
-    other = composed({**options, "path": str(form(tmp_path, records))}, tmp_path / "other")
+    values = CHAT if kind == "chat" else TEXT
+    lines = composed({**values, "path": str(write_lines(tmp_path / "a.jsonl", records))}, tmp_path / "lines")
+    other = composed({**values, "path": str(form(tmp_path, records))}, tmp_path / "other")
     field = "messages" if kind == "chat" else "text"
     for split in SPLITS:
         assert [example[field] for example in other[split]] == [example[field] for example in lines[split]]
@@ -128,13 +134,13 @@ def test_the_share_of_each_split_is_as_configured_within_binomial_bounds(tmp_pat
 
 def test_a_sample_follows_from_content_and_seed_and_what_it_leaves_out_is_counted(tmp_path):
     path = write_lines(tmp_path / "a.jsonl", chats(100))
-    options = {**CHAT, "path": str(path), "max_samples": 30}
-    made = every(composed(options, tmp_path / "a"))
+    values = {**CHAT, "path": str(path), "max_samples": 30}
+    made = every(composed(values, tmp_path / "a"))
     dropped = read_manifest(tmp_path / "a")["dropped"]
     assert len(made) == 30 and sum(counts["not_sampled"] for counts in dropped.values()) == 70
     write_lines(path, list(reversed(chats(100))))
-    again = every(composed(options, tmp_path / "b"))
-    other = every(composed({**options, "seed": 1}, tmp_path / "c"))
+    again = every(composed(values, tmp_path / "b"))
+    other = every(composed(values, tmp_path / "c", seed=1))
     words = [{example["messages"][0]["content"] for example in examples} for examples in (made, again, other)]
     assert words[0] == words[1] != words[2]
     assert words[0] != {f"问题 {i}?" for i in range(30)}, "not simply the first ones"
@@ -174,7 +180,7 @@ def test_the_content_can_be_pinned(tmp_path):
     pinned = {**CHAT, "path": str(tmp_path / "in"), "sha256": content_hash(tmp_path / "in")}
     compose(pinned, tmp_path / "out")
     path.write_text(path.read_text() + "\n")
-    with pytest.raises(UserError, match=r"corpus\.compose\.other\.sha256: the content of .* is [0-9a-f]{64}"):
+    with pytest.raises(UserError, match=r"corpus\.compose\.other\.sha256: the sha256 of .* is [0-9a-f]{64}"):
         compose(pinned, tmp_path / "other")
     assert not (tmp_path / "other/manifest.json").exists()
 
@@ -208,9 +214,9 @@ def record(messages: object) -> bytes:
         ("a.json", b'[\n{"messages": []},\n{]\n', "a.json: line 3: not JSON"),
         ("a.json", b'{"messages": []}', "a.json: must hold a list of records, not dict"),
         ("a.json", FINE * 2, "a.json: line 2: not JSON"),
-        ("a.parquet", b"PAR1 and nothing", "a.parquet: not a whole Parquet file"),
+        ("a.parquet", b"PAR1 and nothing", "a.parquet: not a Parquet file, or a damaged one"),
         ("a.txt", b"text", "a.txt: holds no chats"),
-        ("a.exe", b"MZ", "a.exe: not read; use .json"),
+        ("a.exe", b"MZ", "a.exe: format not supported; use .json"),
     ],
 )
 def test_what_is_malformed_is_one_line_with_file_and_place(tmp_path, name, content, says):
@@ -227,7 +233,7 @@ def test_what_is_malformed_is_one_line_with_file_and_place(tmp_path, name, conte
         ("a.txt", b"fine \xff", "a.txt: byte 5: not UTF-8"),
         ("a.jsonl", b'{"content": "x"}\n', "a.jsonl: 1: no 'text' in it; there: content; see `text_column`"),
         ("a.jsonl", b'{"text": 1}\n', "a.jsonl: 1: 'text' must be text, not int"),
-        ("a.jsonl", b'{"text": "  "}\n', "a.jsonl: no example left to train on; dropped: {'empty': 1}"),
+        ("a.jsonl", b'{"text": "  "}\n', "a.jsonl: no example left to train on; dropped: 1 empty"),
     ],
 )
 def test_malformed_text_is_one_line(tmp_path, name, content, says):
@@ -252,8 +258,8 @@ def test_a_folder_that_is_empty_damaged_or_missing_is_one_line(tmp_path):
 
 
 def test_a_huge_line_and_a_huge_file_are_refused_before_they_fill_the_memory(tmp_path, monkeypatch):
-    monkeypatch.setattr(reading, "MAX_LINE", 1000)
-    monkeypatch.setattr(reading, "MAX_JSON", 1000)
+    monkeypatch.setattr(record_readers, "MAX_LINE", 1000)
+    monkeypatch.setattr(record_readers, "MAX_JSON", 1000)
     (tmp_path / "a.jsonl").write_bytes(FINE + b"[" * 5000)
     (tmp_path / "a.json").write_bytes(b"[" * 5000)
     with pytest.raises(UserError, match=r"a\.jsonl: line 2: longer than"):
@@ -269,19 +275,19 @@ def test_the_hub_without_a_network_is_one_line(tmp_path, monkeypatch):
         raise ConnectionError("Couldn't reach 'a/b' on the Hub\n(offline)")
 
     monkeypatch.setattr(datasets, "load_dataset", refuse)
-    with pytest.raises(UserError, match="a/b: cannot bring it from the hub") as error:
+    with pytest.raises(UserError, match="a/b: cannot download it from the hub") as error:
         compose({**TEXT, "hub": "a/b", "revision": "0" * 40}, tmp_path / "out")
     assert "\n" not in str(error.value)
 
 
 def test_the_command_line_composes_without_splits_and_refuses_in_one_line(tmp_path):
     path = write_lines(tmp_path / "a.jsonl", chats(30))
-    line = ["--settings", json.dumps({**CHAT, "path": str(path)}), "--out", tmp_path / "out"]
+    line = ["--settings", json.dumps({**CHAT, "path": str(path)}), "--seed", 42, "--out", tmp_path / "out"]
     assert call("compose", *line).returncode == 0
     path.write_text("{")
     done = call("compose", *line[:-1], tmp_path / "other")
     assert done.returncode == 1 and done.stderr == f"error: {path}: line 1: not JSON: unexpected end of data\n"
-    code = call("compose", "--settings", '{"kind": "code"}', "--out", tmp_path / "code")
+    code = call("compose", "--settings", '{"kind": "code"}', "--seed", 42, "--out", tmp_path / "code")
     assert code.returncode == 1 and code.stderr == "error: --splits: required for the kinds code and instruct\n"
 
 
@@ -311,8 +317,8 @@ HAND_MADE = [
 def test_exactly_the_assistants_tokens_count_in_chinese_and_english_over_several_turns(tokenizer, tmp_path):
     """By hand: the runs of targets are the two answers with the token that ends them, and nothing else is a target."""
     path = write_lines(tmp_path / "a.jsonl", [{"messages": HAND_MADE}])
-    options = {**CHAT, "validation": 0, "test": 0, "path": str(path)}
-    (example,) = composed(options, tmp_path / "out")["train"]
+    values = {**CHAT, "validation": 0, "test": 0, "path": str(path)}
+    (example,) = composed(values, tmp_path / "out")["train"]
     assert example["messages"] == HAND_MADE
     encoder, words = Encoder(tokenizer), AutoTokenizer.from_pretrained(tokenizer)
     encoded = encoder.encode([example])

@@ -1,0 +1,138 @@
+"""Datasets of the user's own: chats and texts from files, or texts from a hub dataset.
+
+`compose` calls this for the kinds `chat` and `text`; the command is that of scripts/corpus/compose.py without --splits:
+
+    python -m scripts.corpus.compose --seed 42 --out results/corpus/compose/qa \\
+        --settings '{"kind": "chat", "path": "data/chat/qa.jsonl"}'
+
+scripts/corpus/formats/record_readers.py says which files are read. The split follows from a hash of the content, so an
+example keeps its split wherever it is in the files, and exact duplicates are removed. An example's id is its place
+(`file:line`); ids within the records are ignored.
+"""
+
+import hashlib
+import heapq
+import json
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+from scripts.common.cli import UserError
+from scripts.common.files import jsonl_writer
+from scripts.common.manifest import write_manifest
+from scripts.common.progress import Progress
+from scripts.corpus.formats.record_readers import content_hash, records
+from scripts.corpus.formats.splits import SPLITS, split_of
+from scripts.experiment.settings.corpus import ChatDataset, TextDataset
+
+ROLES = ("system", "user", "assistant")
+
+
+def chat_of(record: object, where: str) -> tuple[list[dict], str | None]:
+    """(the messages of a record, the reason why it is dropped or None).
+
+    Raises:
+        UserError: the record has no messages, or a message has a wrong role or no text.
+    """
+    messages = record.get("messages") if isinstance(record, dict) else None
+    if not isinstance(messages, list):
+        raise UserError(f"{where}: no `messages`; a record is {{'messages': [{{'role': ..., 'content': ...}}, ...]}}")
+    for number, message in enumerate(messages, 1):
+        if not isinstance(message, dict) or message.get("role") not in ROLES:
+            role = message.get("role") if isinstance(message, dict) else message
+            raise UserError(f"{where}: message {number}: role must be {', '.join(ROLES)}, not {str(role)[:40]!r}")
+        if not isinstance(message.get("content"), str):
+            raise UserError(f"{where}: message {number}: content must be text, not {message.get('content')!r:.40}")
+    turns = [{"role": message["role"], "content": message["content"]} for message in messages]
+    if not turns:
+        return turns, "empty"
+    answers = [turn["content"] for turn in turns if turn["role"] == "assistant"]
+    return turns, None if any(answer.strip() for answer in answers) else "no_answer"
+
+
+def text_of(record: object, where: str, column: str) -> tuple[str, str | None]:
+    """(the text of a record, the reason why it is dropped or None).
+
+    Raises:
+        UserError: the record has no such column, or the column holds no text.
+    """
+    if not isinstance(record, dict) or column not in record:
+        present = ", ".join(record) if isinstance(record, dict) else type(record).__name__
+        raise UserError(f"{where}: no {column!r} in it; there: {present}; see `text_column`")
+    value = record[column]
+    if value is not None and not isinstance(value, str):
+        raise UserError(f"{where}: {column!r} must be text, not {type(value).__name__}")
+    return value or "", None if value and value.strip() else "empty"
+
+
+def contents(settings: ChatDataset | TextDataset) -> Iterator[tuple[bytes, dict, str | None]]:
+    """(content hash, example, why it is dropped or None) of each record; the first of exact duplicates is kept."""
+    seen, size = set(), 0
+    for source, name, record in records(settings):
+        where = f"{source}: {name.rpartition(':')[2]}"
+        if isinstance(settings, ChatDataset):
+            body, reason = chat_of(record, where)
+            content = {"messages": body}
+        else:
+            body, reason = text_of(record, where, settings.text_column)
+            content = {"text": body}
+        try:
+            digest = hashlib.sha256(json.dumps(body, ensure_ascii=False).encode()).digest()
+        except UnicodeEncodeError as error:  # half of a surrogate pair, which UTF-8 cannot hold
+            raise UserError(f"{where}: holds characters that are not valid Unicode text; repair it") from error
+        reason = reason or ("duplicate" if digest in seen else None)
+        seen.add(digest)
+        if reason is None and isinstance(settings, TextDataset) and settings.max_megabytes is not None:
+            size += len(body.encode())
+            if size > settings.max_megabytes * 1e6:
+                logging.info(f"compose: {settings.max_megabytes:g} MB (max_megabytes) reached at {source}, {name}")
+                return
+        yield digest, {"id": name, "language": settings.kind, "source": source, **content}, reason
+
+
+def sampling_rank(digest: bytes, seed: int) -> bytes:
+    """A hash of content and seed; `max_samples` keeps the contents with the smallest ones."""
+    return hashlib.sha256(f"{seed}:".encode() + digest).digest()
+
+
+def highest_sampled_rank(settings: ChatDataset, seed: int) -> bytes:
+    """The largest rank among the `max_samples` contents that are kept."""
+    ranks = (sampling_rank(digest, seed) for digest, _, reason in contents(settings) if reason is None)
+    return max(heapq.nsmallest(settings.max_samples, ranks), default=b"")
+
+
+def compose(settings: ChatDataset | TextDataset, seed: int, out: Path) -> dict:
+    """Write the examples of a dataset to one file per split in `out`; returns the manifest.
+
+    Raises:
+        UserError: the content has another hash than `sha256`, a record is malformed, or no example is left for
+            training.
+    """
+    if settings.sha256 is not None and (actual := content_hash(Path(settings.path))) != settings.sha256:
+        key = f"corpus.compose.{out.name}.sha256"
+        raise UserError(f"{key}: the sha256 of {settings.path} is {actual}; restore the files, or correct the setting")
+    sampled = isinstance(settings, ChatDataset) and settings.max_samples is not None
+    highest = highest_sampled_rank(settings, seed) if sampled else None
+    written, dropped = Counter(), {split: Counter() for split in SPLITS}
+    progress = Progress(f"compose {out.name}", "examples")
+    with ExitStack() as stack:
+        write = {split: stack.enter_context(jsonl_writer(out / f"{split}.jsonl.zst")) for split in SPLITS}
+        for digest, example, reason in contents(settings):
+            split = split_of(digest, settings)
+            if reason is None and sampled and sampling_rank(digest, seed) > highest:
+                reason = "not_sampled"
+            if reason:
+                dropped[split][reason] += 1
+                continue
+            write[split](example)
+            written[split] += 1
+            progress.add()
+        if not written["train"]:
+            reasons = ", ".join(f"{count} {reason}" for reason, count in sum(dropped.values(), Counter()).items())
+            where = settings.path or settings.hub
+            raise UserError(f"{where}: no example left to train on; dropped: {reasons or 'none'}")
+    progress.end()
+    facts = {"kind": settings.kind, "examples": {split: written[split] for split in SPLITS}, "dropped": dropped}
+    return write_manifest(out, [f"{split}.jsonl.zst" for split in SPLITS], **facts)

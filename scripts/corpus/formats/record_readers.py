@@ -1,0 +1,189 @@
+"""Read records from the user's own files or from a hub dataset, each with its place.
+
+    for source, name, record in records(settings): ...
+
+Formats: .json (a list of records), .jsonl, .parquet, .txt and .md (a file is a document), folders of these, and
+folders that the `datasets` library saved. A record's name is `file:line`, or `file:number` in formats without lines: it
+is unique and leads back to the file. scripts/corpus/formats/own_datasets.py checks what a record holds.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+import orjson
+
+from scripts.common.cli import UserError
+from scripts.common.files import sha256_file
+from scripts.experiment.settings.corpus import ChatDataset, TextDataset
+
+SUFFIXES = (".json", ".jsonl", ".parquet", ".txt", ".md")
+SAVED = ("state.json", "dataset_dict.json")  # one of these is in every folder that `datasets` saved
+# A longer line is no record; a larger JSON list should be JSON lines (bytes).
+MAX_LINE, MAX_JSON = 64 << 20, 1 << 30
+BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors write it before UTF-8
+
+
+def is_saved_dataset(path: Path) -> bool:
+    """Whether `path` is a folder that the `datasets` library saved."""
+    return any((path / name).is_file() for name in SAVED)
+
+
+def files_of(path: Path) -> list[Path]:
+    """The file `path`, or the files below the folder `path`, sorted; hidden files are left out.
+
+    Raises:
+        UserError: there is no file, or one whose format is not supported.
+    """
+    if path.is_file():
+        files = [path]
+    elif path.is_dir():
+        below = (file for file in path.rglob("*") if file.is_file())
+        files = sorted(f for f in below if not any(part.startswith(".") for part in f.relative_to(path).parts))
+    else:
+        raise UserError(f"{path}: no such file or folder; put the data there, or see `path` in the experiment")
+    if not files:
+        raise UserError(f"{path}: an empty folder; put the data there")
+    other = next((file for file in files if file.suffix not in SUFFIXES), None)
+    if other and not is_saved_dataset(path):
+        supported = ", ".join(SUFFIXES)
+        raise UserError(f"{other}: format not supported; use {supported}, or a folder that the datasets library saved")
+    return files
+
+
+def content_hash(path: Path) -> str:
+    """One sha256 over the names, relative to the parent of `path`, and the contents of its files."""
+    lines = [f"{file.relative_to(path.parent).as_posix()} {sha256_file(file)}\n" for file in files_of(path)]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, object]]:
+    """(line, value) of each line of a JSON lines file; empty lines are skipped.
+
+    Raises:
+        UserError: a line is not JSON (UTF-8), or longer than `MAX_LINE` bytes.
+    """
+    with path.open("rb") as file:
+        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
+            if len(line) > MAX_LINE:
+                raise UserError(f"{path}: line {number}: longer than {MAX_LINE >> 20} MiB; write one record a line")
+            line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
+            if line.strip():
+                try:
+                    yield number, orjson.loads(line)
+                except orjson.JSONDecodeError as error:
+                    raise UserError(f"{path}: line {number}: not JSON: {error.msg}") from error
+
+
+def json_list(path: Path) -> Iterator[tuple[int, object]]:
+    """(number, value) of each record in a file that holds one JSON list.
+
+    Raises:
+        UserError: it is not JSON, not a list, or larger than `MAX_JSON` bytes.
+    """
+    if path.stat().st_size > MAX_JSON:
+        raise UserError(f"{path}: larger than {MAX_JSON >> 30} GiB; write it as JSON lines (.jsonl)")
+    try:
+        values = orjson.loads(path.read_bytes().removeprefix(BYTE_ORDER_MARK))
+    except orjson.JSONDecodeError as error:
+        raise UserError(f"{path}: line {error.lineno}: not JSON: {error.msg}") from error
+    if not isinstance(values, list):
+        raise UserError(f"{path}: must hold a list of records, not {type(values).__name__}; or name it .jsonl")
+    yield from enumerate(values, 1)
+
+
+def parquet(path: Path, column: str) -> Iterator[tuple[int, object]]:
+    """(number, record with `column` alone) of each row of a Parquet file.
+
+    Raises:
+        UserError: it is not a Parquet file, is damaged or truncated, or has no such column.
+    """
+    import pyarrow
+    from pyarrow.parquet import ParquetFile
+
+    try:
+        file = ParquetFile(path)
+        if column not in file.schema_arrow.names:
+            raise UserError(f"{path}: no column {column!r}; there: {', '.join(file.schema_arrow.names)}")
+        rows = 0
+        for batch in file.iter_batches(columns=[column]):
+            yield from enumerate(batch.to_pylist(), rows + 1)
+            rows += len(batch)
+    except (pyarrow.ArrowException, OSError) as error:
+        raise UserError(f"{path}: not a Parquet file, or a damaged one: {' '.join(str(error).split())}") from error
+
+
+def whole_text(path: Path, column: str) -> Iterator[tuple[int, dict]]:
+    """A text file as one record."""
+    try:
+        yield 1, {column: path.read_bytes().removeprefix(BYTE_ORDER_MARK).decode()}
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: byte {error.start}: not UTF-8; convert it") from error
+
+
+def saved_dataset(path: Path, split: str) -> Iterator[tuple[int, object]]:
+    """(number, record) of each row of a folder that the `datasets` library saved.
+
+    Raises:
+        UserError: the library cannot load it, or it has no such split.
+    """
+    from datasets import DatasetDict, load_from_disk
+
+    try:
+        data = load_from_disk(str(path))
+    except Exception as error:  # whatever a damaged Arrow file makes the library raise
+        raise UserError(f"{path}: the datasets library cannot load it: {' '.join(str(error).split())}") from error
+    if isinstance(data, DatasetDict):
+        if split not in data:
+            raise UserError(f"{path}: no split {split!r}; there: {', '.join(data)}")
+        data = data[split]
+    yield from enumerate(data, 1)
+
+
+def hub_dataset(name: str, revision: str, split: str) -> Iterator[tuple[int, object]]:
+    """(number, record) of each row of a hub dataset, streamed.
+
+    Raises:
+        UserError: it cannot be downloaded, or has no such split or revision.
+    """
+    from datasets import load_dataset
+
+    try:
+        yield from enumerate(load_dataset(name, revision=revision, split=split, streaming=True), 1)
+    except (OSError, ValueError) as error:  # no network, no such dataset or revision (both OSError), no such split
+        reason = " ".join(str(error).split())
+        raise UserError(
+            f"{name}: cannot download it from the hub ({reason}); check the network, or give `path`"
+        ) from error
+
+
+def records(settings: ChatDataset | TextDataset) -> Iterator[tuple[str, str, object]]:
+    """(file or dataset, id, record) of every record that a dataset's settings name, in order.
+
+    Raises:
+        UserError: something cannot be read; the message names file and line.
+    """
+    if isinstance(settings, TextDataset) and settings.hub:
+        for number, record in hub_dataset(settings.hub, settings.revision, settings.split):
+            yield settings.hub, f"{settings.split}:{number}", record
+        return
+    path = Path(settings.path)
+    if is_saved_dataset(path):
+        for number, record in saved_dataset(path, settings.split):
+            yield str(path), f"{settings.split}:{number}", record
+        return
+    column = "messages" if isinstance(settings, ChatDataset) else settings.text_column
+    for file in files_of(path):
+        name = file.relative_to(path if path.is_dir() else path.parent).as_posix()
+        if file.suffix == ".jsonl":
+            numbered = json_lines(file)
+        elif file.suffix == ".json":
+            numbered = json_list(file)
+        elif file.suffix == ".parquet":
+            numbered = parquet(file, column)
+        elif isinstance(settings, TextDataset):
+            numbered = whole_text(file, column)
+        else:
+            raise UserError(f"{file}: holds no chats; they are read from .json, .jsonl and .parquet")
+        for number, record in numbered:
+            yield str(file), f"{name}:{number}", record
