@@ -3,6 +3,7 @@
 import hashlib
 import http.server
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -153,6 +154,18 @@ def test_git_submodules_are_left_out_and_told(repository, raw, tools, caplog):
     get(raw, "git", folder, git(folder, "rev-parse", "HEAD"))
     assert set(tools.contents(raw / "it.tar.zst")) == {*tools.FILES, "later.py", ".gitmodules"}
     assert "submodules are not fetched" in caplog.text
+
+
+def test_odd_members_of_a_commit_are_left_out_and_counted_in_the_manifest(repository, raw, tools):
+    folder = repository[0]
+    (folder / "absolute").symlink_to("/etc/passwd")
+    (folder / os.fsdecode(b"caf\xe9.py")).write_text("latin 1")
+    git(folder, "add", ".")
+    git(folder, "commit", "-q", "-m", "odd")
+    get(raw, "git", folder, git(folder, "rev-parse", "HEAD"))
+    assert set(tools.contents(raw / "it.tar.zst")) == {*tools.FILES, "later.py"}
+    manifest = json.loads((raw / "it.json").read_text())
+    assert manifest["skipped"] == {"link outside the tree": 1, "unprintable name": 1}
 
 
 def test_git_commit_that_is_not_there_is_refused(repository, raw):

@@ -1,4 +1,4 @@
-"""The members of a tar or a folder, checked and sorted. All input is treated as untrusted.
+"""The members of a tar or a folder, and limits on them. All input is treated as untrusted.
 
 Nothing is extracted: a member is named by where its bytes are, and `canonical_archive.py` copies those into a new tar.
 So the faults of tarfile's extraction filters (CVE-2024-12718, CVE-2025-4517 and others) cannot occur here; those of
@@ -6,21 +6,16 @@ reading a header, such as negative sizes (CVE-2025-8194), are met by `CheckedHea
 """
 
 import os
-import re
 import stat
 import tarfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from scripts.common.cli import UserError
 from scripts.experiment.settings.sources import Fetch
 
-MAX_NAME_BYTES = 4096  # PATH_MAX of Linux
 MAX_HEADER_BYTES = 1 << 16  # of a pax or GNU header, which tarfile reads into memory whole
-MAX_LINK_HOPS = 40  # symbolic links that Linux follows in one path before it gives up (ELOOP)
-# control characters, and what surrogateescape makes of bytes that are not UTF-8
-UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 EXTENDED_HEADERS = {
     tarfile.XHDTYPE,
     tarfile.XGLTYPE,
@@ -139,113 +134,3 @@ def folder_members(root: Path) -> Iterator[Member]:
                     yield Member(name, "file", info.st_size, place=Path(entry.path))
                 else:
                     raise member_error(name, SPECIAL_FILE)
-
-
-def check_members(members: Iterable[Member], limits: Limits, strip: bool = False) -> list[Member]:
-    """The files and symbolic links among `members`, sorted by name; hard links have become files.
-
-    Args:
-        members: in any order.
-        limits: the most that they may amount to.
-        strip: remove the one folder that holds everything, as `project-1.0/` of an sdist, from the names.
-
-    Raises:
-        UserError: a member's name or link target leaves the tree, a name is there twice, or a limit is exceeded.
-    """
-    by_name, folders = {}, set()
-    for number, member in enumerate(members, 1):
-        if number > limits.members:
-            raise member_error(member.name, f"one more than sources.fetch.max_members, {limits.members}")
-        name = normalized_path(member.name, member.name)
-        if member.kind == "folder":
-            folders.add(name)
-            continue
-        if not name or name in by_name:
-            raise member_error(member.name, "there twice" if name else "a name is missing")
-        if member.size > limits.member_bytes:
-            limit = limits.member_bytes / 10**6
-            raise member_error(name, f"{member.size} bytes; sources.fetch.max_member_megabytes is {limit:g}")
-        by_name[name] = member._replace(name=name)
-    if not by_name:
-        raise UserError("no files in it")
-    by_name = {
-        name: resolve_hard_link(member, by_name) if member.kind == "hardlink" else member
-        for name, member in by_name.items()
-    }
-    tops = {name.partition("/")[0] for name in by_name.keys() | folders if name}
-    if strip and len(tops) == 1 and not tops & by_name.keys():
-        cut = len(tops.pop()) + 1
-        folders = {name[cut:] for name in folders}
-        by_name = {name[cut:]: member._replace(name=name[cut:]) for name, member in by_name.items()}
-    check_tree(by_name, folders)
-    links = {name: member.target for name, member in by_name.items() if member.kind == "symlink"}
-    for name in links:
-        check_symlink(name, links)
-    total = sum(member.size for member in by_name.values())
-    if total > limits.bytes:
-        largest = max(by_name.values(), key=lambda member: member.size).name
-        limit = limits.bytes / 10**6
-        raise member_error(largest, f"the largest of {total} bytes in all; sources.fetch.max_megabytes is {limit:g}")
-    return [by_name[name] for name in sorted(by_name)]
-
-
-def normalized_path(path: str, name: str) -> str:
-    """`path` without `.` and doubled slashes.
-
-    Raises:
-        UserError: it leaves the tree, is too long or cannot be printed in one line; `name` is the member to name.
-    """
-    if UNPRINTABLE.search(path):
-        raise member_error(name, "control characters, or bytes that are not UTF-8, in its name")
-    if len(path.encode()) > MAX_NAME_BYTES:
-        raise member_error(name, f"a name of more than {MAX_NAME_BYTES} bytes")
-    parts = [part for part in path.split("/") if part not in ("", ".")]
-    if path.startswith("/") or ".." in parts:
-        raise member_error(name, "an absolute path" if path.startswith("/") else "`..` in its path")
-    return "/".join(parts)
-
-
-def check_tree(by_name: dict[str, Member], folders: set[str]) -> None:
-    """Refuse a member that is also a folder, or that lies below a file or a link."""
-    parents = set()
-    for name in [*by_name, *folders]:
-        while (name := name.rpartition("/")[0]) and name not in parents:
-            parents.add(name)
-    for name in sorted((folders | parents) & by_name.keys()):
-        raise member_error(name, f"both a {by_name[name].kind} and a folder")
-
-
-def check_symlink(name: str, links: dict[str, str]) -> None:
-    """Follow a symbolic link through the others, as the kernel would, and refuse it where it leaves the tree."""
-    current, remaining, hops = name.split("/"), [], 0
-    while True:
-        target = links.get("/".join(current))
-        if target is not None:
-            hops += 1
-            if hops > MAX_LINK_HOPS:
-                return  # a loop: it leads nowhere, hence not outside
-            if not target or target.startswith("/") or UNPRINTABLE.search(target) or len(target) > MAX_NAME_BYTES:
-                raise member_error(
-                    name, f"a symbolic link to {target!r:.300}; only relative paths inside the tree are allowed"
-                )
-            current.pop()
-            remaining += reversed(target.split("/"))
-        if not remaining:
-            return
-        part = remaining.pop()
-        if part == ".." and not current:
-            raise member_error(name, f"a symbolic link to {links[name]!r:.300}, outside the tree")
-        if part == "..":
-            current.pop()
-        elif part not in ("", "."):
-            current.append(part)
-
-
-def resolve_hard_link(member: Member, by_name: dict[str, Member]) -> Member:
-    """The file that a hard link points to, under the link's name."""
-    file, hops = member, 0
-    while file is not None and file.kind == "hardlink" and hops < MAX_LINK_HOPS:
-        file, hops = by_name.get(normalized_path(file.target, member.name)), hops + 1
-    if file is None or file.kind != "file":
-        raise member_error(member.name, f"a hard link to {member.target!r:.300}, which is no file of the archive")
-    return file._replace(name=member.name)

@@ -7,8 +7,10 @@ extracted, and memory holds the members' names only.
 
 import hashlib
 import io
+import logging
 import tarfile
 import tempfile
+from collections import Counter
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -21,21 +23,22 @@ from scripts.common.progress import Progress
 from scripts.sources.archives.archive_members import (
     Limits,
     Member,
-    check_members,
     folder_members,
     member_error,
     tar_members,
 )
 from scripts.sources.archives.decompression import CHUNK, decompress
+from scripts.sources.archives.member_checks import check_members
 
 BLOCK = tarfile.BLOCKSIZE
+MOST_NAMED = 10  # members left out that the log names
 
 
 def pack_tar(stream: BinaryIO, out: Path, limits: Limits, strip: bool = False, label: str = "pack") -> dict:
     """Write the tar in `stream`, compressed or not, to `out` in canonical form.
 
     Returns:
-        {"sha256": of the canonical tar, "files": n, "bytes": sum of file sizes}
+        {"sha256": of the canonical tar, "files": n, "bytes": sum of file sizes, "skipped": {reason: members left out}}
 
     Raises:
         UserError: the tar is damaged, or holds what `check_members` refuses.
@@ -43,12 +46,12 @@ def pack_tar(stream: BinaryIO, out: Path, limits: Limits, strip: bool = False, l
     # a file without a name: gone when this process is, however it ends
     with tempfile.TemporaryFile(dir=out.parent) as tar:
         decompress(stream, tar, limits)
-        return write_canonical(check_members(tar_members(tar), limits, strip), tar, out, label)
+        return write_canonical(*check_members(tar_members(tar), limits, strip), tar, out, label)
 
 
 def pack_folder(root: Path, out: Path | None, limits: Limits, label: str = "pack") -> dict:
     """As `pack_tar`, of a folder on disk without its `.git`; with `out` None it is only hashed."""
-    return write_canonical(check_members(folder_members(root), limits), None, out, label)
+    return write_canonical(*check_members(folder_members(root), limits), None, out, label)
 
 
 def describe(archive: Path, label: str = "check") -> dict:
@@ -59,7 +62,7 @@ def describe(archive: Path, label: str = "check") -> dict:
     """
     with archive.open("rb") as stream, tempfile.TemporaryFile(dir=archive.parent) as tar:
         decompress(stream, tar, Limits())
-        facts = write_canonical(check_members(tar_members(tar), Limits()), tar, None, label)
+        facts = write_canonical(*check_members(tar_members(tar), Limits()), tar, None, label)
         tar.seek(0)
         if hashlib.file_digest(tar, "sha256").hexdigest() != facts["sha256"]:
             raise UserError("no archive in canonical form; only what `scripts.sources.fetch` wrote can be read here")
@@ -95,8 +98,14 @@ def canonical_tar(members: Iterable[Member], tar: BinaryIO | None, progress: Pro
     yield bytes(2 * BLOCK)
 
 
-def write_canonical(members: list[Member], tar: BinaryIO | None, out: Path | None, label: str) -> dict:
+def write_canonical(
+    members: list[Member], skipped: list[tuple[str, str]], tar: BinaryIO | None, out: Path | None, label: str
+) -> dict:
     """Hash the canonical tar of checked members and, with `out`, write it compressed."""
+    for name, reason in skipped[:MOST_NAMED]:
+        logging.warning(f"{label}: left out {name!r:.300}: {reason}")
+    if len(skipped) > MOST_NAMED:
+        logging.warning(f"{label}: left out {len(skipped) - MOST_NAMED} more members")
     progress, digest = Progress(label, "members", len(members)), hashlib.sha256()
     # one thread: several cut the frame elsewhere; the checksum lets zstd find a flipped bit by itself
     compressor = zstandard.ZstdCompressor(level=3, threads=0, write_checksum=True)
@@ -107,4 +116,9 @@ def write_canonical(members: list[Member], tar: BinaryIO | None, out: Path | Non
                 sink.write(data)
     progress.end()
     files = [member for member in members if member.kind == "file"]
-    return {"sha256": digest.hexdigest(), "files": len(files), "bytes": sum(member.size for member in files)}
+    return {
+        "sha256": digest.hexdigest(),
+        "files": len(files),
+        "bytes": sum(member.size for member in files),
+        "skipped": dict(Counter(reason for _, reason in skipped)),
+    }

@@ -1,0 +1,153 @@
+"""Check and sort the members of a source.
+
+What attacks whoever reads an archive, as devices, bombs and paths that leave the tree, refuses it whole. What is only
+odd, as a link to /etc or a name that is not UTF-8, is left out and counted.
+"""
+
+import os
+import re
+from collections.abc import Iterable
+
+from scripts.common.cli import UserError
+from scripts.sources.archives.archive_members import Limits, Member, member_error
+
+MAX_NAME_BYTES = 4096  # PATH_MAX of Linux
+MAX_LINK_HOPS = 40  # symbolic links that Linux follows in one path before it gives up (ELOOP)
+# control characters, and what surrogateescape makes of bytes that are not UTF-8
+UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
+
+
+def check_members(
+    members: Iterable[Member], limits: Limits, strip: bool = False
+) -> tuple[list[Member], list[tuple[str, str]]]:
+    """The files and symbolic links among `members`, sorted by name; hard links have become files.
+
+    Members with an unprintable name, duplicates, and links that leave the tree or lead to nothing are left out.
+
+    Args:
+        members: in any order.
+        limits: the most that they may amount to.
+        strip: remove the one folder that holds everything, as `project-1.0/` of an sdist, from the names.
+
+    Returns:
+        The members, and (name, reason) of each one left out.
+
+    Raises:
+        UserError: a member's path leaves the tree or runs through a file or a link, or a limit is exceeded.
+    """
+    by_name, folders, skipped = {}, set(), []
+    for number, member in enumerate(members, 1):
+        if number > limits.members:
+            raise member_error(member.name, f"one more than sources.fetch.max_members, {limits.members}")
+        name = normalized_path(member.name)
+        if UNPRINTABLE.search(name):
+            if member.kind != "folder":
+                skipped.append((name, "unprintable name"))
+            continue
+        if member.kind == "folder":
+            folders.add(name)
+            continue
+        if not name:
+            raise member_error(member.name, "a name is missing")
+        if name in by_name:
+            skipped.append((name, "duplicate"))
+            continue
+        if member.size > limits.member_bytes:
+            limit = limits.member_bytes / 10**6
+            raise member_error(name, f"{member.size} bytes; sources.fetch.max_member_megabytes is {limit:g}")
+        by_name[name] = member._replace(name=name)
+    by_name = without_broken_hard_links(by_name, skipped)
+    tops = {name.partition("/")[0] for name in by_name.keys() | folders if name}
+    if strip and len(tops) == 1 and not tops & by_name.keys():
+        cut = len(tops.pop()) + 1
+        folders = {name[cut:] for name in folders}
+        by_name = {name[cut:]: member._replace(name=name[cut:]) for name, member in by_name.items()}
+    check_tree(by_name, folders)
+    drop_links_that_leave(by_name, skipped)
+    if not by_name:
+        raise UserError("no files in it")
+    total = sum(member.size for member in by_name.values())
+    if total > limits.bytes:
+        largest = max(by_name.values(), key=lambda member: member.size).name
+        limit = limits.bytes / 10**6
+        raise member_error(largest, f"the largest of {total} bytes in all; sources.fetch.max_megabytes is {limit:g}")
+    return [by_name[name] for name in sorted(by_name)], skipped
+
+
+def normalized_path(path: str) -> str:
+    """`path` without `.` and doubled slashes.
+
+    Raises:
+        UserError: it leaves the tree or is too long.
+    """
+    if len(os.fsencode(path)) > MAX_NAME_BYTES:
+        raise member_error(path, f"a name of more than {MAX_NAME_BYTES} bytes")
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if path.startswith("/") or ".." in parts:
+        raise member_error(path, "an absolute path" if path.startswith("/") else "`..` in its path")
+    return "/".join(parts)
+
+
+def check_tree(by_name: dict[str, Member], folders: set[str]) -> None:
+    """Refuse a member that is also a folder, or that lies below a file or a link."""
+    parents = set()
+    for name in [*by_name, *folders]:
+        while (name := name.rpartition("/")[0]) and name not in parents:
+            parents.add(name)
+    for name in sorted((folders | parents) & by_name.keys()):
+        raise member_error(name, f"both a {by_name[name].kind} and a folder")
+
+
+def without_broken_hard_links(by_name: dict[str, Member], skipped: list[tuple[str, str]]) -> dict[str, Member]:
+    """Each hard link as the file that it points to, under the link's name; those that point to no file are left out."""
+    files = {}
+    for name, member in by_name.items():
+        file, hops = member, 0
+        while file is not None and file.kind == "hardlink" and hops < MAX_LINK_HOPS:
+            target = "/".join(part for part in file.target.split("/") if part not in ("", "."))
+            file, hops = by_name.get(target), hops + 1
+        if file is not None and file.kind != "hardlink" and (file is member or file.kind == "file"):
+            files[name] = file._replace(name=name)
+        else:
+            skipped.append((name, "hard link to no file"))
+    return files
+
+
+def drop_links_that_leave(by_name: dict[str, Member], skipped: list[tuple[str, str]]) -> None:
+    """Take symbolic links that lead out of the tree out of `by_name`.
+
+    Raises:
+        UserError: with those gone, others lead out: no accident does that.
+    """
+    links = {name: member.target for name, member in by_name.items() if member.kind == "symlink"}
+    leaving = [name for name in links if leaves_tree(name, links)]
+    for name in leaving:
+        skipped.append((name, "link outside the tree"))
+        del by_name[name], links[name]
+    for name in links if leaving else ():
+        if leaves_tree(name, links):
+            raise member_error(name, f"a symbolic link to {links[name]!r:.300}, outside the tree")
+
+
+def leaves_tree(name: str, links: dict[str, str]) -> bool:
+    """Whether a symbolic link, followed through the others as the kernel would, leads out of the tree."""
+    current, remaining, hops = name.split("/"), [], 0
+    while True:
+        target = links.get("/".join(current))
+        if target is not None:
+            hops += 1
+            if hops > MAX_LINK_HOPS:
+                return False  # a loop: it leads nowhere, hence not outside
+            if not target or target.startswith("/") or UNPRINTABLE.search(target) or len(target) > MAX_NAME_BYTES:
+                return True
+            current.pop()
+            remaining += reversed(target.split("/"))
+        if not remaining:
+            return False
+        part = remaining.pop()
+        if part == "..":
+            if not current:
+                return True
+            current.pop()
+        elif part not in ("", "."):
+            current.append(part)
