@@ -1,6 +1,15 @@
-"""A content hash of the code that a rule runs: its module and the project modules it imports, without comments.
+"""A content hash of the code that a rule can reach from its script's entry point: functions, classes, constants.
 
-python -m scripts.experiment.fingerprint scripts.corpus.filter
+    python -m scripts.experiment.fingerprint scripts.corpus.filter             # the hash
+    python -m scripts.experiment.fingerprint scripts.corpus.filter --reached   # what it covers, a line each
+
+Starting at the module's `if __name__ == "__main__"` block, every name is followed through the project's imports to the
+function, class or constant that it is bound to. Of every module that gets imported on the way, the statements that run
+at import count as reached as well. What cannot be resolved counts as reached in whole: a module that is passed as a
+value, a star import, an attribute that is not defined there, `getattr` on a module. Files of scripts/ that are not
+Python, or that are run by path, count where reached code holds their name or that of their folder as text.
+
+Comments, docstrings, formatting, the order of definitions and unreached code change nothing.
 """
 
 import ast
@@ -9,58 +18,182 @@ import sys
 from functools import cache
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+from scripts.experiment import code_units
+from scripts.experiment.code_units import (
+    PACKAGE,
+    Units,
+    imports_of,
+    normal_form,
+    path_of,
+    read_units,
+    without_docstrings,
+)
 
-
-def path_of(module: str) -> Path | None:
-    """The project file of a dotted module name; None where the name is no module of this project."""
-    base = ROOT.joinpath(*module.split("."))
-    for path in (base.with_suffix(".py"), base / "__init__.py"):
-        if module.startswith("scripts") and path.is_file():
-            return path
-    return None
-
-
-def without_docstrings(tree: ast.Module) -> ast.Module:
-    """The tree less its docstrings; comments are not in a tree to begin with."""
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            first = node.body[0] if node.body else None
-            if (
-                isinstance(first, ast.Expr)
-                and isinstance(first.value, ast.Constant)
-                and isinstance(first.value.value, str)
-            ):
-                node.body = node.body[1:]
-    return tree
+WHOLE = ("globals", "exec", "eval", "vars", "__import__", "import_module")  # calls that can reach anything
 
 
 @cache
-def parsed(module: str) -> tuple[str, frozenset[str]]:
-    """(hash of the module's syntax tree, the project modules that it imports)."""
-    tree = without_docstrings(ast.parse(path_of(module).read_bytes()))
-    imported = set()
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Import):
-            imported |= {alias.name for alias in node.names}
-        elif isinstance(node, ast.ImportFrom):
-            # `from scripts.common import files` names a module in its second half, `from scripts.x import f` does not
-            imported |= {node.module} | {f"{node.module}.{alias.name}" for alias in node.names}
-    digest = hashlib.sha256(ast.dump(tree).encode()).hexdigest()
-    return digest, frozenset(name for name in imported if path_of(name))
+def files_by_name(root: Path) -> dict[str, list[Path]]:
+    """Name of a file, or of a folder that is no package, → the files of scripts/ that it means."""
+    found: dict[str, list[Path]] = {}
+    for path in sorted((root / PACKAGE).rglob("*")):
+        if path.is_file() and "__pycache__" not in path.parts:
+            found.setdefault(path.name, []).append(path)
+            if path.suffix != ".py" and not (path.parent / "__init__.py").exists():
+                found.setdefault(path.parent.name, []).append(path)
+    return found
+
+
+class Reach:
+    """Everything that a module reaches when it is started.
+
+    Attributes:
+        definitions: (module, name) of each definition that is reached.
+        modules: the modules that are imported.
+        imports: (module, name, what it is bound to) of each imported name that reached code uses.
+        files: files that are named in reached code.
+    """
+
+    def __init__(self, entry: str):
+        self.definitions: set[tuple[str, str]] = set()
+        self.modules: set[str] = set()
+        self.imports: set[tuple[str, str, str]] = set()
+        self.files: set[Path] = set()
+        self.queue: list[tuple[Units, ast.AST]] = []
+        self.load(entry)
+        self.queue += [(read_units(entry), statement) for statement in read_units(entry).main]
+        while self.queue:
+            self.follow(*self.queue.pop())
+
+    def load(self, module: str) -> None:
+        """Import a module: its packages, its statements that run at import, and the modules that it imports."""
+        parts = module.split(".")
+        for name in [".".join(parts[:size]) for size in range(1, len(parts) + 1)]:
+            if name not in self.modules and path_of(name):
+                self.modules.add(name)
+                units = read_units(name)
+                self.queue += [(units, statement) for statement in units.effects]
+                for imported in units.imported:
+                    self.load(imported)
+
+    def reach(self, module: str, name: str) -> None:
+        """Reach a name of a module, wherever it is defined."""
+        if path_of(module) is None:
+            return
+        self.load(module)
+        units = read_units(module)
+        if name in units.definitions:
+            if (module, name) not in self.definitions:
+                self.definitions.add((module, name))
+                self.queue += [(units, statement) for statement in units.definitions[name]]
+        elif name in units.imports:
+            self.bound(units, name, units.imports[name])
+        elif path_of(f"{module}.{name}"):
+            self.load(f"{module}.{name}")
+        else:
+            self.whole(module)
+
+    def bound(self, units: Units, used: str, target: tuple[str, str | None]) -> None:
+        """Reach what a name that is imported means: a name of a module, or a module that is used as a value."""
+        module, name = target
+        self.imports.add((units.name, used, f"{module}:{name}"))
+        if name == "*" or name is None:
+            self.whole(module)
+        else:
+            self.reach(module, name)
+
+    def whole(self, module: str) -> None:
+        """Reach all of a module."""
+        if path_of(module):
+            self.load(module)
+            for name in read_units(module).definitions:
+                self.reach(module, name)
+
+    def follow(self, units: Units, statement: ast.AST) -> None:
+        """Reach what a statement of a module uses."""
+        imports = dict(units.imports)
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Import | ast.ImportFrom):
+                bound, loaded = imports_of(node)
+                imports |= bound
+                for module in loaded:
+                    self.load(module)
+        if "*" in imports:
+            self.bound(units, "*", imports["*"])
+        attributes = {}  # node of a module's name → the attribute that is taken of it
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Attribute):
+                attributes[node.value] = node
+        for node in ast.walk(statement):
+            if isinstance(node, ast.Name):
+                self.use(units, node, imports, attributes)
+            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+                self.files |= set(files_by_name(code_units.ROOT).get(node.value, []))
+                if path_of(node.value):  # a module that is named to be run or imported
+                    self.whole(node.value)
+
+    def use(self, units: Units, node: ast.Name, imports: dict, attributes: dict) -> None:
+        """Reach what one name means."""
+        if node.id in WHOLE:
+            self.whole(units.name)
+        if node.id not in imports:
+            if node.id in units.definitions:
+                self.reach(units.name, node.id)
+            return
+        used, (module, name) = node.id, imports[node.id]
+        while name is None and node in attributes:  # the longest dotted name that is a module
+            node = attributes[node]
+            if path_of(f"{module}.{node.attr}"):
+                module = f"{module}.{node.attr}"
+                self.load(module)
+            else:
+                name = node.attr
+        self.bound(units, used, (module, name))
+
+    def lines(self) -> list[str]:
+        """One line per part that is reached, with the hash of its content; sorted."""
+        lines = []
+        for module in self.modules:
+            units = read_units(module)
+            if units.effects:
+                lines.append(f"{module}: at import {digest(units.effects)}")
+        lines += [
+            f"{module}: {name} {digest(read_units(module).definitions[name])}" for module, name in self.definitions
+        ]
+        lines += [f"{module}: {name} = {target}" for module, name, target in self.imports]
+        lines += [f"{path.relative_to(code_units.ROOT)} {file_digest(path)}" for path in self.files]
+        return sorted(lines)
+
+
+def digest(statements: list[ast.stmt]) -> str:
+    """A hash of statements, whatever their comments, docstrings and formatting."""
+    return hashlib.sha256(repr(normal_form(statements)).encode()).hexdigest()
+
+
+def file_digest(path: Path) -> str:
+    """A hash of a file; of a Python file that is run by path, of its statements."""
+    content = path.read_bytes()
+    if path.suffix == ".py":
+        return digest(without_docstrings(ast.parse(content)).body)
+    return hashlib.sha256(content).hexdigest()
+
+
+@cache
+def reach(module: str) -> Reach:
+    """What `python -m module` reaches."""
+    return Reach(module)
 
 
 @cache
 def fingerprint(module: str) -> str:
-    """A hash (16 hex digits) over `module` and all project modules that it imports, directly or not."""
-    seen, queue = {}, [module]
-    while queue:
-        name = queue.pop()
-        if name not in seen:
-            seen[name], imported = parsed(name)
-            queue += imported
-    return hashlib.sha256(repr(sorted(seen.items())).encode()).hexdigest()[:16]
+    """A hash (16 hex digits) over all that `python -m module` reaches."""
+    entry = read_units(module)
+    parts = [f"main {digest(entry.main)}", *reach(module).lines()]
+    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 
 if __name__ == "__main__":
-    print(fingerprint(sys.argv[1]))
+    if "--reached" in sys.argv:
+        print("\n".join(reach(sys.argv[1]).lines()))
+    else:
+        print(fingerprint(sys.argv[1]))

@@ -1,70 +1,161 @@
-"""scripts/experiment/fingerprint.py: a fingerprint changes with what a rule runs, and with nothing else."""
+"""scripts/experiment/fingerprint.py: a fingerprint changes with the code that a rule reaches, and with nothing else."""
 
 import shutil
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from scripts.experiment import fingerprint as subject
+from scripts.experiment import code_units, fingerprint
+
+RULE = '''"""Doc."""
+import re
+from json import loads
+from scripts.common import helper, whole
+from scripts.common.words import SHORT, join as joined
+
+LIMIT = 3
+UNUSED = 4
+PATTERN = re.compile("a")
+
+
+def f(x, y=LIMIT):
+    """Doc."""
+    return [helper.g(x), joined(loads(y), PATTERN)]  # c
+
+
+def unused():
+    return helper.never(UNUSED)
+
+
+class Reader:
+    folder = "launchers"
+
+    def read(self):
+        return getattr(whole, "anything")
+
+
+def main():
+    from scripts.common.late import late
+
+    return f(1), Reader().read(), late()
+
+
+if __name__ == "__main__":
+    main()
+'''
+FILES = {
+    "__init__.py": "",
+    "area/__init__.py": "",
+    "area/rule.py": RULE,
+    "area/launchers/gate.c": "int main;\n",
+    "common/__init__.py": "",
+    "common/helper.py": "from scripts.common.deep import h\n\ndef g(x):\n    return h(x)\n\n"
+    "def never(x):\n    return x\n",
+    "common/deep.py": "import json\nh = json.loads\n",
+    "common/words.py": "SHORT = 1\nTABLE = {}\n\ndef join(a, b):\n    return TABLE[a] + b\n\nTABLE['x'] = 1\n",
+    "common/whole.py": "def anything():\n    return 1\n",
+    "common/late.py": "from scripts.common import registry\n\ndef late():\n    return 1\n",
+    "common/registry.py": "from scripts.common.kinds import KINDS\n\n@KINDS.append\ndef one():\n    return 1\n",
+    "common/kinds.py": "KINDS = []\nspare = 2\n",
+    "common/other.py": "x = 1\n",
+}
 
 
 @pytest.fixture
 def project(tmp_path, monkeypatch):
-    """`area.rule` imports `common.helper`, which imports `common.deep`; `common.other` stands alone."""
-    for name, text in {
-        "area/rule.py": '"""Doc."""\nfrom scripts.common import helper\n\ndef f():\n    return helper.g()  # c\n',
-        "common/helper.py": "def g():\n    from scripts.common.deep import h\n    return h()\n",
-        "common/deep.py": "import json\nh = json.loads\n",
-        "common/other.py": "x = 1\n",
-        "area/__init__.py": "",
-        "common/__init__.py": "",
-        "__init__.py": "",
-    }.items():
+    """A project of its own whose `area.rule` reaches some of each module."""
+    for name, text in FILES.items():
         path = tmp_path / "scripts" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
-    monkeypatch.setattr(subject, "ROOT", tmp_path)
-
-    def now() -> str:
-        subject.parsed.cache_clear()
-        subject.fingerprint.cache_clear()
-        return subject.fingerprint("scripts.area.rule")
-
+    monkeypatch.setattr(code_units, "ROOT", tmp_path)
     yield tmp_path / "scripts", now
-    subject.parsed.cache_clear()
-    subject.fingerprint.cache_clear()
+    forget()
 
 
-@pytest.mark.parametrize(
-    ("file", "old", "new", "changes"),
-    [
-        ("area/rule.py", "# c", "# another comment", False),
-        ("area/rule.py", '"""Doc."""', '"""Another\n\n    docstring."""', False),
-        ("area/rule.py", "helper.g()", "(helper . g( ))", False),
-        ("area/rule.py", "helper.g()", "helper.g() or 1", True),
-        ("common/helper.py", "h()", "h('{}')", True),
-        ("common/deep.py", "json.loads", "json.dumps", True),
-        ("common/other.py", "x = 1", "x = 2", False),
-    ],
-)
-def test_only_code_that_the_rule_runs_changes_its_fingerprint(project, file, old, new, changes):
+def forget():
+    for cached in (code_units.read_units, fingerprint.reach, fingerprint.fingerprint, fingerprint.files_by_name):
+        cached.cache_clear()
+
+
+def now() -> str:
+    forget()
+    return fingerprint.fingerprint("scripts.area.rule")
+
+
+CHANGES = {
+    "a comment": ("area/rule.py", "# c", "# another comment", False),
+    "a docstring": ("area/rule.py", '"""Doc."""', '"""Another\n\n    docstring."""', False),
+    "white space and brackets": ("area/rule.py", "[helper.g(x), joined", "[\n        (helper . g( x )), joined", False),
+    "quotes": ("area/rule.py", 'folder = "launchers"', "folder = 'launchers'", False),
+    "the order of definitions": ("area/rule.py", "LIMIT = 3\nUNUSED = 4\n", "UNUSED = 4\nLIMIT = 3\n", False),
+    "an unused function": ("area/rule.py", "never(UNUSED)", "never(UNUSED + 1)", False),
+    "an unused constant": ("area/rule.py", "UNUSED = 4", "UNUSED = 5", False),
+    "a new unused constant": ("area/rule.py", "UNUSED = 4", "UNUSED = 4\nNEW = 5", False),
+    "an unused import": ("area/rule.py", "import re\n", "import re\nimport sys\n", False),
+    "an unused helper": ("common/helper.py", "    return x\n", "    return x + 1\n", False),
+    "an unreached module": ("common/other.py", "x = 1", "x = 2", False),
+    "a constant beside one that is used": ("common/kinds.py", "spare = 2", "spare = 3", False),
+    "a used function": ("area/rule.py", "helper.g(x)", "helper.g(x) or 1", True),
+    "a used constant": ("area/rule.py", "LIMIT = 3", "LIMIT = 4", True),
+    "a constant made by a call": ("area/rule.py", 're.compile("a")', 're.compile("b")', True),
+    "a used helper": ("common/helper.py", "h(x)", "h(x or 1)", True),
+    "a helper's helper": ("common/deep.py", "json.loads", "json.dumps", True),
+    "another library under the same name": ("area/rule.py", "from json import loads", "from orjson import loads", True),
+    "another helper under the same name": ("area/rule.py", "import SHORT, join as", "import SHORT, TABLE as", True),
+    "a statement that runs at import": ("common/words.py", "TABLE['x'] = 1", "TABLE['x'] = 2", True),
+    "a method": ("area/rule.py", 'getattr(whole, "anything")', 'getattr(whole, "anything")()', True),
+    "what only getattr names": ("common/whole.py", "return 1", "return 2", True),
+    "a function that is registered by a decorator": ("common/registry.py", "return 1", "return 2", True),
+    "a function imported in a function": ("common/late.py", "return 1", "return 2", True),
+    "a file that is no Python": ("area/launchers/gate.c", "int main;", "int main2;", True),
+    "a package that is imported on the way": ("common/__init__.py", "", "print(1)\n", True),
+}
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_only_code_that_the_rule_reaches_changes_its_fingerprint(project, change):
     scripts, now = project
+    file, old, new, changes = CHANGES[change]
     before = now()
     text = (scripts / file).read_text()
     assert old in text
-    (scripts / file).write_text(text.replace(old, new))
+    (scripts / file).write_text(text.replace(old, new) if old else new)
     assert (now() != before) is changes
 
 
-def test_a_module_moved_elsewhere_in_the_file_system_keeps_its_fingerprint(project, tmp_path, monkeypatch):
+def test_a_checkout_elsewhere_has_the_same_fingerprints(project, tmp_path, monkeypatch):
     scripts, now = project
     before = now()
     shutil.copytree(scripts, tmp_path / "elsewhere" / "scripts")
-    monkeypatch.setattr(subject, "ROOT", tmp_path / "elsewhere")
+    monkeypatch.setattr(code_units, "ROOT", tmp_path / "elsewhere")
     assert now() == before
 
 
-def test_every_rule_of_the_product_has_a_fingerprint():
-    for path in Path("scripts").glob("*/*.py"):
-        module = ".".join(path.with_suffix("").parts)
-        assert len(subject.fingerprint(module)) == 16
+def test_another_python_gives_the_same_fingerprints():
+    """`ast.dump` would not: 3.12 has fields more, 3.13 leaves empty ones out."""
+    pythons = [python for minor in range(11, 15) if (python := usable(f"python3.{minor}"))]
+    if len(pythons) < 2:
+        pytest.skip("needs a second Python of 3.11 to 3.14")
+    line = ["-m", "scripts.experiment.fingerprint", "scripts.evaluation.code", "--reached"]
+    said = {subprocess.run([python, *line], capture_output=True, check=True).stdout for python in pythons}
+    assert len(said) == 1
+
+
+def usable(name: str) -> str | None:
+    """The path of a Python that starts; a version manager may have a name for one that it has not chosen."""
+    folders = [*Path.home().glob(f".pyenv/versions/{name.removeprefix('python')}*/bin")]
+    for path in [shutil.which(name), *(str(folder / name) for folder in folders)]:
+        if path and subprocess.run([path, "-c", ""], capture_output=True).returncode == 0:
+            return path
+    return None
+
+
+def test_every_rule_of_the_product_has_a_fingerprint_of_its_own():
+    modules = [
+        ".".join(path.with_suffix("").parts) for path in Path("scripts").glob("*/*.py") if path.stem != "__init__"
+    ]
+    rules = [module for module in modules if code_units.read_units(module).main]
+    assert len(rules) > 20
+    assert len({fingerprint.fingerprint(module) for module in rules}) == len(rules)

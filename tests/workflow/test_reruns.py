@@ -73,12 +73,16 @@ CHANGES = {
     "touch on every file": (touch_everything, set()),
     "a comment": (code("scripts/corpus/filter.py", "\nfrom ", "\n# a comment\nfrom "), set()),
     "a docstring": (code("scripts/corpus/filter.py", '"""', '"""Another first line.\n\n'), set()),
-    "a line of a helper that two rules use": (
-        code("scripts/tokens/packing/shards.py", "\nimport ", "\nCHANGED = 1\nimport "),
+    "an unused helper beside one that all use": (
+        code("scripts/common/cli.py", "\nimport ", "\ndef unused():\n    return 1\n\n\nimport "),
+        set(),
+    ),
+    "a constant that two rules use": (
+        code("scripts/tokens/packing/shards.py", "FIRST, TARGET = 1, 2", "FIRST, TARGET = 1, 4"),
         {"pack code 128", "pack instruct 2048"} | STAGES,
     ),
-    "a line of a helper that all use": (
-        code("scripts/common/cli.py", "\nimport ", "\nCHANGED = 1\nimport "),
+    "a helper that all use": (
+        code("scripts/common/cli.py", "level=logging.INFO,", "level=logging.DEBUG,"),
         {"fetch alpha", "fetch beta"} | ALL,
     ),
     "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
