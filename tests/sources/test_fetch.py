@@ -1,5 +1,6 @@
 """Fetching: git by commit, sdists from an index on loopback or a folder, folders; pins, hostile locations, kills."""
 
+import base64
 import hashlib
 import http.server
 import json
@@ -192,6 +193,56 @@ def test_git_is_not_led_astray_by_the_variables_of_a_hook(repository, raw, tools
     get(raw, "git", folder, first)
     assert not (folder.parent / "elsewhere").exists()
     assert tools.contents(raw / "it.tar.zst") == tools.FILES
+
+
+class Guarded(http.server.SimpleHTTPRequestHandler):
+    """Serves files to the user `me` with the password `hidden`."""
+
+    def log_message(self, *_):
+        pass
+
+    def do_GET(self):
+        if self.headers.get("Authorization") == "Basic " + base64.b64encode(b"me:hidden").decode():
+            return super().do_GET()
+        self.send_response(401)
+        self.send_header("WWW-Authenticate", 'Basic realm="x"')
+        self.end_headers()
+        return None
+
+
+HELPER = "!f() { echo username=me; echo password=hidden; }; f"
+HEADER = "Authorization: Basic " + base64.b64encode(b"me:hidden").decode()
+
+
+@pytest.mark.parametrize("way", ["helper", "netrc", "environment", "rewritten URL", "none"])
+def test_git_credentials_are_given_beside_the_url_and_never_shown(
+    way, repository, served, raw, tools, tmp_path, monkeypatch
+):
+    folder, first, _ = repository
+    git(tmp_path, "clone", "-q", "--bare", folder, tmp_path / "served/r.git")
+    git(tmp_path / "served/r.git", "update-server-info")
+    url = served(tmp_path / "served", Guarded).url
+    home = tmp_path / "home"
+    home.mkdir()
+    monkeypatch.setenv("HOME", str(home))
+    monkeypatch.delenv("GIT_CONFIG_GLOBAL")
+    if way == "helper":
+        (home / ".gitconfig").write_text(f'[credential]\n\thelper = "{HELPER}"\n')
+    elif way == "netrc":
+        (home / ".netrc").write_text("machine 127.0.0.1 login me password hidden\n")
+    elif way == "environment":
+        for key, value in {"COUNT": "1", "KEY_0": "http.extraHeader", "VALUE_0": HEADER}.items():
+            monkeypatch.setenv(f"GIT_CONFIG_{key}", value)
+    elif way == "rewritten URL":  # with a password that is wrong
+        (home / ".gitconfig").write_text(f'[url "{url.replace("//", "//me:secret@")}"]\n\tinsteadOf = {url}\n')
+    if way in ("rewritten URL", "none"):
+        with pytest.raises(UserError, match="cannot read http://127") as caught:
+            get(raw, "git", f"{url}/r.git", first)
+        assert "secret" not in str(caught.value)
+        return
+    get(raw, "git", f"{url}/r.git", first)
+    assert tools.contents(raw / "it.tar.zst") == tools.FILES
+    assert "hidden" not in (raw / "it.json").read_text()
 
 
 # source distributions

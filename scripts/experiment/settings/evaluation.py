@@ -5,6 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from scripts.experiment.settings.corpus import Text
+from scripts.experiment.settings.location import Location
 from scripts.experiment.settings.record import Number, Record, Unique
 
 Names = Annotated[list[str], Unique, Field(min_length=1)]
@@ -75,7 +76,9 @@ class Benchmark(Record):
         description="File in the format of HumanEval, HumanEval-X, MBPP or MultiPL-E: JSON lines, also gzipped. With"
         " `git`, its path in the repository."
     )
-    git: Text | None = Field(None, description="Repository that the file comes from: a URL or a folder.")
+    git: Location | None = Field(
+        None, min_length=1, description="Repository that the file comes from: a URL or a folder."
+    )
     commit: str | None = Field(
         None, pattern="^[0-9a-f]{40}$", description="Commit of that repository; required with `git`."
     )

@@ -11,13 +11,13 @@ it takes hooks from the user's own configuration only, and GIT_NO_LAZY_FETCH kee
 
 import ctypes
 import os
-import re
 import signal
 import subprocess
 from contextlib import suppress
 from pathlib import Path
 
 from scripts.common.cli import UserError
+from scripts.experiment.settings.location import without_credentials
 
 MIN_BYTES_PER_SECOND = 1000
 LOW_SPEED_SECONDS = 60  # after so long below that rate an HTTP transfer ends
@@ -142,7 +142,7 @@ def end(process: subprocess.Popen) -> None:
 
 
 def error_line(stderr: str) -> str:
-    """The line of git's error output that names the error, without user names and passwords of URLs."""
+    """The line of git's error output that names the error, without credentials in URLs."""
     lines = [line.strip() for line in stderr.splitlines() if line.strip()] or ["git failed without a message"]
     line = next((line for line in lines if line.startswith(("fatal:", "error:", "ERROR:"))), lines[-1])
-    return re.sub(r"(?<=://)[^/@\s]+@", "", line)
+    return without_credentials(line)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal, get_args
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from scripts.experiment.settings.corpus import Language
+from scripts.experiment.settings.location import Location, without_credentials
 
 SDIST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?==[0-9][A-Za-z0-9.!+_-]*")
 
@@ -23,12 +24,14 @@ class PinnedSource(BaseModel):
         ),
     ]
     kind: Annotated[Literal["git", "sdist", "path"], Field(description="one of git, sdist, path")]
-    location: Annotated[str, Field(pattern=r"^[^-\s][^\t\r\n]*$", description="a URL, a path or project==version")]
+    location: Annotated[Location, Field(description="a URL, a path or project==version")]
     pin: Annotated[str, Field(description="a commit of 40 or a sha256 of 64 hex digits")]
 
     @field_validator("location")
     @classmethod
     def check_location(cls, location: str, info: ValidationInfo) -> str:
+        if not re.fullmatch(r"[^-\s][^\t\r\n]*", location):
+            raise ValueError("a URL, a path or project==version")
         if info.data.get("kind") == "sdist" and not SDIST.fullmatch(location):
             raise ValueError("project==version for kind sdist")
         return location
@@ -67,6 +70,8 @@ def first_error(error: ValidationError) -> str:
     errors = {one["loc"][0]: one for one in error.errors(include_url=False)}
     column = next(column for column in ["kind", *COLUMNS] if column in errors)
     wrong = errors[column]
+    if wrong["type"] == "credentials":
+        return f"{column}: {wrong['msg']}"
     # an error raised above has text that says what would be right
     right = wrong["ctx"]["error"] if wrong["type"] == "value_error" else Source.model_fields[column].description
-    return f"{column}: {wrong['input']!r:.80} is not {right}"
+    return f"{column}: {without_credentials(wrong['input'])!r:.80} is not {right}"

@@ -86,6 +86,38 @@ def test_bad_table_is_refused_in_one_line_that_names_line_and_column(case, tmp_p
     assert str(caught.value).startswith(str(path)) and "\n" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    ("location", "part"),
+    [
+        ("https://me:hidden@example.org/r", "a user name or token"),
+        ("https://hidden@example.org/r.git", "a user name or token"),
+        ("ssh://git:hidden@example.org/r", "a password"),
+        ("me:hidden@example.org:r", "a password"),
+        ("https://example.org/r?access_token=hidden", "a query or fragment"),
+        ("https://example.org/r#hidden", "a query or fragment"),
+    ],
+)
+def test_credentials_in_a_url_are_refused_and_not_shown(location, part, tmp_path):
+    path = tmp_path / "t.tsv"
+    for kind_row in (0, 1, 2):
+        path.write_text(changed("location", location, kind_row))
+        with pytest.raises(
+            UserError, match=f"line {kind_row + 2}: location: the URL has {part}.*credential helper"
+        ) as one:
+            read_sources(path)
+        assert "hidden" not in str(one.value)
+    path.write_text(changed("name", location))  # a row whose cells are shifted
+    with pytest.raises(UserError, match="line 2: name: ") as one:
+        read_sources(path)
+    assert "hidden" not in str(one.value)
+
+
+@pytest.mark.parametrize("location", ["git@example.org:r.git", "ssh://git@example.org/r", "/home/a@b/r", "../x?y"])
+def test_user_names_of_ssh_and_odd_paths_are_no_credentials(location, tmp_path):
+    (tmp_path / "t.tsv").write_text(changed("location", location))
+    assert read_sources(tmp_path / "t.tsv")[0].location == location
+
+
 @pytest.mark.parametrize("data", [text().encode("utf-16"), b"\xff\xfe\x00", bytes(range(256)) * 9, b"x" * 200_000])
 def test_binary_or_wrongly_encoded_table_is_refused(data, tmp_path):
     (tmp_path / "t.tsv").write_bytes(data)
