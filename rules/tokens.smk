@@ -21,11 +21,12 @@ rule tokenizer:
         "../envs/stagecraft.yaml"
     params:
         folders=WORDS,
-        settings=as_json(EXPERIMENT["tokens"]["tokenizer"] if SCRATCH else {}),
+        # without settings the base's tokenizer is copied
+        settings=["--settings", as_json(EXPERIMENT["tokens"]["tokenizer"])] if SCRATCH else [],
         code=fingerprint("scripts.tokens.tokenizer"),
     shell:
         "python -m scripts.tokens.tokenizer --from {params.folders}"
-        " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+        " {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
 
 
 rule pack:

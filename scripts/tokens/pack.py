@@ -3,9 +3,9 @@
     python -m scripts.tokens.pack --dataset results/corpus/compose/code --tokenizer results/tokens/tokenizer \\
         --length 512 --out results/tokens/pack/code-512
 
-Documents longer than a row are cut into pieces and nothing of them is lost; chats longer than a row are left out and
-counted, since half a chat teaches nothing. Pieces are placed best-fit decreasing (Ding et al. 2024, Fewer Truncations
-Improve Language Modeling). Rows come in a random order that depends on their content alone.
+Documents longer than a row are cut into pieces and packed completely; chats longer than a row are left out and counted,
+since half a chat teaches nothing. Pieces are placed best-fit decreasing (Ding et al. 2024, Fewer Truncations Improve
+Language Modeling). Rows are shuffled by a seed that depends only on their content.
 """
 
 import hashlib
@@ -28,48 +28,48 @@ from scripts.tokens.packing.shards import FILES, FIRST, TARGET
 
 SPLITS = ["train", "validation"]
 
-# Held in memory at a time: examples while encoding, tokens while writing.
-BATCH = 1024
-CHUNK = 1 << 23
+BATCH = 1024  # examples in memory while encoding
+CHUNK = 1 << 23  # tokens in memory while writing
 
-# In the spool, the highest bit of a token says that it is a target; no vocabulary comes near it.
-MARK = np.uint32(1 << 31)
+# The spool is a temporary file of all tokens of a split. The highest bit of a token, which no vocabulary reaches, marks
+# targets.
+TARGET_BIT = np.uint32(1 << 31)
 
 
 @njit(cache=True)
-def fill(tokens, flags, pieces, starts, spool):
-    """Copy pieces out of the spool into rows that hold only padding.
+def copy_pieces(tokens, flags, pieces, starts, spool):
+    """Copy pieces from the spool into rows that hold only padding so far.
 
     Args:
         tokens: uint32 [rows, length].
         flags: uint8 [rows, length].
         pieces: int64 [pieces, 3] of (row, offset, tokens), rows counted from the first row of `tokens`.
-        starts: int64 [pieces] where each begins in the spool.
-        spool: uint32 [all tokens], the highest bit marking targets.
+        starts: int64 [pieces], the index in the spool where each begins.
+        spool: uint32 [all tokens], with the TARGET_BIT on targets.
     """
     for piece in range(len(pieces)):
         row, offset, count = pieces[piece]
         for k in range(count):
             token = spool[starts[piece] + k]
-            tokens[row, offset + k] = token & ~MARK
-            flags[row, offset + k] = TARGET if token & MARK else 0
-        flags[row, offset] = FIRST  # its context is in another row or nowhere: no target
+            tokens[row, offset + k] = token & ~TARGET_BIT
+            flags[row, offset + k] = TARGET if token & TARGET_BIT else 0
+        flags[row, offset] = FIRST  # no target, since its context is in another row or does not exist
 
 
-class Spooled(NamedTuple):
-    """What is known of a split once its tokens lie in the spool."""
+class SpooledSplit(NamedTuple):
+    """Facts about a split whose tokens are in the spool."""
 
-    lengths: np.ndarray  # int64 [documents] tokens of each
+    lengths: np.ndarray  # int64 [documents], tokens of each
     too_long: int  # chats left out
     targets: int
-    seed: int  # made from the tokens
+    seed: int  # a hash of the tokens
 
 
-def spooled(path: Path, encoder: Encoder, length: int, spool: BinaryIO, names: BinaryIO) -> Spooled:
-    """Encode the examples of `path` into `spool`, uint32 with the MARK on targets, and their ids into `names`.
+def encode_to_spool(path: Path, encoder: Encoder, length: int, spool: BinaryIO, names: BinaryIO) -> SpooledSplit:
+    """Encode the examples of `path` into `spool`, uint32 with the TARGET_BIT on targets, and their ids into `names`.
 
     Raises:
-        UserError: the file cannot be read, or an example is malformed; the line tells which.
+        UserError: the file cannot be read, or an example is malformed; the message names it.
     """
     progress = Progress(f"pack {path.parent.name} {path.name.partition('.')[0]}", "tokens")
     digest, lengths, too_long, targets = hashlib.sha256(), [np.empty(0, np.int64)], 0, 0
@@ -81,33 +81,37 @@ def spooled(path: Path, encoder: Encoder, length: int, spool: BinaryIO, names: B
             raise UserError(f"{path}: {error}") from error
         sizes = np.diff(encoded.offsets)
         kept = np.array([size <= length or "messages" not in record for record, size in zip(batch, sizes, strict=True)])
-        marked = np.where(encoded.targets, encoded.ids | MARK, encoded.ids)[np.repeat(kept, sizes)]
+        marked = np.where(encoded.targets, encoded.ids | TARGET_BIT, encoded.ids)[np.repeat(kept, sizes)]
         digest.update(marked)
         spool.write(marked)
         lengths.append(sizes[kept])
         too_long += int(np.count_nonzero(~kept))
-        targets += int(np.count_nonzero(marked & MARK))
+        targets += int(np.count_nonzero(marked & TARGET_BIT))
         for record in compress(batch, kept):
-            # one id a line, also where a path holds a line end
+            # one id a line, even if a path holds a line end
             names.write(str(record["id"]).replace("\n", "\\n").encode() + b"\n")
         progress.add(len(marked))
     progress.end()
     spool.flush()
-    return Spooled(np.concatenate(lengths), too_long, targets, int.from_bytes(digest.digest()[:4]))
+    return SpooledSplit(np.concatenate(lengths), too_long, targets, int.from_bytes(digest.digest()[:4]))
 
 
 def pack_split(path: Path, encoder: Encoder, length: int, out: Path, split: str) -> dict:
-    """Write the four files of one split and return its counts."""
+    """Write the four files of one split; returns its counts.
+
+    Raises:
+        UserError: the examples cannot be read, or the train split has no targets.
+    """
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryFile(dir=out) as spool:
         with atomic(out / f"{split}.documents.txt") as temporary, temporary.open("wb") as names:
-            lengths, too_long, targets, seed = spooled(path, encoder, length, spool, names)
+            lengths, too_long, targets, seed = encode_to_spool(path, encoder, length, spool, names)
             if split == "train" and not targets:
                 raise UserError(
-                    f"{path}: nothing to train on in rows of {length} tokens; {too_long:,} chats are longer"
+                    f"{path}: no targets to train on in rows of {length} tokens; {too_long:,} chats are longer"
                 )
         pieces, starts, rows = pieces_of(lengths, length, seed)
-        source = np.asarray(np.memmap(spool, np.uint32, "r")) if len(lengths) else np.empty(0, np.uint32)
+        all_tokens = np.asarray(np.memmap(spool, np.uint32, "r")) if len(lengths) else np.empty(0, np.uint32)
         targets = 0
         with (
             atomic(out / f"{split}.tokens.bin") as tokens_path,
@@ -121,8 +125,8 @@ def pack_split(path: Path, encoder: Encoder, length: int, out: Path, split: str)
                 here = slice(*np.searchsorted(pieces[:, 0], [first, last]))
                 tokens = np.full((last - first, length), encoder.end, np.uint32)
                 flags = np.zeros((last - first, length), np.uint8)
-                fill(tokens, flags, pieces[here, :3] - [first, 0, 0], starts[here], source)
-                # padding follows the last piece of a row and starts afresh
+                copy_pieces(tokens, flags, pieces[here, :3] - [first, 0, 0], starts[here], all_tokens)
+                # padding follows the last piece of a row and counts as a piece of its own
                 used = np.zeros(last - first, np.int64)
                 np.add.at(used, pieces[here, 0] - first, pieces[here, 2])
                 padded = np.flatnonzero(used < length)
@@ -147,13 +151,13 @@ def pack_split(path: Path, encoder: Encoder, length: int, out: Path, split: str)
 
 
 def pack(dataset: Path, tokenizer: Path, length: int, out: Path) -> dict:
-    """Pack the training and validation examples of `dataset` into `out` and return its manifest.
+    """Pack the train and validation splits of `dataset` into `out`; returns the manifest.
 
     Raises:
-        UserError: `length` is below 2, files are not what their manifest says, or nothing is left to train on.
+        UserError: `length` is below 2, files differ from their manifest, or no targets are left to train on.
     """
     if length < 2:
-        raise UserError(f"--length: {length}: a row needs 2 tokens, one to read and one to predict")
+        raise UserError(f"--length: {length}: must be at least 2, one token to read and one to predict")
     read_manifest(dataset)
     read_manifest(tokenizer)
     encoder = Encoder(tokenizer)
@@ -166,10 +170,10 @@ def pack(dataset: Path, tokenizer: Path, length: int, out: Path) -> dict:
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--dataset", type=Path, required=True)
-    arguments.add_argument("--tokenizer", type=Path, required=True)
+    arguments.add_argument("--dataset", type=Path, required=True, help="folder of the dataset's splits")
+    arguments.add_argument("--tokenizer", type=Path, required=True, help="folder of the tokenizer")
     arguments.add_argument("--length", type=int, required=True, help="tokens of a row")
-    arguments.add_argument("--out", type=Path, required=True)
+    arguments.add_argument("--out", type=Path, required=True, help="folder for the shards")
     given = arguments.parse_args()
     pack(given.dataset, given.tokenizer, given.length, given.out)
 

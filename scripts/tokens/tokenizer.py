@@ -1,14 +1,15 @@
-"""The tokenizer: learned from the corpus where the base model is trained from scratch, else the base model's own.
+"""The tokenizer: learned from the corpus for a base model trained from scratch, else copied from the base model.
 
     python -m scripts.tokens.tokenizer --from results/corpus/split \\
         --settings '{"vocab_size": 8192, "sample_megabytes": 10}' --out results/tokens/tokenizer
-    python -m scripts.tokens.tokenizer --from results/training/base --settings '{}' --out results/tokens/tokenizer
+    python -m scripts.tokens.tokenizer --from results/training/base --out results/tokens/tokenizer
 
-Where no dataset is made from repositories, the corpus is the datasets themselves: --from takes several folders.
+With --settings it is learned from the train splits of the folders (of all datasets if none is made from repositories),
+without it the model folder's is copied.
 
-A learned one is a byte-level BPE in Qwen2.5's form (normalizer, pre-tokenizer, control tokens, chat template), so all
-that is made for Qwen2.5 runs on it unchanged. Training counts words and breaks ties by the pair itself: the same sample
-gives the same bytes, whatever the number of threads.
+A learned tokenizer is a byte-level BPE like Qwen2.5's (normalizer, pre-tokenizer, control tokens, chat template), so
+whatever supports Qwen2.5 supports it. Training counts words and breaks ties by the pair itself: the same sample gives
+the same bytes with any number of threads.
 """
 
 import hashlib
@@ -19,20 +20,21 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from scripts.common.cli import UserError, parser, run, settings
+from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl, write_json
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
+from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 
 FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
 
 # Qwen2.5's pre-tokenizer: words with one leading mark, single digits, runs of punctuation, line ends, spaces.
-WORDS = (
+PRE_TOKENIZER = (
     r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|\p{N}"
     r"| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+"
 )
 
-# Qwen2.5's added tokens in its order; it marks the second group as not special: decoding keeps them in the text.
+# Qwen2.5's added tokens in its order. The second group is not special: decoding keeps these tokens in the text.
 SPECIAL = [
     *("<|endoftext|>", "<|im_start|>", "<|im_end|>", "<|object_ref_start|>", "<|object_ref_end|>"),
     *("<|box_start|>", "<|box_end|>", "<|quad_start|>", "<|quad_end|>", "<|vision_start|>", "<|vision_end|>"),
@@ -43,8 +45,8 @@ ADDED = [
     *("<|repo_name|>", "<|file_sep|>"),
 ]
 
-# The end of text is `<|endoftext|>`, as in Qwen2.5's base models: it ends each document, and a base model has not yet
-# learned to end a turn. A chat's turns end with `<|im_end|>`, which whoever generates chats names as a stop token.
+# The end of text is `<|endoftext|>` as in Qwen2.5's base models: it ends each document. The turns of a chat end with
+# `<|im_end|>`, which generation must name as a stop token.
 CONFIG = {
     "add_bos_token": False,
     "add_prefix_space": False,
@@ -59,8 +61,8 @@ CONFIG = {
     "unk_token": None,
 }
 
-# ChatML as Qwen2.5's base models write it, without tools.
-TEMPLATE = """\
+# Qwen2.5's ChatML template, without tools.
+CHAT_TEMPLATE = """\
 {%- if messages[0]['role'] == 'system' %}
     {{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}
 {%- else %}
@@ -77,11 +79,11 @@ TEMPLATE = """\
 """
 
 
-def choose(documents: list[tuple[str, str, int]], budget: float) -> set[int]:
-    """The sample: indices of documents, languages in equal shares as far as each has text, until `budget` is reached.
+def choose_sample(documents: list[tuple[str, str, int]], budget: float) -> set[int]:
+    """The indices of the sampled documents: equal shares of each language, as far as it has text, up to `budget`.
 
     Args:
-        documents: (language, sha256, bytes) of each; within a language the smallest hashes come first.
+        documents: (language, sha256, bytes) of each; within a language those with the smallest hashes are sampled.
         budget: bytes.
     """
     queues = defaultdict(list)
@@ -101,16 +103,20 @@ def choose(documents: list[tuple[str, str, int]], budget: float) -> set[int]:
 
 
 def texts(paths: list[Path]) -> Iterator[tuple[str, str]]:
-    """(language, text) of each document, or example of an external dataset, in .jsonl.zst files; a chat is one text."""
+    """(language, text) of each document or example in .jsonl.zst files; the messages of a chat are one text."""
     for path in paths:
         for record in read_jsonl(path):
-            words = [message["content"] for message in record.get("messages", [])] or [record["text"]]
-            yield record["language"], "\n".join(words)
+            parts = [message["content"] for message in record.get("messages", [])] or [record["text"]]
+            yield record["language"], "\n".join(parts)
 
 
 def sample(paths: list[Path], megabytes: float) -> Iterator[str]:
-    """Yield the texts that `choose` picks from .jsonl.zst files, in the files' order."""
-    progress = Progress("tokenizer: sizing", "documents")
+    """Yield the sampled texts of .jsonl.zst files, in the files' order.
+
+    Raises:
+        UserError: the files hold no text.
+    """
+    progress = Progress("tokenizer: measuring", "documents")
     documents = []
     for language, text in texts(paths):
         content = text.encode()
@@ -119,8 +125,8 @@ def sample(paths: list[Path], megabytes: float) -> Iterator[str]:
     progress.end()
     if not documents:
         where = ", ".join(map(str, paths))
-        raise UserError(f"{where}: holds no document to learn a tokenizer from; loosen corpus.filter or add data")
-    chosen = choose(documents, megabytes * 1e6)
+        raise UserError(f"{where}: no document to learn a tokenizer from; loosen corpus.filter or add data")
+    chosen = choose_sample(documents, megabytes * 1e6)
     logging.info(
         f"tokenizer: learning from {sum(documents[i][2] for i in chosen) / 1e6:.1f} MB of {len(chosen):,} documents"
     )
@@ -136,24 +142,24 @@ def learn(sampled: Iterator[str], vocab_size: int) -> Tokenizer:
     """A byte-level BPE of exactly `vocab_size` ids, the control tokens last.
 
     Raises:
-        UserError: the texts hold too few pairs that occur twice.
+        UserError: too few pairs occur twice in the texts to fill the vocabulary.
     """
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     level = {"add_prefix_space": False, "trim_offsets": False, "use_regex": False}
     tokenizer.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Split(Regex(WORDS), "isolated"), pre_tokenizers.ByteLevel(**level)]
+        [pre_tokenizers.Split(Regex(PRE_TOKENIZER), "isolated"), pre_tokenizers.ByteLevel(**level)]
     )
     tokenizer.post_processor = processors.ByteLevel(**level)
     tokenizer.decoder = decoders.ByteLevel(**level)
-    # A literal control token in a text is text here too: the control tokens are added only after training.
-    wanted = vocab_size - len(SPECIAL) - len(ADDED)
+    # The control tokens are added after training, so that a literal one in a text is learned as text.
+    size = vocab_size - len(SPECIAL) - len(ADDED)
     alphabet = pre_tokenizers.ByteLevel.alphabet()
-    trainer = trainers.BpeTrainer(vocab_size=wanted, min_frequency=2, initial_alphabet=alphabet, show_progress=False)
+    trainer = trainers.BpeTrainer(vocab_size=size, min_frequency=2, initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator(sampled, trainer)
-    if (found := tokenizer.get_vocab_size()) != wanted:
+    if (learned := tokenizer.get_vocab_size()) != size:
         raise UserError(
-            f"tokens.tokenizer.vocab_size: the sample gives {found + vocab_size - wanted}, not {vocab_size};"
+            f"tokens.tokenizer.vocab_size: the sample gives {learned + vocab_size - size}, not {vocab_size};"
             " choose at most that, or a larger sample_megabytes"
         )
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
@@ -161,17 +167,21 @@ def learn(sampled: Iterator[str], vocab_size: int) -> Tokenizer:
     return tokenizer
 
 
-def train(folders: list[Path], wanted: dict, out: Path) -> None:
-    """Learn a tokenizer from the training texts in `folders` and write what transformers' AutoTokenizer loads."""
+def train(folders: list[Path], settings: TokenizerSettings, out: Path) -> None:
+    """Learn a tokenizer from the train splits in `folders` and write it as transformers' AutoTokenizer loads it.
+
+    Raises:
+        UserError: the splits differ from their manifests, or hold too little text.
+    """
     for folder in folders:
         read_manifest(folder)
     paths = [folder / "train.jsonl.zst" for folder in folders]
-    tokenizer = learn(sample(paths, wanted["sample_megabytes"]), wanted["vocab_size"])
+    tokenizer = learn(sample(paths, settings.sample_megabytes), settings.vocab_size)
     with atomic(out / "tokenizer.json") as temporary:
         tokenizer.save(str(temporary))
     write_json(out / "tokenizer_config.json", CONFIG)
     with atomic(out / "chat_template.jinja") as temporary:
-        temporary.write_text(TEMPLATE)
+        temporary.write_text(CHAT_TEMPLATE)
     write_manifest(out, FILES, vocab_size=tokenizer.get_vocab_size())
 
 
@@ -182,7 +192,7 @@ def copy(model: Path, out: Path) -> None:
         UserError: it has no tokenizer.json.
     """
     if not (model / "tokenizer.json").is_file():
-        raise UserError(f"{model}: has no tokenizer.json; give a model folder whose tokenizer is saved as one")
+        raise UserError(f"{model}: has no tokenizer.json; give a model folder with a fast tokenizer")
     names = [name for name in FILES if (model / name).is_file()]
     for name in names:
         with atomic(out / name) as temporary:
@@ -195,8 +205,10 @@ def main() -> None:
     arguments.add_argument(
         "--from", dest="origin", type=Path, nargs="+", required=True, help="corpus/split, datasets, or a model folder"
     )
-    arguments.add_argument("--settings", type=settings, required=True, help="vocab_size, sample_megabytes; {} copies")
-    arguments.add_argument("--out", type=Path, required=True)
+    arguments.add_argument(
+        "--settings", type=TokenizerSettings.from_json, help="tokens.tokenizer, as JSON; leave it out to copy"
+    )
+    arguments.add_argument("--out", type=Path, required=True, help="folder for the tokenizer")
     given = arguments.parse_args()
     if given.settings:
         train(given.origin, given.settings, given.out)

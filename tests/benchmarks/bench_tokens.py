@@ -19,6 +19,7 @@ from tokenizers import Tokenizer
 
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
+from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 from scripts.tokens.pack import pack
 from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.packing.placement import place
@@ -63,8 +64,8 @@ def main() -> None:
         for split in ("train", "validation"):
             write_jsonl(data / f"{split}.jsonl.zst", documents if split == "train" else documents[:10])
         write_manifest(data, ["train.jsonl.zst", "validation.jsonl.zst"])
-        wanted = {"vocab_size": VOCABULARY, "sample_megabytes": size}
-        print(f"learn {VOCABULARY} ids: {seconds(lambda: train([data], wanted, tokenizer)):.1f} s")
+        settings = TokenizerSettings(vocab_size=VOCABULARY, sample_megabytes=size)
+        print(f"learn {VOCABULARY} ids: {seconds(lambda: train([data], settings, tokenizer)):.1f} s")
 
         description = json.loads((tokenizer / "tokenizer.json").read_text())
         reference = Tokenizer.from_str(json.dumps({**description, "added_tokens": []}))

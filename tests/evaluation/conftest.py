@@ -16,6 +16,7 @@ from scripts.common.manifest import write_manifest
 from scripts.evaluation.sandbox import bubblewrap as sandboxes
 from scripts.evaluation.sandbox import probe
 from scripts.evaluation.sandbox.judge import Judge
+from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 from scripts.tokens.tokenizer import train
 from scripts.training.model import logits_fingerprint
 
@@ -45,7 +46,7 @@ def model_folder(tmp_path_factory):
     records = [{"text": text, "language": language, "sha256": name} for name, (language, text) in TEXTS.items()]
     write_jsonl(corpus / "train.jsonl.zst", records)
     write_manifest(corpus, ["train.jsonl.zst"])
-    train([corpus], {"vocab_size": 290, "sample_megabytes": 1}, folder)
+    train([corpus], TokenizerSettings.model_construct(vocab_size=290, sample_megabytes=1), folder)
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=320,

@@ -8,6 +8,7 @@ import pytest
 
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
+from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 from scripts.tokens.tokenizer import train
 
 CHINESE = "这个函数读取文件并返回其中的行数。如果文件不存在，则抛出异常。\n" * 20
@@ -38,7 +39,7 @@ def split(tmp_path_factory) -> Path:
 def tokenizer(split, tmp_path_factory) -> Path:
     """A tokens/tokenizer folder with 1,000 ids."""
     folder = tmp_path_factory.mktemp("tokenizer")
-    train([split], {"vocab_size": 1000, "sample_megabytes": 0.3}, folder)
+    train([split], TokenizerSettings(vocab_size=1000, sample_megabytes=0.3), folder)
     return folder
 
 

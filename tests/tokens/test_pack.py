@@ -187,20 +187,20 @@ def test_nothing_to_train_on_is_one_line_and_leaves_nothing(tokenizer, dataset, 
         command(dataset(train, texts(3)), tokenizer, 64, tmp_path / "out"), capture_output=True, text=True
     )
     assert done.returncode == 1
-    assert "train.jsonl.zst: nothing to train on in rows of 64 tokens" in done.stderr.splitlines()[-1]
+    assert "train.jsonl.zst: no targets to train on in rows of 64 tokens" in done.stderr.splitlines()[-1]
     assert list((tmp_path / "out").iterdir()) == []
 
 
 @pytest.mark.parametrize(
     ("content", "complaint"),
     [
-        (b"", "unexpected end of data|nothing to train on"),
+        (b"", "unexpected end of data|no targets to train on"),
         (b"not zstd at all", "line 1"),
         (b'{"id": "a", "text": "fine"}\n{"id": "b", "te', "line 2"),
         (b'{"id": "a", "text": "\xff"}\n', "line 1"),
         (b'{"id": "a", "text": "\\ud800"}\n', "line 1"),
         (b'{"id": "a", "text": 3}\n', "must be a string"),
-        (b"[1]\n", "an example has"),
+        (b"[1]\n", "must have"),
     ],
 )
 def test_malformed_examples_are_one_line_that_names_the_file(tokenizer, dataset, tmp_path, content, complaint):

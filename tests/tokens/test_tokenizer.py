@@ -1,6 +1,5 @@
 """scripts/tokens/tokenizer.py: what is learned is a Qwen2.5-style tokenizer, the same on every run."""
 
-import json
 import os
 import subprocess
 import sys
@@ -12,25 +11,19 @@ from transformers import AutoTokenizer, Qwen2Tokenizer
 from scripts.common.cli import UserError
 from scripts.common.files import read_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.tokens.tokenizer import choose, copy, learn, train
+from scripts.experiment.settings.record import to_json
+from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
+from scripts.tokens.tokenizer import choose_sample, copy, learn, train
 
 
-def run(origin, wanted, out, **environment):
-    command = [
-        sys.executable,
-        "-m",
-        "scripts.tokens.tokenizer",
-        "--from",
-        str(origin),
-        "--settings",
-        json.dumps(wanted),
-    ]
-    return subprocess.run(
-        [*command, "--out", str(out)], capture_output=True, text=True, env={**os.environ, **environment}
-    )
+def run(origin, settings, out, **environment):
+    """Run the script; `settings` are None to copy."""
+    command = [sys.executable, "-m", "scripts.tokens.tokenizer", "--from", str(origin), "--out", str(out)]
+    command += ["--settings", to_json(settings)] if settings else []
+    return subprocess.run(command, capture_output=True, text=True, env={**os.environ, **environment})
 
 
-def test_vocabulary_has_the_size_asked_for_with_the_control_tokens_last_in_qwens_order(tokenizer):
+def test_vocabulary_has_the_configured_size_with_the_control_tokens_last_in_qwens_order(tokenizer):
     saved = Tokenizer.from_file(str(tokenizer / "tokenizer.json"))
     assert saved.get_vocab_size() == 1000
     added = saved.get_added_tokens_decoder()
@@ -58,18 +51,18 @@ def test_transformers_loads_it_as_qwen2_with_the_same_ids(tokenizer):
 
 
 def test_two_runs_give_the_same_bytes_whatever_the_hash_seed_and_threads(split, tmp_path):
-    wanted = {"vocab_size": 600, "sample_megabytes": 0.2}
+    settings = TokenizerSettings(vocab_size=600, sample_megabytes=0.2)
     for name, environment in {
         "a": {"PYTHONHASHSEED": "1", "RAYON_NUM_THREADS": "1"},
         "b": {"PYTHONHASHSEED": "2", "RAYON_NUM_THREADS": "4"},
     }.items():
-        assert run(split, wanted, tmp_path / name, **environment).returncode == 0
+        assert run(split, settings, tmp_path / name, **environment).returncode == 0
     assert read_manifest(tmp_path / "a") == read_manifest(tmp_path / "b")
 
 
 def test_sample_gives_each_language_its_share_and_a_small_language_all_it_has():
     large = [("a", f"{i:03}", 10) for i in range(100)]
-    chosen = choose([*large, ("b", "x", 15), *(("c", f"{i:03}", 10) for i in range(100))], 215)
+    chosen = choose_sample([*large, ("b", "x", 15), *(("c", f"{i:03}", 10) for i in range(100))], 215)
     sizes = {
         language: sum(i in chosen for i in part) for language, part in {"a": range(100), "c": range(101, 201)}.items()
     }
@@ -80,9 +73,9 @@ def test_sample_gives_each_language_its_share_and_a_small_language_all_it_has():
 
 def test_sample_is_decided_by_content_not_by_order():
     documents = [("ab"[i % 2], f"{i * 37 % 100:03}", 10) for i in range(100)]
-    chosen = {documents[i] for i in choose(documents, 150)}  # 8 of a, 7 of b
+    chosen = {documents[i] for i in choose_sample(documents, 150)}  # 8 of a, 7 of b
     turned = documents[::-1]
-    assert {turned[i] for i in choose(turned, 150)} == chosen
+    assert {turned[i] for i in choose_sample(turned, 150)} == chosen
     for language in "ab":
         digests = sorted(digest for name, digest, _ in documents if name == language)
         taken = [digest for name, digest, _ in sorted(chosen) if name == language]
@@ -97,23 +90,23 @@ def test_literal_control_tokens_in_the_corpus_do_not_disturb_the_control_ids():
 def test_vocabulary_too_large_for_the_sample_is_one_line_with_the_size_that_fits(split, tmp_path):
     write_jsonl(tmp_path / "train.jsonl.zst", [{"text": "abab " * 9, "language": "x", "sha256": "0"}])
     write_manifest(tmp_path, ["train.jsonl.zst"])
-    done = run(tmp_path, {"vocab_size": 5000, "sample_megabytes": 1}, tmp_path / "out")
+    done = run(tmp_path, TokenizerSettings(vocab_size=5000, sample_megabytes=1), tmp_path / "out")
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     fits = int(last.split("gives ")[1].split(",")[0])
     assert last.startswith("error: tokens.tokenizer.vocab_size: the sample gives ")
     assert not (tmp_path / "out").exists()
-    train([tmp_path], {"vocab_size": fits, "sample_megabytes": 1}, tmp_path / "out")
+    train([tmp_path], TokenizerSettings.model_construct(vocab_size=fits, sample_megabytes=1), tmp_path / "out")
 
 
 def test_empty_corpus_is_one_line(tmp_path):
     write_jsonl(tmp_path / "train.jsonl.zst", [])
     write_manifest(tmp_path, ["train.jsonl.zst"])
-    with pytest.raises(UserError, match="holds no document"):
-        train([tmp_path], {"vocab_size": 600, "sample_megabytes": 1}, tmp_path / "out")
+    with pytest.raises(UserError, match="no document to learn"):
+        train([tmp_path], TokenizerSettings(vocab_size=600, sample_megabytes=1), tmp_path / "out")
 
 
-def test_examples_of_external_datasets_teach_it_what_documents_of_the_same_texts_do(tmp_path):
+def test_examples_of_own_datasets_teach_it_what_documents_of_the_same_texts_do(tmp_path):
     """A chat is learned from as one text; several datasets are one corpus."""
     chats = [[f"What is number {i}?", f"It is the number {i} of many numbers."] for i in range(40)]
     for name, records in {
@@ -127,9 +120,9 @@ def test_examples_of_external_datasets_teach_it_what_documents_of_the_same_texts
     }.items():
         write_jsonl(tmp_path / name / "train.jsonl.zst", records)
         write_manifest(tmp_path / name, ["train.jsonl.zst"])
-    wanted = {"vocab_size": 300, "sample_megabytes": 0.002}  # less than there is
-    train([tmp_path / "qa", tmp_path / "notes"], wanted, tmp_path / "two")
-    train([tmp_path / "documents"], wanted, tmp_path / "one")
+    settings = TokenizerSettings.model_construct(vocab_size=300, sample_megabytes=0.002)  # less than there is
+    train([tmp_path / "qa", tmp_path / "notes"], settings, tmp_path / "two")
+    train([tmp_path / "documents"], settings, tmp_path / "one")
     assert read_manifest(tmp_path / "two") == read_manifest(tmp_path / "one")
 
 
@@ -138,7 +131,7 @@ def test_truncated_corpus_is_refused(split, tmp_path):
     (tmp_path / "train.jsonl.zst").write_bytes(whole[: len(whole) // 2])
     (tmp_path / "manifest.json").write_bytes((split / "manifest.json").read_bytes())
     with pytest.raises(UserError, match="its manifest says"):
-        train([tmp_path], {"vocab_size": 600, "sample_megabytes": 1}, tmp_path / "out")
+        train([tmp_path], TokenizerSettings(vocab_size=600, sample_megabytes=1), tmp_path / "out")
 
 
 def test_a_base_models_tokenizer_is_copied_as_it_is(tokenizer, tmp_path):
@@ -146,7 +139,7 @@ def test_a_base_models_tokenizer_is_copied_as_it_is(tokenizer, tmp_path):
     for name in ("tokenizer.json", "tokenizer_config.json"):
         (tmp_path / "base" / name).write_bytes((tokenizer / name).read_bytes())
     (tmp_path / "base" / "model.safetensors").write_bytes(b"weights")
-    done = run(tmp_path / "base", {}, tmp_path / "out")
+    done = run(tmp_path / "base", None, tmp_path / "out")
     assert done.returncode == 0, done.stderr
     assert sorted(read_json(tmp_path / "out/manifest.json")["files"]) == ["tokenizer.json", "tokenizer_config.json"]
     assert (tmp_path / "out/tokenizer.json").read_bytes() == (tokenizer / "tokenizer.json").read_bytes()

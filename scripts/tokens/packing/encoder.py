@@ -1,23 +1,22 @@
-"""Text to ids: what `pack` trains on and the evaluation scores, by one rule for both.
+"""Encode examples as token ids and targets, in the same way for training and evaluation.
 
     encoder = Encoder(Path("results/tokens/tokenizer"))
     encoded = encoder.encode([{"text": "def main():\\n    pass\\n"}])
 
-An example becomes, by its form:
+The encoding depends on the example's form:
 
 - text: its ids, `<|endoftext|>`;
 - fill-in-the-middle: `<|fim_prefix|>` prefix `<|fim_suffix|>` suffix `<|fim_middle|>` middle `<|endoftext|>`, the order
   of Qwen2.5-Coder (technical report, figure 3);
-- messages: what the folder's own chat template makes of them.
+- messages: the output of the folder's own chat template.
 
-Of a text and of a fill-in-the-middle, everything but the first token is a target, the parts and their control tokens
-included: loss on all parts keeps left-to-right modelling intact (Bavarian et al. 2022, Efficient Training of Language
-Models to Fill in the Middle, section 3; StarCoder does so too). Of a chat, targets are the assistant's words and the
-control token that ends its turn: neither the header nor the line end after the turn.
+In a text and in fill-in-the-middle, every token but the first is a target, including control tokens: loss on all parts
+preserves left-to-right modelling (Bavarian et al. 2022, Efficient Training of Language Models to Fill in the Middle,
+section 3; StarCoder does the same). In a chat, targets are the assistant's content and the control token that ends its
+turn, but neither the header nor the line end after the turn.
 
-Control ids come only from here. The engine is built without added tokens, so a control token spelled out in a text is
-text, `<|fim_prefix|>` and `<tool_call>` too, which Qwen2.5 does not mark as special and `split_special_tokens` would
-let through.
+Control ids are added only here. The engine has no added tokens, so a literal control token in a text stays text. This
+includes `<|fim_prefix|>` and `<tool_call>`, which are not special in Qwen2.5 and pass `split_special_tokens`.
 """
 
 import json
@@ -42,7 +41,7 @@ FORMS = {"text": ["text"], "messages": ["messages"], "prefix": ["prefix", "suffi
 
 @dataclass(frozen=True)
 class Encoded:
-    """A batch of n examples, one after another: example i is `ids[offsets[i]:offsets[i + 1]]`."""
+    """A batch of n examples, concatenated: example i is `ids[offsets[i]:offsets[i + 1]]`."""
 
     ids: np.ndarray  # uint32[tokens]
     targets: np.ndarray  # bool[tokens]
@@ -53,7 +52,7 @@ class Encoder:
     """The tokenizer in a folder.
 
     Attributes:
-        end: id of `<|endoftext|>`, which also pads.
+        end: id of `<|endoftext|>`, also used for padding.
         vocab_size: the largest id + 1.
 
     Raises:
@@ -72,9 +71,7 @@ class Encoder:
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"{path}: not a byte-level BPE: {error!r}; use a tokenizer of Qwen2.5's form") from error
         if "ByteLevel" not in json.dumps(description.get("decoder")):
-            raise UserError(
-                f"{path}: not byte-level, so its tokens do not tell bytes; use a tokenizer of Qwen2.5's form"
-            )
+            raise UserError(f"{path}: not byte-level; use a tokenizer of Qwen2.5's form")
         self.end = self.control(END)
         self.layouts = {}
 
@@ -92,22 +89,22 @@ class Encoder:
 
     @cached_property
     def bytes_of(self) -> np.ndarray:
-        """int64[vocab_size]: how many UTF-8 bytes of text each id stands for; none for control tokens."""
+        """int64[vocab_size]: how many UTF-8 bytes each id decodes to; 0 for control tokens."""
         sizes = np.zeros(self.vocab_size, np.int64)
-        for token, number in self.vocabulary.items():  # in a byte-level vocabulary a character stands for a byte
+        for token, number in self.vocabulary.items():  # in a byte-level vocabulary a character is a byte
             sizes[number] = len(token)
         sizes[list(self.controls.values())] = 0
         return sizes
 
     @cached_property
     def template(self) -> jinja2.Template:
-        """The folder's chat template, compiled with the options of transformers' `apply_chat_template`."""
+        """The folder's chat template, compiled as by transformers' `apply_chat_template`."""
         path = self.folder / "chat_template.jinja"
         config = read_json(self.folder / "tokenizer_config.json")
         source = path.read_text() if path.is_file() else config.get("chat_template")
         if not isinstance(source, str):
             raise UserError(
-                f"{self.folder}: has no chat template, which a dataset of chats needs; give a model that has one"
+                f"{self.folder}: no chat template, which a dataset of chats requires; use a model that has one"
             )
         environment = ImmutableSandboxedEnvironment(
             trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
@@ -119,17 +116,17 @@ class Encoder:
             raise UserError(f"{self.folder}: chat template: {error}") from error
 
     def layout(self, roles: tuple[str, ...]) -> list[int | list[str | int]]:
-        """A chat's form: control ids, and between them runs of the template's literals and message numbers.
+        """The layout of a chat: control ids, and between them lists of literal texts and message numbers.
 
-        Only the roles decide it: the template is rendered with placeholders for contents, once for each sequence of
-        roles, and the contents never pass through it.
+        It depends only on the roles: the template is rendered once per sequence of roles, with placeholders instead of
+        contents, so contents never pass through the template.
 
         Raises:
             UserError: the template refuses these roles, or an assistant's content does not end in a control token.
         """
         if roles in self.layouts:
             return self.layouts[roles]
-        # Private-use characters, which no template holds, between spaces, which show a template that trims contents.
+        # private-use characters, which no template contains; the spaces reveal a template that trims contents
         messages = [{"role": role, "content": f" \ue000{i}\ue001 "} for i, role in enumerate(roles)]
         try:
             text = self.template.render(messages=messages, add_generation_prompt=False)
@@ -137,18 +134,20 @@ class Encoder:
             raise UserError(f"{self.folder}: chat template: {error} (roles: {', '.join(roles)})") from error
         controls = "|".join(re.escape(token) for token in sorted(self.controls, key=len, reverse=True))
         pieces = [piece for piece in re.split(f"({controls})", text) if piece]
-        layout, found = [], []
+        layout, order = [], []
         for piece, after in zip(pieces, [*pieces[1:], ""], strict=True):
             run = re.split(" \ue000(\\d+)\ue001 ", piece)  # literal, number, literal, ...
             numbers = run[1::2] = [int(number) for number in run[1::2]]
-            found += numbers
+            order += numbers
             if any(roles[number] == "assistant" for number in numbers) and (
                 len(numbers) > 1 or run[2] or after not in self.controls
             ):
                 raise UserError(f"{self.folder}: chat template: an answer must end in a control token, as in ChatML")
             layout.append(self.controls.get(piece, run))
-        if found != list(range(len(roles))):
-            raise UserError(f"{self.folder}: chat template: it must copy each message's content as it is, as in ChatML")
+        if order != list(range(len(roles))):
+            raise UserError(
+                f"{self.folder}: chat template: it must copy each message's content unchanged, as in ChatML"
+            )
         self.layouts[roles] = layout
         return layout
 
@@ -156,7 +155,7 @@ class Encoder:
         """Encode a batch.
 
         Raises:
-            UserError: an example has none of the forms above, or the tokenizer lacks what its form needs.
+            UserError: an example has none of the forms above, or the tokenizer lacks a token or template for it.
         """
         batch = _Batch(self)
         for example in examples:
@@ -165,12 +164,12 @@ class Encoder:
 
 
 def shown(example: object) -> str:
-    """The beginning of an example, by which a user finds it."""
+    """The first 100 characters of an example, so that a user can find it."""
     return json.dumps(example, ensure_ascii=False)[:100]
 
 
 class _Batch:
-    """The parts of many examples, in order, so that the engine is called once: a part is a text or a control id."""
+    """Collects the parts of many examples, so that the engine is called once. A part is a text or a control id."""
 
     def __init__(self, encoder: Encoder):
         self.encoder = encoder
@@ -184,7 +183,7 @@ class _Batch:
         form = next((form for form in FORMS if form in example), None) if isinstance(example, dict) else None
         self.first.append(len(self.parts))
         if form is None:
-            raise UserError(f"{shown(example)}: an example has `text`, `messages`, or `prefix`, `suffix` and `middle`")
+            raise UserError(f"{shown(example)}: must have `text`, `messages`, or `prefix`, `suffix` and `middle`")
         if form == "messages":
             self.chats.append(len(self.first) - 1)
             self.add_chat(example)
@@ -202,10 +201,10 @@ class _Batch:
         try:
             roles = tuple(message["role"] for message in example["messages"])
             contents = [message["content"] for message in example["messages"]]
-            whole = roles and all(role in ROLES for role in roles) and all(isinstance(text, str) for text in contents)
+            valid = roles and all(role in ROLES for role in roles) and all(isinstance(text, str) for text in contents)
         except (TypeError, KeyError):
-            whole = False
-        if not whole:
+            valid = False
+        if not valid:
             raise UserError(
                 f"{shown(example)}: `messages` must be a list of role ({', '.join(ROLES)}) and content (string)"
             )
@@ -219,7 +218,7 @@ class _Batch:
             self.texts.append("".join(contents[item] if isinstance(item, int) else item for item in part))
 
     def encoded(self) -> Encoded:
-        words, ends = self.encoder.engine.encode_batch_flat(self.texts)
+        text_ids, ends = self.encoder.engine.encode_batch_flat(self.texts)
         parts = np.array(self.parts, np.int64)
         lengths = np.ones(len(parts), np.int64)
         lengths[parts < 0] = np.diff(np.frombuffer(ends, np.uint64).astype(np.int64))
@@ -229,7 +228,7 @@ class _Batch:
         ids = np.empty(starts[-1], np.uint32)
         is_text = np.ones(len(ids), bool)
         is_text[starts[:-1][parts >= 0]] = False
-        ids[is_text] = np.frombuffer(words, np.uint32)
+        ids[is_text] = np.frombuffer(text_ids, np.uint32)
         ids[~is_text] = parts[parts >= 0]
 
         targets = np.ones(len(ids), bool)
@@ -238,8 +237,8 @@ class _Batch:
             targets[offsets[number] : offsets[number + 1]] = False
         for part, header in self.answers:
             start, end = starts[part], starts[part + 1]
-            # A token that holds an end of the header and a beginning of the content belongs to the header: what the
-            # model writes begins after it.
+            # a token across the end of the header and the beginning of the content belongs to the header: the model
+            # generates the tokens after it
             sizes = self.encoder.bytes_of[ids[start:end]]
             content = start + np.searchsorted(np.cumsum(sizes) - sizes, header)
             targets[content : end + 1] = True  # with the control token after it

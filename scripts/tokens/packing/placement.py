@@ -1,4 +1,4 @@
-"""Which piece of which document goes where: long documents cut, pieces placed best-fit decreasing, rows shuffled."""
+"""Place documents in rows: cut long documents into pieces, place pieces best-fit decreasing, shuffle the rows."""
 
 import numpy as np
 from numba import njit
@@ -6,7 +6,7 @@ from numba import njit
 
 @njit(cache=True)
 def place(lengths, capacity):
-    """Best-fit decreasing: each piece into the fullest row that still has room for it, longest piece first.
+    """Best-fit decreasing: longest piece first, each into the fullest row that still has room for it.
 
     Args:
         lengths: int64 [pieces], descending, none above `capacity`.
@@ -18,14 +18,14 @@ def place(lengths, capacity):
     leaves = 1
     while leaves <= capacity:
         leaves *= 2
-    # Rows by the room they have left: a stack for each size, and a tree over the sizes that says which have a row.
+    # Rows by the room they have left: a stack for each size, and a binary tree of the sizes that some row has.
     has = np.zeros(2 * leaves, np.bool_)
     top = np.full(capacity + 1, -1, np.int64)
     below = np.empty(len(lengths), np.int64)
     row_of, offset_of = np.empty(len(lengths), np.int64), np.empty(len(lengths), np.int64)
     rows = 0
     for piece in range(len(lengths)):
-        # the smallest room >= lengths[piece] that a row has: up to the first right sibling that has one, then down
+        # find the smallest room >= lengths[piece]: up to the first right sibling with a row, then down its left side
         node = leaves + lengths[piece]
         if not has[node]:
             while node > 1 and (node % 2 == 1 or not has[node + 1]):
@@ -63,11 +63,12 @@ def pieces_of(lengths: np.ndarray, length: int, seed: int) -> tuple[np.ndarray, 
     """Cut documents into pieces and place them.
 
     Args:
-        lengths: int64 [documents] tokens of each.
+        lengths: int64 [documents], tokens of each.
+        length: tokens of a row.
 
     Returns:
-        (int64 [pieces, 4] of (row, offset, tokens, document), sorted; int64 [pieces] where each begins in the spool;
-        number of rows).
+        (int64 [pieces, 4] of (row, offset, tokens, document), sorted; int64 [pieces], the index of the first token of
+        each among all tokens of all documents; number of rows).
     """
     counts = -(-lengths // length)
     document = np.repeat(np.arange(len(lengths)), counts)

@@ -1,4 +1,4 @@
-"""Read packed shards: rows as the model takes them, in plain numpy.
+"""Read packed shards as rows of numpy arrays.
 
 shards = Shards(Path("results/tokens/pack/code-512"), "train")
 row = shards.row(0)
@@ -18,7 +18,7 @@ FILES = ["tokens.bin", "flags.bin", "pieces.npy", "documents.txt"]
 # bits of flags.bin
 FIRST, TARGET = 1, 2
 
-# a label that does not count, as torch's cross entropy has it
+# the label that torch's cross entropy ignores
 IGNORED = -100
 
 
@@ -33,8 +33,8 @@ class Shards:
         pieces: int32 [pieces, 4] of (row, offset, tokens, document), sorted, memory-mapped.
 
     Raises:
-        UserError: no manifest, no such split, or a file whose size is not what the manifest says. Contents are not
-            hashed: shards are opened often, and Snakemake compares the manifest.
+        UserError: there is no manifest or no such split, or a file has another size than in the manifest. Contents are
+            not hashed, since shards are opened often and Snakemake compares the manifest.
     """
 
     def __init__(self, folder: Path, split: str):
@@ -43,9 +43,9 @@ class Shards:
             raise UserError(f"{folder / NAME}: no split {split!r}; give a folder that `pack` wrote")
         for name in (f"{split}.{file}" for file in FILES):
             size = (folder / name).stat().st_size if (folder / name).is_file() else "no"
-            if size != (said := manifest["files"][name]["bytes"]):
+            if size != (expected := manifest["files"][name]["bytes"]):
                 raise UserError(
-                    f"{folder / name}: {size} bytes, its manifest says {said}; delete the folder and pack again"
+                    f"{folder / name}: {size} bytes, its manifest says {expected}; delete the folder and run again"
                 )
         self.length, self.rows = manifest["length"], manifest["splits"][split]["rows"]
         self.tokens = self._mapped(folder / f"{split}.tokens.bin", np.uint32)
@@ -61,10 +61,10 @@ class Shards:
         return self.rows
 
     def row(self, index: int) -> dict[str, np.ndarray]:
-        """A row as transformers takes it; int64 [length] each.
+        """The inputs of a transformers model for a row; int64 [length] each.
 
-        input_ids; position_ids, from 0 at the first token of each piece (without an attention mask they are what keeps
-        pieces apart); labels, the token itself where it is a target, else -100 (the model does the shift).
+        input_ids; position_ids, from 0 at the first token of each piece (without an attention mask they separate the
+        pieces); labels, the token itself for targets, else -100 (the model shifts them).
         """
         tokens, flags = self.tokens[index].astype(np.int64), self.flags[index]
         positions = np.arange(self.length)

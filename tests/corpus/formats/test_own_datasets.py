@@ -16,6 +16,7 @@ from scripts.corpus.formats import own_datasets, record_readers
 from scripts.corpus.formats.record_readers import content_hash
 from scripts.corpus.formats.splits import SPLITS
 from scripts.experiment.settings.corpus import Dataset
+from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 from scripts.tokens.pack import pack
 from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.tokenizer import train
@@ -301,7 +302,7 @@ def tokenizer(tmp_path_factory) -> Path:
     document = {"text": text, "language": "python", "sha256": hashlib.sha256(text.encode()).hexdigest()}
     write_jsonl(folder / "split/train.jsonl.zst", [document])
     write_manifest(folder / "split", ["train.jsonl.zst"])
-    train([folder / "split"], {"vocab_size": 600, "sample_megabytes": 1}, folder)
+    train([folder / "split"], TokenizerSettings(vocab_size=600, sample_megabytes=1), folder)
     return folder
 
 

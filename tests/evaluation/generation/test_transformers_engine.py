@@ -12,6 +12,7 @@ from scripts.common.cli import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.generation.transformers_engine import generate
+from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.tokenizer import train
 
@@ -43,7 +44,7 @@ def encoder(tmp_path_factory):
     text = "def f(x):\n    return x + 1  # 你好\nWhat does f do? It returns x.\n" * 20
     write_jsonl(folder / "train.jsonl.zst", [{"text": text, "language": "python", "sha256": "a"}])
     write_manifest(folder, ["train.jsonl.zst"])
-    train([folder], {"vocab_size": 290, "sample_megabytes": 1}, folder)
+    train([folder], TokenizerSettings.model_construct(vocab_size=290, sample_megabytes=1), folder)
     return Encoder(folder)
 
 

@@ -187,8 +187,8 @@ def test_template_is_read_from_the_configuration_where_a_model_has_it_there(enco
 @pytest.mark.parametrize(
     ("template", "complaint"),
     [
-        (None, "has no chat template"),
-        ("{{ messages[0].content | trim }}<|im_end|>", "copy each message's content as it is"),
+        (None, "no chat template"),
+        ("{{ messages[0].content | trim }}<|im_end|>", "copy each message's content unchanged"),
         ("{% for m in messages %}{{ m.content }}\n{% endfor %}", "must end in a control token"),
         ("{{ raise_exception('no') }}", "raise_exception"),
         ("{% if %}", "chat template"),
