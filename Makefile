@@ -6,12 +6,15 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: eval test soak smoke env lock lint format docs sources publish status compare bench clean
+.PHONY: eval quick test soak smoke env lock lint format docs sources publish status compare bench clean
 .DEFAULT_GOAL := eval
 
 eval: env ## the main job on the embedded default, then its verdict
 	snakemake --profile $(PROFILE) results/eval.json --quiet rules
 	@python -m scripts.report.page --results results --summary
+
+quick: env ## the tests that need neither torch nor a DAG: tests/quick.py says which
+	pytest --quick --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 # Two files at a time, as they mostly wait.
 test: env ## all tests but the long ones

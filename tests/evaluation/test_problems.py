@@ -76,6 +76,7 @@ def test_a_commit_is_required_with_git():
         to_dict(load_experiment(config, "x.yaml"))
 
 
+@pytest.mark.slow
 def test_the_workflow_brings_a_pinned_benchmark_before_it_is_asked(repository, tmp_path):
     config = read_yaml(Path("config/config.yaml"))
     pinned = {"git": str(repository[0]), "commit": repository[1], "path": "data/b.jsonl"}

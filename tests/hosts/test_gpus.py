@@ -125,6 +125,7 @@ def test_a_waiting_job_says_who_has_the_cards_can_be_stopped_and_goes_on_when_th
     assert going_on.communicate(timeout=30)[0].split() == ["0", "PCI_BUS_ID"]
 
 
+@pytest.mark.slow
 def test_a_lease_is_kept_by_torchrun_and_ends_with_it(tmp_path):
     """The launcher becomes torchrun, whose ranks see both cards; killed with -9, it leaves them."""
     (tmp_path / "rank.py").write_text(

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-import torch
 from tokenizers import Tokenizer, models, pre_tokenizers
-from transformers import AutoModelForCausalLM
 
 from scripts.common.manifest import write_manifest
 from scripts.training.base import base
@@ -134,4 +132,7 @@ def origin(tmp_path_factory, tokenizer) -> Path:
 
 @pytest.fixture
 def model(origin):
+    import torch
+    from transformers import AutoModelForCausalLM
+
     return AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float32)

@@ -89,6 +89,7 @@ def test_on_a_node_torchrun_meets_at_the_first_host_and_a_port_of_the_job(node):
     assert words[-len(WHAT) :] == WHAT_OF_TWO
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("number", ["0", "1"])
 def test_hosts_that_do_not_meet_in_time_say_so_in_one_line(node, monkeypatch, tmp_path, number):
     """The first waits for the others, the others for the first."""
@@ -105,6 +106,7 @@ def test_hosts_that_do_not_meet_in_time_say_so_in_one_line(node, monkeypatch, tm
     assert "Traceback" not in done.stderr
 
 
+@pytest.mark.slow
 def test_a_rank_that_dies_is_named_and_not_buried_in_a_traceback(tmp_path):
     machine = tmp_path / "machine.yaml"
     machine.write_text("nodes: 1\ngpus: 0\ncpu_ranks: 2\nmicro_batch: 1\n")

@@ -35,6 +35,7 @@ STAGE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [False, True])
 def test_parameters_are_those_of_the_model_that_transformers_builds(tied):
     import torch
@@ -75,6 +76,7 @@ def test_model_states_agree_with_deepspeeds_estimate(sharding, gpus, gib):
     assert plan("sft", STAGE, QWEN_7B, machine)["model_states_gib"] == pytest.approx(gib, rel=0.01)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offload", [False, True])
 @pytest.mark.parametrize(("nodes", "gpus"), [(1, 2), (1, 8), (2, 4)])
 @pytest.mark.parametrize("sharding", ["zero2", "zero3"])
@@ -113,6 +115,7 @@ def test_fsdp2_shares_out_what_ddp_keeps_whole():
     assert eight == ddp / 8 + gathered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("optimizer", ["adamw", "adamw_8bit", "muon"])
 def test_moments_are_the_bytes_of_the_optimizers_state_after_a_real_step(tmp_path, optimizer, tied):

@@ -90,7 +90,11 @@ def as_saved_splits(folder: Path, records: list[dict]) -> Path:
     return folder / "saved"
 
 
-@pytest.mark.parametrize("form", [as_json, as_parquet, as_saved, as_saved_splits])
+# the datasets library looks for torch when it hashes what it saves
+@pytest.mark.parametrize(
+    "form",
+    [as_json, as_parquet, *(pytest.param(form, marks=pytest.mark.slow) for form in (as_saved, as_saved_splits))],
+)
 @pytest.mark.parametrize("kind", ["chat", "text"])
 def test_each_form_gives_the_same_examples_in_the_same_splits(tmp_path, form, kind):
     records = chats(60) if kind == "chat" else [{"text": f"文章 {i}\n", "other": i} for i in range(60)]
@@ -244,6 +248,7 @@ def test_malformed_text_is_one_line(tmp_path, name, content, says):
     assert str(error.value).startswith(f"{tmp_path}/{says}"), str(error.value)
 
 
+@pytest.mark.slow
 def test_a_folder_that_is_empty_damaged_or_missing_is_one_line(tmp_path):
     for path, says in ((tmp_path / "none", "no such file or folder"), (tmp_path / "empty", "an empty folder")):
         (tmp_path / "empty").mkdir(exist_ok=True)
