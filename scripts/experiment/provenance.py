@@ -14,6 +14,7 @@ to hash. A record without `starttime` was restored, one with it was written by a
 import hashlib
 import json
 import os
+import shlex
 import sys
 import time
 from collections.abc import Iterable
@@ -27,6 +28,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json, sha256_file, write_json
+from scripts.experiment.dvc_cache import repair_command
 
 SNAKEMAKE, FORMAT = "9.27.", 6
 UNTRUSTED = "(not what was published)"
@@ -140,14 +142,15 @@ def is_settled(job: Job, records) -> bool:
     return all(has_own_record(path) for path in job.outputs)
 
 
+def differing(recorded: dict[str, str], present: dict[str, str]) -> list[str]:
+    """The files whose hash is not the recorded one, missing ones included."""
+    return [path for path, digest in sorted(recorded.items()) if present.get(path) != digest]
+
+
 def difference(recorded: dict[str, str], present: dict[str, str]) -> str | None:
     """What is wrong with the first file whose hash is not the recorded one; None where all agree."""
-    for path, digest in sorted(recorded.items()):
-        if path not in present:
-            return f"{path} is missing"
-        if present[path] != digest:
-            return f"{path} has another content"
-    return None
+    first = next(iter(differing(recorded, present)), None)
+    return first and f"{first} {'has another content' if first in present else 'is missing'}"
 
 
 def write_records(job: Job, records, trusted: bool, now: float) -> None:
@@ -207,6 +210,10 @@ def restore(workflow, root: str) -> None:
             continue  # not the published result but one of this checkout, touched or copied: its own record decides
         write_records(job, records, trusted=not wrong, now=now)
         if wrong:
-            print(f"{path}: {job.rule} will run again: {wrong}", file=sys.stderr)
+            repair = repair_command(path.with_suffix(".dvc"), differing(job.outputs | job.beside, present))
+            if repair and not difference(job.outputs, present):  # else a new mtime of an output shows the change
+                repair += f" && touch {shlex.quote(min(job.outputs))}"
+            remedy = f"; to download the published files instead: `{repair}`" if repair else ""
+            print(f"{path}: {job.rule} will run again: {wrong}{remedy}", file=sys.stderr)
         restored += not wrong
     print(f"{path}: records of {restored} of {len(jobs)} pulled jobs restored", file=sys.stderr)

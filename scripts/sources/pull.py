@@ -10,8 +10,6 @@ each copies its own archive out of the cache without a lock.
 import fcntl
 import hashlib
 import re
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -19,6 +17,7 @@ from typing import NamedTuple
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, write_json
+from scripts.experiment.dvc_cache import cache_folder, cache_object, run_dvc
 from scripts.experiment.machine_files import read_yaml
 from scripts.sources.archives.canonical_archive import describe
 
@@ -33,10 +32,6 @@ class Pointer(NamedTuple):
     md5: str
     size: int
 
-    def object(self, cache: Path) -> Path:
-        """Where DVC 3 keeps the file in its cache."""
-        return cache / "files" / "md5" / self.md5[:2] / self.md5[2:]
-
 
 def read_pointer(path: Path) -> Pointer:
     """The pointer in `path`.
@@ -48,10 +43,6 @@ def read_pointer(path: Path) -> Pointer:
         case {"outs": [{"md5": str(md5), "size": int(size), "hash": "md5"}]} if re.fullmatch("[0-9a-f]{32}", md5):
             return Pointer(path, md5, size)
     raise UserError(f"{path}: no DVC 3 pointer to one file; write it again with `dvc add {path.with_suffix('')}`")
-
-
-def dvc(*arguments: str) -> subprocess.CompletedProcess:
-    return subprocess.run([sys.executable, "-m", "dvc", *arguments], capture_output=True, text=True, errors="replace")
 
 
 @contextmanager
@@ -75,8 +66,8 @@ def fetch_all(pointer: Pointer, pointers: list[Pointer], cache: Path) -> None:
             return
         missing = [other for other in pointers if not present(other, cache)]
         for other in missing:
-            other.object(cache).unlink(missing_ok=True)  # an object of a wrong size, which DVC would trust
-        result = dvc("--wait-for-lock", "fetch", *(str(other.path) for other in missing))
+            cache_object(cache, other.md5).unlink(missing_ok=True)  # an object of a wrong size, which DVC would trust
+        result = run_dvc("--wait-for-lock", "fetch", *(str(other.path) for other in missing))
         if not present(pointer, cache):
             lines = [line.removeprefix("ERROR: ") for line in result.stderr.splitlines() if line.startswith("ERROR: ")]
             hint = (
@@ -87,14 +78,14 @@ def fetch_all(pointer: Pointer, pointers: list[Pointer], cache: Path) -> None:
 
 def present(pointer: Pointer, cache: Path) -> bool:
     """Whether the cache has an object of the right size; its hash is checked while it is copied."""
-    path = pointer.object(cache)
+    path = cache_object(cache, pointer.md5)
     return path.is_file() and path.stat().st_size == pointer.size
 
 
 def copy(pointer: Pointer, cache: Path, out: Path) -> str:
     """Copy the object out of the cache; returns the md5 of what was copied."""
     digest = hashlib.md5(usedforsecurity=False)
-    with pointer.object(cache).open("rb") as file, out.open("wb") as target:
+    with cache_object(cache, pointer.md5).open("rb") as file, out.open("wb") as target:
         while data := file.read(CHUNK):
             digest.update(data)
             target.write(data)
@@ -116,10 +107,7 @@ def pull(source: str, sources: list[str]) -> dict:
     archive, manifest = RAW / f"{source}.tar.zst", RAW / f"{source}.json"
     pointers = {name: read_pointer(RAW / f"{name}.tar.zst.dvc") for name in {source, *sources}}
     pointer = pointers[source]
-    cache_dir = dvc("cache", "dir")
-    if cache_dir.returncode:
-        raise UserError(f"dvc cache dir: {' '.join(cache_dir.stderr.split())}")
-    cache = Path(cache_dir.stdout.strip())
+    cache = cache_folder()
     with atomic(archive) as temporary:
         for _ in range(2):
             if not present(pointer, cache):
@@ -129,7 +117,7 @@ def pull(source: str, sources: list[str]) -> dict:
                 break
             # DVC would deliver the bad object again and again: remove it, so that it is fetched once more
             with locked():
-                pointer.object(cache).unlink(missing_ok=True)
+                cache_object(cache, pointer.md5).unlink(missing_ok=True)
         else:
             raise UserError(f"{pointer.path}: the remote gives content with md5 {md5}, the pointer says {pointer.md5}")
         try:

@@ -98,12 +98,12 @@ def test_pull_gives_archive_and_manifest_as_fetch_does_and_fetches_for_all(here,
 
 COUNTED = """
 import scripts.sources.pull as pull
-dvc = pull.dvc
+run_dvc = pull.run_dvc
 def counted(*words):
     if 'fetch' in words:
         open('fetches', 'a').write('x')
-    return dvc(*words)
-pull.dvc = counted
+    return run_dvc(*words)
+pull.run_dvc = counted
 pull.main()
 """
 
@@ -227,7 +227,7 @@ def stall(*_):
 pull.main()
 """
 STEPS = {
-    "in the lock": "dvc = pull.dvc; pull.dvc = lambda *words: stall() if 'fetch' in words else dvc(*words)",
+    "in the lock": "call = pull.run_dvc; pull.run_dvc = lambda *words: stall() if 'fetch' in words else call(*words)",
     "after copying": "pull.describe = stall",
 }
 

@@ -10,12 +10,14 @@ import logging
 import re
 import tempfile
 from collections import Counter
+from itertools import chain, count
 from pathlib import Path
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
+from scripts.sources.archives.member_checks import UNPRINTABLE
 from scripts.sources.providers.git import head_commit
 from scripts.sources.tables.licences import licence_of
 from scripts.sources.tables.source import COLUMNS
@@ -68,17 +70,35 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
                 logging.warning(f"{language_folder}: left out, the folder's name is no language of {known}")
                 continue
             for repository in sorted(path for path in language_folder.iterdir() if path.is_dir()):
+                if UNPRINTABLE.search(str(repository)):
+                    logging.warning(f"{str(repository)!r}: left out, a name that no table can hold; rename it")
+                    continue
                 kind, pin = pin_of(repository, scratch)
-                name = re.sub(r"[^a-z0-9._-]+", "-", repository.name.lower()).strip("._-")
-                values = (name, kind, str(repository), pin, language, priority, licence_of(repository))
-                rows.append(dict(zip(COLUMNS, values, strict=True)))
+                values = (kind, location_of(repository), pin, language, priority, licence_of(repository))
+                rows.append(dict(zip(COLUMNS, (name_of(repository), *values), strict=True)))
     if not rows:
         raise UserError(f"{folder}: no repositories at high/LANGUAGE/REPOSITORY or medium/LANGUAGE/REPOSITORY in it")
     names = Counter(row["name"] for row in rows)
     for row in rows:
         if names[row["name"]] > 1:
             row["name"] += f"-{row['language']}-{row['priority']}"
+    used = set()
+    for row in rows:  # names that differ in signs alone, as `a b` and `a-b`
+        name = row["name"]
+        row["name"] = next(one for one in chain([name], (f"{name}-{n}" for n in count(2))) if one not in used)
+        used.add(row["name"])
     return rows
+
+
+def name_of(repository: Path) -> str:
+    """A source name made of the folder's: lower case, other characters than `a-z0-9._` as one `-`."""
+    return re.sub(r"[^a-z0-9._-]+", "-", repository.name.lower()).strip("._-") or "repository"
+
+
+def location_of(repository: Path) -> str:
+    """The path as the table holds it: one that starts with `-` would be read as an option, one with a space be cut."""
+    path = str(repository)
+    return f"./{path}" if path[0] == "-" or path[0].isspace() else path
 
 
 def write_sources(rows: list[dict[str, str]], path: Path) -> None:

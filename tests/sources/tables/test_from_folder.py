@@ -1,6 +1,7 @@
 """`make sources`: the sources table made from a folder of repositories."""
 
 import csv
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -8,8 +9,10 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
+from scripts.experiment.settings.sources import Fetch
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
+from scripts.sources.fetch import fetch
 from scripts.sources.tables.from_folder import rows_of, write_sources
 from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import read_sources
@@ -56,6 +59,35 @@ def test_uncommitted_work_in_a_tree_is_told(tree, caplog):
     (tree / "high/C++/lib/new.cpp").write_text("5")
     rows_of(tree)
     assert "what is not committed there is not in the pin" in caplog.text
+
+
+NAMES = [
+    "; touch ran;", "$(touch ran)", "`touch ran`", "'quotes' \"and\" more", "-rf", " leading space", "trailing space ",
+    "仓库", "a b", "a-b", "A.B", "*", "{source}", "a\\b", "https:--x@y", "C#",
+]  # fmt: skip
+
+
+def test_folders_of_any_name_become_sources_that_can_be_read_and_fetched(tmp_path, tools, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    for number, name in enumerate(NAMES):
+        tools.write_tree(tmp_path / "-tree/high/python" / name, {"a.py": str(number).encode()})
+    write_sources(rows_of(Path("-tree")), tmp_path / "t.tsv")
+    sources = read_sources(tmp_path / "t.tsv")
+    assert {Path(source.location).name for source in sources} == set(NAMES)
+    assert {"a-b", "a-b-python-high", "a-b-python-high-2"} & {source.name for source in sources}
+    for source in sources:
+        facts = fetch(source, Fetch(), tmp_path / f"raw/{source.name}.tar.zst")
+        assert facts["sha256"] == source.pin
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["-tree", "raw", "t.tsv"]
+
+
+@pytest.mark.parametrize("name", [b"line\nbreak", b"tab\there", b"caf\xe9", b"\x1b[2J"])
+def test_folder_whose_name_no_table_can_hold_is_left_out_and_named(name, tmp_path, tools, caplog):
+    tools.write_tree(tmp_path / "tree/high/python/good", {"a.py": b"1"})
+    tools.write_tree(tmp_path / "tree/high/python" / os.fsdecode(name), {"a.py": b"1"})
+    assert [row["name"] for row in rows_of(tmp_path / "tree")] == ["good"]
+    assert "left out, a name that no table can hold" in caplog.text
+    assert "\x1b" not in caplog.text and caplog.text.count("\n") == len(caplog.messages)
 
 
 def test_table_from_a_tree_never_overwrites(tree, tmp_path):

@@ -97,6 +97,20 @@ def test_a_harmed_file_that_is_pulled_again_is_trusted(colleague):
     assert colleague.planned() == set()
 
 
+@pytest.mark.parametrize("name", ["results/training/second/model.safetensors", "results/training/first/config.json"])
+def test_a_file_that_is_corrupt_in_the_cache_too_is_repaired_by_the_command_that_is_named(colleague, published, name):
+    md5 = re.search(rf"{name}\n  md5: (\w+)", (colleague / "data/results.dvc").read_text())[1]
+    flip(colleague / f".dvc/cache/files/md5/{md5[:2]}/{md5[2:]}")
+    (colleague / name).unlink()
+    colleague.dvc("pull")
+    assert (colleague / name).read_bytes() != (published / name).read_bytes()  # what DVC alone delivers
+    out = colleague.snakemake("--dry-run")
+    line = next(line for line in out.splitlines() if f"{name} has another content" in line)
+    colleague.call("bash", "-c", re.search(r"`(.*)`", line)[1])
+    assert (colleague / name).read_bytes() == (published / name).read_bytes()
+    assert colleague.planned() == set()
+
+
 def test_an_update_is_pulled_into_a_checkout_that_already_has_results(published, tmp_path):
     publisher, colleague = published.copy(tmp_path / "publisher"), published.clone(tmp_path / "colleague")
     colleague.git("remote", "set-url", "origin", str(publisher.folder))
