@@ -23,6 +23,7 @@ localrules:
     gate,
     plots,
     page,
+    scores,
     verdict,
 
 
@@ -31,6 +32,7 @@ rule all:
     input:
         f"{R}/eval.json",
         f"{R}/report.html",
+        f"{R}/scores.csv",
 
 
 # Everything up to the shards. Run it alone after a change to filters or sources: where the shards come out

@@ -1,4 +1,5 @@
-# Scores, training metrics and funnels → pictures, results/report.html and report.md, and results/eval.json beside them.
+# Scores, training metrics and funnels → pictures, results/report.html and report.md, results/scores.csv, and, last,
+# results/eval.json.
 
 PICTURES = ["gates", "scores", "loss", "funnel"]
 CHAT_DATASETS = [name for name in SUITES["perplexity"]["datasets"] if DATASETS[name]["kind"] in CHATS]
@@ -50,11 +51,27 @@ rule page:
         "python -m scripts.report.page --results $(dirname {output.page}) 2>&1 | tee {log}"
 
 
+rule scores:
+    input:
+        evaluation=f"{R}/evaluation/gate/eval.json",
+    output:
+        table=f"{R}/scores.csv",
+    log:
+        f"{R}/logs/report/scores.log",
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        code=fingerprint("scripts.report.scores"),
+    shell:
+        "python -m scripts.report.scores --results $(dirname {output.table}) 2>&1 | tee {log}"
+
+
 # A rule of its own, so that a run which an unmet gate fails (evaluation.gate.fail) still keeps scores and page.
 rule verdict:
     input:
         evaluation=f"{R}/evaluation/gate/eval.json",
         page=f"{R}/report.html",
+        scores=f"{R}/scores.csv",
     output:
         evaluation=f"{R}/eval.json",
     log:
