@@ -9,8 +9,14 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 .PHONY: eval quick test soak smoke env lock lint format docs sources publish status compare bench clean
 .DEFAULT_GOAL := eval
 
+# $(call known,VARIABLE,its file,known values): one line and the end if the file is not there
+known = [ -f '$(2)' ] || { echo "error: $(1)=$($(1)): no file $(2); known: $(3)" >&2; exit 1; }
+PROFILES = $(filter-out default,$(notdir $(wildcard profiles/*)))
+SIZES = $(notdir $(basename $(wildcard config/smoke/*.yaml)))
+
 eval: env ## the main job on the embedded default, then its verdict
-	snakemake --profile $(PROFILE) results/eval.json --quiet rules
+	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
+	@snakemake --profile $(PROFILE) results/eval.json
 	@python -m scripts.report.page --results results --summary
 
 quick: env ## the tests that need neither torch nor a DAG: tests/quick.py says which
@@ -27,10 +33,11 @@ soak: env ## the long tests: kill -9 a real workflow 20 times, faults on a real 
 
 # The command stands in the file's header; sources are this repository itself, as it is committed.
 smoke: env ## an experiment in tiny on the CPU: EXPERIMENT=qwen2.5-7b-code, or another one of config/smoke/
+	@$(call known,EXPERIMENT,config/smoke/$(or $(EXPERIMENT),NAME).yaml,$(SIZES))
 	@mkdir -p results/smoke
 	@printf 'name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\nstagecraft\tgit\t.\t%s\tpython\thigh\tMIT\n' \
 	    "$$(git rev-parse HEAD)" > results/smoke/sources.tsv
-	$$(sed -n 's/^#     //p' config/smoke/$(or $(EXPERIMENT),$(error EXPERIMENT=name is needed)).yaml) --quiet rules
+	$$(sed -n 's/^#     //p' config/smoke/$(EXPERIMENT).yaml)
 	@python -m scripts.report.page --results results/smoke/$(EXPERIMENT) --summary
 
 env: .venv/.stagecraft ## the environment from the lock
@@ -70,6 +77,7 @@ publish: env ## raw archives and finished results to the DVC remote; EXPERIMENT=
 	@python -m scripts.release.publish --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
 
 status: env ## how far an experiment is: PROFILE=, or EXPERIMENT=file; RESULTS=folder; WATCH=seconds
+	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
 	@python -m scripts.report.commands.status --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(RESULTS),--results $(RESULTS)) $(if $(WATCH),--watch $(WATCH))
 
 compare: env ## A=results B=results of another run: what B gained and lost, problem by problem; OUT=folder

@@ -12,6 +12,9 @@ include: "rules/evaluation.smk"
 include: "rules/report.smk"
 
 
+from scripts.hosts.invocation import check_targets
+
+
 # Seconds each, or in need of a network: on a cluster they run beside Snakemake itself.
 localrules:
     all,
@@ -23,26 +26,31 @@ localrules:
     gate,
     plots,
     page,
-    scores,
     verdict,
 
 
 rule all:
     default_target: True
     input:
-        f"{R}/eval.json",
-        f"{R}/report.html",
-        f"{R}/scores.csv",
+        L.evaluation,
+        L.page,
 
 
 # Everything up to the shards. Run it alone after a change to filters or sources: where the shards come out
 # identical, the next `results/eval.json` trains nothing.
 rule data:
     input:
-        [shards(stage) for stage in STAGES],
+        [FLOW.shards(stage) / MANIFEST for stage in FLOW.stages],
 
 
 # What each stage will take in steps, tokens and memory, before it is queued.
 rule plans:
     input:
-        expand(f"{R}/training/plan/{{stage}}.json", stage=STAGES),
+        [L.plan(stage) for stage in FLOW.stages],
+
+
+if CALL:
+    try:
+        check_targets(workflow, CALL.targets)
+    except UserError as error:
+        sys.exit(f"error: {error}")

@@ -5,71 +5,75 @@ from scripts.corpus.formats.record_readers import files_of
 
 rule filter:
     input:
-        manifest="data/raw/{source}.json",
-        archive=big("data/raw/{source}.tar.zst"),
+        manifest=raw_manifest("{source}"),
+        archive=big(raw_archive("{source}")),
     output:
-        manifest=f"{R}/corpus/filter/{{source}}/manifest.json",
-        documents=f"{R}/corpus/filter/{{source}}/documents.jsonl.zst",
-        rejects=f"{R}/corpus/filter/{{source}}/rejects.jsonl.zst",
+        manifest=L.filtered("{source}") / MANIFEST,
+        documents=L.filtered("{source}") / "documents.jsonl.zst",
+        rejects=L.filtered("{source}") / "rejects.jsonl.zst",
     log:
-        f"{R}/logs/corpus/filter/{{source}}.log",
+        L.log("corpus", "filter", "{source}"),
     conda:
         "../envs/stagecraft.yaml"
     params:
         licence=lambda wildcards: SOURCES[wildcards.source].licence,
-        settings=as_json(EXPERIMENT["corpus"]["filter"]),
+        settings=to_json(EXPERIMENT.corpus.filter),
+        out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.filter"),
     shell:
-        "python -m scripts.corpus.filter --archive {input.archive} --source {wildcards.source}"
-        " --licence {params.licence:q} --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+        "python -m scripts.corpus.filter --archive {input.archive:q} --source {wildcards.source:q}"
+        " --licence {params.licence:q} --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule deduplicate:
     input:
-        manifests=expand(f"{R}/corpus/filter/{{source}}/manifest.json", source=SOURCES),
-        documents=big(*expand(f"{R}/corpus/filter/{{source}}/documents.jsonl.zst", source=SOURCES)),
+        manifests=[L.filtered(source) / MANIFEST for source in SOURCES],
+        documents=big(*(L.filtered(source) / "documents.jsonl.zst" for source in SOURCES)),
     output:
-        manifest=f"{R}/corpus/deduplicate/manifest.json",
-        documents=f"{R}/corpus/deduplicate/documents.jsonl.zst",
-        rejects=f"{R}/corpus/deduplicate/rejects.jsonl.zst",
+        manifest=L.deduplicated / MANIFEST,
+        documents=L.deduplicated / "documents.jsonl.zst",
+        rejects=L.deduplicated / "rejects.jsonl.zst",
     log:
-        f"{R}/logs/corpus/deduplicate.log",
+        L.log("corpus", "deduplicate"),
     conda:
         "../envs/stagecraft.yaml"
     params:
-        # exact duplicates are kept in the first source in this order: high priority first, then by name
-        sources=lambda wildcards: sorted(SOURCES, key=lambda name: (SOURCES[name].priority != "high", name)),
         filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
+        sources=by_file("--sources", *FLOW.source_order),
+        out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.deduplicate"),
     shell:
-        "python -m scripts.corpus.deduplicate --filtered {params.filtered} --sources {params.sources}"
-        " --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+        "python -m scripts.corpus.deduplicate --filtered {params.filtered:q} {params.sources:q}"
+        " --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule split:
     input:
-        manifest=f"{R}/corpus/deduplicate/manifest.json",
-        documents=big(f"{R}/corpus/deduplicate/documents.jsonl.zst"),
+        manifest=L.deduplicated / MANIFEST,
+        documents=big(L.deduplicated / "documents.jsonl.zst"),
     output:
-        manifest=f"{R}/corpus/split/manifest.json",
-        splits=expand(f"{R}/corpus/split/{{split}}.jsonl.zst", split=SPLITS),
+        manifest=L.split / MANIFEST,
+        splits=[split_file(L.split, split) for split in SPLITS],
     log:
-        f"{R}/logs/corpus/split.log",
+        L.log("corpus", "split"),
     conda:
         "../envs/stagecraft.yaml"
     params:
-        settings=as_json(EXPERIMENT["corpus"]["split"]),
+        documents=subpath(input.manifest, parent=True),
+        settings=to_json(EXPERIMENT.corpus.split),
+        out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.split"),
     shell:
-        "python -m scripts.corpus.split --documents $(dirname {input.manifest})"
-        " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+        "python -m scripts.corpus.split --documents {params.documents:q}"
+        " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 # A dataset of chats or texts of the user's own reads these files instead of the split documents.
 try:
     OWN_FILES = {
-        name: [str(path) for path in files_of(Path(DATASETS[name]["path"]))] if "path" in DATASETS[name] else []
-        for name in EXTERNAL
+        name: [str(path) for path in files_of(Path(EXPERIMENT.corpus.compose[name].path))]
+        for name in FLOW.own_datasets
+        if EXPERIMENT.corpus.compose[name].path
     }
 except UserError as error:
     sys.exit(f"error: {error}")
@@ -77,25 +81,24 @@ except UserError as error:
 
 rule compose:
     input:
-        manifest=lambda wildcards: [] if wildcards.dataset in EXTERNAL else f"{R}/corpus/split/manifest.json",
+        manifest=lambda wildcards: [] if wildcards.dataset in FLOW.own_datasets else str(L.split / MANIFEST),
         splits=lambda wildcards: (
-            []
-            if wildcards.dataset in EXTERNAL
-            else big(*expand(f"{R}/corpus/split/{{split}}.jsonl.zst", split=SPLITS))
+            [] if wildcards.dataset in FLOW.own_datasets else big(*(split_file(L.split, split) for split in SPLITS))
         ),
         own=lambda wildcards: OWN_FILES.get(wildcards.dataset, []),
     output:
-        manifest=f"{R}/corpus/compose/{{dataset}}/manifest.json",
-        splits=expand(f"{R}/corpus/compose/{{{{dataset}}}}/{{split}}.jsonl.zst", split=SPLITS),
+        manifest=L.dataset("{dataset}") / MANIFEST,
+        splits=[split_file(L.dataset("{dataset}"), split) for split in SPLITS],
     log:
-        f"{R}/logs/corpus/compose/{{dataset}}.log",
+        L.log("corpus", "compose", "{dataset}"),
     conda:
         "../envs/stagecraft.yaml"
     params:
-        splits=lambda wildcards, input: f"--splits {Path(input.manifest).parent}" if input.manifest else "",
-        settings=lambda wildcards: as_json(DATASETS[wildcards.dataset]),
-        seed=EXPERIMENT["seed"],
+        splits=lambda wildcards: [] if wildcards.dataset in FLOW.own_datasets else ["--splits", str(L.split)],
+        settings=lambda wildcards: to_json(EXPERIMENT.corpus.compose[wildcards.dataset]),
+        seed=EXPERIMENT.seed,
+        out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.compose"),
     shell:
-        "python -m scripts.corpus.compose {params.splits}"
-        " --settings {params.settings:q} --seed {params.seed} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+        "python -m scripts.corpus.compose {params.splits:q}"
+        " --settings {params.settings:q} --seed {params.seed} --out {params.out:q} 2>&1 | tee {log:q}"

@@ -22,7 +22,7 @@ rule pull:
     params:
         code=fingerprint("scripts.sources.pull"),
     shell:
-        "python -m scripts.sources.pull --source {wildcards.source} --all {resources.archives} 2>&1 | tee {log}"
+        "python -m scripts.sources.pull --source {wildcards.source:q} --all {resources.archives} 2>&1 | tee {log:q}"
 
 
 rule fetch:
@@ -41,8 +41,8 @@ rule fetch:
         source=lambda wildcards: as_json(
             SOURCES[wildcards.source].model_dump(include={"name", "kind", "location", "pin"})
         ),
-        settings=as_json(EXPERIMENT.get("sources", {}).get("fetch")),
+        settings=to_json(EXPERIMENT.sources.fetch) if EXPERIMENT.sources else "",
         code=fingerprint("scripts.sources.fetch"),
     shell:
         "python -m scripts.sources.fetch --source {params.source:q} --settings {params.settings:q}"
-        " --archive {output.archive} 2>&1 | tee {log}"
+        " --archive {output.archive:q} 2>&1 | tee {log:q}"

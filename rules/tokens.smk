@@ -1,55 +1,52 @@
 # JSON lines → packed, tokenized shards. From scratch the tokenizer is learned from the corpus, else it is the base's.
 
-if not SCRATCH:
-    WORDS = [f"{R}/training/base"]
-elif SOURCES:
-    WORDS = [f"{R}/corpus/split"]
-else:
-    WORDS = [f"{R}/corpus/compose/{dataset}" for dataset in DATASETS]
-
 
 rule tokenizer:
     input:
-        manifests=[f"{folder}/manifest.json" for folder in WORDS],
-        data=big(*[f"{folder}/{'train.jsonl.zst' if SCRATCH else 'tokenizer.json'}" for folder in WORDS]),
+        manifests=[folder / MANIFEST for folder in FLOW.tokenizer_texts],
+        data=big(
+            *(
+                split_file(folder, "train") if FLOW.scratch else folder / "tokenizer.json"
+                for folder in FLOW.tokenizer_texts
+            )
+        ),
     output:
-        manifest=f"{R}/tokens/tokenizer/manifest.json",
-        tokenizer=f"{R}/tokens/tokenizer/tokenizer.json",
+        manifest=L.tokenizer / MANIFEST,
+        tokenizer=L.tokenizer / "tokenizer.json",
     log:
-        f"{R}/logs/tokens/tokenizer.log",
+        L.log("tokens", "tokenizer"),
     conda:
         "../envs/stagecraft.yaml"
     params:
-        folders=WORDS,
+        folders=[str(folder) for folder in FLOW.tokenizer_texts],
         # without settings the base's tokenizer is copied
-        settings=["--settings", as_json(EXPERIMENT["tokens"]["tokenizer"])] if SCRATCH else [],
+        settings=["--settings", to_json(EXPERIMENT.tokens.tokenizer)] if FLOW.scratch else [],
+        out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.tokens.tokenizer"),
     shell:
-        "python -m scripts.tokens.tokenizer --from {params.folders}"
-        " {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+        "python -m scripts.tokens.tokenizer --from {params.folders:q}"
+        " {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule pack:
     input:
-        dataset=f"{R}/corpus/compose/{{dataset}}/manifest.json",
-        tokenizer=f"{R}/tokens/tokenizer/manifest.json",
+        dataset=L.dataset("{dataset}") / MANIFEST,
+        tokenizer=L.tokenizer / MANIFEST,
         data=big(
-            *expand(f"{R}/corpus/compose/{{{{dataset}}}}/{{split}}.jsonl.zst", split=SPLITS[:2]),
-            f"{R}/tokens/tokenizer/tokenizer.json",
+            *(split_file(L.dataset("{dataset}"), split) for split in PACKED_SPLITS), L.tokenizer / "tokenizer.json"
         ),
     output:
-        manifest=f"{R}/tokens/pack/{{dataset}}-{{length}}/manifest.json",
-        shards=expand(
-            f"{R}/tokens/pack/{{{{dataset}}}}-{{{{length}}}}/{{split}}.{{file}}",
-            split=SPLITS[:2],
-            file=SHARD_FILES,
-        ),
+        manifest=L.shards("{dataset}", "{length}") / MANIFEST,
+        shards=shard_files(L.shards("{dataset}", "{length}")),
     log:
-        f"{R}/logs/tokens/pack/{{dataset}}-{{length}}.log",
+        L.log("tokens", "pack", "{dataset}-{length}"),
     conda:
         "../envs/stagecraft.yaml"
     params:
+        dataset=subpath(input.dataset, parent=True),
+        tokenizer=subpath(input.tokenizer, parent=True),
+        out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.tokens.pack"),
     shell:
-        "python -m scripts.tokens.pack --dataset $(dirname {input.dataset}) --tokenizer $(dirname {input.tokenizer})"
-        " --length {wildcards.length} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+        "python -m scripts.tokens.pack --dataset {params.dataset:q} --tokenizer {params.tokenizer:q}"
+        " --length {wildcards.length:q} --out {params.out:q} 2>&1 | tee {log:q}"

@@ -1,113 +1,108 @@
 # Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
 
+from scripts.experiment.machine_files import MONITORING, load_monitoring
+from scripts.hosts.profile import stage_threads
 from scripts.training.model.nope import expand as layers_of
 from scripts.training.plan import plan as plan_stage
 
-BASE = EXPERIMENT["training"]["base"]
 # how the stages are watched; like the machine it is no param
-MONITORING = Path(f"config/monitoring/{EXPERIMENT['monitoring']}.yaml")
-# the content of a base folder decides; a hub model is pinned by its revision
-BASE_FILES = sorted(str(path) for path in Path(BASE["model"]).glob("*") if path.is_file()) if not SCRATCH else []
-
-if SHAPE and SCRATCH:
-    SHAPE = {**SHAPE, "vocab_size": EXPERIMENT["tokens"]["tokenizer"]["vocab_size"]}
+WATCH = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
 
 # Say no before a job is queued: a layer that is not there, or a stage whose model states cannot fit, ends here.
 try:
-    load_monitoring(MONITORING)
-    if SHAPE:
-        layers_of(BASE["no_rope_layers"], SHAPE["num_hidden_layers"])
-    for stage in STAGES:
-        plan_stage(stage, STAGES[stage], SHAPE, HOST)
+    load_monitoring(WATCH)
+    if FLOW.shape:
+        layers_of(EXPERIMENT.training.base.no_rope_layers, FLOW.shape["num_hidden_layers"])
+    for name, stage in FLOW.stages.items():
+        plan_stage(name, to_dict(stage), FLOW.shape, to_dict(MACHINE))
 except UserError as error:
     sys.exit(f"error: {error}")
 
 
 rule base:
     input:
-        f"{R}/tokens/tokenizer/manifest.json" if SCRATCH else BASE_FILES,
+        L.tokenizer / MANIFEST if FLOW.scratch else FLOW.base_files,
     output:
-        manifest=f"{R}/training/base/manifest.json",
-        config=f"{R}/training/base/config.json",
-        tokenizer=f"{R}/training/base/tokenizer.json",
+        manifest=L.model("base") / MANIFEST,
+        config=L.model("base") / "config.json",
+        tokenizer=L.model("base") / "tokenizer.json",
     log:
-        f"{R}/logs/training/base.log",
+        L.log("training", "base"),
     conda:
         "../envs/stagecraft.yaml"
     params:
-        settings=as_json(
-            {**BASE, "seed": EXPERIMENT["seed"]} if SCRATCH else {k: v for k, v in BASE.items() if k != "shape"}
-        ),
-        tokenizer=lambda wildcards, input: f"--tokenizer {Path(input[0]).parent}" if SCRATCH else "",
+        settings=as_json(FLOW.base_settings),
+        tokenizer=["--tokenizer", str(L.tokenizer)] if FLOW.scratch else [],
+        out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.training.base"),
     shell:
-        "python -m scripts.training.base {params.tokenizer}"
-        " --settings {params.settings:q} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+        "python -m scripts.training.base {params.tokenizer:q}"
+        " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule plan:
     input:
-        shards=lambda wildcards: shards(wildcards.stage),
+        shards=lambda wildcards: str(FLOW.shards(wildcards.stage) / MANIFEST),
     output:
-        plan=f"{R}/training/plan/{{stage}}.json",
+        plan=L.plan("{stage}"),
     log:
-        f"{R}/logs/training/plan/{{stage}}.log",
+        L.log("training", "plan", "{stage}"),
     conda:
         "../envs/stagecraft.yaml"
     resources:
-        machine=str(MACHINE),
+        machine=str(PROFILE.machine),
     params:
-        settings=lambda wildcards: as_json({"stage": STAGES[wildcards.stage], "shape": SHAPE}),
+        shards=subpath(input.shards, parent=True),
+        settings=lambda wildcards: as_json({"stage": to_dict(FLOW.stages[wildcards.stage]), "shape": FLOW.shape}),
         code=fingerprint("scripts.training.plan"),
     shell:
-        "python -m scripts.training.plan --stage {wildcards.stage} --machine {resources.machine} --settings {params.settings:q}"
-        " --shards $(dirname {input.shards}) --out {output.plan} 2>&1 | tee {log}"
-
-
-# A stage whose folder holds an adapter; any other, full or merged, holds a plain model.
-ADAPTERS = [name for name in STAGES if STAGES[name]["method"] == "lora" and not STAGES[name]["lora"]["merge"]]
+        "python -m scripts.training.plan --stage {wildcards.stage:q} --machine {resources.machine:q}"
+        " --settings {params.settings:q} --shards {params.shards:q} --out {output.plan:q} 2>&1 | tee {log:q}"
 
 
 rule train:
     input:
-        origin=lambda wildcards: f"{model_folder(STAGES[wildcards.stage]['from'])}/manifest.json",
-        shards=lambda wildcards: shards(wildcards.stage),
-        data=lambda wildcards: big(*shard_files(wildcards.stage)),
+        origin=lambda wildcards: str(L.model(FLOW.stages[wildcards.stage].origin) / MANIFEST),
+        shards=lambda wildcards: str(FLOW.shards(wildcards.stage) / MANIFEST),
+        data=lambda wildcards: big(*shard_files(FLOW.shards(wildcards.stage))),
     output:
-        manifest=f"{R}/training/train/{{stage}}/manifest.json",
-        model=f"{R}/training/train/{{stage}}/model.safetensors",
-        metrics=f"{R}/training/train/{{stage}}/metrics.jsonl",
-        summary=f"{R}/training/train/{{stage}}/summary.json",
-        environment=f"{R}/training/train/{{stage}}/environment.json",
+        manifest=L.model("{stage}") / MANIFEST,
+        model=L.model("{stage}") / "model.safetensors",
+        metrics=L.model("{stage}") / "metrics.jsonl",
+        summary=L.model("{stage}") / "summary.json",
+        environment=L.model("{stage}") / "environment.json",
     log:
-        f"{R}/logs/training/train/{{stage}}.log",
+        L.log("training", "train", "{stage}"),
     wildcard_constraints:
-        stage=only([name for name in STAGES if name not in ADAPTERS]),
+        stage=only([name for name in FLOW.stages if name not in FLOW.adapters]),
     priority: 1  # evaluations wait for stages, not stages for evaluations
     conda:
         "../envs/stagecraft.yaml"
-    threads: workflow.cores if HOST["gpus"] == 0 else 8
+    threads: stage_threads(MACHINE, workflow.cores)
     resources:
-        machine=str(MACHINE),
-        monitoring=str(MONITORING),
+        machine=str(PROFILE.machine),
+        monitoring=str(WATCH),
     params:
-        work=lambda wildcards, output: str(Path(output.manifest).parents[3] / "work/train" / wildcards.stage),
-        settings=lambda wildcards: as_json({**STAGES[wildcards.stage], "seed": EXPERIMENT["seed"]}),
+        origin=subpath(input.origin, parent=True),
+        shards=subpath(input.shards, parent=True),
+        work=lambda wildcards: str(L.work(wildcards.stage)),
+        settings=lambda wildcards: as_json(to_dict(FLOW.stages[wildcards.stage]) | {"seed": EXPERIMENT.seed}),
+        out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.training.train"),
     # a time limit's SIGTERM goes to every process of the job: shell and tee outlive it until the checkpoint is saved
     shell:
-        "trap '' TERM; python -m scripts.training.launch --machine {resources.machine} --threads {threads} scripts.training.train"
-        " --stage {wildcards.stage} --settings {params.settings:q} --code {params.code}"
-        " --origin $(dirname {input.origin}) --shards $(dirname {input.shards})"
-        " --monitoring {resources.monitoring} --work {params.work} --out $(dirname {output.manifest}) 2>&1 | tee {log}"
+        "trap '' TERM; python -m scripts.training.launch --machine {resources.machine:q} --threads {threads}"
+        " scripts.training.train --stage {wildcards.stage:q} --settings {params.settings:q} --code {params.code:q}"
+        " --origin {params.origin:q} --shards {params.shards:q} --monitoring {resources.monitoring:q}"
+        " --work {params.work:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 use rule train as train_adapter with:
     output:
-        manifest=f"{R}/training/train/{{stage}}/manifest.json",
-        model=f"{R}/training/train/{{stage}}/adapter_model.safetensors",
-        metrics=f"{R}/training/train/{{stage}}/metrics.jsonl",
-        summary=f"{R}/training/train/{{stage}}/summary.json",
-        environment=f"{R}/training/train/{{stage}}/environment.json",
+        manifest=L.model("{stage}") / MANIFEST,
+        model=L.model("{stage}") / "adapter_model.safetensors",
+        metrics=L.model("{stage}") / "metrics.jsonl",
+        summary=L.model("{stage}") / "summary.json",
+        environment=L.model("{stage}") / "environment.json",
     wildcard_constraints:
-        stage=only(ADAPTERS),
+        stage=only(FLOW.adapters),

@@ -27,8 +27,10 @@ def run(main: Callable[[], None]) -> None:
 
 
 def parser(doc: str) -> argparse.ArgumentParser:
-    """An argument parser whose help is the module's docstring."""
-    return argparse.ArgumentParser(description=doc, formatter_class=argparse.RawDescriptionHelpFormatter)
+    """An argument parser whose help is the module's docstring; `@FILE` is replaced by the lines of that file."""
+    return argparse.ArgumentParser(
+        description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, fromfile_prefix_chars="@"
+    )
 
 
 def settings(text: str) -> dict:

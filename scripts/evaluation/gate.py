@@ -13,11 +13,12 @@ from scripts.common.files import read_json, write_json
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.comparison import Measured
 from scripts.evaluation.results.decontaminated import contaminated
-from scripts.evaluation.results.inputs import gather, model_folder
+from scripts.evaluation.results.inputs import gather
 from scripts.evaluation.results.items import read_scored, read_scoring
 from scripts.evaluation.results.latency_runs import read_timed
 from scripts.evaluation.results.summary import summarize
 from scripts.experiment.checks.gates import STAGE_METRICS
+from scripts.experiment.layout import Layout
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.suites import METRICS, PROMPTED, scored_datasets, scored_models
 
@@ -106,20 +107,21 @@ def evaluate(experiment: dict, results: Path) -> dict:
     """
     config, stages = experiment["evaluation"]["gate"], experiment["training"]["train"]
     evaluation = Evaluation.parse(experiment["evaluation"], "evaluation")
+    layout = Layout(results)
     models, compared = ["base", *stages], scored_models(evaluation, stages)
     scored, found = {}, {}
     for name, suite in suites(experiment["evaluation"]).items():
         if name in compared:
-            folder, datasets = results / "evaluation" / name, scored_datasets(getattr(evaluation, name))
+            folder, datasets = layout.suite(name, ""), scored_datasets(getattr(evaluation, name))
             scored[name] = read_scored(folder, suite, compared[name], datasets)
             found[name] = Measured(suite, scored[name], compared[name], config)
 
     latency = None
     if wanted := experiment["evaluation"].get("latency"):
-        folder, wanted = results / "evaluation/latency", wanted | {"seed": experiment["seed"]}
+        folder, wanted = layout.suite("latency", ""), wanted | {"seed": experiment["seed"]}
         latency = {model: read_timed(folder / model, wanted, config["confidence"]) for model in models}
 
-    summaries = {stage: read_json(results / f"training/train/{stage}/summary.json") for stage in stages}
+    summaries = {stage: read_json(layout.model(stage) / "summary.json") for stage in stages}
     gates = []
     for number, gate in enumerate(config["gates"]):
         if gate["metric"] in STAGE_METRICS:
@@ -132,7 +134,7 @@ def evaluate(experiment: dict, results: Path) -> dict:
 
     scoring = {
         model: {
-            name: read_scoring(results / f"evaluation/{name}/{model}/scores.json", results / model_folder(model))
+            name: read_scoring(layout.suite(name, model) / "scores.json", layout.model(model))
             for name, scoring_models in compared.items()
             if model in scoring_models
         }
@@ -142,8 +144,8 @@ def evaluate(experiment: dict, results: Path) -> dict:
     overlaps = None
     if asking:
         data = {name: scoring["base"][name]["data"] for name in asking}
-        overlaps = contaminated(results / "evaluation/contamination/overlaps.json", asking, scored, data, config)
-    people = results / "evaluation/human/agreement.json" if "human" in experiment["evaluation"] else None
+        overlaps = contaminated(layout.overlaps, asking, scored, data, config)
+    people = layout.agreement if "human" in experiment["evaluation"] else None
 
     return {
         "verdict": verdict([gate["outcome"] for gate in gates]),
@@ -170,7 +172,7 @@ def evaluate(experiment: dict, results: Path) -> dict:
         "stages": {
             stage: {
                 "summary": summaries[stage],
-                "environment": read_json(results / f"training/train/{stage}/environment.json"),
+                "environment": read_json(layout.model(stage) / "environment.json"),
             }
             for stage in stages
         },

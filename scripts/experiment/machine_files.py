@@ -26,8 +26,14 @@ def read_yaml(path: Path) -> dict:
         value = yaml.safe_load(path.read_text())
     except (FileNotFoundError, IsADirectoryError) as error:
         raise UserError(f"{path}: no such file") from error
+    except yaml.MarkedYAMLError as error:
+        line = error.problem_mark.line + 1 if error.problem_mark else 1
+        tab = "; indent with spaces, not tabs" if "\\t" in str(error.problem) else ""
+        raise UserError(f"{path}: line {line}: not YAML: {error.problem}{tab}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
+    if value is None:
+        raise UserError(f"{path}: empty; it must hold a mapping of keys")
     if not isinstance(value, dict):
         raise UserError(f"{path}: must hold a mapping of keys, not {type(value).__name__}")
     return value

@@ -1,14 +1,16 @@
-"""What Snakemake lacks when its jobs go to Slurm. `prepare` is called when a workflow starts, `wait` before it plans.
+"""What Snakemake lacks when its jobs go to Slurm.
 
 Jobs may outlive the Snakemake that sent them. Its main process alone writes records, when it sees a job end, and knows
 nothing of jobs that another one sent. Killed and started again it would send a running job once more, two at once
 into the same files; and what ended meanwhile would have no record, so that changed settings would pass it by.
-So here jobs write their records themselves, and the next Snakemake waits for those that are left.
+So here jobs write their records themselves (`prepare`), and the next Snakemake waits for those that are left
+(`wait_for_earlier`). And a job that Slurm will not start is named with Slurm's reason (`report_pending`).
 """
 
 import shutil
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
@@ -17,8 +19,17 @@ from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 
 from scripts.common.cli import UserError
 
-LOCKS = Path(".snakemake/locks")
-SECONDS = 5  # between two looks at the queue
+SECONDS = 5  # between two looks at the queue for jobs of an earlier run
+PENDING_SECONDS = 30  # between two looks at why jobs wait
+# reasons that pass by themselves when jobs ahead end; the first is a job that Slurm has not looked at yet
+ORDINARY = {"None", "Resources", "Priority", "Dependency", "BeginTime", "Cleaning", "Prolog", "JobHeldUser"}
+REMEDIES = {
+    "PartitionTimeLimit": "lower `runtime` in the profile below the partition's limit (sinfo -o '%P %l')",
+    "PartitionNodeLimit": "the partition lends fewer nodes than `nodes` in the profile",
+    "PartitionConfig": "the partition has no such GPUs, memory or nodes; see `scontrol show partition`",
+    "BadConstraints": "no node has what the profile asks for",
+    "ReqNodeNotAvail": "the nodes it needs are down, drained or reserved (sinfo -R)",
+}
 
 
 def prepare(workflow) -> None:
@@ -43,37 +54,75 @@ def prepare(workflow) -> None:
         PersistenceBase.finished = recorded
 
 
+def squeue(fields: str, *options: str) -> list[list[str]]:
+    """The fields of each of the user's jobs, as `squeue --format` names them, separated by `|`.
+
+    Raises:
+        UserError: the queue cannot be read.
+    """
+    line = ["squeue", "--me", "--noheader", *options, "--format", fields]
+    done = subprocess.run(line, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(f"the profile sends jobs to Slurm, and its queue cannot be read: {done.stderr.strip()}")
+    return [job.split("|", fields.count("|")) for job in done.stdout.splitlines()]
+
+
 def queued(folder: Path) -> dict[str, str]:
     """Job id → rule and wildcards, of the jobs that a Snakemake sent from `folder` and that have not ended.
 
     Raises:
         UserError: the queue cannot be read.
     """
-    asked = ["squeue", "--me", "--noheader", "--format", "%i|%Z|%k"]
-    done = subprocess.run(asked, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise UserError(f"the profile sends jobs to Slurm, and its queue cannot be read: {done.stderr.strip()}")
-    jobs = [line.split("|", 2) for line in done.stdout.splitlines()]
-    return {job: what for job, where, what in jobs if where == str(folder) and what.startswith("rule_")}
+    jobs = squeue("%i|%Z|%k")
+    return {job: rule for job, where, rule in jobs if where == str(folder) and rule.startswith("rule_")}
 
 
-def wait(workflow) -> None:
+def wait_for_earlier() -> None:
     """Wait until no job of an earlier Snakemake in this folder is left.
-
-    Not for a dry run, and not where a lock says that that Snakemake may be alive: its own message follows.
 
     Raises:
         UserError: the queue cannot be read.
     """
-    dry = any(word.startswith(("-n", "--dry")) for word in sys.argv)
-    if not workflow.is_main_process or not shutil.which("squeue") or dry or any(LOCKS.glob("*.lock")):
+    if not shutil.which("squeue"):
         return
-    told = {}
+    shown = {}
     while jobs := queued(Path.cwd()):
-        if jobs != told:
-            named = ", ".join(f"{job} ({what})" for job, what in jobs.items())
+        if jobs != shown:
+            named = ", ".join(f"{job} ({rule})" for job, rule in jobs.items())
             print(
                 f"waiting for jobs of an earlier run: {named}; to end them: scancel {' '.join(jobs)}", file=sys.stderr
             )
-            told = jobs
+            shown = jobs
         time.sleep(SECONDS)
+
+
+def stuck(folder: Path) -> dict[str, tuple[str, str]]:
+    """Job id → (rule and wildcards, Slurm's reason), of jobs sent from `folder` that will not start by themselves."""
+    jobs = squeue("%i|%Z|%k|%r", "--states", "PENDING")
+    return {
+        job: (rule, reason)
+        for job, where, rule, reason in jobs
+        if where == str(folder) and rule.startswith("rule_") and reason.split(",")[0].strip("()") not in ORDINARY
+    }
+
+
+def report_pending(seconds: float = PENDING_SECONDS) -> None:
+    """In the background, print once for each job and reason why Slurm does not start it."""
+    if not shutil.which("squeue"):
+        return
+    reported = set()
+
+    def look() -> None:
+        while True:
+            time.sleep(seconds)
+            try:
+                waiting = stuck(Path.cwd())
+            except UserError:
+                continue  # Snakemake itself says so where it matters
+            for job, (rule, reason) in waiting.items():
+                if (job, reason) not in reported:
+                    reported.add((job, reason))
+                    hint = REMEDIES.get(reason.split(",")[0], "see `scontrol show job`")
+                    print(f"Slurm does not start job {job} ({rule}): {reason}; {hint}", file=sys.stderr)
+
+    threading.Thread(target=look, daemon=True, name="pending jobs").start()

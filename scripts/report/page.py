@@ -1,9 +1,9 @@
-"""The report: results/report.html, one self-contained page with all results and their inputs, and a short report.md.
+"""One self-contained page that says what came out and what made it, results/report.html, and its sum as report.md.
 
     python -m scripts.report.page --results results
-    python -m scripts.report.page --results results --summary     # only print the gates and the verdict
+    python -m scripts.report.page --results results --summary     # only the gates, as a table for the terminal
 
-The page contains its pictures and loads nothing. Values from data are escaped.
+Pictures are inlined and nothing is loaded from anywhere. Whatever comes from data is escaped.
 """
 
 import math
@@ -15,22 +15,21 @@ from markupsafe import Markup
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl
 from scripts.evaluation.sandbox.judge import OUTCOMES
+from scripts.experiment.layout import PICTURES, Layout, split_file
 from scripts.experiment.suites import CHATS
-from scripts.report.content.eval_json import read_evaluation
-from scripts.report.content.examples import generated_examples
-from scripts.report.content.funnel import read_funnel
-from scripts.report.content.wording import summary
+from scripts.report.content import text
+from scripts.report.content.examples import written
+from scripts.report.content.report_data import read_evaluation, read_funnel
 from scripts.report.templates.rendering import fill
 
-PICTURES = ["gates", "scores", "loss", "funnel"]
-EXAMPLES = 3  # best documents per model and dataset, and as many worst ones
+EXAMPLES = 3  # best and as many worst documents per model and dataset
 
 
 def inline(picture: Path) -> Markup:
-    """An SVG of rule plots for inlining: its ids start with its name, and its dark ink is the page's text colour.
+    """An SVG of rule plots as part of a page: its ids made its own, its ink the colour of the page's text.
 
     Raises:
-        UserError: the file is missing, is not an SVG, or is truncated.
+        UserError: it is missing or is no SVG.
     """
     try:
         svg = picture.read_text(encoding="utf-8")
@@ -40,7 +39,7 @@ def inline(picture: Path) -> Markup:
         raise UserError(f"{picture}: not an SVG; delete it and run again") from error
     start = svg.find("<svg ")
     if start < 0 or not svg.rstrip().endswith("</svg>"):
-        raise UserError(f"{picture}: not an SVG, or truncated; delete it and run again")
+        raise UserError(f"{picture}: not a whole SVG; delete it and run again")
     name = picture.stem
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg[start:]).replace("#1f2328", "currentColor")
     return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1))
@@ -59,26 +58,28 @@ def extremes(items: list[dict]) -> list[dict]:
 
 
 def sample_chat(results: Path, dataset: str, items: list[dict]) -> dict | None:
-    """The chat of a dataset with the median bits per byte; None if no item was scored."""
+    """The chat whose bits per byte are the median of `items`: neither the best nor the worst of its kind."""
     ranked = sorted((item for item in items if item["bytes"]), key=lambda item: (bits_per_byte(item), item["id"]))
     if not ranked:
         return None
     middle = ranked[len(ranked) // 2]
-    chats = read_jsonl(results / "corpus/compose" / dataset / "test.jsonl.zst")
+    chats = read_jsonl(split_file(Layout(results).dataset(dataset), "test"))
     chat = next((chat for chat in chats if chat["id"] == middle["id"]), None)
     return chat and chat | {"dataset": dataset, "bits_per_byte": bits_per_byte(middle)}
 
 
 def render(results: Path) -> str:
-    """The HTML page of the results root `results`.
+    """The page of the results root `results`.
 
     Raises:
-        UserError: a file that it shows is missing or malformed.
+        UserError: something it shows is missing or malformed.
     """
     evaluation = read_evaluation(results)
     inputs, models = evaluation["inputs"], list(dict.fromkeys(["base", *evaluation["stages"]]))
     datasets = list(evaluation["scores"]["base"]["perplexity"])
-    items = {model: list(read_jsonl(results / f"evaluation/perplexity/{model}/items.jsonl.zst")) for model in models}
+    items = {
+        model: list(read_jsonl(Layout(results).suite("perplexity", model) / "items.jsonl.zst")) for model in models
+    }
 
     def items_of(model: str, dataset: str) -> list[dict]:
         return [item for item in items[model] if item["dataset"] == dataset]
@@ -91,25 +92,25 @@ def render(results: Path) -> str:
         models=models,
         datasets=datasets,
         outcomes=OUTCOMES,
-        generated=generated_examples(results, evaluation),
+        written=written(results, evaluation),
         funnel=read_funnel(results, list(inputs["sources"])),
-        pictures={name: inline(results / "report/plots" / f"{name}.svg") for name in PICTURES},
+        pictures={name: inline(Layout(results).picture(name)) for name in PICTURES},
         extremes={model: {dataset: extremes(items_of(model, dataset)) for dataset in datasets} for model in models},
         chat=sample_chat(results, chats[0], items_of(models[-1], chats[0])) if chats else None,
     )
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--results", type=Path, required=True, help="the results root")
-    arguments.add_argument("--summary", action="store_true", help="only print the gates and the verdict")
-    given = arguments.parse_args()
-    if given.summary:
-        print(summary(read_evaluation(given.results), given.results))
+    p = parser(__doc__)
+    p.add_argument("--results", type=Path, required=True, help="the results root")
+    p.add_argument("--summary", action="store_true", help="only print the gates and the verdict")
+    args = p.parse_args()
+    if args.summary:
+        print(text.summary(read_evaluation(args.results), args.results))
         return
-    pages = {"report.html": render(given.results), "report.md": fill("report.md.j2", read_evaluation(given.results))}
+    pages = {"report.html": render(args.results), "report.md": fill("report.md.j2", read_evaluation(args.results))}
     for name, page in pages.items():
-        with atomic(given.results / name) as temporary:
+        with atomic(args.results / name) as temporary:
             temporary.write_text(page, encoding="utf-8")
 
 

@@ -1,9 +1,9 @@
-"""Publish eval.json as the last file of a run, or fail the run if a gate is not met and the experiment requires it.
+"""eval.json beside the page, once it is there: the end of the run, and the place where an unmet gate can fail it.
 
     python -m scripts.report.verdict --results results
 
-With `evaluation.gate.fail: true` an unmet gate ends the run here and eval.json is not published. The report and the
-scores are outputs of other rules, so they are kept; the next run starts at this rule again, with the same outcome.
+With `evaluation.gate.fail: true` an unmet gate ends the run here, with nothing published. The report and the scores
+behind it are outputs of rules that went well, so they stay; the next run comes back to this rule and says no again.
 """
 
 import logging
@@ -12,30 +12,31 @@ from pathlib import Path
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic
-from scripts.report.content.eval_json import EVALUATION, read_evaluation
-from scripts.report.content.wording import summary
+from scripts.experiment.layout import Layout
+from scripts.report.content.report_data import read_evaluation
+from scripts.report.content.text import summary
 
 
 def verdict(results: Path) -> None:
-    """Log the summary and copy eval.json, byte for byte, to the results root.
+    """Copy eval.json, byte for byte, to the results root.
 
     Raises:
-        UserError: a gate is not met, and the experiment's `evaluation.gate.fail` is true.
+        UserError: a gate is not met and the experiment says that this fails the run.
     """
-    evaluation = read_evaluation(results)
+    layout, evaluation = Layout(results), read_evaluation(results)
     logging.info(f"done\n\n{summary(evaluation, results)}\n")
     unmet = [gate["name"] for gate in evaluation["gates"] if gate["outcome"].startswith("not met")]
     if unmet and evaluation["inputs"]["experiment"]["evaluation"]["gate"]["fail"]:
-        kept = f"{results / 'report.html'} and {results / EVALUATION}"
+        kept = f"{layout.page} and {layout.gate}"
         raise UserError(f"evaluation.gate.fail: not met: {'; '.join(unmet)}; see {kept}, eval.json is not published")
-    with atomic(results / "eval.json") as temporary:
-        shutil.copyfile(results / EVALUATION, temporary)
+    with atomic(layout.evaluation) as temporary:
+        shutil.copyfile(layout.gate, temporary)
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--results", type=Path, required=True, help="the results root")
-    verdict(arguments.parse_args().results)
+    p = parser(__doc__)
+    p.add_argument("--results", type=Path, required=True, help="the results root")
+    verdict(p.parse_args().results)
 
 
 if __name__ == "__main__":

@@ -112,7 +112,7 @@ def main() -> None:
     os.environ.update({name: str(value) for name, value in machine["environment"].items()})
     sleep_while_waiting(machine["gpus"])
     if line[0] != "srun":  # each node's own launcher does
-        lease(machine, machine["gpus"])
+        lease(load_machine(given.machine), machine["gpus"])
     if line[: len(TORCHRUN)] == TORCHRUN:
         elastic(line[len(TORCHRUN) :])
     else:

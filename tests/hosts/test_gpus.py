@@ -14,7 +14,10 @@ import pytest
 import yaml
 
 from scripts.common.cli import UserError
-from scripts.hosts.gpus import CHOSEN, Card, eligible, named
+from scripts.experiment.settings.machine import Machine
+from scripts.hosts import gpus, lease_folder
+from scripts.hosts.gpus import CHOSEN, Card, described, eligible
+from scripts.hosts.lease_folder import GATE
 
 A800, A40 = {"name": "NVIDIA A800 80GB PCIe", "memory_gib": 80.0}, {"name": "NVIDIA A40", "memory_gib": 44.99}
 MIXED = [A800] * 4 + [A40] * 4
@@ -31,6 +34,15 @@ log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 tell("start")
 time.sleep(float(sys.argv[2]))
 tell("end")
+"""
+HOLD_GATE = """
+import fcntl, sys, time
+with open(sys.argv[1], "r+") as file:
+    fcntl.flock(file, fcntl.LOCK_EX)
+    file.write("process 7 in /home/her")
+    file.flush()
+    print("held", flush=True)
+    time.sleep(60)
 """
 
 
@@ -63,6 +75,10 @@ class Host:
     def log(self) -> list[dict]:
         path = self.folder / "log"
         return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
+
+
+def machine_of(settings: dict) -> Machine:
+    return Machine(nodes=1, gpus=8, micro_batch=1, **settings)
 
 
 def until(condition, seconds=60):
@@ -173,24 +189,24 @@ def test_cards_that_somebody_else_uses_are_passed_over_and_auto_takes_another_ki
     ],
 )
 def test_which_cards_of_a_mixed_host_may_be_taken(machine, count, groups):
-    assert [[card.index for card in group] for group in eligible(CARDS, machine, count)] == groups
+    assert [[card.index for card in group] for group in eligible(CARDS, machine_of(machine), count)] == groups
 
 
 @pytest.mark.parametrize(
     ("machine", "count", "line"),
     [
-        ({"gpu_kind": "A800"}, 5, "machine: gpus: 5 asked for of kind A800; "),
-        ({"gpu_kind": "auto"}, 8, "machine: gpus: 8 asked for; "),
-        ({"gpu_kind": "H100"}, 1, "machine: gpus: 1 asked for of kind H100; "),
-        ({"gpu_kind": "A4"}, 1, "machine: gpus: 1 asked for of kind A4; "),
-        ({"gpu_kind": "A40", "gpu_memory_gib": 79.3}, 1, "1 asked for of kind A40 with 79.3 GiB or more; "),
-        ({"gpu_kind": "auto", "gpu_ids": [0, 1]}, 4, "machine: gpus: 4 asked for among 0, 1; "),
+        ({"gpu_kind": "A800"}, 5, "machine: gpus: 5 needed of kind A800; "),
+        ({"gpu_kind": "auto"}, 8, "machine: gpus: 8 needed; "),
+        ({"gpu_kind": "H100"}, 1, "machine: gpus: 1 needed of kind H100; "),
+        ({"gpu_kind": "A4"}, 1, "machine: gpus: 1 needed of kind A4; "),
+        ({"gpu_kind": "A40", "gpu_memory_gib": 79.3}, 1, "1 needed of kind A40 with 79.3 GiB or more; "),
+        ({"gpu_kind": "auto", "gpu_ids": [0, 1]}, 4, "machine: gpus: 4 needed among 0, 1; "),
         ({"gpu_kind": "auto", "gpu_ids": [0, 9, 8]}, 1, "machine: gpu_ids: no GPU 8, 9; "),
     ],
 )
 def test_the_impossible_is_refused_at_once_with_what_there_is(machine, count, line):
     with pytest.raises(UserError) as refused:
-        eligible(CARDS, machine, count)
+        eligible(CARDS, machine_of(machine), count)
     assert str(refused.value).endswith(line + ON_HOST)
 
 
@@ -198,15 +214,13 @@ def test_an_impossible_request_is_one_line_also_where_there_is_no_driver_or_no_f
     host = Host(tmp_path, [A40])
     done = host.run(2, gpus=2)
     assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr == "error: machine: gpus: 2 asked for; this host has 1 NVIDIA A40 (0)\n"
+    assert done.stderr == "error: machine: gpus: 2 needed; this host has 1 NVIDIA A40 (0)\n"
     host.leases.write_text("no folder")
     done = host.run(1)
-    assert done.returncode == 1 and done.stderr.startswith(f"error: {host.leases}: Not a directory; STAGECRAFT_GPU")
+    assert done.returncode == 1 and done.stderr.startswith(f"error: {host.leases}: not a folder, or a link; ")
     del host.env["FAKE_NVML"]
     done = host.run(1)
-    assert done.stderr == (
-        "error: machine: gpus: 1 asked for, this host has none to be seen: NVML Shared Library Not Found\n"
-    )
+    assert done.stderr == ("error: machine: gpus: 1 needed, but no GPU is visible: NVML Shared Library Not Found\n")
 
 
 @pytest.mark.parametrize("name", CHOSEN)
@@ -228,8 +242,65 @@ def test_the_leases_are_every_users_whatever_the_umask(tmp_path):
     done = subprocess.run(["sh", "-c", 'umask 077; exec "$@"', "sh", *host.words(1)], env=host.env, check=False)
     assert done.returncode == 0
     assert host.leases.stat().st_mode & 0o7777 == 0o1777
-    assert next(host.leases.iterdir()).stat().st_mode & 0o777 == 0o666
+    files = list(host.leases.iterdir())
+    assert len(files) == 2 and all(file.stat().st_mode & 0o777 == 0o666 for file in files)
 
 
 def test_what_a_host_has_is_told_by_name():
-    assert f"this host has {named(CARDS)}" == ON_HOST and named([]) == "no GPU"
+    assert f"this host has {described(CARDS)}" == ON_HOST and described([]) == "no GPU"
+
+
+def test_a_card_that_nvml_cannot_read_is_skipped_with_a_line_and_the_others_are_leased(tmp_path):
+    host = Host(tmp_path, [A40, {**A40, "sick": "GPU is lost"}, A40])
+    done = host.run(2)
+    assert done.stdout.split()[0] == "0,2"
+    assert "gpus: GPU 1 skipped, NVML cannot read it: GPU is lost" in done.stderr
+    done = host.run(3)
+    assert done.returncode == 1 and done.stderr.endswith("3 needed; this host has 2 NVIDIA A40 (0, 2)\n")
+
+
+def test_a_stopped_holder_of_the_gate_is_named_after_the_time_limit(tmp_path, monkeypatch):
+    host = Host(tmp_path, [A40])
+    assert host.run(1).returncode == 0
+    holder = subprocess.Popen([sys.executable, "-c", HOLD_GATE, host.leases / GATE], stdout=subprocess.PIPE)
+    holder.stdout.readline()
+    holder.send_signal(signal.SIGSTOP)
+    monkeypatch.setattr(lease_folder, "GATE_LIMIT", 0.3)
+    with pytest.raises(UserError, match=r"process 7 in /home/her\S* has held the lock on the leases for"):
+        gpus.wait(host.leases, [[CARDS[0]]], 1)
+    holder.kill()
+    holder.wait()
+    with lease_folder.opened_folder(host.leases) as folder, lease_folder.one_at_a_time(folder):
+        pass  # free again
+
+
+@pytest.mark.parametrize("kind", ["link", "fifo", "folder", "second name"])
+def test_what_is_no_plain_file_in_the_place_of_a_lease_is_refused_and_not_written(tmp_path, kind):
+    host, victim = Host(tmp_path, [A40]), tmp_path / "victim"
+    assert host.run(1).returncode == 0
+    lease = next(file for file in host.leases.iterdir() if file.name != GATE)
+    lease.unlink()
+    victim.write_text("dear")
+    make = {"link": lease.symlink_to, "fifo": lambda _: os.mkfifo(lease), "folder": lambda _: lease.mkdir()}
+    make.get(kind, lease.hardlink_to)(victim)
+    done = host.run(1)
+    assert done.returncode == 1 and f"error: {lease.name}: not a plain file in the lease folder" in done.stderr
+    assert victim.read_text() == "dear"
+
+
+def test_a_link_or_another_users_own_folder_is_no_lease_folder(tmp_path):
+    host, elsewhere = Host(tmp_path, [A40]), tmp_path / "elsewhere"
+    elsewhere.mkdir(mode=0o777)
+    host.leases.symlink_to(elsewhere)
+    done = host.run(1)
+    assert done.returncode == 1 and f"error: {host.leases}: not a folder, or a link" in done.stderr
+    assert not list(elsewhere.iterdir())
+    host.leases.unlink()
+    host.leases.mkdir()
+    if os.getuid() == 0:
+        for mode, code in ((0o755, 1), (0o777, 1), (0o1777, 0)):
+            host.leases.chmod(mode)
+            os.chown(host.leases, 12345, 12345)
+            done = host.run(1)
+            assert done.returncode == code
+            assert code == 0 or "owned by user 12345 and not shared" in done.stderr

@@ -10,6 +10,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from datetime import datetime
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scripts.hosts.slurm import PENDING_SECONDS
 from tests.workflow.conftest import Clone
 
 # threads that wait must not spin: here all nodes share the same cores
@@ -86,6 +88,8 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
     assert asked["base"] == ["cpu", "04:00:00", "48000M", "1", None]
     assert asked["train"] == ["gpu", "1-00:00:00", "120000M", "2", "gres:gpu:a40:2"]
     assert asked["perplexity"] == ["gpu", "04:00:00", "62.50G", "1", "gres:gpu:a40:1"]
+    nice = {name: job["Nice"] for name, job in zip(names, jobs, strict=True)}
+    assert nice["train"] == "0" and nice["perplexity"] == nice["keywords"] == "1000"  # stages start first
     spans = sorted(times(job) for job in jobs if "perplexity" in job["Comment"])
     assert any(other < end for (_, end), (other, _) in pairwise(spans)), "no two models were evaluated side by side"
 
@@ -133,7 +137,8 @@ def test_a_failing_job_shows_its_log_and_the_last_lines_of_it(slurm, finished, t
     assert done.returncode == 1
     said = done.stdout + done.stderr
     assert "log: results/logs/training/train/sft.log" in said
-    assert re.search(r"^ *error: .*train\.tokens\.bin: content is", said, re.MULTILINE)
+    error = r"^ *error: .*train\.tokens\.bin: \d+ bytes, its manifest says \d+"
+    assert len(re.findall(error, said, re.MULTILINE)) == 1 and re.match(error, done.stderr.splitlines()[-1])
     assert not (clone.root / SFT).exists()
 
 
@@ -145,8 +150,8 @@ def test_a_killed_snakemake_leaves_its_job_running_and_the_next_one_takes_it_ove
     slurm.wait(lambda: checkpoint(clone, 2), "a checkpoint", 180)
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
-    clone.snakemake("--unlock", *A40)
     done = clone.snakemake(SFT, *A40)
+    assert f"unlocked: process {first.pid} on " in done.stderr
     assert "waiting for jobs of an earlier run" in done.stderr
     assert "Nothing to be done" in done.stdout + done.stderr
     assert len(slurm.jobs("train")) == before + 1
@@ -158,14 +163,34 @@ def test_a_killed_snakemake_leaves_its_job_running_and_the_next_one_takes_it_ove
 
 
 def test_no_job_is_sent_while_a_snakemake_is_at_work(slurm, finished, start, tmp_path):
-    """A second Snakemake in the same folder is refused by Snakemake's lock, at once and not after the wait."""
+    """A second Snakemake in the same folder is refused at once, and not after the wait, with a line about the first."""
     clone = copied_to_cluster(finished, tmp_path / "clone", steps=2, ranks=1)
     before = len(slurm.jobs("train"))
     first = start(clone, SFT, *A40)
     slurm.wait(lambda: len(slurm.jobs("train")) > before, "the job", 60)
-    second = clone.snakemake(SFT, *A40, check=False)
-    assert second.returncode and "--unlock" in second.stdout + second.stderr
+    for quiet in ([], ["--quiet", "all"]):
+        second = clone.snakemake(SFT, *A40, *quiet, check=False)
+        line = second.stderr.splitlines()[-1]
+        assert second.returncode == 1
+        assert line.startswith(f"error: another Snakemake works in this folder: process {first.pid} on ")
     assert first.poll() is None
     first.send_signal(signal.SIGINT)
     first.wait()
     slurm.wait(lambda: slurm.jobs("train")[-1]["JobState"] == "CANCELLED", "the job to be cancelled", 60)
+
+
+def test_a_job_that_slurm_will_not_start_is_named_once_with_the_reason_and_what_to_do(slurm, finished, start, tmp_path):
+    clone = copied_to_cluster(finished, tmp_path / "clone", steps=2, ranks=1)
+    out = clone.root / "snakemake.out"
+    subprocess.run(["scontrol", "update", "PartitionName=gpu", "MaxTime=60"], check=True)
+    try:
+        first = start(clone, SFT, *A40)
+        slurm.wait(lambda: out.exists() and "Slurm does not start job" in out.read_text(), "the reason", 120)
+        time.sleep(PENDING_SECONDS + 5)
+        lines = [line for line in out.read_text().splitlines() if line.startswith("Slurm does not start job")]
+        [job] = [job for job in slurm.jobs("train") if job["JobState"] == "PENDING"]
+        reason = "PartitionTimeLimit; lower `runtime` in the profile"
+        assert len(lines) == 1 and f"job {job['JobId']} (rule_train" in lines[0] and reason in lines[0]
+    finally:
+        subprocess.run(["scontrol", "update", "PartitionName=gpu", "MaxTime=INFINITE"], check=True)
+    assert first.wait(300) == 0, out.read_text()[-3000:]

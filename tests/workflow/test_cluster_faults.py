@@ -204,7 +204,6 @@ def test_snakemake_and_its_job_killed_together_resume(slurm, straight, finished,
     process.wait()
     subprocess.run(["scancel", "--signal=KILL", "--full", job], check=True)
     slurm.wait(lambda: slurm.jobs("train")[-1]["JobState"] not in ("RUNNING", "COMPLETING"), "the job to end", 60)
-    clone.snakemake("--unlock", *A40)
     done = clone.snakemake(SFT, *A40)
     assert "waiting for jobs" not in done.stderr
     assert json.loads((clone.root / SFT).with_name("summary.json").read_text())["resumed_at_step"] >= 4

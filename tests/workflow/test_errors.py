@@ -1,8 +1,10 @@
 """A user's mistake ends the workflow with one line, most before any job starts."""
 
+import os
 import re
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -75,3 +77,39 @@ def test_without_a_profile_the_local_machine_is_meant(finished):
     done = subprocess.run([sys.executable, *words], cwd=finished.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "config/machines" not in done.stderr
+
+
+def test_a_mistyped_target_is_one_line_with_the_closest_one(finished):
+    done = finished.snakemake("-n", "results/evl.json", check=False)
+    said = [text for text in done.stderr.splitlines() if not text.startswith("Using profile")]
+    assert done.returncode == 1
+    assert said == [
+        "error: results/evl.json: no rule has this name or makes this file with this experiment; did you mean"
+        " results/eval.json?"
+    ]
+
+
+def test_a_profile_and_a_machine_file_that_contradict_each_other_are_refused_in_a_dry_run_too(finished, tmp_path):
+    clone = finished.copy(tmp_path / "clone")
+    clone.replace("config/machines/a40.yaml", "nodes: 4", "nodes: 2")
+    done = clone.snakemake("-n", "--profile", "a40", check=False)
+    said = [text for text in done.stderr.splitlines() if not text.startswith("Using profile")]
+    assert done.returncode == 1
+    assert said == ["error: the profile's set-resources.train.nodes is 4, but config/machines/a40.yaml says `nodes: 2`"]
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["smoke", "EXPERIMENT=wrong"], "error: EXPERIMENT=wrong: no file config/smoke/wrong.yaml; known: cpt-muon "),
+        (["eval", "PROFILE=wrong"], "error: PROFILE=wrong: no file wrong/config.yaml; known: a40 "),
+        (["sources", "FROM=/not/there"], "error: /not/there: no such folder"),
+        (["status", "EXPERIMENT=wrong.yaml"], "error: wrong.yaml: no such file"),
+    ],
+)
+def test_a_wrong_value_for_make_is_one_line(finished, words, line):
+    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    make = ["make", "--no-print-directory", "--old-file", "env", *words]
+    done = subprocess.run(make, cwd=finished.root, env=environment, capture_output=True, text=True, check=False)
+    said = [text for text in done.stderr.splitlines() if not text.startswith("make: ***")]
+    assert done.returncode and len(said) == 1 and said[0].startswith(line), done.stderr

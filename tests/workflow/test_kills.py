@@ -194,7 +194,6 @@ def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_the_straig
         if alive:
             rows.append((len(rows) + 1, moment, where(clone)))
             print(*rows[-1], sep="; ", flush=True)
-            clone.snakemake("--unlock")
         else:  # it was through before its moment came
             assert outcome(clone) == outcome(straight)
             anew(clone)

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
+from scripts.experiment.layout import MANIFEST, Layout
 
 PACKAGES = [
     "snakemake",
@@ -35,25 +36,20 @@ def hashes(folder: Path) -> dict[str, str]:
     Raises:
         UserError: the manifest is missing or is no manifest.
     """
-    path = folder / "manifest.json"
+    path = folder / MANIFEST
     try:
         return {name: file["sha256"] for name, file in read_json(path)["files"].items()}
     except (KeyError, TypeError, AttributeError) as error:
         raise UserError(f"{path}: not a manifest: no `files` with a sha256 each; delete it and run again") from error
 
 
-def model_folder(model: str) -> str:
-    """Where a stage's model or the base is, below the results root."""
-    return "training/base" if model == "base" else f"training/train/{model}"
-
-
-def data_folders(experiment: dict) -> list[str]:
+def data_folders(experiment: dict) -> list[Path]:
     """The folders below the results root that hold documents, tokenizer and shards, in the order of the flow."""
-    stages = experiment["training"]["train"].values()
-    shards = {f"tokens/pack/{stage['data']}-{stage['sequence_length']}" for stage in stages}
-    datasets = [f"corpus/compose/{name}" for name in sorted(experiment["corpus"]["compose"])]
-    corpus = ["corpus/deduplicate", "corpus/split"] if "sources" in experiment else []
-    return [*corpus, *datasets, "tokens/tokenizer", *sorted(shards)]
+    layout, stages = Layout(Path()), experiment["training"]["train"].values()
+    shards = {layout.shards(stage["data"], stage["sequence_length"]) for stage in stages}
+    datasets = [layout.dataset(name) for name in sorted(experiment["corpus"]["compose"])]
+    corpus = [layout.deduplicated, layout.split] if "sources" in experiment else []
+    return [*corpus, *datasets, layout.tokenizer, *sorted(shards)]
 
 
 def gather(experiment: dict, sources: dict, codes: dict, results: Path, raw: Path) -> dict:
@@ -69,16 +65,14 @@ def gather(experiment: dict, sources: dict, codes: dict, results: Path, raw: Pat
     Raises:
         UserError: a manifest is missing or malformed.
     """
-    stages = experiment["training"]["train"]
+    stages, layout = experiment["training"]["train"], Layout(Path())
+    folders = [*(layout.filtered(name) for name in sources), *data_folders(experiment)]
     return {
         "experiment": experiment,
         "seed": experiment["seed"],
         "sources": {name: {**row, "archive": read_json(raw / f"{name}.json")} for name, row in sources.items()},
         "code": codes,
-        "data": {
-            **{f"corpus/filter/{name}": hashes(results / "corpus/filter" / name) for name in sources},
-            **{folder: hashes(results / folder) for folder in data_folders(experiment)},
-        },
-        "models": {model: hashes(results / model_folder(model)) for model in ["base", *stages]},
+        "data": {str(folder): hashes(results / folder) for folder in folders},
+        "models": {model: hashes(results / layout.model(model)) for model in ["base", *stages]},
         "versions": {"python": platform.python_version(), **{package: installed(package) for package in PACKAGES}},
     }

@@ -1,11 +1,15 @@
 """Whether the suites' settings agree with each other and name what is there."""
 
+import re
 from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.experiment.settings.evaluation import Code, Evaluation, Human
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.suites import CHATS, check_name, configured, dataset_of, scored_datasets
+
+# of a benchmark out of a repository: part of the path of an output, and so of a command
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 
 
 def with_datasets(experiment: Experiment) -> Evaluation:
@@ -89,6 +93,11 @@ def check_code(settings: Code, key: str) -> None:
     files = {}
     for number, benchmark in enumerate(settings.benchmarks):
         path = Path(benchmark.path)
+        if benchmark.git is not None and not FILE_NAME.fullmatch(path.name):
+            raise UserError(
+                f"{key}.benchmarks.{number}.path: {path.name!r}: a file's name may have letters, digits and `._+-`, and"
+                " begins with a letter or digit; rename it in its repository"
+            )
         if benchmark.git is None and not path.is_file():
             raise UserError(f"{key}.benchmarks.{number}.path: {path}: no such file")
         other = files.setdefault(dataset_of(path), path)

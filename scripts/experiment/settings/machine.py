@@ -10,6 +10,9 @@ from scripts.experiment.settings.record import Number, Record, Unique
 class Machine(Record):
     nodes: int = Field(ge=1, description="Hosts that train together.")
     gpus: int = Field(ge=0, description="GPUs per host used by one stage; 0 trains on the CPU.")
+    cpus_per_gpu: int = Field(
+        4, ge=1, description="CPU cores that a stage's job has for each of its GPUs, for loading data and on the host."
+    )
     cpu_ranks: int = Field(1, ge=1, description="Processes per host that train together where `gpus` is 0 (gloo).")
     gpu_kind: str = Field(
         "auto",

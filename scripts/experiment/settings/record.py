@@ -112,9 +112,14 @@ def to_dict(record: Record) -> dict:
     return record.model_dump(mode="json", by_alias=True, exclude_none=True)
 
 
+def as_json(value: dict) -> str:
+    """Plain values as a rule's params hold them: exactly what the script is given, keys in one order."""
+    return json.dumps(value, sort_keys=True, ensure_ascii=False)
+
+
 def to_json(record: Record) -> str:
-    """The settings as a rule's params hold them: exactly what the script is given, keys in one order."""
-    return json.dumps(to_dict(record), sort_keys=True, ensure_ascii=False)
+    """The settings as a rule's params hold them."""
+    return as_json(to_dict(record))
 
 
 # what a value must be, by pydantic's type of error

@@ -61,6 +61,8 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
     Raises:
         UserError: there is no repository in it, or one that cannot be pinned.
     """
+    if not folder.is_dir():
+        raise UserError(f"{folder}: no such folder")
     rows = []
     for priority in ("high", "medium"):
         for language_folder in sorted(path for path in (folder / priority).glob("*") if path.is_dir()):

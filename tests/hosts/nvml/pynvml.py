@@ -1,6 +1,6 @@
 """What scripts/hosts/gpus.py asks of NVML, answered from the JSON in FAKE_NVML; first on PYTHONPATH it is the library.
 
-A card is {"name", "memory_gib"} and, where it is busy, "used_gib" and "pids".
+A card is {"name", "memory_gib"}, where it is busy with "used_gib" and "pids". With "sick" its memory cannot be read.
 """
 
 import json
@@ -40,6 +40,8 @@ def nvmlDeviceGetName(handle):
 
 
 def nvmlDeviceGetMemoryInfo(handle, version=None):
+    if "sick" in handle[1]:
+        raise NVMLError(handle[1]["sick"])
     reserved = 0 if version == nvmlMemory_v2 else 3  # what the driver keeps; only version 2 tells it apart
     used = handle[1].get("used_gib", 0) + reserved
     return SimpleNamespace(total=int(handle[1]["memory_gib"] * 2**30), used=int(used * 2**30))

@@ -1,0 +1,164 @@
+"""What the rules derive from an experiment: which datasets, stages, suites and files it has.
+
+dag = Dag(load_experiment(...), sources={"click": source}, layout=Layout(Path("results")))
+dag.shards("sft")      # results/tokens/pack/instruct-4096
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from scripts.experiment.fingerprint import fingerprint
+from scripts.experiment.layout import Layout
+from scripts.experiment.settings.corpus import OwnDataset
+from scripts.experiment.settings.evaluation import Benchmark
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.record import Record, to_dict
+from scripts.experiment.settings.training import Stage
+from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
+
+
+@dataclass(frozen=True)
+class Dag:
+    """An experiment as the rules see it.
+
+    Args:
+        experiment: the checked settings.
+        sources: the rows of the sources table by name; none where all datasets are the user's own.
+        layout: where its results lie.
+    """
+
+    experiment: Experiment
+    sources: dict[str, Record]
+    layout: Layout
+
+    @property
+    def stages(self) -> dict[str, Stage]:
+        return self.experiment.training.train
+
+    @cached_property
+    def models(self) -> list[str]:
+        """What is scored: the base and every stage."""
+        return ["base", *self.stages]
+
+    @property
+    def scratch(self) -> bool:
+        """Whether the base is made here, with a tokenizer learned from the corpus."""
+        return self.experiment.training.base.model == "scratch"
+
+    @cached_property
+    def adapters(self) -> list[str]:
+        """The stages whose folder holds an adapter; any other, full or merged, holds a plain model."""
+        return [name for name, stage in self.stages.items() if stage.method == "lora" and not stage.lora.merge]
+
+    @cached_property
+    def own_datasets(self) -> list[str]:
+        """The datasets made from files of the user's own or from a hub, not from the sources."""
+        return [name for name, dataset in self.experiment.corpus.compose.items() if isinstance(dataset, OwnDataset)]
+
+    @cached_property
+    def source_order(self) -> list[str]:
+        """The sources in the order in which exact duplicates are kept: high priority first, then by name."""
+        return sorted(self.sources, key=lambda name: (self.sources[name].priority != "high", name))
+
+    @cached_property
+    def tokenizer_texts(self) -> list[Path]:
+        """The folders that the tokenizer is learned from, or the base whose tokenizer is taken."""
+        if not self.scratch:
+            return [self.layout.model("base")]
+        if self.sources:
+            return [self.layout.split]
+        return [self.layout.dataset(name) for name in self.experiment.corpus.compose]
+
+    @cached_property
+    def base_files(self) -> list[str]:
+        """The files of a base folder, whose content decides; a hub model is pinned by its revision."""
+        folder = Path(self.experiment.training.base.model)
+        return [] if self.scratch else sorted(str(path) for path in folder.glob("*") if path.is_file())
+
+    @cached_property
+    def base_settings(self) -> dict:
+        """The settings that rule `base` uses: from scratch with the seed, else without the shape (the plan's)."""
+        settings = to_dict(self.experiment.training.base)
+        if self.scratch:
+            return settings | {"seed": self.experiment.seed}
+        return {key: value for key, value in settings.items() if key != "shape"}
+
+    @cached_property
+    def shape(self) -> dict | None:
+        """The shape of the base for the plan of each stage; None where the experiment gives none."""
+        if (shape := self.experiment.training.base.shape) is None:
+            return None
+        vocabulary = {"vocab_size": self.experiment.tokens.tokenizer.vocab_size} if self.scratch else {}
+        return to_dict(shape) | vocabulary
+
+    def shards(self, stage: str) -> Path:
+        """The folder of the packed rows that a stage trains on."""
+        return self.layout.shards(self.stages[stage].data, self.stages[stage].sequence_length)
+
+    @cached_property
+    def pinned(self) -> dict[str, Benchmark]:
+        """The benchmarks out of a repository, by the name of their file: rule `problems` fetches them."""
+        code = self.experiment.evaluation.code
+        return {Path(one.path).name: one for one in code.benchmarks if one.git} if code else {}
+
+    @cached_property
+    def suites(self) -> dict[str, Record]:
+        """The configured suites with their settings; a pinned benchmark's path is where rule `problems` puts it."""
+        suites = configured(self.experiment.evaluation)
+        if code := suites.get("code"):
+            here = [
+                one.model_copy(update={"path": str(self.layout.problems(Path(one.path).name))}) if one.git else one
+                for one in code.benchmarks
+            ]
+            suites["code"] = code.model_copy(update={"benchmarks": here})
+        return suites
+
+    def suite_settings(self, suite: str) -> dict:
+        """The settings that a suite's script gets; perplexity draws nothing, so it has no seed."""
+        settings = to_dict(self.suites[suite])
+        return settings if suite == "perplexity" else settings | {"seed": self.experiment.seed}
+
+    @cached_property
+    def prompts(self) -> dict[str, dict]:
+        """Of the suites with prompts, the settings that decide the prompts."""
+        return {suite: prompts_from(self.suites[suite]) for suite in PROMPTED if suite in self.suites}
+
+    def prompt_files(self, suite: str) -> list[str]:
+        """The files of cases or problems of a suite; none where datasets give the prompts."""
+        return problem_files(self.suites[suite])
+
+    def scored_datasets(self, suite: str) -> list[str]:
+        """The datasets whose test split a suite scores or takes its prompts from; none for a suite with files."""
+        return getattr(self.suites[suite], "datasets", None) or []
+
+    @cached_property
+    def prompt_datasets(self) -> list[str]:
+        return sorted({name for suite in self.prompts for name in self.scored_datasets(suite)})
+
+    @cached_property
+    def trained_on(self) -> list[str]:
+        return sorted({stage.data for stage in self.stages.values()})
+
+    @cached_property
+    def chat_datasets(self) -> list[str]:
+        """The datasets scored by perplexity that hold chats: the report shows one of each."""
+        compose = self.experiment.corpus.compose
+        return [name for name in self.scored_datasets("perplexity") if compose[name].kind in CHATS]
+
+    def suite_files(self, name: str) -> list[Path]:
+        """The file of this name of each suite and each model that it scores."""
+        scored = scored_models(self.experiment.evaluation, list(self.stages))
+        return [self.layout.suite(suite, model) / name for suite, models in scored.items() for model in models]
+
+    @cached_property
+    def codes(self) -> dict[str, str]:
+        """What eval.json names as the code that made it: a fingerprint per rule up to the gates."""
+        rules = {
+            "sources": ["pull", "fetch"],
+            "corpus": ["filter", "deduplicate", "split", "compose"],
+            "tokens": ["tokenizer", "pack"],
+            "training": ["base", "train"],
+            "evaluation": [*self.suites, *(["contamination"] if self.prompts else []), "gate"],
+        }
+        return {f"{area}.{rule}": fingerprint(f"scripts.{area}.{rule}") for area in rules for rule in rules[area]}

@@ -1,0 +1,129 @@
+"""Where everything lies: each path below the results root, and the raw archives, is written here and nowhere else.
+
+    layout = Layout(Path("results"))
+    layout.dataset("instruct") / MANIFEST      # results/corpus/compose/instruct/manifest.json
+
+A folder is named after its area and rule. Rules give a wildcard as a name (`{source}`), scripts the name itself.
+"""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.common import manifest
+
+MANIFEST = manifest.NAME
+SPLITS = ("train", "validation", "test")
+PACKED_SPLITS = ("train", "validation")  # a test split is read as text
+SHARD_FILES = ("tokens.bin", "flags.bin", "pieces.npy", "documents.txt")  # of each packed split
+PICTURES = ("gates", "scores", "loss", "funnel")
+
+
+def raw_archive(source: str) -> Path:
+    """The archive of a source; its DVC pointer, where it is published, has `.dvc` behind its name."""
+    return Path(f"data/raw/{source}.tar.zst")
+
+
+def raw_manifest(source: str) -> Path:
+    return Path(f"data/raw/{source}.json")
+
+
+def split_file(folder: Path, split: str) -> Path:
+    """The documents of a split, of the whole corpus or of a dataset."""
+    return folder / f"{split}.jsonl.zst"
+
+
+def shard_files(folder: Path) -> list[Path]:
+    """The big files of a folder of shards."""
+    return [folder / f"{split}.{file}" for split in PACKED_SPLITS for file in SHARD_FILES]
+
+
+@dataclass(frozen=True)
+class Layout:
+    """The paths below a results root. With `Path()` they are relative to the root."""
+
+    results: Path
+
+    def log(self, area: str, rule: str, name: str = "") -> Path:
+        """The log of a job; `name` holds its wildcards. Raw archives serve all experiments, so their logs lie apart."""
+        folder = Path("logs") if area == "sources" else self.results / "logs"
+        return folder / area / (f"{rule}/{name}.log" if name else f"{rule}.log")
+
+    def filtered(self, source: str) -> Path:
+        return self.results / "corpus/filter" / source
+
+    @property
+    def deduplicated(self) -> Path:
+        return self.results / "corpus/deduplicate"
+
+    @property
+    def split(self) -> Path:
+        return self.results / "corpus/split"
+
+    def dataset(self, name: str) -> Path:
+        return self.results / "corpus/compose" / name
+
+    @property
+    def tokenizer(self) -> Path:
+        return self.results / "tokens/tokenizer"
+
+    def shards(self, dataset: str, length: int | str) -> Path:
+        """The packed rows of a dataset, `length` tokens each."""
+        return self.results / "tokens/pack" / f"{dataset}-{length}"
+
+    def model(self, name: str) -> Path:
+        """The model of a stage, or `base`."""
+        return self.results / "training" / ("base" if name == "base" else f"train/{name}")
+
+    def plan(self, stage: str) -> Path:
+        return self.results / "training/plan" / f"{stage}.json"
+
+    def work(self, stage: str) -> Path:
+        """The folder of a stage's checkpoints, one below it for each fingerprint of settings and inputs."""
+        return self.results / "work/train" / stage
+
+    def suite(self, suite: str, model: str) -> Path:
+        """The folder of a suite's `scores.json` and `items.jsonl.zst` for a model."""
+        return self.results / "evaluation" / suite / model
+
+    def problems(self, file: str) -> Path:
+        """A benchmark file out of a pinned repository."""
+        return self.results / "evaluation/problems" / file
+
+    @property
+    def sheet(self) -> Path:
+        """The folder of the blank rating sheet and its key."""
+        return self.results / "evaluation/sheet"
+
+    @property
+    def agreement(self) -> Path:
+        return self.results / "evaluation/human/agreement.json"
+
+    @property
+    def overlaps(self) -> Path:
+        return self.results / "evaluation/contamination/overlaps.json"
+
+    @property
+    def gate(self) -> Path:
+        """eval.json before the verdict."""
+        return self.results / "evaluation/gate/eval.json"
+
+    def picture(self, name: str) -> Path:
+        return self.results / "report/plots" / f"{name}.svg"
+
+    @property
+    def page(self) -> Path:
+        return self.results / "report.html"
+
+    @property
+    def markdown(self) -> Path:
+        return self.results / "report.md"
+
+    @property
+    def evaluation(self) -> Path:
+        """eval.json, the last file of a run."""
+        return self.results / "eval.json"
+
+    @property
+    def arguments(self) -> Path:
+        """The folder of values that are too long for a command line (scripts/experiment/arguments.py)."""
+        return self.results / "work/arguments"

@@ -1,0 +1,60 @@
+"""scripts/common/terminal.py: lines of failed groups and of jobs that are tried again. Real runs: tests/workflow."""
+
+import logging
+
+import pytest
+from snakemake_interface_logger_plugins.common import LogEvent
+
+from scripts.common.terminal import END, Shortened
+
+
+@pytest.fixture
+def printed(tmp_path, monkeypatch):
+    """A function that gives the line of a record, or None where it is not printed."""
+    monkeypatch.chdir(tmp_path)
+    shortened = Shortened(logging.Formatter())
+
+    def line(text: str | None = None, **extra) -> str | None:
+        record = logging.LogRecord("snakemake", logging.INFO, "", 0, text, (), None)
+        vars(record).update(extra)
+        return shortened.format(record) if shortened.keep(record) else None
+
+    return line
+
+
+def start(printed, jobid: int, rule: str, **wildcards) -> None:
+    assert printed(event=LogEvent.JOB_INFO, jobid=jobid, rule_name=rule, wildcards=wildcards) is None
+
+
+def fail(printed, jobid: int, log: str, indent: bool = False) -> str | None:
+    return printed(event=LogEvent.JOB_ERROR, jobid=jobid, rule_name="?", log=[log], indent=indent)
+
+
+def test_of_a_failed_group_only_the_job_with_an_error_is_named_and_a_group_that_is_tried_again_is_forgotten(
+    printed, tmp_path
+):
+    start(printed, 1, "split")
+    start(printed, 2, "compose", dataset="code")
+    (tmp_path / "split.log").write_text("10:00:00 split: 3 documents\n")
+    (tmp_path / "compose.log").write_text("10:00:01 compose: starts\nerror: no documents\nafter that\n")
+    group = {"groupid": "corpus", "aux_logs": ["slurm.log"], "job_error_info": [{"jobid": 1}, {"jobid": 2}]}
+    for attempt in (1, 2):
+        assert printed(event=LogEvent.GROUP_ERROR, **group) == "failed: a job of group corpus; log: slurm.log"
+        assert fail(printed, 1, "split.log", indent=True) is None
+        assert fail(printed, 2, "compose.log", indent=True) == "failed: compose code; log: compose.log"
+        if attempt == 1:
+            assert printed("Trying to restart job corpus.") == "trying again: corpus"
+            assert printed(END).startswith("error: the run failed")
+    assert printed(END, event=LogEvent.ERROR).splitlines() == [
+        "compose code failed; the last lines of compose.log:",
+        "10:00:01 compose: starts",
+        "error: no documents",
+    ]
+
+
+def test_finished_jobs_are_one_line_with_their_wildcards(printed):
+    start(printed, 7, "train", stage="sft")
+    assert printed(event=LogEvent.JOB_FINISHED, job_id=7) is None
+    assert printed(event=LogEvent.PROGRESS, done=3, total=9) == "3 of 9 done: train sft"
+    assert printed("Select jobs to execute...") is None
+    assert printed("Job 7 has been submitted with SLURM jobid 12.") == "Job 7 has been submitted with SLURM jobid 12."

@@ -1,0 +1,59 @@
+"""scripts/experiment/dag.py: what the rules derive from an experiment."""
+
+from pathlib import Path
+
+from scripts.experiment.dag import Dag
+from scripts.experiment.layout import Layout
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
+from scripts.sources.tables.sources_table import read_sources
+
+
+def dag(file: str, edit=None) -> Dag:
+    config = read_yaml(Path(file))
+    if edit:
+        edit(config)
+    experiment = load_experiment(config, file)
+    sources = read_sources(Path(experiment.sources.table)) if experiment.sources else []
+    return Dag(experiment, {source.name: source for source in sources}, Layout(Path(experiment.results)))
+
+
+def names(paths) -> list[str]:
+    return [str(path) for path in paths]
+
+
+def test_from_scratch_the_tokenizer_is_learned_from_the_split_corpus_and_the_shape_has_its_vocabulary():
+    flow = dag("config/config.yaml")
+    assert flow.scratch and names(flow.tokenizer_texts) == ["results/corpus/split"]
+    assert flow.shape["vocab_size"] == 4096 and flow.base_settings["seed"] == 42
+    assert str(flow.shards("pretrain")) == "results/tokens/pack/code-512"
+    assert flow.trained_on == ["code", "instruct"] and flow.chat_datasets == ["instruct"]
+    assert flow.models == ["base", "pretrain", "sft"] and flow.adapters == [] and flow.own_datasets == []
+
+
+def test_with_a_real_base_the_tokenizer_is_the_bases_and_the_shape_is_only_the_plans():
+    flow = dag("config/experiments/lora-qa.yaml")
+    assert not flow.scratch and names(flow.tokenizer_texts) == ["results/training/base"]
+    assert "shape" not in flow.base_settings and "seed" not in flow.base_settings and flow.shape["hidden_size"] == 3584
+    assert flow.sources == {} and flow.own_datasets == ["python", "systems"]
+    assert flow.adapters == ["qa_python", "qa_systems"]
+
+
+def test_of_equal_documents_the_one_of_a_source_with_high_priority_comes_first():
+    flow = dag("config/config.yaml")
+    order = [flow.sources[name].priority for name in flow.source_order]
+    assert order == sorted(order, key=lambda priority: priority != "high")
+    assert sorted(flow.source_order[:6]) == flow.source_order[:6]
+
+
+def test_a_pinned_benchmark_is_read_where_rule_problems_puts_it_and_is_fetched_by_its_own_path():
+    def pinned(config):
+        pin = {"git": "https://example.org/b", "commit": "0" * 40, "path": "data/deep/HumanEval.jsonl"}
+        config["evaluation"]["code"] = {"benchmarks": [pin]}
+
+    flow = dag("config/config.yaml", pinned)
+    assert flow.prompt_files("code") == ["results/evaluation/problems/HumanEval.jsonl"]
+    assert flow.prompts["code"] == {"benchmarks": [{"path": "results/evaluation/problems/HumanEval.jsonl"}]}
+    assert flow.pinned["HumanEval.jsonl"].path == "data/deep/HumanEval.jsonl"
+    assert "evaluation.contamination" in flow.codes and "seed" in flow.suite_settings("code")
+    assert "seed" not in flow.suite_settings("perplexity")

@@ -1,0 +1,50 @@
+"""scripts/experiment/layout.py: the paths that docs and users know, and that no module writes one of them by itself."""
+
+import re
+from pathlib import Path
+
+from scripts.experiment.layout import Layout, raw_archive, raw_manifest, shard_files, split_file
+
+L = Layout(Path("results/mine"))
+
+
+def test_the_layout_is_the_one_that_users_know():
+    known = {
+        "results/mine/corpus/filter/click": L.filtered("click"),
+        "results/mine/corpus/deduplicate": L.deduplicated,
+        "results/mine/corpus/split/test.jsonl.zst": split_file(L.split, "test"),
+        "results/mine/corpus/compose/instruct": L.dataset("instruct"),
+        "results/mine/tokens/tokenizer": L.tokenizer,
+        "results/mine/tokens/pack/instruct-4096/train.tokens.bin": shard_files(L.shards("instruct", 4096))[0],
+        "results/mine/training/base": L.model("base"),
+        "results/mine/training/train/sft": L.model("sft"),
+        "results/mine/training/plan/sft.json": L.plan("sft"),
+        "results/mine/work/train/sft": L.work("sft"),
+        "results/mine/evaluation/qa/sft": L.suite("qa", "sft"),
+        "results/mine/evaluation/gate/eval.json": L.gate,
+        "results/mine/report.html": L.page,
+        "results/mine/eval.json": L.evaluation,
+        "results/mine/logs/training/train/sft.log": L.log("training", "train", "sft"),
+        "results/mine/logs/corpus/split.log": L.log("corpus", "split"),
+        "logs/sources/fetch/click.log": L.log("sources", "fetch", "click"),
+        "data/raw/click.tar.zst": raw_archive("click"),
+        "data/raw/click.json": raw_manifest("click"),
+    }
+    assert {str(path): name for name, path in known.items()} == {name: name for name in known}
+
+
+def test_no_rule_and_no_script_writes_a_path_of_the_layout_by_itself():
+    written = re.compile(
+        r"""["'][^"'\n]*(corpus/(filter|deduplicate|split|compose)|tokens/(tokenizer|pack)|training/(base|train|plan)"""
+        r"""|evaluation/(problems|sheet|human|contamination|gate)|report/plots|work/train)\b"""
+    )
+    not_these = ("help=", "scripts/training/train.py")
+    files = [*Path("rules").glob("*.smk"), *Path("scripts").rglob("*.py")]
+    found = [
+        f"{path}: {line.strip()}"
+        for path in files
+        if path.name != "layout.py"
+        for line in re.sub(r'""".*?"""', "", path.read_text(), flags=re.DOTALL).splitlines()
+        if written.search(line) and not any(word in line for word in not_these)
+    ]
+    assert found == []

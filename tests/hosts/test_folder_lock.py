@@ -1,0 +1,90 @@
+"""scripts/hosts/folder_lock.py: a folder has one Snakemake; the lock of a dead one goes where that is certain."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.hosts import folder_lock
+from scripts.hosts.folder_lock import OWNER, hold_folder, this_process
+
+HOLD = (
+    "import time; from scripts.hosts.folder_lock import hold_folder; hold_folder(); print('held', flush=True); {then}"
+)
+JOB = "import subprocess, sys; subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(3)', 'scripts.a.job'])"
+
+
+@pytest.fixture(autouse=True)
+def folder(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(folder_lock, "SECONDS", 0.05)
+    monkeypatch.delenv(folder_lock.RUN, raising=False)
+    return tmp_path
+
+
+def another(then: str = "time.sleep(60)") -> subprocess.Popen:
+    """Another process that holds this folder."""
+    root = Path(__file__).parents[2]
+    line = [sys.executable, "-c", HOLD.format(then=then)]
+    process = subprocess.Popen(line, env={**os.environ, "PYTHONPATH": str(root)}, stdout=subprocess.PIPE, text=True)
+    assert process.stdout.readline() == "held\n"
+    return process
+
+
+def left_lock() -> Path:
+    """Snakemake's own lock, as a killed one leaves it."""
+    lock = Path(".snakemake/locks/0.input.lock")
+    lock.parent.mkdir(parents=True)
+    lock.write_text("results/eval.json\n")
+    return lock
+
+
+def test_another_process_that_is_alive_is_named_and_its_lock_stays():
+    other, lock = another(), left_lock()
+    with pytest.raises(
+        UserError, match=rf"another Snakemake works in this folder: process {other.pid} on \S+, started"
+    ):
+        hold_folder()
+    assert lock.exists()
+    hold_folder(locks=False)  # --nolock
+    other.kill()
+    other.wait()
+
+
+def test_the_lock_of_a_killed_process_of_this_host_is_removed_with_one_line(capfd):
+    other, lock = another(), left_lock()
+    os.kill(other.pid, signal.SIGKILL)
+    other.wait()
+    hold_folder()
+    assert not lock.exists() and f"unlocked: process {other.pid} on " in capfd.readouterr().err
+    assert json.loads(OWNER.read_text())["pid"] == os.getpid()
+
+
+@pytest.mark.parametrize("owner", [{**this_process(), "host": "login2", "boot": "another"}, None])
+def test_the_lock_of_another_host_or_of_nobody_known_stays_and_a_line_says_what_to_do(owner):
+    lock = left_lock()
+    if owner:
+        OWNER.write_text(json.dumps(owner))
+    who = "process .* on login2" if owner else "a Snakemake that did not say which"
+    with pytest.raises(UserError, match=f"locked by {who}.*if that is no longer running: snakemake --unlock"):
+        hold_folder()
+    assert lock.exists()
+
+
+def test_scripts_that_a_killed_process_left_running_are_waited_for(capfd):
+    other = another(f"{JOB}; time.sleep(60)")
+    while not (jobs := folder_lock.jobs_of(folder_lock.run_of(json.loads(OWNER.read_text())))):
+        pass
+    other.kill()
+    other.wait()
+    hold_folder()
+    [job] = jobs
+    assert (
+        f"waiting for jobs of an earlier run: {job} (scripts.a.job); to end them: kill {job}" in capfd.readouterr().err
+    )
+    assert not Path(f"/proc/{job}/stat").exists() or " Z " in Path(f"/proc/{job}/stat").read_text()
