@@ -26,6 +26,7 @@ localrules:
     gate,
     plots,
     page,
+    scores,
     verdict,
 
 
@@ -34,6 +35,7 @@ rule all:
     input:
         L.evaluation,
         L.page,
+        L.scores,
 
 
 # Everything up to the shards. Run it alone after a change to filters or sources: where the shards come out

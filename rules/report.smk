@@ -1,4 +1,5 @@
-# Scores, training metrics and funnels → pictures, results/report.html and report.md, and results/eval.json beside them.
+# Scores, training metrics and funnels → pictures, results/report.html and report.md, results/scores.csv, and, last,
+# results/eval.json.
 
 from scripts.experiment.layout import PICTURES
 
@@ -51,11 +52,28 @@ rule page:
         "python -m scripts.report.page --results {params.results:q} 2>&1 | tee {log:q}"
 
 
+rule scores:
+    input:
+        evaluation=L.gate,
+    output:
+        table=L.scores,
+    log:
+        L.log("report", "scores"),
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        results=subpath(output.table, parent=True),
+        code=fingerprint("scripts.report.scores"),
+    shell:
+        "python -m scripts.report.scores --results {params.results:q} 2>&1 | tee {log:q}"
+
+
 # A rule of its own, so that a run which an unmet gate fails (evaluation.gate.fail) still keeps scores and page.
 rule verdict:
     input:
         evaluation=L.gate,
         page=L.page,
+        scores=L.scores,
     output:
         evaluation=L.evaluation,
     log:

@@ -119,6 +119,11 @@ class Layout:
         return self.results / "report.md"
 
     @property
+    def scores(self) -> Path:
+        """All scores as one tidy table."""
+        return self.results / "scores.csv"
+
+    @property
     def evaluation(self) -> Path:
         """eval.json, the last file of a run."""
         return self.results / "eval.json"

@@ -1,9 +1,9 @@
-"""One self-contained page that says what came out and what made it, results/report.html, and its sum as report.md.
+"""The report: results/report.html, one self-contained page with all results and their inputs, and a short report.md.
 
     python -m scripts.report.page --results results
-    python -m scripts.report.page --results results --summary     # only the gates, as a table for the terminal
+    python -m scripts.report.page --results results --summary     # only print the gates and the verdict
 
-Pictures are inlined and nothing is loaded from anywhere. Whatever comes from data is escaped.
+The page contains its pictures and loads nothing. Values from data are escaped.
 """
 
 import math
@@ -17,19 +17,20 @@ from scripts.common.files import atomic, read_jsonl
 from scripts.evaluation.sandbox.judge import OUTCOMES
 from scripts.experiment.layout import PICTURES, Layout, split_file
 from scripts.experiment.suites import CHATS
-from scripts.report.content import text
-from scripts.report.content.examples import written
-from scripts.report.content.report_data import read_evaluation, read_funnel
+from scripts.report.content.eval_json import read_evaluation
+from scripts.report.content.examples import generated_examples
+from scripts.report.content.funnel import read_funnel
+from scripts.report.content.wording import summary
 from scripts.report.templates.rendering import fill
 
-EXAMPLES = 3  # best and as many worst documents per model and dataset
+EXAMPLES = 3  # best documents per model and dataset, and as many worst ones
 
 
 def inline(picture: Path) -> Markup:
-    """An SVG of rule plots as part of a page: its ids made its own, its ink the colour of the page's text.
+    """An SVG of rule plots for inlining: its ids start with its name, and its dark ink is the page's text colour.
 
     Raises:
-        UserError: it is missing or is no SVG.
+        UserError: the file is missing, is not an SVG, or is truncated.
     """
     try:
         svg = picture.read_text(encoding="utf-8")
@@ -39,7 +40,7 @@ def inline(picture: Path) -> Markup:
         raise UserError(f"{picture}: not an SVG; delete it and run again") from error
     start = svg.find("<svg ")
     if start < 0 or not svg.rstrip().endswith("</svg>"):
-        raise UserError(f"{picture}: not a whole SVG; delete it and run again")
+        raise UserError(f"{picture}: not an SVG, or truncated; delete it and run again")
     name = picture.stem
     svg = re.sub(r'(\bid="|href="#|url\(#)', rf"\g<1>{name}-", svg[start:]).replace("#1f2328", "currentColor")
     return Markup(svg.replace("<svg ", f'<svg role="img" aria-label="{name}" ', 1))
@@ -58,7 +59,7 @@ def extremes(items: list[dict]) -> list[dict]:
 
 
 def sample_chat(results: Path, dataset: str, items: list[dict]) -> dict | None:
-    """The chat whose bits per byte are the median of `items`: neither the best nor the worst of its kind."""
+    """The chat of a dataset with the median bits per byte; None if no item was scored."""
     ranked = sorted((item for item in items if item["bytes"]), key=lambda item: (bits_per_byte(item), item["id"]))
     if not ranked:
         return None
@@ -69,10 +70,10 @@ def sample_chat(results: Path, dataset: str, items: list[dict]) -> dict | None:
 
 
 def render(results: Path) -> str:
-    """The page of the results root `results`.
+    """The HTML page of the results root `results`.
 
     Raises:
-        UserError: something it shows is missing or malformed.
+        UserError: a file that it shows is missing or malformed.
     """
     evaluation = read_evaluation(results)
     inputs, models = evaluation["inputs"], list(dict.fromkeys(["base", *evaluation["stages"]]))
@@ -92,7 +93,7 @@ def render(results: Path) -> str:
         models=models,
         datasets=datasets,
         outcomes=OUTCOMES,
-        written=written(results, evaluation),
+        generated=generated_examples(results, evaluation),
         funnel=read_funnel(results, list(inputs["sources"])),
         pictures={name: inline(Layout(results).picture(name)) for name in PICTURES},
         extremes={model: {dataset: extremes(items_of(model, dataset)) for dataset in datasets} for model in models},
@@ -101,16 +102,16 @@ def render(results: Path) -> str:
 
 
 def main() -> None:
-    p = parser(__doc__)
-    p.add_argument("--results", type=Path, required=True, help="the results root")
-    p.add_argument("--summary", action="store_true", help="only print the gates and the verdict")
-    args = p.parse_args()
-    if args.summary:
-        print(text.summary(read_evaluation(args.results), args.results))
+    arguments = parser(__doc__)
+    arguments.add_argument("--results", type=Path, required=True, help="the results root")
+    arguments.add_argument("--summary", action="store_true", help="only print the gates and the verdict")
+    given = arguments.parse_args()
+    if given.summary:
+        print(summary(read_evaluation(given.results), given.results))
         return
-    pages = {"report.html": render(args.results), "report.md": fill("report.md.j2", read_evaluation(args.results))}
+    pages = {"report.html": render(given.results), "report.md": fill("report.md.j2", read_evaluation(given.results))}
     for name, page in pages.items():
-        with atomic(args.results / name) as temporary:
+        with atomic(given.results / name) as temporary:
             temporary.write_text(page, encoding="utf-8")
 
 

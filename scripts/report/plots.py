@@ -1,8 +1,8 @@
-"""The report's pictures: funnel, loss, scores and gates, as SVG whose bytes depend on the data alone.
+"""The report's pictures as SVG: funnel, loss, scores and gates. Their bytes depend only on the data.
 
     python -m scripts.report.plots --results results --out results/report/plots
 
-Text stays text, in whatever font the reader has; nothing is loaded from anywhere.
+Text is stored as text and shown in the reader's font; the pictures load nothing.
 """
 
 import warnings
@@ -18,16 +18,19 @@ from matplotlib.figure import Figure
 from scripts.common.cli import parser, run
 from scripts.common.files import atomic
 from scripts.experiment.layout import Layout
-from scripts.report.content.report_data import read_compared, read_evaluation, read_funnel, read_metrics, read_scores
-from scripts.report.content.text import number
+from scripts.report.content.eval_json import read_evaluation
+from scripts.report.content.formatting import number
+from scripts.report.content.funnel import FILES, FunnelCounts, read_funnel
+from scripts.report.content.scores_table import compared_scores
+from scripts.report.content.training_log import read_metrics
 
-# The page turns INK into the colour of its own text; all others can be told apart on white and on black.
+# The page replaces INK by its text colour; the other colours are distinct on white and on black.
 INK = "#1f2328"
 GREY, BLUE, ORANGE, GREEN, RED = "#8c959f", "#3a86cf", "#d9822b", "#2f9e64", "#d1495b"
 MODELS = [GREY, BLUE, ORANGE, GREEN, "#8e6bbf", "#1a9ba1"]
 OUTCOMES = {"met": GREEN, "met, not secured": ORANGE, "not met, not secured": ORANGE, "not met": RED}
 OUTCOMES |= {"not measured": GREY}
-WIDTH = 5.2  # inches: one column on a phone, two on a desk
+WIDTH = 5.2  # inches; the page has one column of pictures on a phone, two on a desktop
 
 STYLE = {
     "svg.hashsalt": "stagecraft",  # otherwise ids are random
@@ -66,41 +69,36 @@ def hide_x(axes) -> None:
     axes.tick_params(axis="y", length=0)
 
 
-def funnel(counts: dict) -> Figure:
-    """What became of the files, by reason and by language."""
-    if not counts["sources"]:
+def funnel(counts: FunnelCounts | None) -> Figure:
+    """Files kept and dropped, by reason and by language; a sentence if there were no sources."""
+    if counts is None:
         figure, axes = pyplot.subplots(figsize=(WIDTH, 1.0), layout="constrained")
         axes.set_axis_off()
         axes.text(0, 0.5, "All datasets are the user's own: no file was filtered.", va="center")
         return figure
-    labels = ["kept", *counts["dropped"]]
-    languages = counts["languages"]
+    labels = ["kept", *counts.dropped.index]
+    languages = counts.languages[FILES]
     rows = [len(labels), len(languages)]
     figure, (reasons, by_language) = pyplot.subplots(
         2, figsize=(WIDTH, 1.5 + 0.24 * sum(rows)), height_ratios=[max(row, 1) for row in rows], layout="constrained"
     )
-    colors = [GREEN, *(ORANGE if reason == "duplicate" else GREY for reason in counts["dropped"])]
-    bars(reasons, labels, [counts["kept"], *counts["dropped"].values()], colors, max(counts["seen"], 1))
-    reasons.set_title(f"What became of {counts['seen']:,} files")
+    colors = [GREEN, *(ORANGE if reason == "duplicate" else GREY for reason in labels[1:])]
+    bars(reasons, labels, [counts.kept, *counts.dropped], colors, max(counts.seen, 1))
+    reasons.set_title(f"What became of {counts.seen:,} files")
 
-    left = [0] * len(languages)
-    for key, label, color in (
-        ("kept", "kept", GREEN),
-        ("duplicate", "duplicate", ORANGE),
-        ("filtered", "filtered out", GREY),
-    ):
-        width = [counts[key] for counts in languages.values()]
-        by_language.barh(range(len(languages)), width, left=left, color=color, height=0.7, label=label)
-        left = [start + more for start, more in zip(left, width, strict=True)]
-    for place, (total, count) in enumerate(zip(left, languages.values(), strict=True)):
-        text = f"{count['kept']:,} of {total:,}"
+    ends = languages.cumsum(axis=1)
+    for key, label, color in zip(FILES, ("kept", "duplicate", "filtered out"), (GREEN, ORANGE, GREY), strict=True):
+        left = ends[key] - languages[key]
+        by_language.barh(range(len(languages)), languages[key], left=left, color=color, height=0.7, label=label)
+    for place, (kept, total) in enumerate(zip(languages.kept, languages.sum(axis=1), strict=True)):
+        text = f"{kept:,} of {total:,}"
         by_language.annotate(text, (total, place), xytext=(4, 0), textcoords="offset points", va="center")
-    by_language.set_yticks(range(len(languages)), list(languages))
+    by_language.set_yticks(range(len(languages)), languages.index)
     by_language.invert_yaxis()
     by_language.margins(x=0.35)
     hide_x(by_language)
     by_language.set_title("Source files by language")
-    if languages:
+    if len(languages):
         by_language.legend(loc="upper center", bbox_to_anchor=(0.5, 0), ncols=3)
     return figure
 
@@ -115,7 +113,7 @@ def loss(stages: dict[str, list[dict]]) -> Figure:
             ("loss", "training", {"color": BLUE, "linewidth": 1.4}),
             ("eval_loss", "validation", {"color": ORANGE, "marker": "o", "markersize": 4, "linewidth": 1}),
         ):
-            # a loss that overflowed was logged as null and leaves a gap
+            # an overflowed loss is logged as null and leaves a gap
             points = [
                 (step["step"], step[key] if step[key] is not None else float("nan")) for step in steps if key in step
             ]
@@ -130,43 +128,43 @@ def loss(stages: dict[str, list[dict]]) -> Figure:
 
 
 def scores(evaluation: dict) -> Figure:
-    """What models are compared by: each metric of each suite on each dataset, every model with its interval."""
-    found, compared = read_scores(evaluation), read_compared(evaluation)
+    """The metrics that models are compared by: a panel per suite, metric and dataset, with each model's interval."""
+    compared = compared_scores(evaluation).query("language == 'all'")
     colors = {model: MODELS[place % len(MODELS)] for place, model in enumerate(evaluation["scores"])}
-    places = [
-        (suite, metric, dataset)
-        for suite, metrics in compared.items()
-        for metric in metrics
-        for dataset in next(iter(found[suite].values()))
+    groups = [
+        (metric, dataset, rows)
+        for _, suite in compared.groupby("suite", sort=False)
+        for metric, datasets in suite.groupby("metric", sort=False)
+        for dataset, rows in datasets.groupby("dataset", sort=False)
     ]
     figure, panels = pyplot.subplots(
-        len(places), squeeze=False, figsize=(WIDTH, len(places) * (0.75 + 0.3 * len(colors))), layout="constrained"
+        len(groups), squeeze=False, figsize=(WIDTH, len(groups) * (0.75 + 0.3 * len(colors))), layout="constrained"
     )
-    for axes, (suite, metric, dataset) in zip(panels[:, 0], places, strict=True):
-        for place, (model, scored) in enumerate(found[suite].items()):
-            score, color = scored[dataset]["all"][metric], colors[model]
-            low, high = score["interval"] or [score["value"]] * 2
+    for axes, (metric, dataset, rows) in zip(panels[:, 0], groups, strict=True):
+        rows = rows.fillna({"interval_low": rows.value, "interval_high": rows.value})
+        for place, score in enumerate(rows.itertuples()):
+            low, high, color = score.interval_low, score.interval_high, colors[score.model]
             axes.plot([low, high], [place, place], color=color, linewidth=5, alpha=0.4)
-            axes.plot(score["value"], place, "o", color=color, markersize=6)
-            axes.annotate(number(score["value"]), (high, place), xytext=(8, 0), textcoords="offset points", va="center")
-        axes.set_yticks(range(len(found[suite])), found[suite])
-        axes.set_ylim(len(found[suite]) - 0.5, -0.5)
+            axes.plot(score.value, place, "o", color=color, markersize=6)
+            axes.annotate(number(score.value), (high, place), xytext=(8, 0), textcoords="offset points", va="center")
+        axes.set_yticks(range(len(rows)), rows.model)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
         axes.grid(axis="x", color=GREY, alpha=0.25)
         axes.tick_params(axis="y", length=0)
         axes.set_title(f"{metric.replace('_', ' ')}, {dataset}")
-    # datasets share the scale of a metric; set once all panels are drawn
-    for axes, (_, metric, _) in zip(panels[:, 0], places, strict=True):
-        alike = [panel for panel, (_, other, _) in zip(panels[:, 0], places, strict=True) if other == metric]
+    # the panels of a metric share one scale; set when all panels are drawn
+    for axes, (metric, _, _) in zip(panels[:, 0], groups, strict=True):
+        alike = [panel for panel, (other, _, _) in zip(panels[:, 0], groups, strict=True) if other == metric]
         axes.set_xlim(0, 1.18 * max(panel.dataLim.x1 for panel in alike) or 1)
     return figure
 
 
 def gates(evaluation: dict) -> Figure:
-    """Each gate on a line of its own: value, interval, and in grey the side where it would not be met."""
-    found = evaluation["gates"]
-    rows = max(len(found), 1)
+    """A panel for each gate: value, interval, and in grey the side where it would not be met."""
+    judged = evaluation["gates"]
+    rows = max(len(judged), 1)
     figure, panels = pyplot.subplots(rows, squeeze=False, figsize=(WIDTH, 0.2 + 0.95 * rows), layout="constrained")
-    for axes, gate in zip(panels[:, 0], found, strict=False):
+    for axes, gate in zip(panels[:, 0], judged, strict=False):
         color, value, limit = OUTCOMES[gate["outcome"]], gate["value"], gate["bound"]
         low, high = gate["interval"] or [value, value]
         if value is not None:
@@ -184,7 +182,7 @@ def gates(evaluation: dict) -> Figure:
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)
         axes.set_title(f"{gate['name']}: {gate['outcome']}", fontsize=9)
-    if not found:
+    if not judged:
         panels[0, 0].set_axis_off()
         panels[0, 0].text(0, 0.5, "The experiment names no gates.", va="center")
     return figure
@@ -193,12 +191,12 @@ def gates(evaluation: dict) -> Figure:
 def save(picture: Callable[..., Figure], data: object, path: Path) -> None:
     """Draw `picture(data)` in the report's style into an SVG."""
     with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        # the reader's font draws the text, so what the one used for measuring lacks does not matter
+        # the reader's font draws the text; the font that measures it here may lack glyphs
         warnings.filterwarnings("ignore", message="Glyph .* missing from font")
         figure = picture(data)
         with atomic(path) as temporary:
-            nothing = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-            figure.savefig(temporary, format="svg", transparent=True, metadata=nothing)
+            no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+            figure.savefig(temporary, format="svg", transparent=True, metadata=no_metadata)
         pyplot.close(figure)
 
 
@@ -206,7 +204,7 @@ def draw(results: Path, out: Path) -> None:
     """Draw all pictures of the results root `results` into the folder `out`.
 
     Raises:
-        UserError: something they show is missing or malformed.
+        UserError: a file that they show is missing or malformed.
     """
     evaluation = read_evaluation(results)
     metrics = {name: read_metrics(Layout(results).model(name) / "metrics.jsonl") for name in evaluation["stages"]}
@@ -216,11 +214,11 @@ def draw(results: Path, out: Path) -> None:
 
 
 def main() -> None:
-    p = parser(__doc__)
-    p.add_argument("--results", type=Path, required=True, help="the results root")
-    p.add_argument("--out", type=Path, required=True, help="folder for the pictures")
-    args = p.parse_args()
-    draw(args.results, args.out)
+    arguments = parser(__doc__)
+    arguments.add_argument("--results", type=Path, required=True, help="the results root")
+    arguments.add_argument("--out", type=Path, required=True, help="folder for the pictures")
+    given = arguments.parse_args()
+    draw(given.results, given.out)
 
 
 if __name__ == "__main__":

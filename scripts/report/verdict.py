@@ -1,9 +1,9 @@
-"""eval.json beside the page, once it is there: the end of the run, and the place where an unmet gate can fail it.
+"""Publish eval.json as the last file of a run, or fail the run if a gate is not met and the experiment requires it.
 
     python -m scripts.report.verdict --results results
 
-With `evaluation.gate.fail: true` an unmet gate ends the run here, with nothing published. The report and the scores
-behind it are outputs of rules that went well, so they stay; the next run comes back to this rule and says no again.
+With `evaluation.gate.fail: true` an unmet gate ends the run here and eval.json is not published. The report and the
+scores are outputs of other rules, so they are kept; the next run starts at this rule again, with the same outcome.
 """
 
 import logging
@@ -13,15 +13,15 @@ from pathlib import Path
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic
 from scripts.experiment.layout import Layout
-from scripts.report.content.report_data import read_evaluation
-from scripts.report.content.text import summary
+from scripts.report.content.eval_json import read_evaluation
+from scripts.report.content.wording import summary
 
 
 def verdict(results: Path) -> None:
-    """Copy eval.json, byte for byte, to the results root.
+    """Log the summary and copy eval.json, byte for byte, to the results root.
 
     Raises:
-        UserError: a gate is not met and the experiment says that this fails the run.
+        UserError: a gate is not met, and the experiment's `evaluation.gate.fail` is true.
     """
     layout, evaluation = Layout(results), read_evaluation(results)
     logging.info(f"done\n\n{summary(evaluation, results)}\n")
@@ -34,9 +34,9 @@ def verdict(results: Path) -> None:
 
 
 def main() -> None:
-    p = parser(__doc__)
-    p.add_argument("--results", type=Path, required=True, help="the results root")
-    verdict(p.parse_args().results)
+    arguments = parser(__doc__)
+    arguments.add_argument("--results", type=Path, required=True, help="the results root")
+    verdict(arguments.parse_args().results)
 
 
 if __name__ == "__main__":

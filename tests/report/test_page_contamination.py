@@ -7,14 +7,14 @@ import shutil
 import pytest
 
 from scripts.experiment.layout import Layout
-from scripts.report.content.text import contamination
+from scripts.report.content.wording import contamination
 from scripts.report.page import render
 from tests.evaluation.synthetic import dump
 
 
 def test_the_page_shows_scores_with_and_without_what_overlaps(html, page):
     said = " ".join("".join(page.text).split())
-    assert "5 of 30 problems share 10 words in a row with the training data. 1 could not be looked for" in said
+    assert "5 of 30 problems share 10 words in a row with the training data. 1 could not be checked" in said
     section = html[html.index("<h2>Contamination") : html.index("<h2>Datasets")]
     shown = " ".join(re.sub("<[^>]+>", " ", section).split())
     # of 30 answers of sft 18 are right, of the 25 that overlap nothing 13

@@ -5,7 +5,7 @@ import json
 from matplotlib import pyplot
 
 from scripts.report import plots
-from scripts.report.content.text import interval, number
+from scripts.report.content.formatting import interval, number
 from scripts.report.page import render
 from tests.evaluation.synthetic import dump
 from tests.report.conftest import HOSTILE, Page
@@ -48,7 +48,7 @@ def test_latency_is_told_where_it_was_measured_and_why_not_elsewhere(make_result
     text = " ".join(" ".join(Page(html).text).split())
     for told in (
         "fast sft, answer seconds met 1.500 1.250 to 1.750 below 2",
-        "Medians of 10 runs after 2 to warm up, each from 300 tokens to 512 new ones",
+        "Medians of 10 runs after 2 warm-up runs; each run generates 512 tokens greedily from a prompt of 300",
         f"base: not applicable: models run on {HOSTILE} here",
         "sft NVIDIA A40, bfloat16, transformers 5.23.0, sdpa attention, CPU threads: 8; load per core before 0.2500,"
         " GPU 0% seconds to the first token 0.1250 0.1200 to 0.1300 0.2000",
@@ -71,12 +71,12 @@ def test_people_are_told_with_their_agreement_or_where_the_blank_sheet_lies(make
         return page, " ".join(" ".join(page.text).split())
 
     page, text = told()
-    assert "No sheet is filled yet. The blank one, 30 rows" in text
+    assert "No sheet is filled in yet. The blank sheet with 30 rows" in text
     assert ("a", "href", "evaluation/sheet/sheet.html") in page.attributes
     score = {"documents": 30, "correct": {"value": 0.8765, "interval": [0.7123, 0.9432]}}
     evaluation["scores"]["sft"]["human"] = {"instruct": {"all": score}}  # nobody rated the others
     evaluation["inputs"]["experiment"]["evaluation"]["human"] = {"of": "qa"}
-    assert "One rater agrees with nobody" in told(raters={"anna": 0.9})[1]
+    assert "With one rater there is no agreement" in told(raters={"anna": 0.9})[1]
     text = told(raters={"<b>anna": 0.9, "bo": 0.85}, agreement=0.875, alpha=0.6123)[1]
     assert "correct Interval instruct sft all 30 0.8765 0.7123 to 0.9432" in text
     assert "30 responses rated by <b>anna (90% correct), bo (85% correct). Pairs of raters agree on 88%" in text

@@ -11,8 +11,9 @@ from xml.etree import ElementTree
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.report.content.report_data import read_funnel, read_metrics
-from scripts.report.content.text import number
+from scripts.report.content.formatting import number
+from scripts.report.content.funnel import read_funnel
+from scripts.report.content.training_log import read_metrics
 from scripts.report.plots import draw, scores
 from tests.evaluation.synthetic import dump
 
@@ -60,11 +61,11 @@ def test_same_data_gives_the_same_bytes_in_another_process(made, tmp_path):
 
 
 def test_every_score_is_drawn_inside_its_panel_however_far_datasets_lie_apart():
-    score = {"interval": None}
     found = {
         model: {
             "perplexity": {
-                name: {"all": {"bits_per_byte": {**score, "value": value}}} for name, value in datasets.items()
+                name: {"all": {"documents": 1, "bits_per_byte": {"value": value, "interval": None}}}
+                for name, value in datasets.items()
             }
         }
         for model, datasets in {"base": {"code": 3.9, "instruct": 9.0}, "sft": {"code": 3.0, "instruct": 3.7}}.items()

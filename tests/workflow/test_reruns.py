@@ -9,7 +9,7 @@ import yaml
 
 from tests.workflow.conftest import row, source
 
-REPORT = {"plots", "page", "verdict"}
+REPORT = {"plots", "page", "scores", "verdict"}
 GATE = {"gate"} | REPORT
 PERPLEXITY = {"perplexity base", "perplexity pretrain", "perplexity sft"}
 KEYWORDS = {"keywords base", "keywords pretrain", "keywords sft"}

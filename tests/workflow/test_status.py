@@ -1,4 +1,4 @@
-"""scripts/report/commands/status.py on a real run: it knows the jobs that Snakemake knows, while they run and after."""
+"""scripts/report/content/jobs.py on a real run: it knows the jobs that Snakemake knows, while they run and after."""
 
 import os
 import signal
@@ -7,10 +7,11 @@ import sys
 import time
 from pathlib import Path
 
-from scripts.report.commands.status import QUIET, jobs, stage, state_of
+from scripts.experiment.settings.experiment import Experiment
+from scripts.report.content.jobs import SILENCE, jobs, stage_status, state_of
 from tests.workflow.conftest import EXPERIMENT
 
-JOBS = list(jobs(EXPERIMENT, ["alpha", "beta"], Path("results")))
+JOBS = list(jobs(Experiment.model_validate(EXPERIMENT), ["alpha", "beta"], Path("results")))
 
 
 def test_it_lists_the_jobs_that_snakemake_runs_and_knows_them_done(finished, monkeypatch):
@@ -31,13 +32,13 @@ def test_a_stage_is_watched_while_it_trains_and_after_everything_was_killed(fini
     )
     sft = next(job for job in JOBS if job.name == "sft" and job.rule == "train")
     seen = []
-    while process.poll() is None and not (seen and seen[-1]["steps"] == 400 and seen[-1]["step"] > 2):
-        seen.append(stage(sft, Path("results"), time.time()))
+    while process.poll() is None and not (seen and seen[-1].steps == 400 and seen[-1].step > 2):
+        seen.append(stage_status(sft, Path("results"), time.time()))
         time.sleep(0.05)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
     now = seen[-1]
-    assert now["state"] == "running" and now["steps"] == 400 and now["loss"] > 0 and now["tokens_per_second"] > 0
-    after = stage(sft, Path("results"), time.time() + 2 * QUIET)
-    assert after["state"] == "stopped" and after["note"].startswith("no sign of life for 20 min")
-    assert after["step"] >= now["step"] and after["eta_seconds"] is None
+    assert now.state == "running" and now.steps == 400 and now.loss > 0 and now.tokens_per_second > 0
+    after = stage_status(sft, Path("results"), time.time() + 2 * SILENCE)
+    assert after.state == "stopped" and after.note.startswith("no output for 20 min")
+    assert after.step >= now.step and after.eta_seconds is None

@@ -1,11 +1,11 @@
-"""Two runs problem by problem: what B gained and what it lost against A.
+"""Compare two runs item by item: where run B is better or worse than run A.
 
     python -m scripts.report.commands.compare --a results --b /elsewhere/results --out results/compare
     make compare A=results B=/elsewhere/results
 
-Models of one name are compared, and the last stages whatever their names, on every dataset whose file was the same in
-both runs, over the items that both scored. The table goes to the terminal; compare.svg shows each item's difference,
-compare.json holds them by id.
+Compared are models of the same name, and the last stages of both runs whatever their names, on every dataset whose
+file was the same in both runs, over the items that both scored. The table is printed; compare.svg shows each item's
+difference, compare.json holds them by id.
 """
 
 from pathlib import Path
@@ -20,37 +20,37 @@ from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.comparison import Measured
 from scripts.evaluation.results.items import Documents, read_items
-from scripts.report.content.report_data import read_evaluation
-from scripts.report.content.text import interval, number, table
+from scripts.report.content.eval_json import read_evaluation
+from scripts.report.content.formatting import interval, number, table
 from scripts.report.plots import GREEN, GREY, RED, WIDTH, save
 
-LISTED = 5  # ids of each kind in the terminal
+LISTED = 5  # ids of gained and of lost items in the terminal
 
 
-def pairs(a: dict, b: dict) -> list[tuple[str, str]]:
-    """The models (of A, of B) that are compared."""
+def model_pairs(a: dict, b: dict) -> list[tuple[str, str]]:
+    """The pairs of models (of A, of B) to compare."""
     same = [(model, model) for model in a["scores"] if model in b["scores"]]
     return list(dict.fromkeys([*same, (list(a["stages"])[-1], list(b["stages"])[-1])]))
 
 
-def together(a: dict[str, tuple], b: dict[str, tuple]) -> Documents:
-    """The items of both, A's columns before B's."""
+def common_items(a: dict[str, tuple], b: dict[str, tuple]) -> Documents:
+    """The items that both runs scored, A's columns before B's."""
     ids = sorted(a.keys() & b.keys())
     columns = np.array([a[identity][1] + b[identity][1] for identity in ids], dtype=np.float64)
     return Documents(ids, np.array([b[identity][0] for identity in ids]), columns)
 
 
 def differences(suite: Suite, metric: str, documents: Documents) -> dict[str, float]:
-    """id → how much better B is than A on it (below zero: worse), the best first."""
+    """id → how much better B is than A on this item (negative: worse), best first."""
     sign = 1 if suite.metrics[metric].better == "above" else -1
-    ours, theirs = (
+    values_a, values_b = (
         [suite.metrics[metric].of(columns) for columns in half] for half in np.split(documents.columns, 2, axis=1)
     )
-    found = {name: sign * float(b - a) for name, a, b in zip(documents.ids, ours, theirs, strict=True)}
-    return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+    gains = {name: sign * float(b - a) for name, a, b in zip(documents.ids, values_a, values_b, strict=True)}
+    return dict(sorted(gains.items(), key=lambda item: (-item[1], item[0])))
 
 
-def measured(suite: Suite, documents: Documents, config: dict) -> list[dict]:
+def metric_rows(suite: Suite, documents: Documents, config: dict) -> list[dict]:
     """A row per metric: both values, their paired difference, and each item's.
 
     Args:
@@ -62,57 +62,61 @@ def measured(suite: Suite, documents: Documents, config: dict) -> list[dict]:
             "metric": metric,
             "documents": len(documents.ids),
             **{side: both.measure(metric, place, side)["value"] for side in ("A", "B")},
-            **{key: found[key] for key in ("value", "interval", "reading", "detectable", "mcnemar")},
+            **{key: comparison[key] for key in ("value", "interval", "reading", "detectable", "mcnemar")},
             "items": differences(suite, metric, documents),
         }
         for metric in suite.compared
-        for found in [both.comparison(metric, place, "B", "A")]
+        for comparison in [both.comparison(metric, place, "B", "A")]
     ]
 
 
-def compared(a: Path, b: Path) -> tuple[list[dict], list[str]]:
-    """(a row per pair of models, dataset and metric; what was not compared, and why).
+def compare_runs(a: Path, b: Path) -> tuple[list[dict], list[str]]:
+    """(a row per pair of models, dataset and metric; what is not compared, with the reason).
 
     Raises:
-        UserError: a run has no eval.json or its items are missing or malformed, or nothing can be compared.
+        UserError: a run has no eval.json, its items are missing or malformed, or nothing can be compared.
     """
-    said = [read_evaluation(root) for root in (a, b)]
-    tables = [suites(evaluation["inputs"]["experiment"]["evaluation"]) for evaluation in said]
-    rows, apart = [], []
+    evaluations = [read_evaluation(root) for root in (a, b)]
+    tables = [suites(evaluation["inputs"]["experiment"]["evaluation"]) for evaluation in evaluations]
+    rows, excluded = [], []
     for name in [name for name in tables[0] if name in tables[1]]:
         other, suite = (table[name] for table in tables)
         if suite.figures != other.figures:
-            apart.append(f"{name}: other metrics ({', '.join(other.metrics)}; {', '.join(suite.metrics)})")
+            excluded.append(f"{name}: other metrics ({', '.join(other.metrics)}; {', '.join(suite.metrics)})")
             continue
-        for models in pairs(*said):
-            if any(name not in found["scores"][model] for found, model in zip(said, models, strict=True)):
-                continue  # people rated other models
+        for models in model_pairs(*evaluations):
+            sides = list(zip(evaluations, models, strict=True))
+            if any(name not in evaluation["scores"][model] for evaluation, model in sides):
+                continue  # suite human: people rated other models
             folders = [root / "evaluation" / name / model for root, model in zip((a, b), models, strict=True)]
             items = [read_items(folder / "items.jsonl.zst", suite) for folder in folders]
-            facts = [found["scoring"][model][name] for found, model in zip(said, models, strict=True)]
+            facts = [evaluation["scoring"][model][name] for evaluation, model in sides]
             for dataset in [dataset for dataset in items[0] if dataset in items[1]]:
-                documents = together(*(found[dataset] for found in items))
+                documents = common_items(*(by_dataset[dataset] for by_dataset in items))
                 if facts[0]["data"][dataset] != facts[1]["data"][dataset]:
-                    apart.append(f"{name}, {dataset}: its test data is not the same")
+                    excluded.append(f"{name}, {dataset}: its test data differs")
                 elif not documents.ids:
-                    apart.append(f"{name}, {dataset}: no item in common")
+                    excluded.append(f"{name}, {dataset}: no item in common")
                 else:
                     same = facts[0].get("settings") == facts[1].get("settings")
                     about = {"suite": name, "models": models, "dataset": dataset, "settings_differ": not same}
-                    rows += [about | row for row in measured(suite, documents, said[1])]
+                    rows += [about | row for row in metric_rows(suite, documents, evaluations[1])]
     if not rows:
-        raise UserError(f"{a} and {b}: nothing to compare; {'; '.join(dict.fromkeys(apart)) or 'no suite in common'}")
-    return rows, list(dict.fromkeys(apart))
+        raise UserError(
+            f"{a} and {b}: nothing to compare; {'; '.join(dict.fromkeys(excluded)) or 'no suite in common'}"
+        )
+    return rows, list(dict.fromkeys(excluded))
 
 
 def title(row: dict) -> str:
+    """Model, metric and dataset of a row."""
     first, second = row["models"]
     model = first if first == second else f"{first} / {second}"
     return f"{model}, {row['metric'].replace('_', ' ')}, {row['dataset']}"
 
 
-def lines(rows: list[dict], apart: list[str]) -> list[str]:
-    """What the terminal shows."""
+def terminal_lines(rows: list[dict], excluded: list[str]) -> list[str]:
+    """The table and its notes, as lines for the terminal."""
     head = ("model, metric, dataset", "items", "A", "B", "B - A", "interval", "reading", "gained", "lost", "p")
     cells = []
     for row in rows:
@@ -120,7 +124,7 @@ def lines(rows: list[dict], apart: list[str]) -> list[str]:
         p = number(row["mcnemar"]["p"]) if row["mcnemar"] else ""
         figures = [number(row["A"]), number(row["B"]), number(row["value"], True), interval(row["interval"], True)]
         cells.append((title(row), f"{row['documents']:,}", *figures, row["reading"], *map(str, changes), p))
-    found = table([head, *cells])
+    lines = table([head, *cells])
     for row in rows:
         names = list(row["items"])
         for kind, ids in (
@@ -128,13 +132,13 @@ def lines(rows: list[dict], apart: list[str]) -> list[str]:
             ("lost", [name for name in names[::-1] if row["items"][name] < 0][:LISTED]),
         ):
             if ids:
-                found.append(f"{title(row)}: most {kind}: {', '.join(ids)}")
-    found += [f"settings differ: {title(row)}" for row in rows if row["settings_differ"]]
-    return found + [f"not compared: {why}" for why in apart]
+                lines.append(f"{title(row)}: most {kind}: {', '.join(ids)}")
+    lines += [f"settings differ: {title(row)}" for row in rows if row["settings_differ"]]
+    return lines + [f"not compared: {reason}" for reason in excluded]
 
 
 def picture(rows: list[dict]) -> Figure:
-    """Each item's difference, the most gained first."""
+    """Each item's difference, largest gain first."""
     size = (WIDTH, 0.3 + 1.5 * len(rows))
     figure, panels = pyplot.subplots(len(rows), squeeze=False, figsize=size, layout="constrained")
     for axes, row in zip(panels[:, 0], rows, strict=True):
@@ -149,15 +153,16 @@ def picture(rows: list[dict]) -> Figure:
 
 
 def main() -> None:
-    p = parser(__doc__)
-    p.add_argument("--a", type=Path, required=True, help="results root of the one run")
-    p.add_argument("--b", type=Path, required=True, help="results root of the other")
-    p.add_argument("--out", type=Path, required=True, help="folder for compare.json and compare.svg")
-    args = p.parse_args()
-    rows, apart = compared(args.a, args.b)
-    write_json(args.out / "compare.json", {"a": str(args.a), "b": str(args.b), "rows": rows, "not_compared": apart})
-    save(picture, rows, args.out / "compare.svg")
-    print("\n".join([*lines(rows, apart), f"picture: {args.out / 'compare.svg'}"]))
+    arguments = parser(__doc__)
+    arguments.add_argument("--a", type=Path, required=True, help="results root of run A")
+    arguments.add_argument("--b", type=Path, required=True, help="results root of run B")
+    arguments.add_argument("--out", type=Path, required=True, help="folder for compare.json and compare.svg")
+    given = arguments.parse_args()
+    rows, excluded = compare_runs(given.a, given.b)
+    comparison = {"a": str(given.a), "b": str(given.b), "rows": rows, "not_compared": excluded}
+    write_json(given.out / "compare.json", comparison)
+    save(picture, rows, given.out / "compare.svg")
+    print("\n".join([*terminal_lines(rows, excluded), f"picture: {given.out / 'compare.svg'}"]))
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""Examples of what models wrote: where the tuned model gained most on the base, and where it fails."""
+"""Examples of generated texts: where the tuned model gained most over the base, and where it fails."""
 
 from pathlib import Path
 from statistics import fmean
@@ -9,25 +9,27 @@ from scripts.common.files import read_jsonl
 from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.metrics.registry import suites
 from scripts.experiment.layout import Layout
-from scripts.report.content.report_data import read_scores
+from scripts.report.content.scores_table import scores_table
 
 EXAMPLES = 3  # of each kind per dataset
-LONGEST = 4000  # characters of a text that are shown
+MAX_CHARACTERS = 4000  # longer texts are cut
 
 
 def cut(text: str) -> str:
-    """A text as far as it is shown."""
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} … ({len(text) - LONGEST:,} characters more)"
+    """The first `MAX_CHARACTERS` of a text."""
+    if len(text) <= MAX_CHARACTERS:
+        return text
+    return f"{text[:MAX_CHARACTERS]} … ({len(text) - MAX_CHARACTERS:,} characters more)"
 
 
 def grade(suite: Suite, item: dict) -> float:
-    """How good an item is: the mean of what models are compared by, more being better."""
+    """The mean over the metrics that models are compared by; more is better."""
     columns = np.array(suite.columns(item), dtype=np.float64)
     return fmean(float(suite.metrics[metric].of(columns)) for metric in suite.compared)
 
 
-def chosen(suite: Suite, base: dict[str, dict], tuned: dict[str, dict]) -> list[dict]:
-    """Items with `kind` (`gained` or `failing`) and both models' `written`; none is there twice.
+def choose_examples(suite: Suite, base: dict[str, dict], tuned: dict[str, dict]) -> list[dict]:
+    """Items with `kind` (`gained` or `failing`), prompt, reference and both models' texts; no item occurs twice.
 
     Args:
         base, tuned: the items of a dataset by id.
@@ -35,7 +37,7 @@ def chosen(suite: Suite, base: dict[str, dict], tuned: dict[str, dict]) -> list[
     grades = {identity: (grade(suite, item), grade(suite, base[identity])) for identity, item in tuned.items()}
     gains = sorted(grades, key=lambda identity: (grades[identity][1] - grades[identity][0], identity))
     gained = [identity for identity in gains if grades[identity][0] > grades[identity][1]][:EXAMPLES]
-    # among equals those first that the base did better
+    # among equal grades first those where the base is better
     worst = sorted(grades.keys() - set(gained), key=lambda name: (grades[name][0], -grades[name][1], name))
     failing = [identity for identity in worst if grades[identity][0] < 1][:EXAMPLES]
     return [
@@ -54,32 +56,31 @@ def chosen(suite: Suite, base: dict[str, dict], tuned: dict[str, dict]) -> list[
     ]
 
 
-def written(results: Path, evaluation: dict) -> list[dict]:
-    """For each suite that lets models write, and each dataset: `suite`, `dataset`, `model` and `items` (see `chosen`).
+def generated_examples(results: Path, evaluation: dict) -> list[dict]:
+    """For each suite with generated texts and each dataset: `suite`, `dataset`, `model`, and `items` of both models.
 
-    The tuned model is the one trained on the dataset, else the last stage. Suites that do not score both are left out.
+    The model is the one trained on the dataset, else the last stage. Datasets are left out if a suite does not score
+    both it and the base.
 
     Raises:
-        UserError: items are missing or cut short.
+        UserError: items are missing or truncated.
     """
     trained = {row["dataset"]: row["model"] for row in evaluation["summary"]["datasets"]}
-    last, found = list(evaluation["stages"])[-1], []
-    table = suites(evaluation["inputs"]["experiment"]["evaluation"])
-    for name, scored in read_scores(evaluation).items():
-        if name == "perplexity":
+    last, groups = list(evaluation["stages"])[-1], []
+    suite_of = suites(evaluation["inputs"]["experiment"]["evaluation"])
+    scores = scores_table(evaluation)
+    for (suite, dataset), scored in scores[scores.suite != "perplexity"].groupby(["suite", "dataset"], sort=False):
+        model = trained.get(dataset, last)
+        if not {"base", model} <= set(scored.model):
             continue
-        for dataset in next(iter(scored.values())):
-            model = trained.get(dataset, last)
-            if not {"base", model} <= scored.keys():
-                continue
-            base, tuned = (
-                {
-                    item["id"]: item
-                    for item in read_jsonl(Layout(results).suite(name, side) / "items.jsonl.zst")
-                    if item["dataset"] == dataset
-                }
-                for side in ("base", model)
-            )
-            items = chosen(table[name], base, tuned)
-            found.append({"suite": name, "dataset": dataset, "model": model, "items": items})
-    return found
+        base, tuned = (
+            {
+                item["id"]: item
+                for item in read_jsonl(Layout(results).suite(suite, side) / "items.jsonl.zst")
+                if item["dataset"] == dataset
+            }
+            for side in ("base", model)
+        )
+        items = choose_examples(suite_of[suite], base, tuned)
+        groups.append({"suite": suite, "dataset": dataset, "model": model, "items": items})
+    return groups

@@ -1,19 +1,20 @@
-"""The report's templates, filled with what all of them show of an eval.json.
+"""Fill the report's templates from an eval.json.
 
     fill("report.md.j2", evaluation)
     fill("page.html.j2", evaluation, models=["base", "sft"], ...)
 
-What goes into HTML is escaped by itself; Markdown's templates say where, by the filter `text`.
+Values in HTML templates are escaped automatically; Markdown templates escape with the filter `text`.
 """
 
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from scripts.report.content import text
-from scripts.report.content.report_data import read_compared, read_contaminated, read_metric_names, read_scores
+from scripts.report.content import formatting, wording
+from scripts.report.content.eval_json import contamination_rows
+from scripts.report.content.scores_table import scores_table
 
-# what would end a cell of Markdown, or be read as its markup
+# characters that would end a Markdown cell or be read as markup
 ESCAPES = {sign: f"\\{sign}" for sign in "\\|`*_[]#~$!"} | {
     "<": "&lt;",
     ">": "&gt;",
@@ -24,12 +25,12 @@ ESCAPES = {sign: f"\\{sign}" for sign in "\\|`*_[]#~$!"} | {
 
 
 def escape(value: object) -> str:
-    """A text that Markdown shows as it stands, in one line."""
+    """A text that Markdown shows unchanged, in one line."""
     return str(value).translate(str.maketrans(ESCAPES))
 
 
 def fill(name: str, evaluation: dict, **more) -> str:
-    """The template of that name, filled; `more` is what it alone shows."""
+    """Fill the template `name`; `more` are the values that only this template uses."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=lambda template: template.endswith(".html.j2"),
@@ -39,22 +40,24 @@ def fill(name: str, evaluation: dict, **more) -> str:
     )
     environment.filters |= {
         "text": escape,
-        "number": text.number,
-        "interval": text.interval,
-        "value": text.value,
-        "ends": text.ends,
-        "metric": text.metric,
+        "number": formatting.number,
+        "interval": formatting.interval,
+        "score_interval": formatting.score_interval,
+        "gate_value": formatting.gate_value,
+        "gate_interval": formatting.gate_interval,
+        "gate_metric": formatting.gate_metric,
+        "gate_bound": formatting.gate_bound,
         "words": lambda name: name.replace("_", " "),
-        "bound": text.bound,
-        "contamination": text.contamination,
+        "contamination": wording.contamination,
     }
+    scores = scores_table(evaluation)
     return environment.get_template(name).render(
         evaluation=evaluation,
-        headline=text.HEADLINES[evaluation["verdict"]],
-        explanation=text.explanation(evaluation["gates"]),
-        scores=read_scores(evaluation),
-        metrics_of=read_metric_names(evaluation),
-        suites={suite: text.SUITES[suite] for suite in read_compared(evaluation)},
-        contaminated=read_contaminated(evaluation),
+        headline=wording.HEADLINES[evaluation["verdict"]],
+        explanation=wording.explanation(evaluation["gates"]),
+        scores=scores,
+        metrics_of=scores.groupby("suite").metric.unique(),
+        suites={suite: wording.SUITES[suite] for suite in scores.suite.unique()},
+        contaminated=contamination_rows(evaluation),
         **more,
     )

@@ -11,7 +11,7 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.evaluation.metrics.exact_match import SUITE
 from scripts.evaluation.metrics.registry import PERPLEXITY
-from scripts.report.commands.compare import compared, differences, lines, together
+from scripts.report.commands.compare import common_items, compare_runs, differences, terminal_lines
 from tests.evaluation.synthetic import make_answers, sha, write_answers
 
 GAINED, LOST = ("src/6.go", "src/7.go", "src/9.rust"), ("src/0.python",)
@@ -36,7 +36,7 @@ def row(rows, model, metric, dataset):
 
 
 def test_planted_gains_and_losses_are_found_by_id(runs):
-    rows, apart = compared(*runs)
+    rows, excluded = compare_runs(*runs)
     found = row(rows, "sft", "exact_match", "instruct")
     assert {name for name, value in found["items"].items() if value == 1} == set(GAINED)
     assert {name for name, value in found["items"].items() if value == -1} == set(LOST)
@@ -44,11 +44,11 @@ def test_planted_gains_and_losses_are_found_by_id(runs):
     assert found["value"] == pytest.approx(2 / 30)
     # McNemar's exact p of 3 against 1: two-sided, of four coins
     assert found["mcnemar"] == {"gained": 3, "lost": 1, "p": pytest.approx(2 * (1 + 4) / 16)}
-    assert apart == []
+    assert excluded == []
 
 
 def test_a_run_equals_itself(made):
-    rows, _ = compared(made, made)
+    rows, _ = compare_runs(made, made)
     assert {value for one in rows for value in one["items"].values()} == {0.0}
     assert {one["reading"] for one in rows} == {"no difference shown"}
 
@@ -56,13 +56,13 @@ def test_a_run_equals_itself(made):
 def test_where_less_is_better_less_is_gained():
     a = {"x": ("go", [20.0, 5, 10, 1]), "y": ("go", [10.0, 5, 10, 1])}
     b = {"x": ("go", [10.0, 5, 10, 1]), "y": ("go", [15.0, 5, 10, 1])}
-    found = differences(PERPLEXITY, "bits_per_byte", together(a, b))
+    found = differences(PERPLEXITY, "bits_per_byte", common_items(a, b))
     assert found == {"x": pytest.approx(1 / math.log(2)), "y": pytest.approx(-0.5 / math.log(2))}
 
 
 def test_items_that_only_one_run_scored_do_not_count():
     one, two = [1.0, 1.0, 1.0, 1], [0.0, 0.0, 0.0, 1]
-    documents = together({"x": ("go", one), "y": ("go", one)}, {"y": ("go", two), "z": ("go", two)})
+    documents = common_items({"x": ("go", one), "y": ("go", one)}, {"y": ("go", two), "z": ("go", two)})
     assert (documents.ids, documents.columns.tolist()) == (["y"], [one + two])
     assert differences(SUITE, "f1", documents) == {"y": -1.0}
 
@@ -76,10 +76,10 @@ def test_other_test_data_is_not_compared_and_the_line_says_so(runs):
     for model in said["scoring"].values():
         model["qa"]["data"]["instruct"] = sha("other")
     (b / "evaluation/gate/eval.json").write_text(json.dumps(said))
-    rows, apart = compared(a, b)
-    assert apart == ["qa, instruct: its test data is not the same"]
+    rows, excluded = compare_runs(a, b)
+    assert excluded == ["qa, instruct: its test data differs"]
     assert {one["suite"] for one in rows} == {"perplexity"}
-    assert lines(rows, apart)[-1] == "not compared: qa, instruct: its test data is not the same"
+    assert terminal_lines(rows, excluded)[-1] == "not compared: qa, instruct: its test data differs"
 
 
 def test_last_stages_of_other_names_are_compared(runs):
@@ -88,9 +88,9 @@ def test_last_stages_of_other_names_are_compared(runs):
     (b / "evaluation/gate/eval.json").write_text(json.dumps(said))
     for suite in ("qa", "perplexity"):
         (b / "evaluation" / suite / "sft").rename(b / "evaluation" / suite / "chat")
-    rows, _ = compared(a, b)
+    rows, _ = compare_runs(a, b)
     assert ("sft", "chat") in [one["models"] for one in rows]
-    assert any(line.startswith("sft / chat, exact match, instruct ") for line in lines(rows, []))
+    assert any(line.startswith("sft / chat, exact match, instruct ") for line in terminal_lines(rows, []))
 
 
 def command(*words):
@@ -133,5 +133,5 @@ def test_runs_with_nothing_in_common_are_one_line(runs):
         for suite in model.values():
             suite["data"] = dict.fromkeys(suite["data"], sha("other"))
     (b / "evaluation/gate/eval.json").write_text(json.dumps(said))
-    with pytest.raises(UserError, match="nothing to compare; perplexity, code: its test data is not the same"):
-        compared(a, b)
+    with pytest.raises(UserError, match="nothing to compare; perplexity, code: its test data differs"):
+        compare_runs(a, b)

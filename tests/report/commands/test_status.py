@@ -1,5 +1,5 @@
-"""scripts/report/commands/status.py: states from what jobs write, also half-written or long ago; no Snakemake, no
-GPU."""
+"""scripts/report/commands/status.py, content/jobs.py: states from what jobs write, also half-written or long ago; no
+Snakemake, no GPU."""
 
 import json
 import os
@@ -11,19 +11,28 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from scripts.report.commands.status import Job, span, stage, state_of, view
+from scripts.experiment.settings.experiment import Experiment
+from scripts.report.commands.status import view
+from scripts.report.content.jobs import Job, duration, stage_status, state_of
 
 NOW = 1_800_000_000.0
 STARTS = "10:00:00 sft: starts, work in results/work/train/sft/0123\n"
 TELLS = "10:00:09 sft: step 3/8, loss 2.500, 1,000 tokens/s, ETA 9 s\n"
 WAITS = "10:00:00 gpus: waiting for 2: GPU 0 leased by process 7 in /home/anna\n"
 TORCHRUN = "Traceback (most recent call last):\ntorch.distributed.elastic.ChildFailedError:\n=====\n"
-EXPERIMENT = {
-    "experiment": "mine",
-    "corpus": {"compose": {"chats": {}}},
-    "evaluation": {"perplexity": {}},
-    "training": {"train": {"sft": {"from": "base", "data": "chats", "sequence_length": 64}}},
-}
+EXPERIMENT = Experiment.model_validate(
+    {
+        "experiment": "mine",
+        "corpus": {"compose": {"chats": {"kind": "chat", "path": "chats.jsonl"}}},
+        "evaluation": {"perplexity": {"datasets": ["chats"]}},
+        "training": {
+            "base": {"model": "models/base"},
+            "train": {
+                "sft": {"from": "base", "data": "chats", "sequence_length": 64, "learning_rate": 1e-3, "steps": 400}
+            },
+        },
+    }
+)
 
 
 def put(path: Path, content: str | bytes, age: float = 0) -> Path:
@@ -39,7 +48,7 @@ def sft(results: Path) -> Job:
 
 
 def facts(results: Path) -> dict:
-    return stage(sft(results), results, NOW)
+    return stage_status(sft(results), results, NOW)._asdict()
 
 
 @pytest.mark.parametrize(
@@ -48,9 +57,9 @@ def facts(results: Path) -> dict:
         (None, 0, "not started", ""),
         ("", 5, "running", ""),
         (STARTS, 599, "running", "sft: starts, work in results/work/train/sft/0123"),
-        (STARTS, 720, "stopped", "no sign of life for 12 min; sft: starts, work in results/work/train/sft/0123"),
+        (STARTS, 720, "stopped", "no output for 12 min; sft: starts, work in results/work/train/sft/0123"),
         (WAITS, 50, "waiting", WAITS[9:-1]),
-        (WAITS, 7200, "stopped", f"no sign of life for 2 h 0 min; {WAITS[9:-1]}"),
+        (WAITS, 7200, "stopped", f"no output for 2 h 0 min; {WAITS[9:-1]}"),
         (f"{WAITS}{STARTS}", 5, "running", "sft: starts, work in results/work/train/sft/0123"),
         (f"{STARTS}error: sft: no rows\n{TORCHRUN}", 5, "failed", "error: sft: no rows"),
         (f"{STARTS}{TORCHRUN}ValueError: [/bold] shapes\n", 9999, "failed", "ValueError: [/bold] shapes"),
@@ -89,7 +98,7 @@ def test_a_running_stage_tells_step_loss_rate_time_left_and_the_last_alert(tmp_p
 
 def test_a_stage_that_is_gone_says_for_how_long_and_where_it_was(tmp_path):
     running(tmp_path, age=1500)
-    note = "no sign of life for 25 min; sft: starts, work in results/work/train/sft/0123"
+    note = "no output for 25 min; sft: starts, work in results/work/train/sft/0123"
     assert facts(tmp_path) == {"state": "stopped", "note": note, "eta_seconds": None, **LIVE}
 
 
@@ -167,4 +176,4 @@ def test_make_status_shows_an_experiment_that_never_ran_and_a_mistake_is_one_lin
     ("seconds", "words"), [(0, "0 s"), (59.9, "60 s"), (60, "1 min"), (12000, "3 h 20 min"), (187_200, "2 d 4 h")]
 )
 def test_a_span_of_time_is_told_in_its_two_largest_units(seconds, words):
-    assert span(seconds) == words
+    assert duration(seconds) == words

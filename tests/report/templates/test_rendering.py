@@ -5,7 +5,7 @@ import json
 import pytest
 from markdown_it import MarkdownIt
 
-from scripts.report.content.text import number
+from scripts.report.content.formatting import number
 from scripts.report.templates.rendering import escape, fill
 from tests.report.conftest import HOSTILE
 

@@ -127,7 +127,15 @@ def test_an_experiment_without_sources_can_be_published(published, tmp_path):
 
 def test_the_real_workflow_is_published_pulled_and_rerun_where_it_changed(finished, tmp_path):
     checkout = Checkout(finished.copy(tmp_path / "publisher").root)
-    workflow = ("results/eval.json", "results/report.html", "--profile", "local", "--configfile", "config/tiny.yaml")
+    workflow = (
+        "results/eval.json",
+        "results/report.html",
+        "results/scores.csv",
+        "--profile",
+        "local",
+        "--configfile",
+        "config/tiny.yaml",
+    )
     checkout.git("init", "--quiet")
     checkout.dvc("remote", "add", "--quiet", "--default", "shelf", str(tmp_path / "shelf"))
     checkout.dvc("remote", "modify", "shelf", "verify", "true")
@@ -149,7 +157,7 @@ def test_the_real_workflow_is_published_pulled_and_rerun_where_it_changed(finish
     settings = yaml.safe_load((colleague / "config/tiny.yaml").read_text())
     settings["training"]["train"]["sft"]["learning_rate"] *= 2
     (colleague / "config/mine.yaml").write_text(yaml.safe_dump(settings))
-    report = {"plots", "page", "verdict"}
+    report = {"plots", "page", "scores", "verdict"}
     mine = (*workflow[:-1], "config/mine.yaml")
     assert colleague.planned(*mine) == {"train sft", "perplexity sft", "keywords sft", "gate", *report}
 

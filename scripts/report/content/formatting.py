@@ -1,0 +1,53 @@
+"""Format numbers, intervals and gates for the page, the pictures and the terminal."""
+
+import math
+
+
+def number(value: float | None, signed: bool = False) -> str:
+    """Four significant digits, at most four decimals: 8,201 or 12.35 or 1.135 or -0.0318."""
+    if value is None or not math.isfinite(value):
+        return "none"
+    size = math.floor(math.log10(abs(value))) if value else 0
+    return f"{value:{'+' if signed else ''},.{min(max(3 - size, 0), 4)}f}"
+
+
+def interval(ends: list[float] | None, signed: bool = False) -> str:
+    """The ends of an interval; None if there were too few documents for one."""
+    return "too few documents" if ends is None else f"{number(ends[0], signed)} to {number(ends[1], signed)}"
+
+
+def score_interval(score) -> str:
+    """The interval of a row of `scores_table`."""
+    return interval(None if math.isnan(score.interval_low) else [score.interval_low, score.interval_high])
+
+
+def gate_value(gate: dict) -> str:
+    """A gate's value; differences are signed."""
+    return number(gate["value"], gate["against"] is not None)
+
+
+def gate_interval(gate: dict) -> str:
+    """A gate's interval; empty for figures of a stage, which have none, and for what was not measured."""
+    if gate["value"] is None or (gate["dataset"] is None and gate["interval"] is None):
+        return ""
+    return interval(gate["interval"], gate["against"] is not None)
+
+
+def gate_metric(gate: dict) -> str:
+    """What a gate measures, e.g. `sft - base, bits per byte, instruct` or `sft, gradient norm`."""
+    models = f"{gate['model']} - {gate['against']}" if gate["against"] else gate["model"]
+    measured = f"{models}, {gate['metric'].replace('_gib', ' (GiB)').replace('_', ' ')}"
+    if gate["dataset"] is None:
+        return measured
+    return f"{measured}, {gate['dataset']}{'' if gate['language'] == 'all' else '/' + gate['language']}"
+
+
+def gate_bound(gate: dict) -> str:
+    """`below 2` or `above 0.5`."""
+    return f"{gate['side']} {gate['bound']:g}"
+
+
+def table(rows: list[tuple[str, ...]]) -> list[str]:
+    """Rows as lines for a terminal, each column as wide as its widest cell."""
+    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
+    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]

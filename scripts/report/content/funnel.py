@@ -1,0 +1,76 @@
+"""Counts of files from all sources through filters, deduplication and split."""
+
+from pathlib import Path
+from typing import NamedTuple
+
+import pandas as pd
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_json
+from scripts.experiment.layout import MANIFEST, Layout
+
+FILES = ["kept", "duplicate", "filtered"]  # columns that count files
+
+
+class FunnelCounts(NamedTuple):
+    """seen = kept + dropped.sum(). Files without a language are in no row of `languages`."""
+
+    seen: int
+    kept: int
+    dropped: pd.Series  # files by reason, most first
+    languages: pd.DataFrame  # by language, most files first: kept, duplicate, filtered, and bytes of the kept ones
+    sources: pd.DataFrame  # by source: seen, kept (by the filters)
+    splits: dict[str, int]  # documents by split
+
+
+def read_funnel(results: Path, sources: list[str]) -> FunnelCounts | None:
+    """The counts of a run; None if it has no sources, as all its datasets are the user's own.
+
+    Raises:
+        UserError: a manifest is missing, malformed, or its counts do not add up.
+    """
+    if not sources:
+        return None
+    layout = Layout(results)
+    filtered = [read_counts(layout.filtered(source) / MANIFEST) for source in sources]
+    deduplicated = read_counts(layout.deduplicated / MANIFEST)
+    counts = [
+        {"language": language, "filtered": sum(counts["dropped"].values())}
+        for manifest in filtered
+        for language, counts in manifest["languages"].items()
+    ]
+    counts += [
+        {**counts, "language": language, "duplicate": sum(counts["dropped"].values())}
+        for language, counts in deduplicated["languages"].items()
+    ]
+    languages = pd.DataFrame(counts, columns=["language", *FILES, "bytes"]).groupby("language").sum().astype(int)
+    return FunnelCounts(
+        seen=sum(manifest["seen"] for manifest in filtered),
+        kept=deduplicated["kept"],
+        dropped=most_first(pd.DataFrame([one["dropped"] for one in [*filtered, deduplicated]]).sum().astype(int)),
+        languages=languages.loc[most_first(languages[FILES].sum(axis=1)).index],
+        sources=pd.DataFrame(filtered, index=sources)[["seen", "kept"]],
+        splits=read_json(layout.split / MANIFEST)["documents"],
+    )
+
+
+def most_first(counts: pd.Series) -> pd.Series:
+    """Sorted by falling count, equal counts by name."""
+    return counts.sort_index().sort_values(ascending=False, kind="stable")
+
+
+def read_counts(path: Path) -> dict:
+    """A manifest of `filter` or `deduplicate`.
+
+    Raises:
+        UserError: it is missing, holds no counts, or they do not add up.
+    """
+    manifest = read_json(path)
+    try:
+        total = manifest["kept"] + sum(manifest["dropped"].values())
+        languages, seen = manifest["languages"], manifest["seen"]
+    except (KeyError, TypeError, AttributeError) as error:
+        raise UserError(f"{path}: holds no counts of files ({error}); delete it and run again") from error
+    if total != seen or not isinstance(languages, dict):
+        raise UserError(f"{path}: {total} files kept or dropped, but {seen} seen; delete it and run again")
+    return manifest

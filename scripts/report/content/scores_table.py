@@ -1,0 +1,51 @@
+"""The scores of an eval.json as a tidy table: a row per model, suite, dataset, language and metric.
+
+table = scores_table(evaluation)
+table[(table.suite == "qa") & (table.language == "all")]
+"""
+
+import pandas as pd
+
+from scripts.experiment.suites import METRICS
+
+COLUMNS = ["model", "suite", "dataset", "language", "metric", "value", "interval_low", "interval_high", "items"]
+
+
+def scores_table(evaluation: dict) -> pd.DataFrame:
+    """All metrics with their intervals; suites in their fixed order, the base before other models.
+
+    Columns: model, suite, dataset, language (or `all`), metric, value, interval_low and interval_high (NaN if there are
+    too few items), items (how many were scored).
+    """
+    scores = evaluation["scores"]
+    rows = [
+        (
+            model,
+            suite,
+            dataset,
+            language,
+            metric,
+            score["value"],
+            *(score["interval"] or (None, None)),
+            row["documents"],
+        )
+        for suite in METRICS
+        for model in sorted(scores, key=lambda model: model != "base")
+        for dataset, languages in scores[model].get(suite, {}).items()
+        for language, row in languages.items()
+        for metric, score in row.items()
+        if isinstance(score, dict)  # other entries are counts
+    ]
+    table = pd.DataFrame(rows, columns=COLUMNS)
+    return table.astype({"value": float, "interval_low": float, "interval_high": float})
+
+
+def compared_scores(evaluation: dict) -> pd.DataFrame:
+    """The scores by metrics that models are compared by; all scores of a suite without comparisons."""
+    table = scores_table(evaluation)
+    compared = {}
+    for row in evaluation["comparisons"]:
+        compared.setdefault(row["suite"], set()).add(row["metric"])
+    return table[
+        [metric in compared.get(suite, [metric]) for suite, metric in zip(table.suite, table.metric, strict=True)]
+    ]

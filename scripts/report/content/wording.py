@@ -1,0 +1,63 @@
+"""The report's sentences: what each suite measures, the verdict and its reasons, the summary in the terminal."""
+
+from pathlib import Path
+
+from scripts.experiment.layout import Layout
+from scripts.report.content.formatting import gate_bound, gate_interval, gate_value, table
+
+SUITES = {
+    "perplexity": "Bits per byte do not depend on the tokenizer; perplexity is per token. Less is better for both.",
+    "qa": "Answers to chats, 0 to 1: share of exact matches, mean F1 over words (Chinese: characters), share of matches"
+    " that keep every symbol of code. More is better.",
+    "bleu": "Descriptions of code, BLEU and chrF by sacrebleu from 0 to 1 (its own scale is 0 to 100). More is better.",
+    "keywords": "Share of the expected keywords, 0 to 1: mentioned in the response, and shown by the form of its code"
+    " with comments and strings left out. More is better, but neither says that the code works.",
+    "code": "Share of problems solved by one of k programs, 0 to 1: written by the model, run in a sandbox against the"
+    " problem's tests. More is better.",
+    "human": "Share of responses that people called correct, 0 to 1, rated blindly. More is better.",
+}
+HEADLINES = {
+    "met": "All gates are met",
+    "met, not secured": "Met, but not secured",
+    "not measured": "Met as far as it was measured",
+    "not met": "Not met",
+    "no gates": "No gates, no verdict",
+}
+
+
+def explanation(gates: list[dict]) -> str:
+    """The reasons for the verdict, in one to four sentences."""
+    if not gates:
+        return "The experiment names no success criteria, so nothing was decided."
+    unmet = [gate["name"] for gate in gates if gate["outcome"].startswith("not met")]
+    unknown = [gate["name"] for gate in gates if gate["outcome"] == "not measured"]
+    crossing = [gate["name"] for gate in gates if gate["outcome"].endswith("not secured")]
+    sentences = [f"{len(gates) - len(unmet) - len(unknown)} of {len(gates)} gates are met."]
+    if unmet:
+        sentences.append(f"Not met: {'; '.join(unmet)}.")
+    if unknown:
+        sentences.append(f"Not measured: {'; '.join(unknown)}.")
+    if crossing:
+        sentences.append(
+            f"Not secured, so other test documents or runs might give another outcome: {'; '.join(crossing)}."
+        )
+    return " ".join(sentences)
+
+
+def contamination(words: int, rows: list[dict]) -> str:
+    """How many problems share `words` words in a row with the training data; `rows` as by `contamination_rows`."""
+    total, overlapping, short = (sum(row[key] for row in rows) for key in ("problems", "overlapping", "too_short"))
+    who = f"{overlapping:,} of {total:,} problems share" if overlapping else f"None of the {total:,} problems shares"
+    rest = f" {short:,} could not be checked, as they have fewer words." if short else ""
+    return f"{who} {words} words in a row with the training data.{rest}"
+
+
+def summary(evaluation: dict, results: Path) -> str:
+    """The gates, the verdict and the report's path, as lines for a terminal."""
+    rows = [("gate", "value", f"{evaluation['confidence']:.0%} interval", "bound", "outcome")]
+    rows += [
+        (gate["name"], gate_value(gate), gate_interval(gate), gate_bound(gate), gate["outcome"])
+        for gate in evaluation["gates"]
+    ]
+    gates = table(rows) if evaluation["gates"] else []
+    return "\n".join([*gates, f"verdict: {evaluation['verdict']}", f"report:  {Layout(results).page}"])

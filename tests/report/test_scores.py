@@ -1,0 +1,72 @@
+"""scripts/report/scores.py: results/scores.csv holds each score of eval.json once."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pandas as pd
+
+from tests.evaluation.synthetic import dump
+
+ROOT = Path(__file__).parents[2]
+COLUMNS = ["model", "suite", "dataset", "language", "metric", "value", "interval_low", "interval_high", "items"]
+KEYS = ["model", "suite", "dataset", "language", "metric"]
+
+
+def written_table(results):
+    """The table as a notebook reads it, by model, suite, dataset, language and metric."""
+    command = [sys.executable, "-m", "scripts.report.scores", "--results", str(results)]
+    subprocess.run(command, cwd=ROOT, check=True)
+    table = pd.read_csv(results / "scores.csv")
+    assert list(table.columns) == COLUMNS
+    assert not table.duplicated(KEYS).any()
+    return table.set_index(KEYS)
+
+
+def ends(score):
+    return (
+        None if score.isna().interval_low and score.isna().interval_high else [score.interval_low, score.interval_high]
+    )
+
+
+def test_each_score_of_eval_json_is_one_row(make_results):
+    results = make_results()
+    table = written_table(results)
+    evaluation = json.loads((results / "evaluation/gate/eval.json").read_text())
+    expected = set()
+    for model, suites in evaluation["scores"].items():
+        for suite, datasets in suites.items():
+            for dataset, languages in datasets.items():
+                for language, score in languages.items():
+                    for metric in [name for name, value in score.items() if isinstance(value, dict)]:
+                        row = table.loc[(model, suite, dataset, language, metric)]
+                        assert row.value == score[metric]["value"]
+                        assert ends(row) == score[metric]["interval"]
+                        assert row["items"] == score["documents"]
+                        expected.add((model, suite, dataset, language, metric))
+    assert set(table.index) == expected
+    assert {"perplexity", "qa"} == set(table.index.get_level_values("suite"))
+
+
+def test_latency_has_a_row_per_metric_of_each_measured_model_and_intervals_may_be_missing(make_results):
+    results = make_results(documents=2)  # too few for an interval
+    path = results / "evaluation/gate/eval.json"
+    evaluation = json.loads(path.read_text())
+    evaluation["inputs"]["experiment"]["evaluation"]["latency"] = {"runs": 10}
+    timed = {
+        "first_token_seconds": {"value": 0.125, "interval": [0.12, 0.13], "p95": 0.2},
+        "answer_seconds": {"value": 1.5, "interval": None, "p95": 2.5},
+        "tokens_per_second": {"value": 371.6, "interval": [370.0, 372.0], "p95": 222.2},
+        "throughput": [{"batch": 1, "tokens_per_second": 341.3}],
+        "out_of_memory": None,
+    }
+    evaluation["latency"] = {"base": {"not_applicable": "no GPU"}, "sft": timed}
+    dump(path, evaluation)
+    table = written_table(results)
+    latency = table.xs("latency", level="suite").reset_index()
+    assert latency.model.tolist() == ["sft"] * 3 and latency["items"].tolist() == [10] * 3
+    assert latency[["dataset", "language"]].isna().all(axis=None)
+    for row in latency.itertuples():
+        assert (row.value, ends(latency.loc[row.Index])) == (timed[row.metric]["value"], timed[row.metric]["interval"])
+    assert table.drop("latency", level="suite").interval_low.isna().any()
