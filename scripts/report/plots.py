@@ -1,53 +1,28 @@
-"""The report's pictures as SVG: funnel, loss, scores and gates. Their bytes depend only on the data.
+"""The report's pictures as SVG: funnel, loss, scores and gates.
 
     python -m scripts.report.plots --results results --out results/report/plots
 
-Text is stored as text and shown in the reader's font; the pictures load nothing.
+They load nothing, and their bytes depend only on the data.
 """
 
-import warnings
-from collections.abc import Callable
 from pathlib import Path
 
-import matplotlib
-
-matplotlib.use("svg")
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 from scripts.common.cli import parser, run
-from scripts.common.files import atomic
 from scripts.experiment.layout import Layout
+from scripts.report.content.drawing import BLUE, GREEN, GREY, INK, ORANGE, RED, WIDTH, save
 from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.formatting import number
 from scripts.report.content.funnel import FILES, FunnelCounts, read_funnel
 from scripts.report.content.scores_table import compared_scores
 from scripts.report.content.training_log import read_metrics
 
-# The page replaces INK by its text colour; the other colours are distinct on white and on black.
-INK = "#1f2328"
-GREY, BLUE, ORANGE, GREEN, RED = "#8c959f", "#3a86cf", "#d9822b", "#2f9e64", "#d1495b"
+# colours of models, in the order of eval.json, and of gates by outcome
 MODELS = [GREY, BLUE, ORANGE, GREEN, "#8e6bbf", "#1a9ba1"]
 OUTCOMES = {"met": GREEN, "met, not secured": ORANGE, "not met, not secured": ORANGE, "not met": RED}
 OUTCOMES |= {"not measured": GREY}
-WIDTH = 5.2  # inches; the page has one column of pictures on a phone, two on a desktop
-
-STYLE = {
-    "svg.hashsalt": "stagecraft",  # otherwise ids are random
-    "svg.fonttype": "none",
-    "text.parse_math": False,  # a `$` in a name is a dollar
-    "font.size": 9,
-    "axes.titlesize": 10,
-    "axes.titleweight": "bold",
-    "axes.titlelocation": "left",
-    "axes.spines.top": False,
-    "axes.spines.right": False,
-    "legend.frameon": False,
-    "lines.solid_capstyle": "round",
-    **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
-    **{f"axes.{part}": INK for part in ("labelcolor", "titlecolor")},
-    "axes.edgecolor": GREY,
-}
 
 
 def bars(axes, labels: list[str], counts: list[int], colors: list[str], total: int) -> None:
@@ -186,18 +161,6 @@ def gates(evaluation: dict) -> Figure:
         panels[0, 0].set_axis_off()
         panels[0, 0].text(0, 0.5, "The experiment names no gates.", va="center")
     return figure
-
-
-def save(picture: Callable[..., Figure], data: object, path: Path) -> None:
-    """Draw `picture(data)` in the report's style into an SVG."""
-    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
-        # the reader's font draws the text; the font that measures it here may lack glyphs
-        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
-        figure = picture(data)
-        with atomic(path) as temporary:
-            no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
-            figure.savefig(temporary, format="svg", transparent=True, metadata=no_metadata)
-        pyplot.close(figure)
 
 
 def draw(results: Path, out: Path) -> None:

@@ -20,9 +20,9 @@ from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.comparison import Measured
 from scripts.evaluation.results.items import Documents, read_items
+from scripts.report.content.drawing import GREEN, GREY, RED, WIDTH, save
 from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.formatting import interval, number, table
-from scripts.report.plots import GREEN, GREY, RED, WIDTH, save
 
 LISTED = 5  # ids of gained and of lost items in the terminal
 

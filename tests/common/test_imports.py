@@ -1,0 +1,48 @@
+"""The order of the areas: no import goes up, and what helps the rules of an area imports none of them."""
+
+import ast
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+SCRIPTS = Path(__file__).parents[2] / "scripts"
+AREAS = ["common", "experiment", "hosts", "sources", "corpus", "tokens", "training", "evaluation", "report", "release"]
+
+
+def imports(path: Path) -> Iterator[list[str]]:
+    """The parts of each module of scripts/ that a file imports, also inside functions."""
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.ImportFrom):
+            modules = [f"{node.module}.{alias.name}" for alias in node.names]
+        else:
+            modules = [alias.name for alias in node.names] if isinstance(node, ast.Import) else []
+        yield from (module.split(".")[1:] for module in modules if module.startswith("scripts."))
+
+
+def test_every_area_is_in_the_order():
+    assert {path.name for path in SCRIPTS.iterdir() if (path / "__init__.py").exists()} == set(AREAS)
+
+
+@pytest.mark.parametrize("area", AREAS)
+def test_an_area_imports_only_areas_before_it(area):
+    allowed = AREAS[: AREAS.index(area) + 1]
+    upward = [
+        f"{path.relative_to(SCRIPTS)} imports {'.'.join(module)}"
+        for path in (SCRIPTS / area).rglob("*.py")
+        for module in imports(path)
+        if module[0] not in allowed
+    ]
+    assert not upward
+
+
+@pytest.mark.parametrize("area", ["sources", "corpus", "tokens", "report"])
+def test_the_rooms_of_an_area_import_none_of_its_rules(area):
+    rules = {path.stem for path in (SCRIPTS / area).glob("*.py")} - {"__init__"}
+    upward = [
+        f"{path.relative_to(SCRIPTS)} imports {'.'.join(module)}"
+        for path in (SCRIPTS / area).glob("*/**/*.py")
+        for module in imports(path)
+        if module[0] == area and module[1] in rules
+    ]
+    assert not upward
