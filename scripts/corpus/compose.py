@@ -22,9 +22,9 @@ from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats import own_datasets
-from scripts.corpus.formats.splits import SPLITS
 from scripts.corpus.instruct.chat import messages
 from scripts.corpus.instruct.facts import facts_of
+from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import CodeDataset, Dataset, InstructDataset, OwnDataset
 from scripts.experiment.settings.record import parse_json
 
@@ -80,15 +80,15 @@ def compose(folder: Path, settings: CodeDataset | InstructDataset, seed: int, ou
     written, dropped = Counter(), {split: Counter() for split in SPLITS}
     progress = Progress(f"compose {out.name}", "examples", sum(counts.values()))
     for split in SPLITS:
-        documents = read_jsonl(folder / f"{split}.jsonl.zst")
-        with jsonl_writer(out / f"{split}.jsonl.zst") as write:
+        documents = read_jsonl(split_file(folder, split))
+        with jsonl_writer(split_file(out, split)) as write:
             for example in examples(documents, split, settings, seed, dropped[split]):
                 write(example)
                 written[split] += 1
                 progress.add()
     progress.end()
     facts = {"kind": settings.kind, "examples": {split: written[split] for split in SPLITS}, "dropped": dropped}
-    return write_manifest(out, [f"{split}.jsonl.zst" for split in SPLITS], **facts)
+    return write_manifest(out, [split_file(out, split).name for split in SPLITS], **facts)
 
 
 def main() -> None:

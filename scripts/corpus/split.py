@@ -16,7 +16,8 @@ from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats.funnel import DOCUMENTS
-from scripts.corpus.formats.splits import SPLITS, split_of
+from scripts.corpus.formats.splits import split_of
+from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import Split
 
 
@@ -34,7 +35,7 @@ def split(folder: Path, settings: Split, out: Path) -> dict:
     progress = Progress("split", "documents", read_manifest(folder)["kept"])
     counts = dict.fromkeys(SPLITS, 0)
     with ExitStack() as stack:
-        write = {name: stack.enter_context(jsonl_writer(out / f"{name}.jsonl.zst")) for name in SPLITS}
+        write = {name: stack.enter_context(jsonl_writer(split_file(out, name))) for name in SPLITS}
         for document in read_jsonl(folder / DOCUMENTS):
             name = document_split(document["source"], document["path"], settings)
             counts[name] += 1
@@ -46,7 +47,7 @@ def split(folder: Path, settings: Split, out: Path) -> dict:
                 " in rejects.jsonl.zst why corpus.filter drops their files"
             )
     progress.end()
-    return write_manifest(out, [f"{name}.jsonl.zst" for name in SPLITS], documents=counts)
+    return write_manifest(out, [split_file(out, name).name for name in SPLITS], documents=counts)
 
 
 def main() -> None:

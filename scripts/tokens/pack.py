@@ -22,11 +22,10 @@ from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
+from scripts.experiment.layout import PACKED_SPLITS, SHARD_FILES, split_file
 from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.packing.placement import pieces_of
-from scripts.tokens.packing.shards import FILES, FIRST, TARGET
-
-SPLITS = ["train", "validation"]
+from scripts.tokens.packing.shards import FIRST, TARGET
 
 BATCH = 1024  # examples in memory while encoding
 CHUNK = 1 << 23  # tokens in memory while writing
@@ -162,9 +161,9 @@ def pack(dataset: Path, tokenizer: Path, length: int, out: Path) -> dict:
     read_manifest(tokenizer)
     encoder = Encoder(tokenizer)
     splits = {}
-    for split in SPLITS:
-        splits[split] = pack_split(dataset / f"{split}.jsonl.zst", encoder, length, out, split)
-    names = [f"{split}.{file}" for split in SPLITS for file in FILES]
+    for split in PACKED_SPLITS:
+        splits[split] = pack_split(split_file(dataset, split), encoder, length, out, split)
+    names = [f"{split}.{file}" for split in PACKED_SPLITS for file in SHARD_FILES]
     return write_manifest(out, names, length=length, vocab_size=encoder.vocab_size, splits=splits)
 
 

@@ -24,6 +24,7 @@ from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl, write_json
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
+from scripts.experiment.layout import split_file
 from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 
 FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
@@ -175,7 +176,7 @@ def train(folders: list[Path], settings: TokenizerSettings, out: Path) -> None:
     """
     for folder in folders:
         read_manifest(folder)
-    paths = [folder / "train.jsonl.zst" for folder in folders]
+    paths = [split_file(folder, "train") for folder in folders]
     tokenizer = learn(sample(paths, settings.sample_megabytes), settings.vocab_size)
     with atomic(out / "tokenizer.json") as temporary:
         tokenizer.save(str(temporary))

@@ -8,9 +8,9 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.corpus.compose import code_example, compose, instruct_example
-from scripts.corpus.formats.splits import SPLITS
 from scripts.corpus.instruct.chat import SYSTEM, answer_en, answer_zh, fenced
 from scripts.corpus.instruct.facts import Facts, Type
+from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import CodeDataset, Dataset, InstructDataset
 from scripts.experiment.settings.record import parse_json, to_json
 from tests.corpus.archives import call

@@ -6,8 +6,8 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.formats.funnel import DOCUMENTS, funnel
-from scripts.corpus.formats.splits import SPLITS
 from scripts.corpus.split import document_split, split
+from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import Split
 from scripts.experiment.settings.record import to_json
 from tests.corpus.archives import call

@@ -24,7 +24,8 @@ from scripts.common.files import jsonl_writer
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats.record_readers import content_hash, records
-from scripts.corpus.formats.splits import SPLITS, split_of
+from scripts.corpus.formats.splits import split_of
+from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset
 
 ROLES = ("system", "user", "assistant")
@@ -118,7 +119,7 @@ def compose(settings: ChatDataset | TextDataset, seed: int, out: Path) -> dict:
     written, dropped = Counter(), {split: Counter() for split in SPLITS}
     progress = Progress(f"compose {out.name}", "examples")
     with ExitStack() as stack:
-        write = {split: stack.enter_context(jsonl_writer(out / f"{split}.jsonl.zst")) for split in SPLITS}
+        write = {split: stack.enter_context(jsonl_writer(split_file(out, split))) for split in SPLITS}
         for digest, example, reason in contents(settings):
             split = split_of(digest, settings)
             if reason is None and sampled and sampling_rank(digest, seed) > highest:
@@ -135,4 +136,4 @@ def compose(settings: ChatDataset | TextDataset, seed: int, out: Path) -> dict:
             raise UserError(f"{where}: no example left to train on; dropped: {reasons or 'none'}")
     progress.end()
     facts = {"kind": settings.kind, "examples": {split: written[split] for split in SPLITS}, "dropped": dropped}
-    return write_manifest(out, [f"{split}.jsonl.zst" for split in SPLITS], **facts)
+    return write_manifest(out, [split_file(out, split).name for split in SPLITS], **facts)

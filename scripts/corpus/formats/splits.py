@@ -2,8 +2,6 @@
 
 from scripts.experiment.settings.corpus import OwnDataset, Split
 
-SPLITS = ["train", "validation", "test"]
-
 
 def split_of(digest: bytes, settings: Split | OwnDataset) -> str:
     """The split of a sha256 digest.

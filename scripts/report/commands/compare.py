@@ -20,6 +20,7 @@ from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.comparison import Measured
 from scripts.evaluation.results.items import Documents, read_items
+from scripts.experiment.layout import Layout
 from scripts.report.content.drawing import GREEN, GREY, RED, WIDTH, save
 from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.formatting import interval, number, table
@@ -88,7 +89,7 @@ def compare_runs(a: Path, b: Path) -> tuple[list[dict], list[str]]:
             sides = list(zip(evaluations, models, strict=True))
             if any(name not in evaluation["scores"][model] for evaluation, model in sides):
                 continue  # suite human: people rated other models
-            folders = [root / "evaluation" / name / model for root, model in zip((a, b), models, strict=True)]
+            folders = [Layout(root).suite(name, model) for root, model in zip((a, b), models, strict=True)]
             items = [read_items(folder / "items.jsonl.zst", suite) for folder in folders]
             facts = [evaluation["scoring"][model][name] for evaluation, model in sides]
             for dataset in [dataset for dataset in items[0] if dataset in items[1]]:

@@ -12,8 +12,7 @@ import numpy as np
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.common.manifest import NAME
-
-FILES = ["tokens.bin", "flags.bin", "pieces.npy", "documents.txt"]
+from scripts.experiment.layout import SHARD_FILES
 
 # bits of flags.bin
 FIRST, TARGET = 1, 2
@@ -41,7 +40,7 @@ class Shards:
         manifest = read_json(folder / NAME)
         if split not in manifest.get("splits", {}):
             raise UserError(f"{folder / NAME}: no split {split!r}; give a folder that `pack` wrote")
-        for name in (f"{split}.{file}" for file in FILES):
+        for name in (f"{split}.{file}" for file in SHARD_FILES):
             size = (folder / name).stat().st_size if (folder / name).is_file() else "no"
             if size != (expected := manifest["files"][name]["bytes"]):
                 raise UserError(

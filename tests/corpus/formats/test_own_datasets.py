@@ -14,7 +14,7 @@ from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.corpus.formats import own_datasets, record_readers
 from scripts.corpus.formats.record_readers import content_hash
-from scripts.corpus.formats.splits import SPLITS
+from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import Dataset
 from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 from scripts.tokens.pack import pack
