@@ -1,9 +1,10 @@
-"""Start a training module as the machine file says: one process, torchrun on one host, or torchrun on every Slurm node.
+"""Start a training module as one process, by torchrun on one host, or by torchrun on every node of a Slurm job.
 
     python -m scripts.training.launch --machine config/machines/local.yaml --threads 2 scripts.training.train ARGUMENTS
 
-Under Slurm it runs once per node inside `srun`, where SLURM_NODEID and the node list are set; docs/cluster.md has the
-lines to start torchrun by hand. On a host without a queue it leases its GPUs (scripts/hosts/gpus.py).
+The machine file decides which. Under Slurm it runs once per node inside `srun`, where SLURM_NODEID and the node list
+are set; docs/cluster.md shows how to start torchrun by hand. On a host without a queue it leases its GPUs
+(scripts/hosts/gpus.py).
 """
 
 import argparse
@@ -16,62 +17,64 @@ from pathlib import Path
 
 from scripts.common.cli import UserError, run
 from scripts.experiment.machine_files import load_machine
-from scripts.experiment.settings.record import to_dict
+from scripts.experiment.settings.machine import Machine
 from scripts.hosts.gpus import lease
 from scripts.hosts.openmp import sleep_while_waiting
-from scripts.training.plan import local_ranks
+from scripts.training.planning.batch import local_ranks
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 
 
-def meeting_point() -> tuple[str, int]:
-    """(address, port) where the hosts of this Slurm step meet: its first node, and a port that follows from the job id.
+def rendezvous_endpoint() -> tuple[str, int]:
+    """(address, port) where the hosts of this Slurm step connect: its first node, and a port derived from the job id.
 
     Raises:
         UserError: not inside a Slurm job.
     """
     if "SLURM_STEP_NODELIST" not in os.environ:
         raise UserError(
-            "the machine file says several nodes: run inside a Slurm job, or start torchrun by hand on each "
+            "`nodes` of the machine file is above 1: run inside a Slurm job, or start torchrun by hand on each node "
             "(docs/cluster.md)"
         )
-    listed = ["scontrol", "show", "hostnames", os.environ["SLURM_STEP_NODELIST"]]
-    first = subprocess.run(listed, check=True, capture_output=True, text=True).stdout.split()[0]
-    shown = ["scontrol", "--oneliner", "show", "node", first]
-    facts = subprocess.run(shown, check=True, capture_output=True, text=True).stdout
-    # NodeAddr is how Slurm's own daemons reach the node; its name need not resolve. The port stays below those that
-    # Linux gives out by itself.
+    hostnames = ["scontrol", "show", "hostnames", os.environ["SLURM_STEP_NODELIST"]]
+    first = subprocess.run(hostnames, check=True, capture_output=True, text=True).stdout.split()[0]
+    node = ["scontrol", "--oneliner", "show", "node", first]
+    facts = subprocess.run(node, check=True, capture_output=True, text=True).stdout
+    # NodeAddr is how Slurm's own daemons reach the node; its name need not resolve. The port is below Linux's
+    # ephemeral ones.
     return re.search(r"NodeAddr=(\S+)", facts).group(1), 20000 + int(os.environ["SLURM_JOB_ID"]) % 12000
 
 
-def threads_each(machine: dict, threads: int) -> int:
-    """The threads of a job on one host, shared out over its processes."""
+def threads_per_rank(machine: Machine, threads: int) -> int:
+    """The threads of a job on one host, divided among its processes."""
     return max(1, threads // local_ranks(machine))
 
 
-def command(machine: dict, machine_path: Path, threads: int, module: str, arguments: list[str]) -> list[str]:
+def launch_command(
+    machine: Machine, machine_path: Path, threads: int, module: str, arguments: list[str]
+) -> list[str]:
     """The command line that starts `module` on this machine."""
-    here = ["--machine", str(machine_path), "--threads", str(threads), module, *arguments]
-    each = str(threads_each(machine, threads))
-    what = ["-m", module, "--machine", str(machine_path), "--threads", each, *arguments]
+    own_arguments = ["--machine", str(machine_path), "--threads", str(threads), module, *arguments]
+    per_rank = str(threads_per_rank(machine, threads))
+    target = ["-m", module, "--machine", str(machine_path), "--threads", per_rank, *arguments]
     torchrun = [*TORCHRUN, "--nproc-per-node", str(local_ranks(machine))]
-    if machine["nodes"] > 1:
-        nodes = str(machine["nodes"])
+    if machine.nodes > 1:
+        nodes = str(machine.nodes)
         if "SLURM_NODEID" not in os.environ or "SLURM_STEP_ID" not in os.environ:
-            # a step inherits neither its job's CPUs per task nor the wish to end when one host fails
+            # a step does not inherit its job's CPUs per task, and does not end by itself when one host fails
             tasks = ["--nodes", nodes, "--ntasks", nodes, "--ntasks-per-node", "1", "--cpus-per-task", str(threads)]
-            return ["srun", "--kill-on-bad-exit", *tasks, sys.executable, "-m", "scripts.training.launch", *here]
-        address, port = meeting_point()
-        place = ["--nnodes", nodes, "--node-rank", os.environ["SLURM_NODEID"]]
-        meet = ["--master-addr", address, "--master-port", str(port)]
-        return [*torchrun, *place, *meet, "--rdzv-conf", f"timeout={machine['rendezvous_timeout']}", *what]
+            return ["srun", "--kill-on-bad-exit", *tasks, sys.executable, "-m", "scripts.training.launch", *own_arguments]
+        address, port = rendezvous_endpoint()
+        node = ["--nnodes", nodes, "--node-rank", os.environ["SLURM_NODEID"]]
+        endpoint = ["--master-addr", address, "--master-port", str(port)]
+        return [*torchrun, *node, *endpoint, "--rdzv-conf", f"timeout={machine.rendezvous_timeout}", *target]
     if local_ranks(machine) > 1:
-        return [*torchrun, "--standalone", *what]
-    return [sys.executable, *what]
+        return [*torchrun, "--standalone", *target]
+    return [sys.executable, *target]
 
 
-def elastic(words: list[str]) -> None:
-    """Run torchrun in this process, and say in one line how it ended where it did not end well.
+def run_torchrun(command: list[str]) -> None:
+    """Run torchrun in this process; a failure is one line.
 
     Raises:
         UserError: the hosts did not meet in time.
@@ -81,18 +84,18 @@ def elastic(words: list[str]) -> None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import parse_args, run
 
-    given = parse_args(words)
+    given = parse_args(command)
     try:
         run(given)
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
-        sys.exit(f"rank {rank} on {socket.gethostname()} ended with exit code {failure.exitcode}; its lines are above")
+        sys.exit(f"rank {rank} on {socket.gethostname()} ended with exit code {failure.exitcode}; its error is above")
     except SignalException:
-        sys.exit(1)  # the ranks have said so
+        sys.exit(1)  # the ranks have logged it
     except DistError as error:
         raise UserError(
-            f"{given.master_addr}:{given.master_port}: the hosts did not meet within `rendezvous_timeout` of the "
-            f"machine file, or lost each other: {str(error).splitlines()[0]}"
+            f"{given.master_addr}:{given.master_port}: the hosts did not connect within `rendezvous_timeout` of the "
+            f"machine file, or lost the connection: {str(error).splitlines()[0]}"
         ) from error
 
 
@@ -103,21 +106,21 @@ def main() -> None:
     arguments.add_argument("module")
     arguments.add_argument("rest", nargs=argparse.REMAINDER)
     given = arguments.parse_args()
-    machine = to_dict(load_machine(given.machine))
-    line = command(machine, given.machine, given.threads, given.module, given.rest)
-    os.environ["OMP_NUM_THREADS"] = str(threads_each(machine, given.threads))
+    machine = load_machine(given.machine)
+    command = launch_command(machine, given.machine, given.threads, given.module, given.rest)
+    os.environ["OMP_NUM_THREADS"] = str(threads_per_rank(machine, given.threads))
     os.environ["PET_SHUTDOWN_TIMEOUT"] = "3600"  # torchrun's: after SIGTERM a step and a checkpoint may take minutes
-    if machine["gpus"] == 0:
+    if machine.gpus == 0:
         os.environ["DS_ACCELERATOR"] = "cpu"  # or DeepSpeed warns that it found no GPU
-    os.environ.update({name: str(value) for name, value in machine["environment"].items()})
-    sleep_while_waiting(machine["gpus"])
-    if line[0] != "srun":  # each node's own launcher does
-        lease(load_machine(given.machine), machine["gpus"])
-    if line[: len(TORCHRUN)] == TORCHRUN:
-        elastic(line[len(TORCHRUN) :])
+    os.environ.update({name: str(value) for name, value in machine.environment.items()})
+    sleep_while_waiting(machine.gpus)
+    if command[0] != "srun":  # there each node's own launcher does
+        lease(machine, machine.gpus)
+    if command[: len(TORCHRUN)] == TORCHRUN:
+        run_torchrun(command[len(TORCHRUN) :])
     else:
         sys.stdout.flush()
-        os.execvp(line[0], line)
+        os.execvp(command[0], command)
 
 
 if __name__ == "__main__":

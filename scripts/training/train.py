@@ -1,11 +1,12 @@
-"""Train one stage: packed shards and a model folder in, a model folder out. Resumes a killed run by itself.
+"""Train one stage: packed shards and a model folder in, a model folder out. A killed run resumes by itself.
 
     python -m scripts.training.train --machine config/machines/local.yaml --threads 2 --stage sft \
         --origin results/training/train/pretrain --shards results/tokens/pack/instruct-1024 \
-        --work results/work/train/sft --out results/training/train/sft --code 0123 --settings '{"steps": 100, ...}'
+        --work results/work/train/sft --out results/training/train/sft --code 0123 --seed 42 \
+        --settings '{"from": "pretrain", "data": "instruct", "steps": 100, ...}'
 
-With several GPUs the same line runs under torchrun (scripts/training/launch.py). Checkpoints go to a folder below
---work that is named by everything that decides the outcome, so a changed setting never resumes from a stale one.
+With several GPUs the same command runs under torchrun (scripts/training/launch.py). Checkpoints go to a folder below
+--work that is named by everything that determines the result, so a changed setting never resumes from a stale one.
 """
 
 import contextlib
@@ -16,160 +17,248 @@ import os
 import signal
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
+from accelerate import PartialState
 from torch.utils.tensorboard import SummaryWriter
-from transformers import PrinterCallback
+from transformers import PreTrainedModel, PrinterCallback, TrainerCallback, TrainingArguments
 from transformers.integrations import TensorBoardCallback
 from transformers.utils import logging as transformers_logging
 
-from scripts.common.cli import UserError, parser, run, settings
+from scripts.common.cli import UserError, parser, run
 from scripts.common.manifest import read_manifest
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.monitoring import Monitoring
 from scripts.experiment.settings.record import to_dict
+from scripts.experiment.settings.training import Stage
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine import parallel
-from scripts.training.engine.checkpoints import WholeCheckpoints, made_by, newest_whole, remove_others, step_of
-from scripts.training.engine.early_stopping import Finished, Stopping, best_checkpoint, load_best, outcome
-from scripts.training.engine.stage_folder import publish
+from scripts.training.engine.checkpoints import (
+    WholeCheckpoints,
+    newest_whole,
+    remove_checkpoints_except,
+    saved_layout,
+    step_of,
+)
+from scripts.training.engine.early_stopping import (
+    AlreadyFinished,
+    EarlyStoppingCallback,
+    best_checkpoint,
+    last_validation_loss,
+    stopping_summary,
+)
+from scripts.training.engine.stage_folder import publish_stage
 from scripts.training.engine.trainer import PackedRows, StageTrainer
 from scripts.training.model import logits_fingerprint
-from scripts.training.model.attention import choose_attention, collator
+from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.model.loading import load_model
-from scripts.training.model.lora import with_adapters
+from scripts.training.model.lora import load_with_adapters
 from scripts.training.model.nope import no_rope_parameters
-from scripts.training.monitoring.callbacks import watch
-from scripts.training.monitoring.metric_log import drop_after
-from scripts.training.optimization.automatic import steps_of
-from scripts.training.optimization.muon import MuonRan
-from scripts.training.optimization.optimizers import factory, freeze, with_numbers
+from scripts.training.monitoring.alerts import Alerts, AlertThresholds
+from scripts.training.monitoring.interruption import Interruption
+from scripts.training.monitoring.metric_log import MetricLog, truncate_after
+from scripts.training.monitoring.progress import ProgressFile
+from scripts.training.monitoring.throughput import Throughput
+from scripts.training.monitoring.wandb_log import WandbLog
+from scripts.training.optimization.auto_settings import training_steps
+from scripts.training.optimization.muon import MuonCheck
+from scripts.training.optimization.optimizers import freeze_others, optimizer_factory, resolve_auto_for_model
 from scripts.training.optimization.training_arguments import training_arguments
-from scripts.training.plan import accumulation, check_sharding, check_validation
+from scripts.training.planning.batch import divide_batch
+from scripts.training.planning.checks import check_sharding, check_validation
 
-# inputs to the outcome that the work folder is named by; what a log line looks like is not one
+# settings that do not change the result, so the work folder's name does not depend on them
 COSMETIC = {"log_steps", "keep_checkpoints"}
 
 
-def key(stage: dict, code: str, origin: dict, shards: dict) -> str:
-    """The name of the work folder: a hash over settings, code, the model started from and the data."""
-    decides = {name: value for name, value in stage.items() if name not in COSMETIC}
-    return hashlib.sha256(json.dumps([decides, code, origin, shards], sort_keys=True).encode()).hexdigest()[:16]
+class Folders(NamedTuple):
+    origin: Path  # the model that the stage starts from
+    shards: Path  # packed training and validation rows
+    work: Path  # checkpoints and logs
+    out: Path  # the stage's folder, written at the end
+
+
+def work_key(settings: Stage, seed: int, code: str, origin: dict, shards: dict) -> str:
+    """The name of the work folder: a hash over settings, seed, code, and the manifests of origin and shards."""
+    stage = {name: value for name, value in to_dict(settings).items() if name not in COSMETIC} | {"seed": seed}
+    return hashlib.sha256(json.dumps([stage, code, origin, shards], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def train(
     name: str,
-    stage: dict,
+    settings: Stage,
+    seed: int,
     code: str,
-    machine: dict,
+    machine: Machine,
+    monitoring: Monitoring,
     threads: int,
-    origin: Path,
-    shards: Path,
-    work: Path,
-    out: Path,
-    monitoring: dict,
+    folders: Folders,
 ) -> None:
-    """Run one stage to its end, from its newest whole checkpoint where there is one.
+    """Run one stage to its end, from its newest whole checkpoint if it has one.
 
     Raises:
-        UserError: a file is missing or not what its manifest says, the shards do not fit the model, the machine file
-            shards what cannot be sharded, or there is no validation row to choose by.
+        UserError: a file is missing or does not match its manifest, the shards do not fit the model, the machine file
+            shards what cannot be sharded, or there are no validation rows to select by.
     """
-    check_sharding(name, stage, machine)
-    parallel.start(machine)
+    check_sharding(name, settings, machine)
+    parallel.start_process_group(machine)
+    origin, shards = folders.origin, folders.shards
     origin_manifest, shards_manifest = read_manifest(origin), read_manifest(shards)
-    check_validation(name, stage, shards, shards_manifest)
-    validated = shards_manifest["splits"]["validation"]["targets"] > 0
+    check_validation(name, settings, shards, shards_manifest)
+    validate = shards_manifest["splits"]["validation"]["targets"] > 0
     rows = shards_manifest["splits"]["train"]["rows"]
-    stage = with_numbers(stage, origin, rows)
-    processes = parallel.processes()
-    micro, steps_per_update = accumulation(stage["global_batch"], machine["micro_batch"], processes, name)
-    work = work / key(stage, code, origin_manifest, shards_manifest)
+    settings = resolve_auto_for_model(settings, origin, rows)
+    batch = divide_batch(settings.global_batch, machine.micro_batch, parallel.world_size(), name)
+    work = folders.work / work_key(settings, seed, code, origin_manifest, shards_manifest)
     work.mkdir(parents=True, exist_ok=True)
-    arguments = training_arguments(stage, machine, micro, steps_per_update, steps_of(stage, rows), work, validated)
-    parallel.declare(machine)
+    arguments = training_arguments(settings, seed, machine, batch, training_steps(settings, rows), work, validate)
+    parallel.enable_fsdp2_on_cpu(machine, arguments)
 
-    resumed = newest_whole(work)
-    if resumed:
-        parallel.check_resumable(resumed, made_by(resumed), parallel.maker(machine))
-    step = step_of(resumed) if resumed else 0
-    if arguments.process_index == 0:
-        remove_others(work, {resumed, best_checkpoint(resumed)} if resumed else set())
-        drop_after(work / "metrics.jsonl", step)
-        drop_after(work / "alerts.jsonl", step)
-        logging.info(f"{name}: {f'resumes at step {step}' if resumed else 'starts'}, work in {work}")
+    checkpoint = resume_from(name, work, machine, first_rank=arguments.process_index == 0)
+    first_step = step_of(checkpoint) if checkpoint else 0
 
     attention = choose_attention()
-    if stage["method"] == "lora":
-        model = with_adapters(name, stage, origin, arguments.device, attn_implementation=attention)
-    else:
-        model = load_model(origin, torch.float32, attn_implementation=attention)
-    liger = choose_liger(machine, model.config.model_type)
-    if arguments.process_index == 0:
-        logits_fingerprint.check(model, origin)
-    if (vocabulary := shards_manifest["vocab_size"]) > model.config.vocab_size:
+    model = load_stage_model(name, settings, seed, origin, attention, arguments)
+    if shards_manifest["vocab_size"] > model.config.vocab_size:
         raise UserError(
-            f"{shards}: made with {vocabulary} tokens, {origin} has {model.config.vocab_size}; use its tokenizer"
+            f"{shards}: made with {shards_manifest['vocab_size']} tokens, {origin} has {model.config.vocab_size}; "
+            "use its tokenizer"
         )
-    train_rows, validation_rows = (
-        PackedRows(Shards(shards, "train"), stage.get("max_samples")),
-        PackedRows(Shards(shards, "validation"), stage["eval_rows"]),
-    )
-    if stage["trainable"] != "all":
-        chosen = stage["trainable"]
-        freeze(model, no_rope_parameters(model) if chosen == "no_rope_layers" else chosen)
-    muon = MuonRan(stage["optimizer"] == "muon")
+    liger = choose_liger(machine, model.config.model_type)
     trainer = StageTrainer(
         model=model,
         args=arguments,
-        train_dataset=train_rows,
-        eval_dataset=validation_rows,
-        data_collator=collator(attention),
-        optimizer_cls_and_kwargs=factory(stage, machine),
-        callbacks=[
-            muon,
-            WholeCheckpoints(work, stage["keep_checkpoints"], parallel.maker(machine)),
-        ],
+        train_dataset=PackedRows(Shards(shards, "train"), settings.max_samples),
+        eval_dataset=PackedRows(Shards(shards, "validation"), settings.eval_rows),
+        data_collator=collator_for(attention),
+        optimizer_cls_and_kwargs=optimizer_factory(settings, machine),
     )
-    trainer.add_callback(parallel.ReallySharded(trainer, machine))
-    watch(trainer, name, stage, monitoring, work)
-    trainer.remove_callback(PrinterCallback)
-    if arguments.process_index == 0:
-        trainer.add_callback(TensorBoardCallback(SummaryWriter(str(work / "tensorboard"), purge_step=step or None)))
-    muon.trainer = trainer
-    trainer.add_callback(Stopping(stage))  # the last: it may end a resumed run that was done
+    muon = MuonCheck(trainer)
+    add_callbacks(trainer, name, settings, machine, monitoring, muon, first_step)
+
     began = time.monotonic()
     with liger_kernels(model, liger):
-        with contextlib.suppress(Finished):
-            trainer.train(resume_from_checkpoint=str(resumed) if resumed else None)
+        with contextlib.suppress(AlreadyFinished):
+            trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         seconds = time.monotonic() - began
-        if stage["keep_best"]:
-            load_best(trainer)
-        final = trainer.evaluate()["eval_loss"] if validated else None
-    done = trainer.state.global_step
+        validation_loss = evaluate_final_weights(trainer, settings.keep_best) if validate else None
+    steps = trainer.state.global_step
+    tokens_per_step = settings.global_batch * settings.sequence_length
     facts = {
         "stage": name,
-        "parameters": parallel.parameters(model),
-        "steps": done,
-        "resumed_at_step": step,
-        "tokens": done * stage["global_batch"] * stage["sequence_length"],
-        "tokens_per_second": round((done - step) * stage["global_batch"] * stage["sequence_length"] / seconds, 1),
+        "parameters": parallel.count_parameters(model),
+        "steps": steps,
+        "resumed_at_step": first_step,
+        "tokens": steps * tokens_per_step,
+        "tokens_per_second": round((steps - first_step) * tokens_per_step / seconds, 1),
         "seconds": round(seconds, 1),
-        "micro_batch": micro,
-        "gradient_accumulation": steps_per_update,
-        **parallel.maker(machine),
+        "micro_batch": batch.micro,
+        "gradient_accumulation": batch.accumulation,
+        **parallel.current_layout(machine)._asdict(),
         "attention": attention,
         "liger": liger,
-        "compile": machine["compile"],
-        "global_batch": stage["global_batch"],
-        "learning_rate": stage["learning_rate"],
+        "compile": machine.compile,
+        "global_batch": settings.global_batch,
+        "learning_rate": settings.learning_rate,
         **muon.counts,
-        **outcome(trainer.state, stage),
-        "eval_loss": final,
+        **stopping_summary(trainer.state, settings),
+        "eval_loss": validation_loss,
     }
-    parallel.save_whole(trainer)
-    publish(trainer, stage, origin, work, out, facts, threads)
-    parallel.part()
+    parallel.gather_weights_on_save(trainer)
+    publish_stage(trainer, settings, origin, work, folders.out, facts, threads)
+    parallel.barrier_and_destroy()
+
+
+def resume_from(name: str, work: Path, machine: Machine, first_rank: bool) -> Path | None:
+    """The checkpoint to resume from, None to start. The first rank removes what a killed run left after it.
+
+    Raises:
+        UserError: this run's sharding and number of processes cannot read the checkpoint.
+    """
+    checkpoint = newest_whole(work)
+    if checkpoint:
+        parallel.check_resumable(checkpoint, saved_layout(checkpoint), parallel.current_layout(machine))
+    step = step_of(checkpoint) if checkpoint else 0
+    PartialState().wait_for_everyone()  # all have looked before the first rank deletes
+    if first_rank:
+        remove_checkpoints_except(work, {checkpoint, best_checkpoint(checkpoint)} if checkpoint else set())
+        truncate_after(work / "metrics.jsonl", step)
+        truncate_after(work / "alerts.jsonl", step)
+        logging.info(f"{name}: {f'resumes at step {step}' if checkpoint else 'starts'}, work in {work}")
+    return checkpoint
+
+
+def load_stage_model(
+    name: str, settings: Stage, seed: int, origin: Path, attention: str, arguments: TrainingArguments
+) -> PreTrainedModel:
+    """Load the model in `origin`, checked by its logits, with adapters or frozen parameters as the stage says."""
+    if settings.method == "lora":
+        model = load_with_adapters(name, settings, seed, origin, arguments.device, attn_implementation=attention)
+    else:
+        model = load_model(origin, torch.float32, attn_implementation=attention)
+    if arguments.process_index == 0:
+        with parallel.whole_model_loading(arguments):
+            logits_fingerprint.check(model, origin)
+    if settings.trainable != "all":
+        selected = settings.trainable
+        freeze_others(model, no_rope_parameters(model) if selected == "no_rope_layers" else selected)
+    return model
+
+
+def add_callbacks(
+    trainer: StageTrainer,
+    name: str,
+    settings: Stage,
+    machine: Machine,
+    monitoring: Monitoring,
+    muon: MuonCheck,
+    first_step: int,
+) -> None:
+    """Add the stage's callbacks; each event calls them in this order."""
+    work, first_rank = Path(trainer.args.output_dir), trainer.args.process_index == 0
+    metrics = work / "metrics.jsonl"
+    tokens_per_step = settings.global_batch * settings.sequence_length
+    alerts = Alerts(work / "alerts.jsonl", name, monitoring)
+    progress = ProgressFile(work / "progress.json", name, tokens_per_step, alerts)
+    callbacks: list[TrainerCallback] = [
+        # checks that end a stage which would train something else than configured
+        parallel.ShardingCheck(trainer, machine),
+        *([muon] if settings.optimizer == "muon" else []),
+        # figures that are added to the logs, then all that writes the logs
+        Throughput(tokens_per_step, settings.sequence_length, bf16=settings.precision == "bf16"),
+        AlertThresholds(alerts, metrics),
+        MetricLog(metrics, name, tokens_per_step),
+        progress,
+        *([WandbLog(monitoring.wandb, name, work)] if monitoring.wandb and first_rank else []),
+        *([TensorBoardCallback(tensorboard_writer(work, first_step))] if first_rank else []),
+        # checkpoints, and what ends training before the last step
+        WholeCheckpoints(work, settings.keep_checkpoints, parallel.current_layout(machine)),
+        Interruption(trainer, name, trainer.train_dataset.shards, alerts, progress),
+        EarlyStoppingCallback(settings),  # the last: it ends a resumed run that has no step left
+    ]
+    trainer.remove_callback(PrinterCallback)
+    for callback in callbacks:
+        trainer.add_callback(callback)
+
+
+def tensorboard_writer(work: Path, first_step: int) -> SummaryWriter:
+    """Writes below the work folder; events that a killed run logged after the resumed checkpoint are hidden."""
+    return SummaryWriter(str(work / "tensorboard"), purge_step=first_step or None)
+
+
+def evaluate_final_weights(trainer: StageTrainer, keep_best: bool) -> float:
+    """The validation loss of the weights that are published, which are loaded here if the best ones are.
+
+    Not computed again if the last step was also an evaluation.
+    """
+    if keep_best:
+        trainer.load_best()
+    elif (loss := last_validation_loss(trainer.state)) is not None:
+        return loss
+    return trainer.evaluate()["eval_loss"]
 
 
 def main() -> None:
@@ -177,32 +266,31 @@ def main() -> None:
     arguments.add_argument("--machine", type=Path, required=True)
     arguments.add_argument("--threads", type=int, required=True)
     arguments.add_argument("--stage", required=True)
-    arguments.add_argument("--settings", type=settings, required=True)
+    arguments.add_argument("--settings", type=Stage.from_json, required=True)
+    arguments.add_argument("--seed", type=int, required=True)
     arguments.add_argument("--code", required=True)
     arguments.add_argument("--origin", type=Path, required=True)
     arguments.add_argument("--shards", type=Path, required=True)
     arguments.add_argument("--work", type=Path, required=True)
     arguments.add_argument("--out", type=Path, required=True)
     arguments.add_argument("--monitoring", type=Path, default=MONITORING / "default.yaml")
-    # the rule's shell ignores SIGTERM, which is inherited; until training begins it ends the process (stop.py)
+    # the rule's shell ignores SIGTERM, which is inherited; until training begins it ends the process
+    # (scripts/training/monitoring/interruption.py)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     given = arguments.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     torch.set_num_threads(given.threads)
-    machine, monitoring = to_dict(load_machine(given.machine)), to_dict(load_monitoring(given.monitoring))
     train(
         given.stage,
         given.settings,
+        given.seed,
         given.code,
-        machine,
+        load_machine(given.machine),
+        load_monitoring(given.monitoring),
         given.threads,
-        given.origin,
-        given.shards,
-        given.work,
-        given.out,
-        monitoring,
+        Folders(given.origin, given.shards, given.work, given.out),
     )
 
 

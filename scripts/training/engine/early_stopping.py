@@ -1,23 +1,25 @@
-"""When a stage ends early, and which of its checkpoints is the best: both read from the logged validation losses.
+"""Early stopping and the best checkpoint, both decided by the logged validation losses.
 
-The Trainer keeps its log in every checkpoint, so a resumed run decides as a straight one without a state of our own.
+The Trainer keeps its log in every checkpoint, so a resumed run decides as an uninterrupted one, without a state of ours.
 """
 
 from pathlib import Path
 
-from transformers import Trainer, TrainerCallback, TrainerState
+from transformers import TrainerCallback, TrainerState
 from transformers.trainer import TRAINER_STATE_NAME
 
+from scripts.experiment.settings.training import Stage
 
-class Finished(Exception):
-    """Raised at the start of training where the resumed checkpoint is the last: there is no step left to do."""
+
+class AlreadyFinished(Exception):
+    """Raised at the start of training if the resumed checkpoint is the last one: there is no step left to do."""
 
 
 def validation_losses(state: TrainerState) -> list[float]:
     return [entry["eval_loss"] for entry in state.log_history if "eval_loss" in entry]
 
 
-def without_gain(losses: list[float], min_delta: float) -> int:
+def evaluations_without_improvement(losses: list[float], min_delta: float) -> int:
     """Evaluations since the last one that was better than the best before it by more than `min_delta`."""
     best, since = float("inf"), 0
     for loss in losses:
@@ -28,24 +30,29 @@ def without_gain(losses: list[float], min_delta: float) -> int:
 
 
 def best_checkpoint(checkpoint: Path) -> Path | None:
-    """The best checkpoint as the one given knows it, or None."""
+    """The best checkpoint up to the given one, by its saved state; None if none is known."""
     step = TrainerState.load_from_json(str(checkpoint / TRAINER_STATE_NAME)).best_global_step
     return checkpoint.with_name(f"checkpoint-{step}") if step is not None else None
 
 
-class Stopping(TrainerCallback):
-    """Stops after `patience` evaluations without gain, saves each new best, and ends a resumed run that was done."""
+class EarlyStoppingCallback(TrainerCallback):
+    """Stops after `patience` evaluations without improvement, and saves each new best model.
 
-    def __init__(self, stage: dict):
-        self.rule, self.keep_best = stage.get("early_stopping"), stage["keep_best"]
+    Add it last: on_train_begin raises AlreadyFinished for a resumed run that has no step left.
+    """
 
-    def spent(self, state: TrainerState) -> bool:
-        rule = self.rule
-        return rule is not None and without_gain(validation_losses(state), rule["min_delta"]) >= rule["patience"]
+    def __init__(self, settings: Stage):
+        self.settings, self.keep_best = settings.early_stopping, settings.keep_best
+
+    def patience_exhausted(self, state: TrainerState) -> bool:
+        if self.settings is None:
+            return False
+        losses = validation_losses(state)
+        return evaluations_without_improvement(losses, self.settings.min_delta) >= self.settings.patience
 
     def on_train_begin(self, args, state, control, **kwargs):
-        if state.global_step and (state.global_step >= state.max_steps or self.spent(state)):
-            raise Finished
+        if state.global_step and (state.global_step >= state.max_steps or self.patience_exhausted(state)):
+            raise AlreadyFinished
 
     def on_step_end(self, args, state, control, **kwargs):
         if self.keep_best and state.global_step >= state.max_steps:
@@ -54,22 +61,22 @@ class Stopping(TrainerCallback):
     def on_evaluate(self, args, state, control, metrics, **kwargs):
         if self.keep_best and (state.best_metric is None or metrics["eval_loss"] < state.best_metric):
             control.should_save = True
-        if self.spent(state):
+        if self.patience_exhausted(state):
             control.should_training_stop = control.should_save = True
 
 
-def load_best(trainer: Trainer) -> None:
-    """Put the weights of the best checkpoint into the trained model. On all ranks."""
-    assert trainer.state.best_model_checkpoint is not None, "no best checkpoint is known"
-    trainer._load_best_model()
+def last_validation_loss(state: TrainerState) -> float | None:
+    """The validation loss of the weights after the last step, if they were evaluated."""
+    last = next((entry for entry in reversed(state.log_history) if "eval_loss" in entry), None)
+    return last["eval_loss"] if last and last["step"] == state.global_step else None
 
 
-def outcome(state: TrainerState, stage: dict) -> dict:
-    """What the summary says of the end: mean of the logged losses, whether it stopped early, the best checkpoint."""
+def stopping_summary(state: TrainerState, settings: Stage) -> dict:
+    """Facts for summary.json: mean of the logged losses, whether the stage stopped early, the best checkpoint."""
     losses = [entry["loss"] for entry in state.log_history if "loss" in entry]
     facts = {"train_loss": sum(losses) / len(losses) if losses else None}
-    if "early_stopping" in stage:
+    if settings.early_stopping:
         facts["stopped_early"] = state.global_step < state.max_steps
-    if stage["keep_best"]:
+    if settings.keep_best:
         facts |= {"best_step": state.best_global_step, "best_eval_loss": state.best_metric}
     return facts

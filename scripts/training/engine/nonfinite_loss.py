@@ -1,7 +1,7 @@
-"""Which documents a step's loss came from, where that loss is not finite.
+"""Which documents caused a step's loss, if that loss is not finite.
 
-A row is found again by its content, once the step has failed: no row number has to travel with every batch through
-collator, prefetching and ranks, and it holds for whatever order a sampler gives.
+Rows are identified by their content, once a step has failed: so no row number has to travel with every batch through
+collator, prefetching and ranks, and it works for any order of a sampler.
 """
 
 import math
@@ -13,20 +13,21 @@ from transformers import Trainer
 from scripts.tokens.packing.shards import Shards
 
 
-def rows_of(shards: Shards, tokens: np.ndarray) -> list[int]:
-    """The rows of `shards` that hold `tokens`, [rows, length]; of equal rows the first."""
-    found = []
+def find_rows(shards: Shards, tokens: np.ndarray) -> list[int]:
+    """The numbers of the rows of `shards` that hold `tokens`, [rows, length]; of equal rows the first."""
+    numbers = []
     for row in tokens:
         alike = np.flatnonzero((shards.tokens[:, :16] == row[:16]).all(1))
-        found += [int(index) for index in alike if (shards.tokens[index] == row).all()][:1]
-    return found
+        numbers += [int(index) for index in alike if (shards.tokens[index] == row).all()][:1]
+    return numbers
 
 
-class FiniteTrainer(Trainer):
-    """A Trainer that remembers the passes of the step it is in.
+class PassRecordingTrainer(Trainer):
+    """A Trainer that records the passes of the current step.
 
     Attributes:
-        passes: (input_ids [rows, length], loss) of each pass of the step on this rank; emptied by whoever reads it.
+        passes: (input_ids [rows, length], loss) of each pass of the step on this rank; cleared at its begin by
+            scripts/training/monitoring/interruption.py.
         grad_norm: of the newest step, before clipping; None before the first.
     """
 
@@ -41,20 +42,21 @@ class FiniteTrainer(Trainer):
         return loss
 
     def _get_grad_norm(self, model, grad_norm=None):
+        # callbacks get the norm only with the logs, which a stage may write every tenth step
         self.grad_norm = super()._get_grad_norm(model, grad_norm)
         return self.grad_norm
 
-    def not_finite(self) -> torch.Tensor:
-        """bool [2] on the device: whether a loss of this rank's step, or its gradient norm, is not finite."""
+    def nonfinite(self) -> torch.Tensor:
+        """bool [2] on the device: whether a loss of this rank's step is not finite, and whether its gradient norm."""
         losses = torch.stack([loss.float() for _, loss in self.passes])
         norm = torch.as_tensor(0.0 if self.grad_norm is None else self.grad_norm, device=losses.device)
         # of a tensor that FSDP2 shards, the norm is the same on all ranks
         norm = norm.full_tensor() if hasattr(norm, "full_tensor") else norm
         return torch.stack([~losses.isfinite().all(), ~norm.float().isfinite()])
 
-    def suspects(self, shards: Shards) -> list[str]:
-        """Ids of the documents in this rank's passes whose loss is not finite; in all of them where each loss is."""
+    def suspect_documents(self, shards: Shards) -> list[str]:
+        """Ids of the documents in this rank's passes whose loss is not finite; of all passes if each loss is finite."""
         bad = [tokens for tokens, loss in self.passes if not math.isfinite(loss.item())]
-        chosen = bad or [tokens for tokens, _ in self.passes]
-        rows = torch.cat([tokens.reshape(-1, shards.length) for tokens in chosen]).cpu().numpy()
-        return list(dict.fromkeys(name for row in rows_of(shards, rows) for name in shards.documents(row)))
+        suspects = bad or [tokens for tokens, _ in self.passes]
+        rows = torch.cat([tokens.reshape(-1, shards.length) for tokens in suspects]).cpu().numpy()
+        return list(dict.fromkeys(name for row in find_rows(shards, rows) for name in shards.documents(row)))

@@ -1,4 +1,4 @@
-"""A stage's folder: model and tokenizer, metrics, summary, the command and the environment that made them."""
+"""A stage's folder: model and tokenizer, metrics, summary, the command and the environment that produced them."""
 
 import importlib.metadata
 import platform
@@ -14,15 +14,17 @@ from accelerate import PartialState
 
 from scripts.common.files import write_json
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.experiment.settings.training import Stage
+from scripts.training.engine.parallel import whole_model_loading
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model import logits_fingerprint
-from scripts.training.model.loading import add_adapter
-from scripts.training.model.lora import CONFIG, finish
-from scripts.training.monitoring.metric_log import digest
+from scripts.training.model.loading import merge_adapter
+from scripts.training.model.lora import CONFIG, finish_adapter_folder
+from scripts.training.monitoring.metric_log import summarize_metrics
 
 
 def environment(threads: int, facts: dict) -> dict:
-    """What the stage ran on and with; `facts` are its summary's."""
+    """The software and hardware that the stage ran on; `facts` are those of its summary."""
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     packages = ["torch", "transformers", "accelerate", "deepspeed", "numpy", *["liger-kernel"] * facts["liger"]]
     return {
@@ -38,8 +40,16 @@ def environment(threads: int, facts: dict) -> dict:
     }
 
 
-def publish(trainer: StageTrainer, stage: dict, origin: Path, work: Path, out: Path, facts: dict, threads: int) -> None:
-    """Save the model and all beside it to `out`, the manifest last."""
+def publish_stage(
+    trainer: StageTrainer, settings: Stage, origin: Path, work: Path, out: Path, facts: dict, threads: int
+) -> None:
+    """Save the model and all other files of the stage to `out`, the manifest last. On all ranks.
+
+    Args:
+        origin: folder of the model that the stage started from.
+        facts: content of summary.json, without the figures of the metric log.
+        threads: of this process.
+    """
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=work, prefix="model.") as temporary:
         trainer.save_model(temporary)  # on all ranks: sharded weights are gathered here
@@ -47,15 +57,15 @@ def publish(trainer: StageTrainer, stage: dict, origin: Path, work: Path, out: P
             return
         made = Path(temporary)
         (made / "training_args.bin").unlink()  # a pickle, and it holds paths
-        adapter = finish(made, stage, origin, out) if stage["method"] == "lora" else {}
+        adapter = finish_adapter_folder(made, settings, origin, out) if settings.method == "lora" else {}
         for name in read_manifest(origin)["files"]:
             weights = name.endswith((".safetensors", ".index.json")) or name == CONFIG
             if not (made / name).exists() and not weights:
                 shutil.copyfile(origin / name, made / name)  # the tokenizer
         manifest = write_manifest(made, sorted(path.name for path in made.iterdir()), **adapter)
-        logits_fingerprint.save(
-            made, add_adapter(logits_fingerprint.load(origin), made) if adapter else logits_fingerprint.load(made)
-        )
+        with whole_model_loading(trainer.args):
+            model = logits_fingerprint.load_float32(origin if adapter else made)
+        logits_fingerprint.save(made, merge_adapter(model, made) if adapter else model)
         for name in [*manifest["files"], logits_fingerprint.NAME]:
             (made / name).replace(out / name)
         shutil.copyfile(work / "metrics.jsonl", out / "metrics.jsonl")
@@ -66,5 +76,5 @@ def publish(trainer: StageTrainer, stage: dict, origin: Path, work: Path, out: P
             shlex.join([sys.executable, "-m", "scripts.training.train", *sys.argv[1:]]) + "\n"
         )
         write_json(out / "environment.json", environment(threads, facts))
-        write_json(out / "summary.json", {**facts, **digest(work / "metrics.jsonl")})
+        write_json(out / "summary.json", {**facts, **summarize_metrics(work / "metrics.jsonl")})
         (made / "manifest.json").replace(out / "manifest.json")

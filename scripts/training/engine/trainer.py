@@ -1,17 +1,17 @@
-"""transformers' Trainer on packed rows: documents kept apart by position ids, validation loss per token."""
+"""transformers' Trainer on packed rows: documents separated by position ids, validation loss per token."""
 
 import torch
 from transformers.trainer_utils import EvalLoopOutput
 
 from scripts.tokens.packing.shards import Shards
-from scripts.training.engine.nonfinite_loss import FiniteTrainer
+from scripts.training.engine.nonfinite_loss import PassRecordingTrainer
 
 
 class PackedRows(torch.utils.data.Dataset):
     """The first `rows` rows of a shard as the model takes them: input_ids, position_ids, labels, each int64 [length].
 
-    There is no attention mask, and there must be none: only without one does transformers read the document
-    boundaries from the position ids. With an all-ones mask documents would attend to each other without a warning.
+    There must be no attention mask: only without one does transformers read the document boundaries from the position
+    ids. With an all-ones mask documents would attend to each other without a warning.
     """
 
     def __init__(self, shards: Shards, rows: int | None = None):
@@ -25,22 +25,30 @@ class PackedRows(torch.utils.data.Dataset):
 
 
 def stack(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Rows to a batch: each tensor [rows, length]."""
+    """Collate rows into a batch: each tensor [rows, length]."""
     return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
 
 
-class StageTrainer(FiniteTrainer):
-    """The Trainer with a validation loss that weighs every target token the same.
+class StageTrainer(PassRecordingTrainer):
+    """The Trainer with a validation loss that is the mean over all target tokens.
 
     transformers averages over batches, so a batch with few targets would count as much as one with many.
     """
 
     def _save(self, output_dir=None, state_dict=None):
-        """Weights that are tied are saved once, as from a single process: a gathered state dict holds them twice."""
+        """Save tied weights once, as a single process does: a gathered state dict holds them twice."""
         for name in getattr(self.accelerator.unwrap_model(self.model), "all_tied_weights_keys", {}):
             if state_dict:
                 state_dict.pop(name, None)
         super()._save(output_dir, state_dict)
+
+    def load_best(self) -> None:
+        """Load the best checkpoint's weights into the model. On all ranks.
+
+        transformers does so by itself only where `save_steps` is a multiple of `eval_steps`.
+        """
+        assert self.state.best_model_checkpoint is not None, "no best checkpoint is known"
+        self._load_best_model()
 
     def evaluation_loop(
         self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"

@@ -1,11 +1,11 @@
-"""Which attention kernel a stage runs, and how packed documents are kept apart in it.
+"""Which attention kernel a stage runs, and how it separates packed documents.
 
     flash_attention_2   the package flash-attn is installed and the GPU is of compute capability 8 or more
     varlen              else, on such a GPU: PyTorch's own variable-length flash kernel (torch.nn.attention.varlen)
-    sdpa                else; documents are kept apart by a mask that transformers derives from the position ids
+    sdpa                else; documents are separated by a mask that transformers derives from the position ids
 
-The flash kernels take where documents begin instead of a mask. transformers derives that from position ids only for a
-single row, so the collator gives it explicitly, for any number of rows, once per batch and without asking the GPU.
+The flash kernels take the offsets of documents instead of a mask. transformers derives them from position ids only for
+a single row, so the collator gives them explicitly, for any number of rows, once per batch and without a GPU sync.
 """
 
 from collections.abc import Callable
@@ -25,7 +25,7 @@ VARLEN = "varlen"  # without "flash": transformers takes names with it for its o
 
 
 def choose_attention() -> str:
-    """The name, for `attn_implementation`, of the fastest kernel that this process' device and packages allow."""
+    """The name, for `attn_implementation`, of the fastest kernel that this process' device and packages support."""
     if not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0):
         return "sdpa"
     if is_flash_attn_2_available():
@@ -33,14 +33,14 @@ def choose_attention() -> str:
     return VARLEN if varlen_attn is not None and torch.version.cuda else "sdpa"
 
 
-def boundaries(position_ids: torch.Tensor) -> dict:
-    """Where the documents of packed rows begin, as the flash kernels want it.
+def document_boundaries(position_ids: torch.Tensor) -> dict:
+    """The boundaries of the documents in packed rows, as arguments of the flash kernels.
 
     Args:
         position_ids: int64 [rows, length], restarting at 0 with each document.
 
     Returns:
-        cu_seq_lens_q and cu_seq_lens_k: int32 [documents + 1], offsets into the rows laid end to end, the last one
+        cu_seq_lens_q and cu_seq_lens_k: int32 [documents + 1], offsets into the concatenated rows, the last one
         their total; max_length_q and max_length_k: tokens of the longest document.
     """
     flat = position_ids.flatten()
@@ -52,11 +52,11 @@ def boundaries(position_ids: torch.Tensor) -> dict:
 
 def stack_with_boundaries(rows: list[dict[str, torch.Tensor]]) -> dict:
     batch = stack(rows)
-    return batch | boundaries(batch["position_ids"])
+    return batch | document_boundaries(batch["position_ids"])
 
 
-def collator(attention: str) -> Callable:
-    """The function that makes a batch out of rows for this kernel."""
+def collator_for(attention: str) -> Callable:
+    """The function that collates rows into a batch for this kernel."""
     return stack if attention in ("sdpa", "eager") else stack_with_boundaries
 
 
@@ -83,8 +83,8 @@ def varlen_attention(
     Returns:
         [rows, length, heads, head size], and no attention weights.
     """
-    assert cu_seq_lens_q is not None, "packed rows need their boundaries: use attention.collator"
-    assert attention_mask is None and not dropout and not kwargs.get("sliding_window"), "not in this kernel"
+    assert cu_seq_lens_q is not None, "packed rows need their boundaries: use attention.collator_for"
+    assert attention_mask is None and not dropout and not kwargs.get("sliding_window"), "not supported by this kernel"
     rows, heads, length, size = query.shape
     half = query.dtype if query.dtype in (torch.float16, torch.bfloat16) else torch.bfloat16
     flat = [tensor.transpose(1, 2).reshape(rows * length, -1, size).to(half) for tensor in (query, key, value)]

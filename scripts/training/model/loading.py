@@ -1,9 +1,9 @@
-"""Loading a model folder, plain or an adapter that stands on another folder: one function for stages and evaluation.
+"""Load a model folder, plain or with an adapter: one function for stages and evaluation.
 
     model = load_model(Path("results/training/train/sft"), torch.float32)
 
-The folder of a LoRA stage without `merge` holds an adapter. Its manifest says on which folder it stands (a path from
-the adapter's folder on, so that a results root can be moved as a whole) and the sha256 of that folder's manifest.
+The folder of a LoRA stage without `merge` holds an adapter. Its manifest names the folder of its base model (a path
+relative to the adapter's folder, so that a results root can be moved as a whole) and the sha256 of that manifest.
 """
 
 from pathlib import Path
@@ -16,25 +16,25 @@ from scripts.common.files import read_json, sha256_file
 from scripts.common.manifest import NAME, read_manifest
 
 
-def base_of(folder: Path) -> Path | None:
-    """The folder that the adapter in `folder` stands on; None for a plain model.
+def adapter_base(folder: Path) -> Path | None:
+    """The folder of the base model of the adapter in `folder`; None for a plain model.
 
     Raises:
-        UserError: that folder is not there, or not the one that the adapter was trained on.
+        UserError: that folder is missing, or not the one that the adapter was trained on.
     """
     adapter = read_json(folder / NAME).get("adapter")
     if adapter is None:
         return None
     base = (folder / adapter["base"]).resolve()
     if not (base / NAME).is_file():
-        raise UserError(f"{folder}: its adapter stands on {base}, which is not there; bring that folder too")
+        raise UserError(f"{folder}: the adapter's base model {base} was not found; copy it too")
     if sha256_file(base / NAME) != adapter["base_manifest"]:
-        raise UserError(f"{folder}: its adapter was trained on another model than {base} holds now; train it again")
+        raise UserError(f"{folder}: the adapter was trained on another model than {base} holds now; train it again")
     return base
 
 
-def add_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
-    """The plain model that `model` with the adapter in `folder` is: each sum is taken in float32, then rounded once."""
+def merge_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
+    """`model` with the adapter in `folder` merged into its weights: sums in float32, rounded once to their type."""
     from peft import PeftModel
     from peft.tuners.lora import LoraLayer
 
@@ -49,17 +49,17 @@ def add_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
 
 
 def load_model(folder: Path, dtype: torch.dtype | str, **options) -> PreTrainedModel:
-    """The model in `folder`, an adapter already added to what it stands on.
+    """The model in `folder`; an adapter is merged into its base model.
 
     Args:
         dtype: of the weights; "auto" for the one they are saved in.
         options: further arguments of `from_pretrained`, as `attn_implementation`.
 
     Raises:
-        UserError: the folder is an adapter, and what it stands on is missing or changed.
+        UserError: the folder holds an adapter whose base model is missing or changed.
     """
-    base = base_of(folder)
+    base = adapter_base(folder)
     if base is None:
         return AutoModelForCausalLM.from_pretrained(folder, dtype=dtype, local_files_only=True, **options)
     read_manifest(base)
-    return add_adapter(load_model(base, dtype, **options), folder)
+    return merge_adapter(load_model(base, dtype, **options), folder)

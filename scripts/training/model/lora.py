@@ -1,8 +1,8 @@
 """Low-rank adapters (Hu et al. 2021, arXiv 2106.09685) on a frozen model, quantized or not (Dettmers et al. 2023).
 
-A stage with `method: lora` trains these in scripts/training/train.py. Quantized weights serve the training alone: what
-is merged and what is evaluated are the weights as they were saved, with the adapter added. Merging into the dequantized
-ones would keep their rounding for good.
+A stage with `method: lora` trains these in scripts/training/train.py. Quantized weights are used for training only: the
+adapter is merged into, and evaluated with, the weights as they were saved. Merging into dequantized weights would make
+their rounding errors permanent.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ from transformers import BitsAndBytesConfig, PreTrainedModel, set_seed
 from scripts.common.cli import UserError
 from scripts.common.files import read_json, sha256_file, write_json
 from scripts.common.manifest import NAME
-from scripts.training.model.loading import add_adapter, load_model
+from scripts.experiment.settings.training import Stage
+from scripts.training.model.loading import load_model, merge_adapter
 
 if TYPE_CHECKING:
-    from peft import PeftModel  # it loads bitsandbytes, which a stage without adapters does without
+    from peft import PeftModel  # it imports bitsandbytes, which a stage without adapters does not need
 
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 
-def quantization(how: str, compute: torch.dtype) -> BitsAndBytesConfig | None:
+def quantization_config(quantize: str, compute: torch.dtype) -> BitsAndBytesConfig | None:
     """bitsandbytes' settings: LLM.int8 (Dettmers et al. 2022), or NF4 with quantized constants (QLoRA)."""
-    if how == "8bit":
+    if quantize == "8bit":
         return BitsAndBytesConfig(load_in_8bit=True)
-    if how == "4bit":
+    if quantize == "4bit":
         return BitsAndBytesConfig(
             load_in_4bit=True,
             bnb_4bit_quant_type="nf4",
@@ -41,17 +42,20 @@ def quantization(how: str, compute: torch.dtype) -> BitsAndBytesConfig | None:
 
 def linear_names(model: PreTrainedModel) -> list[str]:
     """The names, without their path, of the linear layers below the head."""
-    found = {name.rpartition(".")[2] for name, part in model.named_modules() if isinstance(part, torch.nn.Linear)}
-    return sorted(found - {"lm_head"})
+    names = {name.rpartition(".")[2] for name, part in model.named_modules() if isinstance(part, torch.nn.Linear)}
+    return sorted(names - {"lm_head"})
 
 
-def with_adapters(name: str, stage: dict, origin: Path, device: torch.device, **options) -> PeftModel:
-    """The model in `origin`, frozen and quantized as the stage says, with fresh adapters in float32.
+def load_with_adapters(
+    name: str, settings: Stage, seed: int, origin: Path, device: torch.device, **options
+) -> PeftModel:
+    """Load the model in `origin`, frozen and quantized as the stage says, with new adapters in float32.
 
     Unquantized weights are held in the precision of compute: frozen, they need no float32 copy.
 
     Args:
         name: the stage's, for errors.
+        seed: of the adapters' first weights.
         options: further arguments of `from_pretrained`.
 
     Raises:
@@ -59,9 +63,9 @@ def with_adapters(name: str, stage: dict, origin: Path, device: torch.device, **
     """
     from peft import LoraConfig, get_peft_model
 
-    settings, key = stage["lora"], f"training.train.{name}"
-    dtype = torch.bfloat16 if stage["precision"] == "bf16" else torch.float32
-    if config := quantization(stage["quantize"], dtype):
+    lora, key = settings.lora, f"training.train.{name}"
+    dtype = torch.bfloat16 if settings.precision == "bf16" else torch.float32
+    if config := quantization_config(settings.quantize, dtype):
         try:
             import bitsandbytes  # noqa: F401
         except (ImportError, OSError, RuntimeError) as error:
@@ -74,28 +78,31 @@ def with_adapters(name: str, stage: dict, origin: Path, device: torch.device, **
         if hasattr(part, "support_avx512bf16_for_cpu"):
             part.support_avx512bf16_for_cpu = False
     known = linear_names(model)
-    if other := [target for target in settings["targets"] if target not in known]:
-        raise UserError(f"{key}.lora.targets: no linear layer {other[0]!r} in {origin}; there: {', '.join(known)}")
-    set_seed(stage["seed"])  # the adapters' first weights are drawn here
+    if other := [target for target in lora.targets if target not in known]:
+        raise UserError(f"{key}.lora.targets: no linear layer {other[0]!r} in {origin}; it has {', '.join(known)}")
+    set_seed(seed)
     config = LoraConfig(
-        r=settings["r"],
-        lora_alpha=settings["alpha"],
-        lora_dropout=settings["dropout"],
-        target_modules=settings["targets"],
+        r=lora.r,
+        lora_alpha=lora.alpha,
+        lora_dropout=lora.dropout,
+        target_modules=lora.targets,
         task_type="CAUSAL_LM",
     )
     return get_peft_model(model, config)
 
 
-def finish(made: Path, stage: dict, origin: Path, out: Path) -> dict:
-    """Make of the adapter that peft saved to `made` what the stage's folder `out` will hold; facts for its manifest.
+def finish_adapter_folder(made: Path, settings: Stage, origin: Path, out: Path) -> dict:
+    """Turn the adapter that peft saved to `made` into the content of the stage's folder `out`.
 
-    With `merge` that is a plain model in the precision of `origin`'s weights; else the adapter, whose manifest says
-    what it stands on. peft's README and machine paths go; the order of `target_modules`, a set, is fixed.
+    With `merge` that is a plain model in the precision of `origin`'s weights; else the adapter. peft's README and
+    machine paths are removed; the order of `target_modules`, a set, is fixed.
+
+    Returns:
+        Facts for the folder's manifest: the base model of an adapter, nothing for a merged model.
     """
     (made / "README.md").unlink(missing_ok=True)
-    if stage["lora"]["merge"]:
-        add_adapter(load_model(origin, "auto"), made).save_pretrained(made)
+    if settings.lora.merge:
+        merge_adapter(load_model(origin, "auto"), made).save_pretrained(made)
         (made / WEIGHTS).unlink()
         (made / CONFIG).unlink()
         return {}
@@ -104,4 +111,4 @@ def finish(made: Path, stage: dict, origin: Path, out: Path) -> dict:
     config |= {"base_model_name_or_path": base, "target_modules": sorted(config["target_modules"])}
     write_json(made / CONFIG, config)
     manifest = sha256_file(origin / NAME)
-    return {"adapter": {"base": base, "base_manifest": manifest, "quantize": stage["quantize"]}}
+    return {"adapter": {"base": base, "base_manifest": manifest, "quantize": settings.quantize}}

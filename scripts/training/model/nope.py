@@ -1,8 +1,8 @@
-"""RoPE off in chosen layers (NoPE), by converting a Qwen2 model to a stock architecture of transformers.
+"""Switch RoPE off in some layers (NoPE), by converting a Qwen2 model to another architecture of transformers.
 
 SmolLM3 (Bakouch et al., 2025) is Qwen2 plus a switch per layer, `no_rope_layers` (1 = RoPE on), and a bias on `o_proj`.
-A Qwen2 model with zeros for that bias is the same function, and which layers rotate is part of the saved model: it
-loads anywhere without a patch, and never with RoPE on by mistake. Rule `base` does it (scripts/training/base.py), with
+A Qwen2 model with zeros for that bias is the same function, and the layers without RoPE are part of the saved model: it
+loads anywhere without a patch, and never with RoPE on by mistake. Rule `base` converts (scripts/training/base.py), with
 
     python -m scripts.training.base --settings '{"model": ..., "no_rope_layers": ["20-27"], "rope_theta": 1e6}' ...
 """
@@ -16,55 +16,55 @@ from scripts.common.files import read_json, write_json
 KEY = "training.base.no_rope_layers"
 SINGLE, INDEX = "model.safetensors", "model.safetensors.index.json"
 WEIGHTS, BIASES = "model-weights.safetensors", "model-o-proj-bias.safetensors"
-# what Qwen2's configuration says in words that SmolLM3's does not have, or that the conversion decides
+# keys of Qwen2's configuration that SmolLM3's does not have, or that the conversion sets
 DROPPED = {"model_type", "architectures", "layer_types", "max_window_layers", "use_mrope", "no_rope_layers"}
 
 
-def expand(chosen: list[int | str], depth: int) -> list[int]:
+def expand_layers(layers: list[int | str], depth: int) -> list[int]:
     """Layer numbers from numbers and ranges ("20-27" includes both ends), sorted.
 
     Raises:
         UserError: a layer is not among the model's 0 to `depth` - 1, a range runs backwards, or a layer is named twice.
     """
-    layers = []
-    for item in chosen:
+    numbers = []
+    for item in layers:
         first, last = map(int, item.split("-")) if isinstance(item, str) else (item, item)
         if first > last:
             raise UserError(f"{KEY}: {item} runs backwards; write {last}-{first}")
         if first < 0 or last >= depth:
             raise UserError(f"{KEY}: {item} is out of range; the model has layers 0 to {depth - 1}")
-        layers += range(first, last + 1)
-    twice = sorted({layer for layer in layers if layers.count(layer) > 1})
+        numbers += range(first, last + 1)
+    twice = sorted({number for number in numbers if numbers.count(number) > 1})
     if twice:
         raise UserError(f"{KEY}: {', '.join(map(str, twice))} named more than once")
-    return sorted(layers)
+    return sorted(numbers)
 
 
-def convert(folder: Path, chosen: list[int | str]) -> None:
-    """Turn the Qwen2 model in `folder` into a SmolLM3 with RoPE off in the chosen layers.
+def convert_to_nope(folder: Path, layers: list[int | str]) -> None:
+    """Convert the Qwen2 model in `folder` to a SmolLM3 with RoPE off in `layers` (see `expand_layers`).
 
-    The weights stay as they are on disk, byte for byte; the zero biases become one more safetensors file. So even a
-    large model takes no memory. With no layer chosen the result is the same function as before, in other words.
+    The weights on disk do not change; the zero biases become one more safetensors file. So even a large model takes no
+    memory. With no layers the result is the same function as before.
 
     Raises:
         UserError: the model is no Qwen2, attends in a sliding window, or has no such layer.
     """
     from transformers import Qwen2Config, SmolLM3Config
 
-    found = read_json(folder / "config.json").get("model_type")
-    if found != "qwen2":
-        raise UserError(f"{KEY}: only Qwen2 models can be converted, this one is {found!r}")
+    model_type = read_json(folder / "config.json").get("model_type")
+    if model_type != "qwen2":
+        raise UserError(f"{KEY}: only Qwen2 models can be converted, this one is {model_type!r}")
     source = Qwen2Config.from_pretrained(folder)
     if "sliding_attention" in source.layer_types:
         raise UserError(f"{KEY}: the model attends in a sliding window; only models with full attention are converted")
-    layers = expand(chosen, source.num_hidden_layers)
+    numbers = expand_layers(layers, source.num_hidden_layers)
     fields = {name: value for name, value in source.to_dict().items() if name not in DROPPED}
     config = SmolLM3Config(
         **fields
         | {
             "attention_bias": True,
             "mlp_bias": False,
-            "no_rope_layers": [int(layer not in layers) for layer in range(source.num_hidden_layers)],
+            "no_rope_layers": [int(layer not in numbers) for layer in range(source.num_hidden_layers)],
             "layer_types": ["full_attention"] * source.num_hidden_layers,
             "use_sliding_window": False,
             "sliding_window": None,
@@ -73,7 +73,7 @@ def convert(folder: Path, chosen: list[int | str]) -> None:
     )
     add_biases(folder, source.num_hidden_layers)
     config.save_pretrained(folder)
-    logging.info(f"no_rope_layers: RoPE is off in layers {', '.join(map(str, layers)) or 'none'}")
+    logging.info(f"no_rope_layers: RoPE is off in layers {', '.join(map(str, numbers)) or 'none'}")
 
 
 def add_biases(folder: Path, depth: int) -> None:
@@ -111,7 +111,7 @@ def set_rope_theta(folder: Path, rope_theta: float) -> None:
 
 
 def no_rope_parameters(model) -> list[str]:
-    """The names of all parameters of the layers whose RoPE is off, by the model's own configuration.
+    """The names of all parameters of the layers without RoPE, by the model's own configuration.
 
     Raises:
         UserError: RoPE is on in all layers, so there is nothing to train.

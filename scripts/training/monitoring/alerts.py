@@ -1,7 +1,7 @@
 """Alerts of a running stage: to the log, to alerts.jsonl, and to a webhook. An alert never stops training.
 
-Thresholds stand in a monitoring file (scripts/experiment/settings/monitoring.py). Each kind tells once when its
-threshold is crossed, and again only after a logged step that was fine.
+Thresholds are in a monitoring file (scripts/experiment/settings/monitoring.py). Each kind alerts once when its
+threshold is crossed, and again only after a logged step within it.
 """
 
 import json
@@ -16,13 +16,15 @@ from pathlib import Path
 import orjson
 from transformers import TrainerCallback
 
-LEAST = 5  # logged steps before a median means anything
+from scripts.experiment.settings.monitoring import Monitoring
+
+MIN_STEPS = 5  # logged steps before a median is compared with
 
 
-def post(address: str, message: dict, seconds: float) -> None:
-    """POST `message` as JSON; gives up after `seconds`, whatever the other side does. A failure is a log line.
+def post_to_webhook(address: str, message: dict, seconds: float) -> None:
+    """POST `message` as JSON; give up after `seconds`, whatever the server does. A failure is a log line.
 
-    The line does not hold the address, which may be a secret.
+    The line does not contain the address, which may be a secret.
     """
     failure = [f"no answer within {seconds:g} s"]
 
@@ -33,10 +35,10 @@ def post(address: str, message: dict, seconds: float) -> None:
             )
             with urllib.request.urlopen(request, timeout=seconds):
                 failure.clear()
-        except Exception as error:  # whatever it is, training goes on
+        except Exception as error:  # training goes on in any case
             failure[0] = getattr(error, "reason", None) or type(error).__name__
 
-    # in a thread, as urllib's timeout holds per read: a server that drips bytes would keep training waiting
+    # in a thread, as urllib's timeout holds per read: a server that sends a byte now and then would block training
     thread = threading.Thread(target=send, daemon=True)
     thread.start()
     thread.join(seconds)
@@ -45,41 +47,44 @@ def post(address: str, message: dict, seconds: float) -> None:
 
 
 class Alerts:
-    """Tells alerts of one stage; `last` is the newest one's text. Only the first rank has one that is asked.
+    """Sends the alerts of one stage. Only the first rank calls it.
 
     Args:
         path: alerts.jsonl; its lines are {"step", "stage", "kind", "value", "limit", "text", ...}.
         stage: name for the messages.
-        settings: a checked monitoring file.
+
+    Attributes:
+        last: the newest alert's text, None before the first.
     """
 
-    def __init__(self, path: Path, stage: str, settings: dict):
-        self.path, self.stage, self.settings = path, stage, settings
+    def __init__(self, path: Path, stage: str, monitoring: Monitoring):
+        self.path, self.stage, self.monitoring = path, stage, monitoring
         self.last = None
 
-    def tell(self, step: int, kind: str, value: float, limit: float | None, text: str, **more) -> None:
+    def send(self, step: int, kind: str, value: float, limit: float | None, text: str, **more) -> None:
         self.last = f"step {step}: {text}"
         record = {"step": step, "stage": self.stage, "kind": kind, "value": value, "limit": limit, "text": text, **more}
         logging.warning(f"ALERT {self.stage}: {self.last}")
         with self.path.open("ab") as file:
             file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
-        if "webhook" in self.settings:
-            # orjson made NaN null; json would write a word that is no JSON
-            post(self.settings["webhook"], orjson.loads(orjson.dumps(record)), self.settings["webhook_seconds"])
+        if self.monitoring.webhook:
+            # orjson makes NaN null; json would write `NaN`, which is not JSON
+            message = orjson.loads(orjson.dumps(record))
+            post_to_webhook(self.monitoring.webhook, message, self.monitoring.webhook_seconds)
 
 
-class Thresholds(TrainerCallback):
+class AlertThresholds(TrainerCallback):
     """Compares each logged step with the thresholds, and its loss and rate with their running medians."""
 
     def __init__(self, alerts: Alerts, metrics: Path):
-        self.alerts, self.limits, self.metrics = alerts, alerts.settings["alerts"], metrics
-        self.losses, self.rates = (deque(maxlen=self.limits["window"]) for _ in range(2))
+        self.alerts, self.limits, self.metrics = alerts, alerts.monitoring.alerts, metrics
+        self.losses, self.rates = (deque(maxlen=self.limits.window) for _ in range(2))
         self.crossed: set[str] = set()
 
     def on_train_begin(self, args, state, control, **kwargs):
         if state.is_world_process_zero:
             self.alerts.path.touch()
-            if self.metrics.is_file():  # a resumed stage remembers its losses; its rate may be another machine's
+            if self.metrics.is_file():  # a resumed stage keeps its losses; its rate may be another machine's
                 lines = map(orjson.loads, self.metrics.read_bytes().splitlines())
                 self.losses.extend(line["loss"] for line in lines if line.get("loss") is not None)
 
@@ -88,12 +93,12 @@ class Thresholds(TrainerCallback):
             self.compare(state.global_step, logs)
 
     def compare(self, step: int, logs: dict) -> None:
-        """Tell what in `logs`, the figures of one logged step, crosses a threshold."""
+        """Alert for each figure in `logs`, those of one logged step, that crosses its threshold."""
         limits = self.limits
         checks = {
-            "grad_norm": (logs.get("grad_norm"), limits["grad_norm"]),
-            "memory": (logs.get("memory_reserved_gib", logs.get("memory_resident_gib")), limits.get("memory_gib")),
-            "temperature": (logs.get("gpu_temperature_c"), limits["temperature_c"]),
+            "grad_norm": (logs.get("grad_norm"), limits.grad_norm),
+            "memory": (logs.get("memory_reserved_gib", logs.get("memory_resident_gib")), limits.memory_gib),
+            "temperature": (logs.get("gpu_temperature_c"), limits.temperature_c),
         }
         texts = {
             "grad_norm": "gradient norm {:.3g} exceeds {:g}",
@@ -102,14 +107,14 @@ class Thresholds(TrainerCallback):
         }
         for kind, (value, limit) in checks.items():
             if value is not None and limit is not None:
-                self.judge(step, kind, value, limit, value > limit, texts[kind].format(value, limit))
+                self.alert_once(step, kind, value, limit, value > limit, texts[kind].format(value, limit))
         for kind, value, past, factor in (
-            ("loss", logs["loss"], self.losses, limits["loss_factor"]),
-            ("throughput", logs.get("tokens_per_second"), self.rates, limits["throughput_factor"]),
+            ("loss", logs["loss"], self.losses, limits.loss_factor),
+            ("throughput", logs.get("tokens_per_second"), self.rates, limits.throughput_factor),
         ):
             if value is None:
                 continue
-            if len(past) >= LEAST:
+            if len(past) >= MIN_STEPS:
                 median = statistics.median(past)
                 limit = factor * median
                 bad = value > limit if kind == "loss" else value < limit
@@ -118,10 +123,11 @@ class Thresholds(TrainerCallback):
                     if kind == "loss"
                     else f"{value:,.0f} tokens/s is under {factor:g} of the running median {median:,.0f}"
                 )
-                self.judge(step, kind, value, limit, bad, text)
+                self.alert_once(step, kind, value, limit, bad, text)
             past.append(value)
 
-    def judge(self, step: int, kind: str, value: float, limit: float, bad: bool, text: str) -> None:
+    def alert_once(self, step: int, kind: str, value: float, limit: float, bad: bool, text: str) -> None:
+        """Alert if `bad`, unless the step logged before was bad in the same way."""
         if bad and kind not in self.crossed:
-            self.alerts.tell(step, kind, value, limit, text)
+            self.alerts.send(step, kind, value, limit, text)
         (self.crossed.add if bad else self.crossed.discard)(kind)

@@ -11,8 +11,8 @@ from transformers import TrainerCallback
 from scripts.common.files import atomic
 
 
-def drop_after(path: Path, step: int) -> None:
-    """Cut from a metric log what a killed run logged beyond the checkpoint that is resumed, or wrote only half."""
+def truncate_after(path: Path, step: int) -> None:
+    """Remove from a metric log the lines after the checkpoint that is resumed, and a line that was written only half."""
     if not path.is_file():
         return
     kept = []
@@ -23,10 +23,10 @@ def drop_after(path: Path, step: int) -> None:
         temporary.write_bytes(b"".join(kept))
 
 
-def digest(path: Path) -> dict[str, float | None]:
-    """What the summary says of a metric log: median gradient norm before clipping, peak GPU memory (GiB, reserved).
+def summarize_metrics(path: Path) -> dict[str, float | None]:
+    """Facts for summary.json from a metric log: median gradient norm before clipping, peak GPU memory (GiB, reserved).
 
-    None is what was never logged, as GPU memory on a CPU; a norm that was no number counts for nothing.
+    A figure that was never logged is None, as GPU memory on a CPU; a norm that is not a number is left out.
     """
     steps = [orjson.loads(line) for line in path.read_bytes().splitlines()]
     norms = [step["grad_norm"] for step in steps if step.get("grad_norm") is not None]
@@ -35,10 +35,10 @@ def digest(path: Path) -> dict[str, float | None]:
 
 
 class MetricLog(TrainerCallback):
-    """Appends what the Trainer logs, with the figures that Monitor adds, to `path`.
+    """Appends what the Trainer logs, with the figures that other callbacks add, to `path`.
 
     Args:
-        path: metrics.jsonl; the file another terminal can watch.
+        path: metrics.jsonl; another terminal can watch it.
         stage: name for the progress line.
         tokens_per_step: tokens in one optimizer step, over all ranks.
     """
@@ -49,8 +49,8 @@ class MetricLog(TrainerCallback):
     def on_train_begin(self, args, state, control, **kwargs):
         self.began, self.begin_step = time.monotonic(), state.global_step
 
-    def said(self, record: dict) -> bool:
-        """Whether the newest line is of this very evaluation: a stage that is killed at its end ends a second time."""
+    def is_logged(self, record: dict) -> bool:
+        """Whether the newest line is this evaluation: a stage that is killed after its last step evaluates again."""
         lines = self.path.read_bytes().splitlines() if self.path.is_file() else []
         last = orjson.loads(lines[-1]) if lines else {}
         return (last.get("step"), last.get("eval_loss")) == (record["step"], record["eval_loss"])
@@ -69,7 +69,7 @@ class MetricLog(TrainerCallback):
             )
         elif "eval_loss" in logs:
             logging.info(f"{self.stage}: step {state.global_step}, validation loss {logs['eval_loss']:.3f}")
-            if self.said(record):
+            if self.is_logged(record):
                 return
         with self.path.open("ab") as file:
             file.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))

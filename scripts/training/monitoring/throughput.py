@@ -1,9 +1,9 @@
-"""What a stage costs while it runs: tokens per second, MFU, memory, and the GPUs' utilisation, power and temperature.
+"""Tokens per second, MFU, memory, and the GPUs' utilisation, power and temperature of a running stage.
 
 MFU (model FLOPs utilisation) is PaLM's (Chowdhery et al. 2022, appendix B), with causal attention counted as half: the
 FLOPs that one token needs, times tokens per second, over the peak of all GPUs. A token needs 6 per parameter (2
-forward, 4 backward; the input embedding is a look-up and is left out, the head counts) and 6 * layers * width * row
-length for attention. Recomputation counts for nothing. Packed documents count as one of the row's length.
+forward, 4 backward; the input embedding is a look-up and does not count, the head does) and 6 * layers * width * row
+length for attention. Recomputation does not count. Packed documents count as one document of the row's length.
 """
 
 import logging
@@ -14,10 +14,11 @@ import time
 import torch
 from transformers import TrainerCallback
 
-from scripts.training.plan import parameters
+from scripts.experiment.settings.training import Shape
+from scripts.training.planning.parameters import count_parameters
 
 GIB = 2**30
-# dense bf16 peak (FLOP/s) with fp32 accumulation, from NVIDIA's data sheets; names as the driver tells them
+# dense bf16 peak (FLOP/s) with fp32 accumulation, from NVIDIA's data sheets; names as the driver gives them
 PEAKS = {
     r"\bA40\b": 149.7e12,
     r"\bA[18]00\b": 312e12,
@@ -27,34 +28,34 @@ PEAKS = {
 }
 
 
-def peak(name: str) -> float | None:
-    """The bf16 peak (FLOP/s) of a GPU by its name; None where the table does not know it."""
+def peak_flops(name: str) -> float | None:
+    """The bf16 peak (FLOP/s) of a GPU by its name; None if the table does not have it."""
     return next((flops for pattern, flops in PEAKS.items() if re.search(pattern, name)), None)
 
 
-def flops_per_token(shape: dict, length: int, trained: int | None = None) -> float:
+def flops_per_token(shape: Shape, length: int, trained: int | None = None) -> float:
     """FLOPs of one token's forward and backward pass in rows of `length` tokens.
 
     Args:
-        shape: a Qwen2 configuration (SmolLM3's differs by one bias a layer).
-        trained: trained parameters, input embedding left out unless it is the head; all by default. A frozen parameter
-            takes 4 FLOPs, its own gradient is not computed. (Where the lowest layers are all frozen it takes 2, so this
-            is too high there.)
+        shape: of a Qwen2 (SmolLM3 has one bias more per layer).
+        trained: trained parameters, without the input embedding unless it is the head; all by default. A frozen
+            parameter takes 4 FLOPs, as its own gradient is not computed. (If the lowest layers are all frozen it takes
+            2, so the result is too high then.)
     """
-    count = parameters({**shape, "tie_word_embeddings": True})  # one vocabulary matrix: the head
+    count = count_parameters(shape.model_copy(update={"tie_word_embeddings": True}))  # one vocabulary matrix: the head
     trained = count if trained is None else min(trained, count)
-    return 4 * count + 2 * trained + 6 * shape["num_hidden_layers"] * shape["hidden_size"] * length
+    return 4 * count + 2 * trained + 6 * shape.num_hidden_layers * shape.hidden_size * length
 
 
 def trained_parameters(model: torch.nn.Module) -> int:
-    """Parameters that get a gradient, all ranks' shares together, less an input embedding that is not also the head."""
+    """Parameters with a gradient, over all ranks, without an input embedding that is not also the head."""
     looked_up = None if model.config.tie_word_embeddings else model.get_input_embeddings().weight
     trained = (weight for weight in model.parameters() if weight.requires_grad and weight is not looked_up)
     return sum(getattr(weight, "ds_numel", weight.numel()) for weight in trained)  # ZeRO-3 keeps the size in ds_numel
 
 
-class Gpu:
-    """This process' GPU through NVML; without driver or library, or for what a card does not tell, there is no key."""
+class GpuSensors:
+    """Reads this process' GPU through NVML; without driver or library, or for a sensor it lacks, there is no key."""
 
     def __init__(self, uuid: str):
         self.handle = None
@@ -69,23 +70,23 @@ class Gpu:
             logging.info(f"monitor: no NVML ({error}): utilisation, power and temperature are not logged")
 
     def read(self) -> dict[str, float]:
-        """gpu_utilisation (%), gpu_power_w, gpu_temperature_c, as far as they are to be had."""
+        """gpu_utilisation (%), gpu_power_w, gpu_temperature_c, as far as the card has them."""
         if self.handle is None:
             return {}
-        found, nvml, handle = {}, self.nvml, self.handle
-        for name, ask in {
+        readings, nvml, handle = {}, self.nvml, self.handle
+        for name, read in {
             "gpu_utilisation": lambda: nvml.nvmlDeviceGetUtilizationRates(handle).gpu,
             "gpu_power_w": lambda: nvml.nvmlDeviceGetPowerUsage(handle) / 1000,
             "gpu_temperature_c": lambda: nvml.nvmlDeviceGetTemperature(handle, nvml.NVML_TEMPERATURE_GPU),
         }.items():
             try:
-                found[name] = float(ask())
+                readings[name] = float(read())
             except nvml.NVMLError:
                 continue
-        return found
+        return readings
 
 
-# how each reading of the ranks becomes one figure
+# how the readings of all ranks are reduced to one figure
 OVER_RANKS = {
     "memory_allocated_gib": torch.max,
     "memory_reserved_gib": torch.max,
@@ -96,9 +97,9 @@ OVER_RANKS = {
 }
 
 
-def together(mine: dict[str, float], device: torch.device) -> dict[str, float]:
-    """The readings of all ranks as OVER_RANKS says; what no rank has is left out. On all ranks."""
-    row = torch.tensor([mine.get(name, float("nan")) for name in OVER_RANKS], dtype=torch.float64, device=device)
+def reduce_over_ranks(readings: dict[str, float], device: torch.device) -> dict[str, float]:
+    """The readings of all ranks, reduced as in OVER_RANKS; what no rank has is left out. On all ranks."""
+    row = torch.tensor([readings.get(name, float("nan")) for name in OVER_RANKS], dtype=torch.float64, device=device)
     rows = [row]
     if torch.distributed.is_initialized() and torch.distributed.get_world_size() > 1:
         rows = [torch.empty_like(row) for _ in range(torch.distributed.get_world_size())]
@@ -108,7 +109,7 @@ def together(mine: dict[str, float], device: torch.device) -> dict[str, float]:
     return {name: OVER_RANKS[name](values).item() for name, values in known.items() if len(values)}
 
 
-def memory(device: torch.device) -> dict[str, float]:
+def peak_memory(device: torch.device) -> dict[str, float]:
     """This process' peak memory (GiB): allocated and reserved on its GPU, on the CPU its resident set."""
     if device.type == "cuda":
         return {
@@ -118,8 +119,8 @@ def memory(device: torch.device) -> dict[str, float]:
     return {"memory_resident_gib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024 / GIB}
 
 
-class Monitor(TrainerCallback):
-    """Adds its figures to each logged step, before the callbacks that write them: it stands first among them.
+class Throughput(TrainerCallback):
+    """Adds its figures to each logged step. Add it before the callbacks that write them.
 
     Args:
         tokens_per_step: tokens in one optimizer step, over all ranks.
@@ -131,12 +132,14 @@ class Monitor(TrainerCallback):
         self.tokens_per_step, self.length, self.bf16 = tokens_per_step, length, bf16
 
     def on_train_begin(self, args, state, control, model, **kwargs):
-        device, self.peak, self.gpu = args.device, None, None
+        device, self.peak, self.sensors = args.device, None, None
         if device.type == "cuda":
             card = torch.cuda.get_device_properties(device)
-            self.peak = peak(card.name) if self.bf16 else None
-            self.gpu = Gpu(str(card.uuid))
-        shape = model.config.to_dict()
+            self.peak = peak_flops(card.name) if self.bf16 else None
+            self.sensors = GpuSensors(str(card.uuid))
+        config = model.config.to_dict()
+        # not validated: the bounds of an experiment file are not those of any model
+        shape = Shape.model_construct(**{name: config[name] for name in Shape.model_fields if name in config})
         self.flops = flops_per_token(shape, self.length, trained_parameters(model))
         self.last, self.last_step, self.paused, self.pausing = time.monotonic(), state.global_step, 0.0, False
 
@@ -149,7 +152,7 @@ class Monitor(TrainerCallback):
         self.step_end = time.monotonic()
 
     def on_evaluate(self, args, state, control, **kwargs):
-        self.pausing = True  # validating and saving are no training: their time lowers no rate
+        self.pausing = True  # time of validating and saving does not count
 
     on_save = on_evaluate
 
@@ -162,4 +165,5 @@ class Monitor(TrainerCallback):
         logs["tokens_per_second"] = rate
         if self.peak:
             logs["mfu"] = rate * self.flops / (self.peak * args.world_size)
-        logs.update(together({**memory(args.device), **(self.gpu.read() if self.gpu else {})}, args.device))
+        sensors = self.sensors.read() if self.sensors else {}
+        logs.update(reduce_over_ranks({**peak_memory(args.device), **sensors}, args.device))
