@@ -2,7 +2,7 @@
 
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.profile import stage_threads
-from scripts.training.model.nope import expand as layers_of
+from scripts.training.model.nope import expand_layers
 from scripts.training.plan import plan as plan_stage
 
 # how the stages are watched; like the machine it is no param
@@ -12,9 +12,9 @@ WATCH = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
 try:
     load_monitoring(WATCH)
     if FLOW.shape:
-        layers_of(EXPERIMENT.training.base.no_rope_layers, FLOW.shape["num_hidden_layers"])
+        expand_layers(EXPERIMENT.training.base.no_rope_layers, FLOW.shape.num_hidden_layers)
     for name, stage in FLOW.stages.items():
-        plan_stage(name, to_dict(stage), FLOW.shape, to_dict(MACHINE))
+        plan_stage(name, stage, FLOW.shape, MACHINE)
 except UserError as error:
     sys.exit(f"error: {error}")
 
@@ -32,11 +32,11 @@ rule base:
         "../envs/stagecraft.yaml"
     params:
         settings=as_json(FLOW.base_settings),
-        tokenizer=["--tokenizer", str(L.tokenizer)] if FLOW.scratch else [],
+        scratch=["--tokenizer", str(L.tokenizer), "--seed", str(EXPERIMENT.seed)] if FLOW.scratch else [],
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.training.base"),
     shell:
-        "python -m scripts.training.base {params.tokenizer:q}"
+        "python -m scripts.training.base {params.scratch:q}"
         " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
@@ -53,11 +53,13 @@ rule plan:
         machine=str(PROFILE.machine),
     params:
         shards=subpath(input.shards, parent=True),
-        settings=lambda wildcards: as_json({"stage": to_dict(FLOW.stages[wildcards.stage]), "shape": FLOW.shape}),
+        settings=lambda wildcards: to_json(FLOW.stages[wildcards.stage]),
+        shape=["--shape", to_json(FLOW.shape)] if FLOW.shape else [],
         code=fingerprint("scripts.training.plan"),
     shell:
         "python -m scripts.training.plan --stage {wildcards.stage:q} --machine {resources.machine:q}"
-        " --settings {params.settings:q} --shards {params.shards:q} --out {output.plan:q} 2>&1 | tee {log:q}"
+        " --settings {params.settings:q} {params.shape:q} --shards {params.shards:q}"
+        " --out {output.plan:q} 2>&1 | tee {log:q}"
 
 
 rule train:
@@ -86,14 +88,15 @@ rule train:
         origin=subpath(input.origin, parent=True),
         shards=subpath(input.shards, parent=True),
         work=lambda wildcards: str(L.work(wildcards.stage)),
-        settings=lambda wildcards: as_json(to_dict(FLOW.stages[wildcards.stage]) | {"seed": EXPERIMENT.seed}),
+        settings=lambda wildcards: to_json(FLOW.stages[wildcards.stage]),
+        seed=EXPERIMENT.seed,
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.training.train"),
     # a time limit's SIGTERM goes to every process of the job: shell and tee outlive it until the checkpoint is saved
     shell:
         "trap '' TERM; python -m scripts.training.launch --machine {resources.machine:q} --threads {threads}"
-        " scripts.training.train --stage {wildcards.stage:q} --settings {params.settings:q} --code {params.code:q}"
-        " --origin {params.origin:q} --shards {params.shards:q} --monitoring {resources.monitoring:q}"
+        " scripts.training.train --stage {wildcards.stage:q} --settings {params.settings:q} --seed {params.seed}"
+        " --code {params.code:q} --origin {params.origin:q} --shards {params.shards:q} --monitoring {resources.monitoring:q}"
         " --work {params.work:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 

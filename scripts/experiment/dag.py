@@ -14,7 +14,7 @@ from scripts.experiment.settings.corpus import OwnDataset
 from scripts.experiment.settings.evaluation import Benchmark
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record, to_dict
-from scripts.experiment.settings.training import Stage
+from scripts.experiment.settings.training import Shape, Stage
 from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
 
 
@@ -78,19 +78,19 @@ class Dag:
 
     @cached_property
     def base_settings(self) -> dict:
-        """The settings that rule `base` uses: from scratch with the seed, else without the shape (the plan's)."""
+        """The settings that rule `base` uses: not the shape of a model that exists, which is for the plan alone."""
         settings = to_dict(self.experiment.training.base)
         if self.scratch:
-            return settings | {"seed": self.experiment.seed}
+            return settings
         return {key: value for key, value in settings.items() if key != "shape"}
 
     @cached_property
-    def shape(self) -> dict | None:
+    def shape(self) -> Shape | None:
         """The shape of the base for the plan of each stage; None where the experiment gives none."""
         if (shape := self.experiment.training.base.shape) is None:
             return None
         vocabulary = {"vocab_size": self.experiment.tokens.tokenizer.vocab_size} if self.scratch else {}
-        return to_dict(shape) | vocabulary
+        return shape.model_copy(update=vocabulary)
 
     def shards(self, stage: str) -> Path:
         """The folder of the packed rows that a stage trains on."""

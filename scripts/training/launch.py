@@ -50,9 +50,7 @@ def threads_per_rank(machine: Machine, threads: int) -> int:
     return max(1, threads // local_ranks(machine))
 
 
-def launch_command(
-    machine: Machine, machine_path: Path, threads: int, module: str, arguments: list[str]
-) -> list[str]:
+def launch_command(machine: Machine, machine_path: Path, threads: int, module: str, arguments: list[str]) -> list[str]:
     """The command line that starts `module` on this machine."""
     own_arguments = ["--machine", str(machine_path), "--threads", str(threads), module, *arguments]
     per_rank = str(threads_per_rank(machine, threads))
@@ -63,7 +61,15 @@ def launch_command(
         if "SLURM_NODEID" not in os.environ or "SLURM_STEP_ID" not in os.environ:
             # a step does not inherit its job's CPUs per task, and does not end by itself when one host fails
             tasks = ["--nodes", nodes, "--ntasks", nodes, "--ntasks-per-node", "1", "--cpus-per-task", str(threads)]
-            return ["srun", "--kill-on-bad-exit", *tasks, sys.executable, "-m", "scripts.training.launch", *own_arguments]
+            return [
+                "srun",
+                "--kill-on-bad-exit",
+                *tasks,
+                sys.executable,
+                "-m",
+                "scripts.training.launch",
+                *own_arguments,
+            ]
         address, port = rendezvous_endpoint()
         node = ["--nnodes", nodes, "--node-rank", os.environ["SLURM_NODEID"]]
         endpoint = ["--master-addr", address, "--master-port", str(port)]

@@ -27,10 +27,11 @@ from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, PrinterCallback, Qwen2Config, TrainerCallback, TrainingArguments
 
 from scripts.common.cli import parser, run, settings
+from scripts.experiment.settings.machine import Machine
 from scripts.training.engine.trainer import StageTrainer
-from scripts.training.model.attention import choose_attention, collator
+from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.liger import choose_liger, liger_kernels
-from scripts.training.monitoring.throughput import Monitor
+from scripts.training.monitoring.throughput import Throughput
 from tests.benchmarks.peers import documents, packed, sft_trainer
 
 # Qwen2.5's own; `tiny` is to try the benchmark out
@@ -54,7 +55,7 @@ WARM, STEPS = 5, 15
 
 
 class Figures(TrainerCallback):
-    """Keeps what Monitor adds to each logged step."""
+    """Keeps the figures that Throughput adds to each logged step."""
 
     def __init__(self):
         self.steps = []
@@ -73,7 +74,7 @@ def measure(what: dict) -> dict:
     cpu, length, rows = what["device"] == "cpu", what["length"], what["rows"]
     attention = choose_attention() if what["attention"] == "best" else what["attention"]
     shape = dict(zip(KEYS, SHAPES[what["shape"]], strict=True))
-    liger = choose_liger({"gpus": 0 if cpu else 1, "sharding": "none", "liger": what["liger"]}, "qwen2")
+    liger = choose_liger(Machine(nodes=1, gpus=0 if cpu else 1, micro_batch=1, liger=what["liger"]), "qwen2")
     lora = what["method"] == "lora"
     torch.manual_seed(0)
     with torch.device(what["device"]):
@@ -97,10 +98,10 @@ def measure(what: dict) -> dict:
         else:
             arguments = TrainingArguments(**given, remove_unused_columns=False)
             trainer = StageTrainer(
-                model, arguments, train_dataset=packed(texts, length), data_collator=collator(attention)
+                model, arguments, train_dataset=packed(texts, length), data_collator=collator_for(attention)
             )
         figures = Figures()
-        for callback in (Monitor(rows * length, length, bf16=True), figures):
+        for callback in (Throughput(rows * length, length, bf16=True), figures):
             trainer.add_callback(callback)
         trainer.remove_callback(PrinterCallback)
         with liger_kernels(model, liger and what["trainer"] != "trl"):

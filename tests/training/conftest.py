@@ -9,6 +9,8 @@ import pytest
 from tokenizers import Tokenizer, models, pre_tokenizers
 
 from scripts.common.manifest import write_manifest
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.training import Base, Stage
 from scripts.training.base import base
 
 LENGTH, VOCABULARY = 32, 512
@@ -48,8 +50,8 @@ STAGE = {
     "eval_rows": 4,
     "save_steps": 4,
     "keep_checkpoints": 2,
-    "seed": 7,
 }
+SEED = 7
 MACHINE = {
     "nodes": 1,
     "gpus": 0,
@@ -60,6 +62,20 @@ MACHINE = {
     "liger": "auto",
     "compile": False,
 }
+
+
+def stage(**changes) -> Stage:
+    """The settings of the tiny stage, changed."""
+    return Stage.parse(STAGE | changes, "test")
+
+
+def machine(**changes) -> Machine:
+    return Machine.parse(MACHINE | changes, "test")
+
+
+def scratch(**changes) -> Base:
+    """The settings of a base model from scratch; `shape` holds changes of the tiny shape."""
+    return Base.parse({"model": "scratch", **changes, "shape": SHAPE | changes.get("shape", {})}, "test")
 
 
 def write_split(folder: Path, split: str, rows: int, rng: np.random.Generator) -> dict:
@@ -126,7 +142,7 @@ def tokenizer(tmp_path_factory) -> Path:
 @pytest.fixture(scope="session")
 def origin(tmp_path_factory, tokenizer) -> Path:
     folder = tmp_path_factory.mktemp("base")
-    base("scratch", tokenizer, folder, seed=1, shape=SHAPE)
+    base(scratch(), 1, tokenizer, folder)
     return folder
 
 

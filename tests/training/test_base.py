@@ -13,40 +13,47 @@ from transformers import AutoModelForCausalLM
 
 from scripts.common.cli import UserError
 from scripts.common.files import sha256_file
+from scripts.experiment.settings.training import Base, Shape
 from scripts.training.base import base, content_hash
-from scripts.training.plan import parameters
-from tests.training.conftest import SHAPE, VOCABULARY
+from scripts.training.planning.parameters import count_parameters
+from tests.training.conftest import SHAPE, VOCABULARY, scratch
 
 
-def test_from_scratch_is_a_qwen2_of_the_shape_asked_for_and_depends_on_the_seed_alone(origin, tokenizer, tmp_path):
+def folder_settings(path, **changes) -> Base:
+    return Base.parse({"model": str(path), **changes}, "test")
+
+
+def test_from_scratch_is_a_qwen2_of_the_shape_in_the_settings_and_depends_on_the_seed_alone(
+    origin, tokenizer, tmp_path
+):
     model = AutoModelForCausalLM.from_pretrained(origin)
     assert model.config.model_type == "qwen2"
     assert {name: getattr(model.config, name) for name in SHAPE if name != "rope_theta"} == {
         k: v for k, v in SHAPE.items() if k != "rope_theta"
     }
     assert model.config.rope_parameters["rope_theta"] == SHAPE["rope_theta"]
-    assert model.num_parameters() == parameters({**SHAPE, "vocab_size": VOCABULARY})
+    assert model.num_parameters() == count_parameters(Shape(**SHAPE, vocab_size=VOCABULARY))
     torch.rand(3)  # what the caller drew before must not matter
-    same = base("scratch", tokenizer, tmp_path / "same", seed=1, shape=SHAPE)
-    other = base("scratch", tokenizer, tmp_path / "other", seed=2, shape=SHAPE)
+    same = base(scratch(), 1, tokenizer, tmp_path / "same")
+    other = base(scratch(), 2, tokenizer, tmp_path / "other")
     assert same == json.loads((origin / "manifest.json").read_text())
     assert other["files"]["model.safetensors"] != same["files"]["model.safetensors"]
 
 
-def test_a_folder_is_brought_whole_and_its_hash_checked(origin, tokenizer, tmp_path):
-    manifest = base(str(origin), tokenizer, tmp_path / "brought", seed=0)
+def test_a_folder_is_copied_whole_and_its_hash_checked(origin, tokenizer, tmp_path):
+    manifest = base(folder_settings(origin), 0, tokenizer, tmp_path / "copied")
     for name, file in manifest["files"].items():
         assert file["sha256"] == sha256_file(origin / name)
-    base(str(origin), tokenizer, tmp_path / "again", seed=0, sha256=content_hash(manifest))
-    with pytest.raises(UserError, match=f"{'0' * 64} is asked for, .* is {content_hash(manifest)}"):
-        base(str(origin), tokenizer, tmp_path / "refused", seed=0, sha256="0" * 64)
+    base(folder_settings(origin, sha256=content_hash(manifest)), 0, tokenizer, tmp_path / "again")
+    with pytest.raises(UserError, match=f"expected {'0' * 64}, .* has {content_hash(manifest)}"):
+        base(folder_settings(origin, sha256="0" * 64), 0, tokenizer, tmp_path / "refused")
     assert list((tmp_path / "refused").iterdir()) == []
 
 
 def test_a_folder_without_a_model_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"needs config\.json and \.safetensors"):
-        base(str(tmp_path / "empty"), tmp_path, tmp_path / "out", seed=0)
+        base(folder_settings(tmp_path / "empty"), 0, tmp_path, tmp_path / "out")
 
 
 def test_without_a_network_the_hub_is_one_clear_line(tmp_path):
@@ -62,13 +69,13 @@ def test_without_a_network_the_hub_is_one_clear_line(tmp_path):
         check=False,
     )
     assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith("error: training.base.model: cannot bring Qwen/Qwen2.5-0.5B")
+    assert done.stderr.splitlines()[-1].startswith("error: training.base.model: cannot download Qwen/Qwen2.5-0.5B")
     assert "Traceback" not in done.stderr
 
 
 def test_a_killed_job_leaves_no_manifest(origin, tokenizer, tmp_path):
     words = ["--tokenizer", tokenizer, "--out", tmp_path / "out", "--settings"]
-    words += [json.dumps({"model": "scratch", "shape": {**SHAPE, "num_hidden_layers": 40}, "seed": 0})]
+    words += [json.dumps({"model": "scratch", "shape": {**SHAPE, "num_hidden_layers": 40}})]
     process = subprocess.Popen([sys.executable, "-m", "scripts.training.base", *words], stderr=subprocess.DEVNULL)
     while process.poll() is None and not list(tmp_path.glob("out/.base.*/*")):
         time.sleep(0.005)

@@ -9,7 +9,8 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.training.launch import command
+from scripts.experiment.settings.machine import Machine
+from scripts.training.launch import launch_command
 
 PATH = Path("config/machines/a40.yaml")
 START = ["-m", "scripts.training.train", "--machine", str(PATH), "--threads"]
@@ -18,8 +19,8 @@ WHAT_OF_TWO = [*START, "4", "--stage", "sft"]
 
 
 def line(nodes: int, gpus: int, cpu_ranks: int = 1) -> list[str]:
-    machine = {"nodes": nodes, "gpus": gpus, "cpu_ranks": cpu_ranks, "rendezvous_timeout": 60}
-    return command(machine, PATH, 8, "scripts.training.train", ["--stage", "sft"])
+    machine = Machine(nodes=nodes, gpus=gpus, cpu_ranks=cpu_ranks, micro_batch=1, rendezvous_timeout=60)
+    return launch_command(machine, PATH, 8, "scripts.training.train", ["--stage", "sft"])
 
 
 @pytest.fixture(autouse=True)
@@ -79,7 +80,7 @@ def node(monkeypatch, tmp_path):
         monkeypatch.setenv(f"SLURM_{name}", value)
 
 
-def test_on_a_node_torchrun_meets_at_the_first_host_and_a_port_of_the_job(node):
+def test_on_a_node_torchrun_connects_to_the_first_host_and_a_port_of_the_job(node):
     words = line(4, 2)
     assert words[:5] == [sys.executable, "-m", "torch.distributed.run", "--nproc-per-node", "2"]
     pairs = dict(pairwise(words))
@@ -91,7 +92,7 @@ def test_on_a_node_torchrun_meets_at_the_first_host_and_a_port_of_the_job(node):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", ["0", "1"])
-def test_hosts_that_do_not_meet_in_time_say_so_in_one_line(node, monkeypatch, tmp_path, number):
+def test_hosts_that_do_not_connect_in_time_are_one_line(node, monkeypatch, tmp_path, number):
     """The first waits for the others, the others for the first."""
     monkeypatch.setenv("SLURM_NODEID", number)
     machine = tmp_path / "machine.yaml"
@@ -101,7 +102,7 @@ def test_hosts_that_do_not_meet_in_time_say_so_in_one_line(node, monkeypatch, tm
         [sys.executable, "-m", "scripts.training.launch", *words], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    says = "error: 127.0.0.1:25234: the hosts did not meet within `rendezvous_timeout` of the machine file"
+    says = "error: 127.0.0.1:25234: the hosts did not connect within `rendezvous_timeout` of the machine file"
     assert done.stderr.splitlines()[-1].startswith(says), done.stderr
     assert "Traceback" not in done.stderr
 
@@ -115,7 +116,7 @@ def test_a_rank_that_dies_is_named_and_not_buried_in_a_traceback(tmp_path):
         [sys.executable, "-m", "scripts.training.launch", *words], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    assert re.fullmatch(r"rank [01] on \S+ ended with exit code 2; its lines are above", done.stderr.splitlines()[-1])
+    assert re.fullmatch(r"rank [01] on \S+ ended with exit code 2; its error is above", done.stderr.splitlines()[-1])
     assert "Traceback" not in done.stderr
 
 

@@ -4,6 +4,7 @@ import json
 import math
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -20,9 +21,9 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from scripts.common.files import sha256_file
 from scripts.common.manifest import write_manifest
-from scripts.training.engine.checkpoints import is_whole, newest_whole, remove_others
-from scripts.training.monitoring.metric_log import drop_after
-from tests.training.conftest import LENGTH, MACHINE, STAGE, write_split
+from scripts.training.engine.checkpoints import is_whole, newest_whole, remove_checkpoints_except
+from scripts.training.monitoring.metric_log import truncate_after
+from tests.training.conftest import LENGTH, MACHINE, SEED, STAGE, write_split
 
 
 def command(origin: Path, shards: Path, tmp_path: Path, machine: dict = MACHINE, **changes) -> list[str]:
@@ -38,7 +39,7 @@ def command(origin: Path, shards: Path, tmp_path: Path, machine: dict = MACHINE,
         "1",
         "scripts.training.train",
     ]
-    words += ["--stage", "tiny", "--settings", json.dumps({**STAGE, **changes}), "--code", "0"]
+    words += ["--stage", "tiny", "--settings", json.dumps({**STAGE, **changes}), "--seed", SEED, "--code", "0"]
     words += ["--origin", origin, "--shards", shards, "--work", tmp_path / "work", "--out", tmp_path / "out"]
     return [str(word) for word in words]
 
@@ -65,10 +66,11 @@ def straight(origin, shards, tmp_path_factory) -> Path:
     folder = tmp_path_factory.mktemp("straight")
     done = run(origin, shards, folder)
     assert done.returncode == 0, done.stderr
+    (folder / "log").write_text(done.stderr)
     return folder
 
 
-def test_the_stage_folder_is_a_model_that_transformers_loads_and_all_that_belongs_to_it(straight, origin):
+def test_the_stage_folder_is_a_model_that_transformers_loads_with_all_its_records(straight, origin):
     out = straight / "out"
     manifest = json.loads((out / "manifest.json").read_text())
     assert {"model.safetensors", "config.json", "tokenizer.json", "tokenizer_config.json"} <= set(manifest["files"])
@@ -98,8 +100,8 @@ def test_the_validation_loss_is_that_of_documents_scored_one_by_one(straight, or
                 if flags[row, offset + place] & 2:
                     nats -= scores[place - 1, ids[place]].item()
                     count += 1
-    said = json.loads((straight / "out/summary.json").read_text())["eval_loss"]
-    assert said == pytest.approx(nats / count, rel=1e-5)
+    logged = json.loads((straight / "out/summary.json").read_text())["eval_loss"]
+    assert logged == pytest.approx(nats / count, rel=1e-5)
 
 
 def test_it_learns_and_logs_every_step_on_a_cosine_schedule(straight):
@@ -111,6 +113,11 @@ def test_it_learns_and_logs_every_step_on_a_cosine_schedule(straight):
         assert entry["learning_rate"] == pytest.approx(1e-2 * expected, abs=1e-9)
         assert entry["grad_norm"] > 0
     assert [entry["step"] for entry in metrics(straight / "out") if "eval_loss" in entry] == [6, 12]
+
+
+def test_a_last_step_that_is_an_evaluation_is_evaluated_and_logged_once(straight):
+    log = (straight / "log").read_text()
+    assert re.findall(r"tiny: step (\d+), validation loss", log) == ["6", "12"]
 
 
 def test_without_validation_rows_there_is_no_validation_loss_and_nothing_is_chosen_by_one(origin, shards, tmp_path):
@@ -175,7 +182,7 @@ def test_a_half_written_checkpoint_is_never_resumed(straight, tmp_path):
     assert newest_whole(tmp_path / "w").name == "checkpoint-8"
     (newest / "optimizer.pt").unlink()
     assert not is_whole(newest)
-    remove_others(tmp_path / "w", {tmp_path / "w/checkpoint-8"})
+    remove_checkpoints_except(tmp_path / "w", {tmp_path / "w/checkpoint-8"})
     assert [folder.name for folder in (tmp_path / "w").glob("checkpoint-*")] == ["checkpoint-8"]
     (tmp_path / "w/checkpoint-8/whole.json").unlink()
     assert newest_whole(tmp_path / "w") is None
@@ -192,9 +199,9 @@ def test_a_changed_setting_never_resumes_from_a_stale_checkpoint(straight, origi
 def test_the_metric_log_loses_what_a_killed_run_wrote_beyond_its_checkpoint(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step":1,"loss":2}\n{"step":2,"loss":1}\n{"step":3,"lo')
-    drop_after(path, 1)
+    truncate_after(path, 1)
     assert path.read_bytes() == b'{"step":1,"loss":2}\n'
-    drop_after(tmp_path / "none.jsonl", 1)
+    truncate_after(tmp_path / "none.jsonl", 1)
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,7 @@ from scripts.evaluation.generation import vllm_engine
 from scripts.evaluation.generation.transformers_engine import ENGINE, Prompt, generate
 from scripts.tokens.packing.encoder import Encoder
 from scripts.training.model import logits_fingerprint
-from scripts.training.model.loading import base_of, load_model
+from scripts.training.model.loading import adapter_base, load_model
 
 
 class Subject(NamedTuple):
@@ -61,7 +61,7 @@ class Subject(NamedTuple):
         precision, limit = str(self.model.dtype).removeprefix("torch."), self.model.config.max_position_embeddings
         with tempfile.TemporaryDirectory() as plain:
             folder = self.folder
-            if base_of(folder):  # an adapter, which was added to its base
+            if adapter_base(folder):  # an adapter, which was added to its base
                 self.model.save_pretrained(plain)
                 folder = Path(plain)
             self.model.to("meta")  # vLLM loads it anew, and wants the memory

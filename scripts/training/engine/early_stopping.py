@@ -1,6 +1,6 @@
 """Early stopping and the best checkpoint, both decided by the logged validation losses.
 
-The Trainer keeps its log in every checkpoint, so a resumed run decides as an uninterrupted one, without a state of ours.
+The Trainer keeps its log in every checkpoint, so a resumed run decides as an uninterrupted one.
 """
 
 from pathlib import Path

@@ -80,7 +80,7 @@ def barrier_and_destroy() -> None:
 
 
 def deepspeed_settings(machine: Machine) -> dict:
-    """config/deepspeed/{sharding}.json, with the optimizer's states in host memory if the machine file has `offload`."""
+    """config/deepspeed/{sharding}.json, with the optimizer's states in host memory for `offload`."""
     settings = json.loads((SETTINGS / f"{machine.sharding}.json").read_text())
     if machine.offload:
         settings["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": machine.gpus > 0}
@@ -150,7 +150,9 @@ class ShardingCheck(TrainerCallback):
 
     def on_train_begin(self, args, state, control, **kwargs):
         sharding = actual_sharding(self.trainer)
-        assert sharding == self.machine.sharding, f"sharding is {sharding}, the machine file says {self.machine.sharding}"
+        assert sharding == self.machine.sharding, (
+            f"sharding is {sharding}, the machine file says {self.machine.sharding}"
+        )
         if sharding.startswith("zero"):
             assert self.trainer.deepspeed.zero_cpu_offload() == self.machine.offload, "offload is not as configured"
         if state.is_world_process_zero:

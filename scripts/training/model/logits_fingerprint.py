@@ -121,8 +121,8 @@ def has_whole_weights(model: PreTrainedModel) -> bool:
 def check(model: PreTrainedModel, folder: Path) -> None:
     """Compare a model just loaded from `folder`, best on the CPU, with its saved fingerprint.
 
-    A sharded or quantized model cannot be compared; then the folder is loaded once more, in float32. So is an adapter in
-    bfloat16, whose sum with rounded weights is rounded twice.
+    A sharded or quantized model cannot be compared; then the folder is loaded once more, in float32. So is an adapter
+    in bfloat16, whose sum with rounded weights is rounded twice.
 
     Raises:
         UserError: there is no fingerprint, or the model is another function than the one that was saved.
@@ -139,8 +139,8 @@ def check(model: PreTrainedModel, folder: Path) -> None:
         raise UserError(f"{folder}: the model has diverged: its logits are not finite")
     if difference > TOLERANCE:
         raise UserError(
-            f"{folder}: the model as loaded is not the one that was saved: logits differ by {difference:.1e} of their spread "
-            f"(tolerance {TOLERANCE:.0e}); were its RoPE layers, rope_theta or weights changed?"
+            f"{folder}: the model as loaded is not the one that was saved: logits differ by {difference:.1e} of their "
+            f"spread (tolerance {TOLERANCE:.0e}); were its RoPE layers, rope_theta or weights changed?"
         )
 
 

@@ -12,7 +12,7 @@ from scripts.common.files import atomic
 
 
 def truncate_after(path: Path, step: int) -> None:
-    """Remove from a metric log the lines after the checkpoint that is resumed, and a line that was written only half."""
+    """Remove from a metric log the lines after the checkpoint that is resumed, and a half-written line."""
     if not path.is_file():
         return
     kept = []

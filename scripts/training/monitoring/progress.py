@@ -1,6 +1,6 @@
 """progress.json in a stage's work folder: steps done and time left, for another terminal to watch.
 
-    watch -n 5 cat results/work/train/sft/*/progress.json
+watch -n 5 cat results/work/train/sft/*/progress.json
 """
 
 import datetime

@@ -13,7 +13,7 @@ BUILD = """
 import sys, time
 from torch.utils.file_baton import FileBaton
 from scripts.training.engine import deepspeed_builds
-deepspeed_builds.use()
+deepspeed_builds.clear_stale_locks()
 print(FileBaton(sys.argv[1]).try_acquire(), flush=True)
 time.sleep(float(sys.argv[2]))
 """
@@ -44,5 +44,5 @@ def test_a_killed_build_is_taken_over_and_a_running_one_is_waited_for(tmp_path, 
 
 def test_the_folder_may_be_new(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "not/there"))
-    deepspeed_builds.use()
+    deepspeed_builds.clear_stale_locks()
     assert (tmp_path / "not/there").is_dir()

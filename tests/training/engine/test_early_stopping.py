@@ -11,7 +11,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from scripts.training.engine.early_stopping import without_gain
+from scripts.training.engine.early_stopping import evaluations_without_improvement
 from tests.training.conftest import MACHINE, often
 from tests.training.test_train import command, metrics, on_ranks
 
@@ -27,11 +27,11 @@ BEST = {
 }
 
 
-def test_patience_counts_evaluations_since_the_last_gain():
-    assert without_gain([3, 2, 2.5, 2.1], 0) == 2
-    assert without_gain([3, 2.95, 2.91, 2.7], 0.1) == 0
-    assert without_gain([3, 2.95, 2.91], 0.1) == 2
-    assert without_gain([], 0) == 0
+def test_patience_counts_evaluations_since_the_last_improvement():
+    assert evaluations_without_improvement([3, 2, 2.5, 2.1], 0) == 2
+    assert evaluations_without_improvement([3, 2.95, 2.91, 2.7], 0.1) == 0
+    assert evaluations_without_improvement([3, 2.95, 2.91], 0.1) == 2
+    assert evaluations_without_improvement([], 0) == 0
 
 
 def finished(origin: Path, shards: Path, folder: Path, sharding: str, ranks: int) -> dict:
@@ -54,8 +54,8 @@ def single(origin, shards, tmp_path_factory) -> Path:
 
 
 def test_the_best_of_a_single_process_is_its_checkpoint_with_the_lowest_validation_loss(single):
-    said = {e["step"]: e["eval_loss"] for e in metrics(single / "out")[:-1] if "eval_loss" in e}
-    assert list(said) == [2, 4, 6, 8] and min(said, key=said.get) == 2
+    losses = {e["step"]: e["eval_loss"] for e in metrics(single / "out")[:-1] if "eval_loss" in e}
+    assert list(losses) == [2, 4, 6, 8] and min(losses, key=losses.get) == 2
     checkpoint = load_file(next(single.glob("work/*/checkpoint-2/model.safetensors")))
     published = load_file(single / "out/model.safetensors")
     assert all(torch.equal(published[name], checkpoint[name]) for name in published)

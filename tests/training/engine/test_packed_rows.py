@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from transformers import AutoModelForCausalLM
 
 from scripts.training.model import attention
-from scripts.training.model.nope import convert
+from scripts.training.model.nope import convert_to_nope
 from tests.training.conftest import LENGTH, VOCABULARY
 
 # lengths of the documents in each row; the last row is padded, and padding is a document of its own without targets
@@ -62,9 +62,9 @@ def one_by_one(origin, rows) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
 def together(origin, rows, kernel: str) -> tuple[torch.Tensor, dict[str, torch.Tensor]]:
     """The same, as the stage engine does it: one batch of packed rows, the model's own loss."""
     model = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float64, attn_implementation=kernel)
-    found = model(**attention.collator(kernel)(packed(rows)), num_items_in_batch=1, use_cache=False)
-    found.loss.backward()
-    return found.logits.detach(), {name: weight.grad for name, weight in model.named_parameters()}
+    output = model(**attention.collator_for(kernel)(packed(rows)), num_items_in_batch=1, use_cache=False)
+    output.loss.backward()
+    return output.logits.detach(), {name: weight.grad for name, weight in model.named_parameters()}
 
 
 @pytest.fixture
@@ -90,7 +90,7 @@ def nope(origin, tmp_path_factory):
     """The model with RoPE off in its second layer, where nothing but the mask tells documents apart."""
     folder = tmp_path_factory.mktemp("nope")
     shutil.copytree(origin, folder, dirs_exist_ok=True)
-    convert(folder, [1])
+    convert_to_nope(folder, [1])
     return folder
 
 
@@ -119,16 +119,16 @@ def test_an_all_ones_mask_would_let_documents_see_each_other(origin):
     """Why there is no mask in a batch; when this fails, transformers has changed and the rule may go."""
     rows = documents("text")
     model = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float64, attn_implementation="sdpa")
-    batch = attention.collator("sdpa")(packed(rows))
+    batch = attention.collator_for("sdpa")(packed(rows))
     assert "attention_mask" not in batch
     leaked = model(**batch, attention_mask=torch.ones(len(rows), LENGTH), use_cache=False).logits
     assert (leaked - one_by_one(origin, rows)[0]).abs().max() > 1e-3
 
 
-def test_boundaries_are_the_documents_of_all_rows_laid_end_to_end():
-    found = attention.boundaries(torch.tensor([[0, 1, 2, 0], [0, 0, 1, 2]]))
-    assert found["cu_seq_lens_q"].tolist() == found["cu_seq_lens_k"].tolist() == [0, 3, 4, 5, 8]
-    assert found["max_length_q"] == found["max_length_k"] == 3
+def test_boundaries_are_those_of_the_concatenated_rows():
+    boundaries = attention.document_boundaries(torch.tensor([[0, 1, 2, 0], [0, 0, 1, 2]]))
+    assert boundaries["cu_seq_lens_q"].tolist() == boundaries["cu_seq_lens_k"].tolist() == [0, 3, 4, 5, 8]
+    assert boundaries["max_length_q"] == boundaries["max_length_k"] == 3
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from safetensors.torch import load_file
 
 from scripts.common.cli import UserError
 from scripts.training.engine import parallel
-from tests.training.conftest import MACHINE, often
+from tests.training.conftest import MACHINE, machine, often
 from tests.training.test_train import command, metrics, on_ranks
 
 # DeepSpeed compiles its iteration, which takes a minute and changes nothing here
@@ -36,7 +36,7 @@ MODES = {
 def cpu_adam():
     """DeepSpeed compiles its host-side Adam once per machine (about 90 s of C++) and keeps it."""
     # a process of its own: setuptools cannot be imported where other tests have imported the old distutils
-    build = "from scripts.training.engine import deepspeed_builds; deepspeed_builds.use(); "
+    build = "from scripts.training.engine import deepspeed_builds; deepspeed_builds.clear_stale_locks(); "
     build += "from deepspeed.ops.op_builder import CPUAdamBuilder; CPUAdamBuilder().load(verbose=False)"
     environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
     done = subprocess.run([sys.executable, "-c", build], capture_output=True, text=True, check=False, env=environment)
@@ -155,35 +155,35 @@ def test_a_run_goes_on_with_another_number_of_ranks(done, origin, shards, tmp_pa
     assert losses(tmp_path) == pytest.approx(losses(done("ddp", 1, 4)[0]), abs=1e-5)
 
 
-def maker(sharding: str, processes: int, offload: bool = False) -> dict:
-    return {"processes": processes, "sharding": sharding, "offload": offload}
+def layout(sharding: str, processes: int, offload: bool = False) -> parallel.Layout:
+    return parallel.Layout(processes, sharding, offload)
 
 
 @pytest.mark.parametrize(
-    ("then", "now"),
+    ("saved", "current"),
     [
-        (maker("none", 4), maker("none", 1)),
-        (maker("fsdp2", 8), maker("fsdp2", 6)),
-        (maker("zero3", 2, True), maker("zero3", 2, True)),
+        (layout("none", 4), layout("none", 1)),
+        (layout("fsdp2", 8), layout("fsdp2", 6)),
+        (layout("zero3", 2, True), layout("zero3", 2, True)),
     ],
 )
-def test_checkpoints_that_fit_are_resumed(then, now):
-    parallel.check_resumable(Path("work/checkpoint-4"), then, now)
+def test_checkpoints_that_fit_are_resumed(saved, current):
+    parallel.check_resumable(Path("work/checkpoint-4"), saved, current)
 
 
 @pytest.mark.parametrize(
-    ("then", "now", "says"),
+    ("saved", "current", "says"),
     [
-        (maker("none", 1), maker("fsdp2", 1), "go on with sharding none, or"),
-        (maker("zero3", 4), maker("zero3", 2), "go on with sharding zero3 on 4 processes, or delete work"),
-        (maker("zero2", 2, True), maker("zero2", 2), "made by sharding zero2 with offload on 2 processes, cannot"),
+        (layout("none", 1), layout("fsdp2", 1), "go on with sharding none, or"),
+        (layout("zero3", 4), layout("zero3", 2), "go on with sharding zero3 on 4 processes, or delete work"),
+        (layout("zero2", 2, True), layout("zero2", 2), "made by sharding zero2 with offload on 2 processes, cannot"),
     ],
 )
-def test_checkpoints_that_do_not_fit_are_refused_and_the_line_says_what_would(then, now, says):
+def test_checkpoints_that_do_not_fit_are_refused_and_the_line_says_what_would(saved, current, says):
     with pytest.raises(UserError, match=says):
-        parallel.check_resumable(Path("work/checkpoint-4"), then, now)
+        parallel.check_resumable(Path("work/checkpoint-4"), saved, current)
 
 
 def test_offload_without_zero_is_refused():
     with pytest.raises(UserError, match="offload needs `sharding` zero1, zero2 or zero3, not fsdp2"):
-        parallel.start({**MACHINE, "sharding": "fsdp2", "offload": True})
+        parallel.start_process_group(machine(sharding="fsdp2", offload=True))

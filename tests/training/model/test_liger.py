@@ -10,6 +10,7 @@ from transformers import AutoModelForCausalLM
 from transformers.models.qwen2 import modeling_qwen2
 
 from scripts.common.cli import UserError
+from scripts.experiment.settings.machine import Machine
 from scripts.training.model import liger
 from tests.training.conftest import MACHINE
 from tests.training.test_train import metrics, run
@@ -24,7 +25,7 @@ def package(monkeypatch):
     def set_to(installed: bool, known: tuple[str, ...] = ("qwen2", "smollm3")):
         spec = ModuleSpec("liger_kernel", None) if installed else None
         monkeypatch.setattr(liger.importlib.util, "find_spec", lambda name: spec)
-        monkeypatch.setattr(liger, "covered", lambda model_type: model_type in known)
+        monkeypatch.setattr(liger, "has_kernels", lambda model_type: model_type in known)
 
     return set_to
 
@@ -44,7 +45,7 @@ def package(monkeypatch):
 )
 def test_liger_runs_where_it_can_and_the_machine_file_allows_it(package, machine, installed, expected):
     package(installed)
-    assert liger.choose_liger(machine, "qwen2") is expected
+    assert liger.choose_liger(Machine.parse(machine, "test"), "qwen2") is expected
 
 
 @pytest.mark.parametrize(
@@ -55,13 +56,13 @@ def test_liger_runs_where_it_can_and_the_machine_file_allows_it(package, machine
         (GPU, True, "has no kernels for mamba"),
     ],
 )
-def test_liger_asked_for_where_it_cannot_run_is_one_line(package, machine, installed, says):
+def test_liger_true_where_it_cannot_run_is_one_line(package, machine, installed, says):
     package(installed)
     with pytest.raises(UserError, match=f"^machine: `liger: true` {says}.*use `auto`"):
-        liger.choose_liger({**machine, "liger": True}, "mamba")
+        liger.choose_liger(Machine.parse({**machine, "liger": True}, "test"), "mamba")
 
 
-def test_without_a_gpu_a_stage_that_asks_for_liger_ends_before_it_trains(origin, shards, tmp_path):
+def test_without_a_gpu_a_stage_with_liger_true_ends_before_it_trains(origin, shards, tmp_path):
     done = run(origin, shards, tmp_path, {**MACHINE, "liger": True})
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].startswith("error: machine: `liger: true` needs GPUs")

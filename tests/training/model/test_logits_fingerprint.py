@@ -14,14 +14,14 @@ from scripts.common.files import read_json, write_json
 from scripts.common.manifest import read_manifest
 from scripts.training.base import base
 from scripts.training.model import logits_fingerprint
-from tests.training.conftest import SHAPE
+from tests.training.conftest import scratch
 
 
 @pytest.fixture(scope="module")
 def folder(tokenizer, tmp_path_factory):
     """An untrained model of transformers' usual small weights, the hardest case: its attention is nearly uniform."""
     out = tmp_path_factory.mktemp("nope")
-    base("scratch", tokenizer, out, seed=3, shape={**SHAPE, "num_hidden_layers": 4}, no_rope_layers=[2])
+    base(scratch(shape={"num_hidden_layers": 4}, no_rope_layers=[2]), 3, tokenizer, out)
     return out
 
 
@@ -114,10 +114,10 @@ def test_another_vocabulary_a_missing_fingerprint_and_a_diverged_model_are_one_l
 
 def test_the_fingerprint_is_transformers_own_logits_and_equal_on_every_call(folder, tmp_path):
     """The likeliest tokens of a plain forward pass by hand, which no rounding or upcasting touched."""
-    logits_fingerprint.save(tmp_path, logits_fingerprint.load(folder))
+    logits_fingerprint.save(tmp_path, logits_fingerprint.load_float32(folder))
     assert (tmp_path / logits_fingerprint.NAME).read_bytes() == (folder / logits_fingerprint.NAME).read_bytes()
     said = read_json(folder / logits_fingerprint.NAME)
-    text = torch.tensor([logits_fingerprint.numbers("text", logits_fingerprint.TOKENS, 512)])
+    text = torch.tensor([logits_fingerprint.hashed_integers("text", logits_fingerprint.TOKENS, 512)])
     with torch.no_grad():
         found = load(folder)(text).logits[0, logits_fingerprint.POSITIONS]
     top = found.topk(logits_fingerprint.LIKELIEST)

@@ -15,7 +15,7 @@ from scripts.common.cli import UserError
 from scripts.common.files import sha256_file
 from scripts.common.manifest import read_manifest
 from scripts.training.model.loading import load_model
-from scripts.training.model.lora import quantization
+from scripts.training.model.lora import quantization_config
 from tests.training.conftest import STAGE, VOCABULARY
 from tests.training.test_train import metrics, run
 
@@ -79,11 +79,11 @@ def test_merged_is_applied_is_what_load_model_makes_of_the_adapter(adapter, merg
 
 
 def test_merging_rounds_once_and_keeps_the_precision_of_the_base(origin, adapter, tmp_path):
-    from scripts.training.model.loading import add_adapter
+    from scripts.training.model.loading import merge_adapter
 
     half = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.bfloat16)
     before = {name: tensor.clone() for name, tensor in half.state_dict().items()}
-    after = add_adapter(half, adapter / "out").state_dict()
+    after = merge_adapter(half, adapter / "out").state_dict()
     weights = load_file(adapter / "out/adapter_model.safetensors")
     for name, tensor in after.items():
         stem = f"base_model.model.{name.removesuffix('.weight')}"
@@ -118,10 +118,12 @@ def test_steps_and_resume_equal_a_straight_run_bit_for_bit_with_dropout(adapter,
 
 
 def test_four_bits_are_nf4_with_quantized_constants_as_in_qlora():
-    found = quantization("4bit", torch.bfloat16)
+    found = quantization_config("4bit", torch.bfloat16)
     assert (found.load_in_4bit, found.bnb_4bit_quant_type, found.bnb_4bit_use_double_quant) == (True, "nf4", True)
     assert found.bnb_4bit_compute_dtype == torch.bfloat16
-    assert quantization("8bit", torch.bfloat16).load_in_8bit and quantization("none", torch.bfloat16) is None
+    assert (
+        quantization_config("8bit", torch.bfloat16).load_in_8bit and quantization_config("none", torch.bfloat16) is None
+    )
 
 
 @pytest.mark.parametrize("how", ["8bit", "4bit"])
@@ -175,7 +177,7 @@ def test_an_adapter_whose_base_changed_or_is_gone_is_refused(adapter, origin, tm
     with pytest.raises(UserError, match=r"model\.safetensors: content is"):
         load_model(out, torch.float32)
     shutil.rmtree(base)
-    with pytest.raises(UserError, match="which is not there"):
+    with pytest.raises(UserError, match="was not found; copy it too"):
         load_model(out, torch.float32)
 
 
@@ -183,4 +185,4 @@ def test_a_target_that_the_model_does_not_have_is_one_line(origin, shards, tmp_p
     done = run(origin, shards, tmp_path, method="lora", lora={**LORA, "targets": ["q_proj", "query"]})
     assert done.returncode == 1
     assert "training.train.tiny.lora.targets: no linear layer 'query'" in done.stderr.splitlines()[-1]
-    assert "there: down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj" in done.stderr.splitlines()[-1]
+    assert "it has down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj" in done.stderr.splitlines()[-1]

@@ -10,10 +10,11 @@ from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM, SmolLM3Config, SmolLM3ForCausalLM
 
 from scripts.common.cli import UserError
+from scripts.experiment.settings.training import Base
 from scripts.training.base import base
 from scripts.training.model.logits_fingerprint import check
-from scripts.training.model.nope import convert, expand, no_rope_parameters, set_rope_theta
-from tests.training.conftest import SHAPE
+from scripts.training.model.nope import convert_to_nope, expand_layers, no_rope_parameters, set_rope_theta
+from tests.training.conftest import SHAPE, scratch
 from tests.training.test_train import run
 
 HEADS, KEYS, WIDTH, DEPTH, WORDS = 4, 2, 32, 4, 128
@@ -94,7 +95,7 @@ def reference(weights: dict, tokens: torch.Tensor, off: set, theta: float) -> to
 @torch.no_grad()
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_with_rope_on_everywhere_the_converted_model_gives_identical_logits(qwen, copy, attention):
-    convert(copy, [])
+    convert_to_nope(copy, [])
     model = load(copy, torch.float32, attention)
     assert model.config.model_type == "smollm3"
     assert torch.equal(model(ids()).logits, load(qwen, torch.float32, attention)(ids()).logits)
@@ -103,7 +104,7 @@ def test_with_rope_on_everywhere_the_converted_model_gives_identical_logits(qwen
 @torch.no_grad()
 @pytest.mark.parametrize("off", [set(), {1}, {0, 3}, {0, 1, 2, 3}])
 def test_it_is_a_qwen2_without_rope_in_those_layers_and_no_other_by_an_independent_computation(qwen, copy, off):
-    convert(copy, sorted(off))
+    convert_to_nope(copy, sorted(off))
     expected = reference(load_file(qwen / "model.safetensors"), ids(), off, SHAPE["rope_theta"])
     assert (load(copy)(ids()).logits - expected).abs().max() < 1e-4  # the frequencies are float32
     if off:
@@ -112,7 +113,7 @@ def test_it_is_a_qwen2_without_rope_in_those_layers_and_no_other_by_an_independe
 
 @torch.no_grad()
 def test_rope_theta_is_that_of_the_independent_computation(qwen, copy):
-    convert(copy, [2])
+    convert_to_nope(copy, [2])
     set_rope_theta(copy, 777.0)
     expected = reference(load_file(qwen / "model.safetensors"), ids(), {2}, 777.0)
     assert (load(copy)(ids()).logits - expected).abs().max() < 1e-4
@@ -120,7 +121,7 @@ def test_rope_theta_is_that_of_the_independent_computation(qwen, copy):
 
 def test_the_weights_on_disk_are_not_touched_and_every_parameter_is_found_again(qwen, copy):
     before = (qwen / "model.safetensors").read_bytes()
-    convert(copy, [0])
+    convert_to_nope(copy, [0])
     assert (copy / "model-weights.safetensors").read_bytes() == before
     biases = load_file(copy / "model-o-proj-bias.safetensors")
     assert len(biases) == DEPTH
@@ -134,7 +135,7 @@ def test_a_sharded_bfloat16_model_is_converted_too(qwen, tmp_path):
     load(qwen, torch.bfloat16).save_pretrained(tmp_path / "shards", max_shard_size="20KB")
     shutil.copytree(tmp_path / "shards", tmp_path / "model")
     assert len(list((tmp_path / "model").glob("*.safetensors"))) > 2
-    convert(tmp_path / "model", [])
+    convert_to_nope(tmp_path / "model", [])
     biases = load_file(tmp_path / "model/model-o-proj-bias.safetensors")
     assert {bias.dtype for bias in biases.values()} == {torch.bfloat16}
     model = AutoModelForCausalLM.from_pretrained(tmp_path / "model", dtype="auto")
@@ -145,7 +146,7 @@ def test_a_sharded_bfloat16_model_is_converted_too(qwen, tmp_path):
 
 @torch.no_grad()
 def test_save_load_and_generate_go_round(copy, tmp_path):
-    convert(copy, ["1-2"])
+    convert_to_nope(copy, ["1-2"])
     model = load(copy)
     model.save_pretrained(tmp_path / "again")
     again = load(tmp_path / "again")
@@ -164,10 +165,10 @@ def test_save_load_and_generate_go_round(copy, tmp_path):
 @torch.no_grad()
 @pytest.mark.parametrize("attention", ["sdpa", "eager"])
 def test_packed_documents_are_kept_apart_also_in_layers_without_rope(copy, attention):
-    convert(copy, [1, 3])
+    convert_to_nope(copy, [1, 3])
     model = load(copy, torch.float32, attention)
     lengths = [7, 20, 13]
-    positions = torch.cat([torch.arange(length) for length in lengths])[None].expand(2, -1)
+    positions = torch.cat([torch.arange(length) for length in lengths])[None].expand_layers(2, -1)
     packed = model(ids(), position_ids=positions, use_cache=False).logits
     start = 0
     for length in lengths:
@@ -188,12 +189,12 @@ def test_packed_documents_are_kept_apart_also_in_layers_without_rope(copy, atten
 )
 def test_layers_that_make_no_sense_are_one_line(chosen, message):
     with pytest.raises(UserError, match=f"training.base.no_rope_layers: {message}"):
-        expand(chosen, 28)
+        expand_layers(chosen, 28)
 
 
 def test_numbers_and_ranges_mix():
-    assert expand([5, "20-22", 0], 28) == [0, 5, 20, 21, 22]
-    assert expand([], 28) == []
+    assert expand_layers([5, "20-22", 0], 28) == [0, 5, 20, 21, 22]
+    assert expand_layers([], 28) == []
 
 
 def test_other_architectures_and_sliding_windows_are_refused_and_nothing_is_changed(copy):
@@ -207,25 +208,25 @@ def test_other_architectures_and_sliding_windows_are_refused_and_nothing_is_chan
     ]:
         (copy / "config.json").write_text(json.dumps({**config, **change}))
         with pytest.raises(UserError, match=message):
-            convert(copy, [4])
+            convert_to_nope(copy, [4])
     assert sorted(path.name for path in copy.iterdir()) == before
 
 
-def test_the_base_rule_converts_and_checks_the_hash_of_what_was_brought(origin, tokenizer, tmp_path):
+def test_the_base_rule_converts_and_checks_the_hash_of_what_it_copied(origin, tokenizer, tmp_path):
     from scripts.training.base import content_hash
 
-    brought = content_hash(json.loads((origin / "manifest.json").read_text()))
+    digest = content_hash(json.loads((origin / "manifest.json").read_text()))
     out = tmp_path / "out"
-    manifest = base(str(origin), tokenizer, out, seed=0, sha256=brought, no_rope_layers=[1], rope_theta=500.0)
+    settings = Base(model=str(origin), sha256=digest, no_rope_layers=[1], rope_theta=500.0)
+    manifest = base(settings, 0, tokenizer, out)
     assert {"model.safetensors.index.json", "model-o-proj-bias.safetensors"} <= set(manifest["files"])
     assert "model.safetensors" not in manifest["files"]
     model = AutoModelForCausalLM.from_pretrained(out)
     assert model.config.no_rope_layers == [1, 0]
     assert model.config.rope_parameters["rope_theta"] == 500.0
-    scratch = base("scratch", tokenizer, tmp_path / "scratch", seed=1, shape=SHAPE, no_rope_layers=["0-1"])
+    made = base(scratch(no_rope_layers=["0-1"]), 1, tokenizer, tmp_path / "scratch")
     assert (
-        scratch["files"]["model-weights.safetensors"]["sha256"]
-        == manifest["files"]["model-weights.safetensors"]["sha256"]
+        made["files"]["model-weights.safetensors"]["sha256"] == manifest["files"]["model-weights.safetensors"]["sha256"]
     )
 
 
@@ -233,7 +234,7 @@ def test_a_stage_on_no_rope_layers_moves_these_alone_and_refuses_a_model_that_is
     tokenizer, shards, tmp_path
 ):
     folder, out = tmp_path / "base", tmp_path / "out"
-    base("scratch", tokenizer, folder, seed=1, shape=SHAPE, no_rope_layers=[1])
+    base(scratch(no_rope_layers=[1]), 1, tokenizer, folder)
     done = run(folder, shards, tmp_path, steps=2, save_steps=2, trainable="no_rope_layers")
     assert done.returncode == 0, done.stderr
     before, after = load(folder), load(out)
@@ -241,9 +242,9 @@ def test_a_stage_on_no_rope_layers_moves_these_alone_and_refuses_a_model_that_is
     moved = {name for name, value in after.named_parameters() if not torch.equal(value, before.get_parameter(name))}
     assert moved == set(no_rope_parameters(before))
     check(after.float(), out)
-    said = json.loads((folder / "logits.json").read_text())
-    said["logits"]["float32"][0][0] += 0.1
-    (folder / "logits.json").write_text(json.dumps(said))
+    saved = json.loads((folder / "logits.json").read_text())
+    saved["logits"]["float32"][0][0] += 0.1
+    (folder / "logits.json").write_text(json.dumps(saved))
     done = run(folder, shards, tmp_path, steps=3)
     assert done.returncode == 1
     assert f"error: {folder}: the model as loaded is not the one that was saved" in done.stderr
@@ -251,7 +252,7 @@ def test_a_stage_on_no_rope_layers_moves_these_alone_and_refuses_a_model_that_is
 
 
 def test_the_parameters_of_layers_without_rope_are_listed_whole(qwen, copy):
-    convert(copy, [1, 3])
+    convert_to_nope(copy, [1, 3])
     model = load(copy)
     names = no_rope_parameters(model)
     expected = {name for name, _ in model.named_parameters() if name.split(".")[2] in ("1", "3")}

@@ -11,19 +11,18 @@ from pathlib import Path
 import pytest
 
 from scripts.experiment.machine_files import load_monitoring
-from scripts.experiment.settings.record import to_dict
-from scripts.training.monitoring.alerts import Alerts, Thresholds, post
+from scripts.training.monitoring.alerts import Alerts, AlertThresholds, post_to_webhook
 
 FINE = {"loss": 2.0, "grad_norm": 1.0, "tokens_per_second": 1000.0}
 
 
-def thresholds(tmp_path: Path, text: str = "alerts: {memory_gib: 45}") -> Thresholds:
+def thresholds(tmp_path: Path, text: str = "alerts: {memory_gib: 45}") -> AlertThresholds:
     (tmp_path / "monitoring.yaml").write_text(text)
-    settings = to_dict(load_monitoring(tmp_path / "monitoring.yaml"))
-    return Thresholds(Alerts(tmp_path / "alerts.jsonl", "sft", settings), tmp_path / "metrics.jsonl")
+    monitoring = load_monitoring(tmp_path / "monitoring.yaml")
+    return AlertThresholds(Alerts(tmp_path / "alerts.jsonl", "sft", monitoring), tmp_path / "metrics.jsonl")
 
 
-def told(tmp_path: Path) -> list[dict]:
+def alerts_in(tmp_path: Path) -> list[dict]:
     path = tmp_path / "alerts.jsonl"
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
@@ -39,14 +38,14 @@ def told(tmp_path: Path) -> list[dict]:
         ({"gpu_temperature_c": 88.0}, "temperature", 87, "GPU at 88 °C exceeds 87"),
     ],
 )
-def test_a_planted_figure_is_told_in_log_and_file(tmp_path, caplog, planted, kind, limit, says):
+def test_a_figure_over_its_threshold_is_in_log_and_file(tmp_path, caplog, planted, kind, limit, says):
     watch = thresholds(tmp_path)
     for step in range(1, 8):
         watch.compare(step, FINE)
-    assert told(tmp_path) == []
+    assert alerts_in(tmp_path) == []
     with caplog.at_level(logging.WARNING):
         watch.compare(8, {**FINE, **planted})
-    assert [(line["step"], line["kind"], line["limit"], line["text"]) for line in told(tmp_path)] == [
+    assert [(line["step"], line["kind"], line["limit"], line["text"]) for line in alerts_in(tmp_path)] == [
         (8, kind, limit, says)
     ]
     assert caplog.messages == [f"ALERT sft: step 8: {says}"]
@@ -60,32 +59,32 @@ def test_a_planted_figure_is_told_in_log_and_file(tmp_path, caplog, planted, kin
         {"memory_reserved_gib": 44.9, "gpu_temperature_c": 87.0},
     ],
 )
-def test_just_below_the_thresholds_nothing_is_told(tmp_path, planted):
+def test_just_below_the_thresholds_there_is_no_alert(tmp_path, planted):
     watch = thresholds(tmp_path)
     for step in range(1, 8):
         watch.compare(step, FINE)
     watch.compare(8, {**FINE, **planted})
-    assert told(tmp_path) == []
+    assert alerts_in(tmp_path) == []
 
 
 def test_the_loss_of_the_first_steps_is_compared_with_nothing(tmp_path):
     watch = thresholds(tmp_path)
     for step, loss in enumerate([1.0, 9.0, 1.0, 9.0], 1):
         watch.compare(step, {**FINE, "loss": loss})
-    assert told(tmp_path) == []
+    assert alerts_in(tmp_path) == []
 
 
-def test_memory_without_a_threshold_is_never_told(tmp_path):
+def test_memory_without_a_threshold_is_never_alerts_in(tmp_path):
     watch = thresholds(tmp_path, "alerts: {}")
     watch.compare(1, {**FINE, "memory_reserved_gib": 1e6})
-    assert told(tmp_path) == []
+    assert alerts_in(tmp_path) == []
 
 
-def test_a_condition_that_lasts_is_told_once_and_again_after_a_fine_step(tmp_path):
+def test_a_condition_that_lasts_alerts_once_and_again_after_a_fine_step(tmp_path):
     watch = thresholds(tmp_path)
     for step, norm in enumerate([101, 102, 103, 1, 104], 1):
         watch.compare(step, {**FINE, "grad_norm": norm})
-    assert [line["step"] for line in told(tmp_path)] == [1, 5]
+    assert [line["step"] for line in alerts_in(tmp_path)] == [1, 5]
 
 
 class Server:
@@ -179,7 +178,7 @@ def refuses(handler) -> None:
 def test_a_webhook_that_hangs_drips_or_fails_costs_its_seconds_and_a_log_line(serve, caplog, answer):
     server = serve(answer)
     done = threading.Event()
-    thread = threading.Thread(target=lambda: (post(server.address, {}, 0.3), done.set()), daemon=True)
+    thread = threading.Thread(target=lambda: (post_to_webhook(server.address, {}, 0.3), done.set()), daemon=True)
     with caplog.at_level(logging.WARNING):
         thread.start()
         assert done.wait(2.5), "training would wait"
@@ -189,11 +188,11 @@ def test_a_webhook_that_hangs_drips_or_fails_costs_its_seconds_and_a_log_line(se
 @pytest.mark.parametrize("address", ["http://127.0.0.1:1/", "http://no-such-host.invalid/", "$UNSET_VARIABLE"])
 def test_a_webhook_that_is_not_there_is_a_log_line(caplog, address):
     with caplog.at_level(logging.WARNING):
-        post(address, {}, 2)
+        post_to_webhook(address, {}, 2)
     assert caplog.text.count("the webhook failed") == 1
 
 
-def test_a_resumed_stage_remembers_its_losses(tmp_path):
+def test_a_resumed_stage_keeps_its_losses(tmp_path):
     import types
 
     lines = [{"step": step, "loss": 1.0} for step in range(1, 9)] + [{"step": 8, "eval_loss": 1.0}]
@@ -201,4 +200,4 @@ def test_a_resumed_stage_remembers_its_losses(tmp_path):
     watch = thresholds(tmp_path)
     watch.on_train_begin(None, types.SimpleNamespace(is_world_process_zero=True), None)
     watch.compare(9, {**FINE, "loss": 2.5})
-    assert [line["kind"] for line in told(tmp_path)] == ["loss"]
+    assert [line["kind"] for line in alerts_in(tmp_path)] == ["loss"]

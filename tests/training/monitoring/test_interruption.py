@@ -21,15 +21,14 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.machine_files import load_monitoring
-from scripts.experiment.settings.record import to_dict
 from scripts.tokens.packing.shards import Shards
 from scripts.training.base import base
 from scripts.training.engine.checkpoints import newest_whole, step_of
-from scripts.training.engine.nonfinite_loss import FiniteTrainer, rows_of
+from scripts.training.engine.nonfinite_loss import PassRecordingTrainer, find_rows
 from scripts.training.monitoring.alerts import Alerts
-from scripts.training.monitoring.interruption import Stop
+from scripts.training.monitoring.interruption import Interruption
 from scripts.training.monitoring.progress import ProgressFile
-from tests.training.conftest import LENGTH, MACHINE, SHAPE, often
+from tests.training.conftest import LENGTH, MACHINE, often, scratch
 from tests.training.test_train import command, metrics, on_ranks, run
 
 LONG = {"steps": 60, "save_steps": 1000, "eval_steps": 7}
@@ -125,7 +124,7 @@ def test_sigterm_to_torchrun_itself_leaves_its_ranks_the_time_to_save(origin, sh
 def poisoned(tokenizer, tmp_path_factory) -> Path:
     """A model that gives NaN wherever token 500 stands, and nowhere else: its embedding is not tied to the head."""
     folder = tmp_path_factory.mktemp("poisoned")
-    base("scratch", tokenizer, folder, seed=1, shape={**SHAPE, "tie_word_embeddings": False})
+    base(scratch(shape={"tie_word_embeddings": False}), 1, tokenizer, folder)
     weights = load_file(folder / "model.safetensors")
     weights["model.embed_tokens.weight"][500] = float("nan")
     save_file(weights, folder / "model.safetensors", {"format": "pt"})
@@ -179,56 +178,58 @@ def test_a_loss_that_is_not_finite_names_step_and_documents_and_leaves_no_output
 
 def test_a_gradient_norm_that_is_not_finite_suspects_all_rows_of_the_step(shards):
     rows = Shards(shards, "train")
-    trainer = FiniteTrainer.__new__(FiniteTrainer)
+    trainer = PassRecordingTrainer.__new__(PassRecordingTrainer)
     trainer.passes = [
         (torch.from_numpy(rows.tokens[[3, 8]].astype(np.int64)), torch.tensor(2.0)),
         (torch.from_numpy(rows.tokens[[5, 1]].astype(np.int64)).reshape(1, -1), torch.tensor(1.0)),
     ]
     trainer.grad_norm = torch.tensor(float("inf"))
-    assert trainer.not_finite().tolist() == [False, True]
-    assert trainer.suspects(rows) == [name for row in (3, 8, 5, 1) for name in rows.documents(row)]
+    assert trainer.nonfinite().tolist() == [False, True]
+    assert trainer.suspect_documents(rows) == [name for row in (3, 8, 5, 1) for name in rows.documents(row)]
     trainer.passes[1] = (trainer.passes[1][0], torch.tensor(float("nan")))
     trainer.grad_norm = None
-    assert trainer.not_finite().tolist() == [True, False]
-    assert trainer.suspects(rows) == [name for row in (5, 1) for name in rows.documents(row)]
+    assert trainer.nonfinite().tolist() == [True, False]
+    assert trainer.suspect_documents(rows) == [name for row in (5, 1) for name in rows.documents(row)]
 
 
 @pytest.fixture
 def stop(shards, tmp_path):
-    """A Stop on a trainer in the middle of a step, and what the Trainer would call it with."""
+    """The callback on a trainer in the middle of a step, and what the Trainer would call it with."""
     rows = Shards(shards, "train")
-    trainer = FiniteTrainer.__new__(FiniteTrainer)
+    trainer = PassRecordingTrainer.__new__(PassRecordingTrainer)
     trainer.passes = [(torch.from_numpy(rows.tokens[[3]].astype(np.int64)), torch.tensor(2.0))]
     trainer.grad_norm = torch.tensor(1.0)
-    alerts = Alerts(tmp_path / "alerts.jsonl", "tiny", to_dict(load_monitoring(Path("config/monitoring/default.yaml"))))
+    alerts = Alerts(tmp_path / "alerts.jsonl", "tiny", load_monitoring(Path("config/monitoring/default.yaml")))
     progress = ProgressFile(tmp_path / "progress.json", "tiny", 1, alerts)
     args = SimpleNamespace(device=torch.device("cpu"), world_size=1, process_index=0)
     state = TrainerState(global_step=11, max_steps=12, is_world_process_zero=True)
     progress.on_train_begin(args, state, None)
-    return Stop(trainer, "tiny", rows, alerts, progress), args, state
+    return Interruption(trainer, "tiny", rows, alerts, progress), args, state
 
 
 def test_sigterm_in_the_last_step_is_ignored_and_in_the_one_before_it_is_not(stop):
-    asked, args, state = stop
-    asked.ask(signal.SIGTERM, None)
-    assert asked.on_step_end(args, state, TrainerControl()).should_training_stop
+    interruption, args, state = stop
+    interruption.handle_sigterm(signal.SIGTERM, None)
+    assert interruption.on_step_end(args, state, TrainerControl()).should_training_stop
     state.global_step = 12
-    assert not asked.on_step_end(args, state, TrainerControl()).should_training_stop
+    assert not interruption.on_step_end(args, state, TrainerControl()).should_training_stop
 
 
 def test_only_the_rows_of_the_newest_step_are_suspects(stop):
-    asked, args, state = stop
-    asked.on_step_begin(args, state, TrainerControl())
-    asked.trainer.passes.append((torch.from_numpy(asked.shards.tokens[[8]].astype(np.int64)), torch.tensor(2.0)))
-    asked.trainer.grad_norm = torch.tensor(float("inf"))
+    interruption, args, state = stop
+    interruption.on_step_begin(args, state, TrainerControl())
+    interruption.trainer.passes.append(
+        (torch.from_numpy(interruption.shards.tokens[[8]].astype(np.int64)), torch.tensor(2.0))
+    )
+    interruption.trainer.grad_norm = torch.tensor(float("inf"))
     with pytest.raises(UserError, match="the gradient norm is not finite") as caught:
-        asked.on_step_end(args, state, TrainerControl())
-    assert str(caught.value).endswith(f"documents of the batch: {', '.join(asked.shards.documents(8))}")
+        interruption.on_step_end(args, state, TrainerControl())
+    assert str(caught.value).endswith(f"documents of the batch: {', '.join(interruption.shards.documents(8))}")
 
 
 def test_rows_are_found_by_their_content_and_others_are_not(shards):
     rows = Shards(shards, "train")
-    assert rows_of(rows, rows.tokens[[29, 0]]) == [29, 0]
+    assert find_rows(rows, rows.tokens[[29, 0]]) == [29, 0]
     other = rows.tokens[[4]].copy()
     other[0, -1] += 1  # alike but for the last token
-    assert rows_of(rows, other) == []
+    assert find_rows(rows, other) == []

@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import orjson
 
-from scripts.training.monitoring.metric_log import MetricLog, digest
+from scripts.training.monitoring.metric_log import MetricLog, summarize_metrics
 
 
 def test_a_summary_has_the_median_norm_and_the_peak_memory_and_none_for_what_was_not_logged(tmp_path):
@@ -17,10 +17,10 @@ def test_a_summary_has_the_median_norm_and_the_peak_memory_and_none_for_what_was
         {"step": 4, "loss": 1.0, "grad_norm": 2.0, "memory_reserved_gib": 31.0},
     ]
     path.write_bytes(b"".join(orjson.dumps(step, option=orjson.OPT_APPEND_NEWLINE) for step in steps))
-    assert digest(path) == {"gradient_norm": 2.0, "memory_gib": 41.5}
+    assert summarize_metrics(path) == {"gradient_norm": 2.0, "memory_gib": 41.5}
     on_a_cpu = [{"step": 1, "loss": 3.0, "memory_resident_gib": 1.5}, {"step": 1, "eval_loss": 2.5}]
     path.write_bytes(b"".join(orjson.dumps(step, option=orjson.OPT_APPEND_NEWLINE) for step in on_a_cpu))
-    assert digest(path) == {"gradient_norm": None, "memory_gib": None}
+    assert summarize_metrics(path) == {"gradient_norm": None, "memory_gib": None}
 
 
 def test_an_evaluation_that_a_killed_run_has_logged_is_not_logged_again(tmp_path):

@@ -13,26 +13,36 @@ import torch
 from torch.utils.flop_counter import FlopCounterMode
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from scripts.training.monitoring.throughput import Gpu, flops_per_token, peak, together, trained_parameters
+from scripts.experiment.settings.training import Shape
+from scripts.training.monitoring.throughput import (
+    GpuSensors,
+    flops_per_token,
+    peak_flops,
+    reduce_over_ranks,
+    trained_parameters,
+)
 from tests.training.conftest import LENGTH, SHAPE
 from tests.training.test_train import command, metrics, run
 
-QWEN_7B = {
-    "hidden_size": 3584,
-    "intermediate_size": 18944,
-    "num_hidden_layers": 28,
-    "num_attention_heads": 28,
-    "num_key_value_heads": 4,
-    "vocab_size": 152064,
-    "tie_word_embeddings": False,
-}
+QWEN_7B = Shape.parse(
+    {
+        "hidden_size": 3584,
+        "intermediate_size": 18944,
+        "num_hidden_layers": 28,
+        "num_attention_heads": 28,
+        "num_key_value_heads": 4,
+        "vocab_size": 152064,
+        "tie_word_embeddings": False,
+    },
+    "test",
+)
 
 
 def test_a_token_of_qwen2_5_7b_takes_what_the_definition_says_by_hand():
     """7,615,616,512 parameters (model card: 7.61 B, 6.53 B without embeddings), less the 152,064 x 3,584 looked up."""
     weights = 7_615_616_512 - 152_064 * 3_584
     assert flops_per_token(QWEN_7B, 4096) == 6 * weights + 6 * 28 * 3584 * 4096 == 44_889_965_568
-    assert flops_per_token({**QWEN_7B, "tie_word_embeddings": True}, 4096) == 44_889_965_568
+    assert flops_per_token(QWEN_7B.model_copy(update={"tie_word_embeddings": True}), 4096) == 44_889_965_568
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -48,7 +58,8 @@ def test_it_is_what_torch_counts_but_for_the_masked_half_of_attention(tied, froz
         model(input_ids=ids, use_cache=False).logits.sum().backward()
     attention = 6 * shape["num_hidden_layers"] * shape["hidden_size"] * 64  # the half that the causal mask throws away
     expected = counter.get_total_flops() / 64 - attention
-    assert flops_per_token(shape, 64, trained_parameters(model)) == pytest.approx(expected, rel=0.01)
+    counted = flops_per_token(Shape.parse(shape, "test"), 64, trained_parameters(model))
+    assert counted == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize(
@@ -66,7 +77,7 @@ def test_it_is_what_torch_counts_but_for_the_masked_half_of_attention(tied, froz
     ],
 )
 def test_peaks_are_known_by_the_drivers_names_and_nothing_is_guessed(name, tflops):
-    assert peak(name) == (tflops and pytest.approx(tflops * 1e12))
+    assert peak_flops(name) == (tflops and pytest.approx(tflops * 1e12))
 
 
 class NVMLError(Exception):
@@ -96,21 +107,21 @@ def fails(*arguments):
 def test_nvml_is_asked_for_this_process_card_by_uuid(monkeypatch):
     fake = fake_nvml()
     monkeypatch.setitem(sys.modules, "pynvml", fake)
-    assert Gpu("1234-ab").read() == {"gpu_utilisation": 97, "gpu_power_w": 291.5, "gpu_temperature_c": 71}
+    assert GpuSensors("1234-ab").read() == {"gpu_utilisation": 97, "gpu_power_w": 291.5, "gpu_temperature_c": 71}
     assert fake.asked == ["GPU-1234-ab"]
 
 
 def test_what_a_card_does_not_tell_has_no_key(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlDeviceGetPowerUsage=fails))
-    assert Gpu("1234-ab").read() == {"gpu_utilisation": 97, "gpu_temperature_c": 71}
+    assert GpuSensors("1234-ab").read() == {"gpu_utilisation": 97, "gpu_temperature_c": 71}
 
 
 def test_without_a_driver_or_without_the_library_there_are_no_keys(monkeypatch):
-    assert Gpu("1234-ab").read() == {}  # the real library, no driver here
+    assert GpuSensors("1234-ab").read() == {}  # the real library, no driver here
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlInit=fails))
-    assert Gpu("1234-ab").read() == {}
+    assert GpuSensors("1234-ab").read() == {}
     monkeypatch.setitem(sys.modules, "pynvml", None)
-    assert Gpu("1234-ab").read() == {}
+    assert GpuSensors("1234-ab").read() == {}
 
 
 def test_ranks_become_one_figure_the_fullest_memory_the_hottest_card_the_mean_power(tmp_path):
@@ -118,12 +129,12 @@ def test_ranks_become_one_figure_the_fullest_memory_the_hottest_card_the_mean_po
     program = tmp_path / "ranks.py"
     program.write_text(
         "import json, torch\n"
-        "from scripts.training.monitoring.throughput import together\n"
+        "from scripts.training.monitoring.throughput import reduce_over_ranks\n"
         "torch.distributed.init_process_group('gloo')\n"
         "rank = torch.distributed.get_rank()\n"
         "mine = {'memory_reserved_gib': 30.0 + rank, 'gpu_power_w': 200.0 + 100 * rank}\n"
         "mine |= {'gpu_temperature_c': 60.0} if rank == 0 else {}\n"
-        "found = together(mine, torch.device('cpu'))\n"
+        "found = reduce_over_ranks(mine, torch.device('cpu'))\n"
         "open(__file__ + str(rank), 'w').write(json.dumps(found))\n"
     )
     torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(program)]
@@ -135,7 +146,7 @@ def test_ranks_become_one_figure_the_fullest_memory_the_hottest_card_the_mean_po
 
 
 def test_one_process_needs_no_process_group():
-    assert together({"gpu_temperature_c": 60.0}, torch.device("cpu")) == {"gpu_temperature_c": 60.0}
+    assert reduce_over_ranks({"gpu_temperature_c": 60.0}, torch.device("cpu")) == {"gpu_temperature_c": 60.0}
 
 
 def test_each_logged_step_of_a_stage_has_rate_memory_and_an_empty_mfu_on_the_cpu(origin, shards, tmp_path):

@@ -16,13 +16,13 @@ from transformers import AutoModelForCausalLM
 from scripts.common.cli import UserError
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.trainer import PackedRows, stack
-from scripts.training.optimization.muon import make_muon, muon_groups, split
-from scripts.training.optimization.optimizers import freeze
-from tests.training.conftest import MACHINE, STAGE, often
+from scripts.training.optimization.muon import make_muon, muon_groups, split_parameters
+from scripts.training.optimization.optimizers import freeze_others
+from tests.training.conftest import MACHINE, often, stage
 from tests.training.engine.test_parallel import MODES, QUICK
 from tests.training.test_train import command, metrics, on_ranks, run
 
-MUON = {**STAGE, "optimizer": "muon"}
+MUON = stage(optimizer="muon")
 
 
 def orthogonal(gradient: torch.Tensor) -> torch.Tensor:
@@ -65,7 +65,7 @@ def test_muon_steps_are_those_of_a_newton_schulz_iteration_written_out_here(mode
 
 def test_beside_muon_adamw_moves_embeddings_norms_and_biases_as_torch_does(model, origin):
     other = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float32)
-    parts = split(other)
+    parts = split_parameters(other)
     reference = torch.optim.AdamW(
         [{"params": parts["decayed"]}, {"params": parts["undecayed"], "weight_decay": 0.0}],
         lr=1e-2, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.01,
@@ -80,7 +80,7 @@ def test_beside_muon_adamw_moves_embeddings_norms_and_biases_as_torch_does(model
 
 def test_one_optimizer_goes_through_a_checkpoint_and_obeys_a_schedule(model, origin):
     def made(model):
-        optimizer = make_muon(model, {**MUON, "muon_learning_rate": 3e-2}, zero=False)
+        optimizer = make_muon(model, stage(optimizer="muon", muon_learning_rate=3e-2), zero=False)
         return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
 
     optimizer, schedule = made(model)
@@ -118,7 +118,7 @@ def test_muon_fits_the_tiny_model_to_its_rows_better_than_adamw(origin, shards):
         return loss.item()
 
     def muon(model, rate):
-        return make_muon(model, {**MUON, "learning_rate": rate}, zero=False)
+        return make_muon(model, stage(optimizer="muon", learning_rate=rate), zero=False)
 
     def adamw(model, rate):
         return torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.01)
@@ -130,9 +130,9 @@ def test_muon_fits_the_tiny_model_to_its_rows_better_than_adamw(origin, shards):
 
 def test_under_zero_a_step_and_its_decay_are_as_long_as_without(model):
     """DeepSpeed multiplies a matrix' rate by sqrt(max(1, rows / columns)), torch by 0.2 sqrt(max(rows, columns))."""
-    stage = {**MUON, "muon_learning_rate": 3e-2, "weight_decay": 0.1}
+    settings = stage(optimizer="muon", muon_learning_rate=3e-2, weight_decay=0.1)
     moved = 0
-    for group in muon_groups(model, stage, zero=True):
+    for group in muon_groups(model, settings, zero=True):
         for parameter in group["params"] if group["use_muon"] else []:
             rows, columns = parameter.shape
             step = group["lr"] * math.sqrt(max(1, rows / columns))
@@ -143,7 +143,7 @@ def test_under_zero_a_step_and_its_decay_are_as_long_as_without(model):
 
 
 def test_muon_without_a_matrix_to_move_is_refused(model):
-    freeze(model, ["*norm*"])
+    freeze_others(model, ["*norm*"])
     with pytest.raises(UserError, match="muon has nothing to do"):
         make_muon(model, MUON, zero=False)
 
@@ -156,7 +156,7 @@ def muon_run(origin, shards, tmp_path_factory) -> Path:
     return folder
 
 
-def test_muon_says_in_summary_and_metrics_what_it_moved(muon_run):
+def test_summary_and_metrics_hold_what_muon_and_adamw_moved(muon_run):
     counts = {"muon_tensors": 14, "muon_parameters": 18432, "adamw_tensors": 12, "adamw_parameters": 16672}
     summary = json.loads((muon_run / "out/summary.json").read_text())
     steps = [entry for entry in metrics(muon_run / "out") if "loss" in entry]

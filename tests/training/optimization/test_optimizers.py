@@ -1,5 +1,5 @@
-"""scripts/training/optimization/optimizers.py, automatic.py: schedules, freezing, contradictions, `auto`, and resuming
-with them."""
+"""scripts/training/optimization/optimizers.py, auto_settings.py: schedules, freezing, contradictions, `auto`, and
+resuming with them."""
 
 import json
 import math
@@ -16,10 +16,9 @@ from transformers import get_scheduler
 
 from scripts.common.cli import UserError
 from scripts.experiment.load import load_experiment
-from scripts.experiment.settings.record import to_dict
-from scripts.training.optimization.automatic import global_batch, learning_rate, resolved, steps_of
-from scripts.training.optimization.optimizers import freeze, optimizer_arguments
-from tests.training.conftest import LENGTH, MACHINE, STAGE, often
+from scripts.training.optimization.auto_settings import global_batch, learning_rate, resolve_auto, training_steps
+from scripts.training.optimization.optimizers import freeze_others, optimizer_arguments
+from tests.training.conftest import LENGTH, machine, often, stage
 from tests.training.test_train import command, metrics, run
 
 
@@ -33,8 +32,7 @@ from tests.training.test_train import command, metrics, run
     ],
 )
 def test_the_schedules_are_their_closed_forms(scheduler, closed):
-    stage = {**STAGE, "scheduler": scheduler, "warmup_steps": 10}
-    made = optimizer_arguments(stage, MACHINE, 100)
+    made = optimizer_arguments(stage(scheduler=scheduler, warmup_steps=10), machine(), 100)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
     schedule = get_scheduler(made["lr_scheduler_type"], optimizer, 10, 100, made.get("lr_scheduler_kwargs"))
     for step in range(100):
@@ -45,13 +43,15 @@ def test_the_schedules_are_their_closed_forms(scheduler, closed):
 
 
 def test_a_pattern_freezes_all_that_it_does_not_name_and_must_match(model):
-    assert freeze(model, ["*.1.self_attn.?_proj.weight", "model.norm.*"]) == [
+    assert freeze_others(model, ["*.1.self_attn.?_proj.weight", "model.norm.*"]) == [
         *(f"model.layers.1.self_attn.{letter}_proj.weight" for letter in "qkvo"),
         "model.norm.weight",
     ]
     assert sum(parameter.requires_grad for parameter in model.parameters()) == 5
-    with pytest.raises(UserError, match=r"^trainable: '\*\.7\.\*' matches no parameter; they are named as 'model\."):
-        freeze(model, ["*.1.*", "*.7.*"])
+    with pytest.raises(
+        UserError, match=r"^trainable: '\*\.7\.\*' matches no parameter; an example of a name: 'model\."
+    ):
+        freeze_others(model, ["*.1.*", "*.7.*"])
 
 
 def test_auto_follows_the_stated_rules_and_their_bounds():
@@ -64,10 +64,10 @@ def test_auto_follows_the_stated_rules_and_their_bounds():
         assert 0.4 < rows * 4096 / deepseek < 2.5
     assert global_batch(35_000, 960, 32) == 8
     assert global_batch(7 * 10**10, 10**13, 4096) * 4096 == 2**22
-    stage = {**STAGE, "learning_rate": "auto", "global_batch": "auto"}
-    assert resolved(stage, None, 100)["global_batch"] == "auto"
-    assert resolved(stage, 7_000_000_000, 10**6)["learning_rate"] == 5e-5
-    assert steps_of({"epochs": 2, "global_batch": 4, "max_samples": 9}, 30) == 6
+    settings = stage(learning_rate="auto", global_batch="auto")
+    assert resolve_auto(settings, None, 100).global_batch == "auto"
+    assert resolve_auto(settings, 7_000_000_000, 10**6).learning_rate == 5e-5
+    assert training_steps(stage(steps=None, epochs=2, max_samples=9), 30) == 6
 
 
 CONTRADICTIONS = [
@@ -95,7 +95,7 @@ def test_contradictions_are_one_line(changes, says):
         stage.pop(setting, None)
     stage |= {"learning_rate": 1e-4, "steps": 100, **changes}
     with pytest.raises(UserError) as caught:
-        to_dict(load_experiment(config))
+        load_experiment(config)
     assert f"training.train.{name}.{says}" in str(caught.value)
     assert "\n" not in str(caught.value)
 
@@ -160,7 +160,7 @@ def test_a_resumed_run_ends_as_a_straight_one_bit_for_bit(origin, shards, tmp_pa
     assert all(torch.equal(load_file(tmp_path / "out/model.safetensors")[name], straight[name]) for name in straight)
 
 
-def test_auto_is_resolved_once_and_said(origin, shards, tmp_path):
+def test_auto_is_resolved_once_and_logged(origin, shards, tmp_path):
     done = run(origin, shards, tmp_path, learning_rate="auto", global_batch="auto", steps=2)
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "out/summary.json").read_text())

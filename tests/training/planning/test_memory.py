@@ -1,0 +1,117 @@
+"""scripts/training/planning/: the closed forms agree with transformers', torch's and DeepSpeed's own counts."""
+
+import pytest
+
+from scripts.experiment.settings.training import Shape
+from scripts.training.planning.memory import full_training_memory, moment_bytes
+from scripts.training.planning.parameters import count_parameters
+from tests.training.test_plan import QWEN_7B, a40, stage
+
+SMALL = {
+    "hidden_size": 128,
+    "intermediate_size": 256,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 8,
+    "num_key_value_heads": 4,
+}
+
+
+@pytest.mark.parametrize("tied", [False, True])
+def test_parameters_are_those_of_the_model_that_transformers_builds(tied):
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM
+
+    shape = {
+        "hidden_size": 96,
+        "intermediate_size": 200,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 6,
+        "num_key_value_heads": 2,
+        "vocab_size": 1000,
+        "tie_word_embeddings": tied,
+    }
+    with torch.device("meta"):
+        model = Qwen2ForCausalLM(Qwen2Config(**shape))
+    assert count_parameters(Shape(**shape)) == sum(weight.numel() for weight in set(model.parameters()))
+
+
+def test_qwen_7b_has_its_published_number_of_parameters():
+    assert round(count_parameters(QWEN_7B) / 1e9, 2) == 7.62
+
+
+@pytest.mark.parametrize("offload", [False, True])
+@pytest.mark.parametrize(("nodes", "gpus"), [(1, 2), (1, 8), (2, 4)])
+@pytest.mark.parametrize("sharding", ["zero2", "zero3"])
+def test_memory_agrees_with_deepspeeds_estimators(sharding, nodes, gpus, offload):
+    from deepspeed.runtime.zero.stage3 import estimate_zero3_model_states_mem_needs
+    from deepspeed.runtime.zero.stage_1_and_2 import estimate_zero2_model_states_mem_needs
+
+    machine = a40(nodes=nodes, gpus=gpus, sharding=sharding, offload=offload)
+    hosts = {"num_gpus_per_node": gpus, "num_nodes": nodes, "cpu_offload": offload, "additional_buffer_factor": 1}
+    count = count_parameters(QWEN_7B)
+    if sharding == "zero3":
+        embedding = QWEN_7B.vocab_size * QWEN_7B.hidden_size
+        host, gpu, _ = estimate_zero3_model_states_mem_needs(count, embedding, cpu_offload_params=False, **hosts)
+    else:
+        host, gpu = estimate_zero2_model_states_mem_needs(count, **hosts)
+        if offload and nodes == 2:  # DeepSpeed's ZeRO-2 figure forgets that the states are divided among the hosts
+            host = max(4 * gpus * count, host / nodes)
+    assert full_training_memory(QWEN_7B, machine, "adamw") == pytest.approx((gpu, host), rel=1e-6)
+
+
+def test_seven_billion_parameters_with_zero3_and_offload_take_what_the_design_says():
+    states, host = full_training_memory(QWEN_7B, a40(sharding="zero3", offload=True), "adamw")
+    assert (round(states / 2**30, 1), round(host / 2**30)) == (9.1, 113)
+
+
+@pytest.mark.parametrize(("sharding", "per_parameter"), [("none", 16), ("zero1", 12), ("zero2", 11)])
+def test_model_states_per_parameter_follow_the_zero_papers_table(sharding, per_parameter):
+    states, _ = full_training_memory(QWEN_7B, a40(sharding=sharding), "adamw")
+    assert states == per_parameter * count_parameters(QWEN_7B)
+
+
+def test_fsdp2_divides_what_ddp_keeps_whole():
+    ddp, _ = full_training_memory(QWEN_7B, a40(), "adamw")
+    eight, _ = full_training_memory(QWEN_7B, a40(gpus=8, sharding="fsdp2"), "adamw")
+    gathered = 8 * 152064 * 3584  # two units in bf16 and the gradient of one; the embedding is the largest
+    assert eight == ddp / 8 + gathered
+
+
+@pytest.mark.parametrize("tied", [False, True])
+@pytest.mark.parametrize("optimizer", ["adamw", "adamw_8bit", "muon"])
+def test_moments_are_the_bytes_of_the_optimizers_state_after_a_real_step(tmp_path, optimizer, tied):
+    """Summed over the tensors that torch and bitsandbytes keep; the Trainer makes the optimizer, as for a stage."""
+    import torch
+    from transformers import Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
+
+    from scripts.training.optimization.optimizers import optimizer_factory
+
+    shape = {**SMALL, "vocab_size": 1000, "tie_word_embeddings": tied}
+    model = Qwen2ForCausalLM(Qwen2Config(**shape))
+    name = {"adamw_8bit": {"optim": "adamw_8bit"}}.get(optimizer, {})
+    arguments = TrainingArguments(output_dir=str(tmp_path), use_cpu=True, **name)
+    factory = optimizer_factory(stage(optimizer=optimizer, weight_decay=0.0), a40())
+    made = Trainer(model, arguments, optimizer_cls_and_kwargs=factory).create_optimizer()
+    for parameter in model.parameters():
+        parameter.grad = torch.randn_like(parameter)
+    made.step()
+    tensors = [
+        value
+        for state in made.state.values()
+        for name, value in state.items()
+        if torch.is_tensor(value) and name != "step" and not name.startswith("qmap")  # one table for all tensors
+    ]
+    assert sum(tensor.nbytes for tensor in tensors) == pytest.approx(moment_bytes(Shape(**shape), optimizer), rel=1e-3)
+
+
+@pytest.mark.parametrize("sharding", ["none", "zero1", "zero2", "zero3", "fsdp2"])
+def test_muon_spares_one_moment_of_the_layers_matrices(sharding):
+    """On a GPU, or on the host where the moments are there."""
+    spared = 4 * 28 * (2 * 3584 * 3584 + 2 * 3584 * 512 + 3 * 3584 * 18944)
+    machine = a40(sharding=sharding)
+    (adamw, _), (muon, _) = (full_training_memory(QWEN_7B, machine, name) for name in ("adamw", "muon"))
+    assert adamw - muon == (spared if sharding == "none" else spared / 2)
+    if sharding.startswith("zero"):
+        machine = a40(sharding=sharding, offload=True)
+        (adamw, host), (muon, its_host) = (full_training_memory(QWEN_7B, machine, name) for name in ("adamw", "muon"))
+        assert (adamw, host) == (muon, its_host + spared)
