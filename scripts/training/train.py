@@ -12,7 +12,6 @@ With several GPUs the same command runs under torchrun (scripts/training/launch.
 import contextlib
 import hashlib
 import json
-import logging
 import os
 import signal
 import time
@@ -20,9 +19,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 import torch
-from accelerate import PartialState
 from torch.utils.tensorboard import SummaryWriter
-from transformers import PreTrainedModel, PrinterCallback, TrainerCallback, TrainingArguments
+from transformers import PrinterCallback, TrainerCallback
 from transformers.integrations import TensorBoardCallback
 from transformers.utils import logging as transformers_logging
 
@@ -35,37 +33,28 @@ from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.training import Stage
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine import parallel
-from scripts.training.engine.checkpoints import (
-    WholeCheckpoints,
-    newest_whole,
-    remove_checkpoints_except,
-    saved_layout,
-    step_of,
-)
+from scripts.training.engine.checkpoints import WholeCheckpoints, step_of
 from scripts.training.engine.early_stopping import (
     AlreadyFinished,
     EarlyStoppingCallback,
-    best_checkpoint,
     last_validation_loss,
     stopping_summary,
 )
+from scripts.training.engine.resuming import resume_from
 from scripts.training.engine.stage_folder import publish_stage
+from scripts.training.engine.stage_model import load_stage_model
 from scripts.training.engine.trainer import PackedRows, StageTrainer
-from scripts.training.model import logits_fingerprint
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.liger import choose_liger, liger_kernels
-from scripts.training.model.loading import load_model
-from scripts.training.model.lora import load_with_adapters
-from scripts.training.model.nope import no_rope_parameters
 from scripts.training.monitoring.alerts import Alerts, AlertThresholds
 from scripts.training.monitoring.interruption import Interruption
-from scripts.training.monitoring.metric_log import MetricLog, truncate_after
+from scripts.training.monitoring.metric_log import MetricLog
 from scripts.training.monitoring.progress import ProgressFile
 from scripts.training.monitoring.throughput import Throughput
 from scripts.training.monitoring.wandb_log import WandbLog
 from scripts.training.optimization.auto_settings import training_steps
 from scripts.training.optimization.muon import MuonCheck
-from scripts.training.optimization.optimizers import freeze_others, optimizer_factory, resolve_auto_for_model
+from scripts.training.optimization.optimizers import optimizer_factory, resolve_auto_for_model
 from scripts.training.optimization.training_arguments import training_arguments
 from scripts.training.planning.batch import divide_batch
 from scripts.training.planning.checks import check_sharding, check_validation
@@ -172,42 +161,6 @@ def train(
     parallel.barrier_and_destroy()
 
 
-def resume_from(name: str, work: Path, machine: Machine, first_rank: bool) -> Path | None:
-    """The checkpoint to resume from, None to start. The first rank removes what a killed run left after it.
-
-    Raises:
-        UserError: this run's sharding and number of processes cannot read the checkpoint.
-    """
-    checkpoint = newest_whole(work)
-    if checkpoint:
-        parallel.check_resumable(checkpoint, saved_layout(checkpoint), parallel.current_layout(machine))
-    step = step_of(checkpoint) if checkpoint else 0
-    PartialState().wait_for_everyone()  # all have looked before the first rank deletes
-    if first_rank:
-        remove_checkpoints_except(work, {checkpoint, best_checkpoint(checkpoint)} if checkpoint else set())
-        truncate_after(work / "metrics.jsonl", step)
-        truncate_after(work / "alerts.jsonl", step)
-        logging.info(f"{name}: {f'resumes at step {step}' if checkpoint else 'starts'}, work in {work}")
-    return checkpoint
-
-
-def load_stage_model(
-    name: str, settings: Stage, seed: int, origin: Path, attention: str, arguments: TrainingArguments
-) -> PreTrainedModel:
-    """Load the model in `origin`, checked by its logits, with adapters or frozen parameters as the stage says."""
-    if settings.method == "lora":
-        model = load_with_adapters(name, settings, seed, origin, arguments.device, attn_implementation=attention)
-    else:
-        model = load_model(origin, torch.float32, attn_implementation=attention)
-    if arguments.process_index == 0:
-        with parallel.whole_model_loading(arguments):
-            logits_fingerprint.check(model, origin)
-    if settings.trainable != "all":
-        selected = settings.trainable
-        freeze_others(model, no_rope_parameters(model) if selected == "no_rope_layers" else selected)
-    return model
-
-
 def add_callbacks(
     trainer: StageTrainer,
     name: str,
@@ -223,6 +176,8 @@ def add_callbacks(
     tokens_per_step = settings.global_batch * settings.sequence_length
     alerts = Alerts(work / "alerts.jsonl", name, monitoring)
     progress = ProgressFile(work / "progress.json", name, tokens_per_step, alerts)
+    # purge_step hides events that a killed run logged after the resumed checkpoint
+    tensorboard = SummaryWriter(str(work / "tensorboard"), purge_step=first_step or None) if first_rank else None
     callbacks: list[TrainerCallback] = [
         # checks that end a stage which would train something else than configured
         parallel.ShardingCheck(trainer, machine),
@@ -233,7 +188,7 @@ def add_callbacks(
         MetricLog(metrics, name, tokens_per_step),
         progress,
         *([WandbLog(monitoring.wandb, name, work)] if monitoring.wandb and first_rank else []),
-        *([TensorBoardCallback(tensorboard_writer(work, first_step))] if first_rank else []),
+        *([TensorBoardCallback(tensorboard)] if first_rank else []),
         # checkpoints, and what ends training before the last step
         WholeCheckpoints(work, settings.keep_checkpoints, parallel.current_layout(machine)),
         Interruption(trainer, name, trainer.train_dataset.shards, alerts, progress),
@@ -242,11 +197,6 @@ def add_callbacks(
     trainer.remove_callback(PrinterCallback)
     for callback in callbacks:
         trainer.add_callback(callback)
-
-
-def tensorboard_writer(work: Path, first_step: int) -> SummaryWriter:
-    """Writes below the work folder; events that a killed run logged after the resumed checkpoint are hidden."""
-    return SummaryWriter(str(work / "tensorboard"), purge_step=first_step or None)
 
 
 def evaluate_final_weights(trainer: StageTrainer, keep_best: bool) -> float:

@@ -168,7 +168,7 @@ def test_packed_documents_are_kept_apart_also_in_layers_without_rope(copy, atten
     convert_to_nope(copy, [1, 3])
     model = load(copy, torch.float32, attention)
     lengths = [7, 20, 13]
-    positions = torch.cat([torch.arange(length) for length in lengths])[None].expand_layers(2, -1)
+    positions = torch.cat([torch.arange(length) for length in lengths])[None].expand(2, -1)
     packed = model(ids(), position_ids=positions, use_cache=False).logits
     start = 0
     for length in lengths:
