@@ -16,6 +16,7 @@ SMALL = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [False, True])
 def test_parameters_are_those_of_the_model_that_transformers_builds(tied):
     import torch
@@ -39,6 +40,7 @@ def test_qwen_7b_has_its_published_number_of_parameters():
     assert round(count_parameters(QWEN_7B) / 1e9, 2) == 7.62
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("offload", [False, True])
 @pytest.mark.parametrize(("nodes", "gpus"), [(1, 2), (1, 8), (2, 4)])
 @pytest.mark.parametrize("sharding", ["zero2", "zero3"])
@@ -77,6 +79,7 @@ def test_fsdp2_divides_what_ddp_keeps_whole():
     assert eight == ddp / 8 + gathered
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("tied", [False, True])
 @pytest.mark.parametrize("optimizer", ["adamw", "adamw_8bit", "muon"])
 def test_moments_are_the_bytes_of_the_optimizers_state_after_a_real_step(tmp_path, optimizer, tied):
