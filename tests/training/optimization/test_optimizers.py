@@ -78,11 +78,14 @@ CONTRADICTIONS = [
     ({"optimizer": "muon", "method": "lora"}, "optimizer: muon trains whole matrices"),
     ({"learning_rate": "auto", "method": "lora"}, "learning_rate: `auto` is for `method: full`"),
     ({"scheduler": "warmup-stable-decay", "warmup_share": 0.9}, "scheduler: warm-up and decay together are longer"),
-    ({"learning_rate": "fast"}, "learning_rate: 'fast' does not match"),
-    ({"trainable": "some"}, "trainable: 'some' does not match"),
-    ({"trainable": []}, "trainable: [] should be non-empty"),
-    ({"early_stopping": {}}, "early_stopping: 'patience' is a required property"),
-    ({"optimizer": "sgd"}, "optimizer: 'sgd' is not one of"),
+    ({"learning_rate": "fast"}, "learning_rate: must be a number or `auto`, not 'fast'"),
+    ({"trainable": "some"}, "trainable: must be one of all, no_rope_layers or a list, not 'some'"),
+    (
+        {"trainable": []},
+        "trainable: must be one of all, no_rope_layers or a list or mapping of at least 1 entry, not []",
+    ),
+    ({"early_stopping": {}}, "early_stopping.patience: required"),
+    ({"optimizer": "sgd"}, "optimizer: must be one of adamw, adamw_8bit, muon, not 'sgd'"),
 ]
 
 
