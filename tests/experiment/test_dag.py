@@ -25,7 +25,7 @@ def names(paths) -> list[str]:
 def test_from_scratch_the_tokenizer_is_learned_from_the_split_corpus_and_the_shape_has_its_vocabulary():
     flow = dag("config/config.yaml")
     assert flow.scratch and names(flow.tokenizer_texts) == ["results/corpus/split"]
-    assert flow.shape["vocab_size"] == 4096 and flow.base_settings["seed"] == 42
+    assert flow.shape.vocab_size == 4096 and flow.base_settings["shape"]["hidden_size"] == flow.shape.hidden_size
     assert str(flow.shards("pretrain")) == "results/tokens/pack/code-512"
     assert flow.trained_on == ["code", "instruct"] and flow.chat_datasets == ["instruct"]
     assert flow.models == ["base", "pretrain", "sft"] and flow.adapters == [] and flow.own_datasets == []
@@ -34,7 +34,7 @@ def test_from_scratch_the_tokenizer_is_learned_from_the_split_corpus_and_the_sha
 def test_with_a_real_base_the_tokenizer_is_the_bases_and_the_shape_is_only_the_plans():
     flow = dag("config/experiments/lora-qa.yaml")
     assert not flow.scratch and names(flow.tokenizer_texts) == ["results/training/base"]
-    assert "shape" not in flow.base_settings and "seed" not in flow.base_settings and flow.shape["hidden_size"] == 3584
+    assert "shape" not in flow.base_settings and flow.shape.hidden_size == 3584
     assert flow.sources == {} and flow.own_datasets == ["python", "systems"]
     assert flow.adapters == ["qa_python", "qa_systems"]
 
