@@ -1,7 +1,8 @@
 # Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
 
 from scripts.experiment.machine_files import MONITORING, load_monitoring
-from scripts.hosts.profile import stage_threads
+from scripts.hosts.hardware import check_gpu_driver
+from scripts.hosts.profile import STAGES, stage_threads
 from scripts.training.model.nope import expand_layers
 from scripts.training.plan import plan as plan_stage
 
@@ -17,6 +18,18 @@ try:
         plan_stage(name, stage, FLOW.shape, MACHINE)
 except UserError as error:
     sys.exit(f"error: {error}")
+
+# The jobs whose torch must be able to use a GPU, which vLLM does in its own environment.
+GPU_RULES = {*STAGES, *(name for name, suite in FLOW.suites.items() if getattr(suite, "engine", None) != "vllm")}
+
+
+# Checked before the first job, or they would fail after all data work. On Slurm jobs run on other hosts than this.
+onstart:
+    if MACHINE.gpus and any(job.rule.name in GPU_RULES for job in workflow.dag.needrun_jobs()):
+        try:
+            check_gpu_driver(str(PROFILE.machine), elsewhere=PROFILE.slurm)
+        except UserError as error:
+            sys.exit(f"error: {error}")
 
 
 rule base:

@@ -19,6 +19,7 @@ from scripts.common.cli import UserError, run
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
 from scripts.hosts.gpus import lease
+from scripts.hosts.hardware import check_gpu_driver
 from scripts.hosts.openmp import sleep_while_waiting
 from scripts.training.planning.batch import local_ranks
 
@@ -121,6 +122,8 @@ def main() -> None:
     os.environ.update({name: str(value) for name, value in machine.environment.items()})
     sleep_while_waiting(machine.gpus)
     if command[0] != "srun":  # there each node's own launcher does
+        if machine.gpus:
+            check_gpu_driver(str(given.machine))
         lease(machine, machine.gpus)
     if command[: len(TORCHRUN)] == TORCHRUN:
         run_torchrun(command[len(TORCHRUN) :])

@@ -8,6 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.hosts.test_hardware import CUDA_13, OLD, on_host
+
 
 def put(*keys_and_value):
     *keys, last, value = keys_and_value
@@ -52,6 +54,23 @@ def test_a_mistake_is_one_line_and_no_job_starts(finished, tmp_path, line):
     assert done.returncode == 1
     assert len(said) == 1 and re.match(f"error: (config/)?{re.escape(line)}", said[0]), done.stderr
     assert "rule " not in done.stdout
+
+
+def test_a_gpu_driver_that_is_too_old_ends_the_workflow_before_its_first_job(finished, tmp_path, monkeypatch):
+    clone = finished.copy(tmp_path / "clone")
+    machine("gpus: 0", "gpus: 1")(clone)
+    host = on_host(tmp_path, CUDA_13, OLD)
+    for name in ("PYTHONPATH", "FAKE_NVML", "FAKE_DRIVER"):
+        monkeypatch.setenv(name, host[name])
+    clone.snakemake("results/eval.json")  # there is nothing to do that needs a GPU
+    clone.experiment(lambda config: config["training"]["train"]["sft"].update(learning_rate=1e-4))
+    done = clone.snakemake("results/eval.json", check=False)
+    assert done.returncode == 1
+    assert done.stderr.splitlines()[-1].startswith(
+        "error: torch 2.13.0+cu130 is built for CUDA 13.0 and needs GPU driver"
+    )
+    assert "rule " not in done.stdout + done.stderr
+    assert "train sft" in clone.jobs()  # a dry run is possible on any host
 
 
 def test_a_missing_experiment_file_is_named(finished):

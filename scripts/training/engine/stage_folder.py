@@ -4,6 +4,7 @@ import importlib.metadata
 import platform
 import shlex
 import shutil
+import socket
 import subprocess
 import sys
 import tempfile
@@ -15,6 +16,7 @@ from accelerate import PartialState
 from scripts.common.files import write_json
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.settings.training import Stage
+from scripts.hosts.hardware import cpu_model, gpu_driver
 from scripts.training.engine.parallel import whole_model_loading
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model import logits_fingerprint
@@ -25,14 +27,18 @@ from scripts.training.monitoring.metric_log import summarize_metrics
 
 def environment(threads: int, facts: dict) -> dict:
     """The software and hardware that the stage ran on; `facts` are those of its summary."""
+    driver = gpu_driver()
     commit = subprocess.run(["git", "rev-parse", "HEAD"], capture_output=True, text=True, check=False)
     packages = ["torch", "transformers", "accelerate", "deepspeed", "numpy", *["liger-kernel"] * facts["liger"]]
     return {
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in packages},
         "platform": platform.platform(),
+        "host": socket.gethostname(),
         "processor": platform.machine(),
+        "cpu": cpu_model(),
         "gpus": [torch.cuda.get_device_name(index) for index in range(torch.cuda.device_count())],
+        "gpu_driver": driver and driver.version,
         "processes": PartialState().num_processes,
         "threads": threads,
         "git_commit": commit.stdout.strip() or None,

@@ -1,6 +1,7 @@
-"""What scripts/hosts/gpus.py asks of NVML, answered from the JSON in FAKE_NVML; first on PYTHONPATH it is the library.
+"""The part of NVML that scripts/hosts uses, answered from the JSON in FAKE_NVML; first on PYTHONPATH it is the library.
 
 A card is {"name", "memory_gib"}, where it is busy with "used_gib" and "pids". With "sick" its memory cannot be read.
+FAKE_DRIVER holds the driver's version and CUDA's as NVML gives it, "580.65.06 13000".
 """
 
 import json
@@ -21,6 +22,14 @@ def nvmlInit():
 
 def nvmlShutdown():
     pass
+
+
+def nvmlSystemGetDriverVersion():
+    return os.environ["FAKE_DRIVER"].split()[0]
+
+
+def nvmlSystemGetCudaDriverVersion_v2():
+    return int(os.environ["FAKE_DRIVER"].split()[1])
 
 
 def nvmlDeviceGetCount():
