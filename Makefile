@@ -86,5 +86,12 @@ compare: env ## A=results B=results of another run: what B gained and lost, prob
 bench: env ## speed, as ratios against named peers in the same run
 	for bench in tests/benchmarks/bench_*.py; do python -m "tests.benchmarks.$$(basename "$$bench" .py)"; done
 
-clean: ## all that was made, but the raw archives
-	rm -rf results logs
+clean: ## all that was made, but the raw archives: lists sizes and asks first; FORCE=1 does not ask
+	@made=$$(ls -d results logs 2> /dev/null || true); \
+	if [ -z "$$made" ]; then echo "nothing to remove"; exit; fi; \
+	du --human-readable --total --max-depth 1 $$made; \
+	if [ "$(FORCE)" != 1 ]; then \
+	    read -r -p "Remove all of this, with every experiment and checkpoint? Type yes: " answer || true; \
+	    [ "$${answer:-}" = yes ] || { echo "error: nothing was removed: the answer was not yes; FORCE=1 does not ask" >&2; exit 1; }; \
+	fi; \
+	rm -rf $$made

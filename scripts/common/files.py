@@ -2,6 +2,7 @@
 
 import hashlib
 import os
+import re
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -22,6 +23,13 @@ def atomic(path: Path) -> Iterator[Path]:
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def move_into_place(path: Path, place: Path) -> None:
+    """Rename a finished file, with the mode of any new file: safetensors makes its own readable for the owner alone."""
+    umask = int(re.search(r"^Umask:\s*(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE).group(1), 8)
+    path.chmod(0o666 & ~umask)
+    path.replace(place)
 
 
 def write_json(path: Path, value: object) -> None:

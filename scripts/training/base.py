@@ -14,6 +14,7 @@ import tempfile
 from pathlib import Path
 
 from scripts.common.cli import UserError, parser, run
+from scripts.common.files import move_into_place
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.settings.training import Base, Shape
 
@@ -126,7 +127,7 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
             digest = content_hash(manifest)
         logits_fingerprint.save(made, logits_fingerprint.load_float32(made))
         for path in sorted(made.iterdir(), key=lambda path: path.name == "manifest.json"):
-            path.replace(out / path.name)
+            move_into_place(path, out / path.name)
     logging.info(f"base: content {digest}")
     return manifest
 

@@ -40,6 +40,17 @@ def test_from_scratch_is_a_qwen2_of_the_shape_in_the_settings_and_depends_on_the
     assert other["files"]["model.safetensors"] != same["files"]["model.safetensors"]
 
 
+def test_all_users_that_the_umask_admits_can_read_every_file_of_a_base(tokenizer, tmp_path):
+    """safetensors makes its files readable for their owner alone."""
+    before = os.umask(0o027)
+    try:
+        base(scratch(), 1, tokenizer, tmp_path / "base")
+    finally:
+        os.umask(before)
+    assert {path.stat().st_mode & 0o777 for path in (tmp_path / "base").iterdir()} == {0o640}
+    assert (tmp_path / "base/model.safetensors").is_file()
+
+
 def test_a_folder_is_copied_whole_and_its_hash_checked(origin, tokenizer, tmp_path):
     manifest = base(folder_settings(origin), 0, tokenizer, tmp_path / "copied")
     for name, file in manifest["files"].items():

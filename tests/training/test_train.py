@@ -3,6 +3,7 @@
 import json
 import math
 import os
+import platform
 import random
 import re
 import shutil
@@ -79,10 +80,16 @@ def test_the_stage_folder_is_a_model_that_transformers_loads_with_all_its_record
     summary = json.loads((out / "summary.json").read_text())
     assert summary["steps"] == 12
     assert summary["tokens"] == 12 * 4 * LENGTH
-    assert json.loads((out / "environment.json").read_text())["versions"]["torch"].startswith("2.")
+    environment = json.loads((out / "environment.json").read_text())
+    assert environment["versions"]["torch"].startswith("2.")
+    assert environment["host"] == platform.node()
+    assert environment["cpu"] in Path("/proc/cpuinfo").read_text()
+    assert "gpu_driver" in environment
     assert "scripts.training.train" in (out / "command.txt").read_text()
     assert any((out / "tensorboard").glob("events*"))
     assert not list(out.glob("*.bin"))
+    (straight / "new").touch()  # has the mode that the umask gives
+    assert {path.stat().st_mode for path in out.rglob("*") if path.is_file()} == {(straight / "new").stat().st_mode}
 
 
 def test_the_validation_loss_is_that_of_documents_scored_one_by_one(straight, origin, shards):

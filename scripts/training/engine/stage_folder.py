@@ -13,7 +13,7 @@ from pathlib import Path
 import torch
 from accelerate import PartialState
 
-from scripts.common.files import write_json
+from scripts.common.files import move_into_place, write_json
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.settings.training import Stage
 from scripts.hosts.hardware import cpu_model, gpu_driver
@@ -73,7 +73,7 @@ def publish_stage(
             model = logits_fingerprint.load_float32(origin if adapter else made)
         logits_fingerprint.save(made, merge_adapter(model, made) if adapter else model)
         for name in [*manifest["files"], logits_fingerprint.NAME]:
-            (made / name).replace(out / name)
+            move_into_place(made / name, out / name)
         shutil.copyfile(work / "metrics.jsonl", out / "metrics.jsonl")
         shutil.copyfile(work / "alerts.jsonl", out / "alerts.jsonl")
         shutil.rmtree(out / "tensorboard", ignore_errors=True)
@@ -83,4 +83,4 @@ def publish_stage(
         )
         write_json(out / "environment.json", environment(threads, facts))
         write_json(out / "summary.json", {**facts, **summarize_metrics(work / "metrics.jsonl")})
-        (made / "manifest.json").replace(out / "manifest.json")
+        move_into_place(made / "manifest.json", out / "manifest.json")

@@ -1,0 +1,37 @@
+"""`make clean` removes nothing unless its question is answered with yes, or FORCE=1 is given."""
+
+import shutil
+import subprocess
+
+import pytest
+
+
+@pytest.mark.parametrize(
+    ("words", "answer", "removed"),
+    [
+        ([], "yes\n", True),
+        (["FORCE=1"], "", True),
+        ([], "no\n", False),
+        ([], "\n", False),
+        ([], "", False),
+        (["FORCE=0"], "", False),
+    ],
+)
+def test_clean_lists_sizes_and_removes_only_what_is_confirmed(tmp_path, words, answer, removed):
+    shutil.copy("Makefile", tmp_path)
+    for path, size in {
+        "results/work/train/sft/optimizer.pt": 3 << 20,
+        "logs/a.log": 1,
+        "data/raw/a.tar.zst": 1,
+    }.items():
+        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).write_bytes(bytes(size))
+    done = subprocess.run(
+        ["make", "clean", *words], cwd=tmp_path, input=answer, capture_output=True, text=True, check=False
+    )
+    sizes = dict(line.split("\t")[::-1] for line in done.stdout.splitlines())
+    assert sizes["results/work"] == sizes["results"] == sizes["total"] == "3.1M"
+    assert (done.returncode == 0) == removed
+    assert (tmp_path / "results").exists() == (tmp_path / "logs").exists() == (not removed)
+    assert (tmp_path / "data/raw/a.tar.zst").exists()
+    assert ("error: nothing was removed" in done.stderr) == (not removed)
