@@ -9,6 +9,7 @@ import json
 import logging
 import sys
 from collections.abc import Callable
+from pathlib import Path
 
 
 class UserError(Exception):
@@ -16,7 +17,7 @@ class UserError(Exception):
 
 
 def run(main: Callable[[], None]) -> None:
-    """Set up logging and call `main`; a UserError ends as one line and exit code 1, a bug keeps its traceback."""
+    """Set up logging and call `main`; a UserError or a full disk ends as one line, a bug keeps its traceback."""
     gc.freeze()  # what was imported is not searched, neither now nor when the process ends
     gc.enable()  # scripts/__init__.py switched it off
     logging.basicConfig(level=logging.INFO, format="%(asctime)s %(message)s", datefmt="%H:%M:%S", stream=sys.stderr)
@@ -24,6 +25,12 @@ def run(main: Callable[[], None]) -> None:
         main()
     except UserError as error:
         sys.exit(f"error: {error}")
+    except OSError as error:
+        from scripts.common.disk import disk_fault  # it imports this module
+
+        if fault := disk_fault(error, Path(error.filename or ".")):
+            sys.exit(f"error: {fault}")
+        raise
 
 
 def parser(doc: str) -> argparse.ArgumentParser:

@@ -4,25 +4,33 @@ import hashlib
 import os
 import re
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import orjson
 import zstandard
 
 from scripts.common.cli import UserError
+from scripts.common.disk import disk_errors
 
 
 @contextmanager
 def atomic(path: Path) -> Iterator[Path]:
-    """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, else delete it."""
-    path.parent.mkdir(parents=True, exist_ok=True)
+    """Yield a temporary path beside `path`; rename it to `path` if the block succeeds, else delete it.
+
+    Raises:
+        UserError: see `disk_errors`.
+    """
     temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
-        yield temporary
-        temporary.replace(path)
-    finally:
-        temporary.unlink(missing_ok=True)
+        with disk_errors(path):  # inside, so that it gives the free space before the removal
+            path.parent.mkdir(parents=True, exist_ok=True)
+            yield temporary
+            temporary.replace(path)
+    except BaseException:
+        with suppress(OSError):  # on a read-only disk it cannot be removed either
+            temporary.unlink(missing_ok=True)
+        raise
 
 
 def move_into_place(path: Path, place: Path) -> None:

@@ -19,6 +19,7 @@ import numpy as np
 from numba import njit
 
 from scripts.common.cli import UserError, parser, run
+from scripts.common.disk import disk_errors
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
@@ -102,7 +103,7 @@ def pack_split(path: Path, encoder: Encoder, length: int, out: Path, split: str)
         UserError: the examples cannot be read, or the train split has no targets.
     """
     out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryFile(dir=out) as spool:
+    with disk_errors(out), tempfile.TemporaryFile(dir=out) as spool:
         with atomic(out / f"{split}.documents.txt") as temporary, temporary.open("wb") as names:
             lengths, too_long, targets, seed = encode_to_spool(path, encoder, length, spool, names)
             if split == "train" and not targets:

@@ -2,6 +2,8 @@
 
 import bisect
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -19,6 +21,7 @@ from scripts.tokens.pack import pack
 from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.packing.placement import pieces_of, place
 from scripts.tokens.packing.shards import Shards
+from tests.small_disk import small_disk  # noqa: F401
 
 TEXTS = ["x = 1\n", "", "def f(x):\n    return x\n" * 30, "# 你好，世界\n" * 7, "a b\n" * 500, "<|endoftext|>"]
 
@@ -249,3 +252,29 @@ def test_a_killed_run_leaves_no_declared_output_half_written_and_the_next_run_is
     subprocess.run(command(folder, tokenizer, 64, out), check=True, stderr=subprocess.DEVNULL)
     assert read_json(out / "manifest.json")["splits"]["train"]["documents"] == 4000
     read_manifest(out)
+
+
+def test_a_disk_that_fills_up_at_any_moment_is_one_line_and_leaves_no_half_written_file(
+    dataset,
+    tokenizer,
+    tmp_path,
+    small_disk,  # noqa: F811
+):
+    folder = dataset(texts(600), texts(60))
+    pack(folder, tokenizer, 128, tmp_path / "whole")
+    whole = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
+    out, lines = small_disk.path / "pack", set()
+    for kib in range(64, 8192, 64):
+        small_disk.remount(f"size={kib}k")
+        try:
+            pack(folder, tokenizer, 128, out)
+            break
+        except UserError as error:
+            lines.add(str(error))
+        left = {path.name: path.read_bytes() for path in out.iterdir()}
+        assert "manifest.json" not in left
+        assert all(whole[name] == content for name, content in left.items())
+        shutil.rmtree(out)
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == whole
+    assert len(lines) > 10
+    assert all(re.fullmatch(rf"{out}\S*: no space left on device \(.* are free there\)", line) for line in lines), lines

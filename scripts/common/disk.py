@@ -1,0 +1,87 @@
+"""Disk faults as one line: the path, what is wrong, the free space. Sizes as people write them.
+
+with disk_errors(out):
+    ...  # whatever writes below `out`
+"""
+
+import errno
+import os
+import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from scripts.common.cli import UserError
+
+# ENOSPC and EDQUOT come without the path that was written, or with that of the source of a copy
+FULL = {errno.ENOSPC, errno.EDQUOT}
+FAULTS = {*FULL, errno.EROFS, errno.EACCES, errno.EIO}
+# of a write that the disk took only in part numpy and torch give no error number
+CUT_SHORT = re.compile(r"\d+ requested and \d+ written|unexpected pos \d+ vs \d+|iostream error")
+
+
+def size_text(count: float) -> str:
+    """A number of bytes for people: `12.3 GiB`."""
+    for unit in ("B", "KiB", "MiB", "GiB"):
+        if count < 1024:
+            return f"{count:.0f} {unit}" if unit == "B" else f"{count:.1f} {unit}"
+        count /= 1024
+    return f"{count:.1f} TiB"
+
+
+def existing(path: Path) -> Path:
+    """`path`, or the closest folder above it that exists."""
+    return next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+
+
+def free_bytes(path: Path) -> int:
+    """Bytes that can still be written on the disk of `path`, which need not exist yet."""
+    return shutil.disk_usage(existing(path)).free
+
+
+def fault_number(error: BaseException) -> int | None:
+    """The error number of a full, read-only or failing disk, also out of the texts of safetensors, torch and numpy."""
+    if isinstance(error, OSError) and error.errno is not None:
+        return error.errno if error.errno in FAULTS else None
+    text = str(error)
+    if number := re.search(r"\(os error (\d+)\)", text):  # Rust's
+        return int(number.group(1)) if int(number.group(1)) in FAULTS else None
+    if CUT_SHORT.search(text):
+        return errno.ENOSPC
+    return next((number for number in FAULTS if text.endswith(os.strerror(number))), None)
+
+
+def disk_fault(error: BaseException, path: Path) -> UserError | None:
+    """The one line for an error while `path` was written; None where neither it nor what led to it is a disk fault."""
+    chain: list[BaseException] = [error]
+    while cause := chain[-1].__cause__ or chain[-1].__context__:
+        chain.append(cause)
+    faults = [(one, number) for one in chain if (number := fault_number(one))]
+    if not faults:
+        return None
+    if line := next((one for one in chain if isinstance(one, UserError)), None):
+        return line  # to close what could not be written has failed once more
+    first, number = faults[-1]
+    place = path if number in FULL else Path(getattr(first, "filename", None) or path)
+    disk = shutil.disk_usage(existing(path))
+    return UserError(
+        f"{place}: {os.strerror(number).lower()} ({size_text(disk.free)} of {size_text(disk.total)} are free there)"
+    )
+
+
+@contextmanager
+def disk_errors(path: Path) -> Iterator[None]:
+    """Turn a fault of the disk while `path`, or something below it, is written into one line.
+
+    Raises:
+        UserError: the disk is full, over quota, read-only or failing, or `path` may not be written.
+    """
+    try:
+        yield
+    except UserError:
+        raise
+    except Exception as error:
+        if fault := disk_fault(error, path):
+            raise fault from error
+        raise
