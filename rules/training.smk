@@ -3,6 +3,7 @@
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver
 from scripts.hosts.profile import STAGES, stage_threads
+from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
 from scripts.training.plan import plan as plan_stage
 
@@ -27,9 +28,18 @@ GPU_RULES = {*STAGES, *(name for name, suite in FLOW.suites.items() if getattr(s
 onstart:
     if MACHINE.gpus and any(job.rule.name in GPU_RULES for job in workflow.dag.needrun_jobs()):
         try:
-            check_gpu_driver(str(PROFILE.machine), elsewhere=PROFILE.slurm)
+            note = check_gpu_driver(str(PROFILE.machine), elsewhere=PROFILE.slurm)
         except UserError as error:
             sys.exit(f"error: {error}")
+        if note:
+            print(note, file=sys.stderr)
+
+
+# From here on no kill can make these stages run again.
+onsuccess:
+    for stage in FLOW.stages:
+        for line in remove_published(L.work(stage), L.model(stage)):
+            print(line, file=sys.stderr)
 
 
 rule base:

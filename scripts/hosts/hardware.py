@@ -7,7 +7,6 @@ takes no time when a workflow starts, nor in a job.
 """
 
 import importlib.util
-import logging
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -60,12 +59,15 @@ def torch_build() -> TorchBuild:
     return TorchBuild(version, cuda and (int(cuda.group(1)), int(cuda.group(2))))
 
 
-def check_gpu_driver(machine: str, elsewhere: bool = False) -> None:
+def check_gpu_driver(machine: str, elsewhere: bool = False) -> str | None:
     """Check that the installed torch can use the GPU driver of this host.
 
     Args:
         machine: the machine file, for errors.
-        elsewhere: the jobs may run on other hosts; a host without a driver then is one line in the log.
+        elsewhere: the jobs run on other hosts, so this one may be without a driver.
+
+    Returns:
+        a line for the log if the check is left to the jobs.
 
     Raises:
         UserError: torch is built without CUDA, or for a newer CUDA than the driver supports, or there is no driver.
@@ -81,10 +83,11 @@ def check_gpu_driver(machine: str, elsewhere: bool = False) -> None:
     if driver is None:
         if not elsewhere:
             raise UserError(f"no GPU driver on this host, and {machine} has `gpus`; torch needs {least}")
-        logging.info(f"no GPU driver on this host; each training job checks that its host has {least}")
-    elif driver.cuda[0] < major:
+        return f"no GPU driver on this host; each training job checks that its host has {least}"
+    if driver.cuda[0] < major:
         raise UserError(
             f"torch {torch.version} is built for CUDA {major}.{minor} and needs {least}, this host has "
             f"{driver.version} (CUDA {driver.cuda[0]}.{driver.cuda[1]}): update it, or install torch for CUDA "
             f"{driver.cuda[0]} (docs/install.md)"
         )
+    return None

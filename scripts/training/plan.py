@@ -19,7 +19,8 @@ from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.optimization.auto_settings import resolve_auto, training_steps
 from scripts.training.planning.batch import divide_batch, total_ranks
 from scripts.training.planning.checks import check_sharding, check_validation
-from scripts.training.planning.memory import GIB, full_training_memory, lora_memory
+from scripts.training.planning.disk import checkpoint_bytes, checkpoints_at_once
+from scripts.training.planning.memory import GIB, full_training_memory, lora_memory, moment_bytes
 from scripts.training.planning.parameters import adapter_parameters, count_parameters
 
 
@@ -50,7 +51,9 @@ def plan(name: str, settings: Stage, shape: Shape | None, machine: Machine, rows
             "steps": steps,
             "tokens": steps and steps * tokens_per_step,
         }
-    return result | (plan_memory(name, settings, known, machine) if known else {})
+    if known:
+        result |= plan_memory(name, settings, known, machine) | plan_disk(settings, known, machine, result.get("steps"))
+    return result
 
 
 def plan_memory(name: str, settings: Stage, shape: Shape, machine: Machine) -> dict:
@@ -81,6 +84,18 @@ def plan_memory(name: str, settings: Stage, shape: Shape, machine: Machine) -> d
         "model_states_gib": round(states / GIB, 2),
         "host_gib": round(host / GIB, 2),
     }
+
+
+def plan_disk(settings: Stage, shape: Shape, machine: Machine, steps: int | None) -> dict:
+    """The part of the plan that is about disk: one checkpoint if all parameters are trained, and the most at once."""
+    parameters = count_parameters(shape)
+    if settings.method == "lora":
+        parameters = adapter_parameters(shape, settings.lora)
+        moments = 8 * parameters
+    else:
+        moments = moment_bytes(shape, settings.optimizer)
+    one = checkpoint_bytes(settings, machine, parameters, parameters, moments) / GIB
+    return {"checkpoint_gib": round(one, 2), "checkpoints_gib": round(one * checkpoints_at_once(settings, steps), 2)}
 
 
 def main() -> None:

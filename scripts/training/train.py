@@ -25,6 +25,7 @@ from transformers.integrations import TensorBoardCallback
 from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import UserError, parser, run
+from scripts.common.disk import disk_errors
 from scripts.common.manifest import read_manifest
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring
 from scripts.experiment.settings.machine import Machine
@@ -33,13 +34,16 @@ from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.training import Stage
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine import parallel
-from scripts.training.engine.checkpoints import WholeCheckpoints, step_of
+from scripts.training.engine.checkpoint_folders import no_half_written_checkpoint, step_of
+from scripts.training.engine.checkpoints import WholeCheckpoints
+from scripts.training.engine.disk_space import check_disk_space
 from scripts.training.engine.early_stopping import (
     AlreadyFinished,
     EarlyStoppingCallback,
     last_validation_loss,
     stopping_summary,
 )
+from scripts.training.engine.pruning import prune_after_publishing, prune_before_start
 from scripts.training.engine.resuming import resume_from
 from scripts.training.engine.stage_folder import publish_stage
 from scripts.training.engine.stage_model import load_stage_model
@@ -106,7 +110,10 @@ def train(
     arguments = training_arguments(settings, seed, machine, batch, training_steps(settings, rows), work, validate)
     parallel.enable_fsdp2_on_cpu(machine, arguments)
 
-    checkpoint = resume_from(name, work, machine, first_rank=arguments.process_index == 0)
+    first_rank = arguments.process_index == 0
+    if first_rank:
+        prune_before_start(work, origin)
+    checkpoint = resume_from(name, work, machine, first_rank)
     first_step = step_of(checkpoint) if checkpoint else 0
 
     attention = choose_attention()
@@ -116,6 +123,8 @@ def train(
             f"{shards}: made with {shards_manifest['vocab_size']} tokens, {origin} has {model.config.vocab_size}; "
             "use its tokenizer"
         )
+    if first_rank:
+        check_disk_space(name, settings, machine, model, training_steps(settings, rows), origin_manifest, work)
     liger = choose_liger(machine, model.config.model_type)
     trainer = StageTrainer(
         model=model,
@@ -129,7 +138,7 @@ def train(
     add_callbacks(trainer, name, settings, machine, monitoring, muon, first_step)
 
     began = time.monotonic()
-    with liger_kernels(model, liger):
+    with liger_kernels(model, liger), no_half_written_checkpoint(work, first_rank), disk_errors(work):
         with contextlib.suppress(AlreadyFinished):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         seconds = time.monotonic() - began
@@ -157,7 +166,10 @@ def train(
         "eval_loss": validation_loss,
     }
     parallel.gather_weights_on_save(trainer)
-    publish_stage(trainer, settings, origin, work, folders.out, facts, threads)
+    with disk_errors(folders.out):
+        publish_stage(trainer, settings, origin, work, folders.out, facts, threads)
+    if first_rank:
+        prune_after_publishing(work, folders.out)
     parallel.barrier_and_destroy()
 
 

@@ -1,24 +1,17 @@
-"""Checkpoints known to be whole: a marker is written after everything else, and only marked ones are resumed.
+"""Mark checkpoints whole while a stage trains, and keep as many of them as it says.
 
-transformers writes a checkpoint file by file and resumes from the highest number; one that lost its optimizer to a
-`kill -9` would resume with a wrong state, without an error.
+What the marker is for is said in scripts/training/engine/checkpoint_folders.py.
 """
 
 import os
-import shutil
 from pathlib import Path
 
 from accelerate import PartialState
 from transformers import TrainerCallback
 
 from scripts.common.files import read_json, write_json
+from scripts.training.engine.checkpoint_folders import MARKER, is_whole, remove_checkpoints_except, step_of
 from scripts.training.engine.parallel import Layout
-
-MARKER = "whole.json"
-
-
-def step_of(folder: Path) -> int:
-    return int(folder.name.removeprefix("checkpoint-"))
 
 
 def mark_whole(folder: Path, layout: Layout) -> None:
@@ -31,32 +24,9 @@ def mark_whole(folder: Path, layout: Layout) -> None:
     write_json(folder / MARKER, {"files": sizes, "made_by": layout._asdict()})
 
 
-def is_whole(folder: Path) -> bool:
-    """Whether the marker exists and every file it names has the size that it records."""
-    if not (folder / MARKER).is_file():
-        return False
-    return all(
-        (folder / name).is_file() and (folder / name).stat().st_size == size
-        for name, size in read_json(folder / MARKER)["files"].items()
-    )
-
-
 def saved_layout(folder: Path) -> Layout:
     """The layout of a whole checkpoint."""
     return Layout(**read_json(folder / MARKER)["made_by"])
-
-
-def newest_whole(work: Path) -> Path | None:
-    """The whole checkpoint with the highest step below `work`, or None."""
-    return max((folder for folder in work.glob("checkpoint-*") if is_whole(folder)), key=step_of, default=None)
-
-
-def remove_checkpoints_except(work: Path, keep: set[Path]) -> None:
-    """Delete the checkpoints below `work` that are not in `keep`, marker first: half-deleted must not look whole."""
-    for folder in work.glob("checkpoint-*"):
-        if folder not in keep:
-            (folder / MARKER).unlink(missing_ok=True)
-            shutil.rmtree(folder)
 
 
 class WholeCheckpoints(TrainerCallback):

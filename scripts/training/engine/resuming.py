@@ -6,7 +6,8 @@ from pathlib import Path
 from accelerate import PartialState
 
 from scripts.experiment.settings.machine import Machine
-from scripts.training.engine.checkpoints import newest_whole, remove_checkpoints_except, saved_layout, step_of
+from scripts.training.engine.checkpoint_folders import newest_whole, remove_checkpoints_except, step_of
+from scripts.training.engine.checkpoints import saved_layout
 from scripts.training.engine.early_stopping import best_checkpoint
 from scripts.training.engine.parallel import check_resumable, current_layout
 from scripts.training.monitoring.metric_log import truncate_after

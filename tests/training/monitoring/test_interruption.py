@@ -23,7 +23,7 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.machine_files import load_monitoring
 from scripts.tokens.packing.shards import Shards
 from scripts.training.base import base
-from scripts.training.engine.checkpoints import newest_whole, step_of
+from scripts.training.engine.checkpoint_folders import newest_whole, step_of
 from scripts.training.engine.nonfinite_loss import PassRecordingTrainer, find_rows
 from scripts.training.monitoring.alerts import Alerts
 from scripts.training.monitoring.interruption import Interruption

@@ -1,0 +1,56 @@
+"""Checkpoints known to be whole: a marker is written after everything else, and only marked ones are resumed.
+
+transformers writes a checkpoint file by file and resumes from the highest number; one that lost its optimizer to a
+`kill -9` would resume with a wrong state, without an error. Nothing here imports torch.
+"""
+
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from scripts.common.files import read_json
+
+MARKER = "whole.json"
+
+
+def step_of(folder: Path) -> int:
+    return int(folder.name.removeprefix("checkpoint-"))
+
+
+def is_whole(folder: Path) -> bool:
+    """Whether the marker exists and every file it names has the size that it records."""
+    if not (folder / MARKER).is_file():
+        return False
+    return all(
+        (folder / name).is_file() and (folder / name).stat().st_size == size
+        for name, size in read_json(folder / MARKER)["files"].items()
+    )
+
+
+def newest_whole(work: Path) -> Path | None:
+    """The whole checkpoint with the highest step below `work`, or None."""
+    return max((folder for folder in work.glob("checkpoint-*") if is_whole(folder)), key=step_of, default=None)
+
+
+def remove_checkpoints_except(work: Path, keep: set[Path]) -> None:
+    """Delete the checkpoints below `work` that are not in `keep`, marker first: half-deleted must not look whole."""
+    for folder in work.glob("checkpoint-*"):
+        if folder not in keep:
+            (folder / MARKER).unlink(missing_ok=True)
+            shutil.rmtree(folder)
+
+
+@contextmanager
+def no_half_written_checkpoint(work: Path, first_rank: bool) -> Iterator[None]:
+    """If the block fails, remove the checkpoint that was being written: on a full disk it is in the way.
+
+    Only the first rank does, as it is the one that would mark the checkpoint whole.
+    """
+    try:
+        yield
+    except Exception:
+        for folder in work.glob("checkpoint-*"):
+            if first_rank and not is_whole(folder):
+                shutil.rmtree(folder, ignore_errors=True)
+        raise

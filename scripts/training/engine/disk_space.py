@@ -1,0 +1,64 @@
+"""Compare the disk that a stage's checkpoints and model need with what is free, before its first step."""
+
+from pathlib import Path
+
+import torch
+from torch import nn
+
+from scripts.common.cli import UserError
+from scripts.common.disk import free_bytes, size_text
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.training import Stage
+from scripts.training.engine.pruning import checkpoints_of, folder_bytes
+from scripts.training.optimization.muon import full_shape, split_parameters
+from scripts.training.planning.disk import checkpoint_bytes, checkpoints_at_once, saved_parameters, weight_bytes
+
+
+def moment_bytes(model: nn.Module, optimizer: str) -> int:
+    """Bytes of the optimizer's moments: two in fp32 for each trained parameter, of a matrix under Muon one.
+
+    Under adamw_8bit two bytes, and a scale per 256 weights, for matrices but the embeddings (bitsandbytes).
+    """
+    if optimizer == "adamw":
+        return 8 * count(parameter for parameter in model.parameters() if parameter.requires_grad)
+    parts = split_parameters(model)
+    matrices = count(parts["muon"])
+    return round((4 if optimizer == "muon" else 2 * (1 + 4 / 256)) * matrices) + 8 * count(
+        parts["decayed"] + parts["undecayed"]
+    )
+
+
+def count(parameters) -> int:
+    """How many numbers the parameters hold, also those that ZeRO-3 has left on other ranks."""
+    return sum(torch.Size(full_shape(parameter)).numel() for parameter in parameters)
+
+
+def check_disk_space(
+    name: str, settings: Stage, machine: Machine, model: nn.Module, steps: int, origin: dict, work: Path
+) -> None:
+    """Check that checkpoints and the published model of a stage fit on the disk of `work`.
+
+    Args:
+        steps: optimizer steps of the whole stage.
+        origin: manifest of the model that the stage starts from.
+        work: the run's folder; checkpoints that already lie there are counted in.
+
+    Raises:
+        UserError: they do not fit.
+    """
+    trained = count(parameter for parameter in model.parameters() if parameter.requires_grad)
+    parameters = count(model.parameters())
+    one = checkpoint_bytes(settings, machine, parameters, trained, moment_bytes(model, settings.optimizer))
+    if settings.method == "lora" and settings.lora.merge:
+        published = sum(file["bytes"] for file in origin["files"].values())
+    else:
+        published = saved_parameters(settings, parameters, trained) * weight_bytes(settings, machine)
+    many = checkpoints_at_once(settings, steps)
+    present = sum(folder_bytes(folder) for folder in checkpoints_of(work))
+    needed, free = many * one + published - present, free_bytes(work)
+    if needed > free:
+        raise UserError(
+            f"training.train.{name}: {many} checkpoints of {size_text(one)} and a model of {size_text(published)} "
+            f"need {size_text(needed)} more in {work}, {size_text(free)} are free; make space there, or lower "
+            "`keep_checkpoints`"
+        )

@@ -1,0 +1,118 @@
+"""Remove checkpoints that nothing can use any more, and say in the log what that freed.
+
+A run of a stage is a folder `results/work/train/{stage}/{key}`, named by all that decides the result. The rule:
+
+- A stage's checkpoints are removed once its model is published and a stage that starts from it begins, or the workflow
+  ends well: from then on Snakemake has recorded the stage as finished, and no kill can make it run again.
+- Of a stage's earlier runs, whose settings, code, data or origin were others, the newest whole checkpoint is kept until
+  a newer run is published, so that the settings can be set back; the other checkpoints are removed when a run starts.
+- Metrics, alerts and TensorBoard files are always kept, and a run that may be alive is left alone (`may_be_alive`).
+
+Imports no torch: the Snakefile calls `remove_published` when a workflow ends.
+"""
+
+import logging
+import shutil
+import time
+from pathlib import Path
+
+from scripts.common.disk import size_text
+from scripts.common.files import read_json, sha256_file, write_json
+from scripts.common.manifest import NAME
+from scripts.training.engine.checkpoint_folders import MARKER, newest_whole
+
+PUBLISHED = "published.json"
+QUIET_SECONDS = 3600  # longer than any step, evaluation or checkpoint takes
+
+
+def checkpoints_of(run: Path) -> list[Path]:
+    """The checkpoints of a run, whole or not."""
+    return sorted(run.glob("checkpoint-*"))
+
+
+def folder_bytes(folder: Path) -> int:
+    """The sum of the sizes of all files below `folder`."""
+    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+
+
+def mark_published(run: Path, out: Path) -> None:
+    """Record that the model of this run is in `out`; call it when that folder is complete."""
+    write_json(run / PUBLISHED, {"manifest_sha256": sha256_file(out / NAME)})
+
+
+def mark_unfinished(run: Path) -> None:
+    """Record that a run is trained again, though its model was published before."""
+    (run / PUBLISHED).unlink(missing_ok=True)
+
+
+def is_published(run: Path, out: Path) -> bool:
+    """Whether `out` holds the model of this run, complete and not of another run since."""
+    if not (run / PUBLISHED).is_file() or not (out / NAME).is_file():
+        return False
+    return read_json(run / PUBLISHED)["manifest_sha256"] == sha256_file(out / NAME)
+
+
+def may_be_alive(run: Path) -> bool:
+    """Whether a process may still train here: the run is unfinished, and something changed in the last hour."""
+    if (run / PUBLISHED).is_file():
+        return False
+    newest = max((path.lstat().st_mtime for path in [run, *run.rglob("*")]), default=0)
+    return time.time() - newest < QUIET_SECONDS
+
+
+def remove(checkpoints: list[Path], of: str) -> list[str]:
+    """Delete checkpoints `of` a run; lines for the log: one that says how many and how large, or none."""
+    if not checkpoints:
+        return []
+    freed = sum(map(folder_bytes, checkpoints))
+    for folder in checkpoints:
+        (folder / MARKER).unlink(missing_ok=True)  # half-deleted must not look whole
+        shutil.rmtree(folder)
+    count = len(checkpoints)
+    return [f"removed {count} checkpoint{'s' * (count > 1)} of {of}, freed {size_text(freed)}"]
+
+
+def remove_earlier(run: Path, keep_newest: bool) -> list[str]:
+    """Remove the checkpoints of the other runs of this run's stage, but for the newest whole one of an unfinished run.
+
+    Args:
+        keep_newest: False removes that one too; for a run that has just been published.
+
+    Returns:
+        lines for the log.
+    """
+    lines = []
+    for other in sorted(run.parent.iterdir()):
+        if other != run and other.is_dir() and not may_be_alive(other):
+            unfinished = not (other / PUBLISHED).is_file()
+            kept = newest_whole(other) if keep_newest and unfinished else None
+            lines += remove([folder for folder in checkpoints_of(other) if folder != kept], "an earlier run")
+    return lines
+
+
+def remove_published(work: Path, out: Path) -> list[str]:
+    """Remove the checkpoints of the run whose model is in `out`.
+
+    Args:
+        work: the stage's work folder, with a folder for each run.
+        out: the stage's published folder.
+
+    Returns:
+        lines for the log.
+    """
+    runs = [run for run in sorted(work.glob("*")) if is_published(run, out)]
+    return [line for run in runs for line in remove(checkpoints_of(run), f"finished stage {work.name}")]
+
+
+def prune_before_start(run: Path, origin: Path) -> None:
+    """Remove, with lines in the log, what the run that starts now from `origin` makes useless."""
+    mark_unfinished(run)
+    for line in [*remove_published(run.parent.with_name(origin.name), origin), *remove_earlier(run, keep_newest=True)]:
+        logging.info(line)
+
+
+def prune_after_publishing(run: Path, out: Path) -> None:
+    """Record that the model of this run is in `out`, and remove the checkpoints of all earlier runs."""
+    mark_published(run, out)
+    for line in remove_earlier(run, keep_newest=False):
+        logging.info(line)
