@@ -22,7 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from scripts.common.files import sha256_file
 from scripts.common.manifest import write_manifest
-from scripts.training.engine.checkpoints import is_whole, newest_whole, remove_checkpoints_except
+from scripts.training.engine.checkpoint_folders import is_whole, newest_whole, remove_checkpoints_except
 from scripts.training.monitoring.metric_log import truncate_after
 from tests.training.conftest import LENGTH, MACHINE, SEED, STAGE, write_split
 

@@ -35,6 +35,14 @@ def touch_everything(clone):
             os.utime(path)
 
 
+def test_a_workflow_that_ended_well_leaves_no_checkpoints(finished):
+    """The stages are recorded as finished, so nothing would resume from one; the logs are kept."""
+    runs = list(finished.root.glob("results/work/train/*/*"))
+    assert {run.parent.name for run in runs} == {"pretrain", "sft"}
+    assert all((run / "metrics.jsonl").is_file() and (run / "published.json").is_file() for run in runs)
+    assert not list(finished.root.glob("results/work/train/*/*/checkpoint-*"))
+
+
 def setting(*keys_and_value):
     *keys, last, value = keys_and_value
 

@@ -15,7 +15,9 @@ from safetensors.torch import load_file
 
 from scripts.common.cli import UserError
 from scripts.training.engine import parallel
-from tests.training.conftest import MACHINE, machine, often
+from scripts.training.engine.pruning import folder_bytes
+from scripts.training.planning.disk import checkpoint_bytes
+from tests.training.conftest import MACHINE, machine, often, stage
 from tests.training.test_train import command, metrics, on_ranks
 
 # DeepSpeed compiles its iteration, which takes a minute and changes nothing here
@@ -118,6 +120,13 @@ def test_two_ranks_follow_one_process_and_publish_the_same_whole_model(done, mod
     assert len(losses(two)) == 20
     assert losses(two) == pytest.approx(losses(one), abs=1e-5)
     same_model(two, one, 1e-4)
+    [work] = (two / "work").iterdir()
+    parameters = json.loads((two / "out/summary.json").read_text())["parameters"]
+    sharding, offload = MODES[mode]
+    known = checkpoint_bytes(
+        stage(), machine(sharding=sharding, offload=offload), parameters, parameters, 8 * parameters
+    )
+    assert 0 < folder_bytes(work / "checkpoint-20") - known < 192 << 10  # besides weights and moments
     summary, reference = (json.loads((folder / "out/summary.json").read_text()) for folder in (two, one))
     assert summary["parameters"] == reference["parameters"]
     assert summary["eval_loss"] == pytest.approx(reference["eval_loss"], abs=1e-5)
