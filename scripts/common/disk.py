@@ -66,7 +66,7 @@ def disk_fault(error: BaseException, path: Path) -> UserError | None:
     place = path if number in FULL else Path(getattr(first, "filename", None) or path)
     disk = shutil.disk_usage(existing(path))
     return UserError(
-        f"{place}: {os.strerror(number).lower()} ({size_text(disk.free)} of {size_text(disk.total)} are free there)"
+        f"{place}: {os.strerror(number)} ({size_text(disk.free)} of {size_text(disk.total)} are free there)"
     )
 
 

@@ -21,7 +21,7 @@ def test_json_lines_on_a_full_disk_are_one_line_and_leave_nothing(small_disk):  
     with pytest.raises(UserError) as refused:
         write_jsonl(path, RECORDS)
     assert re.fullmatch(
-        rf"{path}: no space left on device \(\d+ K?i?B of 1.0 MiB are free there\)", str(refused.value)
+        rf"{path}: No space left on device \(\d+ K?i?B of 1.0 MiB are free there\)", str(refused.value)
     ), refused.value
     assert not list(path.parent.iterdir())
     small_disk.remount("size=16m")
@@ -32,7 +32,7 @@ def test_json_lines_on_a_full_disk_are_one_line_and_leave_nothing(small_disk):  
 def test_a_full_disk_keeps_the_earlier_file(small_disk):  # noqa: F811
     path = small_disk.path / "a.json"
     write_json(path, {"old": 1})
-    with pytest.raises(UserError, match="no space left on device"):
+    with pytest.raises(UserError, match="No space left on device"):
         write_json(path, {"new": "x" * (2 << 20)})
     assert read_json(path) == {"old": 1}
     assert list(small_disk.path.iterdir()) == [path]
@@ -41,7 +41,7 @@ def test_a_full_disk_keeps_the_earlier_file(small_disk):  # noqa: F811
 def test_a_read_only_disk_is_one_line(small_disk):  # noqa: F811
     small_disk.remount("ro")
     for path in (small_disk.path / "a.jsonl.zst", small_disk.path / "new/folder/a.jsonl.zst"):
-        with pytest.raises(UserError, match=r"/disk/.*: read-only file system \(1.0 MiB of 1.0 MiB are free there\)"):
+        with pytest.raises(UserError, match=r"/disk/.*: Read-only file system \(1.0 MiB of 1.0 MiB are free there\)"):
             write_jsonl(path, RECORDS)
 
 
@@ -51,7 +51,7 @@ def test_a_script_on_a_full_disk_prints_one_line_and_no_traceback(small_disk):  
     path = small_disk.path / "plain"
     done = subprocess.run([sys.executable, "-c", code, path], capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr.count("\n") == 1
-    assert done.stderr.startswith("error: ") and "no space left on device" in done.stderr
+    assert done.stderr.startswith("error: ") and "No space left on device" in done.stderr
 
 
 @pytest.mark.parametrize("library", ["numpy", "torch", "safetensors"])
@@ -72,10 +72,10 @@ def test_libraries_that_give_no_error_number_are_understood(small_disk, library)
             torch.save(torch.from_numpy(values), path)
 
     small_disk.remount("ro")
-    with pytest.raises(UserError, match=f"{small_disk.path}.*: read-only file system"), disk_errors(path):
+    with pytest.raises(UserError, match=f"{small_disk.path}.*: Read-only file system"), disk_errors(path):
         write()
     small_disk.remount("rw")
-    with pytest.raises(UserError, match=f"^{path}: no space left on device"), disk_errors(path):
+    with pytest.raises(UserError, match=f"^{path}: No space left on device"), disk_errors(path):
         write()
 
 

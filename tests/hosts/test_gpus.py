@@ -23,6 +23,12 @@ A800, A40 = {"name": "NVIDIA A800 80GB PCIe", "memory_gib": 80.0}, {"name": "NVI
 MIXED = [A800] * 4 + [A40] * 4
 CARDS = [Card(index, f"GPU-{index}", card["name"], card["memory_gib"]) for index, card in enumerate(MIXED)]
 ON_HOST = "this host has 4 NVIDIA A800 80GB PCIe (0, 1, 2, 3), 4 NVIDIA A40 (4, 5, 6, 7)"
+# what Python finds as torch: another version.py, as of a build for CUDA; imported, it is the real torch
+CUDA_TORCH = {
+    "version.py": "__version__ = '2.13.0+cu130'\ncuda: Optional[str] = '13.0'\n",
+    "__init__.py": "import sys\nfrom pathlib import Path\nsys.path.remove(str(Path(__file__).parents[1]))\n"
+    "del sys.modules['torch']\nimport torch\n",
+}
 SAY = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ.get('CUDA_DEVICE_ORDER'))"
 # appends its cards and when it had them; a job of "for ever" waits to be killed
 HOLD = """
@@ -153,7 +159,11 @@ def test_a_lease_is_kept_by_torchrun_and_ends_with_it(tmp_path):
         "while os.getppid() == agent:\n"
         "    time.sleep(0.05)\n"
     )
+    (tmp_path / "torch").mkdir()
+    for name, text in CUDA_TORCH.items():
+        (tmp_path / "torch" / name).write_text(text)
     host = Host(tmp_path, [A40] * 3)
+    host.env["FAKE_DRIVER"] = "580.65.06 13000"
     machine = host.words(2, gpus=2)[host.words(2).index("--machine") + 1]
     words = [sys.executable, "-m", "scripts.training.launch", "--machine", machine, "--threads", "1", "rank"]
     agent = subprocess.Popen(words, env=host.env, stderr=subprocess.DEVNULL)

@@ -68,6 +68,13 @@ def test_a_machine_without_gpus_needs_no_driver(tmp_path):
     assert (done.returncode, done.stdout) == (0, "started\n"), done.stderr
 
 
+def test_a_login_node_without_a_driver_leaves_the_check_to_the_jobs(tmp_path):
+    check = "from scripts.hosts.hardware import check_gpu_driver; print(check_gpu_driver('m.yaml', elsewhere=True))"
+    host = on_host(tmp_path, CUDA_13, None)
+    done = subprocess.run([sys.executable, "-c", check], env=host, capture_output=True, text=True, check=False)
+    assert done.stdout.startswith("no GPU driver on this host; each training job checks"), done.stderr
+
+
 def test_the_build_that_is_read_is_the_one_that_torch_gives_once_imported():
     show = "import torch; print(torch.__version__, torch.version.cuda)"
     version, cuda = subprocess.run(

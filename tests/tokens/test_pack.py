@@ -277,4 +277,4 @@ def test_a_disk_that_fills_up_at_any_moment_is_one_line_and_leaves_no_half_writt
         shutil.rmtree(out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == whole
     assert len(lines) > 10
-    assert all(re.fullmatch(rf"{out}\S*: no space left on device \(.* are free there\)", line) for line in lines), lines
+    assert all(re.fullmatch(rf"{out}\S*: No space left on device \(.* are free there\)", line) for line in lines), lines

@@ -195,12 +195,19 @@ def test_a_half_written_checkpoint_is_never_resumed(straight, tmp_path):
     assert newest_whole(tmp_path / "w") is None
 
 
+def work_of(done: subprocess.CompletedProcess) -> str:
+    """The name of the work folder in a run's log."""
+    return re.search(r"work in \S+/(\w+)\n", done.stderr).group(1)
+
+
 def test_a_changed_setting_never_resumes_from_a_stale_checkpoint(straight, origin, shards, tmp_path):
     shutil.copytree(straight / "work", tmp_path / "work")
     done = run(origin, shards, tmp_path, learning_rate=5e-3)
     assert done.returncode == 0, done.stderr
     assert "tiny: starts" in done.stderr
     assert len(list((tmp_path / "work").iterdir())) == 2
+    assert re.search(r"removed 2 checkpoints of an earlier run, freed [\d.]+ KiB\n", done.stderr)
+    assert {folder.parent.name for folder in (tmp_path / "work").glob("*/checkpoint-*")} == {work_of(done)}
 
 
 def test_the_metric_log_loses_what_a_killed_run_wrote_beyond_its_checkpoint(tmp_path):

@@ -45,7 +45,7 @@ def test_a_disk_that_fills_up_ends_a_stage_in_one_line_and_the_next_attempt_resu
     _, text = process.communicate(timeout=120)
     assert process.returncode == 1
     [line] = errors(text)
-    assert re.fullmatch(rf"error: {small_disk.path}/work/\S+: no space left on device \(.* are free there\)", line), (
+    assert re.fullmatch(rf"error: {small_disk.path}/work/\S+: No space left on device \(.* are free there\)", line), (
         line
     )
     left = list(small_disk.path.glob("work/*/checkpoint-*"))
@@ -64,7 +64,7 @@ def test_a_read_only_results_folder_is_one_line(origin, shards, small_disk):  # 
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
     [line] = errors(done.stderr)
-    assert line.startswith(f"error: {small_disk.path}/work") and "read-only file system" in line
+    assert line.startswith(f"error: {small_disk.path}/work") and "Read-only file system" in line
 
 
 @pytest.mark.parametrize("optimizer", ["adamw", "muon"])
