@@ -126,7 +126,9 @@ def test_two_ranks_follow_one_process_and_publish_the_same_whole_model(done, mod
     known = checkpoint_bytes(
         stage(), machine(sharding=sharding, offload=offload), parameters, parameters, 8 * parameters
     )
-    assert 0 < folder_bytes(work / "checkpoint-20") - known < 192 << 10  # besides weights and moments
+    # random states, logs and scripts; FSDP2's format adds a KiB or two for each tensor's shard
+    rest = (640 if sharding == "fsdp2" else 192) << 10
+    assert 0 < folder_bytes(work / "checkpoint-20") - known < rest
     summary, reference = (json.loads((folder / "out/summary.json").read_text()) for folder in (two, one))
     assert summary["parameters"] == reference["parameters"]
     assert summary["eval_loss"] == pytest.approx(reference["eval_loss"], abs=1e-5)
