@@ -54,7 +54,7 @@ def test_a_script_on_a_full_disk_prints_one_line_and_no_traceback(small_disk):  
     assert done.stderr.startswith("error: ") and "No space left on device" in done.stderr
 
 
-@pytest.mark.parametrize("library", ["numpy", "torch", "safetensors"])
+@pytest.mark.parametrize("library", ["numpy", pytest.param("torch", marks=pytest.mark.slow), "safetensors"])
 def test_libraries_that_give_no_error_number_are_understood(small_disk, library):  # noqa: F811
     values = np.zeros(1 << 20, np.float32)
     path = small_disk.path / "weights"

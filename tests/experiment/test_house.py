@@ -1,4 +1,4 @@
-"""An area's folder shows exactly its rules, and no module is long. (tests/common/test_imports.py: imports go one way.)"""
+"""An area's folder shows exactly its rules, and no module is long. For imports: tests/common/test_imports.py."""
 
 import re
 from pathlib import Path

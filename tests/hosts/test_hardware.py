@@ -75,6 +75,7 @@ def test_a_login_node_without_a_driver_leaves_the_check_to_the_jobs(tmp_path):
     assert done.stdout.startswith("no GPU driver on this host; each training job checks"), done.stderr
 
 
+@pytest.mark.slow
 def test_the_build_that_is_read_is_the_one_that_torch_gives_once_imported():
     show = "import torch; print(torch.__version__, torch.version.cuda)"
     version, cuda = subprocess.run(
