@@ -5,8 +5,8 @@ from scripts.corpus.formats.record_readers import files_of
 
 rule filter:
     input:
-        manifest=raw_manifest("{source}"),
-        archive=big(raw_archive("{source}")),
+        manifest=lambda wildcards: raw_manifest(SOURCES[wildcards.source].raw_name),
+        archive=lambda wildcards: big(raw_archive(SOURCES[wildcards.source].raw_name)),
     output:
         manifest=L.filtered("{source}") / MANIFEST,
         documents=L.filtered("{source}") / "documents.jsonl.zst",

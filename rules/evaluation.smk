@@ -148,7 +148,7 @@ rule gate:
         overlaps=L.overlaps if FLOW.prompts else [],
         stages=[L.model(stage) / f"{file}.json" for stage in FLOW.stages for file in ("summary", "environment")],
         # what eval.json names as having made it
-        archives=[raw_manifest(source) for source in SOURCES],
+        archives=[raw_manifest(source.raw_name) for source in SOURCES.values()],
         filtered=[L.filtered(source) / MANIFEST for source in SOURCES],
         corpus=[L.deduplicated / MANIFEST, L.split / MANIFEST] if SOURCES else [],
         datasets=[L.dataset(name) / MANIFEST for name in EXPERIMENT.corpus.compose],

@@ -1,48 +1,52 @@
-# Pinned repositories → data/raw/{source}.tar.zst and its manifest. Where a DVC pointer is committed, it wins.
+# Pinned repositories → an archive and its manifest in data/raw. Where DVC pointers are committed, they win. An archive has
+# its pin in its name: another pin is another file, for which no pointer stands.
 
-PULLED = [name for name in SOURCES if Path(f"data/raw/{name}.tar.zst.dvc").is_file()]
-FETCHED = [name for name in SOURCES if name not in PULLED]
+ARCHIVES = {source.raw_name: source for source in SOURCES.values()}
+PULLED = [name for name in ARCHIVES if Path(f"{raw_archive(name)}.dvc").is_file()]
 
 
 rule pull:
     input:
-        pointer="data/raw/{source}.tar.zst.dvc",
+        pointers=[f"{raw_archive('{archive}')}.dvc", f"{raw_manifest('{archive}')}.dvc"],
     output:
-        archive="data/raw/{source}.tar.zst",
-        manifest="data/raw/{source}.json",
+        archive=raw_archive("{archive}"),
+        manifest=raw_manifest("{archive}"),
     log:
-        "logs/sources/pull/{source}.log",
+        L.log("sources", "pull", "{archive}"),
     wildcard_constraints:
-        source=only(PULLED),
+        archive=only(PULLED),
     conda:
         "../envs/stagecraft.yaml"
     resources:
         # the first of these jobs to come fetches what all need in one DVC call; no param, as it decides nothing else
-        archives=" ".join(PULLED),
+        archives=by_file("--all", *PULLED),
     params:
+        kind=lambda wildcards: ARCHIVES[wildcards.archive].kind,
+        pin=lambda wildcards: ARCHIVES[wildcards.archive].pin,
         code=fingerprint("scripts.sources.pull"),
     shell:
-        "python -m scripts.sources.pull --source {wildcards.source:q} --all {resources.archives} 2>&1 | tee {log:q}"
+        "python -m scripts.sources.pull --name {wildcards.archive:q} --kind {params.kind:q} --pin {params.pin:q}"
+        " {resources.archives:q} 2>&1 | tee {log:q}"
 
 
 rule fetch:
     output:
-        archive="data/raw/{source}.tar.zst",
-        manifest="data/raw/{source}.json",
+        archive=raw_archive("{archive}"),
+        manifest=raw_manifest("{archive}"),
     log:
-        "logs/sources/fetch/{source}.log",
+        L.log("sources", "fetch", "{archive}"),
     wildcard_constraints:
-        source=only(FETCHED),
+        archive=only([name for name in ARCHIVES if name not in PULLED]),
     conda:
         "../envs/stagecraft.yaml"
     resources:
         network=1,
+        # no param: the pin alone decides the content, so the same pin at another location reruns nothing
+        location=lambda wildcards: ARCHIVES[wildcards.archive].location,
     params:
-        source=lambda wildcards: as_json(
-            SOURCES[wildcards.source].model_dump(include={"name", "kind", "location", "pin"})
-        ),
+        source=lambda wildcards: as_json(ARCHIVES[wildcards.archive].model_dump(include={"name", "kind", "pin"})),
         settings=to_json(EXPERIMENT.sources.fetch) if EXPERIMENT.sources else "",
         code=fingerprint("scripts.sources.fetch"),
     shell:
-        "python -m scripts.sources.fetch --source {params.source:q} --settings {params.settings:q}"
-        " --archive {output.archive:q} 2>&1 | tee {log:q}"
+        "python -m scripts.sources.fetch --source {params.source:q} --location={resources.location:q}"
+        " --settings {params.settings:q} --archive {output.archive:q} 2>&1 | tee {log:q}"

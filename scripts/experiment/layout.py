@@ -18,13 +18,19 @@ SHARD_FILES = ("tokens.bin", "flags.bin", "pieces.npy", "documents.txt")  # of e
 PICTURES = ("gates", "scores", "loss", "funnel")
 
 
-def raw_archive(source: str) -> Path:
-    """The archive of a source; its DVC pointer, where it is published, has `.dvc` behind its name."""
-    return Path(f"data/raw/{source}.tar.zst")
+def raw_name(source: str, pin: str) -> str:
+    """The name of a source's archive: with its pin, so that experiments with other pins of it live side by side."""
+    return f"{source}-{pin[:12]}"
 
 
-def raw_manifest(source: str) -> Path:
-    return Path(f"data/raw/{source}.json")
+def raw_archive(name: str) -> Path:
+    """The archive of this `raw_name`; its DVC pointer, where it is published, has `.dvc` behind its name."""
+    return Path(f"data/raw/{name}.tar.zst")
+
+
+def raw_manifest(name: str) -> Path:
+    """The manifest of this `raw_name`: kind, location and pin of the source, hash and counts of the archive."""
+    return Path(f"data/raw/{name}.json")
 
 
 def split_file(folder: Path, split: str) -> Path:

@@ -22,6 +22,7 @@ import yaml
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic
+from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of
 from scripts.experiment.provenance import (
     FORMAT,
@@ -34,7 +35,7 @@ from scripts.experiment.provenance import (
     provenance_path,
     write_provenance,
 )
-from scripts.sources.tables.sources_table import names_of
+from scripts.sources.tables.sources_table import sources_of
 
 RAW = "data/raw"
 
@@ -79,19 +80,19 @@ def is_result(path: str, root: str) -> bool:
     return len(parts) == 1 or Path("scripts", parts[0]).is_dir()
 
 
-def publish_archives(sources: list[str], snakemake: list[str]) -> None:
+def publish_archives(names: list[str], snakemake: list[str]) -> None:
     """Version the archives that were fetched here. From then on rule `pull` makes them, and their records say so.
 
     `--touch` lets Snakemake write those records itself; what it touches blindly was hashed by DVC just before.
     """
     records = open_records()
-    archives = {name: [f"{RAW}/{name}.tar.zst", f"{RAW}/{name}.json"] for name in sources}
+    archives = [[str(raw_archive(name)), str(raw_manifest(name))] for name in names]
 
     def is_fetched(path: str) -> bool:
         record = records._read_record(path)
         return bool(record) and record.rule == "fetch" and record.endtime == mtime(path)
 
-    fetched = [files for files in archives.values() if all(is_fetched(path) for path in files)]
+    fetched = [files for files in archives if all(is_fetched(path) for path in files)]
     if not fetched:
         return
     dvc("add", *(path for files in fetched for path in files))
@@ -140,10 +141,10 @@ def files_beside(job: Job, owners: dict[Path, set[int]]) -> list[str]:
     )
 
 
-def finished_jobs(root: str, sources: list[str]) -> list[Job]:
+def finished_jobs(root: str, archives: list[str]) -> list[Job]:
     """The finished jobs of an experiment, hashed. What is left out, and why, is logged."""
     records = open_records()
-    raw = {f"{RAW}/{name}.{kind}" for name in sources for kind in ("tar.zst", "json")}
+    raw = {str(path) for name in archives for path in (raw_archive(name), raw_manifest(name))}
     candidates = recorded_jobs([path for path in recorded_paths() if path in raw or is_result(path, root)])
     owners = defaultdict(set)
     for job in candidates:
@@ -185,12 +186,12 @@ def consistent_jobs(jobs: list[Job], present: dict[str, str], root: str) -> list
         jobs = [job for job, reason in zip(jobs, reasons, strict=True) if not reason]
 
 
-def publish(root: str, sources: list[str], snakemake: list[str]) -> None:
-    """Version and push the archives of `sources` and the results in `root`.
+def publish(root: str, archives: list[str], snakemake: list[str]) -> None:
+    """Version and push these archives and the results in `root`.
 
     Args:
         root: the results root.
-        sources: names of the sources.
+        archives: their names, `{source}-{pin}`.
         snakemake: options that name the workflow, as the profile.
 
     Raises:
@@ -201,8 +202,8 @@ def publish(root: str, sources: list[str], snakemake: list[str]) -> None:
         raise UserError(
             "a run is under way in this folder: publish when it has ended (if it was killed: snakemake --unlock)"
         )
-    publish_archives(sources, snakemake)
-    jobs = finished_jobs(root, sources)
+    publish_archives(archives, snakemake)
+    jobs = finished_jobs(root, archives)
     results = sorted(path for job in jobs for path in job.outputs | job.beside if path.startswith(f"{root}/"))
     pointers = [f"{path}.dvc" for job in jobs for path in job.outputs if not path.startswith(f"{root}/")]
     if not results and not pointers:
@@ -226,7 +227,8 @@ def main() -> None:
     arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
     args = arguments.parse_args()
     configfile, experiment = experiment_of(args.profile, args.configfile)
-    publish(experiment.results, names_of(experiment), ["--profile", args.profile, "--configfile", str(configfile)])
+    archives = [source.raw_name for source in sources_of(experiment)]
+    publish(experiment.results, archives, ["--profile", args.profile, "--configfile", str(configfile)])
 
 
 if __name__ == "__main__":

@@ -1,12 +1,14 @@
-"""Rule fetch: a pinned source → `data/raw/{source}.tar.zst` and, last, its manifest `data/raw/{source}.json`.
+"""Rule fetch: a pinned source → its archive `data/raw/{source}-{pin}.tar.zst` and, last, its manifest beside it.
 
     python -m scripts.sources.fetch --settings '{"max_megabytes": 4096, "max_minutes": 60}' \
-        --source '{"name": "zstandard", "kind": "sdist", "location": "zstandard==0.25.0", "pin": "7713e117..."}' \
-        --archive data/raw/zstandard.tar.zst
+        --source '{"name": "zstandard", "kind": "sdist", "pin": "7713e1179d16..."}' --location zstandard==0.25.0 \
+        --archive data/raw/zstandard-7713e1179d16.tar.zst
 
-A git source is pinned by its commit, an sdist by the sha256 of its file, a folder by the sha256 in its manifest.
+A git source is pinned by its commit, an sdist by the sha256 of its file, a folder by the sha256 in its manifest. The
+location is an argument of its own, as the pin alone decides the content: the same pin elsewhere reruns nothing.
 """
 
+import json
 import shutil
 import tempfile
 from pathlib import Path
@@ -34,6 +36,7 @@ def fetch(source: PinnedSource, settings: Fetch, archive: Path) -> dict:
     """
     limits, max_seconds = Limits.of(settings), settings.max_minutes * 60
     label = f"fetch {source.name}"
+    manifest = archive.with_name(f"{archive.name.removesuffix('.tar.zst')}.json")
     archive.parent.mkdir(parents=True, exist_ok=True)
     for leftover in archive.parent.glob(f".{archive.name}.*"):  # of a fetch that was killed
         shutil.rmtree(leftover) if leftover.is_dir() else leftover.unlink()
@@ -55,22 +58,23 @@ def fetch(source: PinnedSource, settings: Fetch, archive: Path) -> dict:
                         f"{source.location}: content has sha256 {facts['sha256']}, the table pins {source.pin}"
                     )
             # no moment has an old manifest beside a new archive
-            archive.with_name(f"{source.name}.json").unlink(missing_ok=True)
+            manifest.unlink(missing_ok=True)
     except UserError as error:
         raise UserError(f"source {source.name}: {error}") from error
-    write_json(archive.with_name(f"{source.name}.json"), facts)
+    facts |= {"kind": source.kind, "location": source.location, "pin": source.pin}
+    write_json(manifest, facts)
     return facts
 
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument(
-        "--source", type=PinnedSource.model_validate_json, required=True, help="JSON: name, kind, location, pin"
-    )
+    arguments.add_argument("--source", type=json.loads, required=True, help="JSON: name, kind, pin")
+    arguments.add_argument("--location", required=True, help="URL, path or project==version")
     arguments.add_argument("--settings", type=Fetch.from_json, required=True, help="JSON: the settings `sources.fetch`")
-    arguments.add_argument("--archive", type=Path, required=True, help="data/raw/{source}.tar.zst")
+    arguments.add_argument("--archive", type=Path, required=True, help="data/raw/{source}-{pin}.tar.zst")
     args = arguments.parse_args()
-    fetch(args.source, args.settings, args.archive)
+    source = PinnedSource.model_validate({**args.source, "location": args.location})
+    fetch(source, args.settings, args.archive)
 
 
 if __name__ == "__main__":

@@ -1,10 +1,10 @@
-"""Rule pull: a DVC pointer → `data/raw/{source}.tar.zst` and, last, its manifest `data/raw/{source}.json`.
+"""Rule pull: DVC pointers → the archive of a source and, last, its manifest, in data/raw.
 
-    python -m scripts.sources.pull --source ripgrep --all ripgrep zstd
+    python -m scripts.sources.pull --name zstd-9d1bc2b4a1f0 --kind git --pin 9d1bc2b4a1f0... --all zstd-9d1bc2b4a1f0
 
 By default DVC trusts its cache and its remote, so the md5 of the pointer is checked here, while copying. Several
 `dvc pull` at a time wait for DVC's lock; so the first of these jobs fetches what all of them need in one call, and
-each copies its own archive out of the cache without a lock.
+each copies its own files out of the cache without a lock. What was published must be what the sources table pins.
 """
 
 import fcntl
@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scripts.common.cli import UserError, parser, run
-from scripts.common.files import atomic, write_json
+from scripts.common.files import atomic, read_json
 from scripts.experiment.dvc_cache import cache_folder, cache_object, run_dvc
+from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.experiment.machine_files import read_yaml
 from scripts.sources.archives.canonical_archive import describe
+from scripts.sources.tables.source import check_pin
 
-RAW = Path("data/raw")
 CHUNK = 1 << 20
 
 
@@ -92,49 +93,73 @@ def copy(pointer: Pointer, cache: Path, out: Path) -> str:
     return digest.hexdigest()
 
 
-def pull(source: str, sources: list[str]) -> dict:
-    """Write the archive of `source` and its manifest; returns the manifest.
-
-    Args:
-        source: the source whose pointer is `data/raw/{source}.tar.zst.dvc`.
-        sources: all that have a pointer; what the cache lacks of them is fetched too.
+def copy_checked(pointer: Pointer, pointers: list[Pointer], cache: Path, out: Path) -> None:
+    """Copy what `pointer` points to out of the cache to `out`; a corrupt object there is fetched once more.
 
     Raises:
-        UserError: this is no DVC repository, no remote has the archive, or what it gives differs from what was added.
+        UserError: no remote has it, or the remote's is corrupt too.
+    """
+    for _ in range(2):
+        if not present(pointer, cache):
+            fetch_all(pointer, pointers, cache)
+        md5 = copy(pointer, cache, out)
+        if md5 == pointer.md5:
+            return
+        # DVC would deliver the bad object again and again: remove it, so that it is fetched once more
+        with locked():
+            cache_object(cache, pointer.md5).unlink(missing_ok=True)
+    raise UserError(f"{pointer.path}: the remote gives content with md5 {md5}, the pointer says {pointer.md5}")
+
+
+def pointers_of(name: str) -> tuple[Pointer, Pointer]:
+    """The pointers of an archive and of its manifest."""
+    return read_pointer(Path(f"{raw_archive(name)}.dvc")), read_pointer(Path(f"{raw_manifest(name)}.dvc"))
+
+
+def pull(name: str, kind: str, pin: str, names: list[str]) -> dict:
+    """Write the archive of this name and its manifest; returns the manifest.
+
+    Args:
+        name: whose pointers are `data/raw/{name}.tar.zst.dvc` and `data/raw/{name}.json.dvc`.
+        kind: of the source, as in the sources table.
+        pin: of the source, as in the sources table.
+        names: all that have pointers; what the cache lacks of them is fetched too.
+
+    Raises:
+        UserError: this is no DVC repository, no remote has the files, they differ from what was added, or they are of
+            another commit or content than the sources table pins.
     """
     if not Path(".dvc").is_dir():
         raise UserError("no DVC repository here (.dvc is missing); `dvc init` makes one")
-    archive, manifest = RAW / f"{source}.tar.zst", RAW / f"{source}.json"
-    pointers = {name: read_pointer(RAW / f"{name}.tar.zst.dvc") for name in {source, *sources}}
-    pointer = pointers[source]
+    archive, manifest = raw_archive(name), raw_manifest(name)
+    both = {other: pointers_of(other) for other in sorted({name, *names})}
+    pointers = [pointer for pair in both.values() for pointer in pair]
     cache = cache_folder()
-    with atomic(archive) as temporary:
-        for _ in range(2):
-            if not present(pointer, cache):
-                fetch_all(pointer, [pointers[name] for name in sorted(pointers)], cache)
-            md5 = copy(pointer, cache, temporary)
-            if md5 == pointer.md5:
-                break
-            # DVC would deliver the bad object again and again: remove it, so that it is fetched once more
-            with locked():
-                cache_object(cache, pointer.md5).unlink(missing_ok=True)
-        else:
-            raise UserError(f"{pointer.path}: the remote gives content with md5 {md5}, the pointer says {pointer.md5}")
+    with atomic(manifest) as new_manifest, atomic(archive) as new_archive:  # renamed in reverse: the manifest last
+        for pointer, out in zip(both[name], (new_archive, new_manifest), strict=True):
+            copy_checked(pointer, pointers, cache, out)
+        facts = read_json(new_manifest)
+        check_pin(manifest, facts, kind, pin)
         try:
-            facts = describe(temporary, f"pull {source}")
+            content = describe(new_archive, f"pull {name}")
         except UserError as error:
             raise UserError(f"{archive}: {error}") from error
+        if content["sha256"] != facts.get("sha256"):
+            raise UserError(
+                f"{archive}: content has sha256 {content['sha256']}, its manifest says {facts.get('sha256')}"
+            )
         manifest.unlink(missing_ok=True)  # no moment has an old manifest beside a new archive
-    write_json(manifest, facts)
     return facts
 
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--source", required=True, help="source to pull")
-    arguments.add_argument("--all", nargs="+", required=True, help="all sources that have a pointer")
+    arguments.add_argument("--name", required=True, help="the archive's name, {source}-{pin}")
+    arguments.add_argument("--kind", required=True, help="kind of the source, as in the sources table")
+    arguments.add_argument("--pin", required=True, help="pin of the source, as in the sources table")
+    arguments.add_argument("--all", nargs="+", required=True, help="all archives that have pointers")
     args = arguments.parse_args()
-    pull(args.source, args.all)
+    pull(args.name, args.kind, args.pin, args.all)
 
 
 if __name__ == "__main__":

@@ -8,6 +8,8 @@ from pathlib import Path
 import numpy as np
 import zstandard
 
+from scripts.experiment.layout import raw_manifest, raw_name
+
 LANGUAGES = ["go", "python", "rust"]
 # Of ten questions, those that each model is said to answer right, and what it writes.
 RIGHT = {"base": 2, "pretrain": 1, "sft": 6}
@@ -186,7 +188,9 @@ def build(root: Path, gates: list[dict], documents: int = 10, levels: dict[str, 
         names = ["documents.jsonl.zst", "rejects.jsonl.zst"]
         counts = {"seen": 650, "kept": 120, "dropped": dropped, "languages": languages}
         manifest(results / "corpus/filter" / source, names, **counts)
-        dump(root / "data/raw" / f"{source}.json", {"sha256": sha(source), "files": 650, "bytes": 10**6})
+        row = {"kind": SOURCES[source]["kind"], "pin": SOURCES[source]["pin"]}
+        path = root / raw_manifest(raw_name(source, SOURCES[source]["pin"]))
+        dump(path, {"sha256": sha(source), "files": 650, "bytes": 10**6, **row})
     kept = {name: {"kept": 70, "bytes": 160_000, "dropped": {"duplicate": 10}} for name in LANGUAGES}
     counts = {"seen": 240, "kept": 210, "dropped": {"duplicate": 30}, "languages": kept}
     manifest(results / "corpus/deduplicate", names, **counts)

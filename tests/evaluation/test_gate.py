@@ -206,7 +206,7 @@ def test_inputs_name_all_that_made_the_result(tmp_path):
     inputs = gather(experiment, SOURCES, CODES, tmp_path / "results", tmp_path / "data/raw")
     assert inputs["experiment"] == experiment
     assert inputs["seed"] == 42
-    assert inputs["sources"]["alpha"]["pin"] == SOURCES["alpha"]["pin"]
+    assert inputs["sources"]["alpha"]["pin"] == SOURCES["alpha"]["pin"] == inputs["sources"]["alpha"]["archive"]["pin"]
     assert inputs["sources"]["beta"]["archive"]["sha256"] == sha("beta")
     assert inputs["code"] == CODES
     assert set(inputs["data"]) == {

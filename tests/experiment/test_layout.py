@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from scripts.experiment.layout import Layout, raw_archive, raw_manifest, shard_files, split_file
+from scripts.experiment.layout import Layout, raw_archive, raw_manifest, raw_name, shard_files, split_file
 
 L = Layout(Path("results/mine"))
 
@@ -27,7 +27,7 @@ def test_the_layout_is_the_one_that_users_know():
         "results/mine/logs/training/train/sft.log": L.log("training", "train", "sft"),
         "results/mine/logs/corpus/split.log": L.log("corpus", "split"),
         "logs/sources/fetch/click.log": L.log("sources", "fetch", "click"),
-        "data/raw/click.tar.zst": raw_archive("click"),
+        "data/raw/click-0123456789ab.tar.zst": raw_archive(raw_name("click", "0123456789abcdef")),
         "data/raw/click.json": raw_manifest("click"),
     }
     assert {str(path): name for name, path in known.items()} == {name: name for name in known}

@@ -26,6 +26,14 @@ from scripts.sources.providers import package_index
 from scripts.sources.tables.source import PinnedSource
 
 ROOT = Path(__file__).parents[2]
+
+
+def source_arguments(row):
+    """The arguments of the command line that say what to fetch."""
+    pinned = {key: row[key] for key in ("name", "kind", "pin")}
+    return ["--source", json.dumps(pinned), "--location", row["location"]]
+
+
 SETTINGS = Fetch(max_members=1000, max_member_megabytes=10, max_megabytes=100)
 NOBODY = "http://127.0.0.1:9/simple"  # the discard port: refuses connections
 
@@ -63,6 +71,11 @@ def test_folder_with_the_right_pin_gives_archive_and_manifest(tmp_path, raw, too
     facts = get(raw, "path", tree, pin)
     assert tools.contents(raw / "it.tar.zst") == tools.FILES
     assert json.loads((raw / "it.json").read_text()) == facts
+    assert {key: facts[key] for key in ("kind", "location", "pin")} == {
+        "kind": "path",
+        "location": str(tree),
+        "pin": pin,
+    }
     assert facts["sha256"] == pin == hashlib.sha256(tools.unpacked(raw / "it.tar.zst")).hexdigest()
     assert sorted(path.name for path in raw.iterdir()) == ["it.json", "it.tar.zst"]
 
@@ -82,7 +95,7 @@ def test_limits_of_the_settings_hold(tmp_path, raw, tools):
 
 def test_command_line_tells_a_mistake_in_one_line(tmp_path, raw):
     source = {"name": "it", "kind": "path", "location": str(tmp_path / "none"), "pin": "0" * 64}
-    line = ["--source", json.dumps(source), "--settings", to_json(SETTINGS), "--archive", raw / "it.tar.zst"]
+    line = [*source_arguments(source), "--settings", to_json(SETTINGS), "--archive", raw / "it.tar.zst"]
     done = subprocess.run(
         [sys.executable, "-m", "scripts.sources.fetch", *line], cwd=ROOT, capture_output=True, text=True
     )
@@ -387,7 +400,7 @@ def test_fetch_killed_in_the_download_leaves_nothing_declared_and_the_next_clean
     server = served(sdist[0], Stalling)
     monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple")
     source = {"name": "it", "kind": "sdist", "location": "my-thing==1.0", "pin": sdist[1]}
-    line = ["--source", json.dumps(source), "--settings", to_json(SETTINGS), "--archive", str(raw / "it.tar.zst")]
+    line = [*source_arguments(source), "--settings", to_json(SETTINGS), "--archive", str(raw / "it.tar.zst")]
     process = subprocess.Popen(
         [sys.executable, "-m", "scripts.sources.fetch", *line], cwd=ROOT, stderr=subprocess.DEVNULL
     )
@@ -408,7 +421,7 @@ def test_fetch_killed_while_it_writes_leaves_nothing_declared(tmp_path, raw, too
         "archive.content = stall\nfetch.main()\n"
     )
     source = {"name": "it", "kind": "path", "location": str(tree), "pin": "0" * 64}
-    line = ["--source", json.dumps(source), "--settings", to_json(SETTINGS), "--archive", str(raw / "it.tar.zst")]
+    line = [*source_arguments(source), "--settings", to_json(SETTINGS), "--archive", str(raw / "it.tar.zst")]
     process = subprocess.Popen([sys.executable, "-c", code, *line], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "midway\n"
     process.send_signal(signal.SIGKILL)

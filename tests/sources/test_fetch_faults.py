@@ -23,6 +23,14 @@ from scripts.sources.providers import git_process, package_index
 from scripts.sources.tables.source import PinnedSource
 
 ROOT = Path(__file__).parents[2]
+
+
+def source_arguments(row):
+    """The arguments of the command line that say what to fetch."""
+    pinned = {key: row[key] for key in ("name", "kind", "pin")}
+    return ["--source", json.dumps(pinned), "--location", row["location"]]
+
+
 COMMIT = "0" * 40
 
 
@@ -184,7 +192,7 @@ def test_git_fetch_ends_at_the_time_limit_with_its_children(protocol, listener, 
 def test_git_and_its_children_die_with_a_killed_job(way, listener, tmp_path):
     location = f"http://127.0.0.1:{listener[0]}/r"
     row = {"name": "it", "kind": "git", "location": location, "pin": COMMIT}
-    line = ["--source", json.dumps(row), "--settings", to_json(Fetch()), "--archive", str(tmp_path / "raw/it.tar.zst")]
+    line = [*source_arguments(row), "--settings", to_json(Fetch()), "--archive", str(tmp_path / "raw/it.tar.zst")]
     process = subprocess.Popen(
         [sys.executable, "-m", "scripts.sources.fetch", *line], cwd=ROOT, stderr=subprocess.DEVNULL
     )

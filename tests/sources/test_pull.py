@@ -14,12 +14,20 @@ import pytest
 import yaml
 
 from scripts.common.cli import UserError
+from scripts.sources import pull as module
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_tar
-from scripts.sources.pull import pull
 
 ROOT = Path(__file__).parents[2]
 RAW = Path("data/raw")
+PIN = "0123456789" * 4
+
+
+ARGUMENTS = ["--name", "a", "--kind", "git", "--pin", PIN, "--all", "a"]
+
+
+def pull(name, names, kind="git", pin=PIN):
+    return module.pull(name, kind, pin, names)
 
 
 def dvc(*arguments, cwd):
@@ -40,12 +48,15 @@ def published(tmp_path_factory, tools):
     facts = {}
     for name in "abc":
         data = tools.make_tar({f"{name}.py": name.encode() * 1000, **tools.FILES})
-        facts[name] = pack_tar(io.BufferedReader(io.BytesIO(data)), root / RAW / f"{name}.tar.zst", Limits())
-    dvc("add", "-q", *(str(RAW / f"{name}.tar.zst") for name in "abc"), cwd=root)
+        packed = pack_tar(io.BufferedReader(io.BytesIO(data)), root / RAW / f"{name}.tar.zst", Limits())
+        facts[name] = {**packed, "kind": "git", "location": f"https://example.org/{name}", "pin": PIN}
+        (root / RAW / f"{name}.json").write_text(json.dumps(facts[name]))
+    dvc("add", "-q", *(str(RAW / f"{name}.{kind}") for name in "abc" for kind in ("tar.zst", "json")), cwd=root)
     dvc("push", "-q", cwd=root)
     shutil.rmtree(root / ".dvc/cache")
     for name in "abc":
         (root / RAW / f"{name}.tar.zst").unlink()
+        (root / RAW / f"{name}.json").unlink()
     return root, facts
 
 
@@ -87,6 +98,15 @@ def nothing(name):
     assert not [path for path in RAW.iterdir() if name in path.name.split(".") and path.suffix != ".dvc"]
 
 
+def publish(name, archive, facts):
+    """Add an archive and its manifest to DVC, and remove both."""
+    (RAW / f"{name}.tar.zst").write_bytes(archive)
+    (RAW / f"{name}.json").write_text(json.dumps(facts))
+    dvc("add", "-q", str(RAW / f"{name}.tar.zst"), str(RAW / f"{name}.json"), cwd=Path.cwd())
+    for kind in ("tar.zst", "json"):
+        (RAW / f"{name}.{kind}").unlink()
+
+
 def test_pull_gives_archive_and_manifest_as_fetch_does_and_fetches_for_all(here, published):
     pull("a", ["a", "b", "c"])
     whole("a", published[1])
@@ -109,7 +129,7 @@ pull.main()
 
 
 def test_jobs_side_by_side_all_succeed_with_one_fetch(here, published):
-    line = [sys.executable, "-c", COUNTED, "--all", "a", "b", "c", "--source"]
+    line = [sys.executable, "-c", COUNTED, "--kind", "git", "--pin", PIN, "--all", "a", "b", "c", "--name"]
     jobs = [subprocess.Popen([*line, name], stderr=subprocess.DEVNULL) for name in "abc"]
     assert [job.wait() for job in jobs] == [0, 0, 0]
     assert Path("fetches").read_text() == "x"
@@ -178,7 +198,7 @@ def test_remote_that_cannot_be_reached_or_is_not_set_is_refused(here):
 
 def test_folder_that_is_no_dvc_repository_is_refused_in_one_line(here):
     shutil.rmtree(".dvc")
-    line = [sys.executable, "-m", "scripts.sources.pull", "--source", "a", "--all", "a"]
+    line = [sys.executable, "-m", "scripts.sources.pull", *ARGUMENTS]
     done = subprocess.run(line, capture_output=True, text=True)
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)
     assert done.stderr.startswith("error: no DVC repository here")
@@ -210,12 +230,27 @@ def test_missing_pointer_is_refused(here):
 
 
 def test_archive_that_fetch_did_not_write_is_refused(here, tools):
-    (RAW / "other.tar.zst").write_bytes(tools.make_tar(tools.FILES, "w:gz"))
-    dvc("add", "-q", str(RAW / "other.tar.zst"), cwd=here)
-    (RAW / "other.tar.zst").unlink()
+    publish("other", tools.make_tar(tools.FILES, "w:gz"), {"kind": "git", "pin": PIN})
     with pytest.raises(UserError, match=r"data/raw/other.tar.zst: no archive in canonical form"):
         pull("other", ["other"])
     nothing("other")
+
+
+@pytest.mark.parametrize(("kind", "pin"), [("git", "f" * 40), ("path", PIN)])
+def test_archive_of_another_commit_than_the_table_pins_is_refused(kind, pin, here):
+    line = f"^data/raw/a.json: made from git {PIN}, but the sources table pins {kind} {pin}; `rm data/raw/a.*` and run"
+    with pytest.raises(UserError, match=line):
+        pull("a", ["a"], kind, pin)
+    nothing("a")
+
+
+def test_archive_that_is_not_the_one_of_its_manifest_is_refused(here, published):
+    pull("a", ["a"])
+    archive = (RAW / "a.tar.zst").read_bytes()
+    publish("mixed", archive, published[1]["b"])
+    with pytest.raises(UserError, match=r"mixed.tar.zst: content has sha256 \w+, its manifest says \w+"):
+        pull("mixed", ["mixed"])
+    nothing("mixed")
 
 
 STALL = """
@@ -234,7 +269,7 @@ STEPS = {
 
 @pytest.mark.parametrize("step", STEPS)
 def test_killed_pull_leaves_nothing_declared_and_no_lock(step, here, published):
-    line = [sys.executable, "-c", STALL.format(STEPS[step]), "--source", "a", "--all", "a"]
+    line = [sys.executable, "-c", STALL.format(STEPS[step]), *ARGUMENTS]
     process = subprocess.Popen(line, stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "midway\n"
     process.send_signal(signal.SIGKILL)

@@ -6,7 +6,8 @@ from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
-from scripts.experiment.layout import MANIFEST, Layout
+from scripts.experiment.layout import MANIFEST, Layout, raw_manifest, raw_name
+from scripts.sources.tables.source import check_pin
 
 PACKAGES = [
     "snakemake",
@@ -52,6 +53,14 @@ def data_folders(experiment: dict) -> list[Path]:
     return [*corpus, *datasets, layout.tokenizer, *sorted(shards)]
 
 
+def archive_manifest(row: dict, raw: Path) -> dict:
+    """The manifest of a source's archive, which has the pin of the source's row in the table."""
+    path = raw / raw_manifest(raw_name(row["name"], row["pin"])).name
+    manifest = read_json(path)
+    check_pin(path, manifest, row["kind"], row["pin"])
+    return manifest
+
+
 def gather(experiment: dict, sources: dict, codes: dict, results: Path, raw: Path) -> dict:
     """The `inputs` of eval.json.
 
@@ -60,17 +69,17 @@ def gather(experiment: dict, sources: dict, codes: dict, results: Path, raw: Pat
         sources: the rows of the source table by name.
         codes: a fingerprint per rule.
         results: the results root.
-        raw: the folder with a manifest `{source}.json` per archive.
+        raw: the folder with a manifest per archive.
 
     Raises:
-        UserError: a manifest is missing or malformed.
+        UserError: a manifest is missing or malformed, or an archive is not what the sources table pins.
     """
     stages, layout = experiment["training"]["train"], Layout(Path())
     folders = [*(layout.filtered(name) for name in sources), *data_folders(experiment)]
     return {
         "experiment": experiment,
         "seed": experiment["seed"],
-        "sources": {name: {**row, "archive": read_json(raw / f"{name}.json")} for name, row in sources.items()},
+        "sources": {name: {**row, "archive": archive_manifest(row, raw)} for name, row in sources.items()},
         "code": codes,
         "data": {str(folder): hashes(results / folder) for folder in folders},
         "models": {model: hashes(results / layout.model(model)) for model in ["base", *stages]},

@@ -19,7 +19,8 @@ from scripts.common.cli import parser, run
 from scripts.experiment.load import experiment_of
 from scripts.experiment.settings.experiment import Experiment
 from scripts.report.content.jobs import STATES, Job, StageStatus, duration, jobs, stage_status, state_of
-from scripts.sources.tables.sources_table import names_of
+from scripts.sources.tables.source import Source
+from scripts.sources.tables.sources_table import sources_of
 
 STYLES = {"failed": "red", "stopped": "red", "running": "green", "waiting": "yellow", "not started": "dim"}
 
@@ -59,7 +60,7 @@ def stages_table(stages: dict[str, StageStatus]) -> Table:
     return table
 
 
-def view(experiment: Experiment, sources: list[str], results: Path) -> Group:
+def view(experiment: Experiment, sources: list[Source], results: Path) -> Group:
     """Both tables at this moment."""
     listed, now = list(jobs(experiment, sources, results)), time.time()
     stages = {job.name: stage_status(job, results, now) for job in listed if job.rule == "train"}
@@ -76,7 +77,7 @@ def main() -> None:
     arguments.add_argument("--watch", type=float, help="refresh every so many seconds, until Ctrl-C")
     given = arguments.parse_args()
     experiment = experiment_of(given.profile, given.configfile)[1]
-    shown = (experiment, names_of(experiment), given.results or Path(experiment.results))
+    shown = (experiment, sources_of(experiment), given.results or Path(experiment.results))
     console = Console(markup=False, highlight=False)
     if not given.watch:
         console.print(view(*shown))

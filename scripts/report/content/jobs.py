@@ -13,6 +13,7 @@ import orjson
 from scripts.experiment.layout import MANIFEST, Layout, raw_archive, raw_manifest
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.suites import PROMPTED, configured
+from scripts.sources.tables.source import Source
 
 SILENCE = 600.0  # seconds without any output after which a job counts as stopped; a step or checkpoint takes less
 TAIL = 1 << 16  # bytes read of a growing file
@@ -46,7 +47,7 @@ class StageStatus(NamedTuple):
     alert: str | None
 
 
-def jobs(experiment: Experiment, sources: list[str], results: Path) -> Iterator[Job]:
+def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterator[Job]:
     """The jobs of an experiment, in the order of the data flow."""
 
     layout = Layout(results)
@@ -54,10 +55,10 @@ def jobs(experiment: Experiment, sources: list[str], results: Path) -> Iterator[
     def job(area: str, rule: str, output: Path, name: str = "") -> Job:
         return Job(rule, name, output, layout.log(area, rule, name))
 
-    for name in sources:
-        rule = "pull" if Path(f"{raw_archive(name)}.dvc").is_file() else "fetch"
-        yield job("sources", rule, raw_manifest(name), name)
-    yield from (job("corpus", "filter", layout.filtered(name) / MANIFEST, name) for name in sources)
+    for source in sources:
+        rule = "pull" if Path(f"{raw_archive(source.raw_name)}.dvc").is_file() else "fetch"
+        yield job("sources", rule, raw_manifest(source.raw_name), source.raw_name)
+    yield from (job("corpus", "filter", layout.filtered(source.name) / MANIFEST, source.name) for source in sources)
     if sources:
         yield job("corpus", "deduplicate", layout.deduplicated / MANIFEST)
         yield job("corpus", "split", layout.split / MANIFEST)

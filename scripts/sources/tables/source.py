@@ -1,10 +1,13 @@
 """A source as a typed record: a row of the sources table, and the part of it that says what to fetch."""
 
 import re
+from pathlib import Path
 from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
+from scripts.common.cli import UserError
+from scripts.experiment.layout import raw_name
 from scripts.experiment.settings.corpus import Language
 from scripts.experiment.settings.location import Location, without_credentials
 
@@ -26,6 +29,11 @@ class PinnedSource(BaseModel):
     kind: Annotated[Literal["git", "sdist", "path"], Field(description="one of git, sdist, path")]
     location: Annotated[Location, Field(description="a URL, a path or project==version")]
     pin: Annotated[str, Field(description="a commit of 40 or a sha256 of 64 hex digits")]
+
+    @property
+    def raw_name(self) -> str:
+        """The name of its archive and manifest in data/raw."""
+        return raw_name(self.name, self.pin)
 
     @field_validator("location")
     @classmethod
@@ -62,6 +70,18 @@ class Source(PinnedSource):
 
 
 COLUMNS = list(Source.model_fields)
+
+
+def check_pin(path: Path, manifest: dict, kind: str, pin: str) -> None:
+    """Compare an archive's manifest, read from `path`, with the sources table.
+
+    Raises:
+        UserError: the archive is of another commit or content than the table pins.
+    """
+    if (manifest.get("kind"), manifest.get("pin")) != (kind, pin):
+        found = f"{manifest.get('kind')} {manifest.get('pin')}"
+        remove = f"rm {path.with_suffix('')}.*"
+        raise UserError(f"{path}: made from {found}, but the sources table pins {kind} {pin}; `{remove}` and run again")
 
 
 def first_error(error: ValidationError) -> str:

@@ -55,13 +55,13 @@ def read_sources(path: Path) -> list[Source]:
     return check_rows(path, header, rows)
 
 
-def names_of(experiment: Experiment) -> list[str]:
-    """The names of an experiment's sources; none where all its datasets are the user's own.
+def sources_of(experiment: Experiment) -> list[Source]:
+    """An experiment's sources; none where all its datasets are the user's own.
 
     Raises:
         UserError: the table is malformed.
     """
-    return [source.name for source in read_sources(Path(experiment.sources.table))] if experiment.sources else []
+    return read_sources(Path(experiment.sources.table)) if experiment.sources else []
 
 
 def check_header(path: Path, number: int, header: list[str]) -> None:

@@ -13,7 +13,7 @@ REPOSITORY = Path(__file__).parents[3]
 ALL_JOBS = {"filter alpha", "filter beta", "train first", "train second", "gate"}
 PUBLISH = """
 import sys; sys.path.insert(0, "."); from scripts.common.cli import run; from scripts.release.publish import publish
-run(lambda: publish(sys.argv[1], ["alpha", "beta"], ["--cores", "1", *sys.argv[2:]]))
+run(lambda: publish(sys.argv[1], sys.argv[2].split(), ["--cores", "1", *sys.argv[3:]]))
 """
 
 
@@ -41,8 +41,8 @@ class Checkout:
     def snakemake(self, *arguments: str, fails: bool = False) -> str:
         return self.call(sys.executable, "-m", "snakemake", "--cores", "1", *arguments, fails=fails)
 
-    def publish(self, root: str = "results", *arguments: str, fails: bool = False) -> str:
-        return self.call(sys.executable, "-c", PUBLISH, root, *arguments, fails=fails)
+    def publish(self, root: str = "results", *arguments: str, pin: str = "1", fails: bool = False) -> str:
+        return self.call(sys.executable, "-c", PUBLISH, root, f"alpha-{pin} beta-{pin}", *arguments, fails=fails)
 
     def commit(self) -> None:
         self.git("add", "--all")

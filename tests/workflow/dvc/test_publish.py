@@ -16,7 +16,7 @@ from tests.workflow.dvc.conftest import ALL_JOBS, PUBLISH, Checkout, flip
 
 
 def test_publishing_leaves_nothing_to_do_in_the_same_checkout(published):
-    assert (published / "data/raw/alpha.tar.zst.dvc").is_file()  # so that rule `pull` now stands for the archive
+    assert (published / "data/raw/alpha-1.tar.zst.dvc").is_file()  # so that rule `pull` now stands for the archive
     assert published.planned() == set()
 
 
@@ -39,8 +39,8 @@ def test_only_finished_results_are_published(published):
 
 def test_publishing_that_was_killed_is_simply_repeated(toy, tmp_path):
     checkout = toy.copy(tmp_path / "checkout")
-    command = [sys.executable, "-c", PUBLISH, "results"]
-    for seen in ("data/raw/alpha.tar.zst.dvc", "data/results.dvc", "data/results.json"):
+    command = [sys.executable, "-c", PUBLISH, "results", "alpha-1 beta-1"]
+    for seen in ("data/raw/alpha-1.tar.zst.dvc", "data/results.dvc", "data/results.json"):
         process = subprocess.Popen(command, cwd=checkout.folder, start_new_session=True, stderr=subprocess.DEVNULL)
         while not (checkout / seen).exists():
             assert process.poll() is None
@@ -165,6 +165,6 @@ def test_the_real_workflow_is_published_pulled_and_rerun_where_it_changed(finish
     assert colleague.planned(*workflow) == {"perplexity sft", "gate", *report}
     shutil.rmtree(colleague / "data/raw")
     colleague.git("checkout", "--quiet", "data/raw")
-    colleague.snakemake("data/raw/alpha.json", "data/raw/beta.json", *workflow[2:])
-    manifests = [(side / "data/raw/alpha.json").read_bytes() for side in (checkout, colleague)]
+    colleague.snakemake("data/raw/alpha-1.json", "data/raw/beta-1.json", *workflow[2:])
+    manifests = [(side / "data/raw/alpha-1.json").read_bytes() for side in (checkout, colleague)]
     assert manifests[0] == manifests[1]  # rule `pull` makes the very manifest that was published

@@ -40,7 +40,7 @@ def test_clone_without_pull_makes_all_from_the_remote(published, tmp_path):
         ("second_rate=0.2", {"train second", "gate"}),
         ("first_rate=0.2", {"train first", "train second", "gate"}),
         ("lines=20", ALL_JOBS),
-        ("pin=2", set()),  # a pointer wins over the table of sources
+        ("pin=2", {"fetch alpha", "fetch beta", *ALL_JOBS}),  # no pointer stands for another pin
     ],
 )
 def test_a_changed_setting_reruns_its_stage_and_what_stands_on_it(colleague, setting, expected):
@@ -50,12 +50,12 @@ def test_a_changed_setting_reruns_its_stage_and_what_stands_on_it(colleague, set
 @pytest.mark.parametrize(
     ("harm", "name", "expected"),
     [
-        (flip, "data/raw/alpha.tar.zst", {"pull alpha", "filter alpha", *TRAINING}),
+        (flip, "data/raw/alpha-1.tar.zst", {"pull alpha", "filter alpha", *TRAINING}),
         (flip, "results/corpus/filter/beta/documents.jsonl.zst", {"filter beta", *TRAINING}),
         (flip, "results/corpus/filter/beta/rejects.jsonl.zst", {"filter beta", *TRAINING}),
         (flip, "results/training/first/config.json", TRAINING),  # no rule declares it
         (flip, "results/eval.json", {"gate"}),
-        (Path.unlink, "data/raw/alpha.json", {"pull alpha", "filter alpha", *TRAINING}),
+        (Path.unlink, "data/raw/alpha-1.json", {"pull alpha", "filter alpha", *TRAINING}),
         (Path.unlink, "results/training/first/model.safetensors", TRAINING),
     ],
 )
@@ -82,6 +82,14 @@ def test_harmed_files_are_named_and_once_made_again_all_is_done(colleague, publi
 def test_an_edited_input_that_is_in_git_reruns_what_reads_it(colleague):
     (colleague / "template.txt").write_text("another\n")
     assert colleague.planned() == {"gate"}
+
+
+def test_another_pin_in_the_same_checkout_leaves_published_results_done(colleague):
+    other = ("--config", "pin=2", "results=results/other")
+    assert colleague.run(*other) == {"fetch alpha", "fetch beta", *ALL_JOBS}
+    assert colleague.planned() == set()
+    colleague.publish("results/other", *other, pin="2")
+    assert colleague.planned() == colleague.planned(*other) == set()
 
 
 def test_a_file_harmed_after_it_was_restored_is_noticed(colleague):
