@@ -67,8 +67,12 @@ format: env ## put format right
 	ruff check --fix .
 	snakefmt Snakefile rules
 
+# By the environment, as a folder's name may hold quotes and `$`; `value` is the text as it was given.
+sources: export SOURCES_FROM = $(value FROM)
+sources: export SOURCES_TO = $(or $(value TO),config/my-sources.tsv)
 sources: env ## FROM=folder [TO=file]: a sources table from a folder priority/language/repository
-	@python -m scripts.sources.tables.from_folder --from "$(or $(FROM),$(error FROM=folder is needed))" --out "$(or $(TO),config/my-sources.tsv)"
+	$(if $(value FROM),,$(error FROM=folder is needed))
+	@python -m scripts.sources.tables.from_folder --from="$$SOURCES_FROM" --out="$$SOURCES_TO"
 
 docs: env ## docs/configuration.md from the schemas
 	python -m scripts.experiment.reference

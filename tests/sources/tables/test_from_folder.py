@@ -61,6 +61,7 @@ def test_uncommitted_work_in_a_tree_is_told(tree, caplog):
     assert "what is not committed there is not in the pin" in caplog.text
 
 
+ODD = "-x $(touch ran) 'a' \"b\" `touch ran`; touch ran"
 NAMES = [
     "; touch ran;", "$(touch ran)", "`touch ran`", "'quotes' \"and\" more", "-rf", " leading space", "trailing space ",
     "仓库", "a b", "a-b", "A.B", "*", "{source}", "a\\b", "https:--x@y", "C#",
@@ -79,6 +80,14 @@ def test_folders_of_any_name_become_sources_that_can_be_read_and_fetched(tmp_pat
         facts = fetch(source, Fetch(), tmp_path / f"raw/{source.name}.tar.zst")
         assert facts["sha256"] == source.pin
     assert sorted(path.name for path in tmp_path.iterdir()) == ["-tree", "raw", "t.tsv"]
+
+
+def test_make_gives_the_folder_as_it_is_named(tmp_path, tools):
+    tools.write_tree(tmp_path / ODD / "high/python/it", {"a.py": b"1"})
+    words = [f"FROM={tmp_path / ODD}", f"TO={tmp_path / 't.tsv'}"]
+    subprocess.run(["make", "-s", "-o", "env", "sources", *words], cwd=ROOT, check=True, capture_output=True)
+    assert [source.location for source in read_sources(tmp_path / "t.tsv")] == [f"{tmp_path}/{ODD}/high/python/it"]
+    assert not (ROOT / "ran").exists()
 
 
 @pytest.mark.parametrize("name", [b"line\nbreak", b"tab\there", b"caf\xe9", b"\x1b[2J"])
