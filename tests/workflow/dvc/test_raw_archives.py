@@ -1,11 +1,14 @@
-"""Raw archives of several experiments in one checkout: other pins side by side, the same pin elsewhere, odd names."""
+"""Raw archives in the real workflow: other pins side by side, the same pin elsewhere, a new pin once published."""
 
 import shutil
+import sys
+from pathlib import Path
 
 import pytest
 import yaml
 
 from tests.workflow.conftest import EXPERIMENT, Clone, checkout, row, source
+from tests.workflow.dvc.conftest import Checkout
 
 HEADER = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
 ODD = "; touch ran; $(touch ran) `touch ran` 'one' \"two\" {wildcards} && --x *"
@@ -32,15 +35,21 @@ def second_experiment(clone: Clone, rows: str) -> tuple[str, ...]:
     return f"results/other/{TARGET}", "--configfile", "config/other.yaml"
 
 
+def changed_folder(clone: Clone, name: str) -> Path:
+    """A copy of gamma's folder with one file more, of this name."""
+    folder = clone.root.parent / name
+    shutil.copytree(clone.root.parent / "gamma", folder)
+    (folder / f"{name}.py").write_text("def new():\n    return 1\n" * 20)
+    return folder
+
+
 def test_no_part_of_a_location_is_run(clone):
     assert not list(clone.root.parent.rglob("ran"))
     assert len(list((clone.root / "data/raw").glob("alpha-*.tar.zst"))) == 1
 
 
 def test_an_experiment_with_another_pin_leaves_the_first_one_done(clone):
-    changed = clone.root.parent / "changed"
-    shutil.copytree(clone.root.parent / "gamma", changed)
-    (changed / "new.py").write_text("def new():\n    return 1\n" * 20)
+    changed = changed_folder(clone, "side_by_side")
     alpha = (clone.root / "config/tiny.tsv").read_text().splitlines(keepends=True)[1]
     other = second_experiment(clone, alpha + row("gamma", changed))
     assert clone.jobs(*other) >= {"filter alpha", "filter gamma", "deduplicate"}
@@ -62,3 +71,27 @@ def test_the_same_pin_at_another_location_reruns_nothing(clone):
     finally:
         moved.rename(clone.root.parent / "gamma")
         table.write_text(before)
+
+
+def test_a_new_pin_is_fetched_after_the_old_one_was_published(clone, tmp_path):
+    publisher = Checkout(clone.copy(tmp_path / "publisher").root)
+    workflow = (f"results/{TARGET}", "--profile", "local", "--configfile", "config/tiny.yaml")
+    publisher.git("init", "--quiet")
+    publisher.dvc("remote", "add", "--quiet", "--default", "shelf", str(tmp_path / "shelf"))
+    publisher.dvc("remote", "modify", "shelf", "verify", "true")
+    publisher.call(sys.executable, "-m", "scripts.release.publish", *workflow[1:])
+    assert len(list((publisher / "data/raw").glob("*.dvc"))) == 4
+    assert publisher.planned(*workflow) == set()
+    publisher.commit()
+
+    table = publisher / "config/tiny.tsv"
+    lines = table.read_text().splitlines(keepends=True)
+    table.write_text("".join([*lines[:2], row("gamma", changed_folder(clone, "published"))]))
+    planned = publisher.planned(*workflow)
+    assert {"fetch gamma", "filter gamma", "deduplicate"} <= planned
+    assert not {"pull alpha", "filter alpha"} & planned
+
+    colleague = publisher.clone(tmp_path / "colleague", pull=False)
+    assert {"pull alpha", "pull gamma"} <= colleague.planned(*workflow)
+    colleague.snakemake(*workflow)
+    assert (colleague / f"results/{TARGET}").read_bytes() == (publisher / f"results/{TARGET}").read_bytes()
