@@ -104,7 +104,11 @@ class Clone:
             " ".join(
                 [
                     rule,
-                    *re.findall(r"=([^,\n]+)", (re.findall(r"^    wildcards: (.*)$", body, re.MULTILINE) or [""])[0]),
+                    # of a raw archive the source's name alone, without the pin
+                    *re.findall(
+                        r"=([^,\n]+?)(?:-[0-9a-f]{12})?(?=,|$)",
+                        (re.findall(r"^    wildcards: (.*)$", body, re.MULTILINE) or [""])[0],
+                    ),
                 ]
             )
             for rule, body in found

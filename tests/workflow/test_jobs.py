@@ -9,6 +9,7 @@ from pathlib import Path
 
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
+from scripts.experiment.layout import raw_name
 
 SPLIT = "results/corpus/split/manifest.json"
 BETA = "results/corpus/filter/beta/manifest.json"
@@ -41,8 +42,9 @@ def test_a_failed_fetch_ends_with_its_error_line_in_a_checkout_and_an_environmen
     *lines, last = done.stderr.splitlines()
     assert last.startswith("error: source beta: ") and pin in last and "0" * 64 in last
     assert errors(done.stdout, done.stderr) == [last]
-    assert lines.count("failed: fetch beta; log: logs/sources/fetch/beta.log") == 3  # twice it was tried again
-    assert lines.count("trying again: fetch beta") == 2
+    name = raw_name("beta", "0" * 64)
+    assert lines.count(f"failed: fetch {name}; log: logs/sources/fetch/{name}.log") == 3  # twice it was tried again
+    assert lines.count(f"trying again: fetch {name}") == 2
     assert "filesystem latency" not in done.stderr
     assert not list(tmp_path.rglob("planted")) and not Path("planted").exists()
 
@@ -73,12 +75,13 @@ def test_deduplicate_and_gate_run_with_ten_thousand_sources(finished, tmp_path):
     facts = {"seen": 0, "kept": 0, "dropped": {}, "languages": {}}
     write_manifest(empty, ["documents.jsonl.zst", "rejects.jsonl.zst"], **facts)
     raw = clone.root / "data/raw"
-    (raw / f"{names[0]}.json").write_text('{"sha256": "0"}\n')
+    manifest = {"sha256": "0", "kind": "path", "pin": "0" * 64}
+    (raw / f"{raw_name(names[0], '0' * 64)}.json").write_text(json.dumps(manifest))
     for name in names[1:]:
         (empty.parent / name).mkdir()
         for file in empty.iterdir():
             os.link(file, empty.parent / name / file.name)
-        os.link(raw / f"{names[0]}.json", raw / f"{name}.json")
+        os.link(raw / f"{raw_name(names[0], '0' * 64)}.json", raw / f"{raw_name(name, '0' * 64)}.json")
     done = clone.snakemake("results/evaluation/gate/eval.json", "--allowed-rules", "deduplicate", "gate")
     assert "2 of 2 done: gate" in done.stderr
     inputs = json.loads((clone.root / "results/evaluation/gate/eval.json").read_text())["inputs"]

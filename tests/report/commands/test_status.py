@@ -14,6 +14,7 @@ from rich.console import Console
 from scripts.experiment.settings.experiment import Experiment
 from scripts.report.commands.status import view
 from scripts.report.content.jobs import Job, duration, stage_status, state_of
+from scripts.sources.tables.source import Source
 
 NOW = 1_800_000_000.0
 STARTS = "10:00:00 sft: starts, work in results/work/train/sft/0123\n"
@@ -33,6 +34,11 @@ EXPERIMENT = Experiment.model_validate(
         },
     }
 )
+
+
+def source(name: str) -> Source:
+    row = {"location": f"https://example.org/{name}", "language": "python", "priority": "high", "licence": "MIT"}
+    return Source(name=name, kind="git", pin="0123456789" * 4, **row)
 
 
 def put(path: Path, content: str | bytes, age: float = 0) -> Path:
@@ -157,7 +163,7 @@ def test_the_view_counts_jobs_per_rule_and_shows_words_as_they_are(tmp_path):
     put(results / "logs/evaluation/perplexity/sft.log", "error: no [bold]text[/red] here")
     console = Console(width=160, markup=False, highlight=False)
     with console.capture() as said:
-        console.print(view(EXPERIMENT, ["one", "two"], results))
+        console.print(view(EXPERIMENT, [source("one"), source("two")], results))
     lines = [" ".join(line.split()) for line in said.get().splitlines()]
     assert "sft running 30/400 2.700 2.900 3,000 2 h 1 min step 12: hot" in lines
     assert "filter 0/2 not started" in lines
