@@ -2,10 +2,10 @@
 
 from scripts.hosts.profile import vllm_option
 
-# On a CPU two models side by side, a core each, are through sooner than one after the other on two cores.
+# On a CPU, two models side by side on a core each finish sooner than one after the other on two cores.
 THREADS = {suite: 2 if MACHINE.gpus else 1 for suite in FLOW.suites}
 THREADS["code"] = 2
-# nothing runs beside latency while it is timed: here it takes all cores, on Slurm the profile asks for a whole node
+# nothing runs beside latency while it is timed: here it takes all cores, on Slurm the profile requests a whole node
 THREADS["latency"] = 8 if PROFILE.slurm else workflow.cores
 
 
@@ -35,13 +35,15 @@ for suite in [suite for suite in FLOW.suites if suite != "human"]:
             module=f"scripts.evaluation.{suite}",
             model=subpath(input.model, parent=True),
             datasets=["--datasets", str(L.dataset(""))] if FLOW.scored_datasets(suite) else [],
-            settings=as_json(FLOW.suite_settings(suite)),
+            settings=to_json(FLOW.suites[suite]),
+            # perplexity draws nothing
+            seed=[] if suite == "perplexity" else ["--seed", str(EXPERIMENT.seed)],
             out=subpath(output.scores, parent=True),
             code=fingerprint(f"scripts.evaluation.{suite}"),
         shell:
             "python -m scripts.hosts.gpus --machine {resources.machine:q} --count 1"
             " python -m {params.module:q} --model {params.model:q} {params.datasets:q}"
-            " --settings {params.settings:q} {resources.engine} --out {params.out:q} 2>&1 | tee {log:q}"
+            " --settings {params.settings:q} {params.seed:q} {resources.engine} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 if FLOW.pinned:
@@ -68,7 +70,7 @@ if FLOW.pinned:
 
 if human := FLOW.suites.get("human"):
 
-    # written whether or not anybody fills it; what is filled changes nothing here
+    # written whether or not anybody fills it; filled sheets do not change it
     rule sheet:
         input:
             scores=[L.suite(human.of, model) / "scores.json" for model in human.models],
@@ -85,12 +87,13 @@ if human := FLOW.suites.get("human"):
             "../envs/stagecraft.yaml"
         params:
             suite=lambda wildcards, input: str(Path(input.scores[0]).parents[1]),
-            settings=as_json(human.model_dump(include={"models", "datasets", "samples"}) | {"seed": EXPERIMENT.seed}),
+            settings=as_json(human.model_dump(include={"of", "models", "datasets", "samples"})),
+            seed=EXPERIMENT.seed,
             out=subpath(output.key, parent=True),
             code=fingerprint("scripts.evaluation.sheet"),
         shell:
             "python -m scripts.evaluation.sheet --suite {params.suite:q} --settings {params.settings:q}"
-            " --out {params.out:q} 2>&1 | tee {log:q}"
+            " --seed {params.seed} --out {params.out:q} 2>&1 | tee {log:q}"
 
     rule human:
         input:
@@ -147,7 +150,7 @@ rule gate:
         human=L.agreement if "human" in FLOW.suites else [],
         overlaps=L.overlaps if FLOW.prompts else [],
         stages=[L.model(stage) / f"{file}.json" for stage in FLOW.stages for file in ("summary", "environment")],
-        # what eval.json names as having made it
+        # recorded in eval.json as its inputs
         archives=[raw_manifest(source.raw_name) for source in SOURCES.values()],
         filtered=[L.filtered(source) / MANIFEST for source in SOURCES],
         corpus=[L.deduplicated / MANIFEST, L.split / MANIFEST] if SOURCES else [],

@@ -1,12 +1,11 @@
-"""pass@k of a model on benchmarks of generated code, which is run in a sandbox.
+"""pass@k of a model on benchmarks: the generated code is run under the benchmark's tests, in a sandbox.
 
-    python -m scripts.evaluation.code --model results/training/base --out results/evaluation/code/base --settings
-        '{"benchmarks": [{"path": "HumanEval.jsonl.gz", "prompt": "completion"}], "k": [1], "samples": 1,
-        "temperature": 0, "top_p": 1, "max_new_tokens": 512, "seed": 42, "timeout": 10, "memory_megabytes": 1024}'
+    python -m scripts.evaluation.code --model results/training/base --out results/evaluation/code/base --seed 42 \\
+        --settings '{"benchmarks": [{"path": "HumanEval.jsonl.gz"}], "k": [1], "samples": 1, "timeout": 10}'
 
-The sandbox is probed before anything is generated. Samples are scored by what became of them under the problem's tests
-(`judge.py`); all that did not pass count as not passed, whether the code or a missing library is at fault, and the
-counts of each outcome say which.
+The sandbox is probed before anything is generated. Each sample is run under the problem's tests
+(scripts/evaluation/sandbox/judge.py). Every sample that does not pass counts as failed, whether the code or a missing
+library is at fault; the counts of each outcome tell which.
 """
 
 import logging
@@ -17,26 +16,32 @@ from scripts.common.files import sha256_file
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.formats import Problem
 from scripts.evaluation.benchmarks.prompts import end, program, prompt_of
-from scripts.evaluation.generation.model import command, load, write
-from scripts.evaluation.metrics.metric import by_language, summarize
+from scripts.evaluation.generation.model import arguments, load, write_scores
+from scripts.evaluation.metrics.metric import by_language, score_line, summarize
 from scripts.evaluation.metrics.pass_at_k import figures, suite
 from scripts.evaluation.sandbox import probe
+from scripts.evaluation.sandbox.bubblewrap import Limits
 from scripts.evaluation.sandbox.judge import Judge, judge_all
+from scripts.experiment.settings.evaluation import Benchmark, Code, Generation
+from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import dataset_of
 
+GENERATION = {"samples", "temperature", "top_p", "max_new_tokens", "engine"}
 
-def scored(
-    name: str, problems: list[Problem], written: list[list[str]], style: str, judge: Judge, ks: list[int]
+
+def score(
+    name: str, benchmark: Benchmark, problems: list[Problem], completions: list[list[str]], judge: Judge, ks: list[int]
 ) -> list[dict]:
-    """Judge every sample; one item a problem, sorted by id."""
-    codes = [
-        [program(problem, text, style) for text in texts] for problem, texts in zip(problems, written, strict=True)
+    """Run every sample under its problem's tests; one item per problem, sorted by id."""
+    programs = [
+        [program(problem, text, benchmark.prompt) for text in samples]
+        for problem, samples in zip(problems, completions, strict=True)
     ]
-    rows = [(problem, code) for problem, found in zip(problems, codes, strict=True) for code in found]
-    verdicts = iter(judge_all(judge, rows, f"judge {name}"))
+    pairs = [(problem, code) for problem, codes in zip(problems, programs, strict=True) for code in codes]
+    verdicts = iter(judge_all(judge, pairs, f"judge {name}"))
     items = []
-    for problem, found in zip(problems, codes, strict=True):
-        judged = [next(verdicts) for _ in found]
+    for problem, codes in zip(problems, programs, strict=True):
+        of_problem = [next(verdicts) for _ in codes]
         items.append(
             {
                 "dataset": name,
@@ -44,52 +49,58 @@ def scored(
                 "language": problem.language,
                 "prompt": problem.prompt,
                 "reference": problem.canonical or "",
-                "written": found,
-                "verdicts": [{"outcome": verdict.outcome, "detail": verdict.detail} for verdict in judged],
-                **figures([verdict.outcome for verdict in judged], ks),
+                "written": codes,
+                "verdicts": [{"outcome": verdict.outcome, "detail": verdict.detail} for verdict in of_problem],
+                **figures([verdict.outcome for verdict in of_problem], ks),
             }
         )
     return sorted(items, key=lambda item: item["id"])
 
 
-def evaluate(folder: Path, wanted: dict, out: Path, python: str | None = None) -> dict:
-    """Write `items.jsonl.zst` and `scores.json`, and return the latter. A benchmark is named by its file.
+def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | None = None) -> dict:
+    """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
+
+    A benchmark is named after its file.
+
+    Args:
+        vllm_python: Python of vLLM's environment, to generate with vLLM.
 
     Raises:
         UserError: a benchmark is unreadable, a compiler is missing, code cannot be isolated here, or the model's files
-            are not what their manifest says.
+            do not match their manifest.
     """
-    files = {dataset_of(one["path"]): one for one in wanted["benchmarks"]}
-    problems = {name: formats.read(Path(benchmark["path"])) for name, benchmark in files.items()}
+    benchmarks = {dataset_of(benchmark.path): benchmark for benchmark in settings.benchmarks}
+    problems = {name: formats.read(Path(benchmark.path)) for name, benchmark in benchmarks.items()}
     sandbox = probe.sandbox()
-    judge = Judge(sandbox, wanted)
-    for language in {problem.language for found in problems.values() for problem in found} - {"python"}:
-        judge.compilers.of(language)
-    asked = [(name, benchmark["prompt"], problem) for name, benchmark in files.items() for problem in problems[name]]
-    prompts = [prompt_of(problem, style) for _, style, problem in asked]
+    judge = Judge(sandbox, Limits(settings.timeout, settings.memory_megabytes << 20))
+    for language in {problem.language for some in problems.values() for problem in some} - {"python"}:
+        judge.compilers.of(language)  # a missing one is an error before anything is generated
+    jobs = [(name, benchmark.prompt, problem) for name, benchmark in benchmarks.items() for problem in problems[name]]
 
     def finished(number: int, text: str) -> bool:
         """Whether a completion has ended; an answer in a chat ends by itself."""
-        _, style, problem = asked[number]
+        _, style, problem = jobs[number]
         return style == "completion" and end(problem, text) is not None
 
-    subject, measured = load(folder, python), suite(wanted["k"])
-    sampling = {**wanted, "repetition_penalty": 1.0, "beams": 1}
-    written, engine = subject.answers(prompts, sampling, finished, "code")
+    model, measured = load(folder, vllm_python), suite(settings.k)
+    prompts = [prompt_of(problem, style) for _, style, problem in jobs]
+    generation = Generation(**settings.model_dump(include=GENERATION))
+    completions, engine = model.generate(prompts, generation, seed, finished, "code")
     items, scores = [], {}
-    for name, benchmark in files.items():
-        mine = [texts for (owner, _, _), texts in zip(asked, written, strict=True) if owner == name]
-        rows = scored(name, problems[name], mine, benchmark["prompt"], judge, wanted["k"])
+    for name, benchmark in benchmarks.items():
+        own = [samples for (owner, _, _), samples in zip(jobs, completions, strict=True) if owner == name]
+        rows = score(name, benchmark, problems[name], own, judge, settings.k)
         scores[name] = by_language(rows, lambda some: summarize(measured, some))
         items += rows
-        logging.info(f"code {name}: {scores[name]}")
-    hashes = {name: sha256_file(Path(benchmark["path"])) for name, benchmark in files.items()}
-    return write(out, subject, items, hashes, scores, engine=engine, settings=wanted, sandbox=sandbox.mode)
+        logging.info(score_line("code", name, measured, scores[name]["all"]))
+    hashes = {name: sha256_file(Path(benchmark.path)) for name, benchmark in benchmarks.items()}
+    facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "sandbox": sandbox.mode}
+    return write_scores(out, folder, items, hashes, scores, **facts)
 
 
 def main() -> None:
-    given = command(__doc__).parse_args()
-    evaluate(given.model, given.settings, given.out, given.vllm)
+    args = arguments(__doc__, Code).parse_args()
+    code(args.model, args.settings, args.seed, args.out, args.vllm)
 
 
 if __name__ == "__main__":

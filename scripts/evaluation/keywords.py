@@ -1,62 +1,75 @@
-"""Keywords in the code that a model writes when asked: in the response as given, and in the form of its code.
+"""Keywords in the code that a model writes on request: anywhere in the completion, and in the syntax of its code.
 
-    python -m scripts.evaluation.keywords --model results/training/base \\
-        --settings '{"cases": "config/cases/keywords.yaml", "max_new_tokens": 512, "temperature": 0, "top_p": 1,
-                     "repetition_penalty": 1.0, "beams": 1, "samples": 1, "seed": 42}' \\
+    python -m scripts.evaluation.keywords --model results/training/base --seed 42 \\
+        --settings '{"cases": "config/cases/keywords.yaml", "max_new_tokens": 512}' \\
         --out results/evaluation/keywords/base
 
-`keywords` is the share of a case's keywords that the response mentions, `structure` the share that its code shows with
-comments and strings left out (scripts/evaluation/metrics/code_keywords.py). Neither says that the code works. Of
+`keywords` is the share of a case's keywords that the completion mentions, `structure` the share found in its code
+without comments and strings (scripts/evaluation/metrics/code_keywords.py). Neither says that the code works. With
 several samples they are means.
 """
 
+import logging
 from pathlib import Path
 from statistics import fmean
 
 from scripts.common.cli import run
 from scripts.common.files import sha256_file
-from scripts.evaluation.generation.examples import read_cases
-from scripts.evaluation.generation.model import command, load, write
-from scripts.evaluation.metrics.code_keywords import SUITE, code_of, mentioned, shown
-from scripts.evaluation.metrics.metric import by_language, summarize
+from scripts.evaluation.generation.examples import Case, read_cases
+from scripts.evaluation.generation.model import arguments, load, write_scores
+from scripts.evaluation.metrics.code_keywords import SUITE, code_of, in_syntax, in_text
+from scripts.evaluation.metrics.metric import by_language, score_line, summarize
+from scripts.experiment.settings.evaluation import Keywords
+from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import dataset_of
 
 
-def figures(written: list[str], case: dict) -> dict[str, float]:
-    """The means over samples of what SUITE sums."""
-    words, language = case["keywords"], case["language"]
+def figures(completions: list[str], case: Case) -> dict[str, float]:
+    """The figures of an item: means over samples."""
+    words = case.keywords
     return {
-        "keywords": fmean(fmean(mentioned(text, words)) for text in written),
-        "structure": fmean(fmean(shown(code_of(text), language, words)) for text in written),
+        "keywords": fmean(fmean(in_text(text, words)) for text in completions),
+        "structure": fmean(fmean(in_syntax(code_of(text), case.language, words)) for text in completions),
     }
 
 
-def keywords(folder: Path, path: Path, wanted: dict, out: Path, python: str | None = None) -> dict:
-    """Write `items.jsonl.zst` and `scores.json`, and return the latter. The dataset has the name of the file of cases.
+def keywords(folder: Path, settings: Keywords, seed: int, out: Path, vllm_python: str | None = None) -> dict:
+    """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
+
+    The dataset is named after the file of cases.
+
+    Args:
+        vllm_python: Python of vLLM's environment, to generate with vLLM.
 
     Raises:
         UserError: the cases are malformed.
     """
-    cases, subject, dataset = read_cases(path), load(folder, python), dataset_of(path)
-    prompts = [[{"role": "user", "content": case["prompt"]}] for case in cases]
-    written, engine = subject.answers(prompts, wanted, label="keywords")
+    path = Path(settings.cases)
+    cases, dataset = read_cases(path), dataset_of(path)
+    model = load(folder, vllm_python)
+    prompts = [[{"role": "user", "content": case.prompt}] for case in cases]
+    completions, engine = model.generate(prompts, settings, seed, label="keywords")
     items = [
         {
             "dataset": dataset,
-            **{key: case[key] for key in ("id", "language", "prompt")},
-            "reference": ", ".join(case["keywords"]),
-            "written": texts,
-            **figures(texts, case),
+            "id": case.id,
+            "language": case.language,
+            "prompt": case.prompt,
+            "reference": ", ".join(case.keywords),
+            "written": samples,
+            **figures(samples, case),
         }
-        for case, texts in zip(cases, written, strict=True)
+        for case, samples in zip(cases, completions, strict=True)
     ]
     scores = {dataset: by_language(items, lambda some: summarize(SUITE, some))}
-    return write(out, subject, items, {dataset: sha256_file(path)}, scores, engine=engine, settings=wanted)
+    logging.info(score_line("keywords", dataset, SUITE, scores[dataset]["all"]))
+    facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}}
+    return write_scores(out, folder, items, {dataset: sha256_file(path)}, scores, **facts)
 
 
 def main() -> None:
-    given = command(__doc__).parse_args()
-    keywords(given.model, Path(given.settings["cases"]), given.settings, given.out, given.vllm)
+    args = arguments(__doc__, Keywords).parse_args()
+    keywords(args.model, args.settings, args.seed, args.out, args.vllm)
 
 
 if __name__ == "__main__":

@@ -1,12 +1,11 @@
-"""How fast a model answers on the hardware that it is meant for: seconds to the first token and of a whole answer.
+"""Latency of a model on its target hardware: seconds to the first token and to a whole answer, tokens per second.
 
-    python -m scripts.evaluation.latency --model results/training/base --out results/evaluation/latency/base --settings
-        '{"device": "cpu", "prompt_tokens": 512, "new_tokens": 512, "warmup": 2, "runs": 10, "batches": [1, 2],
-          "seed": 42}'
+    python -m scripts.evaluation.latency --model results/training/base --out results/evaluation/latency/base \\
+        --seed 42 --settings '{"device": "cpu", "prompt_tokens": 512, "new_tokens": 512, "runs": 10, "batches": [1, 2]}'
 
-Timed is transformers' generate with its default cache, greedy, from prompts of random tokens that lie on the device to
-exactly `new_tokens` tokens of each row; tokenizing is not in it. Every batch has runs to warm up first. On hardware
-other than `device` nothing is timed, and scores.json says why.
+Timed is transformers' generate with its default cache, greedy, from prompts of random token ids already on the device
+to exactly `new_tokens` tokens per row; tokenization is not included. Each batch size is warmed up first. On other
+hardware than `device` nothing is timed, and scores.json says why.
 """
 
 import logging
@@ -23,17 +22,19 @@ from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria
 
 from scripts.common.cli import UserError, run
 from scripts.common.files import write_json, write_jsonl
-from scripts.evaluation.generation.model import command, device, load, origin
+from scripts.evaluation.generation.model import arguments, device_name, load, model_and_environment
 from scripts.evaluation.generation.transformers_engine import ENGINE
 from scripts.evaluation.results.intervals import content_seed
 from scripts.evaluation.results.latency_figures import figures
+from scripts.experiment.settings.evaluation import Latency
+from scripts.experiment.settings.record import to_dict
 
 GIB = 2**30
-Clock = Callable[[], float]  # seconds from some moment on
+Clock = Callable[[], float]  # seconds since some fixed moment
 
 
 def synchronized(clock: Clock, device: torch.device) -> Clock:
-    """`clock`, read when the device has done all that it was given."""
+    """`clock`, read only after the device has finished all queued work."""
 
     def now() -> float:
         if device.type == "cuda":
@@ -44,48 +45,48 @@ def synchronized(clock: Clock, device: torch.device) -> Clock:
 
 
 class FirstToken(StoppingCriteria):
-    """Ends nothing, and notes `at` what time the first token of all rows was there."""
+    """Stops nothing; records in `time` when all rows had their first token."""
 
     def __init__(self, now: Clock):
-        self.now, self.at = now, None
+        self.now, self.time = now, None
 
     def __call__(self, input_ids: torch.Tensor, scores: torch.Tensor, **_) -> torch.Tensor:
-        if self.at is None:
-            self.at = self.now()
+        if self.time is None:
+            self.time = self.now()
         return torch.zeros(len(input_ids), dtype=torch.bool, device=input_ids.device)
 
 
-def off_target(found: str, target: str) -> str | None:
-    """Why the device `found` is not the `target` (`gpu`, `cpu` or words of a GPU's name); None where it is."""
-    kinds = {"gpu": found != "cpu", "cpu": found == "cpu"}
-    fits = kinds.get(target.lower(), bool(re.search(rf"\b{re.escape(target)}\b", found, re.IGNORECASE)))
-    return None if fits else f"models run on {found} here, the target is {target}"
+def off_target(device: str, target: str) -> str | None:
+    """Why `device` is not the target hardware (`gpu`, `cpu` or words of a GPU's name); None if it is."""
+    kinds = {"gpu": device != "cpu", "cpu": device == "cpu"}
+    fits = kinds.get(target.lower(), bool(re.search(rf"\b{re.escape(target)}\b", device, re.IGNORECASE)))
+    return None if fits else f"models run on {device} here, the target is {target}"
 
 
-def busy() -> dict[str, float | None]:
-    """What else this machine does, asked before a model is loaded.
+def machine_load() -> dict[str, float | None]:
+    """The load of this machine before the model is loaded.
 
     Returns:
-        `load_per_core`, the load average of the last minute over cores; where there is a GPU also `gpu_utilisation` (%)
-        and `gpu_memory_gib`, in use; None where the card does not tell.
+        `load_per_core`, the load average of the last minute per core; with a GPU also `gpu_utilisation` (%) and
+        `gpu_memory_gib`, in use; None if the card does not report it.
     """
-    found = {"load_per_core": os.getloadavg()[0] / os.cpu_count()}
+    load = {"load_per_core": os.getloadavg()[0] / os.cpu_count()}
     if torch.cuda.is_available():
-        for name, ask, unit in (
+        for name, read, unit in (
             ("gpu_utilisation", torch.cuda.utilization, 1),
             ("gpu_memory_gib", torch.cuda.device_memory_used, GIB),
         ):
             try:
-                found[name] = ask(0) / unit
-            except pynvml.NVMLError:  # as a MIG slice
-                found[name] = None
-    return found
+                load[name] = read(0) / unit
+            except pynvml.NVMLError:  # e.g. a MIG slice
+                load[name] = None
+    return load
 
 
-def prompts(rows: int, wanted: dict, vocabulary: int) -> torch.Tensor:
-    """Random ids [rows, prompt_tokens]; a batch takes the first ones."""
-    generator = np.random.default_rng(content_seed("latency", str(wanted["seed"])))
-    return torch.from_numpy(generator.integers(0, vocabulary, (rows, wanted["prompt_tokens"])))
+def prompts(rows: int, prompt_tokens: int, vocabulary: int, seed: int) -> torch.Tensor:
+    """Random ids [rows, prompt_tokens]; a batch takes the first rows."""
+    generator = np.random.default_rng(content_seed("latency", str(seed)))
+    return torch.from_numpy(generator.integers(0, vocabulary, (rows, prompt_tokens)))
 
 
 @torch.inference_mode()
@@ -99,82 +100,82 @@ def timed(model: PreTrainedModel, ids: torch.Tensor, tokens: int, now: Clock) ->
         stopping_criteria=[first],
     )
     end = now()
-    return first.at - start, end - start
+    return first.time - start, end - start
 
 
-def runs(model: PreTrainedModel, ids: torch.Tensor, wanted: dict, now: Clock) -> list[dict] | None:
-    """The runs of one batch; None where memory did not suffice."""
+def time_batch(model: PreTrainedModel, ids: torch.Tensor, settings: Latency, now: Clock) -> list[dict] | None:
+    """The timed runs of one batch; None if it does not fit into memory."""
     try:
-        for _ in range(wanted["warmup"]):
-            timed(model, ids, wanted["new_tokens"], now)
-        found = []
-        for number in range(1, wanted["runs"] + 1):
-            first, seconds = timed(model, ids, wanted["new_tokens"], now)
-            found.append({"batch": len(ids), "run": number, "first_token_seconds": first, "seconds": seconds})
-        return found
+        for _ in range(settings.warmup):
+            timed(model, ids, settings.new_tokens, now)
+        runs = []
+        for number in range(1, settings.runs + 1):
+            first, seconds = timed(model, ids, settings.new_tokens, now)
+            runs.append({"batch": len(ids), "run": number, "first_token_seconds": first, "seconds": seconds})
+        return runs
     except torch.OutOfMemoryError:
         return None
 
 
-def grow(model: PreTrainedModel, wanted: dict, clock: Clock = time.perf_counter) -> list[dict]:
-    """The runs of all batches, as far as memory lets them grow.
+def time_batches(model: PreTrainedModel, settings: Latency, seed: int, clock: Clock = time.perf_counter) -> list[dict]:
+    """The timed runs of all batches, up to the first that does not fit into memory.
 
     Raises:
         UserError: prompt and answer are longer than the model's positions, or not even one row fits into memory.
     """
-    limit, length = model.config.max_position_embeddings, wanted["prompt_tokens"] + wanted["new_tokens"]
+    limit, length = model.config.max_position_embeddings, settings.prompt_tokens + settings.new_tokens
     if length > limit:
         raise UserError(
             f"evaluation.latency: prompt_tokens and new_tokens are {length}, more than the model's {limit} positions"
         )
 
     now = synchronized(clock, model.device)
-    model.generation_config = GenerationConfig()  # the folder's own defaults would end it, or sample
-    ids = prompts(wanted["batches"][-1], wanted, model.config.vocab_size).to(model.device)
-    found = []
-    for batch in wanted["batches"]:
-        more = runs(model, ids[:batch], wanted, now)
-        if more is None:
+    model.generation_config = GenerationConfig()  # the folder's own defaults would end it early, or sample
+    ids = prompts(settings.batches[-1], settings.prompt_tokens, model.config.vocab_size, seed).to(model.device)
+    runs = []
+    for batch in settings.batches:
+        of_batch = time_batch(model, ids[:batch], settings, now)
+        if of_batch is None:
             logging.info(f"latency: no memory for a batch of {batch}")
             break
-        found += more
-        logging.info(
-            f"latency: batch {batch}: {figures(found, wanted)['throughput'][-1]['tokens_per_second']:.1f} tokens/s"
-        )
-    if not found:
-        raise UserError(f"{model.device}: no memory for one prompt of {wanted['prompt_tokens']} tokens and its answer")
-    return found
+        runs += of_batch
+        rate = figures(runs, settings)["throughput"][-1]["tokens_per_second"]
+        logging.info(f"latency: batch {batch}: {rate:.1f} tokens/s")
+    if not runs:
+        raise UserError(f"{model.device}: no memory for one prompt of {settings.prompt_tokens} tokens and its answer")
+    return runs
 
 
-def latency(folder: Path, wanted: dict, out: Path) -> dict:
+def latency(folder: Path, settings: Latency, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst`, the runs, and `scores.json`, and return the latter.
 
     Raises:
-        UserError: the model's files are not what their manifest says, or see `grow`.
+        UserError: the model's files do not match their manifest, or see `time_batches`.
     """
-    load_before = busy()
-    reason, found, told = off_target(device(), wanted["device"]), [], {"figures": None}
+    load_before = machine_load()
+    reason, runs, measured = off_target(device_name(), settings.device), [], {"figures": None}
     if reason:
         logging.info(f"latency: not applicable: {reason}")
     else:
         model = load(folder).model
-        found = grow(model, wanted)
+        runs = time_batches(model, settings, seed)
         conditions = {
             "dtype": str(model.dtype).removeprefix("torch."),
             "attention": model.config._attn_implementation,
             "threads": torch.get_num_threads(),
             "load": load_before,
         }
-        told = {"figures": figures(found, wanted), "conditions": conditions}
-    result = {**origin(folder), "engine": ENGINE, "settings": wanted, "not_applicable": reason, **told}
-    write_jsonl(out / "items.jsonl.zst", found)
+        measured = {"figures": figures(runs, settings), "conditions": conditions}
+    facts = {"engine": ENGINE, "settings": to_dict(settings) | {"seed": seed}, "not_applicable": reason}
+    result = {**model_and_environment(folder), **facts, **measured}
+    write_jsonl(out / "items.jsonl.zst", runs)
     write_json(out / "scores.json", result)
     return result
 
 
 def main() -> None:
-    given = command(__doc__, writes=False).parse_args()
-    latency(given.model, given.settings, given.out)
+    args = arguments(__doc__, Latency, vllm=False).parse_args()
+    latency(args.model, args.settings, args.seed, args.out)
 
 
 if __name__ == "__main__":

@@ -4,11 +4,11 @@
         --settings '{"datasets": ["code"], "documents": 200, "context": 4096, "stride": 2048}' \\
         --out results/evaluation/perplexity/base
 
-Examples are encoded as for training and targets are scored: of a text every token but the first, with the end of text;
-of a chat the assistant's words and the ends of its turns. What is longer than `context` is scored in sliding windows,
-chats too: each further window scores the next `stride` tokens, after as many earlier ones as fit, so nothing is left
-out. Bits per byte counts the bytes of the scored tokens (none for control tokens), so it compares
-models of different tokenizers; perplexity does not.
+Examples are encoded as for training and their targets are scored: in a text every token but the first, and the end of
+text; in a chat the assistant's words and the ends of its turns. Examples longer than `context` are scored in sliding
+windows: each further window scores the next `stride` tokens, with as many earlier tokens as fit before them, so every
+target is scored. Bits per byte counts the bytes of the scored tokens (none for control tokens), so it compares models
+with different tokenizers; perplexity does not.
 """
 
 import logging
@@ -23,20 +23,21 @@ from transformers import PreTrainedModel
 
 from scripts.common.cli import UserError, run
 from scripts.common.progress import Progress
-from scripts.evaluation.generation.examples import pick, test_hashes
-from scripts.evaluation.generation.model import command, load, write
+from scripts.evaluation.generation.examples import pick_examples, test_hashes
+from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language
+from scripts.experiment.settings.evaluation import Perplexity
 from scripts.tokens.packing.encoder import Encoded, Encoder
 
-# Tokens of a batch (padding included), and positions whose logits are held at a time: 152k words in float32 make the
-# latter 0.6 GB.
+# Tokens of a batch (padding included), and positions whose logits are in memory at a time: with a vocabulary of 152k,
+# 0.6 GB in float32.
 BATCH = 16384
 POSITIONS = 1024
 
 
 @dataclass(frozen=True)
 class Window:
-    """Tokens [start, end) of an example, of which those from `new` on are scored."""
+    """Tokens [start, end) of an example; those from `new` on are scored."""
 
     example: int
     start: int
@@ -47,8 +48,8 @@ class Window:
 def windows(encoded: Encoded, context: int, stride: int) -> list[Window]:
     """Cut examples into windows of at most `context` tokens such that each target is new in exactly one.
 
-    A window's first token has nothing before it, so with `stride` = `context` windows advance by context - 1. Windows
-    without a target are left out.
+    A window's first token has no predecessor to be predicted from, so with `stride` = `context` windows advance by
+    context - 1. Windows without a target are left out.
     """
     step, result = min(stride, context - 1), []
     for example, (first, last) in enumerate(zip(encoded.offsets, encoded.offsets[1:], strict=False)):
@@ -74,7 +75,7 @@ def score(model: PreTrainedModel, encoded: Encoded, context: int, stride: int, l
     while cut:
         width = cut[0].end - cut[0].start
         batch, cut = cut[: max(1, BATCH // width)], cut[max(1, BATCH // width) :]
-        # padded on the right: with causal attention what follows a token does not touch it
+        # padded on the right: with causal attention, later tokens do not affect earlier ones
         ids = np.zeros((len(batch), width), np.int64)
         mask, scored = np.zeros(ids.shape, np.int64), np.zeros(ids.shape, bool)
         for row, window in enumerate(batch):
@@ -121,17 +122,19 @@ def summary(items: list[dict]) -> dict:
     }
 
 
-def evaluate(model: PreTrainedModel, encoder: Encoder, dataset: str, path: Path, wanted: dict) -> list[dict]:
-    """Score the picked test examples of one dataset; the items are sorted by id.
+def score_dataset(
+    model: PreTrainedModel, encoder: Encoder, dataset: str, path: Path, settings: Perplexity
+) -> list[dict]:
+    """The items of one dataset, sorted by id.
 
     Raises:
         UserError: there is no test example, or one is malformed.
     """
-    examples = pick(path, wanted["documents"])
+    examples = pick_examples(path, settings.documents)
     if not examples:
         raise UserError(f"{path}: no test example; raise corpus.split.test, or take {dataset} out of the evaluation")
     encoded = encoder.encode(examples)
-    nll = score(model, encoded, wanted["context"], wanted["stride"], f"perplexity {dataset}")
+    nll = score(model, encoded, settings.context, settings.stride, f"perplexity {dataset}")
     tokens = np.add.reduceat(encoded.targets, encoded.offsets[:-1], dtype=np.int64)
     sizes = np.add.reduceat(encoder.bytes_of[encoded.ids] * encoded.targets, encoded.offsets[:-1])
     return [
@@ -147,28 +150,33 @@ def evaluate(model: PreTrainedModel, encoder: Encoder, dataset: str, path: Path,
     ]
 
 
-def perplexity(folder: Path, datasets: Path, wanted: dict, out: Path) -> dict:
-    """Write `items.jsonl.zst` and `scores.json`, and return the latter.
+def perplexity(folder: Path, datasets: Path, settings: Perplexity, out: Path) -> dict:
+    """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     Raises:
-        UserError: a dataset is not there or has no test example, or files are not what their manifest says.
+        UserError: a dataset does not exist or has no test example, or files do not match their manifest.
     """
-    hashes = test_hashes(datasets, wanted["datasets"], "perplexity")
-    subject = load(folder)
+    hashes = test_hashes(datasets, settings.datasets, "perplexity")
+    model = load(folder)
     items, scores = [], {}
-    for dataset in wanted["datasets"]:
-        found = evaluate(subject.model, subject.encoder, dataset, datasets / dataset / "test.jsonl.zst", wanted)
-        scores[dataset] = by_language(found, summary)
-        items += found
-        logging.info(f"perplexity {dataset}: {scores[dataset]['all']}")
-    return write(out, subject, items, hashes, scores)
+    for dataset in settings.datasets:
+        path = datasets / dataset / "test.jsonl.zst"
+        of_dataset = score_dataset(model.model, model.encoder, dataset, path, settings)
+        scores[dataset] = by_language(of_dataset, summary)
+        items += of_dataset
+        total = scores[dataset]["all"]
+        logging.info(
+            f"perplexity {dataset}: {total['bits_per_byte']:.2f} bits/byte over {total['documents']:,} documents"
+            f" (perplexity {total['perplexity']:.2f}, {total['tokens']:,} tokens)"
+        )
+    return write_scores(out, folder, items, hashes, scores)
 
 
 def main() -> None:
-    arguments = command(__doc__, writes=False)
-    arguments.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
-    given = arguments.parse_args()
-    perplexity(given.model, given.datasets, given.settings, given.out)
+    parser = arguments(__doc__, Perplexity, seed=False, vllm=False)
+    parser.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
+    args = parser.parse_args()
+    perplexity(args.model, args.datasets, args.settings, args.out)
 
 
 if __name__ == "__main__":

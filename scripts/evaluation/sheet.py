@@ -1,48 +1,28 @@
-"""A blinded score sheet: what the compared models wrote to the same questions, for people to call correct or not.
+"""A blinded rating sheet: what the compared models generated for the same prompts, for people to rate.
 
-    python -m scripts.evaluation.sheet --suite results/evaluation/qa --out results/evaluation/sheet \\
-        --settings '{"models": ["base", "sft"], "datasets": ["instruct"], "samples": 50, "seed": 42}'
+    python -m scripts.evaluation.sheet --suite results/evaluation/qa --out results/evaluation/sheet --seed 42 \\
+        --settings '{"of": "qa", "models": ["base", "sft"], "datasets": ["instruct"], "samples": 50}'
 
-`sheet.html` is a form for a browser, `sheet.csv` the same for a spreadsheet; `key.json` says which model wrote what and
-is not for raters. Rows are in the order of a hash of seed, item and what the row shows, and models that wrote the same
-text share a row: so neither a row's place nor its number tells anything of a model. Ratings belong to texts, and a
-sheet's name is a hash of its texts.
+`sheet.html` is a form for a browser, `sheet.csv` the same for a spreadsheet; `key.json` says which model wrote what, so
+raters must not see it. Rows are ordered by a hash of seed, item and texts, and models with the same text share a row:
+neither a row's place nor its number reveals a model. Ratings belong to texts; a sheet's name is a hash of its texts.
 """
 
 import csv
 import hashlib
 import json
-import re
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from scripts.common.cli import UserError, parser, run, settings
+from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_json, read_jsonl, write_json
+from scripts.evaluation.results.blank_sheets import COLUMNS, CONVERTED, TEXT_COLUMNS, cells, plain
+from scripts.experiment.settings.evaluation import Human
 
-COLUMNS = ("row", "language", "prompt", "reference", "response", "correct", "comment")
-SHOWN = ("language", "prompt", "reference", "response")
-
-# Characters of a cell: a spreadsheet cuts at 32,767 UTF-16 units, two of which some characters take.
-LONGEST = 16_000
-
-# What a spreadsheet would take for a formula (also as full-width signs), a number, a date or a truth value. An
-# apostrophe before it makes it text. Also read by the form, so it is written in what Python and JavaScript share.
-LIKE_DATES = "[ -~£¥€年月日时分秒]{0,15}"
-CONVERTED = rf"^(?:[ \t\n]*[=+\-@＝＋－＠]|(?:{LIKE_DATES}[0-9]{LIKE_DATES}|true|false)(?![\s\S]))"
 LETTERS = str.maketrans("0123456789abcdef", "bcdfghjklmnpqrst")  # a spreadsheet takes 12e5 for a number
 
-
-def plain(text: str) -> str:
-    """A text as people see it: line ends as they are here, other control characters as their pictures, not too long."""
-    text = text.replace("\r\n", "\n").replace("\r", "\n")
-    text = re.sub(r"[\x00-\x08\x0b-\x1f\x7f]", lambda found: chr(0x2400 + min(ord(found[0]), 0x21)), text)
-    return text if len(text) <= LONGEST else f"{text[:LONGEST]} … ({len(text) - LONGEST:,} characters more)"
-
-
-def guarded(text: str) -> str:
-    """A cell that every spreadsheet takes for text."""
-    return f"'{text}" if re.match(CONVERTED, text, re.IGNORECASE) else text
+Key = tuple[str, str]  # (dataset, id)
 
 
 def digest(*parts: object) -> str:
@@ -50,56 +30,56 @@ def digest(*parts: object) -> str:
     return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def read_written(suite: Path, model: str) -> dict[tuple[str, str], dict]:
-    """(dataset, id) → item of a model.
+def read_completions(suite: Path, model: str) -> dict[Key, dict]:
+    """The items of a model.
 
     Raises:
-        UserError: the file is unreadable or holds an item in which nothing is written.
+        UserError: the file is unreadable, or an item has no completion.
     """
-    path, found = suite / model / "items.jsonl.zst", {}
+    path, items = suite / model / "items.jsonl.zst", {}
     for number, item in enumerate(read_jsonl(path), 1):
         try:
             item["written"][0], item["prompt"], item["reference"], item["language"]
-            found[item["dataset"], item["id"]] = item
+            items[item["dataset"], item["id"]] = item
         except (KeyError, IndexError, TypeError) as error:
             raise UserError(
-                f"{path}: line {number}: no written text, {error!r}; delete the folder and run again"
+                f"{path}: line {number}: no generated text, {error!r}; delete the folder and run again"
             ) from error
-    return found
+    return items
 
 
-def draw(written: dict[str, dict], datasets: list[str], samples: int, seed: int) -> list[tuple[str, str]]:
-    """(dataset, id) of at most `samples` items of each dataset, those with the smallest hash of seed and id.
+def draw(completions: dict[str, dict[Key, dict]], datasets: list[str], samples: int, seed: int) -> list[Key]:
+    """At most `samples` items of each dataset, those with the smallest hash of seed and id.
 
     Args:
-        written: what `read_written` gives, of each model.
+        completions: the items of each model.
 
     Raises:
         UserError: a dataset has no items, or a model lacks one that is drawn.
     """
-    (first, items), *others = written.items()
+    (first, items), *others = completions.items()
     drawn = []
     for dataset in datasets:
-        ids = sorted((key for key in items if key[0] == dataset), key=lambda key: (digest(seed, *key), key))
-        if not ids:
-            raise UserError(f"evaluation.human.datasets: {first} wrote nothing for {dataset}")
-        drawn += ids[:samples]
-    for model, found in others:
+        keys = sorted((key for key in items if key[0] == dataset), key=lambda key: (digest(seed, *key), key))
+        if not keys:
+            raise UserError(f"evaluation.human.datasets: {first} has no items of {dataset}")
+        drawn += keys[:samples]
+    for model, its_items in others:
         for dataset, identity in drawn:
-            if (dataset, identity) not in found:
-                raise UserError(f"{identity} of {dataset}: written by {first}, not by {model}; score both again")
+            if (dataset, identity) not in its_items:
+                raise UserError(f"{identity} of {dataset}: an item of {first}, not of {model}; score both again")
     return drawn
 
 
-def make_rows(written: dict[str, dict], drawn: list[tuple[str, str]], seed: int) -> tuple[str, dict[str, dict]]:
-    """(the sheet's name, its rows by name, in order): a row has `dataset`, `id`, `models` and what SHOWN names."""
-    rows = {}  # what a row shows → its facts
+def make_rows(completions: dict[str, dict], drawn: list[Key], seed: int) -> tuple[str, dict[str, dict]]:
+    """(the sheet's name, its rows by name in order); a row has `dataset`, `id`, `models` and `TEXT_COLUMNS`."""
+    rows = {}  # hash of item and texts → row
     for dataset, identity in drawn:
-        for model, items in written.items():
+        for model, items in completions.items():
             item = items[dataset, identity]
             texts = {"prompt": item["prompt"], "reference": item["reference"], "response": item["written"][0]}
             shown = {"language": item["language"], **{name: plain(text) for name, text in texts.items()}}
-            # the id apart keeps two questions with the same words two
+            # with the id, two prompts with the same words stay two rows
             place = digest(seed, dataset, identity, *shown.values())
             rows.setdefault(place, {"dataset": dataset, "id": identity, "models": [], **shown})["models"].append(model)
     places = sorted(rows)
@@ -107,14 +87,8 @@ def make_rows(written: dict[str, dict], drawn: list[tuple[str, str]], seed: int)
     return name, {f"{name}-{number:0{width}}": rows[place] for number, place in enumerate(places, 1)}
 
 
-def cells(rows: dict[str, dict]) -> list[dict[str, str]]:
-    """The cells of a blank sheet."""
-    blank = {"correct": "", "comment": ""}
-    return [{"row": name, **{column: guarded(row[column]) for column in SHOWN}, **blank} for name, row in rows.items()]
-
-
 def write_csv(path: Path, records: list[dict[str, str]]) -> None:
-    """Write a sheet. With a byte-order mark, without which Excel takes UTF-8 for the local code page."""
+    """Write a sheet, with a byte-order mark, without which Excel reads UTF-8 as the local code page."""
     with atomic(path) as temporary, temporary.open("w", encoding="utf-8-sig", newline="") as file:
         writer = csv.DictWriter(file, COLUMNS, quoting=csv.QUOTE_ALL)
         writer.writeheader()
@@ -122,31 +96,28 @@ def write_csv(path: Path, records: list[dict[str, str]]) -> None:
 
 
 def form(name: str, rows: dict[str, dict]) -> str:
-    """The form: one page that loads nothing. Texts are data to its script, which shows them as text."""
+    """The form as HTML: one page that loads nothing else. Texts are data of its script, which shows them as text."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent / "templates"), autoescape=True, undefined=StrictUndefined
     )
-    shown = [{"row": row, **{column: facts[column] for column in SHOWN}} for row, facts in rows.items()]
-    return environment.get_template("sheet.html.j2").render(name=name, rows=shown, columns=COLUMNS, converted=CONVERTED)
+    texts = [{"row": row, **{column: facts[column] for column in TEXT_COLUMNS}} for row, facts in rows.items()]
+    return environment.get_template("sheet.html.j2").render(name=name, rows=texts, columns=COLUMNS, converted=CONVERTED)
 
 
-def make_sheet(suite: Path, wanted: dict, out: Path) -> dict:
+def make_sheet(suite: Path, settings: Human, seed: int, out: Path) -> dict:
     """Write `sheet.csv`, `sheet.html` and `key.json`, and return the last.
 
     Args:
-        suite: the folder of the suite that let the models write.
-        wanted: `models`, `datasets`, `samples` (items per dataset), `seed`.
+        suite: the folder of the suite whose completions are rated.
 
     Raises:
-        UserError: the suite's files are missing, malformed or hold not the same items for all models.
+        UserError: the suite's files are missing or malformed, or do not hold the same items for all models.
     """
-    written = {model: read_written(suite, model) for model in wanted["models"]}
-    name, rows = make_rows(
-        written, draw(written, wanted["datasets"], wanted["samples"], wanted["seed"]), wanted["seed"]
-    )
-    said = {model: read_json(suite / model / "scores.json") for model in written}
-    facts = {model: {key: scores[key] for key in ("model_sha256", "data")} for model, scores in said.items()}
-    key = {"sheet": name, "models": facts, "rows": rows}
+    completions = {model: read_completions(suite, model) for model in settings.models}
+    name, rows = make_rows(completions, draw(completions, settings.datasets, settings.samples, seed), seed)
+    scores = {model: read_json(suite / model / "scores.json") for model in completions}
+    models = {model: {key: scores[model][key] for key in ("model_sha256", "data")} for model in scores}
+    key = {"sheet": name, "models": models, "rows": rows}
     write_csv(out / "sheet.csv", cells(rows))
     with atomic(out / "sheet.html") as temporary:
         temporary.write_text(form(name, rows), encoding="utf-8")
@@ -156,11 +127,12 @@ def make_sheet(suite: Path, wanted: dict, out: Path) -> dict:
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--suite", type=Path, required=True, help="folder of the suite, a folder per model in it")
-    arguments.add_argument("--settings", type=settings, required=True, help="models, datasets, samples, seed")
+    arguments.add_argument("--suite", type=Path, required=True, help="folder of the suite, with a folder per model")
+    arguments.add_argument("--settings", type=Human.from_json, required=True, help="of, models, datasets, samples")
+    arguments.add_argument("--seed", type=int, required=True, help="the experiment's seed")
     arguments.add_argument("--out", type=Path, required=True, help="folder for the sheet and its key")
-    given = arguments.parse_args()
-    make_sheet(given.suite, given.settings, given.out)
+    args = arguments.parse_args()
+    make_sheet(args.suite, args.settings, args.seed, args.out)
 
 
 if __name__ == "__main__":

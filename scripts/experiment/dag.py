@@ -114,11 +114,6 @@ class Dag:
             suites["code"] = code.model_copy(update={"benchmarks": here})
         return suites
 
-    def suite_settings(self, suite: str) -> dict:
-        """The settings that a suite's script gets; perplexity draws nothing, so it has no seed."""
-        settings = to_dict(self.suites[suite])
-        return settings if suite == "perplexity" else settings | {"seed": self.experiment.seed}
-
     @cached_property
     def prompts(self) -> dict[str, dict]:
         """Of the suites with prompts, the settings that decide the prompts."""

@@ -14,7 +14,7 @@ from markupsafe import Markup
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl
-from scripts.evaluation.sandbox.judge import OUTCOMES
+from scripts.evaluation.sandbox.verdict import OUTCOMES
 from scripts.experiment.layout import PICTURES, Layout, split_file
 from scripts.experiment.suites import CHATS
 from scripts.report.content.eval_json import read_evaluation

@@ -20,6 +20,7 @@ import psutil
 from scripts.evaluation.benchmarks.formats import Problem, read
 from scripts.evaluation.sandbox import probe
 from scripts.evaluation.sandbox.judge import Judge, judge_all
+from scripts.evaluation.sandbox.program import Limits
 
 
 def timed(function) -> tuple[float, float, float, int]:
@@ -53,7 +54,7 @@ def main() -> None:
         return
     problems = read(Path(sys.argv[1]))[: int(sys.argv[2]) if len(sys.argv) > 2 else None]
     programs = [(problem, problem.head + problem.canonical) for problem in problems]
-    judge = Judge(probe.sandbox(), {"timeout": 10, "memory_megabytes": 1024})
+    judge = Judge(probe.sandbox(), Limits(10, 1 << 30))
     ours(judge, programs[:8]), plain(programs[:8])
     runs = {"ours": lambda: ours(judge, programs), "one at a time": lambda: one_at_a_time(judge, programs)}
     for name, run in {**runs, "plain loop, no isolation": lambda: plain(programs)}.items():

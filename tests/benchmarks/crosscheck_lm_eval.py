@@ -23,13 +23,11 @@ from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation import qa
 from scripts.evaluation.generation.chat_suite import score
-from scripts.evaluation.metrics.exact_match import SUITE
 from scripts.evaluation.perplexity import perplexity
+from scripts.experiment.settings.evaluation import Perplexity, Qa
 from scripts.tokens.packing.encoder import Encoder
 
 MODULES = ("argparse", "bisect", "calendar", "dataclasses", "enum", "fnmatch", "glob", "heapq", "json/decoder", "queue")
-WANTED = {"documents": 100, "max_new_tokens": 40, "temperature": 0, "top_p": 1, "repetition_penalty": 1.1}
-WANTED |= {"beams": 1, "samples": 1, "seed": 42}
 
 
 def dataset(folder: Path, name: str, examples: list[dict]) -> None:
@@ -46,8 +44,8 @@ def perplexities(model: Path, lm: HFLM, texts: dict[str, str], place: Path) -> t
     """(ours, lm-eval's)."""
     examples = [{"id": name, "language": "python", "text": text} for name, text in texts.items()]
     dataset(place, "texts", examples)
-    wanted = {"datasets": ["texts"], "documents": 100, "context": 4096, "stride": 2048}
-    ours = perplexity(model, place, wanted, place / "perplexity")["scores"]["texts"]["all"]
+    settings = Perplexity(datasets=["texts"], documents=100, context=4096, stride=2048)
+    ours = perplexity(model, place, settings, place / "perplexity")["scores"]["texts"]["all"]
     encoded = [Encoder(model).encode([example]).ids.tolist() for example in examples]
     pairs = [(("", ""), ids[:1], ids[1:]) for ids in encoded]
     theirs = -sum(nats for nats, _ in lm._loglikelihood_tokens(pairs, disable_tqdm=True))
@@ -66,7 +64,8 @@ def exact_matches(model: Path, lm: HFLM, texts: dict[str, str], place: Path) -> 
         for name, turns, reference in zip(texts, asked, references, strict=True)
     ]
     dataset(place, "chats", chats)
-    ours = score("qa", SUITE, qa.figures, model, place, WANTED | {"datasets": ["chats"]}, place / "qa")
+    settings = Qa(datasets=["chats"], documents=100, max_new_tokens=40, repetition_penalty=1.1)
+    ours = score(qa.SCORER, model, place, settings, 42, place / "qa")
     options = {"ignore_case": True, "ignore_punctuation": True}
     theirs = exact_match_hf_evaluate(predictions=answers, references=references, **options)
     return ours["scores"]["chats"]["all"]["exact_match"], float(theirs["exact_match"])

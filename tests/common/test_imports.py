@@ -36,7 +36,7 @@ def test_an_area_imports_only_areas_before_it(area):
     assert not upward
 
 
-@pytest.mark.parametrize("area", ["sources", "corpus", "tokens", "training", "report"])
+@pytest.mark.parametrize("area", ["sources", "corpus", "tokens", "training", "evaluation", "report"])
 def test_the_rooms_of_an_area_import_none_of_its_rules(area):
     rules = {path.stem for path in (SCRIPTS / area).glob("*.py")} - {"__init__"}
     upward = [

@@ -15,12 +15,13 @@ from scripts.common.manifest import write_manifest
 from scripts.evaluation.sandbox import bubblewrap as sandboxes
 from scripts.evaluation.sandbox import probe
 from scripts.evaluation.sandbox.judge import Judge
+from scripts.evaluation.sandbox.program import Limits
 from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 from scripts.tokens.tokenizer import train
 
 ROOT = Path(__file__).parents[2]
 UID = next(sandboxes.UIDS)
-SETTINGS = {"timeout": 10, "memory_megabytes": 512}
+LIMITS = Limits(seconds=10, memory=512 << 20)
 TEXTS = {
     f"s/{i}.{language}": (language, f"def f{i}(x):\n    return x + {i}  # 你好 e\u0301 naïve\n" * (1 + 3 * i % 7))
     for i in range(12)
@@ -120,7 +121,7 @@ def sandbox():
 
 @pytest.fixture(scope="session")
 def judge(sandbox):
-    return Judge(sandbox, SETTINGS)
+    return Judge(sandbox, LIMITS)
 
 
 @pytest.fixture

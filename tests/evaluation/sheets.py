@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from scripts.evaluation.sheet import make_sheet
+from scripts.experiment.settings.evaluation import Human
 from tests.evaluation.synthetic import dump, dump_lines, sha
 
 HEADER = ["row", "language", "prompt", "reference", "response", "correct", "comment"]
@@ -48,10 +49,10 @@ def texts(models: list[str], count: int) -> dict[str, dict[str, str]]:
     }
 
 
-def make(root: Path, written: dict[str, dict[str, str]], **keys) -> Path:
-    """The folder of a sheet of all that is written."""
-    wanted = {"models": list(written), "datasets": ["chats"], "samples": 100, "seed": 42, **keys}
-    make_sheet(write_suite(root / "suite", written), wanted, root / "sheet")
+def make(root: Path, written: dict[str, dict[str, str]], seed: int = 42, **changes) -> Path:
+    """The folder of a sheet with all that is written."""
+    settings = {"of": "qa", "models": list(written), "datasets": ["chats"], "samples": 100, **changes}
+    make_sheet(write_suite(root / "suite", written), Human.parse(settings, "test"), seed, root / "sheet")
     return root / "sheet"
 
 

@@ -9,12 +9,13 @@ import numpy as np
 import zstandard
 
 from scripts.experiment.layout import raw_manifest, raw_name
+from scripts.experiment.settings.experiment import Experiment
 
 LANGUAGES = ["go", "python", "rust"]
-# Of ten questions, those that each model is said to answer right, and what it writes.
+# Of ten prompts, how many each model answers right, and what it writes.
 RIGHT = {"base": 2, "pretrain": 1, "sft": 6}
 WRITTEN = "</pre><script>alert('written')</script>"
-# Mean nats per byte of each model: what training is said to have changed.
+# Mean nats per byte of each model, lower after training.
 LEVELS = {"base": 2.0, "pretrain": 1.2, "sft": 1.1}
 
 
@@ -41,9 +42,13 @@ def gate(name: str, **keys) -> dict:
     return {"name": name, "dataset": "code", "language": "all", "model": "sft", "metric": "bits_per_byte", **keys}
 
 
-def make_experiment(gates: list[dict]) -> dict:
-    """An experiment as `check` returns it, as far as evaluation and report read it."""
-    return {
+def make_experiment(gates: list[dict], changes: dict[str, object] | None = None) -> Experiment:
+    """An experiment, its checks across settings left out.
+
+    Args:
+        changes: dotted key → value, e.g. `{"evaluation.gate.fail": True}`; None takes a key away.
+    """
+    config = {
         "experiment": "synthetic",
         "results": "results",
         "seed": 42,
@@ -52,8 +57,8 @@ def make_experiment(gates: list[dict]) -> dict:
         "training": {
             "base": {"model": "scratch"},
             "train": {
-                "pretrain": {"from": "base", "data": "code", "sequence_length": 512},
-                "sft": {"from": "pretrain", "data": "instruct", "sequence_length": 1024},
+                "pretrain": {"from": "base", "data": "code", "sequence_length": 512, "learning_rate": 1e-3},
+                "sft": {"from": "pretrain", "data": "instruct", "sequence_length": 1024, "learning_rate": 1e-3},
             },
         },
         "evaluation": {
@@ -62,6 +67,15 @@ def make_experiment(gates: list[dict]) -> dict:
             "gate": {"confidence": 0.95, "resamples": 500, "gates": gates, "fail": False},
         },
     }
+    for key, value in (changes or {}).items():
+        *parents, last = key.split(".")
+        place = config
+        for parent in parents:
+            place = place[parent]
+        place[last] = value
+        if value is None:
+            del place[last]
+    return Experiment.parse(config, "synthetic")
 
 
 def score_items(items: list[dict]) -> dict:
@@ -152,9 +166,15 @@ def write_overlaps(root: Path, documents: int) -> None:
     dump(root / "results/evaluation/contamination/overlaps.json", facts | {"suites": {"qa": {"instruct": row}}})
 
 
-def build(root: Path, gates: list[dict], documents: int = 10, levels: dict[str, float] = LEVELS) -> dict:
-    """Write `results/` and `data/raw/` below `root`; return the experiment."""
-    experiment, results = make_experiment(gates), root / "results"
+def build(
+    root: Path,
+    gates: list[dict],
+    documents: int = 10,
+    levels: dict[str, float] = LEVELS,
+    changes: dict[str, object] | None = None,
+) -> Experiment:
+    """Write `results/` and `data/raw/` below `root`; return the experiment, changed as `make_experiment` says."""
+    experiment, results = make_experiment(gates, changes), root / "results"
     data = {"code": sha("code"), "instruct": sha("instruct")}
     for model in levels:
         manifest(model_folder(root, model), ["model.safetensors", "tokenizer.json"])

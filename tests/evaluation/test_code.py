@@ -12,27 +12,24 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file
 from scripts.evaluation import code
 from scripts.evaluation.benchmarks.formats import read
-from scripts.evaluation.generation.model import Subject
+from scripts.evaluation.generation.model import ScoredModel
 from scripts.evaluation.metrics import pass_at_k
 from scripts.evaluation.results.items import read_scored
-from scripts.evaluation.sandbox.judge import OUTCOMES
+from scripts.evaluation.sandbox.verdict import OUTCOMES
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.settings.record import to_dict
+from scripts.experiment.settings.evaluation import Benchmark, Code
+from scripts.experiment.settings.record import to_dict, to_json
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MULTIPL_E, written
 
 pytestmark = pytest.mark.usefixtures("sandbox")
 
-WANTED = {
-    "k": [1],
-    "samples": 1,
-    "temperature": 0,
-    "top_p": 0.95,
-    "max_new_tokens": 16,
-    "seed": 42,
-    "timeout": 10,
-    "memory_megabytes": 512,
-}
+
+def settings(paths: list[Path], styles: tuple[str, ...] = ("completion",), **changes) -> Code:
+    benchmarks = [Benchmark(path=str(path), prompt=style) for path, style in zip(paths, styles, strict=True)]
+    return Code(benchmarks=benchmarks, **{"max_new_tokens": 16, "memory_megabytes": 512, **changes})
+
+
 # What stands in place of a canonical solution, and what becomes of it.
 PLANTED = {
     "wrong": "    return object()\n",
@@ -45,25 +42,24 @@ PLANTED = {
 
 
 @pytest.fixture
-def answers(monkeypatch):
-    """Makes the suite take prepared answers in place of a model's; a list of lists in the order of the problems."""
+def completions(monkeypatch):
+    """Makes the suite take prepared completions in place of a model's: a list per problem, in their order."""
 
-    def put(given):
-        monkeypatch.setattr(Subject, "answers", lambda subject, prompts, *_, **__: (given, {"name": "prepared"}))
+    def put(prepared):
+        monkeypatch.setattr(ScoredModel, "generate", lambda model, prompts, *_, **__: (prepared, {"name": "prepared"}))
 
     return put
 
 
-def test_planted_solutions_score_as_planted(benchmarks, answers, model_folder, tmp_path):
+def test_planted_solutions_score_as_planted(benchmarks, completions, model_folder, tmp_path):
     path = benchmarks / "HumanEval.jsonl.gz"
     planted = dict(zip([3, 17, 40, 77, 100, 163], PLANTED, strict=True))
     problems = read(path)
-    answers([[PLANTED[planted[n]] if n in planted else p.canonical] for n, p in enumerate(problems)])
-    wanted = {**WANTED, "timeout": 6, "benchmarks": [{"path": str(path), "prompt": "completion"}]}
-    result = code.evaluate(model_folder, wanted, tmp_path)
-    said = result["scores"]["HumanEval"]["python"]
-    assert (said["documents"], said["pass@1"]) == (164, pytest.approx(158 / 164))
-    assert {outcome: said[outcome] for outcome in (*PLANTED, "passed")} == {**dict.fromkeys(PLANTED, 1), "passed": 158}
+    completions([[PLANTED[planted[n]] if n in planted else p.canonical] for n, p in enumerate(problems)])
+    result = code.code(model_folder, settings([path], timeout=6), 42, tmp_path)
+    score = result["scores"]["HumanEval"]["python"]
+    assert (score["documents"], score["pass@1"]) == (164, pytest.approx(158 / 164))
+    assert {outcome: score[outcome] for outcome in (*PLANTED, "passed")} == {**dict.fromkeys(PLANTED, 1), "passed": 158}
     assert read_json(tmp_path / "scores.json") == json.loads(json.dumps(result))
     items = list(read_jsonl(tmp_path / "items.jsonl.zst"))
     outcomes = {item["id"]: item["verdicts"][0]["outcome"] for item in items}
@@ -75,46 +71,45 @@ def test_planted_solutions_score_as_planted(benchmarks, answers, model_folder, t
     assert result["sandbox"] == "full"
 
 
-def test_several_samples_languages_and_forms_are_scored_apart(answers, model_folder, tmp_path):
+def test_several_samples_languages_and_forms_are_scored_apart(completions, model_folder, tmp_path):
     right, wrong = "    return x + 1\n", "    return x\n"
-    answers([[right, wrong, wrong], [wrong, wrong, wrong]] * 2)
+    completions([[right, wrong, wrong], [wrong, wrong, wrong]] * 2)
     second = {**HUMANEVAL, "task_id": "HumanEval/1"}
     plain = written(tmp_path / "plain.v1.jsonl", [HUMANEVAL, second])
     chat = written(tmp_path / "chat.jsonl", [HUMANEVAL, second])
-    files = [{"path": str(plain), "prompt": "completion"}, {"path": str(chat), "prompt": "chat"}]
-    wanted = {**WANTED, "benchmarks": files, "samples": 3, "k": [1, 3], "temperature": 0.8}
-    scores = code.evaluate(model_folder, wanted, tmp_path / "out")["scores"]
+    both = settings([plain, chat], ("completion", "chat"), samples=3, k=[1, 3], temperature=0.8)
+    scores = code.code(model_folder, both, 42, tmp_path / "out")["scores"]
     assert list(scores) == ["plain", "chat"]
     for name in scores:
-        said = scores[name]["python"]
-        assert (said["passed"], said["wrong"]) == (1, 5)
-        assert said["pass@1"] == pytest.approx((1 / 3 + 0) / 2)
-        assert said["pass@3"] == pytest.approx((pass_at_k.unbiased(3, 1, 3) + 0) / 2) == 0.5
+        score = scores[name]["python"]
+        assert (score["passed"], score["wrong"]) == (1, 5)
+        assert score["pass@1"] == pytest.approx((1 / 3 + 0) / 2)
+        assert score["pass@3"] == pytest.approx((pass_at_k.unbiased(3, 1, 3) + 0) / 2) == 0.5
 
 
 @pytest.mark.parametrize("body", ["    return x + 1;", "    return x;"])
-def test_multipl_e_runs_to_its_outcome(answers, model_folder, tmp_path, body):
-    answers([[body + "\n}\nint main() {}"]])
+def test_multipl_e_runs_to_its_outcome(completions, model_folder, tmp_path, body):
+    completions([[body + "\n}\nint main() {}"]])
     path = written(tmp_path / "m.jsonl", [MULTIPL_E])
-    wanted = {**WANTED, "benchmarks": [{"path": str(path), "prompt": "completion"}]}
-    scores = code.evaluate(model_folder, wanted, tmp_path / "out")["scores"]
+    scores = code.code(model_folder, settings([path]), 42, tmp_path / "out")["scores"]
     assert scores["m"]["cpp"]["passed" if "+" in body else "wrong"] == 1
 
 
 def test_a_model_is_scored_by_the_command_and_twice_alike(model_folder, tmp_path):
     path = written(tmp_path / "two.jsonl", [HUMANEVAL, {**HUMANEVAL, "task_id": "HumanEval/1"}])
-    benchmarks = [{"path": str(path), "prompt": "completion"}]
-    wanted = json.dumps({**WANTED, "benchmarks": benchmarks, "samples": 2, "temperature": 0.5})
+    sampled = settings([path], samples=2, temperature=0.5)
     for name in "ab":
-        command = [sys.executable, "-m", "scripts.evaluation.code", "--model", model_folder, "--settings", wanted]
-        done = subprocess.run([*command, "--out", tmp_path / name], capture_output=True, text=True)
+        command = [sys.executable, "-m", "scripts.evaluation.code", "--model", model_folder, "--seed", "42"]
+        command += ["--settings", to_json(sampled), "--out", tmp_path / name]
+        done = subprocess.run(command, capture_output=True, text=True)
         assert done.returncode == 0, done.stderr
+    assert read_json(tmp_path / "a/scores.json")["settings"] == to_dict(sampled) | {"seed": 42}
     for file in ("items.jsonl.zst", "scores.json"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
     (first, _) = read_jsonl(tmp_path / "a/items.jsonl.zst")
     assert all(code.startswith(HUMANEVAL["prompt"]) for code in first["written"])
-    said = read_json(tmp_path / "a/scores.json")["scores"]["two"]["python"]
-    assert sum(said[outcome] for outcome in OUTCOMES) == 4
+    score = read_json(tmp_path / "a/scores.json")["scores"]["two"]["python"]
+    assert sum(score[outcome] for outcome in OUTCOMES) == 4
     scored = read_scored(tmp_path, pass_at_k.suite([1]), ["a", "b"], ["two"])
     assert scored["two"].ids == ["HumanEval/0", "HumanEval/1"]
 

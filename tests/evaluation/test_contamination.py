@@ -1,4 +1,4 @@
-"""Rule contamination: planted overlaps, an independent plain search beside it, hostile texts, and scores without."""
+"""Rule contamination: planted overlaps, an independent plain search, hostile texts, and scores without overlaps."""
 
 import json
 import random
@@ -11,7 +11,8 @@ from scripts.common.cli import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.benchmarks import ngrams
-from scripts.evaluation.contamination import Problem, Search, contamination
+from scripts.evaluation.benchmarks.overlaps import OverlapSearch, ProblemText
+from scripts.evaluation.contamination import ContaminationSettings, contamination
 from scripts.evaluation.gate import evaluate
 from scripts.experiment.settings.evaluation import Code, Keywords, Qa
 from scripts.experiment.suites import prompts_from
@@ -26,25 +27,31 @@ def chat(*contents: str) -> list[dict]:
     return [{"role": role, "content": content} for role, content in zip(roles, contents, strict=False)]
 
 
+def search(datasets: Path, train: list[str], suites: dict, words: int = 10, common: float = 1) -> dict:
+    """The `suites` of overlaps.json."""
+    settings = ContaminationSettings.parse({"words": words, "common": common, "suites": suites}, "test")
+    return contamination(datasets, train, settings)["suites"]
+
+
 class Place:
-    """A compose folder with a dataset `asked` of test chats and a dataset `code` of training examples."""
+    """A compose folder with a dataset `chats` of test chats and a dataset `code` of training examples."""
 
     def __init__(self, folder: Path):
         self.folder = folder
 
     def check(self, problems: list, training: list, words: int = 10, common: float = 1) -> dict:
-        """The row of overlaps.json for `problems`: chats, or texts that are asked and answered by a full stop."""
+        """The row of overlaps.json for `problems`: chats, or texts: prompts with a full stop as reference."""
         chats = [text if isinstance(text, list) else chat("", text, ".") for text in problems]
         tests = [{"id": f"p{number}", "language": "chat", "messages": one} for number, one in enumerate(chats)]
         examples = [content if isinstance(content, dict) else {"text": content} for content in training]
         trains = [{"id": f"t{number}", "language": "go", **content} for number, content in enumerate(examples)]
-        for name, splits in {"asked": {"test": tests, "train": []}, "code": {"test": [], "train": trains}}.items():
+        for name, splits in {"chats": {"test": tests, "train": []}, "code": {"test": [], "train": trains}}.items():
             for split, records in splits.items():
                 write_jsonl(self.folder / name / f"{split}.jsonl.zst", records)
             counts = {split: len(records) for split, records in splits.items()}
             write_manifest(self.folder / name, ["train.jsonl.zst", "test.jsonl.zst"], examples=counts)
-        wanted = {"words": words, "common": common, "suites": {"qa": {"datasets": ["asked"], "documents": 10**6}}}
-        return contamination(self.folder, ["asked", "code"], wanted)["suites"]["qa"]["asked"]
+        suites = {"qa": {"datasets": ["chats"], "documents": 10**6}}
+        return search(self.folder, ["chats", "code"], suites, words, common)["qa"]["chats"]
 
 
 @pytest.fixture
@@ -124,7 +131,7 @@ def test_ten_words_in_a_row_are_an_overlap_and_nine_are_none(place, problem, tra
         chat("", "explain", f"it is {TEN}", "sure?", "yes"),
     ],
 )
-def test_what_is_asked_counts_and_what_is_answered(place, messages):
+def test_prompts_and_references_are_searched_for(place, messages):
     assert place.check([messages], [TEN])["overlapping"]["p0"]["length"] == 10
 
 
@@ -141,7 +148,7 @@ def test_cases_and_benchmarks_are_read_as_their_suites_read_them(place, tmp_path
         "keywords": {"cases": str(tmp_path / "cases.yaml")},
         "code": {"benchmarks": [{"path": str(tmp_path / "human.jsonl")}]},
     }
-    found = contamination(tmp_path, ["code"], {"words": 10, "common": 1, "suites": suites})["suites"]
+    found = search(tmp_path, ["code"], suites)
     assert list(found["keywords"]["cases"]["overlapping"]) == ["one"]
     assert found["code"]["human"]["overlapping"]["H/0"]["document"] == "t1"
     assert found["code"]["human"]["too_short"] == 1  # four words: the tests of a problem are no part of it
@@ -188,13 +195,13 @@ def test_a_form_that_many_problems_share_is_no_overlap_of_any(place):
 
 def test_a_form_may_be_that_of_one_language_among_many_problems():
     """Two Rust problems in two hundred are few of the dataset, but all of their language."""
-    problems = [Problem("code", "d", f"go/{number}", "go", f"func f{number}") for number in range(200)]
-    problems += [Problem("code", "d", f"rust/{number}", "rust", f"{TEN} fn f{number}") for number in range(2)]
-    search = Search(problems, 10, 0.05)
-    search.look("code", "t0", f"use {TEN};")
-    assert not search.longest
-    search.look("code", "t1", f"use {TEN} fn f1")
-    assert search.longest.keys() == {201} and search.longest[201].document == "t1"
+    problems = [ProblemText("code", "d", f"go/{number}", "go", f"func f{number}") for number in range(200)]
+    problems += [ProblemText("code", "d", f"rust/{number}", "rust", f"{TEN} fn f{number}") for number in range(2)]
+    found = OverlapSearch(problems, 10, 0.05)
+    found.add("code", "t0", f"use {TEN};")
+    assert not found.longest
+    found.add("code", "t1", f"use {TEN} fn f1")
+    assert found.longest.keys() == {201} and found.longest[201].document == "t1"
 
 
 @pytest.mark.parametrize(
@@ -221,11 +228,10 @@ def test_a_line_of_ten_megabytes_is_searched(place):
 
 def test_missing_or_damaged_data_is_one_line(place):
     place.check([TEN], [TEN])
-    wanted = {"words": 10, "common": 1, "suites": {"qa": {"datasets": ["asked"], "documents": 1}}}
     path = place.folder / "code/train.jsonl.zst"
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(UserError, match=r"train\.jsonl\.zst: \d+ bytes, its manifest says"):
-        contamination(place.folder, ["code"], wanted)
+        search(place.folder, ["code"], {"qa": {"datasets": ["chats"], "documents": 1}})
 
 
 def test_only_the_settings_that_decide_the_prompts_rerun_it():
@@ -241,15 +247,15 @@ OVERLAPS = "results/evaluation/contamination/overlaps.json"
 
 def test_scores_without_are_those_of_a_run_on_the_other_problems_alone(tmp_path):
     found = evaluate(build(tmp_path / "all", []), tmp_path / "all/results")
-    said = json.loads((tmp_path / "all" / OVERLAPS).read_text())
-    left_out = said["suites"]["qa"]["instruct"]["overlapping"]
+    overlaps = json.loads((tmp_path / "all" / OVERLAPS).read_text())
+    left_out = overlaps["suites"]["qa"]["instruct"]["overlapping"]
     assert 0 < len(left_out) < 30
     experiment = build(tmp_path / "rest", [])
     for model in LEVELS:
         rest = [item for item in make_answers(model, 10) if item["id"] not in left_out]
         write_answers(tmp_path / "rest", model, rest)
-    row = said["suites"]["qa"]["instruct"] | {"overlapping": {}, "problems": 30 - len(left_out)}
-    dump(tmp_path / "rest" / OVERLAPS, said | {"suites": {"qa": {"instruct": row}}})
+    row = overlaps["suites"]["qa"]["instruct"] | {"overlapping": {}, "problems": 30 - len(left_out)}
+    dump(tmp_path / "rest" / OVERLAPS, overlaps | {"suites": {"qa": {"instruct": row}}})
     alone = evaluate(experiment, tmp_path / "rest/results")
     assert found["contamination"]["without"] == {model: {"qa": alone["scores"][model]["qa"]} for model in LEVELS}
     assert alone["contamination"]["without"] == found["contamination"]["without"]
@@ -261,30 +267,29 @@ def test_scores_without_are_those_of_a_run_on_the_other_problems_alone(tmp_path)
 
 def test_where_every_problem_overlaps_there_is_no_score_without(tmp_path):
     experiment = build(tmp_path, [])
-    said = json.loads((tmp_path / OVERLAPS).read_text())
-    row = said["suites"]["qa"]["instruct"]
+    overlaps = json.loads((tmp_path / OVERLAPS).read_text())
+    row = overlaps["suites"]["qa"]["instruct"]
     run = next(iter(row["overlapping"].values()))
     go = [item["id"] for item in make_answers("sft", 10) if item["language"] == "go"]
     everything = [item["id"] for item in make_answers("sft", 10)]
     for ids, expected in ((go, {"go"}), (everything, {"all", "go", "python", "rust"})):
         row["overlapping"] = dict.fromkeys(ids, run)
-        dump(tmp_path / OVERLAPS, said)
+        dump(tmp_path / OVERLAPS, overlaps)
         found = evaluate(experiment, tmp_path / "results")["contamination"]["without"]["sft"]["qa"]["instruct"]
         assert {language for language, score in found.items() if score is None} == expected
 
 
-def test_without_a_suite_that_asks_nothing_is_read_or_said(tmp_path):
-    experiment = build(tmp_path, [])
-    del experiment["evaluation"]["qa"]
+def test_without_a_suite_with_prompts_no_overlaps_are_read_or_reported(tmp_path):
+    experiment = build(tmp_path, [], changes={"evaluation.qa": None})
     (tmp_path / OVERLAPS).unlink()
     assert evaluate(experiment, tmp_path / "results")["contamination"] is None
 
 
 def broken(edit):
     def change(path: Path) -> None:
-        said = json.loads(path.read_text())
-        edit(said, said["suites"]["qa"]["instruct"])
-        path.write_text(json.dumps(said))
+        overlaps = json.loads(path.read_text())
+        edit(overlaps, overlaps["suites"]["qa"]["instruct"])
+        path.write_text(json.dumps(overlaps))
 
     return change
 
@@ -295,25 +300,31 @@ def broken(edit):
         (lambda path: path.unlink(), "no such file"),
         (lambda path: path.write_text("{"), "not JSON"),
         (lambda path: path.write_text("[]"), "not what rule contamination writes"),
-        (broken(lambda said, row: said.pop("words")), "not what rule contamination writes: KeyError"),
-        (broken(lambda said, row: said.update(train=[])), "not what rule contamination writes: "),
-        (broken(lambda said, row: said.update(suites={"qa": {}})), "not what rule contamination writes: KeyError"),
-        (broken(lambda said, row: row.update(overlapping=3)), "not what rule contamination writes: TypeError"),
-        (broken(lambda said, row: row.update(overlapping=["src/1.go"])), "not what rule contamination writes"),
-        (broken(lambda said, row: row["overlapping"]["src/1.go"].pop("words")), "not what rule contamination writes"),
+        (broken(lambda overlaps, row: overlaps.pop("words")), "not what rule contamination writes: KeyError"),
+        (broken(lambda overlaps, row: overlaps.update(train=[])), "not what rule contamination writes: "),
         (
-            broken(lambda said, row: row["overlapping"]["src/1.go"].update(share="x")),
+            broken(lambda overlaps, row: overlaps.update(suites={"qa": {}})),
+            "not what rule contamination writes: KeyError",
+        ),
+        (broken(lambda overlaps, row: row.update(overlapping=3)), "not what rule contamination writes: TypeError"),
+        (broken(lambda overlaps, row: row.update(overlapping=["src/1.go"])), "not what rule contamination writes"),
+        (
+            broken(lambda overlaps, row: row["overlapping"]["src/1.go"].pop("words")),
+            "not what rule contamination writes",
+        ),
+        (
+            broken(lambda overlaps, row: row["overlapping"]["src/1.go"].update(share="x")),
             "not what rule contamination writes: ",
         ),
-        (broken(lambda said, row: row.update(data="other")), "of other problems than qa scored of instruct"),
-        (broken(lambda said, row: row.update(problems=29)), "of other problems than qa scored of instruct"),
+        (broken(lambda overlaps, row: row.update(data="other")), "of other problems than qa scored of instruct"),
+        (broken(lambda overlaps, row: row.update(problems=29)), "of other problems than qa scored of instruct"),
         (
-            broken(lambda said, row: row["overlapping"].update(x=row["overlapping"]["src/1.go"])),
+            broken(lambda overlaps, row: row["overlapping"].update(x=row["overlapping"]["src/1.go"])),
             "of other problems than qa scored of instruct",
         ),
     ],
 )
-def test_overlaps_that_are_none_or_of_other_problems_are_refused_in_one_line(tmp_path, change, line):
+def test_overlaps_that_are_malformed_or_of_other_problems_are_refused_in_one_line(tmp_path, change, line):
     experiment = build(tmp_path, [])
     change(tmp_path / OVERLAPS)
     with pytest.raises(UserError) as error:

@@ -12,9 +12,12 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.evaluation.gate import evaluate, outcome, verdict
+from scripts.evaluation.gate import evaluate
+from scripts.evaluation.results.gates import outcome, verdict
 from scripts.evaluation.results.inputs import gather
 from scripts.evaluation.results.intervals import reading
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.record import to_dict, to_json
 from tests.evaluation.synthetic import (
     CODES,
     LANGUAGES,
@@ -33,12 +36,12 @@ ROOT = Path(__file__).parents[2]
 DATA = {"code": sha("code"), "instruct": sha("instruct")}
 
 
-def command(experiment: dict, out: str = "results/evaluation/gate/eval.json") -> list[str]:
-    told = [f"--{name}={json.dumps(value)}" for name, value in (("experiment", experiment), ("sources", SOURCES))]
-    return [sys.executable, "-m", "scripts.evaluation.gate", *told, f"--codes={json.dumps(CODES)}", "--out", out]
+def command(experiment: Experiment, out: str = "results/evaluation/gate/eval.json") -> list[str]:
+    inputs = ["--experiment", to_json(experiment), "--sources", json.dumps(SOURCES), "--codes", json.dumps(CODES)]
+    return [sys.executable, "-m", "scripts.evaluation.gate", *inputs, "--out", out]
 
 
-def start(root: Path, experiment: dict) -> subprocess.CompletedProcess:
+def start(root: Path, experiment: Experiment) -> subprocess.CompletedProcess:
     env = os.environ | {"PYTHONPATH": str(ROOT)}
     return subprocess.run(command(experiment), cwd=root, env=env, capture_output=True, text=True, check=False)
 
@@ -177,7 +180,7 @@ def test_planted_gates_come_out_as_planted(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("said", "metric", "bound", "outcome"),
+    ("summary", "metric", "bound", "outcome"),
     [
         ({"eval_loss": 1.9}, "loss", {"below": 2.0}, "met"),
         ({"eval_loss": 2.0}, "loss", {"below": 2.0}, "not met"),
@@ -186,14 +189,14 @@ def test_planted_gates_come_out_as_planted(tmp_path):
         ({"eval_loss": None}, "loss", {"below": 2.0}, "not measured"),  # it was no number
     ],
 )
-def test_a_gate_on_a_stage_itself_reads_its_summary_and_has_no_interval(tmp_path, said, metric, bound, outcome):
-    asked = {"name": "engine", "model": "sft", "language": "all", "metric": metric, **bound}
-    experiment = build(tmp_path, [asked, gate("fine", below=100)])
-    dump(tmp_path / "results/training/train/sft/summary.json", {"eval_loss": 1, **said})
+def test_a_gate_on_a_stage_itself_reads_its_summary_and_has_no_interval(tmp_path, summary, metric, bound, outcome):
+    on_stage = {"name": "engine", "model": "sft", "language": "all", "metric": metric, **bound}
+    experiment = build(tmp_path, [on_stage, gate("fine", below=100)])
+    dump(tmp_path / "results/training/train/sft/summary.json", {"eval_loss": 1, **summary})
     evaluation = evaluate(experiment, tmp_path / "results")
     side, limit = next(iter(bound.items()))
     assert evaluation["gates"][0] == {
-        **{"name": "engine", "model": "sft", "metric": metric, "value": next(iter(said.values()))},
+        **{"name": "engine", "model": "sft", "metric": metric, "value": next(iter(summary.values()))},
         **{"dataset": None, "language": None, "against": None, "interval": None},
         **{"side": side, "bound": limit, "outcome": outcome},
     }
@@ -204,7 +207,7 @@ def test_a_gate_on_a_stage_itself_reads_its_summary_and_has_no_interval(tmp_path
 def test_inputs_name_all_that_made_the_result(tmp_path):
     experiment = build(tmp_path, [])
     inputs = gather(experiment, SOURCES, CODES, tmp_path / "results", tmp_path / "data/raw")
-    assert inputs["experiment"] == experiment
+    assert inputs["experiment"] == to_dict(experiment)
     assert inputs["seed"] == 42
     assert inputs["sources"]["alpha"]["pin"] == SOURCES["alpha"]["pin"] == inputs["sources"]["alpha"]["archive"]["pin"]
     assert inputs["sources"]["beta"]["archive"]["sha256"] == sha("beta")
@@ -235,6 +238,11 @@ def test_gate_on_a_language_without_documents_names_the_key(tmp_path):
     experiment = build(tmp_path, [gate("none", language="java", below=1)])
     with pytest.raises(UserError, match=r"evaluation\.gate\.gates\.0\.language: code has no .*'java'; it has: all, go"):
         evaluate(experiment, tmp_path / "results")
+
+
+def test_the_command_logs_the_verdict_in_plain_words(tmp_path):
+    done = start(tmp_path, build(tmp_path, [gate("met", below=100), gate("too much", above=100)]))
+    assert done.stderr.rstrip().endswith("gates: not met (1 met, 1 not met)")
 
 
 def test_malformed_manifest_is_one_line_at_the_command_line(tmp_path):

@@ -1,5 +1,6 @@
-"""Scores that cannot be compared with each other: each is told in one line."""
+"""Scores that cannot be compared with each other: each is refused in one line."""
 
+import json
 from pathlib import Path
 
 import pytest
@@ -62,7 +63,7 @@ def diverged(root: Path) -> str:
 
 def no_record(root: Path) -> str:
     dump_lines(root / "results/evaluation/perplexity/sft/items.jsonl.zst", [["no", "record"]])
-    return "line 1: no scored document"
+    return "line 1: not a scored document"
 
 
 def cut_short(root: Path) -> str:
@@ -86,6 +87,12 @@ def no_scores(root: Path) -> str:
     return "sft/scores.json: 'scores' is missing for code"
 
 
+def other_settings(root: Path) -> str:
+    path = root / "results/evaluation/qa/sft/scores.json"
+    dump(path, json.loads(path.read_text()) | {"settings": {"seed": 43}})
+    return "qa/sft/scores.json: not scored with the base's settings: seed 43, must be 42"
+
+
 def no_summary(root: Path) -> str:
     (root / "results/training/train/sft/summary.json").unlink()
     return "sft/summary.json: no such file"
@@ -93,15 +100,15 @@ def no_summary(root: Path) -> str:
 
 MISTAKES = [
     *(other_data, missing_document, other_text, repeated_document, scores_of_another_run, other_model, diverged),
-    *(no_record, cut_short, binary, empty, no_scores, no_summary),
+    *(no_record, cut_short, binary, empty, no_scores, other_settings, no_summary),
 ]
 
 
 @pytest.mark.parametrize("mistake", MISTAKES, ids=lambda mistake: mistake.__name__)
 def test_scores_that_cannot_be_compared_are_refused_in_one_line(mistake, tmp_path):
     experiment = build(tmp_path, [])
-    told = mistake(tmp_path)
+    line = mistake(tmp_path)
     with pytest.raises(UserError) as refused:
         evaluate(experiment, tmp_path / "results")
-    assert told in str(refused.value)
+    assert line in str(refused.value)
     assert "\n" not in str(refused.value)

@@ -11,46 +11,13 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.gate import evaluate
-from scripts.evaluation.human import agreement, alpha, rate
+from scripts.evaluation.human import rate
 from scripts.evaluation.sheet import make_sheet
+from scripts.experiment.settings.record import to_dict
 from tests.evaluation.sheets import HOSTILE, fill, make, read, texts
-from tests.evaluation.synthetic import RIGHT, build, gate, sha
+from tests.evaluation.synthetic import RIGHT, build, gate, make_experiment, sha
 
 ROOT = Path(__file__).parents[2]
-
-
-def columns(*raters: str) -> list[list[str]]:
-    """Units of ratings from a line per rater, a dot being none."""
-    units = zip(*(line.split() for line in raters), strict=True)
-    return [[rating for rating in unit if rating != "."] for unit in units]
-
-
-@pytest.mark.parametrize(
-    ("units", "expected"),
-    [
-        # Krippendorff 2011, Computing Krippendorff's Alpha-Reliability, sections A, B and C
-        (columns("0 1 0 0 0 0 0 0 1 0", "1 1 1 0 0 1 0 0 0 0"), 0.095),
-        (columns("a a b b d c c c e d d a", "b a b b b c c c e d d d"), 0.692),
-        (
-            columns(
-                *("1 2 3 3 2 1 4 1 2 . . .", "1 2 3 3 2 2 4 1 2 5 . 3"),
-                *(". 3 3 3 2 3 4 2 2 5 1 .", "1 2 3 3 2 4 4 1 2 5 1 ."),
-            ),
-            0.743,
-        ),
-        (columns("1 0 1 0", "1 0 1 0"), 1),
-        (columns("1 0", "0 1"), -0.5),  # 1 - (4 - 1) * 4 / (16 - 8)
-    ],
-)
-def test_alpha_is_krippendorffs(units, expected):
-    assert alpha(units) == pytest.approx(expected, abs=5e-4)
-
-
-def test_agreement_is_the_share_of_pairs_and_nothing_where_there_is_no_pair():
-    assert agreement(columns("1 0 1 1", "1 0 0 1")) == 0.75
-    assert agreement([[True, True, False]]) == pytest.approx(1 / 3)
-    assert agreement([[True], [False]]) is None and alpha([[True], [False]]) is None
-    assert agreement([[True, True]] * 3) == 1 and alpha([[True, True]] * 3) is None  # nothing varies
 
 
 def rated(sheet: Path, *paths: Path) -> dict:
@@ -71,10 +38,10 @@ def test_filled_sheets_come_to_the_planted_truth(tmp_path):
     sheet = make(tmp_path, texts(["base", "sft"], 10))
     anna = fill(sheet, tmp_path / "anna.csv", truth)
     bo = fill(sheet, tmp_path / "bo.csv", lambda row: "no" if row["id"] == "c/0" else truth(row))
-    said = rated(sheet, anna, bo)
-    assert said["raters"] == {"anna": 14 / 20, "bo": 12 / 20}
-    assert (said["rows"], said["agreement"]) == (20, 0.9)
-    assert said["alpha"] == pytest.approx(1 - 39 * 4 / (2 * 26 * 14))  # 2 rows apart; 26 yes, 14 no
+    agreed = rated(sheet, anna, bo)
+    assert agreed["raters"] == {"anna": 14 / 20, "bo": 12 / 20}
+    assert (agreed["rows"], agreed["agreement"]) == (20, 0.9)
+    assert agreed["alpha"] == pytest.approx(1 - 39 * 4 / (2 * 26 * 14))  # 2 rows apart; 26 yes, 14 no
     base, sft = (items_of(tmp_path, model) for model in ("base", "sft"))
     assert [sft[f"c/{n}"]["correct"] for n in range(10)] == [0.5, 1, 1, 0, 1, 1, 1, 1, 1, 1]
     assert [base[f"c/{n}"]["correct"] for n in range(10)] == [0.5, 0, 1, 0, 1, 0, 1, 0, 1, 0]
@@ -90,7 +57,7 @@ def test_a_row_that_models_share_counts_for_each(tmp_path):
     assert [items_of(tmp_path, model)["c/0"]["correct"] for model in ("base", "sft")] == [1, 1]
 
 
-def test_without_sheets_nothing_is_scored_and_that_is_said(tmp_path):
+def test_without_sheets_nothing_is_scored_and_agreement_json_shows_it(tmp_path):
     sheet = make(tmp_path, texts(["base", "sft"], 3))
     assert rated(sheet) == {
         **{"sheet": json.loads((sheet / "key.json").read_text())["sheet"], "rows": 6},
@@ -168,7 +135,7 @@ REFUSED = {
     "GBK": (lambda content: content.decode().encode("gbk"), "not UTF-8 text"),
     "another header": (put("correct", "right", 0), "its first line is 'row,language,prompt,reference,response,right"),
     "a column left out": (lambda content: content.replace(b",comment", b""), "must be row,"),
-    "cut within a cell": (lambda content: content.replace(b"text", b'"text', 1)[:120], "not whole CSV, "),
+    "cut within a cell": (lambda content: content.replace(b"text", b'"text', 1)[:120], "malformed CSV, "),
     "cut between rows": (lines(lambda found: found.pop()), "missing"),
     "a row twice": (lines(lambda found: found.append(found[1])), "there twice; keep one"),
     "a row of no sheet": (put("-1,", "-9,"), "-9': no such row in the sheet (and 1 more rows)"),
@@ -180,14 +147,14 @@ REFUSED = {
     ),
     "an open row": (put(",yes,", ",,"), "correct is '', must be yes or no"),
     "a doubtful answer": (put(",yes,", ",maybe,"), "correct is 'maybe', must be yes or no"),
-    "a huge cell": (put(",yes,", f",yes,{'x' * 200_000}"), "not whole CSV, field larger than field limit"),
+    "a huge cell": (put(",yes,", f",yes,{'x' * 200_000}"), "malformed CSV, field larger than field limit"),
     "a cell too many": (put(",yes,", ",yes,,,more"), "cells, must be 7"),
 }
 
 
 @pytest.mark.parametrize("case", REFUSED)
-def test_a_sheet_that_is_not_whole_is_refused_in_one_line(tmp_path, case):
-    change, told = REFUSED[case]
+def test_a_sheet_that_is_incomplete_or_altered_is_refused_in_one_line(tmp_path, case):
+    change, line = REFUSED[case]
     one_line = {f"c/{n}": f"text {sha(str(n))}" for n in range(4)}
     sheet = make(tmp_path, {"sft": one_line})
     key = json.loads((sheet / "key.json").read_text())
@@ -200,7 +167,7 @@ def test_a_sheet_that_is_not_whole_is_refused_in_one_line(tmp_path, case):
     with pytest.raises(UserError) as error:
         rate(key, [path], tmp_path / "human")
     assert str(error.value).startswith(f"{path}: ")
-    assert told in str(error.value) and "\n" not in str(error.value)
+    assert line in str(error.value) and "\n" not in str(error.value)
     assert not (tmp_path / "human").exists()
 
 
@@ -228,14 +195,11 @@ def experiment(tmp_path):
     """A results tree in which the answers of two models are rated, with gates on that."""
     place = {"dataset": "instruct", "metric": "correct"}
     gates = [gate("shares", **place, above=0.5), gate("gain", **place, against="base", above=0)]
-    found = build(tmp_path, gates)
-    found["evaluation"]["human"] = {
-        **{"of": "qa", "models": ["base", "sft"], "datasets": ["instruct"], "samples": 50, "sheets": []}
-    }
-    results = tmp_path / "results/evaluation"
-    make_sheet(results / "qa", {**found["evaluation"]["human"], "seed": 42}, results / "sheet")
+    human = {"of": "qa", "models": ["base", "sft"], "datasets": ["instruct"], "samples": 50, "sheets": []}
+    experiment, results = build(tmp_path, gates, changes={"evaluation.human": human}), tmp_path / "results/evaluation"
+    make_sheet(results / "qa", experiment.evaluation.human, 42, results / "sheet")
     rate(json.loads((results / "sheet/key.json").read_text()), [], results / "human")
-    return found
+    return experiment
 
 
 def test_before_a_sheet_is_filled_gates_are_not_measured(tmp_path, experiment):
@@ -256,7 +220,9 @@ def test_filled_sheets_are_judged_like_every_share(tmp_path, experiment):
         return "yes" if int(row["id"][4:].split(".")[0]) < RIGHT[row["models"][0]] else "no"
 
     path = fill(results / "sheet", tmp_path / "anna.csv", truth)
-    experiment["evaluation"]["human"]["sheets"] = [str(path)]
+    human = to_dict(experiment.evaluation.human) | {"sheets": [str(path)]}
+    gates = [to_dict(gate) for gate in experiment.evaluation.gate.gates]
+    experiment = make_experiment(gates, {"evaluation.human": human})
     rate(json.loads((results / "sheet/key.json").read_text()), [path], results / "human")
     evaluation = evaluate(experiment, tmp_path / "results")
     shares, gain = evaluation["gates"]

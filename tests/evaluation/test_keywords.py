@@ -7,20 +7,13 @@ import yaml
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, sha256_file
-from scripts.evaluation.keywords import figures, keywords, read_cases
-from scripts.evaluation.metrics.code_keywords import code_of, mentioned, shown
+from scripts.evaluation.generation.examples import Case, read_cases
+from scripts.evaluation.keywords import figures, keywords
+from scripts.evaluation.metrics.code_keywords import code_of, in_syntax, in_text
+from scripts.experiment.settings.evaluation import Keywords
 
 CASES = Path("config/cases/keywords.yaml")
-WANTED = {
-    "cases": str(CASES),
-    "max_new_tokens": 8,
-    "temperature": 0,
-    "top_p": 1,
-    "repetition_penalty": 1.0,
-    "beams": 1,
-    "samples": 1,
-    "seed": 42,
-}
+SETTINGS = Keywords(cases=str(CASES), max_new_tokens=8)
 QUICKSORT = """
 def quick_sort(items):
     if len(items) < 2:
@@ -45,15 +38,15 @@ func main() { for i := 0; i < 9; i++ { go c.Add() } }
 """
 
 
-def case(name: str) -> dict:
-    return next(case for case in read_cases(CASES) if case["id"] == name)
+def case(name: str) -> Case:
+    return next(case for case in read_cases(CASES) if case.id == name)
 
 
 @pytest.mark.parametrize(("name", "code"), [("quicksort", QUICKSORT), ("singleton", SINGLETON), ("counter", COUNTER)])
 def test_right_code_shows_every_keyword_of_the_shipped_cases(name, code):
-    wanted = case(name)
-    assert all(shown(code, wanted["language"], wanted["keywords"]))
-    assert figures([f"Here it is:\n\n```{wanted['language']}\n{code}```\n"], wanted)["structure"] == 1
+    shipped = case(name)
+    assert all(in_syntax(code, shipped.language, shipped.keywords))
+    assert figures([f"Here it is:\n\n```{shipped.language}\n{code}```\n"], shipped)["structure"] == 1
 
 
 @pytest.mark.parametrize(
@@ -75,11 +68,11 @@ def test_comments_strings_and_prose_show_nothing(language, code, expected):
         "java": ["class", "private", "static", "getInstance"],
         "go": ["func", "sync.Mutex", "goroutine"],
     }[language]
-    assert [word for word, found in zip(words, shown(code, language, words), strict=True) if found] == expected
+    assert [word for word, found in zip(words, in_syntax(code, language, words), strict=True) if found] == expected
 
 
 def test_a_response_mentions_in_any_case_wherever_it_stands():
-    assert mentioned("A QuickSort. # PIVOT", ["quicksort", "pivot", "recursive"]) == [True, True, False]
+    assert in_text("A QuickSort. # PIVOT", ["quicksort", "pivot", "recursive"]) == [True, True, False]
 
 
 @pytest.mark.parametrize(
@@ -96,15 +89,15 @@ def test_code_is_what_stands_in_blocks(written, code):
 
 
 def test_suite_writes_each_case_and_names_the_file_as_its_data(model_folder, tmp_path):
-    said = keywords(model_folder, CASES, WANTED, tmp_path)
+    result = keywords(model_folder, SETTINGS, 42, tmp_path)
     items = list(read_jsonl(tmp_path / "items.jsonl.zst"))
     assert [item["id"] for item in items] == ["quicksort", "singleton", "counter"]
-    assert said["data"] == {"keywords": sha256_file(CASES)}
-    assert said["scores"]["keywords"].keys() == {"all", "go", "java", "python"}
+    assert result["data"] == {"keywords": sha256_file(CASES)}
+    assert result["scores"]["keywords"].keys() == {"all", "go", "java", "python"}
     for item in items:
         expected = figures(item["written"], case(item["id"]))
         assert {key: item[key] for key in expected} == expected
-        assert said["scores"]["keywords"][item["language"]]["structure"] == expected["structure"]
+        assert result["scores"]["keywords"][item["language"]]["structure"] == expected["structure"]
 
 
 CASE = {"language": "go", "prompt": "Write.", "keywords": ["func"]}

@@ -11,11 +11,18 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation import latency as suite
 from scripts.evaluation.generation.model import load
-from scripts.evaluation.latency import busy, grow, latency, off_target, synchronized
+from scripts.evaluation.latency import latency, machine_load, off_target, synchronized, time_batches
 from scripts.evaluation.results.intervals import median_interval
 from scripts.evaluation.results.latency_figures import figures, p95
+from scripts.experiment.settings.evaluation import Latency
+from scripts.experiment.settings.record import to_dict
 
-WANTED = {"device": "cpu", "prompt_tokens": 5, "new_tokens": 9, "warmup": 1, "runs": 3, "batches": [1, 2], "seed": 7}
+SETTINGS = Latency(device="cpu", prompt_tokens=5, new_tokens=9, warmup=1, runs=3, batches=[1, 2])
+SEED = 7
+
+
+def changed(**changes) -> Latency:
+    return SETTINGS.model_copy(update=changes)
 
 
 @pytest.fixture
@@ -24,7 +31,7 @@ def model(model_folder):
 
 
 class Clock:
-    """Says what is planned: each run of each batch takes (to the first token, from there to the end); 100 s between."""
+    """A clock that goes as planned: (to the first token, from there to the end) of each run; 100 s between runs."""
 
     def __init__(self, plan: list[tuple[float, float]]):
         self.times = itertools.accumulate(step for first, rest in plan for step in (100.0, first, rest))
@@ -36,14 +43,14 @@ class Clock:
 def test_figures_are_those_of_the_clock_and_warming_up_is_none_of_them(model):
     plan = [(9, 9), (1, 4), (2, 2), (4, 8), (9, 9), (1, 1), (3, 3), (2, 2)]  # a warm-up and three runs, at 1 and at 2
     clock = Clock(plan)
-    runs = grow(model, WANTED, clock)
+    runs = time_batches(model, SETTINGS, SEED, clock)
     with pytest.raises(StopIteration):  # nothing else was timed
         clock()
     assert [(run["batch"], run["run"], run["first_token_seconds"], run["seconds"]) for run in runs] == [
         *((1, 1, 1, 5), (1, 2, 2, 4), (1, 3, 4, 12)),
         *((2, 1, 1, 2), (2, 2, 3, 6), (2, 3, 2, 4)),
     ]
-    assert figures(runs, WANTED) == {
+    assert figures(runs, SETTINGS) == {
         "first_token_seconds": {"value": 2, "p95": 4},
         "answer_seconds": {"value": 5, "p95": 12},
         "tokens_per_second": {"value": 2, "p95": 1},  # 8 tokens in 4, 2 and 8 s
@@ -55,17 +62,17 @@ def test_figures_are_those_of_the_clock_and_warming_up_is_none_of_them(model):
     }
 
 
-def test_exactly_the_tokens_asked_for_are_written_whatever_would_end_or_sample(model, monkeypatch):
+def test_exactly_new_tokens_are_generated_whatever_would_end_or_sample(model, monkeypatch):
     written, generate = [], model.generate
     everything = list(range(model.config.vocab_size))
     model.config.eos_token_id = everything
     model.generation_config = GenerationConfig(eos_token_id=everything, do_sample=True, max_new_tokens=2)
     monkeypatch.setattr(model, "generate", lambda **given: written.append((given["input_ids"], generate(**given))))
-    grow(model, {**WANTED, "batches": [1, 3]})
+    time_batches(model, changed(batches=[1, 3]), SEED)
     assert [tuple(ids.shape) for _, ids in written] == [(1, 14)] * 4 + [(3, 14)] * 4
-    asked, (_, alone), (_, together) = written[0][0], written[0], written[-1]
+    prompt, (_, alone), (_, together) = written[0][0], written[0], written[-1]
     assert torch.equal(together[0], alone[0])  # greedy, and a batch begins with the same prompt
-    assert all(torch.equal(asked, ids) for ids, _ in written[:4])
+    assert all(torch.equal(prompt, ids) for ids, _ in written[:4])
     # by hand: the likeliest token, without cache
     with torch.no_grad():
         for place in range(5, 14):
@@ -73,14 +80,14 @@ def test_exactly_the_tokens_asked_for_are_written_whatever_would_end_or_sample(m
 
 
 def test_prompts_follow_the_seed(model):
-    first, again, other = (suite.prompts(2, {**WANTED, "seed": seed}, 320) for seed in (7, 7, 8))
+    first, again, other = (suite.prompts(2, 5, 320, seed) for seed in (7, 7, 8))
     assert torch.equal(first, again)
     assert not torch.equal(first, other)
     assert first.shape == (2, 5)
-    assert torch.equal(suite.prompts(1, WANTED, 320), first[:1])
+    assert torch.equal(suite.prompts(1, 5, 320, 7), first[:1])
 
 
-def test_memory_ends_the_growth_and_half_a_batch_is_not_told(model, monkeypatch):
+def test_memory_ends_the_growth_and_half_a_batch_is_not_reported(model, monkeypatch):
     rows, generate = [], model.generate
 
     def short(**given):
@@ -90,20 +97,20 @@ def test_memory_ends_the_growth_and_half_a_batch_is_not_told(model, monkeypatch)
         return generate(**given)
 
     monkeypatch.setattr(model, "generate", short)
-    wanted = {**WANTED, "batches": [1, 2, 4]}
-    runs = grow(model, wanted)
+    settings = changed(batches=[1, 2, 4])
+    runs = time_batches(model, settings, SEED)
     assert [run["batch"] for run in runs] == [1, 1, 1]
     assert rows == [1, 1, 1, 1, 2, 2, 2]
-    told = figures(runs, wanted)
-    assert (told["out_of_memory"], len(told["throughput"])) == (2, 1)
+    measured = figures(runs, settings)
+    assert (measured["out_of_memory"], len(measured["throughput"])) == (2, 1)
 
 
 def test_no_memory_for_one_row_and_too_few_positions_are_one_line(model, monkeypatch):
     with pytest.raises(UserError, match=r"prompt_tokens and new_tokens are 4105, more than the model's 4096 positions"):
-        grow(model, {**WANTED, "prompt_tokens": 4096})
+        time_batches(model, changed(prompt_tokens=4096), SEED)
     monkeypatch.setattr(model, "generate", lambda **_: (_ for _ in ()).throw(torch.OutOfMemoryError()))
     with pytest.raises(UserError, match="no memory for one prompt of 5 tokens and its answer"):
-        grow(model, WANTED)
+        time_batches(model, SETTINGS, SEED)
 
 
 @pytest.mark.parametrize(
@@ -123,27 +130,31 @@ def test_target_hardware_is_a_kind_or_words_of_a_name(device, fitting, others):
 
 def test_off_the_target_nothing_is_loaded_or_timed(model_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(suite, "load", None)
-    said = latency(model_folder, {**WANTED, "device": "A40"}, tmp_path)
-    assert said["not_applicable"] == "models run on cpu here, the target is A40"
-    assert said["figures"] is None
+    result = latency(model_folder, changed(device="A40"), SEED, tmp_path)
+    assert result["not_applicable"] == "models run on cpu here, the target is A40"
+    assert result["figures"] is None
     assert list(read_jsonl(tmp_path / "items.jsonl.zst")) == []
-    assert said == read_json(tmp_path / "scores.json")
+    assert result == read_json(tmp_path / "scores.json")
 
 
 def test_on_the_target_both_files_say_the_same_and_under_what_conditions(model_folder, tmp_path):
-    said = latency(model_folder, WANTED, tmp_path)
-    assert said == read_json(tmp_path / "scores.json")
+    result = latency(model_folder, SETTINGS, SEED, tmp_path)
+    assert result == read_json(tmp_path / "scores.json")
     runs = list(read_jsonl(tmp_path / "items.jsonl.zst"))
-    assert said["figures"] == figures(runs, WANTED)
+    assert result["figures"] == figures(runs, SETTINGS)
     assert all(0 < run["first_token_seconds"] < run["seconds"] for run in runs)
-    assert (said["device"], said["not_applicable"], said["settings"]) == ("cpu", None, WANTED)
-    assert said["engine"]["name"] == "transformers"
-    found = said["conditions"]
-    assert (found["dtype"], found["attention"], found["threads"]) == ("float32", "sdpa", 1)
-    assert set(found["load"]) == {"load_per_core"}
+    assert (result["device"], result["not_applicable"], result["settings"]) == (
+        "cpu",
+        None,
+        to_dict(SETTINGS) | {"seed": 7},
+    )
+    assert result["engine"]["name"] == "transformers"
+    conditions = result["conditions"]
+    assert (conditions["dtype"], conditions["attention"], conditions["threads"]) == ("float32", "sdpa", 1)
+    assert set(conditions["load"]) == {"load_per_core"}
 
 
-def test_load_tells_what_the_card_tells(monkeypatch):
+def test_the_load_is_what_the_card_reports(monkeypatch):
     def hidden(_):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
@@ -152,15 +163,15 @@ def test_load_tells_what_the_card_tells(monkeypatch):
     monkeypatch.setattr(torch.cuda, "device_memory_used", lambda _: 3 * 2**30)
     monkeypatch.setattr("os.getloadavg", lambda: (6.0, 1.0, 1.0))
     monkeypatch.setattr("os.cpu_count", lambda: 4)
-    assert busy() == {"load_per_core": 1.5, "gpu_utilisation": None, "gpu_memory_gib": 3.0}
+    assert machine_load() == {"load_per_core": 1.5, "gpu_utilisation": None, "gpu_memory_gib": 3.0}
 
 
-@pytest.mark.parametrize(("device", "told"), [("cuda:1", ["cuda:1", "time"]), ("cpu", ["time"])])
-def test_a_gpu_has_done_its_work_before_the_clock_is_read(monkeypatch, device, told):
+@pytest.mark.parametrize(("device", "expected"), [("cuda:1", ["cuda:1", "time"]), ("cpu", ["time"])])
+def test_a_gpu_has_finished_its_work_before_the_clock_is_read(monkeypatch, device, expected):
     order = []
     monkeypatch.setattr(torch.cuda, "synchronize", lambda card: order.append(str(card)))
     assert synchronized(lambda: order.append("time") or 3.0, torch.device(device))() == 3.0
-    assert order == told
+    assert order == expected
 
 
 @pytest.mark.parametrize("count", range(1, 12))

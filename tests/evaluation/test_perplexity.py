@@ -1,7 +1,6 @@
 """scripts/evaluation/perplexity.py against direct float64 computation, one example at a time, without padding."""
 
 import copy
-import json
 import math
 import subprocess
 import sys
@@ -16,12 +15,15 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file, write_json, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation import perplexity as module
-from scripts.evaluation.perplexity import perplexity, pick, score, windows
+from scripts.evaluation.generation.examples import pick_examples
+from scripts.evaluation.perplexity import perplexity, score, windows
+from scripts.experiment.settings.evaluation import Perplexity
+from scripts.experiment.settings.record import to_json
 from scripts.tokens.packing.encoder import Encoded, Encoder
 from scripts.training.model import logits_fingerprint
 from tests.evaluation.conftest import CHATS, TEXTS
 
-WANTED = {"datasets": ["code", "instruct"], "documents": 200, "context": 64, "stride": 40}
+SETTINGS = Perplexity(datasets=["code", "instruct"], documents=200, context=64, stride=40)
 
 
 @pytest.fixture(scope="session")
@@ -72,11 +74,11 @@ def test_every_items_nll_equals_a_naive_float64_loop(
 ):
     monkeypatch.setattr(module, "BATCH", 700)  # several batches, with padding in them
     monkeypatch.setattr(module, "POSITIONS", 50)
-    wanted = {**WANTED, "context": context, "stride": stride, "documents": 2}
-    perplexity(model_folder, datasets, wanted, tmp_path / "tiny")
+    settings = SETTINGS.model_copy(update={"context": context, "stride": stride, "documents": 2})
+    perplexity(model_folder, datasets, settings, tmp_path / "tiny")
     items = list(read_jsonl(tmp_path / "tiny/items.jsonl.zst"))
     assert len(items) == 6
-    for dataset in WANTED["datasets"]:
+    for dataset in SETTINGS.datasets:
         for example in read_jsonl(datasets / dataset / "test.jsonl.zst"):
             for item in (item for item in items if item["id"] == example["id"]):
                 ids, targets = encoded_by_hugging_face(model_folder, example)
@@ -87,7 +89,7 @@ def test_every_items_nll_equals_a_naive_float64_loop(
 
 
 def test_scores_are_ratios_of_sums_by_language_and_bytes_are_those_of_the_scored_text(model_folder, datasets, tmp_path):
-    result = perplexity(model_folder, datasets, WANTED, tmp_path / "tiny")
+    result = perplexity(model_folder, datasets, SETTINGS, tmp_path / "tiny")
     items = list(read_jsonl(tmp_path / "tiny/items.jsonl.zst"))
     loaded = AutoTokenizer.from_pretrained(model_folder)
     for item in items:
@@ -100,20 +102,27 @@ def test_scores_are_ratios_of_sums_by_language_and_bytes_are_those_of_the_scored
             assert item["bytes"] == len("".join(answers).encode())
     assert [(item["dataset"], item["id"]) for item in items] == sorted((item["dataset"], item["id"]) for item in items)
     assert list(result["scores"]["code"]) == ["all", "go", "python"]
-    for language, said in result["scores"]["code"].items():
+    for language, of_language in result["scores"]["code"].items():
         chosen = [item for item in items if item["dataset"] == "code" and language in ("all", item["language"])]
         nll, tokens, size = (sum(item[key] for item in chosen) for key in ("nll", "tokens", "bytes"))
-        assert (said["documents"], said["tokens"], said["bytes"]) == (len(chosen), tokens, size)
-        assert said["perplexity"] == pytest.approx(math.exp(nll / tokens))
-        assert said["bits_per_byte"] == pytest.approx(nll / math.log(2) / size)
+        assert (of_language["documents"], of_language["tokens"], of_language["bytes"]) == (len(chosen), tokens, size)
+        assert of_language["perplexity"] == pytest.approx(math.exp(nll / tokens))
+        assert of_language["bits_per_byte"] == pytest.approx(nll / math.log(2) / size)
     assert read_json(tmp_path / "tiny/scores.json") == result
     assert (result["model"], result["device"] != "") == ("tiny", True)
     assert result["data"]["code"] == sha256_file(datasets / "code/test.jsonl.zst")
 
 
+def test_the_log_has_a_rounded_line_per_dataset(model_folder, datasets, tmp_path, caplog):
+    caplog.set_level("INFO")
+    result = perplexity(model_folder, datasets, SETTINGS, tmp_path / "tiny")
+    score = result["scores"]["code"]["all"]
+    assert f"perplexity code: {score['bits_per_byte']:.2f} bits/byte over 24 documents" in caplog.text
+
+
 def test_two_runs_give_the_same_bytes(model_folder, datasets, tmp_path):
     for name in "ab":
-        perplexity(model_folder, datasets, WANTED, tmp_path / name)
+        perplexity(model_folder, datasets, SETTINGS, tmp_path / name)
     for file in ("items.jsonl.zst", "scores.json"):
         assert (tmp_path / "a" / file).read_bytes() == (tmp_path / "b" / file).read_bytes()
 
@@ -144,30 +153,16 @@ def test_the_pick_is_the_same_whatever_the_order_and_grows_without_changing(tmp_
     records = [{"id": f"s/{i}", "language": "ab"[i % 2]} for i in range(50)]
     write_jsonl(tmp_path / "a", records)
     write_jsonl(tmp_path / "b", records[::-1])
-    few, more = pick(tmp_path / "a", 5), pick(tmp_path / "b", 9)
-    assert few == pick(tmp_path / "b", 5)
+    few, more = pick_examples(tmp_path / "a", 5), pick_examples(tmp_path / "b", 9)
+    assert few == pick_examples(tmp_path / "b", 5)
     assert [len([r for r in few if r["language"] == language]) for language in "ab"] == [5, 5]
     assert {record["id"] for record in few} < {record["id"] for record in more}
-    assert len(pick(tmp_path / "a", 500)) == 50
-
-
-def run(model, datasets, out, **wanted):
-    command = [
-        sys.executable,
-        "-m",
-        "scripts.evaluation.perplexity",
-        "--model",
-        str(model),
-        "--datasets",
-        str(datasets),
-    ]
-    settings = json.dumps({**WANTED, **wanted})
-    return subprocess.run([*command, "--settings", settings, "--out", str(out)], capture_output=True, text=True)
+    assert len(pick_examples(tmp_path / "a", 500)) == 50
 
 
 def test_unknown_dataset_is_one_line_that_names_the_known(model_folder, datasets, tmp_path):
     command = [sys.executable, "-m", "scripts.evaluation.perplexity", "--model", model_folder, "--datasets", datasets]
-    command += ["--settings", json.dumps({**WANTED, "datasets": ["cod"]}), "--out", tmp_path / "out"]
+    command += ["--settings", to_json(SETTINGS.model_copy(update={"datasets": ["cod"]})), "--out", tmp_path / "out"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     expected = f"error: evaluation.perplexity.datasets: no 'cod' in {datasets}; there: code, empty, instruct"
@@ -177,14 +172,14 @@ def test_unknown_dataset_is_one_line_that_names_the_known(model_folder, datasets
 
 def test_no_test_example_is_one_line(model_folder, datasets, tmp_path):
     with pytest.raises(UserError, match=r"empty/test\.jsonl\.zst: no test example; raise corpus\.split\.test"):
-        perplexity(model_folder, datasets, {**WANTED, "datasets": ["empty"]}, tmp_path / "out")
+        perplexity(model_folder, datasets, SETTINGS.model_copy(update={"datasets": ["empty"]}), tmp_path / "out")
 
 
 def test_nothing_to_score_is_one_line(model_folder, tmp_path):
     write_jsonl(tmp_path / "code/test.jsonl.zst", [{"id": "a", "language": "c", "text": ""}])
     write_manifest(tmp_path / "code", ["test.jsonl.zst"])
     with pytest.raises(UserError, match="no text to score"):
-        perplexity(model_folder, tmp_path, {**WANTED, "datasets": ["code"]}, tmp_path / "out")
+        perplexity(model_folder, tmp_path, SETTINGS.model_copy(update={"datasets": ["code"]}), tmp_path / "out")
 
 
 def test_a_diverged_model_is_one_line_and_not_a_number_in_a_table(model_folder, datasets, tmp_path):
@@ -196,7 +191,7 @@ def test_a_diverged_model_is_one_line_and_not_a_number_in_a_table(model_folder, 
         (broken / name).write_bytes((model_folder / name).read_bytes())
     write_manifest(broken, sorted(path.name for path in broken.iterdir()))
     with pytest.raises(UserError, match="the model has diverged"):
-        perplexity(broken, datasets, WANTED, tmp_path / "out")
+        perplexity(broken, datasets, SETTINGS, tmp_path / "out")
     assert not (tmp_path / "out").exists()
 
 
@@ -207,11 +202,11 @@ def test_a_model_that_is_not_what_its_manifest_says_is_refused(model_folder, dat
     data = bytearray((tmp_path / file).read_bytes())
     data[-9] ^= 1
     (tmp_path / file).write_bytes(data)
-    with pytest.raises(UserError, match=f"{file}: content is"):
-        perplexity(tmp_path, datasets, WANTED, tmp_path / "out")
+    with pytest.raises(UserError, match=f"{file}: sha256 is"):
+        perplexity(tmp_path, datasets, SETTINGS, tmp_path / "out")
 
 
 def test_a_folder_without_a_model_is_one_line(datasets, tmp_path):
     write_json(tmp_path / "manifest.json", {"files": {}})
     with pytest.raises(UserError, match=r"tokenizer\.json: no such file"):
-        perplexity(tmp_path, datasets, WANTED, tmp_path / "out")
+        perplexity(tmp_path, datasets, SETTINGS, tmp_path / "out")

@@ -41,8 +41,8 @@ def repository(tmp_path_factory):
 
 
 def problems(out, location, commit, path="data/b.jsonl"):
-    wanted = json.dumps({"git": str(location), "commit": commit, "path": path})
-    line = [sys.executable, "-m", "scripts.evaluation.problems", "--settings", wanted, "--out", str(out)]
+    settings = json.dumps({"git": str(location), "commit": commit, "path": path})
+    line = [sys.executable, "-m", "scripts.evaluation.problems", "--settings", settings, "--out", str(out)]
     return subprocess.run(line, capture_output=True, text=True)
 
 
@@ -52,11 +52,17 @@ def test_the_file_is_that_of_the_pinned_commit_byte_for_byte(repository, tmp_pat
     assert (tmp_path / "b.jsonl").read_bytes() == FILE
 
 
-@pytest.mark.parametrize("path", ["data", "data/none.jsonl", "../b.jsonl", "/etc/passwd", "--help", ""])
+@pytest.mark.parametrize("path", ["data", "data/none.jsonl", "../b.jsonl", "/etc/passwd", "--help"])
 def test_what_is_no_file_of_the_commit_is_one_line(repository, tmp_path, path):
     done = problems(tmp_path / "b.jsonl", *repository, path)
     assert (done.returncode, list(tmp_path.iterdir())) == (1, [])
     assert done.stderr == f"error: no file {path} in commit {repository[1]} of {repository[0]}\n"
+
+
+def test_an_empty_path_is_one_line(repository, tmp_path):
+    done = problems(tmp_path / "b.jsonl", *repository, "")
+    assert (done.returncode, list(tmp_path.iterdir())) == (1, [])
+    assert done.stderr == "error: --settings: path: must be text of at least 1 character, not ''\n"
 
 
 def test_a_commit_or_repository_that_is_not_there_is_one_line(repository, tmp_path):
@@ -77,7 +83,7 @@ def test_a_commit_is_required_with_git():
 
 
 @pytest.mark.slow
-def test_the_workflow_brings_a_pinned_benchmark_before_it_is_asked(repository, tmp_path):
+def test_the_workflow_fetches_a_pinned_benchmark_before_it_is_scored(repository, tmp_path):
     config = read_yaml(Path("config/config.yaml"))
     pinned = {"git": str(repository[0]), "commit": repository[1], "path": "data/b.jsonl"}
     config["evaluation"]["code"] = {"benchmarks": [pinned]}

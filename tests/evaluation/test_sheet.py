@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.evaluation.sheet import LONGEST, guarded, plain
+from scripts.evaluation.results.blank_sheets import LONGEST, guarded, plain
 from tests.evaluation.sheets import HEADER, HOSTILE, make, read, texts, write_suite
 from tests.evaluation.synthetic import dump_lines
 
@@ -155,9 +155,9 @@ def test_the_form_loads_nothing_and_holds_texts_as_data_only(tmp_path):
 def test_what_is_not_written_for_all_is_refused_in_one_line(tmp_path):
     written = texts(["base", "sft"], 3)
     del written["sft"]["c/1"]
-    with pytest.raises(UserError, match="c/1 of chats: written by base, not by sft"):
+    with pytest.raises(UserError, match="c/1 of chats: an item of base, not of sft"):
         make(tmp_path, written)
-    with pytest.raises(UserError, match=r"evaluation\.human.datasets: base wrote nothing for code"):
+    with pytest.raises(UserError, match=r"evaluation\.human.datasets: base has no items of code"):
         make(tmp_path, texts(["base"], 3), datasets=["code"])
 
 
@@ -165,13 +165,17 @@ def test_what_is_not_written_for_all_is_refused_in_one_line(tmp_path):
 def test_an_item_without_a_text_is_named(tmp_path, item):
     suite = write_suite(tmp_path / "suite", texts(["base"], 1))
     dump_lines(suite / "base/items.jsonl.zst", [item])
-    wanted = json.dumps({"models": ["base"], "datasets": ["chats"], "samples": 1, "seed": 1})
-    command = [sys.executable, "-m", "scripts.evaluation.sheet", "--suite", str(suite), "--settings", wanted]
+    settings = json.dumps({"of": "qa", "models": ["base"], "datasets": ["chats"], "samples": 1})
+    command = [sys.executable, "-m", "scripts.evaluation.sheet", "--suite", str(suite), "--settings", settings]
     done = subprocess.run(
-        [*command, "--out", str(tmp_path / "sheet")], cwd=ROOT, capture_output=True, text=True, check=False
+        [*command, "--seed", "1", "--out", str(tmp_path / "sheet")],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
     )
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {suite / 'base/items.jsonl.zst'}: line 1: no written text, ")
+    assert done.stderr.startswith(f"error: {suite / 'base/items.jsonl.zst'}: line 1: no generated text, ")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "sheet").exists()
 
@@ -212,14 +216,16 @@ def test_a_browser_downloads_the_sheet_that_was_filled_in(tmp_path):
     command += [f"--disable-{name}" for name in quiet] + ["--virtual-time-budget=3000", "--window-size=500,2000"]
     shown = subprocess.run([*command, "--dump-dom", f"file://{page}"], capture_output=True, timeout=60, check=True)
     dom = shown.stdout.decode()
-    told = {name: urllib.parse.unquote(text) for name, text in re.findall(r'<output id="(\w+)">([^<]*)</output>', dom)}
-    assert told["file"] == "Anna-安娜.csv"
-    assert told["count"] == f"{len(rows)} of {len(rows)} rated"
-    assert json.loads(told["kept"])[rows[0]["row"]]["correct"] == "yes"
+    outputs = {
+        name: urllib.parse.unquote(text) for name, text in re.findall(r'<output id="(\w+)">([^<]*)</output>', dom)
+    }
+    assert outputs["file"] == "Anna-安娜.csv"
+    assert outputs["count"] == f"{len(rows)} of {len(rows)} rated"
+    assert json.loads(outputs["kept"])[rows[0]["row"]]["correct"] == "yes"
     expected = io.StringIO(newline="")
     writer = csv.DictWriter(expected, HEADER, quoting=csv.QUOTE_ALL)
     writer.writeheader()
     comments = {rows[0]["row"]: '\'=HYPERLINK(1) 好, "so"'}
     writer.writerows(row | {"correct": answers[row["row"]], "comment": comments.get(row["row"], "")} for row in rows)
-    assert told["bytes"].encode("latin-1").decode("utf-8-sig") == expected.getvalue()
-    assert told["bytes"].startswith("\xef\xbb\xbf")
+    assert outputs["bytes"].encode("latin-1").decode("utf-8-sig") == expected.getvalue()
+    assert outputs["bytes"].startswith("\xef\xbb\xbf")

@@ -55,5 +55,4 @@ def test_a_pinned_benchmark_is_read_where_rule_problems_puts_it_and_is_fetched_b
     assert flow.prompt_files("code") == ["results/evaluation/problems/HumanEval.jsonl"]
     assert flow.prompts["code"] == {"benchmarks": [{"path": "results/evaluation/problems/HumanEval.jsonl"}]}
     assert flow.pinned["HumanEval.jsonl"].path == "data/deep/HumanEval.jsonl"
-    assert "evaluation.contamination" in flow.codes and "seed" in flow.suite_settings("code")
-    assert "seed" not in flow.suite_settings("perplexity")
+    assert "evaluation.contamination" in flow.codes

@@ -370,6 +370,6 @@ def test_people_rate_all_models_on_all_datasets_by_default_and_score_once_a_shee
 
 
 def test_the_table_of_suites_has_the_metrics_that_the_configuration_knows():
-    found = suites(dict.fromkeys(METRICS) | {"code": {"k": [1, 10]}})
+    found = suites(METRICS, ks=[1, 10])
     expected = METRICS | {"code": ("pass@1", "pass@10")}
     assert {name: tuple(suite.metrics) for name, suite in found.items()} | {"latency": tuple(TIMED)} == expected

@@ -51,8 +51,7 @@ class Page(HTMLParser):
 
 def make(root, gates=GATES, fail=False, **keys):
     """Build the tree, evaluate it, draw its pictures; return the results root."""
-    experiment = build(root, gates, **keys)
-    experiment["evaluation"]["gate"]["fail"] = fail
+    experiment = build(root, gates, changes={"evaluation.gate.fail": fail}, **keys)
     results = root / "results"
     for model, level in LEVELS.items():
         items = make_items(model, keys.get("documents", 10), level)

@@ -1,8 +1,8 @@
-"""Problems of a benchmark file: HumanEval, HumanEval-X, MBPP and MultiPL-E, each in the format it is published in.
+"""Read the problems of a benchmark file: HumanEval, HumanEval-X, MBPP or MultiPL-E, in their published formats.
 
     problems = read(Path("data/benchmarks/HumanEval.jsonl.gz"))
 
-A file is JSON lines or one JSON list, also gzipped; which format it is in shows in its first record.
+A file is JSON lines or one JSON list, also gzipped; its first record tells the format.
 """
 
 import gzip
@@ -19,14 +19,14 @@ LANGUAGES = ("python", "java", "go", "rust", "cpp")
 # Bytes of an unpacked file; the largest benchmark of these formats has 20 MB.
 LARGEST = 256 << 20
 
-# Where the reference harnesses end a completion: of HumanEval (Chen et al. 2021, section 2.1, with the decorator,
+# Stop strings of the reference harnesses: of HumanEval (Chen et al. 2021, section 2.1, with the decorator,
 # assertion and fence that later harnesses added) and of MBPP (bigcode-evaluation-harness).
 HUMANEVAL_STOPS = ("\nclass", "\ndef", "\n#", "\n@", "\nif", "\nprint", "\nassert", "\n```")
 MBPP_STOPS = ("\nclass", "\nassert", '\n"""', "\nprint", "\nif", "\n<|/", "\n```")
 
 NAMES = {"python": "python", "py": "python", "java": "java", "go": "go", "rust": "rust", "rs": "rust", "cpp": "cpp"}
 
-# How a function begins that may be the one asked for; the group is its name.
+# How a function begins that may be the problem's; the group is its name.
 BEGINS = {
     "python": r"^def (\w+)",
     "java": r"^[ \t]*public [^=\n(]*?(\w+)[ \t]*\(",
@@ -41,13 +41,13 @@ class Problem:
     """One problem.
 
     Attributes:
-        prompt: what a completion continues.
-        head: what stands before a completion in the program.
+        prompt: the text that a completion continues.
+        head: the part of the program before a completion.
         tests: source of the tests, in the problem's language.
-        entry: name of the function that is asked for; of MBPP only the tests say it.
-        stops: strings that end a completion; none where counting braces ends it.
+        entry: name of the problem's function; empty for MBPP, where only the tests name it.
+        stops: strings that end a completion; none if counting braces ends it.
         canonical: the published solution, as a completion.
-        imports: of Go, source text that names the packages that code and tests may import.
+        imports: for Go, source text that names the packages that code and tests may import.
     """
 
     id: str
@@ -62,10 +62,10 @@ class Problem:
 
 
 def language_of(name: str) -> str:
-    """The language of this project's name for it.
+    """This project's name for a benchmark's language.
 
     Raises:
-        ValueError: there is none.
+        ValueError: the language is not supported.
     """
     if name.lower() not in NAMES:
         raise ValueError(f"language {name!r} is not known; known: {', '.join(LANGUAGES)}")
@@ -73,16 +73,16 @@ def language_of(name: str) -> str:
 
 
 def entry_of(head: str, language: str) -> str:
-    """The name of the last function that `head` begins.
+    """The name of the last function that begins in `head`.
 
     Raises:
-        ValueError: it begins none.
+        ValueError: none does.
     """
-    found = re.findall(BEGINS[language], head, re.M)
+    names = re.findall(BEGINS[language], head, re.M)
     opened = language == "python" or re.search(r"\{[ \t]*$", head, re.M)
-    if not found or not opened or (language == "java" and not re.search(r"^(?:public )?class \w", head, re.M)):
-        raise ValueError("its prompt begins no function")
-    return found[-1]
+    if not names or not opened or (language == "java" and not re.search(r"^(?:public )?class \w", head, re.M)):
+        raise ValueError("no function begins in its prompt")
+    return names[-1]
 
 
 def humaneval(record: dict) -> Problem:
@@ -122,7 +122,7 @@ def multipl_e(record: dict) -> Problem:
     return Problem(record["name"], language, prompt, prompt, tests, entry, stops, None, imports)
 
 
-# Fields by which a format is known, and what reads it.
+# Fields that identify a format, and the function that reads its records.
 FORMATS = {
     "HumanEval": (("task_id", "prompt", "entry_point", "test"), humaneval),
     "HumanEval-X": (("task_id", "prompt", "declaration", "test"), humaneval_x),
@@ -135,7 +135,7 @@ def unpacked(path: Path) -> str:
     """The text of a file, gzipped or not.
 
     Raises:
-        UserError: it is missing, damaged, too large or no text.
+        UserError: it is missing, damaged, too large or not text.
     """
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
@@ -146,16 +146,16 @@ def unpacked(path: Path) -> str:
     except (FileNotFoundError, IsADirectoryError) as error:
         raise UserError(f"{path}: no such file") from error
     except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: not whole: {error}; bring it again") from error
+        raise UserError(f"{path}: truncated or damaged: {error}; download it again") from error
     except UnicodeDecodeError as error:
         raise UserError(f"{path}: not UTF-8 text: {error}") from error
 
 
 def records(path: Path) -> list[tuple[str, object]]:
-    """(where it stands, record) of a file.
+    """(place for error lines, record) of each record of a file.
 
     Raises:
-        UserError: it is not JSON.
+        UserError: the file is not JSON.
     """
     text = unpacked(path)
     if text.lstrip().startswith("["):
@@ -163,18 +163,18 @@ def records(path: Path) -> list[tuple[str, object]]:
             return [(f"{path}: record {number}", record) for number, record in enumerate(json.loads(text), 1)]
         except (json.JSONDecodeError, RecursionError) as error:
             raise UserError(f"{path}: not JSON: {error}") from error
-    found = []
+    parsed = []
     for number, line in enumerate(text.split("\n"), 1):
         if line.strip():
             try:
-                found.append((f"{path}: line {number}", json.loads(line)))
+                parsed.append((f"{path}: line {number}", json.loads(line)))
             except (json.JSONDecodeError, RecursionError) as error:
                 raise UserError(f"{path}: line {number}: not JSON: {error}") from error
-    return found
+    return parsed
 
 
 def check_text(problem: Problem) -> None:
-    """See that all fields are text.
+    """Check that all fields are text.
 
     Raises:
         TypeError: one is not.
@@ -189,25 +189,25 @@ def read(path: Path) -> list[Problem]:
     """The problems of a file, in its order.
 
     Raises:
-        UserError: the file is unreadable or empty, a record is in none of the formats or another than the first, or
+        UserError: the file is unreadable or empty, a record is in none of the formats or in another than the first, or
             an id is there twice.
     """
-    problems, wanted = {}, None
+    problems, chosen = {}, None
     for where, record in records(path):
         fits = [
             name for name, (fields, _) in FORMATS.items() if isinstance(record, dict) and set(fields) <= set(record)
         ]
-        wanted = wanted or (fits[0] if fits else None)
-        if wanted is None:
+        chosen = chosen or (fits[0] if fits else None)
+        if chosen is None:
             known = "; ".join(f"{name} ({', '.join(fields)})" for name, (fields, _) in FORMATS.items())
             raise UserError(f"{where}: no benchmark format has these fields; known: {known}")
-        if wanted not in fits:
-            raise UserError(f"{where}: not in the format of the first record, {wanted}")
+        if chosen not in fits:
+            raise UserError(f"{where}: not in the format of the first record, {chosen}")
         try:
-            problem = FORMATS[wanted][1](record)
+            problem = FORMATS[chosen][1](record)
             check_text(problem)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise UserError(f"{where}: not a problem in {wanted}'s format: {error}") from error
+            raise UserError(f"{where}: not a problem in {chosen}'s format: {error}") from error
         if problem.id in problems:
             raise UserError(f"{where}: id {problem.id} is there twice")
         problems[problem.id] = problem

@@ -1,11 +1,11 @@
-"""n-grams of words that a few texts share with very many others: exact, though almost all are looked up by a hash only.
+"""Find the n-grams of words that a few texts share with very many documents: exact, though almost all need only a hash.
 
     grams = NGrams(["the text of a problem", "of another"], size=10)
-    for there, at, places in grams.new_in("a training document"): ...
+    for document_words, at, places in grams.new_in("a training document"): ...
 
-A word is a run of letters, digits and underscores, a Han character is one by itself; case does not count, and neither
-does what stands between words. A text is hashed in one pass over its characters. Where a hash is one of the few texts'
-the words themselves are compared, so a collision costs time and is never a find.
+A word is a run of letters, digits and underscores; a Han character is a word by itself. Case and everything between
+words are ignored. A document is hashed in one pass over its characters; if a hash is one of the texts', the words
+themselves are compared, so a collision costs time but never gives a false match.
 """
 
 import re
@@ -30,31 +30,31 @@ def words(text: str) -> list[str]:
 
 @cache
 def kinds() -> np.ndarray:
-    """uint8 [0x110000], of each character: 0 between words, 1 part of one, 2 one by itself."""
+    """uint8 [0x110000], by character: 0 between words, 1 part of a word, 2 a word by itself."""
     characters = "".join(map(chr, range(0x110000)))
-    found = np.zeros(len(characters), np.uint8)
+    table = np.zeros(len(characters), np.uint8)
     for kind, pattern in enumerate((r"\w+", rf"[{HAN}]+"), 1):
         for run in re.finditer(pattern, characters):
-            found[run.start() : run.end()] = kind
-    return found
+            table[run.start() : run.end()] = kind
+    return table
 
 
 @njit(cache=True)
 def rolled(codes, kinds, size, prime, multiplier, table):
-    """(uint64 [n-grams], int64 [n-grams]): hashes that may be looked for, and the word where each n-gram begins.
+    """(uint64 [n-grams], int64 [n-grams]): hashes that may match, and the word where each n-gram begins.
 
-    The hash of an n-gram is Σ hash of a word * multiplier^(words behind it), modulo 2^64.
+    The hash of an n-gram is Σ hash of a word * multiplier^(number of words after it), modulo 2^64.
 
     Args:
         codes: uint32 [characters].
         prime, multiplier: uint64.
-        table: uint8 [a power of two], a bit for each value of the low bits of a hash's upper half: whether there is a
-            hash looked for that has them. Small enough for a core's cache, it spares a search for almost all.
+        table: uint8 [a power of two], a bit for each value of the low bits of a hash's upper half: whether one of the
+            texts' hashes has that value. It fits into a core's cache and saves the search for almost all n-grams.
     """
     found, starts, ring = np.empty(len(codes), np.uint64), np.empty(len(codes), np.int64), np.zeros(size, np.uint64)
     leaving, mask = np.uint64(1), np.uint64(8 * len(table) - 1)
     for _ in range(size):
-        leaving *= multiplier  # what the word that falls out was multiplied by
+        leaving *= multiplier  # the factor of the word that leaves the window
     count, hits, slot, total, at = 0, 0, 0, np.uint64(0), 0
     while at < len(codes):
         kind = kinds[codes[at]]
@@ -85,11 +85,11 @@ def hashes(text: str, size: int, table: np.ndarray) -> tuple[np.ndarray, np.ndar
 
 
 class NGrams:
-    """The n-grams of some texts, each to be found once.
+    """The n-grams of some texts; each is found once, in the first document that has it.
 
     Attributes:
         words: of each text.
-        sizes: int64 [texts], how many n-grams each has.
+        sizes: int64 [texts], number of n-grams of each.
     """
 
     def __init__(self, texts: list[str], size: int):
@@ -100,7 +100,7 @@ class NGrams:
         self.keys, which = np.unique(np.concatenate([np.empty(0, np.uint64), *hashed]), return_inverse=True)
         self.order = np.argsort(which, kind="stable")  # n-grams by hash, each numbered through all texts
         self.bounds = np.searchsorted(which[self.order], np.arange(len(self.keys) + 1))
-        self.found, self.wanted = np.zeros(len(which), bool), np.ones(len(self.keys), bool)
+        self.found, self.open = np.zeros(len(which), bool), np.ones(len(self.keys), bool)  # open: not all found yet
         # at most one bit in 32 is set
         bits = np.zeros(1 << max(16, (32 * len(self.keys)).bit_length()), bool)
         bits[(self.keys >> np.uint64(32)) & np.uint64(len(bits) - 1)] = True
@@ -112,23 +112,23 @@ class NGrams:
         return text, int(number - self.starts[text])
 
     def candidates(self, text: str) -> Iterator[tuple[int, int]]:
-        """(word of `text`, key) of what may be an n-gram that was not found yet."""
+        """(word of `text`, key) of each possible n-gram that was not found before."""
         hashed, starts = hashes(text, self.size, self.table)
         keys = np.searchsorted(self.keys, hashed).clip(max=len(self.keys) - 1)
-        right = (self.keys[keys] == hashed) & self.wanted[keys]
+        right = (self.keys[keys] == hashed) & self.open[keys]
         return zip(starts[right].tolist(), keys[right].tolist(), strict=True)
 
     def new_in(self, text: str) -> Iterator[tuple[list[str], int, list[tuple[int, int]]]]:
-        """Of each n-gram that was in no earlier text: (words of `text`, which of them it begins at, its places).
+        """Each n-gram that was in no earlier document: (words of `text`, number of its first word, its places).
 
-        A place is (one of the few texts, the word that the n-gram begins at there).
+        A place is (number of one of the texts, number of the n-gram's first word in it).
         """
-        there = None
+        document = None
         for at, key in self.candidates(text):
-            if not self.wanted[key]:  # found a few words before
+            if not self.open[key]:  # found a few words before
                 continue
-            there = there or words(text)
-            gram, same = there[at : at + self.size], self.order[self.bounds[key] : self.bounds[key + 1]]
+            document = document or words(text)
+            gram, same = document[at : at + self.size], self.order[self.bounds[key] : self.bounds[key + 1]]
             equal = {}
             for number in same[~self.found[same]].tolist():
                 one, start = self.place(number)
@@ -136,5 +136,5 @@ class NGrams:
                     equal[number] = one, start
             if equal:
                 self.found[list(equal)] = True
-                self.wanted[key] = not self.found[same].all()
-                yield there, at, list(equal.values())
+                self.open[key] = not self.found[same].all()
+                yield document, at, list(equal.values())

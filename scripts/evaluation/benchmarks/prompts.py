@@ -1,11 +1,12 @@
-"""What a model is given for a problem, and the program that its answer makes: completion or chat.
+"""The prompt for a problem, and the program built from the model's text: as a completion, or as an answer in a chat.
 
     prompt = prompt_of(problem, "completion")
-    code = program(problem, written, "completion")
+    code = program(problem, text, "completion")
 
 A completion ends where the benchmark's reference harness ends it: at a stop string, or, for HumanEval-X, where the
-braces close that the head opened (CodeGeeX, codegeex/benchmark/utils.py; it counts them in strings and comments too).
-Of a chat answer the first code block that names the function counts, else the first, else the whole answer.
+braces close that the head opened (CodeGeeX, codegeex/benchmark/utils.py, which also counts braces in strings and
+comments). In a chat answer the first code block that names the function is used, else the first block, else the whole
+answer.
 """
 
 import re
@@ -19,7 +20,7 @@ REQUEST = (
     "Complete the following {title} code. Answer with the whole code in one code block.\n\n```{language}\n{prompt}\n```"
 )
 
-# Lines that a program may have twice: what another file would be included with.
+# Lines that a program may repeat: imports.
 IMPORTS = r"^(?:#include|using|import|use|package)\b.*$"
 
 
@@ -32,39 +33,40 @@ def prompt_of(problem: Problem, style: str) -> Prompt:
 
 
 def end(problem: Problem, text: str) -> int | None:
-    """Where a completion ends; None where it does not yet."""
+    """Where a completion ends; None if it has not ended yet."""
     if problem.stops:
         return min((place for stop in problem.stops if (place := text.find(stop)) >= 0), default=None)
     depth = problem.head.count("{") - problem.head.count("}")
-    outside = 1 if problem.language == "java" else 0  # the class around the method stays open
+    outside = 1 if problem.language == "java" else 0  # the class around the method is not closed
     needed = shared(problem) - {problem.entry} if problem.language == "rust" else set()
-    for found in re.finditer("[{}]", text):
-        depth += 1 if found[0] == "{" else -1
-        if depth == outside and needed <= set(re.findall(DEFINED, text[: found.end()])):
-            return found.end()
+    for brace in re.finditer("[{}]", text):
+        depth += 1 if brace[0] == "{" else -1
+        if depth == outside and needed <= set(re.findall(DEFINED, text[: brace.end()])):
+            return brace.end()
     return None
 
 
 def block(problem: Problem, answer: str) -> str:
-    """The code in an answer; the last block may lack its end."""
+    """The code in an answer; its last block may be unterminated."""
     blocks = re.findall(r"^ *```[^\n]*\n(.*?)(?:^ *```|\Z)", answer, re.M | re.S)
     return next((code for code in blocks if problem.entry in code), (blocks or [answer])[0])
 
 
 def completed(problem: Problem, text: str) -> str:
-    """The program of a completion."""
+    """The program built from a completion."""
     code = problem.head + text[: end(problem, text)]
-    closing = "\n}" if problem.tests.lstrip().startswith("}") else ""  # MultiPL-E's tests begin with what is cut off
+    # MultiPL-E's tests begin with the brace that was cut off
+    closing = "\n}" if problem.tests.lstrip().startswith("}") else ""
     return code + closing + ("\n}" if problem.language == "java" else "")
 
 
 def program(problem: Problem, text: str, style: str) -> str:
-    """The source of the program that a model's text makes."""
+    """The source of the program built from a model's text."""
     if style == "completion":
         return completed(problem, text)
     code = block(problem, text)
     if problem.language == "python":
-        # after the prompt, whose function the code's replaces, and its imports and helpers
+        # placed after the prompt, for its imports and helpers; the code's function replaces the prompt's
         whole = not problem.entry or re.search(rf"^def {problem.entry}\b", code, re.M)
         return f"{problem.head}\n{code}" if whole else completed(problem, code)
     defined = re.findall(BEGINS[problem.language], code, re.M)

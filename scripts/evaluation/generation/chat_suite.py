@@ -1,56 +1,71 @@
-"""Suites over chats: asked is what stands before a chat's last answer, and that answer is the reference.
+"""Suites over chats: prompt = all messages before the last assistant turn, reference = that turn.
 
-if __name__ == "__main__":
-    run(lambda: main("qa", SUITE, figures, __doc__))
+    run(lambda: main(Scorer("qa", SUITE, figures), Qa, __doc__))
+
+A suite says what it measures of the completions; generation, items and scores are the same for all.
 """
 
 import logging
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from scripts.common.cli import UserError
-from scripts.evaluation.generation.examples import pick, question, test_hashes
-from scripts.evaluation.generation.model import command, load, write
-from scripts.evaluation.metrics.metric import Suite, by_language, summarize
+from scripts.evaluation.generation.examples import pick_examples, split_chat, test_hashes
+from scripts.evaluation.generation.model import arguments, load, write_scores
+from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
+from scripts.experiment.settings.evaluation import ChatSuite
+from scripts.experiment.settings.record import to_dict
 
-# (a text per sample, the reference) → the figures of an item
-Figures = Callable[[list[str], str], dict]
-Facts = Callable[[list[dict]], dict]
+
+class Scorer(NamedTuple):
+    """How a suite scores completions."""
+
+    name: str  # of the suite
+    suite: Suite
+    figures: Callable[[list[str], str], dict]  # (a completion per sample, the reference) → figures of an item
+    facts: Callable[[list[dict]], dict] = lambda items: {}  # items → further content of scores.json
+
+
+def read_chats(datasets: Path, settings: ChatSuite) -> list[tuple[str, dict]]:
+    """(dataset, chat) of every test chat to score.
+
+    Raises:
+        UserError: a dataset has no test chat.
+    """
+    chats = []
+    for dataset in settings.datasets:
+        path = datasets / dataset / "test.jsonl.zst"
+        examples = pick_examples(path, settings.documents)
+        if not examples:
+            raise UserError(
+                f"{path}: no test example; raise the share of test, or take {dataset} out of the evaluation"
+            )
+        chats += [(dataset, chat) for chat in examples]
+    return chats
 
 
 def score(
-    name: str,
-    suite: Suite,
-    figures: Figures,
+    scorer: Scorer,
     folder: Path,
     datasets: Path,
-    wanted: dict,
+    settings: ChatSuite,
+    seed: int,
     out: Path,
-    facts: Facts = lambda items: {},
-    python: str | None = None,
+    vllm_python: str | None = None,
 ) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     Args:
-        name: of the suite.
-        wanted: `datasets`, `documents`, and the settings of `generate`.
-        facts: what scores.json also says, made of all items.
-        python: of vLLM's environment, if vLLM is to write.
+        datasets: folder of the composed datasets.
+        vllm_python: Python of vLLM's environment, to generate with vLLM.
 
     Raises:
-        UserError: a dataset is not there, or holds no chat that can be asked.
+        UserError: a dataset does not exist or has no test chat, or a prompt is too long for the model.
     """
-    hashes, chats = test_hashes(datasets, wanted["datasets"], name), []
-    for dataset in wanted["datasets"]:
-        path = datasets / dataset / "test.jsonl.zst"
-        found = [(dataset, chat) for chat in pick(path, wanted["documents"])]
-        if not found:
-            raise UserError(
-                f"{path}: no test example; raise the share of test, or take {dataset} out of the evaluation"
-            )
-        chats += found
-    subject, asked = load(folder, python), [question(chat) for _, chat in chats]
-    written, engine = subject.answers([prompt for prompt, _ in asked], wanted, label=name)
+    hashes, chats = test_hashes(datasets, settings.datasets, scorer.name), read_chats(datasets, settings)
+    model, pairs = load(folder, vllm_python), [split_chat(chat) for _, chat in chats]
+    completions, engine = model.generate([prompt for prompt, _ in pairs], settings, seed, label=scorer.name)
     items = [
         {
             "dataset": dataset,
@@ -58,22 +73,23 @@ def score(
             "language": chat["language"],
             "prompt": prompt[-1]["content"] if prompt else "",
             "reference": reference,
-            "written": texts,
-            **figures(texts, reference),
+            "written": samples,
+            **scorer.figures(samples, reference),
         }
-        for (dataset, chat), (prompt, reference), texts in zip(chats, asked, written, strict=True)
+        for (dataset, chat), (prompt, reference), samples in zip(chats, pairs, completions, strict=True)
     ]
     scores = {}
-    for dataset in wanted["datasets"]:
-        found = [item for item in items if item["dataset"] == dataset]
-        scores[dataset] = by_language(found, lambda some: summarize(suite, some))
-        logging.info(f"{name} {dataset}: {scores[dataset]['all']}")
-    return write(out, subject, items, hashes, scores, engine=engine, settings=wanted, **facts(items))
+    for dataset in settings.datasets:
+        of_dataset = [item for item in items if item["dataset"] == dataset]
+        scores[dataset] = by_language(of_dataset, lambda some: summarize(scorer.suite, some))
+        logging.info(score_line(scorer.name, dataset, scorer.suite, scores[dataset]["all"]))
+    facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, **scorer.facts(items)}
+    return write_scores(out, folder, items, hashes, scores, **facts)
 
 
-def main(name: str, suite: Suite, figures: Figures, doc: str, facts: Facts = lambda items: {}) -> None:
+def main(scorer: Scorer, settings: type[ChatSuite], doc: str) -> None:
     """The command of such a suite."""
-    arguments = command(doc)
-    arguments.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
-    given = arguments.parse_args()
-    score(name, suite, figures, given.model, given.datasets, given.settings, given.out, facts, given.vllm)
+    parser = arguments(doc, settings)
+    parser.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
+    args = parser.parse_args()
+    score(scorer, args.model, args.datasets, args.settings, args.seed, args.out, args.vllm)

@@ -1,13 +1,15 @@
-"""What suites ask, whatever the model: the test examples they pick, a chat's question, the cases of a file.
+"""The examples that suites take their prompts from, whatever the model: test examples, chats split into prompt and
+reference, the cases of a file.
 
-chats = pick(Path("results/corpus/compose/instruct/test.jsonl.zst"), documents=200)
-prompt, reference = question(chats[0])
+chats = pick_examples(Path("results/corpus/compose/instruct/test.jsonl.zst"), documents=200)
+prompt, reference = split_chat(chats[0])
 """
 
 import hashlib
 import heapq
 from collections import defaultdict
 from pathlib import Path
+from typing import NamedTuple
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
@@ -16,11 +18,20 @@ from scripts.corpus.syntax.grammars import GRAMMARS
 from scripts.experiment.machine_files import read_yaml
 
 
+class Case(NamedTuple):
+    """A prompt for code, and the keywords that the code should have."""
+
+    id: str
+    language: str
+    prompt: str
+    keywords: list[str]
+
+
 def test_hashes(datasets: Path, names: list[str], suite: str) -> dict[str, str]:
     """The sha256 of each dataset's test file.
 
     Raises:
-        UserError: a dataset is not there.
+        UserError: a dataset does not exist.
     """
     hashes = {}
     for dataset in names:
@@ -31,7 +42,7 @@ def test_hashes(datasets: Path, names: list[str], suite: str) -> dict[str, str]:
     return hashes
 
 
-def pick(path: Path, documents: int) -> list[dict]:
+def pick_examples(path: Path, documents: int) -> list[dict]:
     """At most `documents` examples of each language, those with the smallest sha256 of their id, sorted by id."""
     kept = defaultdict(list)  # language → heap with the largest hash on top
     for number, record in enumerate(read_jsonl(path)):
@@ -44,15 +55,15 @@ def pick(path: Path, documents: int) -> list[dict]:
     return sorted((record for heap in kept.values() for _, _, record in heap), key=lambda record: record["id"])
 
 
-def question(chat: dict) -> tuple[list[dict], str]:
-    """(the messages before a chat's last answer that is not empty, that answer)."""
+def split_chat(chat: dict) -> tuple[list[dict], str]:
+    """(prompt, reference): all messages before the last assistant turn that is not empty, and that turn's content."""
     messages = chat["messages"]
     last = max(place for place, turn in enumerate(messages) if turn["role"] == "assistant" and turn["content"].strip())
     return messages[:last], messages[last]["content"]
 
 
-def read_cases(path: Path) -> list[dict]:
-    """The cases of a file: `id`, `language`, `prompt`, `keywords`.
+def read_cases(path: Path) -> list[Case]:
+    """The cases of a file.
 
     Raises:
         UserError: there is none, or one is incomplete or in a language without a grammar.
@@ -68,7 +79,7 @@ def read_cases(path: Path) -> list[dict]:
         words = case["keywords"]
         if not isinstance(words, list) or not words or not all(isinstance(word, str) and word for word in words):
             raise UserError(f"{path}: {name}.keywords: must be a list of words, not {words!r:.40}")
-        cases.append({"id": str(name), **case})
+        cases.append(Case(str(name), **case))
     if not cases:
         raise UserError(f"{path}: no cases in it")
     return cases

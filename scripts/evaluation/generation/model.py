@@ -1,10 +1,10 @@
-"""The model that a suite scores, what it writes when asked, and the two files that are written of it.
+"""Load the model that a suite scores, generate with it, and write the suite's two files.
 
-    subject = load(Path("results/training/base"))
-    texts, engine = subject.answers(["def add(a, b):\\n"], settings)
-    write(out, subject, items, hashes, scores, engine=engine)
+    model = load(Path("results/training/base"))
+    completions, engine = model.generate(["def add(a, b):\\n"], settings, seed=42)
+    write_scores(out, model.folder, items, hashes, scores, engine=engine)
 
-A model runs on the GPU where there is one, in the precision its weights are saved in, else on the CPU in float32.
+A model runs on the GPU if there is one, in the precision its weights are saved in, else on the CPU in float32.
 """
 
 import argparse
@@ -19,75 +19,90 @@ import transformers
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from scripts.common.cli import parser, settings
+from scripts.common.cli import parser
 from scripts.common.files import sha256_file, write_json, write_jsonl
 from scripts.common.manifest import NAME, read_manifest
 from scripts.evaluation.generation import vllm_engine
 from scripts.evaluation.generation.transformers_engine import ENGINE, Prompt, generate
+from scripts.experiment.settings.evaluation import Generation
+from scripts.experiment.settings.record import Record
 from scripts.tokens.packing.encoder import Encoder
 from scripts.training.model import logits_fingerprint
 from scripts.training.model.loading import adapter_base, load_model
 
 
-class Subject(NamedTuple):
+class ScoredModel(NamedTuple):
     """A model with its tokenizer.
 
     Attributes:
-        python: of vLLM's environment, where vLLM writes; None where transformers does.
+        vllm_python: Python of vLLM's environment; None to generate with transformers.
     """
 
     folder: Path
     model: PreTrainedModel
     encoder: Encoder
-    python: str | None
+    vllm_python: str | None
 
-    def answers(
+    def generate(
         self,
         prompts: list[Prompt],
-        settings: dict,
+        settings: Generation,
+        seed: int,
         finished: Callable[[int, str], bool] | None = None,
         label: str = "generate",
     ) -> tuple[list[list[str]], dict]:
-        """(`samples` texts for each prompt, in the order of the prompts; the engine that wrote them). Asked only once.
+        """`settings.samples` completions per prompt, in the order of the prompts, and the engine's name and version.
+
+        With vLLM this can be called only once: it unloads the model here.
 
         Args:
-            finished: see `generate`; vLLM writes on to the end.
+            finished: see `generate` of transformers_engine.py; vLLM ignores it and generates to the end.
 
         Raises:
-            UserError: see `generate` of generate.py and of vllm_engine.py.
+            UserError: see `generate` of transformers_engine.py and of vllm_engine.py.
         """
-        if not self.python:
-            return generate(self.model, self.encoder, prompts, settings, finished, label), ENGINE
-        precision, limit = str(self.model.dtype).removeprefix("torch."), self.model.config.max_position_embeddings
-        with tempfile.TemporaryDirectory() as plain:
+        if not self.vllm_python:
+            return generate(self.model, self.encoder, prompts, settings, seed, finished, label), ENGINE
+        precision, positions = str(self.model.dtype).removeprefix("torch."), self.model.config.max_position_embeddings
+        with tempfile.TemporaryDirectory() as merged:
             folder = self.folder
-            if adapter_base(folder):  # an adapter, which was added to its base
-                self.model.save_pretrained(plain)
-                folder = Path(plain)
-            self.model.to("meta")  # vLLM loads it anew, and wants the memory
+            if adapter_base(folder):  # an adapter, which load_model merged into its base
+                self.model.save_pretrained(merged)
+                folder = Path(merged)
+            self.model.to("meta")  # vLLM loads the model itself and needs the memory
             torch.cuda.empty_cache()
-            return vllm_engine.generate(folder, precision, self.encoder, limit, prompts, settings, self.python)
+            return vllm_engine.generate(
+                folder, precision, self.encoder, positions, prompts, settings, seed, self.vllm_python
+            )
 
 
-def command(doc: str, writes: bool = True) -> argparse.ArgumentParser:
-    """The command line of a suite: a model folder, settings, and where to write; what writes, if the model does."""
-    arguments = parser(doc)
-    arguments.add_argument("--model", type=Path, required=True, help="model folder")
-    arguments.add_argument("--settings", type=settings, required=True, help="the suite's settings, and the seed")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for items and scores")
-    if writes:
-        arguments.add_argument("--vllm", help="Python of vLLM's environment; without it transformers writes")
-    return arguments
+def arguments(doc: str, settings: type[Record], seed: bool = True, vllm: bool = True) -> argparse.ArgumentParser:
+    """The command line of a suite: a model folder, its settings and where to write.
+
+    Args:
+        settings: the record of `--settings`.
+        seed: whether the suite draws anything.
+        vllm: whether the suite can generate with vLLM.
+    """
+    p = parser(doc)
+    p.add_argument("--model", type=Path, required=True, help="model folder")
+    p.add_argument("--settings", type=settings.from_json, required=True, help="the suite's settings, as JSON")
+    p.add_argument("--out", type=Path, required=True, help="folder for items and scores")
+    if seed:
+        p.add_argument("--seed", type=int, required=True, help="the experiment's seed")
+    if vllm:
+        p.add_argument("--vllm", help="Python of vLLM's environment; without it transformers generates")
+    return p
 
 
-def load(folder: Path, python: str | None = None) -> Subject:
+def load(folder: Path, vllm_python: str | None = None) -> ScoredModel:
     """The model in a folder, ready to be scored.
 
     Args:
-        python: of vLLM's environment, if vLLM is to write.
+        vllm_python: Python of vLLM's environment, to generate with vLLM.
 
     Raises:
-        UserError: files are not what their manifest says, or the model is not the one that was saved.
+        UserError: files do not match their manifest, or the loaded model is not the one that was saved.
     """
     transformers_logging.disable_progress_bar()
     read_manifest(folder)
@@ -95,16 +110,16 @@ def load(folder: Path, python: str | None = None) -> Subject:
     kind = "cuda" if torch.cuda.is_available() else "cpu"
     model = load_model(folder, "auto" if kind == "cuda" else torch.float32)
     logits_fingerprint.check(model, folder)
-    return Subject(folder, model.to(kind).eval(), encoder, python)
+    return ScoredModel(folder, model.to(kind).eval(), encoder, vllm_python)
 
 
-def device() -> str:
-    """What models run on here: a GPU's name, or `cpu`."""
+def device_name() -> str:
+    """The device that models run on here: a GPU's name, or `cpu`."""
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
 
 
-def origin(folder: Path) -> dict:
-    """What every scores.json says of how it came about: the model, versions, device."""
+def model_and_environment(folder: Path) -> dict:
+    """The part of every scores.json that names the model, library versions and device."""
     return {
         "model": folder.name,
         "model_sha256": sha256_file(folder / NAME),
@@ -113,18 +128,19 @@ def origin(folder: Path) -> dict:
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         },
-        "device": device(),
+        "device": device_name(),
     }
 
 
-def write(out: Path, subject: Subject, items: list[dict], data: dict[str, str], scores: dict, **facts) -> dict:
+def write_scores(out: Path, folder: Path, items: list[dict], data: dict[str, str], scores: dict, **facts) -> dict:
     """Write `items.jsonl.zst` and `scores.json`, and return the latter.
 
     Args:
+        folder: of the model.
         data: the sha256 of each dataset's file.
-        facts: what else made the scores, e.g. `engine` and `settings`.
+        facts: further content of scores.json, e.g. `engine` and `settings`.
     """
     write_jsonl(out / "items.jsonl.zst", items)
-    result = {**origin(subject.folder), "data": data, "scores": scores, **facts}
+    result = {**model_and_environment(folder), "data": data, "scores": scores, **facts}
     write_json(out / "scores.json", result)
     return result

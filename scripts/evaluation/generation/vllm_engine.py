@@ -1,10 +1,11 @@
-"""What a model writes after each prompt, by vLLM: `generate` of generate.py by an engine made for throughput.
+"""Generate with vLLM: as `generate` of transformers_engine.py, by an engine made for throughput.
 
-    written, engine = generate(folder, "bfloat16", encoder, positions, prompts, settings, "/path/to/vllm/bin/python")
+    completions, engine = generate(folder, "bfloat16", encoder, positions, prompts, settings, seed, "/vllm/bin/python")
 
-vLLM wants another torch than this environment has, so it runs in one of its own, which the machine file names (`vllm`).
-It is given token ids and gives token ids: prompts are encoded and texts decoded as ever. Greedy texts equal those of
-transformers but for near ties; sampled ones are drawn from the same distribution with vLLM's own noise, one seed a row.
+vLLM needs another torch than this environment has, so it runs in its own, which the machine file names (`vllm`). It
+gets token ids and returns token ids; prompts are encoded and completions decoded here. Greedy completions equal those
+of transformers except for near ties; sampled ones come from the same distribution with vLLM's own noise, one seed per
+row.
 """
 
 import json
@@ -16,52 +17,63 @@ from pathlib import Path
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.evaluation.generation.transformers_engine import Prompt, decode, rows_of
+from scripts.experiment.settings.evaluation import Generation
 from scripts.tokens.packing.encoder import Encoder
 
 WORKER = Path(__file__).with_name("vllm_worker.py")
-ASKED = ("max_new_tokens", "temperature", "top_p", "repetition_penalty")
+SAMPLING = {"max_new_tokens", "temperature", "top_p", "repetition_penalty"}
+
+
+def run_worker(python: str, request: dict) -> dict:
+    """Run vllm_worker.py in vLLM's environment, and return its reply.
+
+    Raises:
+        UserError: there is no such Python, or vLLM failed; its own lines are above the error.
+    """
+    with tempfile.TemporaryDirectory() as folder:
+        request_file, reply_file = Path(folder, "request.json"), Path(folder, "reply.json")
+        # a copy: in its own folder, its neighbours would shadow Python's modules
+        worker = shutil.copy(WORKER, folder)
+        request_file.write_text(json.dumps(request))
+        try:
+            done = subprocess.run([python, worker, str(request_file), str(reply_file)])
+        except OSError as error:
+            raise UserError(
+                f"{python}: {error.strerror}; `vllm` in the machine file names the Python of vLLM"
+            ) from error
+        if done.returncode or not reply_file.is_file():
+            raise UserError(f"{python}: vLLM ended with exit code {done.returncode}; its lines above say why")
+        return read_json(reply_file)
 
 
 def generate(
     folder: Path,
     precision: str,
     encoder: Encoder,
-    limit: int,
+    positions: int,
     prompts: list[Prompt],
-    settings: dict,
+    settings: Generation,
+    seed: int,
     python: str,
 ) -> tuple[list[list[str]], dict]:
-    """(`samples` texts for each prompt, in the order of the prompts; the engine's name and version).
+    """`settings.samples` completions per prompt, in the order of the prompts, and the engine's name and version.
 
     Args:
-        precision: torch's name of the weights' type while it runs, e.g. `bfloat16`.
-        limit: the model's positions.
-        python: of vLLM's environment.
+        precision: torch's name for the type of the weights in memory, e.g. `bfloat16`.
+        positions: the model's number of positions.
+        python: Python of vLLM's environment.
 
     Raises:
-        UserError: what `rows_of` raises, there is no such Python, or vLLM failed; its own lines stand above.
+        UserError: see `rows_of` and `run_worker`.
     """
-    rows, samples = rows_of(encoder, prompts, settings, limit), settings["samples"]
+    rows = rows_of(encoder, prompts, settings, seed, positions)
     request = {
         "model": str(folder.resolve()),
         "precision": precision,
-        **{key: settings[key] for key in ASKED},
+        **settings.model_dump(include=SAMPLING),
         "rows": [{"ids": row.ids, "ends": row.ends, "seed": row.seed} for row in rows],
     }
-    with tempfile.TemporaryDirectory() as place:
-        asked, out = Path(place, "request.json"), Path(place, "written.json")
-        # where it lies, its neighbours would take the place of Python's own modules
-        worker = shutil.copy(WORKER, place)
-        asked.write_text(json.dumps(request))
-        try:
-            done = subprocess.run([python, worker, str(asked), str(out)])
-        except OSError as error:
-            raise UserError(
-                f"{python}: {error.strerror}; `vllm` in the machine file names the Python of vLLM"
-            ) from error
-        if done.returncode or not out.is_file():
-            raise UserError(f"{python}: vLLM ended with exit code {done.returncode}; its lines above say why")
-        said = read_json(out)
-    texts = [decode(encoder, ids, row.ends) for ids, row in zip(said["ids"], rows, strict=True)]
-    written = [texts[start : start + samples] for start in range(0, len(rows), samples)]
-    return written, {"name": "vllm", "version": said["version"]}
+    reply = run_worker(python, request)
+    texts = [decode(encoder, ids, row.ends) for ids, row in zip(reply["ids"], rows, strict=True)]
+    completions = [texts[start : start + settings.samples] for start in range(0, len(rows), settings.samples)]
+    return completions, {"name": "vllm", "version": reply["version"]}

@@ -1,9 +1,9 @@
-"""What vLLM writes after rows of token ids. Runs in vLLM's own environment: nothing of this project is imported.
+"""Generate with vLLM for rows of token ids. Runs in vLLM's own environment, so it imports nothing of this project.
 
-    /path/to/vllm/bin/python scripts/evaluation/generation/vllm_worker.py request.json written.json
+    /path/to/vllm/bin/python scripts/evaluation/generation/vllm_worker.py request.json reply.json
 
 The request holds `model` (folder), `precision`, `max_new_tokens`, `temperature`, `top_p`, `repetition_penalty` and
-`rows`, each with `ids`, `ends` and `seed`; written is `version` and `ids`, a list for each row.
+`rows`, each with `ids`, `ends` and `seed`; the reply holds vLLM's `version` and `ids`, a list for each row.
 """
 
 import json
@@ -35,8 +35,8 @@ def main() -> None:
         )
         for row in rows
     ]
-    written = engine.generate([{"prompt_token_ids": row["ids"]} for row in rows], sampling)
-    ids = [list(answer.outputs[0].token_ids) for answer in written]
+    results = engine.generate([{"prompt_token_ids": row["ids"]} for row in rows], sampling)
+    ids = [list(result.outputs[0].token_ids) for result in results]
     out.write_text(json.dumps({"version": vllm.__version__, "ids": ids}))
 
 

@@ -2,10 +2,10 @@
 
     python -c "from scripts.evaluation.metrics.bleu_chrf import statistics; print(statistics('a b c d', 'a b c e'))"
 
-A text is one segment, whatever lines it has. It is cut into words as sacrebleu does for Chinese where the reference
-holds a CJK character (its tokenizer `zh`), else as for English (`13a`): BLEU means nothing without that name, so
-`signatures` gives it. The names of sacrebleu that begin with an underscore are those that its `corpus_score` is made
-of; a test holds the outcome against its command.
+A text is one segment, however many lines it has. It is tokenized as sacrebleu does for Chinese (`zh`) if the reference
+holds a CJK character, else as for English (`13a`). A BLEU score means nothing without the tokenizer's name, so
+`signatures` returns it. The private functions of sacrebleu used here are those that its `corpus_score` is made of; a
+test compares the result with sacrebleu's command.
 """
 
 import numpy as np
@@ -23,29 +23,29 @@ CHRF_SIZE = 3 * 6
 
 
 def tokenizer_of(reference: str) -> str:
-    """The name of sacrebleu's tokenizer for a reference and what is written in its place."""
+    """The name of sacrebleu's tokenizer for a reference and the completions compared with it."""
     return "zh" if is_chinese(reference) else "13a"
 
 
-def statistics(written: str, reference: str) -> dict[str, list[int]]:
+def statistics(completion: str, reference: str) -> dict[str, list[int]]:
     """What BLEU and chrF sum over texts: `{"bleu": [10 numbers], "chrf": [18 numbers]}`."""
-    ours, theirs = (" ".join(text.split()) for text in (written, reference))
+    hypothesis, target = (" ".join(text.split()) for text in (completion, reference))
     words = WORDS[tokenizer_of(reference)]
     return {
-        name: metric._extract_corpus_statistics([ours], [[theirs]])[0]
+        name: metric._extract_corpus_statistics([hypothesis], [[target]])[0]
         for name, metric in (("bleu", words), ("chrf", CHARACTERS))
     }
 
 
 def signatures(references: list[str]) -> dict[str, str]:
-    """sacrebleu's signature of each metric that counts for these references, BLEU's by tokenizer."""
-    found = {}
+    """sacrebleu's signature of each metric used for these references, BLEU's by tokenizer."""
+    by_tokenizer = {}
     for reference in references:
         tokenizer = tokenizer_of(reference)
-        if tokenizer not in found:
-            statistics("", reference)  # a signature tells how many references there are, known once there was one
-            found[tokenizer] = str(WORDS[tokenizer].get_signature())
-    bleus = {f"bleu {tokenizer}": found[tokenizer] for tokenizer in sorted(found)}
+        if tokenizer not in by_tokenizer:
+            statistics("", reference)  # a signature has the number of references, known only after a first one
+            by_tokenizer[tokenizer] = str(WORDS[tokenizer].get_signature())
+    bleus = {f"bleu {tokenizer}": by_tokenizer[tokenizer] for tokenizer in sorted(by_tokenizer)}
     return bleus | {"chrf": str(CHARACTERS.get_signature())}
 
 

@@ -1,10 +1,10 @@
-"""Keywords in what a model wrote: in the response as given, and in the code of it, comments and strings left out.
+"""Keywords in a completion: anywhere in its text, and in the syntax of its code without comments and strings.
 
-    shown("def f(n): return f(n - 1)", "python", ["def", "pivot", "recursive"])  # [True, False, True]
+    in_syntax("def f(n): return f(n - 1)", "python", ["def", "pivot", "recursive"])  # [True, False, True]
 
-In code a keyword is looked for as what it is there: a word of the language (`class`) as that word, a name (`pivot`) in
-names, whatever their case and underscores, anything else (`sync.Mutex`) as it stands. Two name what no word says:
-`recursive` is a function that uses its own name, `goroutine` is a go statement. Code that does not parse shows nothing.
+In code, a keyword of the language (`class`) must occur as that keyword, a name (`pivot`) as part of an identifier
+(ignoring case and underscores), and anything else (`sync.Mutex`) literally. Two keywords name a concept: `recursive` is
+a function that uses its own name, `goroutine` is a go statement. Code that does not parse has none of them.
 """
 
 import re
@@ -20,18 +20,18 @@ FENCED = re.compile(r"^ *(`{3,}|~{3,})[^\n]*\n(.*?)(?:^ *\1|\Z)", re.MULTILINE |
 CHARACTERS = {"char_literal", "character_literal", "rune_literal"}
 
 
-def mentioned(written: str, keywords: list[str]) -> list[bool]:
-    """Which keywords stand in a response, in any case."""
-    return [keyword.casefold() in written.casefold() for keyword in keywords]
+def in_text(completion: str, keywords: list[str]) -> list[bool]:
+    """Which keywords occur in a completion, ignoring case."""
+    return [keyword.casefold() in completion.casefold() for keyword in keywords]
 
 
-def code_of(written: str) -> str:
-    """The code blocks of a response, also one that was cut off; all of it where there is none."""
-    return "\n".join(code for _, code in FENCED.findall(written)) or written
+def code_of(completion: str) -> str:
+    """The code blocks of a completion, also one that was cut off; the whole text if it has no code block."""
+    return "\n".join(code for _, code in FENCED.findall(completion)) or completion
 
 
 def leaves(node: Node) -> Iterator[Node]:
-    """The tokens below a node in the order of the text, comments, strings and characters left out."""
+    """The tokens below a node in the order of the text, without comments, strings and characters."""
     nodes = [node]
     while nodes:
         node = nodes.pop()
@@ -65,8 +65,8 @@ def goroutine(root: Node, language: str) -> bool:
 CONCEPTS = {"recursive": recursive, "goroutine": goroutine}
 
 
-def shown(code: str, language: str, keywords: list[str]) -> list[bool]:
-    """Which keywords the form of the code shows."""
+def in_syntax(code: str, language: str, keywords: list[str]) -> list[bool]:
+    """Which keywords occur in the syntax of the code."""
     root = tree(code, language)
     if root is None:
         return [False] * len(keywords)

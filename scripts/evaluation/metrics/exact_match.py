@@ -1,9 +1,9 @@
-"""Exact match and F1 of short answers, in English as SQuAD defines them and in Chinese as CMRC 2018 does.
+"""Exact match and F1 of short answers: as SQuAD defines them for English, as CMRC 2018 does for Chinese.
 
     python -c "from scripts.evaluation.metrics.exact_match import f1; print(f1('The quick sort', 'quick sort'))"
 
-An answer is Chinese where the reference holds a CJK character. Both definitions are applied after NFKC and case
-folding, and drop punctuation, so `C++` matches `C`. `strict_match` keeps every symbol and the case, as code needs it.
+The Chinese definitions apply if the reference holds a CJK character. Both apply after NFKC and case folding and drop
+punctuation, so `C++` matches `C`. `strict_match` keeps symbols and case, which code needs.
 """
 
 import re
@@ -24,44 +24,44 @@ def is_chinese(reference: str) -> bool:
     return bool(CJK.search(reference))
 
 
-def plain(text: str) -> str:
-    """NFKC, case-folded, without punctuation."""
+def normalized(text: str) -> str:
+    """The text in NFKC, case-folded, without punctuation."""
     folded = unicodedata.normalize("NFKC", text).casefold()
     return "".join(c for c in folded if c not in string.punctuation and not unicodedata.category(c).startswith("P"))
 
 
-def english(text: str) -> list[str]:
+def english_words(text: str) -> list[str]:
     """The words that SQuAD compares: without articles."""
-    return ARTICLES.sub(" ", plain(text)).split()
+    return ARTICLES.sub(" ", normalized(text)).split()
 
 
-def chinese(text: str) -> list[str]:
-    """The units that CMRC compares: each CJK character, and words of anything else."""
-    return CJK.sub(lambda found: f" {found[0]} ", plain(text)).split()
+def chinese_units(text: str) -> list[str]:
+    """The units that CMRC compares: each CJK character, and the words of any other script."""
+    return CJK.sub(lambda match: f" {match[0]} ", normalized(text)).split()
 
 
 def exact_match(prediction: str, reference: str) -> bool:
-    """Whether both are the same words (SQuAD), or the same characters but for punctuation and spaces (CMRC)."""
+    """Whether both have the same words (SQuAD), or the same characters ignoring punctuation and spaces (CMRC)."""
     if is_chinese(reference):
-        return "".join(chinese(prediction)) == "".join(chinese(reference))
-    return english(prediction) == english(reference)
+        return "".join(chinese_units(prediction)) == "".join(chinese_units(reference))
+    return english_words(prediction) == english_words(reference)
 
 
 def f1(prediction: str, reference: str) -> float:
-    """Harmonic mean of precision and recall, 0 to 1: over the words in common (SQuAD), or over the longest run of units
-    in common (CMRC)."""
+    """Harmonic mean of precision and recall, 0 to 1: over the common words (SQuAD), or over the longest common run of
+    units (CMRC)."""
     if is_chinese(reference):
-        ours, theirs = chinese(prediction), chinese(reference)
-        common = SequenceMatcher(None, ours, theirs, autojunk=False).find_longest_match().size
+        predicted, expected = chinese_units(prediction), chinese_units(reference)
+        common = SequenceMatcher(None, predicted, expected, autojunk=False).find_longest_match().size
     else:
-        ours, theirs = english(prediction), english(reference)
-        if not ours or not theirs:  # SQuAD: an empty answer is right where the reference is empty too
-            return float(ours == theirs)
-        common = (Counter(ours) & Counter(theirs)).total()
-    return 2 * common / (len(ours) + len(theirs)) if common else 0.0
+        predicted, expected = english_words(prediction), english_words(reference)
+        if not predicted or not expected:  # SQuAD: an empty answer is right if the reference is empty too
+            return float(predicted == expected)
+        common = (Counter(predicted) & Counter(expected)).total()
+    return 2 * common / (len(predicted) + len(expected)) if common else 0.0
 
 
 def strict_match(prediction: str, reference: str) -> bool:
-    """Whether both are the same text but for Unicode forms and white space: `C++` is not `C`, `a==b` not `a=b`."""
-    ours, theirs = (unicodedata.normalize("NFKC", text).split() for text in (prediction, reference))
-    return ours == theirs
+    """Whether both are the same text except for Unicode form and white space: `C++` is not `C`, `a==b` not `a=b`."""
+    predicted, expected = (unicodedata.normalize("NFKC", text).split() for text in (prediction, reference))
+    return predicted == expected

@@ -1,10 +1,10 @@
-"""What a suite measures: figures of each item, and metrics as functions of their sums.
+"""What a suite measures: figures of each item, and metrics as functions of the summed figures.
 
     SUITE = means("exact_match", "f1")
     summarize(SUITE, items)  # {"documents": 200, "exact_match": 0.31, "f1": 0.52}
 
-A metric knows its items only through sums over them: a mean is a sum over a count, perplexity and corpus BLEU are
-functions of summed figures. So one bootstrap over items serves all of them (scripts/evaluation/results/intervals.py).
+A metric sees only sums over items: a mean is a sum over a count, perplexity and corpus BLEU are functions of summed
+figures. So one bootstrap over items serves all metrics (scripts/evaluation/results/intervals.py).
 """
 
 from collections.abc import Callable
@@ -17,21 +17,24 @@ Statistic = Callable[[np.ndarray], np.ndarray]  # sums [..., columns] → metric
 
 
 class Metric(NamedTuple):
-    """A number that a model is judged by."""
+    """A number that models are compared by."""
 
-    of: Statistic
-    better: str  # "below" or "above": the side where a better model's value lies
-    mean: int | None = None  # the column, values 0 to 1, of which it is the mean; None where it is no mean
+    compute: Statistic
+    better: str  # "below" or "above": which side is better
+    mean_column: int | None = None  # the column, values 0 to 1, whose mean the metric is; None if it is not a mean
 
 
 class Suite(NamedTuple):
-    """The columns of a suite are its figures in order, a list spread over as many as it holds, and a count of 1."""
+    """The figures and metrics of a suite.
 
-    figures: dict[str, int]  # key of an item → how many numbers stand there; 1 is a number by itself
+    An item becomes one row of numbers: its figures in order, a list spread over several columns, and a count of 1.
+    """
+
+    figures: dict[str, int]  # key of an item → how many numbers it holds; 1 is a plain number
     metrics: dict[str, Metric]
-    compared: tuple[str, ...]  # metrics that say how models differ
-    counts: tuple[str, ...] = ()  # figures that are told beside the metrics, as sums
-    same: tuple[str, ...] = ()  # figures of the data, not of the model
+    compared: tuple[str, ...]  # metrics by which models are compared
+    counts: tuple[str, ...] = ()  # figures reported as sums beside the metrics
+    data_figures: tuple[str, ...] = ()  # figures that depend on the data alone, so are equal for all models
 
     @property
     def width(self) -> int:
@@ -42,12 +45,12 @@ class Suite(NamedTuple):
 
         Raises:
             KeyError: the item lacks a figure.
-            ValueError: a figure is not as many numbers as it should be.
+            ValueError: a figure does not have as many numbers as it should.
         """
         values = [item[name] if size > 1 else [item[name]] for name, size in self.figures.items()]
-        for (name, size), found in zip(self.figures.items(), values, strict=True):
-            if not isinstance(found, list) or len(found) != size:
-                raise ValueError(f"{name} is no list of {size} numbers")
+        for (name, size), value in zip(self.figures.items(), values, strict=True):
+            if not isinstance(value, list) or len(value) != size:
+                raise ValueError(f"{name} is not a list of {size} numbers")
         return [*chain(*values), 1]
 
     def column(self, figure: str) -> int:
@@ -57,25 +60,37 @@ class Suite(NamedTuple):
 
 
 def means(*figures: str) -> Suite:
-    """A suite whose metrics are the means of its figures, each 0 to 1, more being better."""
+    """A suite whose metrics are the means of its figures, each from 0 to 1, higher being better."""
 
     def mean(column: int) -> Metric:
         return Metric(lambda sums: sums[..., column] / sums[..., -1], "above", column)
 
-    return Suite(dict.fromkeys(figures, 1), {name: mean(place) for place, name in enumerate(figures)}, figures)
+    return Suite(dict.fromkeys(figures, 1), {name: mean(column) for column, name in enumerate(figures)}, figures)
 
 
 def summarize(suite: Suite, items: list[dict]) -> dict:
-    """`{"documents": how many, **counts, **metrics}` of some items."""
+    """`{"documents": number of items, **counts, **metrics}`."""
     sums = np.sum([suite.columns(item) for item in items], axis=0, dtype=np.float64)
     counts = {name: int(sums[suite.column(name)]) for name in suite.counts}
     return {"documents": len(items), **counts} | {
-        name: float(metric.of(sums)) for name, metric in suite.metrics.items()
+        name: float(metric.compute(sums)) for name, metric in suite.metrics.items()
     }
 
 
 def by_language(items: list[dict], summary: Callable[[list[dict]], dict]) -> dict[str, dict]:
-    """`summary` of all items of a dataset, and of those of each language."""
+    """`summary` over all items of a dataset, and over those of each language."""
     languages = sorted({item["language"] for item in items})
     chosen = {language: [item for item in items if item["language"] == language] for language in languages}
     return {"all": summary(items)} | {language: summary(some) for language, some in chosen.items()}
+
+
+def score_line(name: str, dataset: str, suite: Suite, score: dict) -> str:
+    """A log line for one dataset, as `qa instruct: exact match 0.310, f1 0.520 over 200 documents`.
+
+    Args:
+        name: of the suite.
+        score: what `summarize` returns.
+    """
+    metrics = ", ".join(f"{metric.replace('_', ' ')} {score[metric]:.3f}" for metric in suite.metrics)
+    counts = "".join(f", {score[count]:,} {count}" for count in suite.counts if score[count])
+    return f"{name} {dataset}: {metrics} over {score['documents']:,} documents{counts}"

@@ -1,33 +1,30 @@
-"""The table of suites: what each measures. `gate` goes through it; a suite's script only has to write the figures."""
+"""The suites by name: what each measures.
 
-import math
+    suites(["perplexity", "code"], ks=[1, 10])["code"].metrics  # pass@1, pass@10
 
-import numpy as np
+Suite `latency` is not among them: its metrics are not functions of sums over items
+(scripts/evaluation/results/latency_figures.py).
+"""
 
-from scripts.evaluation import human
-from scripts.evaluation.metrics import bleu_chrf, code_keywords, exact_match, pass_at_k
-from scripts.evaluation.metrics.metric import Metric, Suite
+from collections.abc import Collection
 
-PERPLEXITY = Suite(
-    figures={"nll": 1, "tokens": 1, "bytes": 1},
-    metrics={
-        "perplexity": Metric(lambda sums: np.exp(sums[..., 0] / sums[..., 1]), "below"),
-        "bits_per_byte": Metric(lambda sums: sums[..., 0] / math.log(2) / sums[..., 2], "below"),
-    },
-    compared=("bits_per_byte",),
-    counts=("tokens", "bytes"),
-    same=("bytes",),
-)
+from scripts.evaluation.metrics import bleu_chrf, code_keywords, exact_match, human_ratings, pass_at_k, perplexity
+from scripts.evaluation.metrics.metric import Suite
 
 
-def suites(evaluation: dict) -> dict[str, Suite]:
-    """The suites that an experiment's `evaluation` configures, in the order of the report."""
+def suites(names: Collection[str], ks: Collection[int] = ()) -> dict[str, Suite]:
+    """The suites of these names, in the order of the report; other names are ignored.
+
+    Args:
+        names: e.g. the keys of an experiment's `evaluation`.
+        ks: each k of pass@k, for suite `code`.
+    """
     table = {
-        "perplexity": PERPLEXITY,
+        "perplexity": perplexity.SUITE,
         "qa": exact_match.SUITE,
         "bleu": bleu_chrf.SUITE,
         "keywords": code_keywords.SUITE,
+        "code": pass_at_k.suite(ks),
+        "human": human_ratings.SUITE,
     }
-    found = {name: suite for name, suite in table.items() if name in evaluation}
-    found |= {"code": pass_at_k.suite(evaluation["code"]["k"])} if "code" in evaluation else {}
-    return found | ({"human": human.SUITE} if "human" in evaluation else {})
+    return {name: suite for name, suite in table.items() if name in names}

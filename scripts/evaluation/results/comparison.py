@@ -18,98 +18,117 @@ from scripts.evaluation.results.intervals import (
 )
 from scripts.evaluation.results.items import Documents
 
+Place = tuple[str, str]  # (dataset, language)
 
-class Measured:
-    """What a suite says of the models.
+
+class SuiteComparison:
+    """The scores of all models in one suite, and the differences between models.
 
     Args:
         scored: the items of each dataset.
         models: in the order of their columns.
-        config: `confidence` and `resamples`.
+        confidence: level of the intervals.
+        resamples: bootstrap resamples over documents.
 
     Attributes:
-        places: (dataset, language) of all that is measured, the language `all` among them.
+        places: every scored (dataset, language); the language `all` is among them.
     """
 
-    def __init__(self, suite: Suite, scored: dict[str, Documents], models: list[str], config: dict):
-        self.suite, self.models, self.confidence = suite, models, config["confidence"]
-        self.columns: dict[tuple[str, str], np.ndarray] = {}  # [documents, models * width]
-        self.sums: dict[tuple[str, str], Resampled] = {}
+    def __init__(
+        self, suite: Suite, scored: dict[str, Documents], models: list[str], confidence: float, resamples: int
+    ):
+        self.suite, self.models, self.confidence = suite, models, confidence
+        self.columns: dict[Place, np.ndarray] = {}  # [documents, models * width]
+        self.sums: dict[Place, Resampled] = {}
         for dataset, documents in scored.items():
             for language in ["all", *sorted(set(documents.languages.tolist()))]:
                 chosen = np.flatnonzero((documents.languages == language) | (language == "all"))
                 seed = content_seed(dataset, language, *(documents.ids[index] for index in chosen))
                 columns = self.columns[dataset, language] = documents.columns[chosen]
-                self.sums[dataset, language] = resample(columns, config["resamples"], seed)
+                self.sums[dataset, language] = resample(columns, resamples, seed)
         self.places = list(self.sums)
 
-    def of(self, model: str) -> list[int]:
-        """The columns of a model."""
+    def columns_of(self, model: str) -> list[int]:
+        """The numbers of a model's columns."""
         start = self.suite.width * self.models.index(model)
         return list(range(start, start + self.suite.width))
 
-    def pair(self, place: tuple[str, str], model: str, against: str) -> Resampled:
+    def pair(self, place: Place, model: str, against: str) -> Resampled:
         """The sums of two models side by side."""
-        return self.sums[place].select(self.of(model) + self.of(against))
+        return self.sums[place].select(self.columns_of(model) + self.columns_of(against))
 
-    def shares(self, metric: str, place: tuple[str, str], model: str) -> np.ndarray | None:
-        """bool [documents]: where the model is right; None unless it is right or wrong on each document."""
-        column = self.suite.metrics[metric].mean
+    def correct(self, metric: str, place: Place, model: str) -> np.ndarray | None:
+        """bool [documents]: on which documents the model is right; None if the metric is not 0 or 1 on each."""
+        column = self.suite.metrics[metric].mean_column
         if column is None:
             return None
-        values = self.columns[place][:, self.of(model)[column]]
+        values = self.columns[place][:, self.columns_of(model)[column]]
         return values == 1 if np.isin(values, (0, 1)).all() else None
 
-    def changes(self, metric: str, place: tuple[str, str], model: str, against: str) -> list[int] | None:
-        """Documents on which both models are right, only the first, only the second, none; None where `shares` is."""
-        ours, theirs = (self.shares(metric, place, name) for name in (model, against))
-        if ours is None or theirs is None:
-            return None
-        return [int(np.sum((ours == one) & (theirs == other))) for one, other in ((1, 1), (1, 0), (0, 1), (0, 0))]
+    def paired_counts(self, metric: str, place: Place, model: str, against: str) -> list[int] | None:
+        """Number of documents on which both models are right, only the first, only the second, neither.
 
-    def measure(self, metric: str, place: tuple[str, str], model: str, against: str | None = None) -> dict:
+        None if `correct` is None for one of them.
+        """
+        first, second = (self.correct(metric, place, name) for name in (model, against))
+        if first is None or second is None:
+            return None
+        return [int(np.sum((first == one) & (second == other))) for one, other in ((1, 1), (1, 0), (0, 1), (0, 0))]
+
+    def measure(self, metric: str, place: Place, model: str, against: str | None = None) -> dict:
         """`{"value", "interval"}` of a metric, or of its paired difference model - against.
 
-        Documents on which the models do not differ say nothing of a difference: they do not count towards the fewest
-        that carry an interval.
+        Documents on which the models do not differ carry no information about a difference, so they do not count
+        towards the fewest documents that an interval needs.
         """
-        statistic = self.suite.metrics[metric].of
+        statistic = self.suite.metrics[metric].compute
         if against:
             estimated = estimate(self.pair(place, model, against), difference(statistic), self.confidence)
-            changes = self.changes(metric, place, model, against)
-            if changes is not None:
-                return estimated | {"interval": newcombe(*changes, self.confidence)}
+            counts = self.paired_counts(metric, place, model, against)
+            if counts is not None:
+                return estimated | {"interval": newcombe(*counts, self.confidence)}
             columns = self.columns[place]
-            differ = (columns[:, self.of(model)] != columns[:, self.of(against)]).any(axis=1)
+            differ = (columns[:, self.columns_of(model)] != columns[:, self.columns_of(against)]).any(axis=1)
             return estimated if differ.sum() >= fewest_documents(self.confidence) else estimated | {"interval": None}
-        estimated = estimate(self.sums[place].select(self.of(model)), statistic, self.confidence)
-        right = self.shares(metric, place, model)
+        estimated = estimate(self.sums[place].select(self.columns_of(model)), statistic, self.confidence)
+        right = self.correct(metric, place, model)
         if right is None:
             return estimated
         return estimated | {"interval": wilson(int(right.sum()), len(right), self.confidence)}
 
-    def score(self, place: tuple[str, str], model: str) -> dict:
-        """How many documents, the suite's counts, and each metric with its interval."""
-        sums = self.sums[place].select(self.of(model))
+    def score(self, place: Place, model: str) -> dict:
+        """Number of documents, the suite's counts, and each metric with its interval."""
+        sums = self.sums[place].select(self.columns_of(model))
         counts = {name: int(sums.totals[self.suite.column(name)]) for name in self.suite.counts}
         metrics = {metric: self.measure(metric, place, model) for metric in self.suite.metrics}
         return {"documents": sums.documents, **counts, **metrics}
 
-    def comparison(self, metric: str, place: tuple[str, str], model: str, against: str) -> dict:
-        """The paired difference model - against of a metric, what it shows, and what this many documents could show.
+    def scores(self, model: str) -> dict:
+        """dataset → language → `score` of a model."""
+        result = {}
+        for dataset, language in self.places:
+            result.setdefault(dataset, {})[language] = self.score((dataset, language), model)
+        return result
 
-        Where both models are right or wrong on each document, `mcnemar` says how many were gained and lost; fewer than
-        `fewest_documents` changed ones could not show anything.
+    def comparison(self, metric: str, place: Place, model: str, against: str) -> dict:
+        """The paired difference model - against of a metric, what it shows, and the smallest difference detectable.
+
+        If each document is right or wrong, `mcnemar` holds how many documents were gained and lost; fewer than
+        `fewest_documents` changed ones cannot show anything.
         """
-        asked = self.suite.metrics[metric]
+        definition = self.suite.metrics[metric]
         estimated = self.measure(metric, place, model, against)
-        least = detectable(self.pair(place, model, against), difference(asked.of), self.confidence)
-        changes, tested = self.changes(metric, place, model, against), None
-        if changes is not None:
-            _, gained, lost, _ = changes
-            tested = {"gained": gained, "lost": lost, "p": mcnemar(gained, lost)}
-            least = max(least or 0, fewest_documents(self.confidence) / sum(changes))
-        shown = {"reading": reading(estimated["interval"], asked.better), "detectable": least, "mcnemar": tested}
+        smallest = detectable(self.pair(place, model, against), difference(definition.compute), self.confidence)
+        counts, test = self.paired_counts(metric, place, model, against), None
+        if counts is not None:
+            _, gained, lost, _ = counts
+            test = {"gained": gained, "lost": lost, "p": mcnemar(gained, lost)}
+            smallest = max(smallest or 0, fewest_documents(self.confidence) / sum(counts))
         dataset, language = place
-        names = {"model": model, "against": against, "dataset": dataset, "language": language, "metric": metric}
-        return names | estimated | shown
+        return {
+            **{"model": model, "against": against, "dataset": dataset, "language": language, "metric": metric},
+            **estimated,
+            "reading": reading(estimated["interval"], definition.better),
+            "detectable": smallest,
+            "mcnemar": test,
+        }

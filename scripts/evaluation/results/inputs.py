@@ -1,4 +1,4 @@
-"""What made a result: configuration, pins, and the hashes of code, data and models, gathered from their manifests."""
+"""Everything that made a result: configuration, pins, and the hashes of code, data and models, from their manifests."""
 
 import importlib.metadata
 import platform
@@ -7,6 +7,8 @@ from pathlib import Path
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest, raw_name
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.record import to_dict
 from scripts.sources.tables.source import check_pin
 
 PACKAGES = [
@@ -24,7 +26,7 @@ PACKAGES = [
 
 
 def installed(package: str) -> str | None:
-    """The installed version of a package; None where it is not installed."""
+    """The version of an installed package; None if it is not installed."""
     try:
         return importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
@@ -35,7 +37,7 @@ def hashes(folder: Path) -> dict[str, str]:
     """The sha256 of each file that a folder's manifest names, by file name.
 
     Raises:
-        UserError: the manifest is missing or is no manifest.
+        UserError: the manifest is missing or malformed.
     """
     path = folder / MANIFEST
     try:
@@ -44,12 +46,12 @@ def hashes(folder: Path) -> dict[str, str]:
         raise UserError(f"{path}: not a manifest: no `files` with a sha256 each; delete it and run again") from error
 
 
-def data_folders(experiment: dict) -> list[Path]:
-    """The folders below the results root that hold documents, tokenizer and shards, in the order of the flow."""
-    layout, stages = Layout(Path()), experiment["training"]["train"].values()
-    shards = {layout.shards(stage["data"], stage["sequence_length"]) for stage in stages}
-    datasets = [layout.dataset(name) for name in sorted(experiment["corpus"]["compose"])]
-    corpus = [layout.deduplicated, layout.split] if "sources" in experiment else []
+def data_folders(experiment: Experiment) -> list[Path]:
+    """The folders below the results root that hold documents, tokenizer and shards, in the order of the data flow."""
+    layout = Layout(Path())
+    shards = {layout.shards(stage.data, stage.sequence_length) for stage in experiment.training.train.values()}
+    datasets = [layout.dataset(name) for name in sorted(experiment.corpus.compose)]
+    corpus = [layout.deduplicated, layout.split] if experiment.sources else []
     return [*corpus, *datasets, layout.tokenizer, *sorted(shards)]
 
 
@@ -61,11 +63,10 @@ def archive_manifest(row: dict, raw: Path) -> dict:
     return manifest
 
 
-def gather(experiment: dict, sources: dict, codes: dict, results: Path, raw: Path) -> dict:
+def gather(experiment: Experiment, sources: dict, codes: dict[str, str], results: Path, raw: Path) -> dict:
     """The `inputs` of eval.json.
 
     Args:
-        experiment: the checked experiment.
         sources: the rows of the source table by name.
         codes: a fingerprint per rule.
         results: the results root.
@@ -74,14 +75,14 @@ def gather(experiment: dict, sources: dict, codes: dict, results: Path, raw: Pat
     Raises:
         UserError: a manifest is missing or malformed, or an archive is not what the sources table pins.
     """
-    stages, layout = experiment["training"]["train"], Layout(Path())
+    layout, models = Layout(Path()), ["base", *experiment.training.train]
     folders = [*(layout.filtered(name) for name in sources), *data_folders(experiment)]
     return {
-        "experiment": experiment,
-        "seed": experiment["seed"],
+        "experiment": to_dict(experiment),
+        "seed": experiment.seed,
         "sources": {name: {**row, "archive": archive_manifest(row, raw)} for name, row in sources.items()},
         "code": codes,
         "data": {str(folder): hashes(results / folder) for folder in folders},
-        "models": {model: hashes(results / layout.model(model)) for model in ["base", *stages]},
+        "models": {model: hashes(results / layout.model(model)) for model in models},
         "versions": {"python": platform.python_version(), **{package: installed(package) for package in PACKAGES}},
     }

@@ -1,12 +1,16 @@
-"""Intervals over items: a bootstrap for any function of sums, closed forms for shares; what a comparison shows.
+"""Intervals over documents: a bootstrap for any function of sums, closed forms for shares; how to read a difference.
 
-Perplexity, corpus BLEU or a mean are functions of sums over items, so an item is what is drawn anew, with all its
-figures. All models are scored on the same items and every resample serves all of them: a difference between two models
-is then paired, and what makes an item hard for both cancels out.
+    sums = resample(columns, resamples=2000, seed=content_seed(*ids))
+    estimate(sums, statistic, confidence=0.95)  # {"value": 2.97, "interval": [2.81, 3.15]}
 
-Bootstrap intervals are percentiles, expanded for few items. In simulations of ratios with 10, 30 and 100 documents
-they miss the truth no more often than bias-corrected and accelerated ones (BCa), which need more machinery. Where each
-item is right or wrong, the bootstrap of a model that is always right is a point, so there intervals are in closed form.
+Perplexity, corpus BLEU or a mean are functions of sums over documents, so the document is the resampling unit, with all
+its figures. All models are scored on the same documents and share the resamples: a difference between two models is
+then paired, and what makes a document hard for both cancels out.
+
+Bootstrap intervals are percentiles, expanded for few documents. In simulations of ratios with 10, 30 and 100 documents
+they miss the truth no more often than bias-corrected and accelerated ones (BCa), which need more machinery. If each
+document is right or wrong, intervals are in closed form: the bootstrap of a model that is always right would be a
+point.
 """
 
 import hashlib
@@ -18,10 +22,10 @@ import numpy as np
 
 from scripts.evaluation.metrics.metric import Statistic
 
-# How often a difference of the size `detectable` would be found.
+# Probability that a difference of the size `detectable` is shown.
 POWER = 0.8
 
-# Drawn numbers in memory at a time; it bounds memory and does not show in the result.
+# Drawn numbers in memory at a time; bounds memory, does not change the result.
 CHUNK = 1 << 21
 
 
@@ -37,14 +41,14 @@ class Resampled(NamedTuple):
 
 
 def content_seed(*parts: str) -> int:
-    """A seed that is a function of `parts`, e.g. of the ids of the documents that are resampled."""
+    """A seed derived from `parts`, e.g. from the ids of the documents that are resampled."""
     return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:8])
 
 
 def fewest_documents(confidence: float) -> int:
-    """The fewest documents that can carry an interval at all: 6 at 95%.
+    """The fewest documents for which an interval is given: 6 at 95%.
 
-    No bootstrap interval leaves the range of the documents, and the range of n draws misses even their median with
+    A bootstrap interval lies within the range of the documents, and the range of n draws misses even their median with
     probability 2^(1-n).
     """
     return math.ceil(1 - math.log2(1 - confidence))
@@ -61,16 +65,16 @@ def resample(documents: np.ndarray, resamples: int, seed: int) -> Resampled:
     replicates = np.empty((resamples, columns))
     rows = max(1, CHUNK // (count * columns))
     for start in range(0, resamples, rows):
-        drawn = generator.integers(0, count, size=(min(rows, resamples - start), count))
-        replicates[start : start + len(drawn)] = documents[drawn].sum(axis=1)
+        draws = generator.integers(0, count, size=(min(rows, resamples - start), count))
+        replicates[start : start + len(draws)] = documents[draws].sum(axis=1)
     return Resampled(count, documents.sum(axis=0), replicates)
 
 
 def levels(documents: int, confidence: float) -> list[float]:
-    """The quantiles of the resamples that bound the interval: for few documents, wider ones than the plain percentiles.
+    """The quantiles of the resamples that bound the interval; for few documents, wider than the plain percentiles.
 
-    Resampling n documents spreads as if dividing by n instead of n - 1, and takes that spread for known. Hesterberg's
-    expanded percentiles (What Teachers Should Know About the Bootstrap, 2015, section 5) put both right: the quantile
+    The variance of resamples of n documents divides by n instead of n - 1, and is then taken as known. Hesterberg's
+    expanded percentiles (What Teachers Should Know About the Bootstrap, 2015, section 5) correct both: the quantile
     of Student's t, here by its expansion in z (Abramowitz and Stegun 26.7.5), times sqrt(n / (n - 1)).
     """
     z, freedom = NormalDist().inv_cdf((1 + confidence) / 2), documents - 1
@@ -82,7 +86,7 @@ def levels(documents: int, confidence: float) -> list[float]:
 def estimate(sums: Resampled, statistic: Statistic, confidence: float) -> dict:
     """`{"value": float, "interval": [low, high]}` of `statistic`, a function of sums [..., columns] → [...].
 
-    The interval is None where there are fewer documents than `fewest_documents`.
+    The interval is None if there are fewer documents than `fewest_documents`.
     """
     value = float(statistic(sums.totals))
     if sums.documents < fewest_documents(confidence):
@@ -92,24 +96,24 @@ def estimate(sums: Resampled, statistic: Statistic, confidence: float) -> dict:
 
 
 def difference(statistic: Statistic) -> Statistic:
-    """`statistic` of the first half of the columns less that of the second, of two models side by side."""
+    """`statistic` of the first half of the columns minus that of the second, for two models side by side."""
 
-    def apart(sums: np.ndarray) -> np.ndarray:
+    def of_pair(sums: np.ndarray) -> np.ndarray:
         first, second = np.split(sums, 2, axis=-1)
         return statistic(first) - statistic(second)
 
-    return apart
+    return of_pair
 
 
 def reading(interval: list[float] | None, better: str = "below") -> str:
-    """What a difference shows, `better` being the side of zero where the first model is the better one."""
+    """What a difference shows; `better` is the side of zero on which the first model is the better one."""
     if interval and not interval[0] <= 0 <= interval[1]:
         return "better" if (interval[1] < 0) == (better == "below") else "worse"
     return "no difference shown"
 
 
 def wilson(right: int, count: int, confidence: float) -> list[float]:
-    """The interval of a share, `right` of `count` (Wilson 1927): it stays within 0 to 1 and is no point at its ends."""
+    """The interval of a share, `right` of `count` (Wilson 1927): within 0 to 1, and not a point at 0 or 1."""
     z, share = NormalDist().inv_cdf((1 + confidence) / 2), right / count
     middle = share + z * z / (2 * count)
     half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
@@ -118,11 +122,11 @@ def wilson(right: int, count: int, confidence: float) -> list[float]:
 
 
 def median_interval(values: list[float], confidence: float) -> list[float] | None:
-    """The interval of a median, whatever the distribution, between the k-th smallest and the k-th largest value.
+    """The interval of a median for any distribution: from the k-th smallest to the k-th largest value.
 
     Each value is below the true median with probability 1/2, so either end misses it with probability
     P(Binomial(n, 1/2) < k); k is the largest for which both together stay within 1 - confidence (David and Nagaraja,
-    Order Statistics, 2003, section 7.1). None where not even the extremes do: below `fewest_documents`.
+    Order Statistics, 2003, section 7.1). None if not even the extremes do: below `fewest_documents`.
     """
     ordered, count, tail, k = sorted(values), len(values), 1, 0
     while tail / 2**count <= (1 - confidence) / 2:
@@ -132,40 +136,40 @@ def median_interval(values: list[float], confidence: float) -> list[float] | Non
 
 
 def newcombe(both: int, gained: int, lost: int, neither: int, confidence: float) -> list[float]:
-    """The interval of a paired difference of shares, made of Wilson's two (Newcombe 1998, method 10).
+    """The interval of a paired difference of shares, from Wilson's two intervals (Newcombe 1998, method 10).
 
     Args:
-        both, gained, lost, neither: items on which both models are right, only the first, only the second, none.
+        both, gained, lost, neither: documents on which both models are right, only the first, only the second, none.
     """
     count = both + gained + lost + neither
-    ours, theirs = (both + gained) / count, (both + lost) / count
+    first, second = (both + gained) / count, (both + lost) / count
     (low, high), (other_low, other_high) = (wilson(right, count, confidence) for right in (both + gained, both + lost))
     together = both * neither - gained * lost
     together = max(together - count / 2, 0) if together > 0 else together
     margins = (both + gained) * (lost + neither) * (both + lost) * (gained + neither)
     phi = together / math.sqrt(margins) if margins else 0.0
 
-    def apart(one: float, other: float) -> float:
+    def distance(one: float, other: float) -> float:
         return math.sqrt(max(one**2 - 2 * phi * one * other + other**2, 0.0))
 
     return [
-        ours - theirs - apart(ours - low, other_high - theirs),
-        ours - theirs + apart(high - ours, theirs - other_low),
+        first - second - distance(first - low, other_high - second),
+        first - second + distance(high - first, second - other_low),
     ]
 
 
 def mcnemar(gained: int, lost: int) -> float:
-    """Two-sided exact p (McNemar): how often a fair coin splits the items that changed at least as unevenly."""
+    """Two-sided exact p (McNemar): how often a fair coin splits the changed documents at least as unevenly."""
     changed = gained + lost
     tail = sum(math.comb(changed, fewer) for fewer in range(min(gained, lost) + 1)) / 2**changed
     return min(1.0, 2 * tail)
 
 
 def detectable(sums: Resampled, statistic: Statistic, confidence: float) -> float | None:
-    """The smallest true difference that this many items would show, in `POWER` of such comparisons.
+    """The smallest true difference that this many documents would show, in a share `POWER` of such comparisons.
 
     It is z((1 + confidence) / 2) + z(POWER) standard errors, 2.8 at 95%; the error is the spread of the resamples. None
-    where there are too few items for an interval, or no item tells the models apart.
+    if there are too few documents for an interval, or the models do not differ on any.
     """
     if sums.documents < fewest_documents(confidence):
         return None

@@ -1,4 +1,8 @@
-"""The scored items of all models side by side, seen to be the same ones."""
+"""Read the scored items of all models side by side, and check that all models cover the same examples.
+
+scored = read_scored(Path("results/evaluation/qa"), suite, ["base", "sft"], ["instruct"])
+scored["instruct"].columns  # float64 [documents, models * width]
+"""
 
 import itertools
 import math
@@ -23,11 +27,29 @@ class Documents(NamedTuple):
     columns: np.ndarray  # float64 [documents, models * width]: the suite's columns of each model in turn
 
 
-def read_items(path: Path, suite: Suite) -> dict[str, dict[str, tuple[str, list[float]]]]:
-    """`{dataset: {id: (language, [width])}}` of one model.
+class Item(NamedTuple):
+    """One scored item of a model; `columns` as `Suite.columns` returns them."""
+
+    language: str
+    columns: list[float]
+
+
+Items = dict[str, dict[str, Item]]  # dataset → id → item
+
+
+class ScoredModel(NamedTuple):
+    """What a suite wrote for a model: its folder, the content of scores.json, the items."""
+
+    folder: Path
+    scores: dict
+    items: Items
+
+
+def read_items(path: Path, suite: Suite) -> Items:
+    """The items of one model.
 
     Raises:
-        UserError: the file is unreadable, or an item is incomplete, repeated or holds a number that is none.
+        UserError: the file is unreadable, or an item is incomplete, repeated or holds a value that is not a number.
     """
     items = {}
     for number, item in enumerate(read_jsonl(path), 1):
@@ -35,98 +57,118 @@ def read_items(path: Path, suite: Suite) -> dict[str, dict[str, tuple[str, list[
             names = dataset, identity, language = item["dataset"], item["id"], item["language"]
             columns = suite.columns(item)
         except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{path}: line {number}: no scored document, {error}; {AGAIN}") from error
+            raise UserError(f"{path}: line {number}: not a scored document, {error}; {AGAIN}") from error
         if not all(isinstance(name, str) for name in names):
             raise UserError(f"{path}: line {number}: dataset, id and language must be text, not {names}; {AGAIN}")
         # a loss that overflowed is written as null
         if not all(isinstance(figure, int | float) and math.isfinite(figure) and figure >= 0 for figure in columns):
-            said = f"{', '.join(suite.figures)} are {columns[:-1]}"
-            raise UserError(f"{path}: line {number}: {identity}: {said}; has the model diverged?")
+            values = f"{', '.join(suite.figures)} are {columns[:-1]}"
+            raise UserError(f"{path}: line {number}: {identity}: {values}; has the model diverged?")
         if identity in items.setdefault(dataset, {}):
             raise UserError(f"{path}: line {number}: {identity} of {dataset} is there twice; {AGAIN}")
-        items[dataset][identity] = (language, columns)
+        items[dataset][identity] = Item(language, columns)
     return items
 
 
 def read_scored(folder: Path, suite: Suite, models: list[str], datasets: list[str]) -> dict[str, Documents]:
-    """The items by dataset, the same ones for all models.
+    """The items of all models by dataset.
 
     Args:
-        folder: of the suite, a folder per model in it.
+        folder: the suite's, with a folder per model.
 
     Raises:
-        UserError: models were scored on different data, or an item file does not hold what scores.json says.
+        UserError: models were scored on different data, or an item file does not agree with its scores.json.
     """
     folders = [folder / model for model in models]
-    items = [read_items(folder / "items.jsonl.zst", suite) for folder in folders]
-    scores = [read_json(folder / "scores.json") for folder in folders]
-    scored = {}
+    models_scored = [
+        ScoredModel(one, read_json(one / "scores.json"), read_items(one / "items.jsonl.zst", suite)) for one in folders
+    ]
+    base, scored = models_scored[0], {}
     for dataset in datasets:
-        ids = list(items[0].get(dataset, {}))
-        if not ids:
+        items = base.items.get(dataset)
+        if not items:
             raise UserError(
-                f"{folders[0] / 'items.jsonl.zst'}: no documents of {dataset}; its test split must not be empty"
+                f"{base.folder / 'items.jsonl.zst'}: no documents of {dataset}; its test split must not be empty"
             )
-        for folder, said, found in zip(folders, scores, items, strict=True):
-            check_same(folder, suite, dataset, said, scores[0], found.get(dataset, {}), items[0][dataset])
-        rows = [list(itertools.chain(*(found[dataset][identity][1] for found in items))) for identity in ids]
-        languages = np.array([items[0][dataset][identity][0] for identity in ids])
-        scored[dataset] = Documents(ids, languages, np.array(rows, dtype=np.float64))
+        for model in models_scored:
+            check_same_examples(suite, dataset, model, base)
+            check_scores(suite, dataset, model)
+        rows = [
+            list(itertools.chain(*(model.items[dataset][name].columns for model in models_scored))) for name in items
+        ]
+        languages = np.array([item.language for item in items.values()])
+        scored[dataset] = Documents(list(items), languages, np.array(rows, dtype=np.float64))
     return scored
 
 
 def read_scoring(path: Path, folder: Path) -> dict:
-    """What a scores.json says of how a model was scored: hashes of model and data, versions, device, engine, settings.
+    """How a model was scored, from scores.json: hashes of model and data, versions, device, engine, settings.
 
     Raises:
-        UserError: it was another model than the one that is in `folder` now.
+        UserError: another model was scored than the one now in `folder`.
     """
-    said = read_json(path)
-    found = sha256_file(folder / "manifest.json")
-    if said.get("model_sha256") != found:
-        raise UserError(f"{path}: of a model {said.get('model_sha256')}, {folder} holds {found}; {AGAIN}")
-    return {key: said[key] for key in SCORING if key in said}
+    scores = read_json(path)
+    sha256 = sha256_file(folder / "manifest.json")
+    if scores.get("model_sha256") != sha256:
+        raise UserError(f"{path}: of a model {scores.get('model_sha256')}, {folder} holds {sha256}; {AGAIN}")
+    return {key: scores[key] for key in SCORING if key in scores}
 
 
-def check_same(
-    folder: Path, suite: Suite, dataset: str, said: dict, base_said: dict, found: dict, base_found: dict
-) -> None:
-    """See that a model was scored on the very documents that the base was, and that its two files belong together.
+def settings_differences(settings: dict | None, expected: dict | None) -> str:
+    """The settings that differ, as `documents 100, must be 200`; empty if none does."""
+    if not isinstance(settings, dict) or not isinstance(expected, dict):
+        return "" if settings == expected else f"{settings}, must be {expected}"
+    keys = sorted(key for key in {*settings, *expected} if settings.get(key) != expected.get(key))
+    return "; ".join(f"{key} {settings.get(key)}, must be {expected.get(key)}" for key in keys)
+
+
+def check_same_examples(suite: Suite, dataset: str, model: ScoredModel, base: ScoredModel) -> None:
+    """Check that a model was scored on the same examples as the base, with the same settings.
 
     Raises:
-        UserError: it was not, or they do not.
+        UserError: it was not, or its scores.json is incomplete.
     """
-    path = folder / "scores.json"
+    path, items = model.folder / "scores.json", model.folder / "items.jsonl.zst"
     try:
-        data, base_data, score = said["data"][dataset], base_said["data"][dataset], said["scores"][dataset]["all"]
-        documents, metrics = score["documents"], {metric: score[metric] for metric in suite.metrics}
+        data, base_data = model.scores["data"][dataset], base.scores["data"][dataset]
     except (KeyError, TypeError) as error:
         raise UserError(f"{path}: {error} is missing for {dataset}; {AGAIN}") from error
     if data != base_data:
         raise UserError(f"{path}: {dataset}: scored on test data {data}, the base on {base_data}; {AGAIN}")
-    if said.get("settings") != base_said.get("settings"):
-        raise UserError(
-            f"{path}: scored with {said.get('settings')}, the base with {base_said.get('settings')}; {AGAIN}"
-        )
-    items = folder / "items.jsonl.zst"
-    for identity in sorted(found.keys() ^ base_found.keys()):
-        where = "only here" if identity in found else "missing here"
+    if differences := settings_differences(model.scores.get("settings"), base.scores.get("settings")):
+        raise UserError(f"{path}: not scored with the base's settings: {differences}; {AGAIN}")
+    own, expected = model.items.get(dataset, {}), base.items[dataset]
+    for identity in sorted(own.keys() ^ expected.keys()):
+        where = "only here" if identity in own else "missing here"
         raise UserError(f"{items}: {identity} of {dataset} is {where}, not with the base; {AGAIN}")
-    fixed = [suite.column(name) for name in suite.same]
-    for identity, (language, columns) in found.items():
-        base_language, base_columns = base_found[identity]
-        ours, theirs = [columns[place] for place in fixed], [base_columns[place] for place in fixed]
-        if (language, ours) != (base_language, theirs):
-            kind = ", ".join(suite.same)
+    fixed = [suite.column(name) for name in suite.data_figures]
+    for identity, item in own.items():
+        base_item = expected[identity]
+        values, base_values = ([one.columns[column] for column in fixed] for one in (item, base_item))
+        if (item.language, values) != (base_item.language, base_values):
             raise UserError(
-                f"{items}: {identity} of {dataset} is {language} ({kind}: {ours}),"
-                f" with the base {base_language} ({theirs}); {AGAIN}"
+                f"{items}: {identity} of {dataset} is {item.language} ({', '.join(suite.data_figures)}: {values}),"
+                f" with the base {base_item.language} ({base_values}); {AGAIN}"
             )
-    sums = np.sum([columns for _, columns in found.values()], axis=0)
-    computed = {metric: float(measure.of(sums)) for metric, measure in suite.metrics.items()}
-    for metric, value in computed.items():
-        if documents != len(found) or metrics[metric] is None or not math.isclose(metrics[metric], value, rel_tol=1e-6):
+
+
+def check_scores(suite: Suite, dataset: str, model: ScoredModel) -> None:
+    """Check that a model's scores.json agrees with its items.
+
+    Raises:
+        UserError: it does not, or is incomplete.
+    """
+    path, items = model.folder / "scores.json", model.items[dataset]
+    try:
+        score = model.scores["scores"][dataset]["all"]
+        documents, metrics = score["documents"], {metric: score[metric] for metric in suite.metrics}
+    except (KeyError, TypeError) as error:
+        raise UserError(f"{path}: {error} is missing for {dataset}; {AGAIN}") from error
+    sums = np.sum([item.columns for item in items.values()], axis=0)
+    for metric, definition in suite.metrics.items():
+        written, computed = metrics[metric], float(definition.compute(sums))
+        if documents != len(items) or written is None or not math.isclose(written, computed, rel_tol=1e-6):
             raise UserError(
-                f"{path}: {dataset}: says {documents} documents at {metrics[metric]} {metric},"
-                f" items.jsonl.zst holds {len(found)} at {value:.6f}; {AGAIN}"
+                f"{path}: {dataset}: says {documents} documents at {written} {metric},"
+                f" items.jsonl.zst holds {len(items)} at {computed:.6f}; {AGAIN}"
             )

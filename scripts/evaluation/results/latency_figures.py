@@ -1,14 +1,16 @@
-"""What timed runs of a model come to: medians, p95, throughput.
+"""Summarize a model's timed runs: medians, p95, throughput.
 
-    figures(runs, {"new_tokens": 512, "runs": 10, "batches": [1, 2, 4]})
+    figures(runs, Latency(new_tokens=512, runs=10, batches=[1, 2, 4]))
 
-A run has `batch` (rows), `run` (1, 2, ...), `first_token_seconds` and `seconds`, from the start to the first token of
-all rows and to the last. Runs stand in the order of the batches, as far as memory let them grow.
+A run is a dict with `batch` (rows), `run` (1, 2, ...), `first_token_seconds` and `seconds`, measured from the start
+until all rows have their first token and their last. Runs are in the order of the batches, which end where memory did.
 """
 
 from statistics import median
 
-# Of a run at batch 1, with the number of tokens it wrote.
+from scripts.experiment.settings.evaluation import Latency
+
+# metric → its value for a run at batch 1 that generated `tokens` tokens
 METRICS = {
     "first_token_seconds": lambda run, tokens: run["first_token_seconds"],
     "answer_seconds": lambda run, tokens: run["seconds"],
@@ -16,34 +18,35 @@ METRICS = {
 }
 
 
-def measured(runs: list[dict], wanted: dict) -> dict[str, list[float]]:
+def metric_values(runs: list[dict], settings: Latency) -> dict[str, list[float]]:
     """Each metric of each run at batch 1."""
     alone = [run for run in runs if run["batch"] == 1]
-    return {name: [of(run, wanted["new_tokens"]) for run in alone] for name, of in METRICS.items()}
+    return {name: [value(run, settings.new_tokens) for run in alone] for name, value in METRICS.items()}
 
 
 def p95(name: str, values: list[float]) -> float:
-    """What 95% of the runs are no worse than: the smallest such time, or the largest such rate."""
+    """The value that 95% of the runs are no worse than: the smallest such time, or the largest such rate."""
     return sorted(values, reverse=name == "tokens_per_second")[-(-95 * len(values) // 100) - 1]
 
 
-def figures(runs: list[dict], wanted: dict) -> dict:
-    """`{metric: {"value": median, "p95"}}`, and of all batches:
+def figures(runs: list[dict], settings: Latency) -> dict:
+    """`{metric: {"value": median, "p95"}}` at batch 1, and over all batches:
 
-    `throughput`, of each `batch` its `tokens_per_second`: tokens of all rows, the first ones too, over the median
-    seconds of a run; `out_of_memory`, the batch that memory did not suffice for, or None.
+    `throughput`, for each `batch` its `tokens_per_second`: tokens of all rows, the first ones included, over the median
+    seconds of a run; `out_of_memory`, the batch that did not fit into memory, or None.
     """
-    found = {
-        name: {"value": median(values), "p95": p95(name, values)} for name, values in measured(runs, wanted).items()
+    medians = {
+        name: {"value": median(values), "p95": p95(name, values)}
+        for name, values in metric_values(runs, settings).items()
     }
-    done = len(runs) // wanted["runs"]
+    done = len(runs) // settings.runs
     seconds = {
-        batch: median(run["seconds"] for run in runs if run["batch"] == batch) for batch in wanted["batches"][:done]
+        batch: median(run["seconds"] for run in runs if run["batch"] == batch) for batch in settings.batches[:done]
     }
-    return found | {
+    return medians | {
         "throughput": [
-            {"batch": batch, "tokens_per_second": batch * wanted["new_tokens"] / taken}
+            {"batch": batch, "tokens_per_second": batch * settings.new_tokens / taken}
             for batch, taken in seconds.items()
         ],
-        "out_of_memory": next(iter(wanted["batches"][done:]), None),
+        "out_of_memory": next(iter(settings.batches[done:]), None),
     }

@@ -1,10 +1,10 @@
-"""The compilers: how a program of each language is built and run, and what of this machine a sandbox must show for it.
+"""The compilers: how a program of each language is built and run, and which files of this machine its sandbox needs.
 
-    built = Compilers().of("go")   # folders, files and environment of a sandbox
+    view = Compilers().of("go")   # folders, files and environment of a sandbox
 
-Rust and Go code that is not memory-safe is refused, as are the attributes that replace symbols: what shares a process
-with the tests could else read or change them. What compilers may reuse (Go's packages, the Java gate) is built once,
-from trusted sources and before any candidate, and shown read-only.
+Rust and Go code that is not memory-safe is refused, and so are attributes that replace symbols: code in the same
+process as the tests could otherwise read or change them. What several compilations share (Go's packages, the Java
+launcher) is built once, from trusted sources and before any candidate, and is read-only in the sandbox.
 """
 
 import functools
@@ -26,16 +26,17 @@ RUSTC = "$RUST/bin/rustc --edition 2021 -A warnings -C debuginfo=0"
 
 @dataclass(frozen=True)
 class Toolchain:
-    """One language's way from source to verdict; scripts run in a sandbox and leave what they make in /tmp/out.
+    """How programs of one language are built, run and judged; the shell scripts run in a sandbox and write /tmp/out.
 
     Attributes:
-        programs: what must be installed, and what installs it on Debian and Ubuntu.
-        compile: makes the candidate's part of its sources in /tmp.
-        linkable: where that part lies when the tests are linked, and when they run.
-        link: makes the program of the tests' sources in /tmp and that part.
-        run: the program, and how it is started.
-        missing: what a compiler says where a library is not installed.
-        wrong, memory: what a program says at its end.
+        programs: that must be installed.
+        packages: that install them on Debian and Ubuntu.
+        compile: script that compiles the candidate's sources in /tmp.
+        linkable: path of the compiled candidate when the tests are linked, and when they run.
+        link: script that links the program from the tests' sources in /tmp and the compiled candidate.
+        run: the command that starts the program.
+        missing: pattern of a compiler's message if a library is not installed.
+        wrong, memory: patterns of a program's last message after a failed assertion, or out of memory.
     """
 
     programs: tuple[str, ...]
@@ -57,7 +58,7 @@ TOOLCHAINS = {
         " -o /tmp/out /tmp/candidate.cpp",
         linkable="/opt/candidate.so",
         link="g++ -std=c++17 -O1 -w -c -o tests.o tests.cpp; objcopy --redefine-sym main=stagecraft_tests tests.o;"
-        " gcc -O1 -c gate.c; g++ -s -Wl,-rpath,/opt -o out tests.o gate.o /opt/candidate.so",
+        " gcc -O1 -c launcher.c; g++ -s -Wl,-rpath,/opt -o out tests.o launcher.o /opt/candidate.so",
         run=("/run/program",),
         missing=r"fatal error: \S+: No such file|undefined reference to `\w+'",  # the latter without C++'s parameters
         wrong=r"Assertion .* failed",
@@ -82,7 +83,7 @@ TOOLCHAINS = {
         " $GO tool compile -p candidate -importcfg /opt/importcfg -o /tmp/out candidate.go entry.go",
         linkable="/opt/candidate.a",
         link="(cat /opt/importcfg; echo packagefile candidate=/opt/candidate.a) > importcfg;"
-        " $GO tool compile -p main -importcfg importcfg -o main.a tests.go gate.go;"
+        " $GO tool compile -p main -importcfg importcfg -o main.a tests.go launcher.go;"
         " $GO tool link -s -w -importcfg importcfg -o out main.a",
         run=("/run/program",),
         missing=r"could not import|can't find import",
@@ -94,11 +95,20 @@ TOOLCHAINS = {
         packages="default-jdk-headless",
         compile=f"mkdir classes; {JAVAC} -d classes $TYPE.java; cd classes; $PYTHON -m zipfile -c /tmp/out *",
         linkable="/opt/candidate.jar",
-        link=f"mkdir classes; {JAVAC} -cp /opt/gate.jar -d classes Tests.java GateKey.java;"
+        link=f"mkdir classes; {JAVAC} -cp /opt/launcher.jar -d classes Tests.java LauncherKey.java;"
         " cd classes; $PYTHON -m zipfile -c /tmp/out *",
         run=(
             *("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-XX:+DisableAttachMechanism"),
-            *("-Xmx{megabytes}m", "-Xss64m", "-ea", "--limit-modules", "java.base", "-cp", "/opt/gate.jar", "Gate"),
+            *(
+                "-Xmx{megabytes}m",
+                "-Xss64m",
+                "-ea",
+                "--limit-modules",
+                "java.base",
+                "-cp",
+                "/opt/launcher.jar",
+                "Launcher",
+            ),
             *("/opt/candidate.jar", "{main}"),
         ),
         missing=rf"package [\w.]+ does not exist|symbol:\s+class (?:{JAVATUPLES})\b",
@@ -114,8 +124,8 @@ def absent(language: str) -> str:
 
 
 @dataclass(frozen=True)
-class Shown:
-    """What a sandbox shows of an installed compiler: arguments of `Sandbox.start`."""
+class CompilerView:
+    """What a sandbox needs of an installed compiler: arguments of `Sandbox.start`."""
 
     folders: dict[str, str]
     files: dict[str, bytes]
@@ -123,10 +133,10 @@ class Shown:
 
 
 def output(*command: str, **environment: str) -> str:
-    """What a command of an installed compiler prints.
+    """The output of a command of an installed compiler.
 
     Raises:
-        UserError: it fails.
+        UserError: the command fails.
     """
     base = {"PATH": "/usr/bin:/bin", "HOME": tempfile.gettempdir()}
     command = [shutil.which(command[0]) or command[0], *command[1:]]
@@ -136,58 +146,62 @@ def output(*command: str, **environment: str) -> str:
     return done.stdout.strip()
 
 
-def placed(folder: Path, name: str) -> tuple[str, dict[str, str]]:
-    """(where a sandbox shows a folder, what `folders` it takes): as it is below /usr, else as /opt/{name}."""
+def path_in_sandbox(folder: Path, name: str) -> tuple[str, dict[str, str]]:
+    """(path of a folder in the sandbox, the `folders` this needs): unchanged below /usr, else /opt/{name}."""
     if folder.is_relative_to("/usr"):
         return str(folder), {}
     return f"/opt/{name}", {f"/opt/{name}": str(folder)}
 
 
 class Compilers:
-    """The installed compilers; what has to be built for one is built when it is first asked for."""
+    """The installed compilers; files that a compiler needs are built on its first use."""
 
     def __init__(self):
         self.folder, self.lock = tempfile.TemporaryDirectory(prefix="stagecraft-"), Lock()
-        Path(self.folder.name).chmod(0o755)  # a sandbox's user must get in
+        Path(self.folder.name).chmod(0o755)  # readable for the sandbox's user
 
-    def of(self, language: str) -> Shown:
-        """What a sandbox must show.
+    def of(self, language: str) -> CompilerView:
+        """What a sandbox needs.
 
         Raises:
-            UserError: the compiler is not installed, or cannot build what its programs need.
+            UserError: the compiler is not installed, or fails to build what its programs need.
         """
         with self.lock:
-            return self.found(language)
+            return self.prepared(language)
 
     @functools.cache  # noqa: B019, one instance per run
-    def found(self, language: str) -> Shown:
+    def prepared(self, language: str) -> CompilerView:
         if missing := absent(language):
             packages = TOOLCHAINS[language].packages
             raise UserError(f"evaluation.code: {language} problems need {missing}; install it ({packages})")
         return getattr(self, language)()
 
-    def cpp(self) -> Shown:
-        return Shown({}, {}, {})
+    def cpp(self) -> CompilerView:
+        return CompilerView({}, {}, {})
 
-    def rust(self) -> Shown:
-        shown, folders = placed(Path(output("rustc", "--print", "sysroot", HOME=str(Path.home()))), "rust")
-        return Shown(folders, {}, {"RUST": shown})
+    def rust(self) -> CompilerView:
+        path, folders = path_in_sandbox(Path(output("rustc", "--print", "sysroot", HOME=str(Path.home()))), "rust")
+        return CompilerView(folders, {}, {"RUST": path})
 
-    def go(self) -> Shown:
+    def go(self) -> CompilerView:
         root, cache = Path(output("go", "env", "GOROOT")).resolve(), Path(self.folder.name) / "go"
-        wanted = ["std", "github.com/stretchr/testify/assert"]
+        packages = ["std", "github.com/stretchr/testify/assert"]
         form = "{{if .Export}}packagefile {{.ImportPath}}={{.Export}}{{end}}"
         settings = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(cache), "GOTOOLCHAIN": "local"}
-        listed = output("go", "list", "-e", "-export", "-deps", "-f", form, *wanted, **settings)
-        shown, folders = placed(root, "goroot")
-        listed = listed.replace(f"={root}/", f"={shown}/").replace(f"={cache}/", "=/opt/go-cache/")
-        environment = {"GO": f"{shown}/bin/go", "GOROOT": shown, "GO111MODULE": "off", "GOTOOLCHAIN": "local"}
-        return Shown({**folders, "/opt/go-cache": str(cache)}, {"/opt/importcfg": f"{listed}\n".encode()}, environment)
+        listed = output("go", "list", "-e", "-export", "-deps", "-f", form, *packages, **settings)
+        path, folders = path_in_sandbox(root, "goroot")
+        listed = listed.replace(f"={root}/", f"={path}/").replace(f"={cache}/", "=/opt/go-cache/")
+        environment = {"GO": f"{path}/bin/go", "GOROOT": path, "GO111MODULE": "off", "GOTOOLCHAIN": "local"}
+        return CompilerView(
+            {**folders, "/opt/go-cache": str(cache)}, {"/opt/importcfg": f"{listed}\n".encode()}, environment
+        )
 
-    def java(self) -> Shown:
-        home, made = Path(shutil.which("javac")).resolve().parents[1], Path(self.folder.name) / "java"
-        output("javac", "-d", str(made), str(LAUNCHERS / "Gate.java"))
-        jar = shutil.make_archive(str(made), "zip", made)
-        shown, folders = placed(home, "jdk")
-        folders |= {str(path): str(path) for path in Path("/etc").glob("java*")}  # Debian's JDK links there
-        return Shown(folders, {"/opt/gate.jar": Path(jar).read_bytes()}, {"PATH": f"{shown}/bin:/usr/bin:/bin"})
+    def java(self) -> CompilerView:
+        home, classes = Path(shutil.which("javac")).resolve().parents[1], Path(self.folder.name) / "java"
+        output("javac", "-d", str(classes), str(LAUNCHERS / "Launcher.java"))
+        jar = shutil.make_archive(str(classes), "zip", classes)
+        path, folders = path_in_sandbox(home, "jdk")
+        folders |= {str(link): str(link) for link in Path("/etc").glob("java*")}  # Debian's JDK links there
+        return CompilerView(
+            folders, {"/opt/launcher.jar": Path(jar).read_bytes()}, {"PATH": f"{path}/bin:/usr/bin:/bin"}
+        )

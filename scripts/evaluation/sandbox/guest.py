@@ -1,13 +1,13 @@
-"""Runs within the sandboxes, on its own: a judge that holds the tests, and a candidate that does not.
+"""Runs inside the sandboxes, without any other module: a judge that holds the tests, and a candidate that does not.
 
     python -I -S guest.py judge 3 4 prompt.py tests.py ENTRY    # writes its verdict to standard output
     python -I -S guest.py candidate 3 4 solution.py
 
-The judge runs the tests. Where a test names something that only the candidate has, the judge sends name and arguments
-to the candidate's process and gets back what was returned. What passes between them are literals: the judge rebuilds
-plain values of builtin types, so an object with an `__eq__` of its own, a patched builtin or an early exit stay where
-they are. A returned object of another class stays with the candidate too; the judge holds its number, with which it can
-ask for attributes or call it, and that equals nothing else.
+The judge runs the tests. If a test uses a name that only the candidate defines, the judge sends name and arguments to
+the candidate's process, which replies with the result. Messages are literals: the judge rebuilds plain values of
+builtin types, so an object with its own `__eq__`, a patched builtin or an early exit does not reach it. A result of any
+other class stays with the candidate; the judge gets a handle that can read its attributes and call it, and that equals
+nothing else.
 """
 
 import builtins
@@ -16,17 +16,17 @@ import sys
 
 # Bytes of one message.
 LONGEST = 16 << 20
-# Items taken from an iterator that was returned.
+# Items read from a returned iterator.
 ITEMS = 100_000
-# Outcomes that the candidate's side names itself.
-OWN = ("compile error", "environment error")
-ONLY_AST = 0x400  # of compile(); the module `ast` takes as long to import as everything else
+# Outcomes that the candidate's side reports by name.
+REPORTED = ("compile error", "environment error")
+ONLY_AST = 0x400  # a flag of compile(); importing the module `ast` takes as long as everything else here
 
 KINDS = (bool, int, float, complex, str, bytes, list, tuple, dict, set, frozenset, bytearray, range)
 
 
 def literal(value: object, keep: list) -> str:
-    """Source text of `value`, subclasses of builtin types as these types; what has none goes to `keep`."""
+    """Source text of `value`, subclasses of builtin types as these types; any other object is appended to `keep`."""
     if value is None:
         return "None"
     if type(value) is Handle:
@@ -49,7 +49,7 @@ def literal(value: object, keep: list) -> str:
 
 
 def number(module: str, name: str):
-    """A constructor of the standard library, imported when a value first needs it."""
+    """A constructor of the standard library, imported on first use."""
     return lambda text: getattr(__import__(module), name)(text)
 
 
@@ -57,10 +57,10 @@ def parsed(text: str, kept) -> object:
     """The value of a literal as `literal` writes it.
 
     Args:
-        kept: makes of the number of a kept object what stands for it.
+        kept: number of a kept object → the value that represents it.
 
     Raises:
-        ValueError, SyntaxError, RecursionError, MemoryError, TypeError: it is none.
+        ValueError, SyntaxError, RecursionError, MemoryError, TypeError: it is not such a literal.
     """
     makers = {kind.__name__: kind for kind in (list, tuple, dict, set, frozenset, bytearray, range, iter)}
     makers |= {"kept": kept, "Fraction": number("fractions", "Fraction"), "Decimal": number("decimal", "Decimal")}
@@ -80,7 +80,7 @@ def parsed(text: str, kept) -> object:
             return float(node.id)
         if form == "Call" and node.func.id in makers and not node.keywords:
             return makers[node.func.id](*[value(item) for item in node.args])
-        raise ValueError(f"no literal: {form}")
+        raise ValueError(f"not a literal: {form}")
 
     return value(compile(text, "literal", "eval", ONLY_AST).body)
 
@@ -90,7 +90,7 @@ class Gone(BaseException):
 
 
 class Channel:
-    """Messages of one line each over two pipes; within a line there is no line end, `repr` sees to that."""
+    """Messages of one line each over two pipes; `repr` escapes line ends inside a message."""
 
     def __init__(self, reading: int, writing: int):
         self.reader, self.writer = os.fdopen(reading, "rb"), os.fdopen(writing, "wb", buffering=0)
@@ -111,20 +111,20 @@ class Channel:
 
 
 class Handle:
-    """Stands in the judge for an object that stays with the candidate."""
+    """Represents in the judge an object that stays with the candidate."""
 
-    def __init__(self, asking, number: int):
-        object.__setattr__(self, "asking", asking)
+    def __init__(self, request, number: int):
+        object.__setattr__(self, "request", request)
         object.__setattr__(self, "number", number)
 
     def __getattr__(self, name: str):
-        return self.asking("get", self, name)
+        return self.request("get", self, name)
 
     def __setattr__(self, name: str, value: object) -> None:
-        self.asking("set", self, name, value)
+        self.request("set", self, name, value)
 
     def __call__(self, *arguments, **named):
-        return self.asking("call", self, arguments, named)
+        return self.request("call", self, arguments, named)
 
 
 class Raised(Exception):
@@ -132,47 +132,47 @@ class Raised(Exception):
 
 
 def raised(name: str, message: str) -> Raised:
-    """A `Raised` that is also the builtin exception of that name, as tests may expect one."""
+    """A `Raised` that is also the builtin exception of that name, which tests may expect."""
     known = getattr(builtins, name, None)
     try:
         return type(name, (Raised, known), {})(message)
-    except TypeError:  # no exception, or one that wants other arguments
+    except TypeError:  # not an exception, or one with other arguments
         return type(name, (Raised,), {})(message)
 
 
 def undefined(code: object, names: dict) -> set[str]:
-    """The names in a code object and all within it that neither `names` nor the builtins have."""
-    found = {name for name in code.co_names if name not in names and not hasattr(builtins, name)}
-    return found.union(*(undefined(part, names) for part in code.co_consts if hasattr(part, "co_names")))
+    """The names used in a code object and those inside it that neither `names` nor the builtins define."""
+    missing = {name for name in code.co_names if name not in names and not hasattr(builtins, name)}
+    return missing.union(*(undefined(part, names) for part in code.co_consts if hasattr(part, "co_names")))
 
 
 def judge(tests: str, names: dict, channel: Channel) -> tuple[str, str]:
-    """(outcome, detail) of running the tests, with `names` and what the candidate has of others."""
+    """(outcome, detail) of running the tests, with `names`; other names are the candidate's."""
 
-    def ask(verb: str, *arguments) -> object:
+    def request(verb: str, *arguments) -> object:
         channel.send(literal([verb, *arguments], []))
         try:
-            kind, *answer = parsed(channel.receive(), lambda number: Handle(ask, int(number)))
+            kind, *reply = parsed(channel.receive(), lambda number: Handle(request, int(number)))
             if kind == "value":
-                return answer[0]
-            error = raised(str(answer[0]), str(answer[1]))
+                return reply[0]
+            error = raised(str(reply[0]), str(reply[1]))
         except (ValueError, SyntaxError, RecursionError, MemoryError, TypeError, IndexError, ArithmeticError) as wrong:
-            error = raised("ValueError", f"no readable answer: {type(wrong).__name__}")
+            error = raised("ValueError", f"no readable reply: {type(wrong).__name__}")
         raise error
 
     try:
         code = compile(tests, "tests", "exec")
-        ask("load")
-        names |= {name: Handle(ask, name) for name in undefined(code, names)}
+        request("load")
+        names |= {name: Handle(request, name) for name in undefined(code, names)}
         exec(code, names)  # noqa: S102, the tests, in a sandbox
     except Gone:
         return "gone", ""
     except Raised as error:
         name = type(error).__name__
-        outcome = {"MemoryError": "memory"}.get(name, name if name in OWN else "exception")
-        return outcome, str(error) if name in OWN else f"{name}: {error}"
+        outcome = {"MemoryError": "memory"}.get(name, name if name in REPORTED else "exception")
+        return outcome, str(error) if name in REPORTED else f"{name}: {error}"
     except BaseException as error:
-        # no assertion only: what was returned may fit no further computation, as in `f(1) + 1` for None
+        # not only assertions: a wrong result may also break the test's own computation, as `f(1) + 1` for None
         return "wrong", f"{type(error).__name__}: {error}"[:1000]
     return "passed", ""
 
@@ -184,17 +184,17 @@ def described(error: BaseException) -> tuple[str, str]:
 
 
 def candidate(source: str, channel: Channel) -> None:
-    """Answer questions until the judge is gone. All of this is in the hands of the code that runs here."""
+    """Serve requests until the judge is gone. The code that runs here can change all of this; the judge trusts none."""
     names, keep = {"__name__": "solution"}, []
 
-    def thing(number: object) -> object:
+    def kept(number: object) -> object:
         if number in names:
             return names[number]
         if isinstance(number, str):
             raise NameError(f"name {number!r} is not defined")
         return keep[number]
 
-    def answer(verb: str, arguments: list) -> object:
+    def serve(verb: str, arguments: list) -> object:
         if verb == "load":
             return exec(compile(source, "solution.py", "exec"), names)  # noqa: S102, in a sandbox
         if verb == "get":
@@ -207,8 +207,8 @@ def candidate(source: str, channel: Channel) -> None:
     while True:
         verb = None
         try:
-            verb, *arguments = parsed(channel.receive(), thing)
-            reply = f"['value', {literal(answer(verb, arguments), keep)}]"
+            verb, *arguments = parsed(channel.receive(), kept)
+            reply = f"['value', {literal(serve(verb, arguments), keep)}]"
         except Gone:
             sys.exit()
         except BaseException as error:
@@ -239,7 +239,7 @@ def main() -> None:
             outcome = "sandbox error", f"the problem's own prompt: {type(error).__name__}: {error}"
         names.pop(paths[2], None)  # the prompt's function without a body
         verdict.write(repr(outcome or judge(read(paths[1]), names, channel)))
-    os._exit(0)  # all is said; to take the interpreter down takes as long as many tests
+    os._exit(0)  # shutting the interpreter down would take as long as many tests
 
 
 if __name__ == "__main__":

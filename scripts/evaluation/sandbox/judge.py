@@ -1,10 +1,10 @@
-"""What became of generated code under a problem's tests: an outcome that the code itself cannot choose.
+"""Run generated code under a problem's tests; the code itself cannot influence the outcome.
 
-    verdict = Judge(probe.sandbox(), {"timeout": 10, "memory_megabytes": 1024}).judge(problem, code)
+    verdict = Judge(probe.sandbox(), Limits(seconds=10, memory=1 << 30)).judge(problem, code)
 
-Python code answers a judge in another sandbox (`guest.py`). Compiled code is built without its tests, linked to them
-and run; it has passed when the tests, at their end, print a secret that was in nothing the code could read. What makes
-the programs of each language is in `toolchains.py`.
+Python code is called by a judge in another sandbox (`guest.py`). Compiled code is built without its tests, linked to
+them and run; it has passed if the tests, at their end, print a secret that the code could not read anywhere. How the
+programs of each language are built: `compilers.py`.
 """
 
 import ast
@@ -15,26 +15,17 @@ import secrets
 import subprocess
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 from scripts.common.progress import Progress
 from scripts.evaluation.benchmarks.formats import Problem
 from scripts.evaluation.sandbox import compiled_programs, guest
-from scripts.evaluation.sandbox.bubblewrap import OUTPUT, Box, Limits, Sandbox, watch
+from scripts.evaluation.sandbox.bubblewrap import Sandbox
 from scripts.evaluation.sandbox.compilers import TOOLCHAINS, Compilers
-
-OUTCOMES = (
-    "passed",
-    "wrong",
-    "exception",
-    "compile error",
-    "timeout",
-    "memory",
-    "environment error",
-    "sandbox error",
-)
+from scripts.evaluation.sandbox.program import OUTPUT, Limits, Program, wait
+from scripts.evaluation.sandbox.verdict import Verdict
 
 # Characters kept of a message.
 DETAIL = 1000
@@ -42,56 +33,48 @@ SIGXCPU = 24
 
 COMPILING = Limits(seconds=120, memory=4 << 30, address_space=False, processes=256, scratch=512 << 20, output=OUTPUT)
 
-# Compiled here once, in the format of .pyc files (PEP 552): both processes of every problem would compile it again.
+# Compiled once, in the format of .pyc files (PEP 552): else both processes of every problem would compile it.
 GUEST = MAGIC_NUMBER + bytes(12) + marshal.dumps(compile(Path(guest.__file__).read_bytes(), "guest.py", "exec"))
 
 
-@dataclass(frozen=True)
-class Verdict:
-    """One of `OUTCOMES`, and what was said about it."""
-
-    outcome: str
-    detail: str
-
-
-def limited(boxes: Iterable[Box]) -> Verdict | None:
-    """The verdict on programs of which one was ended for what it took."""
-    for box in boxes:
-        if box.ended == "output":
+def exceeded(programs: Iterable[Program]) -> Verdict | None:
+    """The verdict if one of the programs exceeded its limits."""
+    for program in programs:
+        if program.killed_for == "output":
             return Verdict("exception", "more output than 64 MB")
-        if box.ended:
-            return Verdict(box.ended, f"more than {box.limits.seconds} s" if box.ended == "timeout" else "")
-        if box.code == 128 + SIGXCPU:
-            return Verdict("timeout", f"more than {box.limits.seconds} s of CPU time")
+        if program.killed_for:
+            detail = f"more than {program.limits.seconds} s" if program.killed_for == "timeout" else ""
+            return Verdict(program.killed_for, detail)
+        if program.code == 128 + SIGXCPU:
+            return Verdict("timeout", f"more than {program.limits.seconds} s of CPU time")
     return None
 
 
-def message(box: Box) -> str:
-    """The end of what a program wrote to standard error, without addresses and names that differ from run to run."""
-    said = re.sub(r"0x[0-9a-f]{6,}|(?<=/tmp/cc)\w+", "", box.stderr.decode(errors="replace"))
-    return said[-DETAIL:]
+def message(program: Program) -> str:
+    """The end of a program's standard error, without addresses and names that differ from run to run."""
+    text = re.sub(r"0x[0-9a-f]{6,}|(?<=/tmp/cc)\w+", "", program.stderr.decode(errors="replace"))
+    return text[-DETAIL:]
 
 
 class Judge:
-    """Judges code in the sandboxes of one mode.
+    """Judges code in sandboxes.
 
     Args:
-        settings: `timeout` (seconds of wall clock) and `memory_megabytes` of a program.
+        limits: of one program.
     """
 
-    def __init__(self, sandbox: Sandbox, settings: dict):
-        self.sandbox, self.compilers = sandbox, Compilers()
-        self.limits = Limits(settings["timeout"], settings["memory_megabytes"] << 20)
+    def __init__(self, sandbox: Sandbox, limits: Limits):
+        self.sandbox, self.compilers, self.limits = sandbox, Compilers(), limits
 
     def judge(self, problem: Problem, code: str) -> Verdict:
-        """Whether a whole program, as `prompts.program` makes it of a completion, passes the problem's tests."""
+        """The verdict on a program that `program` of benchmarks/prompts.py built from a completion."""
         return self.judge_python(problem, code) if problem.language == "python" else self.judge_compiled(problem, code)
 
     def judge_python(self, problem: Problem, code: str) -> Verdict:
-        asked, questions = os.pipe()
-        answers, answered = os.pipe()
+        call_reader, call_writer = os.pipe()
+        reply_reader, reply_writer = os.pipe()
 
-        def start(role: str, reading: int, writing: int, files: dict[str, str], stdout: int) -> Box:
+        def start(role: str, reading: int, writing: int, files: dict[str, str], stdout: int) -> Program:
             paths = [f"/tmp/{name}" for name in files]
             return self.sandbox.start(
                 [*self.sandbox.python, "/tmp/guest.pyc", role, str(reading), str(writing), *paths, problem.entry],
@@ -103,19 +86,19 @@ class Judge:
 
         try:
             sources = {"prompt.py": problem.head, "tests.py": problem.tests}
-            judge = start("judge", answers, questions, sources, subprocess.PIPE)
-            candidate = start("candidate", asked, answered, {"solution.py": code}, subprocess.DEVNULL)
+            judge = start("judge", reply_reader, call_writer, sources, subprocess.PIPE)
+            candidate = start("candidate", call_reader, reply_writer, {"solution.py": code}, subprocess.DEVNULL)
         finally:
-            for descriptor in (asked, questions, answers, answered):
+            for descriptor in (call_reader, call_writer, reply_reader, reply_writer):
                 os.close(descriptor)
 
-        def gone() -> bool:
+        def candidate_gone() -> bool:
             return bytes(judge.stdout).startswith(b"('gone'")
 
-        watch([judge, candidate], lambda: not judge.open and not (gone() and candidate.open))
-        if verdict := limited([judge, candidate]):
+        wait([judge, candidate], lambda: not judge.open and not (candidate_gone() and candidate.open))
+        if verdict := exceeded([judge, candidate]):
             return verdict
-        if gone() and candidate.code is not None:
+        if candidate_gone() and candidate.code is not None:
             return Verdict("exception", f"the program ended, exit code {candidate.code}: {message(candidate)}"[:DETAIL])
         try:
             outcome, detail = ast.literal_eval(judge.stdout.decode())
@@ -126,61 +109,65 @@ class Judge:
     def compiled(
         self, problem: Problem, step: str, sources: dict[str, str], parts: dict[str, bytes]
     ) -> bytes | Verdict:
-        """What a compiler makes of source files, with the parts made before, or why it makes nothing."""
-        chain, shown = TOOLCHAINS[problem.language], self.compilers.of(problem.language)
+        """The output of a compiler for source files and the parts built before, or why it failed.
+
+        Args:
+            step: `compile` or `link`.
+        """
+        chain, view = TOOLCHAINS[problem.language], self.compilers.of(problem.language)
         environment = {"PYTHON": " ".join(self.sandbox.python), "TYPE": compiled_programs.java_type(problem)}
-        box = self.sandbox.run(
+        compiler = self.sandbox.run(
             ["/bin/sh", "-ec", f"{{ {getattr(chain, step)}; }} >&2; cat /tmp/out"],
             COMPILING,
-            folders=shown.folders,
-            files={**shown.files, **parts, **{f"/tmp/{name}": encoded(text) for name, text in sources.items()}},
-            environment={**shown.environment, **environment},
+            folders=view.folders,
+            files={**view.files, **parts, **{f"/tmp/{name}": encoded(text) for name, text in sources.items()}},
+            environment={**view.environment, **environment},
         )
-        if box.ended:
-            return Verdict("compile error", f"the compiler was ended: {box.ended}")
-        if box.code is None:
-            return Verdict("sandbox error", message(box))
-        if box.code:
-            missing = re.search(chain.missing, box.stderr.decode(errors="replace"))
-            return Verdict("environment error" if missing else "compile error", message(box))
-        return bytes(box.stdout)
+        if compiler.killed_for:
+            return Verdict("compile error", f"the compiler was killed: {compiler.killed_for}")
+        if compiler.code is None:
+            return Verdict("sandbox error", message(compiler))
+        if compiler.code:
+            missing = re.search(chain.missing, compiler.stderr.decode(errors="replace"))
+            return Verdict("environment error" if missing else "compile error", message(compiler))
+        return bytes(compiler.stdout)
 
     def judge_compiled(self, problem: Problem, code: str) -> Verdict:
-        chain, shown = TOOLCHAINS[problem.language], self.compilers.of(problem.language)
+        chain, view = TOOLCHAINS[problem.language], self.compilers.of(problem.language)
         half, key = secrets.token_bytes(16), secrets.token_bytes(16)
         part = self.compiled(problem, "compile", compiled_programs.candidate(problem, code), {})
         if isinstance(part, Verdict):
             return part
         tests = compiled_programs.tests(problem, key)
-        made = self.compiled(problem, "link", tests, {chain.linkable: part})
-        if isinstance(made, Verdict):
-            return made
-        files = {**shown.files, chain.linkable: part}
+        linked = self.compiled(problem, "link", tests, {chain.linkable: part})
+        if isinstance(linked, Verdict):
+            return linked
+        files = {**view.files, chain.linkable: part}
         if problem.language == "java":
             main = compiled_programs.java_main(tests["Tests.java"])
             run = [word.format(megabytes=self.limits.memory >> 21, main=main) for word in chain.run]
-            ran = self.sandbox.run(
+            program = self.sandbox.run(
                 run,
                 replace(self.limits, address_space=False),
-                half + made,
-                folders=shown.folders,
+                half + linked,
+                folders=view.folders,
                 files=files,
-                environment=shown.environment,
+                environment=view.environment,
             )
         else:
             limits = replace(self.limits, address_space=problem.language != "go")
-            ran = self.sandbox.run(list(chain.run), limits, half, files={**files, "/run/program": made})
-        if verdict := limited([ran]):
+            program = self.sandbox.run(list(chain.run), limits, half, files={**files, "/run/program": linked})
+        if verdict := exceeded([program]):
             return verdict
-        if ran.code is None:
-            return Verdict("sandbox error", message(ran))
-        if bytes(a ^ b for a, b in zip(half, key, strict=True)) in ran.stdout:
+        if program.code is None:
+            return Verdict("sandbox error", message(program))
+        if bytes(a ^ b for a, b in zip(half, key, strict=True)) in program.stdout:
             return Verdict("passed", "")
-        said = ran.stderr.decode(errors="replace")
+        errors = program.stderr.decode(errors="replace")
         for outcome, pattern in (("memory", chain.memory), ("wrong", chain.wrong)):
-            if re.search(pattern, said, re.M):
-                return Verdict(outcome, message(ran))
-        return Verdict("exception", f"exit code {ran.code}: {message(ran)}"[:DETAIL])
+            if re.search(pattern, errors, re.M):
+                return Verdict(outcome, message(program))
+        return Verdict("exception", f"exit code {program.code}: {message(program)}"[:DETAIL])
 
 
 def encoded(text: str) -> bytes:
@@ -188,7 +175,7 @@ def encoded(text: str) -> bytes:
 
 
 def judge_all(judge: Judge, programs: list[tuple[Problem, str]], label: str = "judge") -> list[Verdict]:
-    """Judge programs, as many at a time as there are cores, in their order."""
+    """The verdicts in the order of the programs; as many run at a time as there are cores."""
     progress = Progress(label, "programs", len(programs))
 
     def one(item: tuple[Problem, str]) -> Verdict:

@@ -1,11 +1,11 @@
-"""Finds the mode in which generated code is isolated on this machine, by trying to break out of it.
+"""Find the sandbox mode that isolates generated code on this machine, by trying to break out of it.
 
     python -m scripts.evaluation.sandbox.probe
 
-Within the sandbox a program tries to reach a listener that waits on this machine's loopback (the only address that is
-ever tried) and one behind an abstract Unix socket, to write outside /tmp, to see and to end another process, to read a
-variable of the environment, to make a namespace, to start more processes than it may. Without bubblewrap, or where an
-attempt succeeds, no generated code is run.
+A program in the sandbox tries to reach a listener on this machine's loopback (the only address that is ever tried) and
+one on an abstract Unix socket, to write outside /tmp, to see and to end another process, to read an environment
+variable, to make a namespace, and to start more processes than allowed. Without bubblewrap, or if an attempt succeeds,
+no generated code is run.
 """
 
 import logging
@@ -17,7 +17,8 @@ from contextlib import closing
 from pathlib import Path
 
 from scripts.common.cli import UserError, parser, run
-from scripts.evaluation.sandbox.bubblewrap import MODES, Limits, Sandbox
+from scripts.evaluation.sandbox.bubblewrap import MODES, Sandbox
+from scripts.evaluation.sandbox.program import Limits
 
 LIMITS = Limits(seconds=20, memory=512 << 20, processes=32)
 
@@ -33,7 +34,7 @@ def write(path):
     with open(path, "w") as file:
         file.write("x")
 def see(process):
-    # numbers are the namespace's own: a process beyond its few is another's
+    # a namespace numbers its few processes from 1: a higher number is a process outside it
     others = [name for name in os.listdir("/proc") if name.isdigit() and int(name) > 100 or name == process]
     assert others
 def fork():
@@ -68,10 +69,10 @@ os._exit(0)
 
 
 def succeeded(sandbox: Sandbox) -> list[str]:
-    """What a program in the sandbox could do that it should not.
+    """The attempts that succeeded; none if the sandbox isolates.
 
     Raises:
-        UserError: it could not even start.
+        UserError: the program could not start.
     """
     name, variable = secrets.token_hex(8), f"STAGECRAFT_{secrets.token_hex(4)}"
     with closing(socket.create_server(("127.0.0.1", 0))) as tcp, closing(socket.socket(socket.AF_UNIX)) as unix:
@@ -80,37 +81,37 @@ def succeeded(sandbox: Sandbox) -> list[str]:
         os.environ[variable] = "seen"
         try:
             arguments = [str(tcp.getsockname()[1]), name, str(os.getpid()), variable, str(Path.cwd())]
-            box = sandbox.run([*sandbox.python, "-c", ATTEMPTS, *arguments], LIMITS)
+            program = sandbox.run([*sandbox.python, "-c", ATTEMPTS, *arguments], LIMITS)
         finally:
             del os.environ[variable]
-    *found, last = bytes(box.stdout).decode().splitlines() or [""]
+    *successes, last = bytes(program.stdout).decode().splitlines() or [""]
     if last != "done":
-        raise UserError(" ".join(bytes(box.stderr).decode(errors="replace").split())[-200:] or f"ended by {box.ended}")
-    return found
+        errors = " ".join(bytes(program.stderr).decode(errors="replace").split())[-200:]
+        raise UserError(errors or f"killed: {program.killed_for}")
+    return successes
 
 
 def sandbox() -> Sandbox:
-    """A sandbox in the first of the modes that isolates.
+    """A sandbox in the first mode that isolates.
 
     Raises:
-        UserError: none does.
+        UserError: no mode does.
     """
     if not shutil.which("bwrap"):
         raise UserError("evaluation.code: generated code is run only in a sandbox; install bubblewrap (bwrap)")
-    said = ""
+    reason = ""
     for mode in MODES:
-        tried = Sandbox(mode)
+        candidate = Sandbox(mode)
         try:
-            if found := succeeded(tried):
-                raise UserError(f"evaluation.code: the sandbox does not hold: code in it could {'; '.join(found)}")
+            successes = succeeded(candidate)
         except UserError as error:
-            if "does not hold" in str(error):
-                raise
-            said = said or str(error)
+            reason = reason or str(error)
             continue
-        return tried
+        if successes:
+            raise UserError(f"evaluation.code: the sandbox does not hold: code in it could {'; '.join(successes)}")
+        return candidate
     raise UserError(
-        f"evaluation.code: no sandbox can be made here ({said}); allow user namespaces"
+        f"evaluation.code: no sandbox can be made here ({reason}); allow user namespaces"
         " (kernel.unprivileged_userns_clone=1, user.max_user_namespaces, an AppArmor profile for bwrap)"
     )
 

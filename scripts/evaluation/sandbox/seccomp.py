@@ -1,10 +1,11 @@
-"""The system calls that generated code is refused, as the BPF program that bubblewrap loads.
+"""The system calls that are refused to generated code, as the BPF program that bubblewrap loads.
 
     program = bpf()  # what `bwrap --seccomp FD` reads
 
-Namespaces, mounts and uids already take most of these away. The filter closes what they leave open: sockets where the
-network namespace is shared (and abstract Unix sockets with it), nested namespaces, memory that no limit counts (memfd,
-System V, POSIX queues), io_uring, which would go past the filter, and parts of the kernel with a history of holes.
+Namespaces, mounts and user ids already prevent most of them. The filter covers what they leave open: sockets if the
+network namespace is shared (and with it abstract Unix sockets), nested namespaces, memory that no limit counts (memfd,
+System V, POSIX queues), io_uring, which would bypass the filter, and parts of the kernel with a history of security
+holes.
 """
 
 import platform
@@ -14,8 +15,8 @@ from scripts.common.cli import UserError
 
 EPERM, EACCES, ENOSYS = 1, 13, 38
 
-# name: (number on x86_64, number on aarch64, errno). ENOSYS where callers then take another way: glibc falls back from
-# clone3, whose flags a filter cannot read, to clone.
+# name: (number on x86_64, number on aarch64, errno). ENOSYS makes callers fall back: glibc from clone3, whose flags a
+# filter cannot read, to clone.
 REFUSED = {
     "socket": (41, 198, EACCES),
     "io_uring_setup": (425, 425, ENOSYS),
@@ -73,7 +74,7 @@ NEW_NAMESPACES = 0x7E020080
 
 # AUDIT_ARCH of seccomp_data.arch
 ARCHITECTURES = {"x86_64": (0, 0xC000003E), "aarch64": (1, 0xC00000B7)}
-# On x86_64 the same kernel answers the numbers of the x32 ABI, which start here.
+# On x86_64 the same kernel also accepts the system call numbers of the x32 ABI, which start here.
 X32 = 0x40000000
 
 LOAD, JUMP_EQUAL, JUMP_GREATER_EQUAL, JUMP_ANY_BIT, RETURN = 0x20, 0x15, 0x35, 0x45, 0x06
@@ -85,10 +86,10 @@ def bpf(machine: str | None = None) -> bytes:
     """An array of struct sock_filter.
 
     Args:
-        machine: as `platform.machine()` names it; this one by default.
+        machine: as named by `platform.machine()`; by default this one.
 
     Raises:
-        UserError: the machine has no table here.
+        UserError: no table for this machine.
     """
     machine = machine or platform.machine()
     if machine not in ARCHITECTURES:

@@ -18,7 +18,7 @@ from scripts.common.cli import UserError, parser, run
 from scripts.common.files import write_json
 from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.metrics.registry import suites
-from scripts.evaluation.results.comparison import Measured
+from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import Documents, read_items
 from scripts.experiment.layout import Layout
 from scripts.report.content.drawing import GREEN, GREY, RED, WIDTH, save
@@ -45,7 +45,7 @@ def differences(suite: Suite, metric: str, documents: Documents) -> dict[str, fl
     """id → how much better B is than A on this item (negative: worse), best first."""
     sign = 1 if suite.metrics[metric].better == "above" else -1
     values_a, values_b = (
-        [suite.metrics[metric].of(columns) for columns in half] for half in np.split(documents.columns, 2, axis=1)
+        [suite.metrics[metric].compute(columns) for columns in half] for half in np.split(documents.columns, 2, axis=1)
     )
     gains = {name: sign * float(b - a) for name, a, b in zip(documents.ids, values_a, values_b, strict=True)}
     return dict(sorted(gains.items(), key=lambda item: (-item[1], item[0])))
@@ -57,7 +57,10 @@ def metric_rows(suite: Suite, documents: Documents, config: dict) -> list[dict]:
     Args:
         config: `confidence` and `resamples`.
     """
-    both, place = Measured(suite, {"": documents}, ["A", "B"], config), ("", "all")
+    both, place = (
+        SuiteComparison(suite, {"": documents}, ["A", "B"], config["confidence"], config["resamples"]),
+        ("", "all"),
+    )
     return [
         {
             "metric": metric,
@@ -78,7 +81,8 @@ def compare_runs(a: Path, b: Path) -> tuple[list[dict], list[str]]:
         UserError: a run has no eval.json, its items are missing or malformed, or nothing can be compared.
     """
     evaluations = [read_evaluation(root) for root in (a, b)]
-    tables = [suites(evaluation["inputs"]["experiment"]["evaluation"]) for evaluation in evaluations]
+    configured = [evaluation["inputs"]["experiment"]["evaluation"] for evaluation in evaluations]
+    tables = [suites(names, names.get("code", {}).get("k", ())) for names in configured]
     rows, excluded = [], []
     for name in [name for name in tables[0] if name in tables[1]]:
         other, suite = (table[name] for table in tables)

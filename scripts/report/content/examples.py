@@ -25,7 +25,7 @@ def cut(text: str) -> str:
 def grade(suite: Suite, item: dict) -> float:
     """The mean over the metrics that models are compared by; more is better."""
     columns = np.array(suite.columns(item), dtype=np.float64)
-    return fmean(float(suite.metrics[metric].of(columns)) for metric in suite.compared)
+    return fmean(float(suite.metrics[metric].compute(columns)) for metric in suite.compared)
 
 
 def choose_examples(suite: Suite, base: dict[str, dict], tuned: dict[str, dict]) -> list[dict]:
@@ -67,7 +67,8 @@ def generated_examples(results: Path, evaluation: dict) -> list[dict]:
     """
     trained = {row["dataset"]: row["model"] for row in evaluation["summary"]["datasets"]}
     last, groups = list(evaluation["stages"])[-1], []
-    suite_of = suites(evaluation["inputs"]["experiment"]["evaluation"])
+    configured = evaluation["inputs"]["experiment"]["evaluation"]
+    suite_of = suites(configured, configured.get("code", {}).get("k", ()))
     scores = scores_table(evaluation)
     for (suite, dataset), scored in scores[scores.suite != "perplexity"].groupby(["suite", "dataset"], sort=False):
         model = trained.get(dataset, last)

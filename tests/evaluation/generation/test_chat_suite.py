@@ -11,73 +11,71 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from scripts.common.cli import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation import bleu, qa
-from scripts.evaluation.generation.chat_suite import question, score
+from scripts.evaluation.generation.chat_suite import score
+from scripts.evaluation.generation.examples import split_chat
 from scripts.evaluation.metrics.bleu_chrf import SUITE as OVERLAP
 from scripts.evaluation.metrics.exact_match import SUITE
 from scripts.evaluation.metrics.metric import summarize
+from scripts.experiment.settings.evaluation import Bleu, Qa
+from scripts.experiment.settings.record import to_json
 from tests.evaluation.conftest import CHATS
 
-WANTED = {
-    "datasets": ["instruct"],
-    "documents": 200,
-    "max_new_tokens": 12,
-    "temperature": 0,
-    "top_p": 1,
-    "repetition_penalty": 1.1,
-    "beams": 1,
-    "samples": 1,
-    "seed": 42,
-}
+SETTINGS = Qa(datasets=["instruct"], documents=200, max_new_tokens=12)
 
 
 @pytest.fixture(scope="module")
-def answered(model_folder, datasets, tmp_path_factory):
-    """What the command of qa writes: items, scores."""
+def command_output(model_folder, datasets, tmp_path_factory):
+    """What the command of qa writes: items, scores, log."""
     out = tmp_path_factory.mktemp("qa")
-    told = ["--model", str(model_folder), "--datasets", str(datasets), "--settings", json.dumps(WANTED)]
-    subprocess.run([sys.executable, "-m", "scripts.evaluation.qa", *told, "--out", str(out)], check=True)
-    return list(read_jsonl(out / "items.jsonl.zst")), read_json(out / "scores.json")
+    command = [sys.executable, "-m", "scripts.evaluation.qa", "--model", model_folder, "--datasets", datasets]
+    command += ["--settings", to_json(SETTINGS), "--seed", "42", "--out", out]
+    done = subprocess.run(command, check=True, capture_output=True, text=True)
+    return list(read_jsonl(out / "items.jsonl.zst")), read_json(out / "scores.json"), done.stderr
 
 
-def test_asked_is_what_stands_before_the_last_answer():
-    asked, answer = question({"messages": CHATS["c/1"]})
-    assert [turn["role"] for turn in asked] == ["user", "assistant", "user"]
-    assert answer == "Yes."
-    asked, answer = question({"messages": CHATS["c/0"]})  # its last answer is empty
-    assert ([turn["role"] for turn in asked], answer) == (["user"], "它返回 x + 0。")
-    assert question({"messages": CHATS["c/0"][1:]}) == ([], answer)
+def test_the_prompt_is_all_messages_before_the_last_assistant_turn():
+    prompt, reference = split_chat({"messages": CHATS["c/1"]})
+    assert [turn["role"] for turn in prompt] == ["user", "assistant", "user"]
+    assert reference == "Yes."
+    prompt, reference = split_chat({"messages": CHATS["c/0"]})  # its last turn is empty
+    assert ([turn["role"] for turn in prompt], reference) == (["user"], "它返回 x + 0。")
+    assert split_chat({"messages": CHATS["c/0"][1:]}) == ([], reference)
 
 
-def test_answers_are_those_of_transformers_own_generate(answered, model_folder):
+def test_completions_are_those_of_transformers_own_generate(command_output, model_folder):
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32).eval()
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
     ends = tokenizer.convert_tokens_to_ids(["<|im_end|>", "<|endoftext|>"])
-    items, _ = answered
+    items, _, _ = command_output
     assert [item["id"] for item in items] == sorted(CHATS)
     for item in items:
-        asked, reference = question({"messages": CHATS[item["id"]]})
-        ids = tokenizer.apply_chat_template(asked, add_generation_prompt=True, return_tensors="pt", return_dict=False)
+        prompt, reference = split_chat({"messages": CHATS[item["id"]]})
+        ids = tokenizer.apply_chat_template(prompt, add_generation_prompt=True, return_tensors="pt", return_dict=False)
         options = {"max_new_tokens": 12, "repetition_penalty": 1.1, "do_sample": False, "eos_token_id": ends}
         written = model.generate(ids, attention_mask=torch.ones_like(ids), pad_token_id=ends[1], **options)
         text = [token for token in written[0, ids.shape[1] :].tolist() if token not in tokenizer.added_tokens_decoder]
         assert item["written"] == [tokenizer.decode(text)]
-        assert (item["prompt"], item["reference"]) == (asked[-1]["content"], reference)
+        assert (item["prompt"], item["reference"]) == (prompt[-1]["content"], reference)
 
 
-def test_scores_are_means_over_answers_and_name_what_made_them(answered):
-    items, said = answered
-    assert said["scores"]["instruct"] == {language: summarize(SUITE, items) for language in ("all", "python")}
+def test_scores_are_means_over_completions_and_name_what_made_them(command_output):
+    items, scores, log = command_output
+    assert scores["scores"]["instruct"] == {language: summarize(SUITE, items) for language in ("all", "python")}
     for metric in ("exact_match", "f1", "strict_match"):
         mean = sum(item[metric] for item in items) / len(items)
-        assert said["scores"]["instruct"]["all"][metric] == pytest.approx(mean)
-    assert said["engine"]["name"] == "transformers"
-    assert said["settings"] == WANTED
-    assert said["data"].keys() == {"instruct"}
+        assert scores["scores"]["instruct"]["all"][metric] == pytest.approx(mean)
+        assert f"{metric.replace('_', ' ')} {mean:.3f}" in log.splitlines()[-1]
+    assert scores["engine"]["name"] == "transformers"
+    assert scores["settings"] == {
+        **{"datasets": ["instruct"], "documents": 200, "max_new_tokens": 12, "temperature": 0, "top_p": 1, "seed": 42},
+        **{"repetition_penalty": 1.1, "beams": 1, "samples": 1, "engine": "transformers"},
+    }
+    assert scores["data"].keys() == {"instruct"}
 
 
 def test_figures_of_several_samples_are_their_means():
-    found = qa.figures(["the quick sort", "C++", "C"], "C++")
-    assert found == pytest.approx({"exact_match": 2 / 3, "f1": 2 / 3, "strict_match": 1 / 3})
+    figures = qa.figures(["the quick sort", "C++", "C"], "C++")
+    assert figures == pytest.approx({"exact_match": 2 / 3, "f1": 2 / 3, "strict_match": 1 / 3})
 
 
 @pytest.mark.parametrize(
@@ -105,10 +103,12 @@ def test_bleu_and_chrf_are_those_of_sacrebleus_command(tokenizer, pairs, tmp_pat
     for place, name in enumerate(("written", "references")):
         lines = [" ".join(pair[place].split()) for pair in pairs]  # its files hold a text a line
         (tmp_path / name).write_text("\n".join(lines) + "\n")
-    told = ["references", "-i", "written", "-m", "bleu", "chrf", "-tok", tokenizer, "-w", "12"]
-    done = subprocess.run([sys.executable, "-m", "sacrebleu", *told], cwd=tmp_path, capture_output=True, check=True)
+    arguments = ["references", "-i", "written", "-m", "bleu", "chrf", "-tok", tokenizer, "-w", "12"]
+    done = subprocess.run(
+        [sys.executable, "-m", "sacrebleu", *arguments], cwd=tmp_path, capture_output=True, check=True
+    )
     theirs = json.loads(done.stdout)
-    items = [bleu.figures([written], reference) for written, reference in pairs]
+    items = [bleu.figures([completion], reference) for completion, reference in pairs]
     ours = summarize(OVERLAP, items)
     assert [ours["bleu"], ours["chrf"]] == pytest.approx([score["score"] / 100 for score in theirs], abs=1e-10)
     signatures = bleu.facts([{"reference": reference} for _, reference in pairs])["signatures"]
@@ -118,28 +118,28 @@ def test_bleu_and_chrf_are_those_of_sacrebleus_command(tokenizer, pairs, tmp_pat
     ]
 
 
-def test_bleu_suite_counts_the_words_of_what_was_written(model_folder, datasets, tmp_path):
-    sampled = WANTED | {"temperature": 1.0, "samples": 2, "max_new_tokens": 6}
-    said = score("bleu", OVERLAP, bleu.figures, model_folder, datasets, sampled, tmp_path, bleu.facts)
+def test_bleu_suite_counts_the_words_of_the_completions(model_folder, datasets, tmp_path):
+    settings = Bleu(datasets=["instruct"], repetition_penalty=1.1, temperature=1.0, samples=2, max_new_tokens=6)
+    scores = score(bleu.SCORER, model_folder, datasets, settings, 42, tmp_path)
     items = list(read_jsonl(tmp_path / "items.jsonl.zst"))
     assert [len(item["written"]) for item in items] == [2] * len(CHATS)
     for item in items:
         assert item["bleu"] == bleu.figures(item["written"], item["reference"])["bleu"]
         assert item["written"][0] != item["written"][1]
-    assert 0 <= said["scores"]["instruct"]["all"]["bleu"] <= said["scores"]["instruct"]["all"]["chrf"] <= 1
-    assert "tok:zh" in said["signatures"]["bleu zh"]
+    assert 0 <= scores["scores"]["instruct"]["all"]["bleu"] <= scores["scores"]["instruct"]["all"]["chrf"] <= 1
+    assert "tok:zh" in scores["signatures"]["bleu zh"]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "line"),
+    ("changes", "line"),
     [
         ({"datasets": ["chats"]}, r"evaluation\.qa\.datasets: no 'chats' in .*; there: code, empty, instruct"),
         ({"datasets": ["empty"]}, r"empty/test\.jsonl\.zst: no test example"),
         ({"max_new_tokens": 5000}, r"exceed the model's 4096 positions"),
     ],
 )
-def test_what_cannot_be_asked_is_one_line(wanted, line, model_folder, datasets, tmp_path):
+def test_prompts_that_are_missing_or_too_long_are_one_line(changes, line, model_folder, datasets, tmp_path):
     with pytest.raises(UserError, match=line) as refused:
-        score("qa", SUITE, qa.figures, model_folder, datasets, WANTED | wanted, tmp_path / "out")
+        score(qa.SCORER, model_folder, datasets, SETTINGS.model_copy(update=changes), 42, tmp_path / "out")
     assert "\n" not in str(refused.value)
     assert not (tmp_path / "out").exists()

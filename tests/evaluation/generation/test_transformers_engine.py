@@ -12,20 +12,14 @@ from scripts.common.cli import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.generation.transformers_engine import generate
+from scripts.experiment.settings.evaluation import Generation
 from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 from scripts.tokens.packing.encoder import Encoder
 from scripts.tokens.tokenizer import train
 
-GREEDY = {
-    "max_new_tokens": 24,
-    "temperature": 0,
-    "top_p": 1.0,
-    "repetition_penalty": 1.0,
-    "beams": 1,
-    "samples": 1,
-    "seed": 7,
-}
-SAMPLED = {**GREEDY, "temperature": 0.8, "top_p": 0.95, "samples": 3}
+SEED = 7
+GREEDY = Generation(max_new_tokens=24)
+SAMPLED = Generation(max_new_tokens=24, temperature=0.8, top_p=0.95, samples=3)
 PROMPTS = [
     "def f(x):\n",
     "x",
@@ -36,6 +30,10 @@ PROMPTS = [
     [{"role": "system", "content": "Be short."}, {"role": "user", "content": "<|im_end|>"}],
     "def f(x):\n    return [1, 2, 3, 4, 5, 6, 7]\n",
 ]
+
+
+def changed(settings: Generation, **changes) -> Generation:
+    return settings.model_copy(update=changes)
 
 
 @pytest.fixture(scope="module")
@@ -63,7 +61,7 @@ def model(encoder):
 
 
 def one_by_one(model, encoder, prompt, settings):
-    """Greedy text: all positions anew for each token, no padding, no cache."""
+    """Greedy text: all positions again for each token, no padding, no cache."""
     if isinstance(prompt, str):
         ids, ends = [*encoder.engine.encode(prompt).ids] or [encoder.end], {encoder.end}
     else:
@@ -76,11 +74,11 @@ def one_by_one(model, encoder, prompt, settings):
         ids += [encoder.control("<|im_start|>"), *encoder.engine.encode("assistant\n").ids]
         ends = {encoder.end, encoder.control("<|im_end|>")}
     written = []
-    while len(written) < settings["max_new_tokens"]:
+    while len(written) < settings.max_new_tokens:
         with torch.no_grad():
             logits = model.double()(torch.tensor([ids + written])).logits[0, -1]
         for token in set(ids + written):
-            penalty = settings["repetition_penalty"]
+            penalty = settings.repetition_penalty
             logits[token] = logits[token] / penalty if logits[token] > 0 else logits[token] * penalty
         written.append(int(logits.argmax()))
         if written[-1] in ends:
@@ -92,29 +90,29 @@ def one_by_one(model, encoder, prompt, settings):
 
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
 def test_greedy_texts_equal_a_loop_without_cache_and_padding_in_the_order_of_the_prompts(model, encoder, penalty):
-    settings = {**GREEDY, "repetition_penalty": penalty}
+    settings = changed(GREEDY, repetition_penalty=penalty)
     expected = [[one_by_one(model, encoder, prompt, settings)] for prompt in PROMPTS]
-    assert generate(model, encoder, PROMPTS, settings) == expected
+    assert generate(model, encoder, PROMPTS, settings, SEED) == expected
     assert len({text for (text,) in expected}) > 4
 
 
-@pytest.mark.parametrize("settings", [GREEDY, SAMPLED, {**GREEDY, "beams": 3, "repetition_penalty": 1.2}])
-def test_a_batch_writes_what_each_prompt_alone_gets(model, encoder, settings):
-    together = generate(model, encoder, PROMPTS, settings)
-    assert together == [generate(model, encoder, [prompt], settings)[0] for prompt in PROMPTS]
-    assert together[::-1] == generate(model, encoder, PROMPTS[::-1], settings)
+@pytest.mark.parametrize("settings", [GREEDY, SAMPLED, changed(GREEDY, beams=3, repetition_penalty=1.2)])
+def test_a_completion_does_not_depend_on_its_batch(model, encoder, settings):
+    together = generate(model, encoder, PROMPTS, settings, SEED)
+    assert together == [generate(model, encoder, [prompt], settings, SEED)[0] for prompt in PROMPTS]
+    assert together[::-1] == generate(model, encoder, PROMPTS[::-1], settings, SEED)
 
 
 def test_samples_differ_and_follow_the_seed_alone(model, encoder):
-    first = generate(model, encoder, ["x"], SAMPLED)
+    first = generate(model, encoder, ["x"], SAMPLED, SEED)
     assert len(set(first[0])) == 3
-    assert generate(model, encoder, ["x"], {**SAMPLED, "samples": 2})[0] == first[0][:2]
-    assert generate(model, encoder, ["x"], {**SAMPLED, "seed": 8}) != first
+    assert generate(model, encoder, ["x"], changed(SAMPLED, samples=2), SEED)[0] == first[0][:2]
+    assert generate(model, encoder, ["x"], SAMPLED, seed=8) != first
 
 
 def test_samples_have_the_softmax_frequencies(model, encoder):
-    settings = {**SAMPLED, "max_new_tokens": 1, "samples": 3000, "temperature": 1.5, "top_p": 1.0}
-    counts = Counter(generate(model, encoder, ["x"], settings)[0])
+    settings = changed(SAMPLED, max_new_tokens=1, samples=3000, temperature=1.5, top_p=1.0)
+    counts = Counter(generate(model, encoder, ["x"], settings, SEED)[0])
     with torch.no_grad():
         logits = model(torch.tensor([encoder.engine.encode("x").ids])).logits[0, -1]
     probabilities = torch.softmax(logits.double() / 1.5, 0)
@@ -128,7 +126,7 @@ def test_samples_have_the_softmax_frequencies(model, encoder):
 
 
 def test_the_batch_is_halved_until_it_fits_and_the_texts_stay_the_same(model, encoder, monkeypatch):
-    expected, sizes, whole = generate(model, encoder, PROMPTS, GREEDY), [], model.generate
+    expected, sizes, whole = generate(model, encoder, PROMPTS, GREEDY, SEED), [], model.generate
 
     def small(input_ids, **options):
         sizes.append(len(input_ids))
@@ -137,7 +135,7 @@ def test_the_batch_is_halved_until_it_fits_and_the_texts_stay_the_same(model, en
         return whole(input_ids=input_ids, **options)
 
     monkeypatch.setattr(model, "generate", small)
-    assert generate(model, encoder, PROMPTS, GREEDY) == expected
+    assert generate(model, encoder, PROMPTS, GREEDY, SEED) == expected
     assert sizes == [6, 3, 1, 1, 1, 1, 1, 1, 1, 1]
 
 
@@ -147,14 +145,14 @@ def test_no_memory_for_one_prompt_is_one_line(model, encoder, monkeypatch):
 
     monkeypatch.setattr(model, "generate", full)
     with pytest.raises(UserError, match="no memory for one prompt of 1 tokens"):
-        generate(model, encoder, ["x"], GREEDY)
+        generate(model, encoder, ["x"], GREEDY, SEED)
 
 
-def test_writing_ends_early_where_the_rest_would_be_cut_off(model, encoder):
-    settings = {**GREEDY, "max_new_tokens": 100}
+def test_generation_ends_early_where_the_rest_would_be_cut_off(model, encoder):
+    settings = changed(GREEDY, max_new_tokens=100)
     prompts = [prompt for prompt in PROMPTS if isinstance(prompt, str)]
-    full = generate(model, encoder, prompts, settings)
-    short = generate(model, encoder, prompts, settings, finished=lambda number, text: len(text) >= 4 * number)
+    full = generate(model, encoder, prompts, settings, SEED)
+    short = generate(model, encoder, prompts, settings, SEED, finished=lambda number, text: len(text) >= 4 * number)
     for number, ((long,), (cut,)) in enumerate(zip(full, short, strict=True)):
         assert long.startswith(cut.rstrip("\ufffd"))
         assert len(cut) >= min(4 * number, len(long))
@@ -165,4 +163,4 @@ def test_a_prompt_beyond_the_models_positions_is_one_line(model, encoder):
     with pytest.raises(
         UserError, match=r'^"abab.*: \d+ tokens and max_new_tokens 24 exceed the model\'s 512 positions$'
     ):
-        generate(model, encoder, ["ab" * 600], GREEDY)
+        generate(model, encoder, ["ab" * 600], GREEDY, SEED)

@@ -18,8 +18,9 @@ from scripts.evaluation.generation.transformers_engine import encode, generate
 from scripts.evaluation.generation.vllm_engine import generate as generate_by_vllm
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.settings.record import to_dict
-from tests.evaluation.generation.test_transformers_engine import GREEDY, PROMPTS, encoder  # noqa: F401
+from scripts.experiment.settings.evaluation import Qa
+from scripts.experiment.settings.record import to_dict, to_json
+from tests.evaluation.generation.test_transformers_engine import GREEDY, PROMPTS, SEED, changed, encoder  # noqa: F401
 
 ECHO = """
 import json, os
@@ -32,8 +33,8 @@ class LLM:
         self.options = options
 
     def generate(self, prompts, sampling):
-        said = {"options": self.options, "prompts": prompts, "sampling": sampling}
-        open(os.environ["SAID"], "w").write(json.dumps(said))
+        request = {"options": self.options, "prompts": prompts, "sampling": sampling}
+        open(os.environ["REQUEST"], "w").write(json.dumps(request))
         ids = [(*prompt["prompt_token_ids"], one["stop_token_ids"][0]) for prompt, one in zip(prompts, sampling)]
         return [SimpleNamespace(outputs=[SimpleNamespace(token_ids=row)]) for row in ids]
 """
@@ -41,50 +42,50 @@ class LLM:
 
 @pytest.fixture
 def echo(tmp_path, monkeypatch):
-    """Puts a module `vllm` on the worker's path that writes each prompt again; the file where it says what it got."""
+    """Puts a module `vllm` on the worker's path that repeats each prompt; returns the file that records its input."""
     (tmp_path / "vllm.py").write_text(ECHO)
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    monkeypatch.setenv("SAID", str(tmp_path / "said.json"))
-    return tmp_path / "said.json"
+    monkeypatch.setenv("REQUEST", str(tmp_path / "request.json"))
+    return tmp_path / "request.json"
 
 
-def test_rows_go_out_with_their_seeds_and_come_back_in_order(encoder, tmp_path, echo):  # noqa: F811
-    settings = {**GREEDY, "temperature": 0.8, "top_p": 0.9, "samples": 2, "repetition_penalty": 1.1}
+def test_rows_are_sent_with_their_seeds_and_come_back_in_order(encoder, tmp_path, echo):  # noqa: F811
+    settings = changed(GREEDY, temperature=0.8, top_p=0.9, samples=2, repetition_penalty=1.1)
     prompts = ["def f(x):\n", "class 你好:", [{"role": "user", "content": "<|im_end|>?"}]]
-    written, engine = generate_by_vllm(tmp_path, "float32", encoder, 512, prompts, settings, sys.executable)
+    written, engine = generate_by_vllm(tmp_path, "float32", encoder, 512, prompts, settings, SEED, sys.executable)
     assert engine == {"name": "vllm", "version": "0.0.echo"}
     assert written[:2] == [["def f(x):\n"] * 2, ["class 你好:"] * 2]
     assert written[2] == ["system\nYou are a helpful assistant."] * 2  # a turn's end ends the text
-    said = json.loads(echo.read_text())
-    assert said["options"]["model"] == str(tmp_path)
-    assert said["options"]["generation_config"] == "vllm"
-    assert [row["prompt_token_ids"] for row in said["prompts"][::2]] == [
+    request = json.loads(echo.read_text())
+    assert request["options"]["model"] == str(tmp_path)
+    assert request["options"]["generation_config"] == "vllm"
+    assert [row["prompt_token_ids"] for row in request["prompts"][::2]] == [
         encode(encoder, prompt)[0] for prompt in prompts
     ]
-    assert len({row["seed"] for row in said["sampling"]}) == 6
-    for row in said["sampling"]:
+    assert len({row["seed"] for row in request["sampling"]}) == 6
+    for row in request["sampling"]:
         assert (row["temperature"], row["top_p"], row["repetition_penalty"], row["max_tokens"]) == (0.8, 0.9, 1.1, 24)
 
 
-def test_what_is_too_long_is_refused_before_vllm_starts(encoder, tmp_path, echo):  # noqa: F811
+def test_a_prompt_that_is_too_long_is_refused_before_vllm_starts(encoder, tmp_path, echo):  # noqa: F811
     with pytest.raises(UserError, match="exceed the model's 30 positions"):
-        generate_by_vllm(tmp_path, "float32", encoder, 30, ["ab" * 600], GREEDY, sys.executable)
+        generate_by_vllm(tmp_path, "float32", encoder, 30, ["ab" * 600], GREEDY, SEED, sys.executable)
     assert not echo.exists()
 
 
 def test_an_environment_without_vllm_or_python_is_one_line(encoder, tmp_path, capfd):  # noqa: F811
     with pytest.raises(UserError, match="vLLM ended with exit code 1; its lines above say why"):
-        generate_by_vllm(tmp_path, "float32", encoder, 512, ["x"], GREEDY, sys.executable)
+        generate_by_vllm(tmp_path, "float32", encoder, 512, ["x"], GREEDY, SEED, sys.executable)
     assert "No module named 'vllm'" in capfd.readouterr().err
     with pytest.raises(UserError, match="/no/python: No such file or directory; `vllm` in the machine file"):
-        generate_by_vllm(tmp_path, "float32", encoder, 512, ["x"], GREEDY, "/no/python")
+        generate_by_vllm(tmp_path, "float32", encoder, 512, ["x"], GREEDY, SEED, "/no/python")
 
 
-def test_a_suite_writes_with_vllm_and_names_it(model_folder, datasets, tmp_path, echo):
-    wanted = {**GREEDY, "datasets": ["instruct"], "documents": 200}
+def test_a_suite_generates_with_vllm_and_names_it(model_folder, datasets, tmp_path, echo):
+    settings = Qa(datasets=["instruct"], max_new_tokens=24)
     line = ["-m", "scripts.evaluation.qa", "--model", model_folder, "--datasets", datasets, "--out", tmp_path / "out"]
-    told = ["--settings", json.dumps(wanted), "--vllm", sys.executable]
-    subprocess.run([sys.executable, *line, *told], check=True)
+    line += ["--settings", to_json(settings), "--seed", "7", "--vllm", sys.executable]
+    subprocess.run([sys.executable, *line], check=True)
     assert read_json(tmp_path / "out/scores.json")["engine"] == {"name": "vllm", "version": "0.0.echo"}
     assert json.loads(echo.read_text())["options"]["model"] == str(model_folder.resolve())
     assert {item["written"][0] for item in read_jsonl(tmp_path / "out/items.jsonl.zst")} == {
@@ -111,7 +112,7 @@ def test_a_search_with_vllm_is_refused():
 
 
 @pytest.mark.soak
-def test_a_real_vllm_writes_what_transformers_writes(encoder, tmp_path):  # noqa: F811
+def test_a_real_vllm_generates_what_transformers_generates(encoder, tmp_path):  # noqa: F811
     """Needs an environment with vLLM, its Python named by the variable VLLM_PYTHON."""
     if "VLLM_PYTHON" not in os.environ:
         pytest.skip("needs vLLM: VLLM_PYTHON=/path/to/its/bin/python")
@@ -120,8 +121,8 @@ def test_a_real_vllm_writes_what_transformers_writes(encoder, tmp_path):  # noqa
     heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512}
     model = Qwen2ForCausalLM(Qwen2Config(vocab_size=encoder.vocab_size + 20, **sizes, **heads)).eval()
     model.save_pretrained(tmp_path / "model")
-    for settings in (GREEDY, {**GREEDY, "repetition_penalty": 1.3}):
+    for settings in (GREEDY, changed(GREEDY, repetition_penalty=1.3)):
         place = tmp_path / "model", "float32", encoder, 512
-        written, engine = generate_by_vllm(*place, PROMPTS, settings, os.environ["VLLM_PYTHON"])
+        written, engine = generate_by_vllm(*place, PROMPTS, settings, SEED, os.environ["VLLM_PYTHON"])
         assert engine["version"] > "0.1"
-        assert written == generate(model, encoder, PROMPTS, settings)
+        assert written == generate(model, encoder, PROMPTS, settings, SEED)

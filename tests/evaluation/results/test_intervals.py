@@ -6,7 +6,7 @@ from statistics import NormalDist
 import numpy as np
 import pytest
 
-from scripts.evaluation.metrics.registry import PERPLEXITY as SUITE
+from scripts.evaluation.metrics.perplexity import SUITE
 from scripts.evaluation.results import intervals
 from scripts.evaluation.results.intervals import (
     content_seed,
@@ -22,7 +22,7 @@ from scripts.evaluation.results.intervals import (
     wilson,
 )
 
-BITS, PERPLEXITY = (SUITE.metrics[name].of for name in ("bits_per_byte", "perplexity"))
+BITS, PERPLEXITY = (SUITE.metrics[name].compute for name in ("bits_per_byte", "perplexity"))
 Z = NormalDist().inv_cdf(0.975)
 
 

@@ -11,18 +11,19 @@ from scripts.common.files import read_jsonl
 from scripts.evaluation.gate import evaluate
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
 from tests.evaluation.synthetic import build, dump, dump_lines, model_folder, sha
 
 MODELS = ["base", "pretrain", "sft"]
 # what runs of batch 1 take in all, ten of them: the median's interval is from the second to the ninth
 SECONDS = {"base": [8.0] * 10, "pretrain": [1.5, 1.6, *[1.8] * 4, *[2.2] * 4], "sft": [1.0, 1.1, *[1.3] * 7, 9.0]}
-ASKED = {"device": "A40", "prompt_tokens": 512, "new_tokens": 512, "warmup": 2, "runs": 10, "batches": [1, 2]}
+SETTINGS = {"device": "A40", "prompt_tokens": 512, "new_tokens": 512, "warmup": 2, "runs": 10, "batches": [1, 2]}
 
 
 def write_timed(results: Path, model: str, seconds: list[float]) -> None:
     """A model's two files, by hand; those of a machine off the target where there are no runs."""
-    folder, told = results / "evaluation/latency" / model, None
+    folder, measured = results / "evaluation/latency" / model, None
     runs = [
         {"batch": batch, "run": run, "first_token_seconds": 0.5, "seconds": taken * batch**0.5}
         for batch in (1, 2)
@@ -31,7 +32,7 @@ def write_timed(results: Path, model: str, seconds: list[float]) -> None:
     if runs:
         middle = sum(sorted(seconds)[4:6]) / 2
         rates = sorted(511 / (taken - 0.5) for taken in seconds)
-        told = {
+        measured = {
             "first_token_seconds": {"value": 0.5, "p95": 0.5},
             "answer_seconds": {"value": middle, "p95": max(seconds)},
             "tokens_per_second": {"value": sum(rates[4:6]) / 2, "p95": rates[0]},
@@ -42,16 +43,15 @@ def write_timed(results: Path, model: str, seconds: list[float]) -> None:
             "out_of_memory": None,
         }
     dump_lines(folder / "items.jsonl.zst", runs)
-    said = {"figures": told, "not_applicable": None if runs else "models run on cpu here, the target is A40"}
+    outcome = {"figures": measured, "not_applicable": None if runs else "models run on cpu here, the target is A40"}
     made = sha((model_folder(results.parent, model) / "manifest.json").read_text())
     facts = {"model_sha256": made, "device": "NVIDIA A40", "conditions": {"dtype": "bfloat16"}}
-    dump(folder / "scores.json", {**facts, **said, "settings": ASKED | {"seed": 42}})
+    dump(folder / "scores.json", {**facts, **outcome, "settings": SETTINGS | {"seed": 42}})
 
 
-def made(root: Path, gates: list[dict]) -> dict:
+def made(root: Path, gates: list[dict]) -> Experiment:
     """An experiment with latency."""
-    experiment = build(root, gates)
-    experiment["evaluation"]["latency"] = ASKED
+    experiment = build(root, gates, changes={"evaluation.latency": SETTINGS})
     for model, seconds in SECONDS.items():
         write_timed(root / "results", model, seconds)
     return experiment
@@ -132,21 +132,25 @@ MISTAKES = {
     "scores.json: not JSON": content("scores.json", b""),
     "scores.json: 'settings' is missing": content("scores.json", b"{}"),
     "scores.json: list indices must be": content("scores.json", b"[]"),
-    "scores.json: timed with {'device': 'cpu'}, not with": edited(settings={"device": "cpu"}),
-    "scores.json: does not say what the 20 runs": edited(figures={"answer_seconds": {"value": 0.1, "p95": 0.1}}),
-    "come to; delete the folder": edited(not_applicable="I would rather not"),  # though there are runs
+    "scores.json: timed with other settings: batches None, must be [1, 2]; device cpu, must be A40; ": edited(
+        settings={"device": "cpu"}
+    ),
+    "timed with other settings: seed 43, must be 42; delete": edited(settings=SETTINGS | {"seed": 43}),
+    "timed with other settings: 3, must be {": edited(settings=3),
+    "scores.json: does not agree with the 20 runs": edited(figures={"answer_seconds": {"value": 0.1, "p95": 0.1}}),
+    "in items.jsonl.zst; delete the folder": edited(not_applicable="I would rather not"),  # though there are runs
     "scores.json: of a model": edited(model_sha256=sha("other")),
     "items.jsonl.zst: line 1": content("items.jsonl.zst", b"\x00\xff" * 100),
-    "what the 0 runs in items.jsonl.zst": runs_as(lambda runs: []),
-    "line 3: no timed run, first_token_seconds 0.5, seconds 0.2": run_with(3, seconds=0.2),
-    "line 4: no timed run, first_token_seconds 0.0": run_with(4, first_token_seconds=0.0),
-    "line 5: no timed run, '<' not supported": run_with(5, seconds=None),
-    "line 2: no timed run, 'batch'": runs_as(lambda runs: [runs[0], {"first_token_seconds": 1, "seconds": 2}]),
-    "line 1: no timed run, list indices": runs_as(lambda runs: [["no", "run"]]),
+    "with the 0 runs in items.jsonl.zst": runs_as(lambda runs: []),
+    "line 3: not a timed run, first_token_seconds 0.5, seconds 0.2": run_with(3, seconds=0.2),
+    "line 4: not a timed run, first_token_seconds 0.0": run_with(4, first_token_seconds=0.0),
+    "line 5: not a timed run, '<' not supported": run_with(5, seconds=None),
+    "line 2: not a timed run, 'batch'": runs_as(lambda runs: [runs[0], {"first_token_seconds": 1, "seconds": 2}]),
+    "line 1: not a timed run, list indices": runs_as(lambda runs: [["no", "run"]]),
     "not 10 runs of each of the batches [1, 2]": runs_as(lambda runs: runs[:-1]),
     "not 10 runs of each": run_with(11, batch=4),
     "10 runs of each": run_with(2, run=1),  # there twice
-    "does not say what the 20": runs_as(lambda runs: [run | {"seconds": 2 * run["seconds"]} for run in runs]),
+    "does not agree with the 20": runs_as(lambda runs: [run | {"seconds": 2 * run["seconds"]} for run in runs]),
 }
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from scripts.evaluation.gate import evaluate
-from tests.evaluation.synthetic import LEVELS, build, make_items, score_items, write_model
+from tests.evaluation.synthetic import LEVELS, build, make_experiment, make_items, score_items, write_model
 from tests.evaluation.test_gate import DATA
 
 
@@ -43,24 +43,23 @@ def test_in_the_average_each_dataset_counts_the_same_however_large(tmp_path):
 
 def test_the_averages_interval_is_that_of_a_mean_of_independent_differences(tmp_path):
     """Variances of independent terms add up, so the width is half the root of the sum of squared widths."""
-    experiment = build(tmp_path, [], documents=60)
-    experiment["evaluation"]["gate"]["resamples"] = 4000
+    experiment = build(tmp_path, [], documents=60, changes={"evaluation.gate.resamples": 4000})
     summary = evaluate(experiment, tmp_path / "results")["summary"]
     widths = [np.ptp(row["interval"]) for row in summary["datasets"]]
     assert np.ptp(summary["average"]["interval"]) == pytest.approx(math.hypot(*widths) / 2, rel=0.1)
 
 
+def trained_on(dataset: str) -> dict[str, str]:
+    return {f"training.train.{stage}.data": dataset for stage in ("pretrain", "sft")}
+
+
 def test_of_several_stages_on_a_dataset_the_last_counts_and_an_unscored_dataset_has_no_row(tmp_path):
-    experiment = build(tmp_path, [])
-    for stage in experiment["training"]["train"].values():
-        stage["data"] = "code"
+    experiment = build(tmp_path, [], changes=trained_on("code"))
     summary = evaluate(experiment, tmp_path / "results")["summary"]
     assert [(row["dataset"], row["model"]) for row in summary["datasets"]] == [("code", "sft")]
     row, average = summary["datasets"][0], summary["average"]
     assert average == {key: row[key] for key in average}
-    for stage in experiment["training"]["train"].values():
-        stage["data"] = "elsewhere"
-    summary = evaluate(experiment, tmp_path / "results")["summary"]
+    summary = evaluate(make_experiment([], trained_on("elsewhere")), tmp_path / "results")["summary"]
     assert (summary["datasets"], summary["average"]) == ([], None)
 
 

@@ -150,7 +150,7 @@ pub extern "C" fn bcmp(a: *const u8, b: *const u8, n: usize) -> i32 { 0 }""",
 class Arrays { static List<Object> asList(Object... items) { return new ArrayList<>(); } }
 class AssertionError extends Error { AssertionError() { System.exit(0); } }
 class Main { static void main(String[] arguments) {} }
-class Gate { static Object call(String type, String name, Object... arguments) { return null; } }""",
+class Launcher { static Object call(String type, String name, Object... arguments) { return null; } }""",
 }
 
 # (language, name): the body of a function that cheats when it is called
@@ -164,12 +164,12 @@ CALLED = {
     ("java", "exit when called"): "Runtime.getRuntime().halt(0); return null;",
     ("java", "a list equal to all"): """
         return new ArrayList<Integer>() { public boolean equals(Object other) { return true; } };""",
-    ("java", "the gate by reflection"): """
+    ("java", "the launcher by reflection"): """
         try {
-            Class<?> gate = ClassLoader.getSystemClassLoader().loadClass("Gate");
-            for (var field : gate.getDeclaredFields()) { field.setAccessible(true); field.set(null, null); }
+            Class<?> launcher = ClassLoader.getSystemClassLoader().loadClass("Launcher");
+            for (var field : launcher.getDeclaredFields()) { field.setAccessible(true); field.set(null, null); }
             String[] arguments = {"/opt/candidate.jar", "Solution"};
-            gate.getMethod("main", String[].class).invoke(null, (Object) arguments);
+            launcher.getMethod("main", String[].class).invoke(null, (Object) arguments);
         } catch (Throwable thrown) { throw new RuntimeException(thrown); }
         return null;
     }

@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from scripts.evaluation.sandbox.bubblewrap import MODES, Limits, Sandbox
+from scripts.evaluation.sandbox.bubblewrap import MODES, Sandbox
+from scripts.evaluation.sandbox.program import Limits
 from scripts.evaluation.sandbox.seccomp import REFUSED, bpf
 
 pytestmark = pytest.mark.usefixtures("unharmed")
@@ -26,8 +27,8 @@ def run(sandbox, code, limits=LIMITS):
 @pytest.fixture(autouse=True)
 def next_runs_normally(sandbox):
     yield
-    box = run(sandbox, "print(6 * 7)")
-    assert (box.code, bytes(box.stdout), box.ended) == (0, b"42\n", None)
+    program = run(sandbox, "print(6 * 7)")
+    assert (program.code, bytes(program.stdout), program.killed_for) == (0, b"42\n", None)
 
 
 # Each ends its program for the reason named; without one it may also fail by itself.
@@ -73,11 +74,11 @@ EXHAUSTING = {
 def test_what_exhausts_is_stopped(sandbox, name):
     code, why = EXHAUSTING[name]
     started = time.monotonic()
-    box = run(sandbox, code, SHORT if why == "timeout" else LIMITS)
-    assert box.ended in ((why,) if why else (None, "timeout", "memory"))
-    assert box.code != 0 or name == "a daemon that outlives its parent"
+    program = run(sandbox, code, SHORT if why == "timeout" else LIMITS)
+    assert program.killed_for in ((why,) if why else (None, "timeout", "memory"))
+    assert program.code != 0 or name == "a daemon that outlives its parent"
     assert time.monotonic() - started < 30
-    assert len(box.stdout) <= 1 << 16
+    assert len(program.stdout) <= 1 << 16
 
 
 # Each prints `harm` where it succeeds.
@@ -126,31 +127,31 @@ def test_what_intrudes_fails_in_each_mode(sandbox, name, mode, monkeypatch):
         port = tcp.getsockname()[1]
         unix.bind(f"\0stagecraft-{port}")
         unix.listen()
-        box = run(Sandbox(mode), f"{INTRUDING[name].replace('PORT', str(port))}\nprint('harm')")
-    assert b"harm" not in box.stdout
-    assert box.code != 0
-    assert b"Error" in box.stderr or "kill" in name
+        program = run(Sandbox(mode), f"{INTRUDING[name].replace('PORT', str(port))}\nprint('harm')")
+    assert b"harm" not in program.stdout
+    assert program.code != 0
+    assert b"Error" in program.stderr or "kill" in name
 
 
 def test_a_program_sees_what_it_is_given_and_cannot_read_what_it_is(sandbox):
     program = Path("/bin/cat").read_bytes()
-    box = sandbox.run(
+    program = sandbox.run(
         ["/run/program", "/tmp/given", "/run/program"], LIMITS, files={"/run/program": program, "/tmp/given": b"text"}
     )
-    assert bytes(box.stdout) == b"text"
-    assert b"/run/program: Permission denied" in box.stderr
+    assert bytes(program.stdout) == b"text"
+    assert b"/run/program: Permission denied" in program.stderr
 
 
 def test_input_output_and_exit_codes_pass(sandbox):
-    box = sandbox.run(["/bin/sh", "-c", "cat; echo no >&2; exit 7"], LIMITS, b"yes")
-    assert (box.code, bytes(box.stdout), bytes(box.stderr)) == (7, b"yes", b"no\n")
+    program = sandbox.run(["/bin/sh", "-c", "cat; echo no >&2; exit 7"], LIMITS, b"yes")
+    assert (program.code, bytes(program.stdout), bytes(program.stderr)) == (7, b"yes", b"no\n")
     assert sandbox.run(["/bin/sh", "-c", "kill -SEGV $$"], LIMITS).code == 128 + 11
 
 
 def test_a_program_that_cannot_start_has_no_exit_code(sandbox):
-    box = sandbox.run(["/bin/true"], LIMITS, folders={"/opt/x": "/no/such/folder"})
-    assert (box.code, box.ended) == (None, None)
-    assert b"No such file" in box.stderr
+    program = sandbox.run(["/bin/true"], LIMITS, folders={"/opt/x": "/no/such/folder"})
+    assert (program.code, program.killed_for) == (None, None)
+    assert b"No such file" in program.stderr
 
 
 def test_the_filters_numbers_are_the_kernels():
@@ -174,9 +175,10 @@ def test_the_filters_numbers_are_the_kernels():
 def test_all_descendants_die_with_this_process(sandbox, tmp_path):
     """Also when the evaluation itself is killed."""
     code = (
-        "from scripts.evaluation.sandbox.bubblewrap import *\n"
-        f"box = Sandbox({sandbox.mode!r}).start(['/bin/sh', '-c', 'sleep 1234.5 & sleep 1234.5'], Limits(99, 2**28))\n"
-        "print(box.process.pid, flush=True)\nimport time; time.sleep(99)"
+        "from scripts.evaluation.sandbox.bubblewrap import Limits, Sandbox\n"
+        f"sandbox = Sandbox({sandbox.mode!r})\n"
+        "program = sandbox.start(['/bin/sh', '-c', 'sleep 1234.5 & sleep 1234.5'], Limits(99, 2**28))\n"
+        "print(program.process.pid, flush=True)\nimport time; time.sleep(99)"
     )
     parent = subprocess.Popen([os.sys.executable, "-c", code], stdout=subprocess.PIPE, text=True)
     parent.stdout.readline()

@@ -1,4 +1,4 @@
-"""Programs in C++, Rust, Go and Java: outcomes are told apart, and cheats in the tests' own process do not pass."""
+"""Programs in C++, Rust, Go and Java: outcomes are distinguished, and cheats in the tests' own process do not pass."""
 
 import re
 
@@ -8,6 +8,7 @@ from scripts.evaluation.benchmarks.formats import Problem
 from scripts.evaluation.sandbox.compiled_programs import divided, go_file, parameters
 from scripts.evaluation.sandbox.compilers import TOOLCHAINS, absent
 from scripts.evaluation.sandbox.judge import Judge
+from scripts.evaluation.sandbox.program import Limits
 from tests.evaluation.sandbox.programs import BESIDE, CALLED, END, GO_IMPORTS, OUTCOMES, PROBLEMS, RIGHT, WRONG
 
 pytestmark = pytest.mark.usefixtures("unharmed")
@@ -15,7 +16,7 @@ pytestmark = pytest.mark.usefixtures("unharmed")
 
 @pytest.fixture(scope="module")
 def quick(sandbox):
-    return Judge(sandbox, {"timeout": 5, "memory_megabytes": 512})
+    return Judge(sandbox, Limits(5, 512 << 20))
 
 
 def judged(judge, language, body, beside=""):
@@ -25,7 +26,9 @@ def judged(judge, language, body, beside=""):
     return judge.judge(problem, f"{problem.head}{body}\n{END[language]}{beside}\n")
 
 
-@pytest.mark.parametrize(("language", "body"), OUTCOMES, ids=[f"{key[0]} {said}" for key, said in OUTCOMES.items()])
+@pytest.mark.parametrize(
+    ("language", "body"), OUTCOMES, ids=[f"{key[0]} {outcome}" for key, outcome in OUTCOMES.items()]
+)
 def test_outcomes_are_told_apart(quick, language, body):
     verdict = judged(quick, language, body)
     assert verdict.outcome == OUTCOMES[language, body], verdict
@@ -61,7 +64,7 @@ def test_a_right_function_passes_beside_names_that_hide_those_of_the_tests(quick
     assert verdict.outcome == "passed", verdict
 
 
-def test_heads_are_divided_at_the_function_asked_for():
+def test_heads_are_divided_at_the_problems_function():
     helper = "#include<vector>\nint helper(int a){\n    if (a) { return a; }\n    return 0;\n}\n"
     problem = Problem("C/1", "cpp", "", helper + "vector<int> f(int b){ \n  for(;;){\n", "", "f", ())
     assert divided(problem) == (helper, "vector<int> f(int b)")

@@ -1,12 +1,13 @@
-"""scripts/evaluation/sandbox/judge.py: cheats do not pass, correct code does, and each outcome is told from the
-others."""
+"""scripts/evaluation/sandbox/judge.py: cheats do not pass, correct code does, and outcomes are distinguished."""
 
 import pytest
 
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.formats import Problem
 from scripts.evaluation.sandbox.compilers import TOOLCHAINS, absent
-from scripts.evaluation.sandbox.judge import Judge, Verdict, judge_all
+from scripts.evaluation.sandbox.judge import Judge, judge_all
+from scripts.evaluation.sandbox.program import Limits
+from scripts.evaluation.sandbox.verdict import Verdict
 from tests.evaluation.sandbox.cheats import CHEATS
 
 pytestmark = pytest.mark.usefixtures("unharmed")
@@ -54,12 +55,12 @@ OUTCOMES = {
 
 
 @pytest.mark.parametrize("body", OUTCOMES)
-def test_outcomes_are_told_apart(sandbox, body):
-    quick = Judge(sandbox, {"timeout": 2 if OUTCOMES[body] == "timeout" else 20, "memory_megabytes": 512})
+def test_outcomes_are_distinguished(sandbox, body):
+    quick = Judge(sandbox, Limits(2 if OUTCOMES[body] == "timeout" else 20, 512 << 20))
     assert quick.judge(PYTHON, f"{HEAD}{body}\n").outcome == OUTCOMES[body]
 
 
-def asked(judge, code, tests, head=""):
+def outcome_of(judge, code, tests, head=""):
     return judge.judge(Problem("T/1", "python", head, head, tests, "f", ()), code).outcome
 
 
@@ -74,7 +75,7 @@ def test_values_of_all_plain_types_arrive_as_they_are(judge):
     values = f"inf = float('inf')\nvalues = [{', '.join(PLAIN)}]\n"
     code = f"{values}def f(number, given):\n    return [given, values[number], given == values[number]]\n"
     tests = f"{values}for n, value in enumerate(values):\n    assert repr(f(n, value)) == repr([value, value, True])\n"
-    assert asked(judge, code, tests) == "passed"
+    assert outcome_of(judge, code, tests) == "passed"
 
 
 def test_other_values_become_the_nearest_plain_ones(judge):
@@ -83,27 +84,27 @@ def test_other_values_become_the_nearest_plain_ones(judge):
     given = "Counter('aab'), namedtuple('P', 'x')(1), iter([1, 2]), Fraction(1, 3), Decimal('0.10'), HTTPStatus.OK"
     tests = "a, b, c, d, e, f = f()\nassert (a, b, list(c), d, str(e), f) == "
     expected = "({'a': 2, 'b': 1}, (1,), [1, 2], Fraction(1, 3), '0.10', 200)\n"
-    assert asked(judge, f"{names}def f():\n    return {given}\n", f"{names}{tests}{expected}") == "passed"
+    assert outcome_of(judge, f"{names}def f():\n    return {given}\n", f"{names}{tests}{expected}") == "passed"
 
 
 def test_objects_of_the_candidate_can_be_built_set_and_passed_back(judge):
     node = "class Node:\n    def __init__(self, value): self.value, self.left = value, None\n"
     code = f"{node}def f(node): return node.value + (f(node.left) if node.left else 0)\n"
     tests = "root = Node(4)\nroot.left = Node(5)\nassert f(root) == 9\nassert root.value == 4\n"
-    assert asked(judge, code, tests) == "passed"
-    assert asked(judge, code, "assert Node(4) == Node(4)\n") == "wrong"
+    assert outcome_of(judge, code, tests) == "passed"
+    assert outcome_of(judge, code, "assert Node(4) == Node(4)\n") == "wrong"
 
 
 def test_exceptions_that_tests_expect_reach_them(judge):
     test = "try:\n    f(-1)\nexcept ValueError as e:\n    assert str(e) == 'less'\nelse:\n    assert False\n"
-    assert asked(judge, "def f(x): raise ValueError('less')\n", test) == "passed"
-    assert asked(judge, "def f(x): raise TypeError('less')\n", test) == "exception"
-    assert asked(judge, "def f(x): return 1\n", test) == "wrong"
-    assert asked(judge, "def f(x): return b'\\xff'.decode()\n", "f(1)\n") == "exception"
+    assert outcome_of(judge, "def f(x): raise ValueError('less')\n", test) == "passed"
+    assert outcome_of(judge, "def f(x): raise TypeError('less')\n", test) == "exception"
+    assert outcome_of(judge, "def f(x): return 1\n", test) == "wrong"
+    assert outcome_of(judge, "def f(x): return b'\\xff'.decode()\n", "f(1)\n") == "exception"
 
 
 def test_a_prompt_that_does_not_run_is_the_benchmarks_fault(judge):
-    assert asked(judge, "def f(): pass\n", "f()\n", head="import nothing_of_this_name\n") == "sandbox error"
+    assert outcome_of(judge, "def f(): pass\n", "f()\n", head="import nothing_of_this_name\n") == "sandbox error"
 
 
 def test_the_canonical_python_solutions_pass(benchmarks, judge):
@@ -129,7 +130,7 @@ def canonical(language, folder, judge, chosen):
 @pytest.fixture(scope="module")
 def patient(sandbox):
     """Time and memory for virtual machines and busy computers."""
-    return Judge(sandbox, {"timeout": 60, "memory_megabytes": 1024})
+    return Judge(sandbox, Limits(60, 1 << 30))
 
 
 @pytest.mark.parametrize("language", TOOLCHAINS)

@@ -10,7 +10,7 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.evaluation.metrics.exact_match import SUITE
-from scripts.evaluation.metrics.registry import PERPLEXITY
+from scripts.evaluation.metrics.perplexity import SUITE as PERPLEXITY
 from scripts.report.commands.compare import common_items, compare_runs, differences, terminal_lines
 from tests.evaluation.synthetic import make_answers, sha, write_answers
 

@@ -1,4 +1,4 @@
-// Runs a Java test program: java -cp gate.jar Gate CANDIDATE.jar MAIN < key half, then a jar with the tests.
+// Runs a Java test program: java -cp launcher.jar Launcher CANDIDATE.jar MAIN < key half, then a jar with the tests.
 // The tests' classes come from memory, so that no file holds them; the candidate's come from a class loader of their
 // own, so that a class of the name of another, `Arrays` or `AssertionError`, is that only for the candidate.
 import java.io.ByteArrayInputStream;
@@ -17,14 +17,14 @@ import java.util.*;
 import java.util.zip.ZipEntry;
 import java.util.zip.ZipInputStream;
 
-public class Gate {
+public class Launcher {
     private static URLClassLoader candidate;
 
     private static final class Tests extends ClassLoader {
         private final Map<String, byte[]> classes = new HashMap<>();
 
         Tests(byte[] jar) throws Exception {
-            super(Gate.class.getClassLoader());
+            super(Launcher.class.getClassLoader());
             ZipInputStream zip = new ZipInputStream(new ByteArrayInputStream(jar));
             for (ZipEntry entry; (entry = zip.getNextEntry()) != null; ) {
                 classes.put(entry.getName().replaceAll("^\\./|\\.class$", ""), zip.readAllBytes());
@@ -53,7 +53,7 @@ public class Gate {
         } catch (InvocationTargetException thrown) {
             throw thrown.getCause();
         }
-        Method key = tests.loadClass("GateKey").getDeclaredMethod("key");
+        Method key = tests.loadClass("LauncherKey").getDeclaredMethod("key");
         key.setAccessible(true);
         byte[] part = (byte[]) key.invoke(null);
         for (int i = 0; i < 16; i++) secret[i] ^= part[i];
@@ -81,7 +81,7 @@ public class Gate {
             }
             throw new NoSuchMethodError(type + "." + name);
         } catch (InvocationTargetException thrown) {
-            Gate.<RuntimeException>sneak(thrown.getCause());
+            Launcher.<RuntimeException>sneak(thrown.getCause());
         } catch (ReflectiveOperationException error) {
             throw new LinkageError(error.toString());
         }

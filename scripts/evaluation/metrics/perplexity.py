@@ -1,0 +1,18 @@
+"""Perplexity and bits per byte as functions of summed negative log-likelihood (nats), scored tokens and their bytes."""
+
+import math
+
+import numpy as np
+
+from scripts.evaluation.metrics.metric import Metric, Suite
+
+SUITE = Suite(
+    figures={"nll": 1, "tokens": 1, "bytes": 1},
+    metrics={
+        "perplexity": Metric(lambda sums: np.exp(sums[..., 0] / sums[..., 1]), "below"),
+        "bits_per_byte": Metric(lambda sums: sums[..., 0] / math.log(2) / sums[..., 2], "below"),
+    },
+    compared=("bits_per_byte",),
+    counts=("tokens", "bytes"),
+    data_figures=("bytes",),
+)
