@@ -57,10 +57,8 @@ def metric_rows(suite: Suite, documents: Documents, config: dict) -> list[dict]:
     Args:
         config: `confidence` and `resamples`.
     """
-    both, place = (
-        SuiteComparison(suite, {"": documents}, ["A", "B"], config["confidence"], config["resamples"]),
-        ("", "all"),
-    )
+    both = SuiteComparison(suite, {"": documents}, ["A", "B"], config["confidence"], config["resamples"])
+    place = "", "all"
     return [
         {
             "metric": metric,
