@@ -17,6 +17,7 @@ import hashlib
 import sys
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from scripts.experiment import code_units
 from scripts.experiment.code_units import (
@@ -42,6 +43,45 @@ def files_by_name(root: Path) -> dict[str, list[Path]]:
             if path.suffix != ".py" and not (path.parent / "__init__.py").exists():
                 found.setdefault(path.parent.name, []).append(path)
     return found
+
+
+class Uses(NamedTuple):
+    """What a statement uses.
+
+    Attributes:
+        imports: of its own import statements, as `imports_of` gives them.
+        loaded: the project modules that these load.
+        names: (name, the attributes that are taken of it: `a.b.c` gives `b`, `c`).
+        texts: its strings.
+    """
+
+    imports: dict[str, tuple[str, str | None]]
+    loaded: list[str]
+    names: set[tuple[str, tuple[str, ...]]]
+    texts: set[str]
+
+
+@cache
+def uses_of(statement: ast.AST) -> Uses:
+    """What a statement uses. Many rules reach the same statements, so each is read once."""
+    uses, names, attributes = Uses({}, [], set(), set()), [], {}
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Import | ast.ImportFrom):
+            bound, loaded = imports_of(node)
+            uses.imports.update(bound)
+            uses.loaded.extend(loaded)
+        elif isinstance(node, ast.Attribute):
+            attributes[node.value] = node
+        elif isinstance(node, ast.Name):
+            names.append(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            uses.texts.add(node.value)
+    for name in names:
+        chain, node = [], name
+        while node := attributes.get(node):
+            chain.append(node.attr)
+        uses.names.add((name.id, tuple(chain)))
+    return uses
 
 
 class Reach:
@@ -111,43 +151,36 @@ class Reach:
 
     def follow(self, units: Units, statement: ast.AST) -> None:
         """Reach what a statement of a module uses."""
-        imports = dict(units.imports)
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Import | ast.ImportFrom):
-                bound, loaded = imports_of(node)
-                imports |= bound
-                for module in loaded:
-                    self.load(module)
+        uses = uses_of(statement)
+        imports = units.imports | uses.imports
+        for module in uses.loaded:
+            self.load(module)
         if "*" in imports:
             self.bound(units, "*", imports["*"])
-        attributes = {}  # node of a module's name → the attribute that is taken of it
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Attribute):
-                attributes[node.value] = node
-        for node in ast.walk(statement):
-            if isinstance(node, ast.Name):
-                self.use(units, node, imports, attributes)
-            elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-                self.files |= set(files_by_name(code_units.ROOT).get(node.value, []))
-                if path_of(node.value):  # a module that is named to be run or imported
-                    self.whole(node.value)
+        for name, attributes in uses.names:
+            self.use(units, name, attributes, imports)
+        for text in uses.texts:
+            self.files |= set(files_by_name(code_units.ROOT).get(text, []))
+            if path_of(text):  # a module that is named to be run or imported
+                self.whole(text)
 
-    def use(self, units: Units, node: ast.Name, imports: dict, attributes: dict) -> None:
-        """Reach what one name means."""
-        if node.id in WHOLE:
+    def use(self, units: Units, used: str, attributes: tuple[str, ...], imports: dict) -> None:
+        """Reach what one name means, with the attributes that are taken of it."""
+        if used in WHOLE:
             self.whole(units.name)
-        if node.id not in imports:
-            if node.id in units.definitions:
-                self.reach(units.name, node.id)
+        if used not in imports:
+            if used in units.definitions:
+                self.reach(units.name, used)
             return
-        used, (module, name) = node.id, imports[node.id]
-        while name is None and node in attributes:  # the longest dotted name that is a module
-            node = attributes[node]
-            if path_of(f"{module}.{node.attr}"):
-                module = f"{module}.{node.attr}"
+        module, name = imports[used]
+        for attribute in attributes:  # the longest dotted name that is a module
+            if name is not None:
+                break
+            if path_of(f"{module}.{attribute}"):
+                module = f"{module}.{attribute}"
                 self.load(module)
             else:
-                name = node.attr
+                name = attribute
         self.bound(units, used, (module, name))
 
     def lines(self) -> list[str]:
@@ -156,25 +189,26 @@ class Reach:
         for module in self.modules:
             units = read_units(module)
             if units.effects:
-                lines.append(f"{module}: at import {digest(units.effects)}")
+                lines.append(f"{module}: at import {digest(tuple(units.effects))}")
         lines += [
-            f"{module}: {name} {digest(read_units(module).definitions[name])}" for module, name in self.definitions
+            f"{module}: {name} {digest(tuple(read_units(module).definitions[name]))}" for module, name in self.definitions
         ]
         lines += [f"{module}: {name} = {target}" for module, name, target in self.imports]
         lines += [f"{path.relative_to(code_units.ROOT)} {file_digest(path)}" for path in self.files]
         return sorted(lines)
 
 
-def digest(statements: list[ast.stmt]) -> str:
+@cache
+def digest(statements: tuple[ast.stmt, ...]) -> str:
     """A hash of statements, whatever their comments, docstrings and formatting."""
-    return hashlib.sha256(repr(normal_form(statements)).encode()).hexdigest()
+    return hashlib.sha256(repr(normal_form(list(statements))).encode()).hexdigest()
 
 
 def file_digest(path: Path) -> str:
     """A hash of a file; of a Python file that is run by path, of its statements."""
     content = path.read_bytes()
     if path.suffix == ".py":
-        return digest(without_docstrings(ast.parse(content)).body)
+        return digest(tuple(without_docstrings(ast.parse(content)).body))
     return hashlib.sha256(content).hexdigest()
 
 
@@ -188,7 +222,7 @@ def reach(module: str) -> Reach:
 def fingerprint(module: str) -> str:
     """A hash (16 hex digits) over all that `python -m module` reaches."""
     entry = read_units(module)
-    parts = [f"main {digest(entry.main)}", *reach(module).lines()]
+    parts = [f"main {digest(tuple(entry.main))}", *reach(module).lines()]
     return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
 
 

@@ -24,6 +24,7 @@ from scripts.common.files import sha256_file
 from scripts.common.manifest import write_manifest
 from scripts.training.engine.checkpoint_folders import is_whole, newest_whole, remove_checkpoints_except
 from scripts.training.monitoring.metric_log import truncate_after
+from tests import forked
 from tests.training.conftest import LENGTH, MACHINE, SEED, STAGE, write_split
 
 
@@ -53,8 +54,13 @@ def on_ranks(words: list[str], count: int) -> list[str]:
     return [sys.executable, *torchrun, "-m", words[module], *options, *words[module + 1 :]]
 
 
+def run_on_ranks(words: list[str], count: int, env: dict | None = None) -> subprocess.CompletedProcess:
+    """The command on ranks that torchrun did not start, with the variables that it sets."""
+    return forked.run_ranks(on_ranks(words, 1), count, env) if count > 1 else forked.run(on_ranks(words, 1), env)
+
+
 def run(*arguments, **changes) -> subprocess.CompletedProcess:
-    return subprocess.run(command(*arguments, **changes), capture_output=True, text=True, check=False)
+    return forked.run(command(*arguments, **changes))
 
 
 def metrics(folder: Path) -> list[dict]:
@@ -65,7 +71,7 @@ def metrics(folder: Path) -> list[dict]:
 def straight(origin, shards, tmp_path_factory) -> Path:
     """The folder of a run that nobody disturbed."""
     folder = tmp_path_factory.mktemp("straight")
-    done = run(origin, shards, folder)
+    done = subprocess.run(command(origin, shards, folder), capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     (folder / "log").write_text(done.stderr)
     return folder

@@ -2,9 +2,7 @@
 process."""
 
 import json
-import os
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -13,7 +11,7 @@ from safetensors.torch import load_file
 
 from scripts.training.engine.early_stopping import evaluations_without_improvement
 from tests.training.conftest import MACHINE, often
-from tests.training.test_train import command, metrics, on_ranks
+from tests.training.test_train import command, metrics, run_on_ranks
 
 # a rate at which the validation loss rises from the second evaluation on: the best checkpoint is the oldest
 BEST = {
@@ -38,10 +36,7 @@ def finished(origin: Path, shards: Path, folder: Path, sharding: str, ranks: int
     """The summary of a run to its end."""
     folder.mkdir(exist_ok=True)
     machine = {**MACHINE, "micro_batch": 1, "sharding": sharding}
-    words = on_ranks(command(origin, shards, folder, machine, **BEST), ranks)
-    done = subprocess.run(
-        words, capture_output=True, text=True, check=False, env={**os.environ, "OMP_NUM_THREADS": "1"}
-    )
+    done = run_on_ranks(command(origin, shards, folder, machine, **BEST), ranks)
     assert done.returncode == 0, done.stderr[-3000:]
     return json.loads((folder / "out/summary.json").read_text())
 

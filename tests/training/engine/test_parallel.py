@@ -18,7 +18,7 @@ from scripts.training.engine import parallel
 from scripts.training.engine.pruning import folder_bytes
 from scripts.training.planning.disk import checkpoint_bytes
 from tests.training.conftest import MACHINE, machine, often, stage
-from tests.training.test_train import command, metrics, on_ranks
+from tests.training.test_train import command, metrics, on_ranks, run_on_ranks
 
 # DeepSpeed compiles its iteration, which takes a minute and changes nothing here
 QUICK = {**os.environ, "TORCHDYNAMO_DISABLE": "1", "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
@@ -46,24 +46,22 @@ def cpu_adam():
         pytest.skip(f"DeepSpeed cannot build cpu_adam here: {done.stderr.splitlines()[-1]}")
 
 
-def words(origin: Path, shards: Path, folder: Path, mode: str, ranks: int, micro: int = 1) -> list[str]:
+def words(origin: Path, shards: Path, folder: Path, mode: str, micro: int = 1) -> list[str]:
     """The command line."""
     sharding, offload = MODES[mode]
     machine = {**MACHINE, "micro_batch": micro, "sharding": sharding, "offload": offload}
-    return on_ranks(command(origin, shards, folder, machine, **STEPS), ranks)
+    return command(origin, shards, folder, machine, **STEPS)
 
 
-def run(*arguments, **options) -> subprocess.CompletedProcess:
-    return subprocess.run(
-        words(*arguments, **options), capture_output=True, text=True, check=False, env=QUICK, timeout=300
-    )
+def run(origin: Path, shards: Path, folder: Path, mode: str, ranks: int, micro: int = 1) -> subprocess.CompletedProcess:
+    return run_on_ranks(words(origin, shards, folder, mode, micro), ranks, QUICK)
 
 
-def kill_a_rank(*arguments, **options) -> None:
+def kill_a_rank(origin: Path, shards: Path, folder: Path, mode: str, ranks: int) -> None:
     """Start, wait for the next whole checkpoint, `kill -9` one rank (the only process, if it is one), see all end."""
-    folder, ranks = arguments[2], arguments[4]
     before = set(folder.glob("work/*/checkpoint-*/whole.json"))
-    process = subprocess.Popen(words(*arguments, **options), stderr=subprocess.DEVNULL, env=QUICK)
+    started = on_ranks(words(origin, shards, folder, mode), ranks)
+    process = subprocess.Popen(started, stderr=subprocess.DEVNULL, env=QUICK)
     while not set(folder.glob("work/*/checkpoint-*/whole.json")) - before:
         assert process.poll() is None, "ended before its first checkpoint"
         time.sleep(0.002)

@@ -14,6 +14,7 @@ from scripts.common.files import read_json, write_json
 from scripts.common.manifest import read_manifest
 from scripts.training.base import base
 from scripts.training.model import logits_fingerprint
+from tests import forked
 from tests.training.conftest import scratch
 
 
@@ -143,7 +144,7 @@ def test_by_hand_the_check_is_one_command_and_one_line(folder, tmp_path):
         (tmp_path / path.name).write_bytes(path.read_bytes())
     config = read_json(tmp_path / "config.json")
     words = [sys.executable, "-m", "scripts.training.model.logits_fingerprint", "--model", str(tmp_path)]
-    assert subprocess.run(words, capture_output=True, check=False).returncode == 0
+    assert forked.run(words).returncode == 0
     write_json(tmp_path / "config.json", {**config, "no_rope_layers": [1, 1, 1, 1]})
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1

@@ -29,7 +29,7 @@ from scripts.training.monitoring.alerts import Alerts
 from scripts.training.monitoring.interruption import Interruption
 from scripts.training.monitoring.progress import ProgressFile
 from tests.training.conftest import LENGTH, MACHINE, often, scratch
-from tests.training.test_train import command, metrics, on_ranks, run
+from tests.training.test_train import command, metrics, on_ranks, run, run_on_ranks
 
 LONG = {"steps": 60, "save_steps": 1000, "eval_steps": 7}
 
@@ -95,8 +95,8 @@ def test_sigterm_saves_a_whole_checkpoint_and_the_resumed_run_ends_as_a_straight
 
 @pytest.mark.parametrize("sharding", often(["none", "zero2"], ["zero3", "fsdp2"]))
 def test_sigterm_to_one_of_two_ranks_stops_both_at_the_same_step(straight, origin, shards, tmp_path, sharding):
-    words = on_ranks(command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1, "sharding": sharding}, **LONG), 2)
-    done = signalled(words, tmp_path / "work", 5, second_rank)
+    words = command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1, "sharding": sharding}, **LONG)
+    done = signalled(on_ranks(words, 2), tmp_path / "work", 5, second_rank)
     [work] = (tmp_path / "work").iterdir()
     step = step_of(newest_whole(work))
     assert step >= 5
@@ -104,7 +104,7 @@ def test_sigterm_to_one_of_two_ranks_stops_both_at_the_same_step(straight, origi
     assert done.stderr.count("stopped by SIGTERM at step") == 1, done.stderr
     assert f"stopped by SIGTERM at step {step} of 60" in done.stderr
     assert not (tmp_path / "out").exists()
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = run_on_ranks(words, 2)
     assert done.returncode == 0, done.stderr[-2000:]
     assert f"tiny: resumes at step {step}," in done.stderr
     one = [entry["loss"] for entry in metrics(straight / "out") if "loss" in entry]
@@ -157,8 +157,7 @@ def test_a_loss_that_is_not_finite_names_step_and_documents_and_leaves_no_output
     folder, documents = one_row
     machine = {**MACHINE, "micro_batch": 1, "sharding": sharding}
     words = command(poisoned, folder, tmp_path, machine, save_steps=1, keep_checkpoints=99)
-    words = on_ranks(words, ranks)
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = run_on_ranks(words, ranks)
     assert done.returncode == 1
     [work] = (tmp_path / "work").iterdir()
     [alert] = [json.loads(line) for line in (work / "alerts.jsonl").read_text().splitlines()]

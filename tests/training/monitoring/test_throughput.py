@@ -21,6 +21,7 @@ from scripts.training.monitoring.throughput import (
     reduce_over_ranks,
     trained_parameters,
 )
+from tests import forked
 from tests.training.conftest import LENGTH, SHAPE
 from tests.training.test_train import command, metrics, run
 
@@ -193,6 +194,6 @@ def test_wandb_that_is_not_installed_is_one_line_with_the_remedy(origin, shards,
 def test_an_unknown_monitoring_key_is_one_line(origin, shards, tmp_path):
     (tmp_path / "monitoring.yaml").write_text("alerts: {grad_nrm: 3}\n")
     words = [*command(origin, shards, tmp_path), "--monitoring", str(tmp_path / "monitoring.yaml")]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = forked.run(words)
     assert done.returncode == 1
     assert done.stderr.splitlines()[-1].endswith("alerts.grad_nrm: unknown key; did you mean `grad_norm`?")

@@ -5,7 +5,6 @@ import copy
 import json
 import math
 import shutil
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -20,7 +19,7 @@ from scripts.training.optimization.muon import make_muon, muon_groups, split_par
 from scripts.training.optimization.optimizers import freeze_others
 from tests.training.conftest import MACHINE, often, stage
 from tests.training.engine.test_parallel import MODES, QUICK
-from tests.training.test_train import command, metrics, on_ranks, run
+from tests.training.test_train import command, metrics, run, run_on_ranks
 
 MUON = stage(optimizer="muon")
 
@@ -201,8 +200,7 @@ def test_muon_on_two_ranks_follows_a_single_process_and_resumes_bit_for_bit(muon
     def done(name: str) -> Path:
         folder = tmp_path / name
         folder.mkdir(exist_ok=True)
-        words = on_ranks(command(origin, shards, folder, machine, optimizer="muon"), 2)
-        result = subprocess.run(words, capture_output=True, text=True, check=False, env=QUICK)
+        result = run_on_ranks(command(origin, shards, folder, machine, optimizer="muon"), 2, QUICK)
         assert result.returncode == 0, result.stderr[-2000:]
         return folder
 
