@@ -18,7 +18,7 @@ import subprocess
 import sys
 import tempfile
 import traceback
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 
@@ -108,6 +108,8 @@ def become(request: dict, out: int, err: int) -> int:
     os.dup2(out, 1), os.dup2(err, 2)
     os.environ.clear()
     os.environ.update(request["env"])
+    sys.path[0] = request["cwd"]  # as Python has it with `-m`
+    sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
     random.seed()
     if os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         sys.modules["torch._dynamo"].config.disable = True  # read at its import
@@ -143,7 +145,9 @@ def serve(requests: socket.socket) -> None:
             os._exit(0)
         for descriptor in received[1]:
             os.close(descriptor)
-        os.waitpid(-1, os.WNOHANG)
+        with suppress(ChildProcessError):
+            while os.waitpid(-1, os.WNOHANG)[0]:
+                pass
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.evaluation import Qa
 from scripts.experiment.settings.record import to_dict, to_json
+from tests import forked
 from tests.evaluation.generation.test_transformers_engine import GREEDY, PROMPTS, SEED, changed, encoder  # noqa: F401
 
 ECHO = """
@@ -85,7 +86,8 @@ def test_a_suite_generates_with_vllm_and_names_it(model_folder, datasets, tmp_pa
     settings = Qa(datasets=["instruct"], max_new_tokens=24)
     line = ["-m", "scripts.evaluation.qa", "--model", model_folder, "--datasets", datasets, "--out", tmp_path / "out"]
     line += ["--settings", to_json(settings), "--seed", "7", "--vllm", sys.executable]
-    subprocess.run([sys.executable, *line], check=True)
+    done = forked.run([sys.executable, *line])
+    assert done.returncode == 0, done.stderr
     assert read_json(tmp_path / "out/scores.json")["engine"] == {"name": "vllm", "version": "0.0.echo"}
     assert json.loads(echo.read_text())["options"]["model"] == str(model_folder.resolve())
     assert {item["written"][0] for item in read_jsonl(tmp_path / "out/items.jsonl.zst")} == {

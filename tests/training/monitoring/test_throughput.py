@@ -138,8 +138,7 @@ def test_ranks_become_one_figure_the_fullest_memory_the_hottest_card_the_mean_po
         "found = reduce_over_ranks(mine, torch.device('cpu'))\n"
         "open(__file__ + str(rank), 'w').write(json.dumps(found))\n"
     )
-    torchrun = [sys.executable, "-m", "torch.distributed.run", "--standalone", "--nproc-per-node", "2", str(program)]
-    done = subprocess.run(torchrun, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": "."}, check=False)
+    done = forked.run_ranks([sys.executable, "-m", "ranks"], 2, {**os.environ, "PYTHONPATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     for rank in range(2):
         found = json.loads((tmp_path / f"ranks.py{rank}").read_text())

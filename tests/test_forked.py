@@ -1,0 +1,43 @@
+"""tests/forked.py: a forked program does what a started one does."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from tests import forked
+
+TELL = """
+import os, sys, torch
+print(sys.argv[1:], __name__, os.environ["TELL"], os.getcwd(), torch.get_num_threads() > 0, flush=True)
+print("to stderr", file=sys.stderr)
+os.execvp(sys.executable, [sys.executable, "-m", "scripts.evaluation.perplexity", "--model", "none"])
+"""
+
+
+@pytest.mark.slow
+def test_arguments_environment_output_and_exit_code_are_those_of_a_started_program(tmp_path):
+    (tmp_path / "tell.py").write_text(TELL)
+    words = [sys.executable, "-m", "tell", "a", "b c"]
+    path = os.pathsep.join([str(tmp_path), str(forked.ROOT)])
+    environment = os.environ | {"TELL": "it", "PYTHONPATH": path}
+    started = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    done = forked.run(words, environment, tmp_path)
+    assert started.returncode == 2 and "the following arguments are required" in started.stderr
+    assert (done.returncode, done.stdout, done.stderr) == (started.returncode, started.stdout, started.stderr)
+
+
+@pytest.mark.slow
+def test_ranks_meet_and_the_first_exit_code_that_is_not_0_counts(tmp_path):
+    (tmp_path / "meet.py").write_text(
+        "import os, sys, torch\n"
+        "torch.distributed.init_process_group('gloo')\n"
+        "total = torch.ones(1)\n"
+        "torch.distributed.all_reduce(total)\n"
+        "print(int(total))\n"
+        "sys.exit(3 * int(os.environ['RANK']))\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(tmp_path)}
+    done = forked.run_ranks([sys.executable, "-m", "meet"], 2, environment)
+    assert (done.returncode, done.stdout) == (3, "2\n2\n"), done.stderr
