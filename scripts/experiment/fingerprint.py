@@ -190,9 +190,8 @@ class Reach:
             units = read_units(module)
             if units.effects:
                 lines.append(f"{module}: at import {digest(tuple(units.effects))}")
-        lines += [
-            f"{module}: {name} {digest(tuple(read_units(module).definitions[name]))}" for module, name in self.definitions
-        ]
+        for module, name in self.definitions:
+            lines.append(f"{module}: {name} {digest(tuple(read_units(module).definitions[name]))}")
         lines += [f"{module}: {name} = {target}" for module, name, target in self.imports]
         lines += [f"{path.relative_to(code_units.ROOT)} {file_digest(path)}" for path in self.files]
         return sorted(lines)
