@@ -21,6 +21,7 @@ from scripts.experiment.settings.machine import Machine
 from scripts.hosts.gpus import lease
 from scripts.hosts.hardware import check_gpu_driver
 from scripts.hosts.openmp import sleep_while_waiting
+from scripts.training.engine.orphans import LAUNCHER
 from scripts.training.planning.batch import local_ranks
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -126,6 +127,7 @@ def main() -> None:
             check_gpu_driver(str(given.machine))
         lease(machine, machine.gpus)
     if command[: len(TORCHRUN)] == TORCHRUN:
+        os.environ[LAUNCHER] = str(os.getpid())
         run_torchrun(command[len(TORCHRUN) :])
     else:
         sys.stdout.flush()

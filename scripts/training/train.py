@@ -10,13 +10,10 @@ With several GPUs the same command runs under torchrun (scripts/training/launch.
 """
 
 import contextlib
-import hashlib
-import json
 import os
 import signal
 import time
 from pathlib import Path
-from typing import NamedTuple
 
 import torch
 from torch.utils.tensorboard import SummaryWriter
@@ -30,7 +27,6 @@ from scripts.common.manifest import read_manifest
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.monitoring import Monitoring
-from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.training import Stage
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine import parallel
@@ -43,9 +39,11 @@ from scripts.training.engine.early_stopping import (
     last_validation_loss,
     stopping_summary,
 )
+from scripts.training.engine.orphans import die_with_torchrun
+from scripts.training.engine.ownership import Ownership
 from scripts.training.engine.pruning import prune_after_publishing, prune_before_start
 from scripts.training.engine.resuming import resume_from
-from scripts.training.engine.stage_folder import publish_stage
+from scripts.training.engine.stage_folder import Folders, publish_stage, work_key
 from scripts.training.engine.stage_model import load_stage_model
 from scripts.training.engine.trainer import PackedRows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
@@ -54,6 +52,7 @@ from scripts.training.monitoring.alerts import Alerts, AlertThresholds
 from scripts.training.monitoring.interruption import Interruption
 from scripts.training.monitoring.metric_log import MetricLog
 from scripts.training.monitoring.progress import ProgressFile
+from scripts.training.monitoring.stall import StallAlert
 from scripts.training.monitoring.throughput import Throughput
 from scripts.training.monitoring.wandb_log import WandbLog
 from scripts.training.optimization.auto_settings import training_steps
@@ -62,22 +61,6 @@ from scripts.training.optimization.optimizers import optimizer_factory, resolve_
 from scripts.training.optimization.training_arguments import training_arguments
 from scripts.training.planning.batch import divide_batch
 from scripts.training.planning.checks import check_sharding, check_validation
-
-# settings that do not change the result, so the work folder's name does not depend on them
-COSMETIC = {"log_steps", "keep_checkpoints"}
-
-
-class Folders(NamedTuple):
-    origin: Path  # the model that the stage starts from
-    shards: Path  # packed training and validation rows
-    work: Path  # checkpoints and logs
-    out: Path  # the stage's folder, written at the end
-
-
-def work_key(settings: Stage, seed: int, code: str, origin: dict, shards: dict) -> str:
-    """The name of the work folder: a hash over settings, seed, code, and the manifests of origin and shards."""
-    stage = {name: value for name, value in to_dict(settings).items() if name not in COSMETIC} | {"seed": seed}
-    return hashlib.sha256(json.dumps([stage, code, origin, shards], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def train(
@@ -111,6 +94,7 @@ def train(
     parallel.enable_fsdp2_on_cpu(machine, arguments)
 
     first_rank = arguments.process_index == 0
+    owner = Ownership(work) if first_rank else None
     if first_rank:
         prune_before_start(work, origin)
     checkpoint = resume_from(name, work, machine, first_rank)
@@ -135,10 +119,15 @@ def train(
         optimizer_cls_and_kwargs=optimizer_factory(settings, machine),
     )
     muon = MuonCheck(trainer)
-    add_callbacks(trainer, name, settings, machine, monitoring, muon, first_step)
+    add_callbacks(trainer, name, settings, machine, monitoring, muon, owner, first_step)
 
     began = time.monotonic()
-    with liger_kernels(model, liger), no_half_written_checkpoint(work, first_rank), disk_errors(work):
+    with (
+        liger_kernels(model, liger),
+        no_half_written_checkpoint(work, owner),
+        disk_errors(work),
+        parallel.timeout_as_user_error(name, machine),
+    ):
         with contextlib.suppress(AlreadyFinished):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         seconds = time.monotonic() - began
@@ -166,10 +155,13 @@ def train(
         "eval_loss": validation_loss,
     }
     parallel.gather_weights_on_save(trainer)
+    if owner:
+        owner.check()
     with disk_errors(folders.out):
         publish_stage(trainer, settings, origin, work, folders.out, facts, threads)
-    if first_rank:
+    if owner:
         prune_after_publishing(work, folders.out)
+        owner.release()
     parallel.barrier_and_destroy()
 
 
@@ -180,6 +172,7 @@ def add_callbacks(
     machine: Machine,
     monitoring: Monitoring,
     muon: MuonCheck,
+    owner: Ownership | None,
     first_step: int,
 ) -> None:
     """Add the stage's callbacks; each event calls them in this order."""
@@ -202,8 +195,9 @@ def add_callbacks(
         *([WandbLog(monitoring.wandb, name, work)] if monitoring.wandb and first_rank else []),
         *([TensorBoardCallback(tensorboard)] if first_rank else []),
         # checkpoints, and what ends training before the last step
-        WholeCheckpoints(work, settings.keep_checkpoints, parallel.current_layout(machine)),
-        Interruption(trainer, name, trainer.train_dataset.shards, alerts, progress),
+        WholeCheckpoints(work, settings.keep_checkpoints, parallel.current_layout(machine), owner),
+        Interruption(trainer, name, trainer.train_dataset.shards, alerts, progress, owner),
+        StallAlert(alerts),
         EarlyStoppingCallback(settings),  # the last: it ends a resumed run that has no step left
     ]
     trainer.remove_callback(PrinterCallback)
@@ -239,6 +233,7 @@ def main() -> None:
     # the rule's shell ignores SIGTERM, which is inherited; until training begins it ends the process
     # (scripts/training/monitoring/interruption.py)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    die_with_torchrun()
     given = arguments.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
     transformers_logging.set_verbosity_error()

@@ -54,6 +54,12 @@ class Machine(Record):
         " another torch, so it cannot be this one.",
     )
     rendezvous_timeout: int = Field(600, ge=1, description="Seconds that the hosts of a stage wait for each other.")
+    collective_timeout: int = Field(
+        1800,
+        ge=1,
+        description="Seconds after which a stage ends because a process does not answer in a collective operation; must"
+        " be longer than the slowest save of a checkpoint.",
+    )
     environment: dict[str, str | int] = Field(
         {},
         description="Environment variables of training, e.g. NCCL's: `NCCL_SOCKET_IFNAME`, `NCCL_IB_DISABLE`,"

@@ -21,6 +21,12 @@ class Alerts(Record):
         description="Alert when the peak memory of any process exceeds this (GiB; reserved on a GPU, resident on the"
         " CPU).",
     )
+    stall_factor: Number = Field(
+        20,
+        gt=1,
+        description="Alert when no step ends for this many times the median duration of a step, at least 5 s;"
+        " evaluations and checkpoints do not count.",
+    )
     temperature_c: Number = Field(87, gt=0, description="Alert when the hottest GPU exceeds this (°C).")
 
 

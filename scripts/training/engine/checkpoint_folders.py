@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from scripts.common.files import read_json
+from scripts.training.engine.ownership import Ownership
 
 MARKER = "whole.json"
 
@@ -38,19 +39,22 @@ def remove_checkpoints_except(work: Path, keep: set[Path]) -> None:
     for folder in work.glob("checkpoint-*"):
         if folder not in keep:
             (folder / MARKER).unlink(missing_ok=True)
-            shutil.rmtree(folder)
+            # another run may write or delete there until it notices that this one owns the folder (ownership.py)
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 @contextmanager
-def no_half_written_checkpoint(work: Path, first_rank: bool) -> Iterator[None]:
+def no_half_written_checkpoint(work: Path, owner: Ownership | None) -> Iterator[None]:
     """If the block fails, remove the checkpoint that was being written: on a full disk it is in the way.
 
-    Only the first rank does, as it is the one that would mark the checkpoint whole.
+    Args:
+        owner: the first rank's claim on the folder, None on other ranks, which remove nothing. A run that has lost the
+            folder leaves it to the new owner.
     """
     try:
         yield
     except Exception:
         for folder in work.glob("checkpoint-*"):
-            if first_rank and not is_whole(folder):
+            if owner and not owner.is_lost() and not is_whole(folder):
                 shutil.rmtree(folder, ignore_errors=True)
         raise

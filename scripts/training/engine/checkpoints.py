@@ -11,6 +11,7 @@ from transformers import TrainerCallback
 
 from scripts.common.files import read_json, write_json
 from scripts.training.engine.checkpoint_folders import MARKER, is_whole, remove_checkpoints_except, step_of
+from scripts.training.engine.ownership import Ownership
 from scripts.training.engine.parallel import Layout
 
 
@@ -30,14 +31,19 @@ def saved_layout(folder: Path) -> Layout:
 
 
 class WholeCheckpoints(TrainerCallback):
-    """Marks each saved checkpoint whole once all ranks have written theirs; keeps the newest `keep` and the best."""
+    """Marks each saved checkpoint whole once all ranks have written theirs; keeps the newest `keep` and the best.
 
-    def __init__(self, work: Path, keep: int, layout: Layout):
-        self.work, self.keep, self.layout = work, keep, layout
+    Args:
+        owner: the first rank's claim on the work folder, None on other ranks.
+    """
+
+    def __init__(self, work: Path, keep: int, layout: Layout, owner: Ownership | None):
+        self.work, self.keep, self.layout, self.owner = work, keep, layout, owner
 
     def on_save(self, args, state, control, **kwargs):
         PartialState().wait_for_everyone()
-        if state.is_world_process_zero:
+        if self.owner:
+            self.owner.check()
             mark_whole(self.work / f"checkpoint-{state.global_step}", self.layout)
             whole = sorted(filter(is_whole, self.work.glob("checkpoint-*")), key=step_of)
             best = self.work / f"checkpoint-{state.best_global_step}"  # known only to a stage with `keep_best`

@@ -17,6 +17,7 @@ import socket
 import warnings
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import timedelta
 from pathlib import Path
 from typing import NamedTuple
 
@@ -39,10 +40,10 @@ def world_size() -> int:
 
 
 def start_process_group(machine: Machine) -> None:
-    """Set up communication where `sharding` needs a process group even for a single process.
+    """Set up communication, with `collective_timeout`, where several processes train or `sharding` needs a group.
 
-    DDP leaves that to accelerate. ZeRO-3 shards while the model is loaded, so DeepSpeed's communication must exist
-    before.
+    With DDP and FSDP2 on GPUs that is left to accelerate, which takes the timeout from TrainingArguments (on CPU ranks
+    it does not). ZeRO-3 shards while the model is loaded, so DeepSpeed's communication must exist before.
 
     Raises:
         UserError: `offload` without ZeRO.
@@ -52,7 +53,8 @@ def start_process_group(machine: Machine) -> None:
     logging.getLogger("accelerate").setLevel(logging.WARNING)
     if machine.offload and not machine.sharding.startswith("zero"):
         raise UserError(f"machine: offload needs `sharding` zero1, zero2 or zero3, not {machine.sharding}")
-    if machine.sharding == "none":
+    timeout = timedelta(seconds=machine.collective_timeout)
+    if machine.sharding == "none" and "WORLD_SIZE" not in os.environ:
         return
     if "WORLD_SIZE" not in os.environ:  # started without torchrun
         with socket.socket() as free:
@@ -69,7 +71,11 @@ def start_process_group(machine: Machine) -> None:
 
         deepspeed_builds.clear_stale_locks()
         deepspeed.logger.setLevel(logging.ERROR)
-        deepspeed.init_distributed("nccl" if machine.gpus else "gloo", auto_mpi_discovery=False, verbose=False)
+        deepspeed.init_distributed(
+            "nccl" if machine.gpus else "gloo", auto_mpi_discovery=False, verbose=False, timeout=timeout
+        )
+    elif machine.gpus == 0:
+        torch.distributed.init_process_group("gloo", timeout=timeout)
 
 
 def barrier_and_destroy() -> None:
@@ -94,6 +100,7 @@ def sharding_arguments(machine: Machine) -> dict:
     return {
         "use_cpu": cpu,
         "ddp_backend": "gloo" if cpu and distributed else None,
+        "ddp_timeout": machine.collective_timeout,
         "deepspeed": deepspeed_settings(machine) if machine.sharding.startswith("zero") else None,
         "fsdp": True if fsdp2 else None,
         # sharded checkpoints (torch.distributed.checkpoint) need no rank to hold the whole model, and can be resharded
@@ -129,6 +136,20 @@ def whole_model_loading(arguments: TrainingArguments) -> Iterator[None]:
     finally:
         if arguments.deepspeed:
             set_hf_deepspeed_config(arguments.hf_deepspeed_config)
+
+
+@contextmanager
+def timeout_as_user_error(name: str, machine: Machine) -> Iterator[None]:
+    """Turn gloo's error for a process that does not answer into one line; NCCL ends the process by itself."""
+    try:
+        yield
+    except RuntimeError as error:
+        if "timed out" not in str(error).lower():
+            raise
+        raise UserError(
+            f"{name}: another process did not answer within `collective_timeout` of the machine file "
+            f"({machine.collective_timeout} s); see whether a rank or its host hangs"
+        ) from error
 
 
 def actual_sharding(trainer: Trainer) -> str:

@@ -1,6 +1,8 @@
 """A stage's folder: model and tokenizer, metrics, summary, the command and the environment that produced them."""
 
+import hashlib
 import importlib.metadata
+import json
 import platform
 import shlex
 import shutil
@@ -9,12 +11,14 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from accelerate import PartialState
 
 from scripts.common.files import move_into_place, write_json
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.training import Stage
 from scripts.hosts.hardware import cpu_model, gpu_driver
 from scripts.training.engine.parallel import whole_model_loading
@@ -23,6 +27,22 @@ from scripts.training.model import logits_fingerprint
 from scripts.training.model.loading import merge_adapter
 from scripts.training.model.lora import CONFIG, finish_adapter_folder
 from scripts.training.monitoring.metric_log import summarize_metrics
+
+# settings that do not change the result, so the work folder's name does not depend on them
+COSMETIC = {"log_steps", "keep_checkpoints"}
+
+
+class Folders(NamedTuple):
+    origin: Path  # the model that the stage starts from
+    shards: Path  # packed training and validation rows
+    work: Path  # checkpoints and logs
+    out: Path  # the stage's folder, written at the end
+
+
+def work_key(settings: Stage, seed: int, code: str, origin: dict, shards: dict) -> str:
+    """The name of the work folder: a hash over settings, seed, code, and the manifests of origin and shards."""
+    stage = {name: value for name, value in to_dict(settings).items() if name not in COSMETIC} | {"seed": seed}
+    return hashlib.sha256(json.dumps([stage, code, origin, shards], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def environment(threads: int, facts: dict) -> dict:

@@ -1,8 +1,9 @@
-"""The two ways a stage ends before its last step: SIGTERM (a time limit) and a loss that is not finite.
+"""How a stage ends before its last step: SIGTERM (a time limit), a loss that is not finite, another run of the stage.
 
-Both exit non-zero. On SIGTERM to any one rank all ranks finish the step, save a whole checkpoint and exit; the same
+All exit non-zero. On SIGTERM to any one rank all ranks finish the step, save a whole checkpoint and exit; the same
 command resumes there. So give a time limit some minutes of warning, as long as a step, an evaluation and a checkpoint
 take (Slurm: `--signal=TERM@600`). Before the first step SIGTERM ends the process at once; after the last it is ignored.
+If another run has taken over the work folder (scripts/training/engine/ownership.py), nothing more is written.
 """
 
 import signal
@@ -13,6 +14,7 @@ from transformers import TrainerCallback
 from scripts.common.cli import UserError
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.nonfinite_loss import PassRecordingTrainer
+from scripts.training.engine.ownership import Ownership
 from scripts.training.monitoring.alerts import Alerts
 from scripts.training.monitoring.progress import ProgressFile
 
@@ -25,13 +27,20 @@ class Interruption(TrainerCallback):
     Args:
         trainer: the trainer that calls it.
         shards: the training rows.
+        owner: the first rank's claim on the work folder, None on other ranks.
     """
 
     def __init__(
-        self, trainer: PassRecordingTrainer, stage: str, shards: Shards, alerts: Alerts, progress: ProgressFile
+        self,
+        trainer: PassRecordingTrainer,
+        stage: str,
+        shards: Shards,
+        alerts: Alerts,
+        progress: ProgressFile,
+        owner: Ownership | None,
     ):
         self.trainer, self.stage, self.shards = trainer, stage, shards
-        self.alerts, self.progress = alerts, progress
+        self.alerts, self.progress, self.owner = alerts, progress, owner
         self.sigterm_received, self.stopped_at = False, None
 
     def on_train_begin(self, args, state, control, **kwargs):
@@ -44,11 +53,14 @@ class Interruption(TrainerCallback):
         self.trainer.passes.clear()
 
     def on_step_end(self, args, state, control, **kwargs):
-        sigterm = torch.tensor([self.sigterm_received], device=args.device)
-        flags = torch.cat([sigterm, self.trainer.nonfinite().to(args.device)]).int()
+        lost = self.owner is not None and self.owner.is_lost()
+        own = torch.tensor([self.sigterm_received, lost], device=args.device)
+        flags = torch.cat([own, self.trainer.nonfinite().to(args.device)]).int()
         if args.world_size > 1:
             torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX)
-        sigterm, bad_loss, bad_norm = flags.tolist()
+        sigterm, lost, bad_loss, bad_norm = flags.tolist()
+        if lost:
+            exit_all_ranks(args, f"{self.stage}: {self.owner.lost_message()}" if self.owner else "")
         if bad_loss or bad_norm:
             self.end_nonfinite(args, state, bool(bad_loss))
         if sigterm and state.global_step < state.max_steps:

@@ -203,7 +203,7 @@ def stop(shards, tmp_path):
     args = SimpleNamespace(device=torch.device("cpu"), world_size=1, process_index=0)
     state = TrainerState(global_step=11, max_steps=12, is_world_process_zero=True)
     progress.on_train_begin(args, state, None)
-    return Interruption(trainer, "tiny", rows, alerts, progress), args, state
+    return Interruption(trainer, "tiny", rows, alerts, progress, None), args, state
 
 
 def test_sigterm_in_the_last_step_is_ignored_and_in_the_one_before_it_is_not(stop):

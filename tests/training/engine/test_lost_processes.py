@@ -1,0 +1,64 @@
+"""Ranks whose torchrun is killed end; a rank that hangs is an alert, then an error: real ranks of torchrun, on gloo."""
+
+import json
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import psutil
+import pytest
+
+from tests.training.conftest import MACHINE
+from tests.training.engine.test_ownership import ENDLESS, logged, wait_for
+from tests.training.test_train import command, on_ranks
+
+TWO = {**MACHINE, "micro_batch": 1, "cpu_ranks": 2, "collective_timeout": 15}
+
+
+@pytest.fixture
+def ranks(origin, shards, tmp_path):
+    """Starts two ranks in the middle of training: (torchrun, [rank 0, rank 1])."""
+    started = []
+
+    def start(by_launch: bool) -> tuple[subprocess.Popen, list[psutil.Process]]:
+        monitoring = tmp_path / "monitoring.yaml"
+        monitoring.write_text("alerts: {stall_factor: 2}\n")
+        words = [*command(origin, shards, tmp_path, TWO, **ENDLESS), "--monitoring", str(monitoring)]
+        words = words if by_launch else on_ranks(words, 2)
+        environment = {**os.environ, "OMP_NUM_THREADS": "1", "PET_SHUTDOWN_TIMEOUT": "2"}
+        torchrun = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment)
+        wait_for(lambda: torchrun.poll() is None and len(logged(tmp_path / "work")) > 20, 120)
+        children = psutil.Process(torchrun.pid).children()
+        started.extend(children)
+        return torchrun, sorted(children, key=lambda child: child.environ()["RANK"])
+
+    yield start
+    for process in started:
+        if process.is_running():
+            process.kill()
+
+
+@pytest.mark.parametrize("by_launch", [True, False])
+def test_ranks_end_within_seconds_of_a_kill_of_torchrun(ranks, by_launch):
+    torchrun, children = ranks(by_launch)
+    torchrun.send_signal(signal.SIGKILL)
+    torchrun.wait()
+    _, alive = psutil.wait_procs(children, timeout=10)
+    assert alive == []
+
+
+def test_a_stopped_rank_is_an_alert_and_after_the_timeout_one_line(ranks, tmp_path):
+    torchrun, (_, second) = ranks(False)
+    second.suspend()  # SIGSTOP
+    [alerts] = Path(tmp_path / "work").glob("*/alerts.jsonl")
+
+    def kinds() -> list[str]:
+        return [json.loads(line)["kind"] for line in alerts.read_text().splitlines()]
+
+    wait_for(lambda: "stall" in kinds(), 14)  # before the timeout ends it
+    assert kinds().count("stall") == 1
+    _, errors = torchrun.communicate(timeout=60)
+    assert torchrun.returncode != 0
+    line = "error: tiny: another process did not answer within `collective_timeout` of the machine file (15 s)"
+    assert [text for text in errors.splitlines() if text.startswith("error: ")][0].startswith(line)
