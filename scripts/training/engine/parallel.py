@@ -13,6 +13,7 @@ Called in this order by scripts/training/train.py:
 import json
 import logging
 import os
+import re
 import socket
 import warnings
 from collections.abc import Iterator
@@ -144,7 +145,8 @@ def timeout_as_user_error(name: str, machine: Machine) -> Iterator[None]:
     try:
         yield
     except RuntimeError as error:
-        if "timed out" not in str(error).lower():
+        # gloo: "Timed out waiting 1800000ms for recv operation", or "Application timeout caused pair closure"
+        if not re.search(r"time(d )?out", str(error), re.I):
             raise
         raise UserError(
             f"{name}: another process did not answer within `collective_timeout` of the machine file "

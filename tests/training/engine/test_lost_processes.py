@@ -61,4 +61,4 @@ def test_a_stopped_rank_is_an_alert_and_after_the_timeout_one_line(ranks, tmp_pa
     _, errors = torchrun.communicate(timeout=60)
     assert torchrun.returncode != 0
     line = "error: tiny: another process did not answer within `collective_timeout` of the machine file (15 s)"
-    assert [text for text in errors.splitlines() if text.startswith("error: ")][0].startswith(line)
+    assert any(text.startswith(line) for text in errors.splitlines()), errors[-3000:]

@@ -1,4 +1,4 @@
-"""scripts/training/engine/ownership.py: of two runs on one work folder the newer goes on, the older ends in one line."""
+"""scripts/training/engine/ownership.py: the newer of two runs on one work folder goes on, the older ends."""
 
 import json
 import os
