@@ -120,10 +120,13 @@ class Slurm:
             *(f"--pid-file={self.folder}/munged.pid", f"--seed-file={self.folder}/munged.seed"),
         )
         self.wait(lambda: (self.folder / "munge.socket").exists(), "munged")
-        self.run("slurmctld", "slurmctld", "-D", "-f", str(self.folder / "slurm.conf"))
+        self.start_controller()
         for name in NODES:
             self.start_node(name)
         self.wait(lambda: self.nodes() == dict.fromkeys(NODES, "idle"), "both nodes to be idle")
+
+    def start_controller(self) -> None:
+        self.run("slurmctld", "slurmctld", "-D", "-f", str(self.folder / "slurm.conf"))
 
     def start_node(self, name: str) -> None:
         self.run(name, "slurmd", "-D", "-f", str(self.folder / "slurm.conf"), "-N", name)

@@ -6,6 +6,7 @@ import re
 import shutil
 import signal
 import subprocess
+import time
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -39,6 +40,13 @@ def processes_of(clone: Clone, **environment: str) -> list[psutil.Process]:
             if process.cwd() == str(clone.root) and all(has.get(name) == value for name, value in environment.items()):
                 found.append(process)
     return found
+
+
+def logged_steps(clone: Clone) -> list[tuple[int, bool]]:
+    """Step, and whether it is a validation, of each line of the stage's metric log."""
+    path = (clone.root / SFT).with_name("metrics.jsonl")
+    lines = map(json.loads, path.read_text().splitlines())
+    return [(line["step"], "eval_loss" in line) for line in lines]
 
 
 def scancel(slurm: Slurm, clone: Clone, job: str) -> None:
@@ -89,11 +97,27 @@ def node_lost(slurm: Slurm, clone: Clone, job: str) -> None:
     slurm.start_node("n2")
 
 
+def controller_restarted(slurm: Slurm, clone: Clone, job: str) -> None:
+    """The controller dies and is started again some seconds later; jobs run on meanwhile."""
+    slurm.processes["slurmctld"].kill()
+    slurm.processes["slurmctld"].wait()
+    time.sleep(5)  # Snakemake asks for the state of its job several times in vain
+    slurm.start_controller()
+
+
+def rank_stopped(slurm: Slurm, clone: Clone, job: str) -> None:
+    """A rank hangs for good: the others give up at the machine file's time limit for collective operations."""
+    [rank] = processes_of(clone, RANK="1", SLURM_JOB_ID=job)
+    rank.suspend()
+
+
 FAULTS = {
     "scancel": (scancel, ["CANCELLED", "COMPLETED"], "stopped by SIGTERM at step"),
     "time limit": (time_limit, ["FAILED", "COMPLETED"], "stopped by SIGTERM at step"),
     "a rank killed": (kernel_kills_a_rank, ["FAILED", "COMPLETED"], r"rank 1 on \S+ ended with exit code -9"),
     "node lost": (node_lost, ["COMPLETED"], ""),
+    "controller restarted": (controller_restarted, ["COMPLETED"], ""),
+    "a rank stopped": (rank_stopped, ["FAILED", "COMPLETED"], ""),
 }
 
 
@@ -112,14 +136,18 @@ def through_the_fault(slurm, clone, start, fault):
 def test_a_stage_ends_as_without_the_fault(slurm, straight, finished, start, tmp_path, name):
     fault, states, says = FAULTS[name]
     clone = copied_to_cluster(finished, tmp_path / "clone", STEPS, ranks=1)
+    if fault is rank_stopped:
+        clone.replace("config/machines/a40.yaml", "nodes: 2", "nodes: 2\ncollective_timeout: 30")
     before = len(slurm.jobs("train"))
     out = through_the_fault(slurm, clone, start, fault)
     jobs = slurm.jobs("train")[before:]
     assert [job["JobState"] for job in jobs] == states
     assert re.search(says, out)
     resumed = re.search(r"sft: resumes at step (\d+)", (clone.root / "results/logs/training/train/sft.log").read_text())
-    assert resumed and 4 <= int(resumed.group(1)) < STEPS
+    assert bool(resumed) == (name != "controller restarted")
+    assert resumed is None or 4 <= int(resumed.group(1)) < STEPS
     assert weights(clone) == weights(straight)
+    assert logged_steps(clone) == logged_steps(straight)  # none twice
     # the next attempt has more time; Slurm's own requeue keeps the job
     assert jobs[-1]["TimeLimit"] == ("1-00:00:00" if len(jobs) == 1 else "2-00:00:00")
 
@@ -143,6 +171,33 @@ def test_a_time_limit_on_a_single_node_resumes_from_the_last_checkpoint(slurm, f
     through_the_fault(slurm, clone, start, time_limit)
     assert "sft: resumes at step" in (clone.root / "results/logs/training/train/sft.log").read_text()
     assert weights(clone) == weights(straight)
+
+
+def test_an_orphan_gives_way_to_the_job_that_slurm_requeued(slurm, finished, start, tmp_path):
+    """slurmd is killed on the stage's node and its processes live on: Slurm starts the job again on the other node."""
+    straight, clone = (on_a_single_node(finished, tmp_path / name) for name in ("straight", "clone"))
+    straight.snakemake(SFT, *A40)
+    process = start(clone, SFT, *A40)
+    slurm.wait(lambda: checkpoint(clone, 4), "a checkpoint", 300)
+    job = slurm.jobs("train")[-1]
+    node = job["NodeList"]
+    orphans = [one for one in processes_of(clone, SLURM_JOB_ID=job["JobId"]) if "RANK" in one.environ()]
+    for rank in orphans:
+        rank.suspend()  # or the stage, of 14 small steps, would end before the node is given up
+    slurm.processes[node].kill()
+    slurm.processes[node].wait()
+    owner = next(clone.root.glob("results/work/train/sft/*/owner.json"))
+    first = owner.read_text()
+    slurm.wait(lambda: owner.exists() and owner.read_text() != first, "the requeued job", 180)
+    for rank in orphans:
+        with suppress(psutil.NoSuchProcess):
+            rank.resume()
+    slurm.wait(lambda: not any(rank.is_running() for rank in orphans), "the orphan to end", 60)
+    assert process.wait(600) == 0, (clone.root / "snakemake.out").read_text()[-6000:]
+    slurm.start_node(node)
+    assert "sft: resumes at step" in (clone.root / "results/logs/training/train/sft.log").read_text()
+    assert weights(clone) == weights(straight)
+    assert logged_steps(clone) == logged_steps(straight)
 
 
 def test_a_job_that_wants_more_memory_than_it_asked_for_gets_more(slurm, straight, finished, tmp_path):
