@@ -1,6 +1,7 @@
 """scripts/report/content/jobs.py on a real run: it knows the jobs that Snakemake knows, while they run and after."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -8,18 +9,24 @@ import time
 from pathlib import Path
 
 from scripts.experiment.settings.experiment import Experiment
-from scripts.report.content.jobs import SILENCE, jobs, stage_status, state_of
-from tests.workflow.conftest import EXPERIMENT
+from scripts.report.content.jobs import SILENCE, Job, jobs, stage_status, state_of
+from scripts.sources.tables.sources_table import read_sources
+from tests.workflow.conftest import EXPERIMENT, Clone
 
-JOBS = list(jobs(Experiment.model_validate(EXPERIMENT), ["alpha", "beta"], Path("results")))
+
+def jobs_of(clone: Clone) -> list[Job]:
+    sources = read_sources(clone.root / EXPERIMENT["sources"]["table"])
+    return list(jobs(Experiment.model_validate(EXPERIMENT), sources, Path("results")))
 
 
 def test_it_lists_the_jobs_that_snakemake_runs_and_knows_them_done(finished, monkeypatch):
     monkeypatch.chdir(finished.root)
-    names = {f"{job.rule} {job.name.replace('-', ' ')}".strip() for job in JOBS}
+    listed = jobs_of(finished)
+    # as `finished.jobs` names them: a raw archive without its pin
+    names = {f"{job.rule} {re.sub('-[0-9a-f]{12}$', '', job.name).replace('-', ' ')}".strip() for job in listed}
     assert names == finished.jobs("results/eval.json", "--forceall")
-    assert {state_of(job, [], time.time()) for job in JOBS} == {("done", "")}
-    assert all(job.log.is_file() for job in JOBS)
+    assert {state_of(job, [], time.time()) for job in listed} == {("done", "")}
+    assert all(job.log.is_file() for job in listed)
 
 
 def test_a_stage_is_watched_while_it_trains_and_after_everything_was_killed(finished, tmp_path, monkeypatch):
@@ -30,7 +37,7 @@ def test_a_stage_is_watched_while_it_trains_and_after_everything_was_killed(fini
     process = subprocess.Popen(
         [sys.executable, "-m", "snakemake", *line], stderr=subprocess.DEVNULL, start_new_session=True
     )
-    sft = next(job for job in JOBS if job.name == "sft" and job.rule == "train")
+    sft = next(job for job in jobs_of(clone) if job.name == "sft" and job.rule == "train")
     seen = []
     while process.poll() is None and not (seen and seen[-1].steps == 400 and seen[-1].step > 2):
         seen.append(stage_status(sft, Path("results"), time.time()))
