@@ -43,7 +43,10 @@ def tail(path: Path) -> list[str]:
     except OSError:
         return []
     errors = [number for number, line in enumerate(lines) if line.startswith("error: ")]
-    return lines[: errors[-1] + 1][-LINES:] if errors else lines[-LINES:]
+    if not errors:
+        return lines[-LINES:]
+    last = lines[errors[-1]]  # several ranks of a stage may have written it
+    return [*(line for line in lines[: errors[-1]] if line != last), last][-LINES:]
 
 
 def has_error(paths: list[str]) -> bool:
