@@ -164,7 +164,7 @@ def test_a_killed_snakemake_leaves_its_job_running_and_the_next_one_takes_it_ove
 
 def test_no_job_is_sent_while_a_snakemake_is_at_work(slurm, finished, start, tmp_path):
     """A second Snakemake in the same folder is refused at once, and not after the wait, with a line about the first."""
-    clone = copied_to_cluster(finished, tmp_path / "clone", steps=60, ranks=1)
+    clone = copied_to_cluster(finished, tmp_path / "clone", steps=1000, ranks=1)
     before = len(slurm.jobs("train"))
     first = start(clone, SFT, *A40)
     slurm.wait(lambda: len(slurm.jobs("train")) > before, "the job", 60)
