@@ -5,7 +5,6 @@ A script ends with `if __name__ == "__main__": run(main)`.
 
 import argparse
 import gc
-import json
 import logging
 import sys
 from collections.abc import Callable
@@ -38,18 +37,3 @@ def parser(doc: str) -> argparse.ArgumentParser:
     return argparse.ArgumentParser(
         description=doc, formatter_class=argparse.RawDescriptionHelpFormatter, fromfile_prefix_chars="@"
     )
-
-
-def settings(text: str) -> dict:
-    """The type of `--settings`: a JSON object.
-
-    Raises:
-        argparse.ArgumentTypeError: the text is not a JSON object.
-    """
-    try:
-        value = json.loads(text)
-    except json.JSONDecodeError as error:
-        raise argparse.ArgumentTypeError(f"not JSON: {error}") from error
-    if not isinstance(value, dict):
-        raise argparse.ArgumentTypeError(f"must be a JSON object, not {type(value).__name__}")
-    return value

@@ -26,7 +26,7 @@ import torch
 from peft import LoraConfig, get_peft_model
 from transformers import AutoModelForCausalLM, PrinterCallback, Qwen2Config, TrainerCallback, TrainingArguments
 
-from scripts.common.cli import parser, run, settings
+from scripts.common.cli import parser, run
 from scripts.experiment.settings.machine import Machine
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
@@ -137,7 +137,7 @@ def main() -> None:
     arguments.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
     arguments.add_argument("--rows", type=int, default=4, help="rows per step")
     arguments.add_argument("--length", type=int, default=4096, help="tokens of a row")
-    arguments.add_argument("--measure", type=settings, help="one line alone, in this process")
+    arguments.add_argument("--measure", type=json.loads, help="one line alone, in this process")
     given = arguments.parse_args()
     if given.measure:
         print(json.dumps(measure(given.measure)))
