@@ -9,6 +9,8 @@ from tests import quick
 
 # as scripts/hosts/openmp.py has it, for what tests run in this process; libgomp reads it when torch loads it
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
+for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`: a test's own make would print more, as a part of it
+    os.environ.pop(name, None)
 gc.disable()  # until all tests are imported; see scripts/__init__.py
 
 LONGEST = ["test_experiments.py", "test_cluster.py", "test_kills.py", "test_parallel.py", "test_interruption.py"]
