@@ -1,4 +1,4 @@
-"""Make one dataset from the split documents: plain or fill-in-the-middle code, or code-analysis chats.
+"""Make one dataset from the split documents: code, or code-analysis chats.
 
     python -m scripts.corpus.compose --splits results/corpus/split --seed 42 --out results/corpus/compose/code \\
         --settings '{"kind": "code", "fim_rate": 0.5}'
@@ -8,11 +8,10 @@
 Datasets of kind `chat` and `text` come from the user's own files and take no --splits:
 scripts/corpus/formats/own_datasets.py.
 
-Fill-in-the-middle follows Bavarian et al. (arXiv 2207.14255): two split points, uniform over the characters. `pack`
-puts prefix, suffix and middle in the order and between the tokens of Qwen2.5-Coder. Only the train split has it.
+Code is written as it is. Fill-in-the-middle is made by `pack`, which knows what fits in a row, by the rates that the
+manifest hands on.
 """
 
-import hashlib
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -29,18 +28,6 @@ from scripts.experiment.settings.corpus import CodeDataset, Dataset, InstructDat
 from scripts.experiment.settings.record import parse_json
 
 
-def code_example(document: dict, split: str, settings: CodeDataset, seed: int) -> dict:
-    """A document's text as an example; a share `fim_rate` of the train split as prefix, suffix and middle."""
-    text = document["text"]
-    digest = hashlib.sha256(f"{seed}:{document['sha256']}".encode()).digest()
-    draw, first, second = (int.from_bytes(digest[at : at + 8]) for at in (0, 8, 16))
-    if split != "train" or draw / 2**64 >= settings.fim_rate:
-        return {"text": text}
-    # the remainder of 64 uniform bits is uniform to one part in 2^44 for a text of 2^20 characters
-    start, end = sorted(point % (len(text) + 1) for point in (first, second))
-    return {"prefix": text[:start], "suffix": text[end:], "middle": text[start:end]}
-
-
 def instruct_example(document: dict, settings: InstructDataset) -> dict | str:
     """A chat about a document, or the reason why it is left out: too_long, unparsed, no_facts."""
     text, language = document["text"], document["language"]
@@ -54,13 +41,11 @@ def instruct_example(document: dict, settings: InstructDataset) -> dict | str:
     return {"messages": messages(text, facts, language, settings.language, settings.system)}
 
 
-def examples(
-    documents: Iterator[dict], split: str, settings: CodeDataset | InstructDataset, seed: int, dropped: Counter
-) -> Iterator[dict]:
+def examples(documents: Iterator[dict], settings: CodeDataset | InstructDataset, dropped: Counter) -> Iterator[dict]:
     """Yield the examples of a split; documents that are left out are counted by reason in `dropped`."""
     for document in documents:
         if isinstance(settings, CodeDataset):
-            content = code_example(document, split, settings, seed)
+            content = {"text": document["text"]}
         else:
             content = instruct_example(document, settings)
         if isinstance(content, str):
@@ -82,12 +67,14 @@ def compose(folder: Path, settings: CodeDataset | InstructDataset, seed: int, ou
     for split in SPLITS:
         documents = read_jsonl(split_file(folder, split))
         with jsonl_writer(split_file(out, split)) as write:
-            for example in examples(documents, split, settings, seed, dropped[split]):
+            for example in examples(documents, settings, dropped[split]):
                 write(example)
                 written[split] += 1
                 progress.add()
     progress.end()
     facts = {"kind": settings.kind, "examples": {split: written[split] for split in SPLITS}, "dropped": dropped}
+    if isinstance(settings, CodeDataset):
+        facts["fim"] = {"rate": settings.fim_rate, "spm_rate": settings.spm_rate, "seed": seed}
     return write_manifest(out, [split_file(out, split).name for split in SPLITS], **facts)
 
 

@@ -47,10 +47,8 @@ def chat_text(messages: list[dict]) -> str:
 
 
 def text_of(example: dict) -> str:
-    """The text of a training example; a document split for fill-in-the-middle is joined again."""
-    if "messages" in example:
-        return chat_text(example["messages"])
-    return example["text"] if "text" in example else example["prefix"] + example["middle"] + example["suffix"]
+    """The text of a training example."""
+    return chat_text(example["messages"]) if "messages" in example else example["text"]
 
 
 def read_problems(suite: str, prompts: Prompts, datasets: Path) -> Iterator[ProblemText]:

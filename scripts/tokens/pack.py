@@ -4,8 +4,11 @@
         --length 512 --out results/tokens/pack/code-512
 
 Documents longer than a row are cut into pieces and packed completely; chats longer than a row are left out and counted,
-since half a chat teaches nothing. Pieces are placed best-fit decreasing (Ding et al. 2024, Fewer Truncations Improve
-Language Modeling). Rows are shuffled by a seed that depends only on their content.
+since half a chat teaches nothing. Of a dataset of code, a share of the training pieces becomes fill-in-the-middle
+(scripts/tokens/packing/fill_in_middle.py).
+
+Pieces are placed best-fit decreasing (Ding et al. 2024, Fewer Truncations Improve Language Modeling). Rows are shuffled
+by a seed that depends only on their content.
 """
 
 import hashlib
@@ -25,6 +28,7 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.experiment.layout import PACKED_SPLITS, SHARD_FILES, split_file
 from scripts.tokens.packing.encoder import Encoder
+from scripts.tokens.packing.fill_in_middle import PSM, SPM, FillInMiddle
 from scripts.tokens.packing.placement import pieces_of
 from scripts.tokens.packing.shards import FIRST, TARGET
 
@@ -57,46 +61,83 @@ def copy_pieces(tokens, flags, pieces, starts, spool):
 
 
 class SpooledSplit(NamedTuple):
-    """Facts about a split whose tokens are in the spool."""
+    """Facts about a split whose tokens are in the spool, as units: documents, or the pieces of one already cut."""
 
-    lengths: np.ndarray  # int64 [documents], tokens of each
-    too_long: int  # chats left out
-    targets: int
+    lengths: np.ndarray  # int64 [units], tokens of each
+    documents: np.ndarray  # int64 [units], the number of the document of each
+    counts: dict[str, int]  # targets, too_long (chats left out), fim, fim_spm, fim_outgrown (pieces)
     seed: int  # a hash of the tokens
 
 
-def encode_to_spool(path: Path, encoder: Encoder, length: int, spool: BinaryIO, names: BinaryIO) -> SpooledSplit:
+class Units(NamedTuple):
+    """What a batch of examples becomes in the spool."""
+
+    tokens: np.ndarray  # uint32 [tokens], with the TARGET_BIT on targets
+    sizes: np.ndarray  # int64 [units], tokens of each
+    documents: np.ndarray  # int64 [units], the number of the document of each among those kept
+    kept: np.ndarray  # bool [examples]
+    counts: dict[str, int]
+
+
+def units_of(batch: list[dict], encoder: Encoder, length: int, fill: FillInMiddle | None) -> Units:
+    """Encode a batch of examples; with `fill` as pieces, else as whole documents without the chats that are too long.
+
+    Raises:
+        UserError: an example is malformed.
+    """
+    encoded = encoder.encode(batch)
+    if fill:
+        pieces = fill.pieces(encoded)
+        tokens, kept = pieces.ids | TARGET_BIT, np.ones(len(batch), bool)
+        tokens[pieces.offsets[:-1]] &= ~TARGET_BIT
+        fim, spm = (int(np.count_nonzero(pieces.kinds >= kind)) for kind in (PSM, SPM))
+        counts = {"fim": fim, "fim_spm": spm, "fim_outgrown": pieces.outgrown}
+        return Units(tokens, np.diff(pieces.offsets), pieces.documents, kept, counts)
+    sizes = np.diff(encoded.offsets)
+    kept = np.array([size <= length or "messages" not in record for record, size in zip(batch, sizes, strict=True)])
+    tokens = np.where(encoded.targets, encoded.ids | TARGET_BIT, encoded.ids)[np.repeat(kept, sizes)]
+    counts = {"too_long": int(np.count_nonzero(~kept))}
+    return Units(tokens, sizes[kept], np.arange(np.count_nonzero(kept)), kept, counts)
+
+
+def encode_to_spool(
+    path: Path, encoder: Encoder, length: int, fill: FillInMiddle | None, spool: BinaryIO, names: BinaryIO
+) -> SpooledSplit:
     """Encode the examples of `path` into `spool`, uint32 with the TARGET_BIT on targets, and their ids into `names`.
 
     Raises:
         UserError: the file cannot be read, or an example is malformed; the message names it.
     """
     progress = Progress(f"pack {path.parent.name} {path.name.partition('.')[0]}", "tokens")
-    digest, lengths, too_long, targets = hashlib.sha256(), [np.empty(0, np.int64)], 0, 0
+    digest, lengths, documents, named = hashlib.sha256(), [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
+    counts = dict.fromkeys(("targets", "too_long", "fim", "fim_spm", "fim_outgrown"), 0)
     records = read_jsonl(path)
     while batch := list(islice(records, BATCH)):
         try:
-            encoded = encoder.encode(batch)
+            units = units_of(batch, encoder, length, fill)
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
-        sizes = np.diff(encoded.offsets)
-        kept = np.array([size <= length or "messages" not in record for record, size in zip(batch, sizes, strict=True)])
-        marked = np.where(encoded.targets, encoded.ids | TARGET_BIT, encoded.ids)[np.repeat(kept, sizes)]
-        digest.update(marked)
-        spool.write(marked)
-        lengths.append(sizes[kept])
-        too_long += int(np.count_nonzero(~kept))
-        targets += int(np.count_nonzero(marked & TARGET_BIT))
-        for record in compress(batch, kept):
+        digest.update(units.tokens)
+        spool.write(units.tokens)
+        lengths.append(units.sizes)
+        documents.append(named + units.documents)
+        named += np.count_nonzero(units.kept)
+        for name, count in units.counts.items():
+            counts[name] += count
+        counts["targets"] += int(np.count_nonzero(units.tokens & TARGET_BIT))
+        for record in compress(batch, units.kept):
             # one id a line, even if a path holds a line end
             names.write(str(record["id"]).replace("\n", "\\n").encode() + b"\n")
-        progress.add(len(marked))
+        progress.add(len(units.tokens))
     progress.end()
     spool.flush()
-    return SpooledSplit(np.concatenate(lengths), too_long, targets, int.from_bytes(digest.digest()[:4]))
+    seed = int.from_bytes(digest.digest()[:4])
+    return SpooledSplit(np.concatenate(lengths), np.concatenate(documents), counts, seed)
 
 
-def pack_split(path: Path, encoder: Encoder, length: int, out: Path, split: str) -> dict:
+def pack_split(
+    path: Path, encoder: Encoder, length: int, fill: FillInMiddle | None, out: Path, split: str
+) -> dict[str, int]:
     """Write the four files of one split; returns its counts.
 
     Raises:
@@ -105,12 +146,12 @@ def pack_split(path: Path, encoder: Encoder, length: int, out: Path, split: str)
     out.mkdir(parents=True, exist_ok=True)
     with disk_errors(out), tempfile.TemporaryFile(dir=out) as spool:
         with atomic(out / f"{split}.documents.txt") as temporary, temporary.open("wb") as names:
-            lengths, too_long, targets, seed = encode_to_spool(path, encoder, length, spool, names)
-            if split == "train" and not targets:
-                raise UserError(
-                    f"{path}: no targets to train on in rows of {length} tokens; {too_long:,} chats are longer"
-                )
+            lengths, documents, spooled, seed = encode_to_spool(path, encoder, length, fill, spool, names)
+            if split == "train" and not spooled["targets"]:
+                longer = f"{spooled['too_long']:,} chats are longer"
+                raise UserError(f"{path}: no targets to train on in rows of {length} tokens; {longer}")
         pieces, starts, rows = pieces_of(lengths, length, seed)
+        pieces[:, 3] = documents[pieces[:, 3]]
         all_tokens = np.asarray(np.memmap(spool, np.uint32, "r")) if len(lengths) else np.empty(0, np.uint32)
         targets = 0
         with (
@@ -138,13 +179,13 @@ def pack_split(path: Path, encoder: Encoder, length: int, out: Path, split: str)
             np.save(file, pieces.astype(np.int32))
     tokens = int(lengths.sum())
     counts = {
+        **spooled,
         "rows": rows,
         "pieces": len(pieces),
-        "documents": len(lengths),
+        "documents": int(documents[-1]) + 1 if len(documents) else 0,
         "tokens": tokens,
         "targets": targets,
         "padding": rows * length - tokens,
-        "too_long": too_long,
     }
     logging.info(f"pack {out.name} {split}: {rows:,} rows, {counts['padding'] / max(rows * length, 1):.2%} padding")
     return counts
@@ -158,12 +199,14 @@ def pack(dataset: Path, tokenizer: Path, length: int, out: Path) -> dict:
     """
     if length < 2:
         raise UserError(f"--length: {length}: must be at least 2, one token to read and one to predict")
-    read_manifest(dataset)
+    fim = read_manifest(dataset).get("fim")
     read_manifest(tokenizer)
     encoder = Encoder(tokenizer)
+    fill = FillInMiddle(encoder, length, **fim) if fim and fim["rate"] else None
     splits = {}
     for split in PACKED_SPLITS:
-        splits[split] = pack_split(split_file(dataset, split), encoder, length, out, split)
+        given = fill if split == "train" else None  # a validation loss is one of plain text
+        splits[split] = pack_split(split_file(dataset, split), encoder, length, given, out, split)
     names = [f"{split}.{file}" for split in PACKED_SPLITS for file in SHARD_FILES]
     return write_manifest(out, names, length=length, vocab_size=encoder.vocab_size, splits=splits)
 

@@ -7,7 +7,7 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.corpus.compose import code_example, compose, instruct_example
+from scripts.corpus.compose import compose, instruct_example
 from scripts.corpus.instruct.chat import SYSTEM, answer_en, answer_zh, fenced
 from scripts.corpus.instruct.facts import Facts, Type
 from scripts.experiment.layout import SPLITS
@@ -17,7 +17,6 @@ from tests.corpus.archives import call
 
 SEED = 42
 CODE = CodeDataset(kind="code", fim_rate=0.5)
-ALL_FIM = CODE.model_copy(update={"fim_rate": 1})
 CHAT = InstructDataset(kind="instruct", language="zh", max_characters=1000)
 PYTHON = '"""Reads all the tables."""\nimport os\n\n\ndef read(path):\n    return os.stat(path)\n'
 
@@ -49,54 +48,17 @@ def composed(folder, settings, out):
 # --- code ------------------------------------------------------------------------------------------------------
 
 
-def test_prefix_middle_and_suffix_are_the_text_again():
-    for text in ["", "x", *texts(2000)]:
-        parts = code_example(document(text), "train", ALL_FIM, SEED)
-        assert set(parts) == {"prefix", "suffix", "middle"}
-        assert parts["prefix"] + parts["middle"] + parts["suffix"] == text
-
-
-@pytest.mark.parametrize("rate", [0, 0.1, 0.5, 0.9, 1])
-def test_the_share_of_fill_in_the_middle_is_as_configured_within_binomial_bounds(rate):
-    n = 4000
-    made = sum(
-        "middle" in code_example(document(f"text {i}"), "train", CODE.model_copy(update={"fim_rate": rate}), SEED)
-        for i in range(n)
-    )
-    assert abs(made - n * rate) <= 4 * (n * rate * (1 - rate)) ** 0.5
-
-
-def test_split_points_are_uniform_over_the_characters():
-    # the two points of a uniform pair lie, in the mean, at one and two thirds (standard error 0.236 / sqrt(n))
-    n = 4000
-    made = [code_example(document(f"{i:06}" + "x" * 994), "train", ALL_FIM, SEED) for i in range(n)]
-    assert abs(sum(len(parts["prefix"]) for parts in made) / n / 1000 - 1 / 3) < 4 * 0.236 / n**0.5
-    assert abs(sum(len(parts["suffix"]) for parts in made) / n / 1000 - 1 / 3) < 4 * 0.236 / n**0.5
-
-
-def test_only_training_documents_are_taken_apart():
-    for split in ("validation", "test"):
-        assert code_example(document("x = 1"), split, ALL_FIM, SEED) == {"text": "x = 1"}
-
-
-def test_split_points_follow_from_seed_and_text_alone():
-    one = code_example(document("x" * 1000), "train", ALL_FIM, SEED)
-    assert one == code_example(document("x" * 1000, path="other.py", source="other"), "train", ALL_FIM, SEED)
-    assert one != code_example(document("x" * 1000), "train", ALL_FIM, SEED + 1)
-    assert len(one["prefix"]) != len(code_example(document("y" * 1000), "train", ALL_FIM, SEED)["prefix"])
-
-
 def test_a_code_dataset_has_one_example_per_document_in_order(tmp_path):
     documents = {name: [document(f"{name}{t}", f"{i}.py") for i, t in enumerate(texts(50))] for name in SPLITS}
     write_splits(tmp_path / "in", documents)
     manifest, made = composed(tmp_path / "in", CODE, tmp_path / "out")
+    assert manifest["fim"] == {"rate": 0.5, "spm_rate": 0.5, "seed": SEED}
     assert manifest["kind"] == "code" and manifest["examples"] == dict.fromkeys(SPLITS, 50)
     assert manifest["dropped"] == {name: {} for name in SPLITS}
     for name in SPLITS:
         for example, origin in zip(made[name], documents[name], strict=True):
             assert (example["id"], example["language"]) == (f"demo/{origin['path']}", "python")
-            whole = example.get("text") or example["prefix"] + example["middle"] + example["suffix"]
-            assert whole == origin["text"]
+            assert example["text"] == origin["text"]
     composed(tmp_path / "in", CODE, tmp_path / "again")
     assert (tmp_path / "out/train.jsonl.zst").read_bytes() == (tmp_path / "again/train.jsonl.zst").read_bytes()
 

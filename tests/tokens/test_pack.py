@@ -121,6 +121,9 @@ def test_every_token_is_kept_exactly_once_in_order_in_rows_of_exactly_the_length
             "targets": int((shards.flags & 2).astype(bool).sum()),
             "padding": int(padding.sum()),
             "too_long": 0,
+            "fim": 0,
+            "fim_spm": 0,
+            "fim_outgrown": 0,
         }
     assert (manifest["length"], manifest["vocab_size"]) == (length, 1000)
     assert read_manifest(tmp_path / "out") == manifest

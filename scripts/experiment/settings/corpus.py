@@ -72,7 +72,15 @@ class CodeDataset(Record):
         0.5,
         ge=0,
         le=1,
-        description="Share of training documents that become fill-in-the-middle (validation and test stay plain).",
+        description="Share of packed training pieces that become fill-in-the-middle (validation and test stay plain). A"
+        " piece is a document, or a part of one that is longer than a row.",
+    )
+    spm_rate: Number = Field(
+        0.5,
+        ge=0,
+        le=1,
+        description="Share of these with the suffix first, then prefix and middle (SPM); the others have prefix,"
+        " suffix, middle (PSM), the only order of Qwen2.5-Coder.",
     )
 
 

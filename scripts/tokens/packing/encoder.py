@@ -5,15 +5,11 @@
 
 The encoding depends on the example's form:
 
-- text: its ids, `<|endoftext|>`;
-- fill-in-the-middle: `<|fim_prefix|>` prefix `<|fim_suffix|>` suffix `<|fim_middle|>` middle `<|endoftext|>`, the order
-  of Qwen2.5-Coder (technical report, figure 3);
+- text: its ids, `<|endoftext|>`; `pack` makes fill-in-the-middle of these (scripts/tokens/packing/fill_in_middle.py);
 - messages: the output of the folder's own chat template.
 
-In a text and in fill-in-the-middle, every token but the first is a target, including control tokens: loss on all parts
-preserves left-to-right modelling (Bavarian et al. 2022, Efficient Training of Language Models to Fill in the Middle,
-section 3; StarCoder does the same). In a chat, targets are the assistant's content and the control token that ends its
-turn, but neither the header nor the line end after the turn.
+In a text every token but the first is a target. In a chat, targets are the assistant's content and the control token
+that ends its turn, but neither the header nor the line end after the turn.
 
 Control ids are added only here. The engine has no added tokens, so a literal control token in a text stays text. This
 includes `<|fim_prefix|>` and `<tool_call>`, which are not special in Qwen2.5 and pass `split_special_tokens`.
@@ -36,7 +32,11 @@ from scripts.common.files import read_json
 
 END = "<|endoftext|>"
 ROLES = ("system", "user", "assistant")
-FORMS = {"text": ["text"], "messages": ["messages"], "prefix": ["prefix", "suffix", "middle"]}
+FORMS = ("text", "messages")
+
+# A byte-level vocabulary writes a byte as a character: a printable one as itself, the others as 256, 257, ... in order.
+PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
+BYTE_OF = {256 + rank: byte for rank, byte in enumerate(sorted(set(range(256)) - set(PRINTABLE)))}
 
 
 @dataclass(frozen=True)
@@ -95,6 +95,17 @@ class Encoder:
             sizes[number] = len(token)
         sizes[list(self.controls.values())] = 0
         return sizes
+
+    @cached_property
+    def spelling(self) -> tuple[np.ndarray, np.ndarray]:
+        """The UTF-8 bytes of all ids, one after the other, and int64[vocab_size + 1] where those of each id begin."""
+        tokens = [""] * self.vocab_size
+        for token, number in self.vocabulary.items():
+            tokens[number] = token
+        for number in self.controls.values():
+            tokens[number] = ""
+        spelt = "".join(tokens).translate(BYTE_OF).encode("latin-1")
+        return np.frombuffer(spelt, np.uint8), np.concatenate([[0], np.cumsum(self.bytes_of)])
 
     @cached_property
     def template(self) -> jinja2.Template:
@@ -183,19 +194,15 @@ class _Batch:
         form = next((form for form in FORMS if form in example), None) if isinstance(example, dict) else None
         self.first.append(len(self.parts))
         if form is None:
-            raise UserError(f"{shown(example)}: must have `text`, `messages`, or `prefix`, `suffix` and `middle`")
+            raise UserError(f"{shown(example)}: must have `text` or `messages`")
         if form == "messages":
             self.chats.append(len(self.first) - 1)
             self.add_chat(example)
             return
-        for field in FORMS[form]:
-            if not isinstance(example.get(field), str):
-                raise UserError(f"{shown(example)}: `{field}` must be a string")
-            if form == "prefix":
-                self.parts.append(self.encoder.control(f"<|fim_{field}|>"))
-            self.parts.append(-1)
-            self.texts.append(example[field])
-        self.parts.append(self.encoder.end)
+        if not isinstance(example["text"], str):
+            raise UserError(f"{shown(example)}: `text` must be a string")
+        self.parts += [-1, self.encoder.end]
+        self.texts.append(example["text"])
 
     def add_chat(self, example: dict) -> None:
         try:

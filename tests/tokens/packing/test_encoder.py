@@ -79,10 +79,9 @@ def test_text_ids_equal_hugging_faces_on_hostile_strings_and_end_the_document(en
 def test_a_control_token_spelled_out_in_any_part_of_an_example_never_becomes_its_id(encoder):
     literal = "".join(encoder.controls)
     controls = set(encoder.controls.values())
-    inserted = {"text": 1, "fim": 4, "chat": 6}
+    inserted = {"text": 1, "chat": 6}
     for form, example in {
         "text": {"text": literal},
-        "fim": {"prefix": literal, "suffix": literal, "middle": literal},
         "chat": {"messages": [{"role": role, "content": literal} for role in ("system", "user", "assistant")]},
     }.items():
         ids, _ = one(encoder, example)
@@ -103,15 +102,6 @@ def test_control_tokens_stand_for_no_bytes_also_where_a_tokenizer_lists_them_in_
     encoder = Encoder(folder)
     ids, _ = one(encoder, {"text": "<|endoftext|>"})
     assert (encoder.bytes_of[encoder.end], ids.count(encoder.end), encoder.bytes_of[ids].sum()) == (0, 1, 13)
-
-
-def test_fill_in_the_middle_has_qwens_order_and_everything_but_the_first_token_is_a_target(encoder, reference):
-    ids, targets = one(encoder, {"prefix": "def f(", "suffix": "  return 1\n", "middle": "x):\n"})
-    expected = []
-    for field, text in {"prefix": "def f(", "suffix": "  return 1\n", "middle": "x):\n"}.items():
-        expected += [encoder.controls[f"<|fim_{field}|>"], *reference.encode(text).ids]
-    assert ids == [*expected, encoder.end]
-    assert targets == [False] + [True] * (len(ids) - 1)
 
 
 CHATS = [
@@ -162,7 +152,6 @@ def test_a_batch_equals_its_examples_one_by_one(encoder):
     batch = [
         {"text": "x = 1\n"},
         {"messages": [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b c"}]},
-        {"prefix": "", "suffix": "", "middle": ""},
         {"text": ""},
     ]
     encoded = encoder.encode(batch)

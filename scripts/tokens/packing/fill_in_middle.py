@@ -1,0 +1,223 @@
+"""Fill-in-the-middle (FIM) of packed pieces, so that each such piece is whole in one row.
+
+    fill = FillInMiddle(encoder, length=512, rate=0.5, spm_rate=0.5, seed=42)
+    pieces = fill.pieces(encoder.encode([{"text": "def main():\\n    pass\\n"}]))
+
+This is the context-level FIM of Bavarian et al. 2022 (Efficient Training of Language Models to Fill in the Middle,
+section 4.5): documents are cut into pieces first, then each piece is drawn. A piece has two split points, uniform over
+its characters, and becomes, in the tokens of Qwen2.5-Coder (technical report, figure 3),
+
+- PSM: `<|fim_prefix|>` prefix `<|fim_suffix|>` suffix `<|fim_middle|>` middle `<|endoftext|>`, or
+- SPM, for a share `spm_rate` of them (the paper's variant for training on both):
+  `<|fim_prefix|>` `<|fim_suffix|>` suffix `<|fim_middle|>` prefix middle `<|endoftext|>`.
+
+The three parts are encoded one by one, as a prompt is. A piece that was not drawn, or that outgrows the row because its
+parts need more tokens than the whole, keeps the tokens of the text. Draws depend on the seed, the document's tokens and
+the number of the piece.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numba import njit
+
+from scripts.tokens.packing.encoder import Encoded, Encoder
+
+PLAIN, PSM, SPM = 0, 1, 2
+CONTROLS = 4  # tokens that a piece has beside its text
+# What a row keeps free for parts that need more tokens than the whole. At 6, 0.4% of the drawn pieces outgrow their row
+# and 0.4% of all tokens are padding (docs/DECISIONS.md).
+SPARE = 6
+
+U64 = np.uint64
+GOLDEN, FIRST_MIX, SECOND_MIX = U64(0x9E3779B97F4A7C15), U64(0xBF58476D1CE4E5B9), U64(0x94D049BB133111EB)
+
+
+@njit(cache=True)
+def mixed(value):
+    """The finalizer of SplitMix64: 64 bits of which each depends on all bits of `value`."""
+    value = (value ^ (value >> U64(30))) * FIRST_MIX
+    value = (value ^ (value >> U64(27))) * SECOND_MIX
+    return value ^ (value >> U64(31))
+
+
+@njit(cache=True)
+def uniform(value):
+    """A number in [0, 1) out of 64 bits."""
+    return (mixed(value) >> U64(11)) * 2.0**-53
+
+
+@njit(cache=True)
+def cut(ids, offsets, begins_character, length, room, rate, spm_rate, seed):
+    """Cut documents into pieces at the beginnings of characters, and draw what each becomes.
+
+    Args:
+        ids: uint32 [tokens]; the last token of each document is the end of text.
+        offsets: int64 [documents + 1].
+        begins_character: bool [vocabulary], whether a token's first byte begins a character.
+        length: tokens of a row.
+        room: most tokens of text of a FIM piece; 0 if none fits.
+
+    Returns:
+        int64 [pieces, 4] of (first token, token after the last, document, PLAIN, PSM or SPM), uint64 [pieces, 2] random
+        bits for the split points. A plain piece at the end of a document has the end of text, a FIM piece has not.
+    """
+    shortest = max(1, (min(room, length - 1) if room else length - 1) - 3)
+    most = len(offsets) + len(ids) // shortest
+    pieces, points = np.empty((most, 4), np.int64), np.empty((most, 2), np.uint64)
+    count = 0
+    for document in range(len(offsets) - 1):
+        at, end = offsets[document], offsets[document + 1] - 1  # without the end of text
+        state = seed
+        for k in range(at, end):
+            state = (state ^ U64(ids[k])) * FIRST_MIX
+            state ^= state >> U64(32)
+        while True:
+            left = end - at
+            kind = PLAIN
+            state += GOLDEN
+            if room and left and uniform(state) < rate:
+                kind = SPM if uniform(state + FIRST_MIX) < spm_rate else PSM
+            # a plain piece leaves one token of text for the end of text to follow
+            take = min(left, room) if kind else (left if left < length else min(length, left - 1))
+            if take < left:
+                for back in range(min(4, take)):
+                    if begins_character[ids[at + take - back]]:
+                        take -= back
+                        break
+                else:
+                    kind = PLAIN
+            if left and not begins_character[ids[at]]:
+                kind = PLAIN
+            last = at + take == end
+            pieces[count] = at, at + take + (last and kind == PLAIN), document, kind
+            points[count] = mixed(state ^ SECOND_MIX), mixed(state + SECOND_MIX)
+            count += 1
+            at += take
+            if last:
+                break
+    return pieces[:count], points[:count]
+
+
+@njit(cache=True)
+def spell(ids, pieces, spelling, begins):
+    """The UTF-8 bytes of pieces, one after the other: (uint8 [bytes], int64 [pieces + 1])."""
+    offsets = np.zeros(len(pieces) + 1, np.int64)
+    for piece in range(len(pieces)):
+        size = 0
+        for k in range(pieces[piece, 0], pieces[piece, 1]):
+            size += begins[ids[k] + 1] - begins[ids[k]]
+        offsets[piece + 1] = offsets[piece] + size
+    text = np.empty(offsets[-1], np.uint8)
+    at = 0
+    for piece in range(len(pieces)):
+        for k in range(pieces[piece, 0], pieces[piece, 1]):
+            for byte in range(begins[ids[k]], begins[ids[k] + 1]):
+                text[at] = spelling[byte]
+                at += 1
+    return text, offsets
+
+
+@njit(cache=True)
+def assemble(ids, pieces, parts, part_offsets, controls, sizes):
+    """The tokens of all pieces, uint32 [sum of sizes].
+
+    Args:
+        pieces: int64 [pieces, 4], see `cut`.
+        parts: uint32 [tokens] of the parts of FIM pieces, three each, in the order in which they are written.
+        part_offsets: int64 [parts + 1].
+        controls: uint32 [4], the ids of prefix, suffix, middle and end of text.
+        sizes: int64 [pieces].
+    """
+    result = np.empty(sizes.sum(), np.uint32)
+    at, part = 0, 0
+    for piece in range(len(pieces)):
+        kind = pieces[piece, 3]
+        if kind == PLAIN:
+            for k in range(pieces[piece, 0], pieces[piece, 1]):
+                result[at] = ids[k]
+                at += 1
+            continue
+        result[at] = controls[0]
+        at += 1
+        if kind == SPM:
+            result[at] = controls[1]
+            at += 1
+        for k in range(3):
+            if kind == PSM and k > 0:
+                result[at] = controls[k]
+                at += 1
+            elif kind == SPM and k == 1:
+                result[at] = controls[2]
+                at += 1
+            for token in range(part_offsets[part], part_offsets[part + 1]):
+                result[at] = parts[token]
+                at += 1
+            part += 1
+        result[at] = controls[3]
+        at += 1
+    return result
+
+
+@dataclass(frozen=True)
+class Pieces:
+    """The pieces of a batch of documents: piece i is `ids[offsets[i]:offsets[i + 1]]`."""
+
+    ids: np.ndarray  # uint32 [tokens]
+    offsets: np.ndarray  # int64 [pieces + 1]
+    documents: np.ndarray  # int64 [pieces], number of the document in the batch
+    kinds: np.ndarray  # int64 [pieces], PLAIN, PSM or SPM
+    outgrown: int  # drawn, but too long for a row
+
+
+class FillInMiddle:
+    """Cuts documents into pieces of at most `length` tokens, a share `rate` of them fill-in-the-middle.
+
+    Raises:
+        UserError: the tokenizer has no FIM tokens.
+    """
+
+    def __init__(self, encoder: Encoder, length: int, rate: float, spm_rate: float, seed: int):
+        self.encoder, self.length, self.rate, self.spm_rate = encoder, length, rate, spm_rate
+        self.room = max(0, length - CONTROLS - min(SPARE, length // 8))
+        self.seed = U64(seed)
+        names = [f"<|fim_{part}|>" for part in ("prefix", "suffix", "middle")]
+        self.controls = np.array([*map(encoder.control, names), encoder.end], np.uint32)
+        self.spelling, self.begins = encoder.spelling
+        first = np.append(self.spelling, 0)[self.begins[:-1]]
+        self.begins_character = (first & 0xC0) != 0x80
+
+    def pieces(self, encoded: Encoded) -> Pieces:
+        """Cut a batch of encoded texts."""
+        pieces, points = cut(
+            encoded.ids, encoded.offsets, self.begins_character, self.length, self.room, self.rate, self.spm_rate,
+            self.seed,
+        )  # fmt: skip
+        drawn = np.flatnonzero(pieces[:, 3])
+        spelt, ends = spell(encoded.ids, pieces[drawn], self.spelling, self.begins)
+        texts = []
+        for (first, second), kind, start, end in zip(
+            points[drawn].tolist(), pieces[drawn, 3].tolist(), ends[:-1].tolist(), ends[1:].tolist(), strict=True
+        ):
+            text = str(spelt[start:end].data, "utf-8")
+            # the remainder of 64 uniform bits is uniform to one part in 2^44 for 2^20 characters
+            left, right = sorted((first % (len(text) + 1), second % (len(text) + 1)))
+            prefix, middle, suffix = text[:left], text[left:right], text[right:]
+            texts += (suffix, prefix, middle) if kind == SPM else (prefix, suffix, middle)
+        flat, part_ends = self.encoder.engine.encode_batch_flat(texts)
+        part_offsets = np.frombuffer(part_ends, np.uint64).astype(np.int64)
+        parts = np.frombuffer(flat, np.uint32)
+
+        sizes = pieces[:, 1] - pieces[:, 0]
+        sizes[drawn] = np.diff(part_offsets[::3]) + CONTROLS
+        outgrown = drawn[sizes[drawn] > self.length]
+        if len(outgrown):
+            fits = np.repeat(sizes[drawn] <= self.length, 3)
+            parts = parts[np.repeat(fits, np.diff(part_offsets))]
+            part_offsets = np.concatenate([[0], np.cumsum(np.diff(part_offsets)[fits])])
+            last = encoded.offsets[pieces[outgrown, 2] + 1] - 1 == pieces[outgrown, 1]
+            pieces[outgrown, 1] += last  # with its end of text
+            pieces[outgrown, 3] = PLAIN
+            sizes[outgrown] = pieces[outgrown, 1] - pieces[outgrown, 0]
+        ids = assemble(encoded.ids, pieces, parts, part_offsets, self.controls, sizes)
+        return Pieces(ids, np.concatenate([[0], np.cumsum(sizes)]), pieces[:, 2], pieces[:, 3], len(outgrown))
