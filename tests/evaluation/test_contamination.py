@@ -109,8 +109,6 @@ def plain_search(problems: list[str], training: list[str], size: int, common: fl
         (TEN, {"messages": chat(f"you: {TEN}", "hi", "ho")}, True),
         (TEN, {"messages": chat("", f"my {TEN}?", "ho")}, True),
         (TEN, {"messages": chat("", "hi", "ho", "and?", f"it is {TEN}")}, True),
-        (TEN, {"prefix": "alpha beta gam", "middle": "ma delta ", "suffix": TEN[23:]}, True),
-        (TEN, {"prefix": "alpha beta gam", "middle": "", "suffix": TEN[23:]}, False),
     ],
 )
 def test_ten_words_in_a_row_are_an_overlap_and_nine_are_none(place, problem, training, found):
