@@ -114,7 +114,9 @@ def train(
         model=model,
         args=arguments,
         train_dataset=PackedRows(Shards(shards, "train"), settings.max_samples),
-        eval_dataset=PackedRows(Shards(shards, "validation"), settings.eval_rows),
+        eval_dataset=PackedRows(
+            Shards(shards, "validation"), settings.eval_rows, multiple=arguments.world_size * batch.micro
+        ),
         data_collator=collator_for(attention),
         optimizer_cls_and_kwargs=optimizer_factory(settings, machine),
     )
@@ -158,7 +160,7 @@ def train(
     if owner:
         owner.check()
     with disk_errors(folders.out):
-        publish_stage(trainer, settings, origin, work, folders.out, facts, threads)
+        publish_stage(trainer, settings, origin, work, folders.out, facts, threads, shards_manifest["end_tokens"])
     if owner:
         prune_after_publishing(work, folders.out)
         owner.release()

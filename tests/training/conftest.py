@@ -118,7 +118,7 @@ def shards(tmp_path_factory) -> Path:
     names = [
         f"{split}.{file}" for split in splits for file in ("tokens.bin", "flags.bin", "pieces.npy", "documents.txt")
     ]
-    write_manifest(folder, names, length=LENGTH, vocab_size=VOCABULARY, splits=splits)
+    write_manifest(folder, names, length=LENGTH, vocab_size=VOCABULARY, end_tokens=[0], splits=splits)
     return folder
 
 

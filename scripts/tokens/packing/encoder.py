@@ -54,6 +54,7 @@ class Encoder:
     Attributes:
         end: id of `<|endoftext|>`, also used for padding.
         vocab_size: the largest id + 1.
+        turn_ends: ids that end an answer in the chats encoded so far.
 
     Raises:
         UserError: the folder has no byte-level tokenizer.json with `<|endoftext|>`.
@@ -74,6 +75,7 @@ class Encoder:
             raise UserError(f"{path}: not byte-level; use a tokenizer of Qwen2.5's form")
         self.end = self.control(END)
         self.layouts = {}
+        self.turn_ends: set[int] = set()
 
     def control(self, token: str) -> int:
         """The id of a control token.
@@ -154,6 +156,7 @@ class Encoder:
                 len(numbers) > 1 or run[2] or after not in self.controls
             ):
                 raise UserError(f"{self.folder}: chat template: an answer must end in a control token, as in ChatML")
+            self.turn_ends |= {self.controls[after] for number in numbers if roles[number] == "assistant"}
             layout.append(self.controls.get(piece, run))
         if order != list(range(len(roles))):
             raise UserError(

@@ -16,7 +16,7 @@ from typing import NamedTuple
 import torch
 from accelerate import PartialState
 
-from scripts.common.files import move_into_place, write_json
+from scripts.common.files import move_into_place, read_json, write_json
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.training import Stage
@@ -66,13 +66,39 @@ def environment(threads: int, facts: dict) -> dict:
     }
 
 
+def write_end_tokens(made: Path, end_tokens: list[int]) -> None:
+    """Make generation stop at the tokens that end an answer, in generation_config.json of a stage trained on chats.
+
+    A base model's own names its `<|endoftext|>` alone, so that whatever loads the folder would write past the answer.
+    Its other end tokens and settings stay. After a stage trained on texts alone the file stays as it is.
+
+    Args:
+        end_tokens: of the shards' manifest, `<|endoftext|>` last.
+    """
+    if len(end_tokens) < 2:
+        return
+    path = made / "generation_config.json"
+    config = read_json(path) if path.is_file() else {}
+    known = config.get("eos_token_id")
+    known = known if isinstance(known, list) else [] if known is None else [known]
+    write_json(path, config | {"eos_token_id": list(dict.fromkeys([*end_tokens, *known])), "pad_token_id": end_tokens[-1]})
+
+
 def publish_stage(
-    trainer: StageTrainer, settings: Stage, origin: Path, work: Path, out: Path, facts: dict, threads: int
+    trainer: StageTrainer,
+    settings: Stage,
+    origin: Path,
+    work: Path,
+    out: Path,
+    facts: dict,
+    threads: int,
+    end_tokens: list[int],
 ) -> None:
     """Save the model and all other files of the stage to `out`, the manifest last. On all ranks.
 
     Args:
         origin: folder of the model that the stage started from.
+        end_tokens: of the shards' manifest.
         facts: content of summary.json, without the figures of the metric log.
         threads: of this process.
     """
@@ -88,6 +114,7 @@ def publish_stage(
             weights = name.endswith((".safetensors", ".index.json")) or name == CONFIG
             if not (made / name).exists() and not weights:
                 shutil.copyfile(origin / name, made / name)  # the tokenizer
+        write_end_tokens(made, end_tokens)
         manifest = write_manifest(made, sorted(path.name for path in made.iterdir()), **adapter)
         with whole_model_loading(trainer.args):
             model = logits_fingerprint.load_float32(origin if adapter else made)

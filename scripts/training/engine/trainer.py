@@ -10,18 +10,23 @@ from scripts.training.engine.nonfinite_loss import PassRecordingTrainer
 class PackedRows(torch.utils.data.Dataset):
     """The first `rows` rows of a shard as the model takes them: input_ids, position_ids, labels, each int64 [length].
 
+    Their number is filled up to a multiple of `multiple` by copies of the first row without targets. Otherwise accelerate
+    would repeat rows until all ranks have equally many batches, and a loss over all rows would depend on the ranks.
+
     There must be no attention mask: only without one does transformers read the document boundaries from the position
     ids. With an all-ones mask documents would attend to each other without a warning.
     """
 
-    def __init__(self, shards: Shards, rows: int | None = None):
-        self.shards, self.rows = shards, min(rows or len(shards), len(shards))
+    def __init__(self, shards: Shards, rows: int | None = None, multiple: int = 1):
+        self.shards, self.rows, self.multiple = shards, min(rows or len(shards), len(shards)), multiple
 
     def __len__(self) -> int:
-        return self.rows
+        return -(-self.rows // self.multiple) * self.multiple
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
-        return {name: torch.from_numpy(array) for name, array in self.shards.row(index).items()}
+        filling = index >= self.rows
+        row = {name: torch.from_numpy(array) for name, array in self.shards.row(0 if filling else index).items()}
+        return row | {"labels": torch.full_like(row["labels"], -100)} if filling else row
 
 
 def stack(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
