@@ -81,7 +81,9 @@ def write_end_tokens(made: Path, end_tokens: list[int]) -> None:
     config = read_json(path) if path.is_file() else {}
     known = config.get("eos_token_id")
     known = known if isinstance(known, list) else [] if known is None else [known]
-    write_json(path, config | {"eos_token_id": list(dict.fromkeys([*end_tokens, *known])), "pad_token_id": end_tokens[-1]})
+    write_json(
+        path, config | {"eos_token_id": list(dict.fromkeys([*end_tokens, *known])), "pad_token_id": end_tokens[-1]}
+    )
 
 
 def publish_stage(

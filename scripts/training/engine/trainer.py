@@ -10,8 +10,9 @@ from scripts.training.engine.nonfinite_loss import PassRecordingTrainer
 class PackedRows(torch.utils.data.Dataset):
     """The first `rows` rows of a shard as the model takes them: input_ids, position_ids, labels, each int64 [length].
 
-    Their number is filled up to a multiple of `multiple` by copies of the first row without targets. Otherwise accelerate
-    would repeat rows until all ranks have equally many batches, and a loss over all rows would depend on the ranks.
+    Their number is filled up to a multiple of `multiple` by copies of the first row without targets. Otherwise
+    accelerate would repeat rows until all ranks have equally many batches, and a loss over all rows would depend on the
+    ranks.
 
     There must be no attention mask: only without one does transformers read the document boundaries from the position
     ids. With an all-ones mask documents would attend to each other without a warning.
