@@ -101,4 +101,4 @@ rule compose:
         code=fingerprint("scripts.corpus.compose"),
     shell:
         "python -m scripts.corpus.compose {params.splits:q}"
-        " --settings {params.settings:q} --seed {params.seed} --out {params.out:q} 2>&1 | tee {log:q}"
+        " --settings {params.settings:q} --seed {params.seed:q} --out {params.out:q} 2>&1 | tee {log:q}"

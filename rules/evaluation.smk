@@ -1,6 +1,6 @@
 # Model × suite → scores, then the gates over all of them. A suite that the experiment does not configure has no rule.
 
-from scripts.hosts.profile import vllm_option
+from scripts.hosts.profile import uses_vllm, vllm_option
 
 # On a CPU, two models side by side on a core each finish sooner than one after the other on two cores.
 THREADS = {suite: 2 if MACHINE.gpus else 1 for suite in FLOW.suites}
@@ -33,6 +33,7 @@ for suite in [suite for suite in FLOW.suites if suite != "human"]:
             engine=vllm_option(FLOW.suites[suite], MACHINE),
         params:
             module=f"scripts.evaluation.{suite}",
+            check=[] if uses_vllm(FLOW.suites[suite]) else ["--torch"],
             model=subpath(input.model, parent=True),
             datasets=["--datasets", str(L.dataset(""))] if FLOW.scored_datasets(suite) else [],
             settings=to_json(FLOW.suites[suite]),
@@ -41,7 +42,7 @@ for suite in [suite for suite in FLOW.suites if suite != "human"]:
             out=subpath(output.scores, parent=True),
             code=fingerprint(f"scripts.evaluation.{suite}"),
         shell:
-            "python -m scripts.hosts.gpus --machine {resources.machine:q} --count 1"
+            "python -m scripts.hosts.gpus {params.check:q} --machine {resources.machine:q} --count 1"
             " python -m {params.module:q} --model {params.model:q} {params.datasets:q}"
             " --settings {params.settings:q} {params.seed:q} {resources.engine} --out {params.out:q} 2>&1 | tee {log:q}"
 
@@ -93,7 +94,7 @@ if human := FLOW.suites.get("human"):
             code=fingerprint("scripts.evaluation.sheet"),
         shell:
             "python -m scripts.evaluation.sheet --suite {params.suite:q} --settings {params.settings:q}"
-            " --seed {params.seed} --out {params.out:q} 2>&1 | tee {log:q}"
+            " --seed {params.seed:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
     rule human:
         input:

@@ -2,7 +2,7 @@
 
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver
-from scripts.hosts.profile import STAGES, stage_threads
+from scripts.hosts.profile import STAGES, stage_threads, uses_vllm
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
 from scripts.training.plan import plan as plan_stage
@@ -21,10 +21,11 @@ except UserError as error:
     sys.exit(f"error: {error}")
 
 # The jobs whose torch must be able to use a GPU, which vLLM does in its own environment.
-GPU_RULES = {*STAGES, *(name for name, suite in FLOW.suites.items() if getattr(suite, "engine", None) != "vllm")}
+GPU_RULES = {*STAGES, *(name for name, suite in FLOW.suites.items() if not uses_vllm(suite))}
 
 
-# Checked before the first job, or they would fail after all data work. On Slurm jobs run on other hosts than this.
+# Checked before the first job, or they would fail after all data work. On Slurm jobs run on other hosts than this, so
+# each one checks again (scripts/training/launch.py, scripts/hosts/gpus.py).
 onstart:
     if MACHINE.gpus and any(job.rule.name in GPU_RULES for job in workflow.dag.needrun_jobs()):
         try:
@@ -118,7 +119,7 @@ rule train:
     # a time limit's SIGTERM goes to every process of the job: shell and tee outlive it until the checkpoint is saved
     shell:
         "trap '' TERM; python -m scripts.training.launch --machine {resources.machine:q} --threads {threads}"
-        " scripts.training.train --stage {wildcards.stage:q} --settings {params.settings:q} --seed {params.seed}"
+        " scripts.training.train --stage {wildcards.stage:q} --settings {params.settings:q} --seed {params.seed:q}"
         " --code {params.code:q} --origin {params.origin:q} --shards {params.shards:q} --monitoring {resources.monitoring:q}"
         " --work {params.work:q} --out {params.out:q} 2>&1 | tee {log:q}"
 

@@ -3,6 +3,7 @@
     python -m scripts.hosts.gpus --machine config/machines/a800.yaml --count 2 python my_own_program.py
 
 The machine file says which cards: `gpus` (how many), `gpu_kind`, `gpu_ids`, `gpu_memory_gib` (the least of one card).
+With --torch it is first checked that the installed torch can use this host's GPU driver.
 
 A lease is an flock on one file per card, in a folder that all users share. The job's process holds it and keeps it
 through exec, so it ends with the job, however that ends. A card without a lease whose memory is in use belongs to
@@ -24,6 +25,7 @@ import pynvml
 from scripts.common.cli import UserError, parser, run
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
+from scripts.hosts.hardware import check_gpu_driver
 from scripts.hosts.lease_folder import VARIABLE, holder_of, one_at_a_time, opened, opened_folder, sign
 from scripts.hosts.openmp import sleep_while_waiting
 
@@ -191,10 +193,13 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--machine", type=Path, required=True)
     arguments.add_argument("--count", type=int, required=True, help="cards; on a machine without GPUs none")
+    arguments.add_argument("--torch", action="store_true", help="check that torch can use the machine's GPUs")
     arguments.add_argument("program")
     arguments.add_argument("rest", nargs=argparse.REMAINDER, help="its arguments")
     given = arguments.parse_args()
     machine = load_machine(given.machine)
+    if given.torch and machine.gpus:
+        check_gpu_driver(str(given.machine))
     lease(machine, min(given.count, machine.gpus))
     sleep_while_waiting(machine.gpus)
     os.execvp(given.program, [given.program, *given.rest])

@@ -83,7 +83,7 @@ def check_gpu_driver(machine: str, elsewhere: bool = False) -> str | None:
     if driver is None:
         if not elsewhere:
             raise UserError(f"no GPU driver on this host, and {machine} has `gpus`; torch needs {least}")
-        return f"no GPU driver on this host; each training job checks that its host has {least}"
+        return f"no GPU driver on this host; each job checks that its host has {least}"
     if driver.cuda[0] < major:
         raise UserError(
             f"torch {torch.version} is built for CUDA {major}.{minor} and needs {least}, this host has "

@@ -79,9 +79,14 @@ def check_placement(profile: Profile, machine: Machine) -> None:
             raise UserError(f"{key}.{name}, but {profile.machine} says `gpus: {machine.gpus}`")
 
 
+def uses_vllm(suite: Record) -> bool:
+    """Whether a suite's models generate with vLLM, which has an environment and a torch of its own."""
+    return getattr(suite, "engine", None) == "vllm"
+
+
 def vllm_option(suite: Record, machine: Machine) -> str:
     """The option, quoted for a shell, by which a suite's models generate with vLLM; empty where they do not."""
-    return f"--vllm {shlex.quote(machine.vllm)}" if getattr(suite, "engine", None) == "vllm" else ""
+    return f"--vllm {shlex.quote(machine.vllm)}" if uses_vllm(suite) else ""
 
 
 def stage_threads(machine: Machine, cores: int) -> int:

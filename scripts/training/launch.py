@@ -25,6 +25,7 @@ from scripts.training.engine.orphans import LAUNCHER
 from scripts.training.planning.batch import local_ranks
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
+SHUTDOWN_SECONDS = 3600  # after SIGTERM a step and a checkpoint may take minutes; torchrun would give them 30 seconds
 
 
 def rendezvous_endpoint() -> tuple[str, int]:
@@ -57,7 +58,8 @@ def launch_command(machine: Machine, machine_path: Path, threads: int, module: s
     own_arguments = ["--machine", str(machine_path), "--threads", str(threads), module, *arguments]
     per_rank = str(threads_per_rank(machine, threads))
     target = ["-m", module, "--machine", str(machine_path), "--threads", per_rank, *arguments]
-    torchrun = [*TORCHRUN, "--nproc-per-node", str(local_ranks(machine))]
+    ranks = ["--nproc-per-node", str(local_ranks(machine)), "--shutdown-timeout", str(SHUTDOWN_SECONDS)]
+    torchrun = [*TORCHRUN, *ranks]
     if machine.nodes > 1:
         nodes = str(machine.nodes)
         if "SLURM_NODEID" not in os.environ or "SLURM_STEP_ID" not in os.environ:
@@ -117,7 +119,6 @@ def main() -> None:
     machine = load_machine(given.machine)
     command = launch_command(machine, given.machine, given.threads, given.module, given.rest)
     os.environ["OMP_NUM_THREADS"] = str(threads_per_rank(machine, given.threads))
-    os.environ["PET_SHUTDOWN_TIMEOUT"] = "3600"  # torchrun's: after SIGTERM a step and a checkpoint may take minutes
     if machine.gpus == 0:
         os.environ["DS_ACCELERATOR"] = "cpu"  # or DeepSpeed warns that it found no GPU
     os.environ.update({name: str(value) for name, value in machine.environment.items()})

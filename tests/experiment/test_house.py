@@ -1,4 +1,4 @@
-"""An area's folder shows exactly its rules, and no module is long. For imports: tests/common/test_imports.py."""
+"""An area's folder shows exactly its rules, no module is long, rules quote values."""
 
 import re
 from pathlib import Path
@@ -14,6 +14,8 @@ SHARED = {"train_adapter"}
 # rules that a loop defines, whose names are suites
 IN_A_LOOP = {"evaluation": {"perplexity", "qa", "bleu", "keywords", "code", "latency"}}
 MAX_LINES = 260
+# what a rule's command may hold without `:q`: a number, and an option that is quoted where it is made
+UNQUOTED = {"threads", "resources.engine"}
 
 
 @pytest.mark.parametrize("area", ["sources", "corpus", "tokens", "training", "evaluation", "report"])
@@ -26,3 +28,11 @@ def test_an_areas_folder_shows_exactly_its_rules(area):
 def test_no_module_is_long():
     lengths = {str(path): len(path.read_text().splitlines()) for path in Path("scripts").rglob("*.py")}
     assert {path: lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
+
+
+@pytest.mark.parametrize("path", sorted(Path("rules").glob("*.smk")), ids=lambda path: path.name)
+def test_rules_quote_every_value_in_their_commands(path):
+    commands = re.findall(r"shell:\n((?:\s+\".*\"\n)+)", path.read_text())
+    assert path.name == "common.smk" or len(commands) == path.read_text().count("shell:\n") > 0
+    values = {value for command in commands for value in re.findall(r"\{([^{}]*)\}", command)}
+    assert {value for value in values if not value.endswith(":q")} <= UNQUOTED

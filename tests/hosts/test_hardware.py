@@ -26,11 +26,14 @@ def on_host(folder: Path, torch: str, driver: str | None) -> dict[str, str]:
     return {**os.environ, "PYTHONPATH": f"{Path(__file__).parent / 'nvml'}:{folder}:{Path.cwd()}", **found}
 
 
-def launch(folder: Path, gpus: int, **host) -> subprocess.CompletedProcess:
-    """Launch a training module, which is a program that prints `started`, on a machine with so many GPUs."""
+def launch(folder: Path, gpus: int, job: str = "train", **host) -> subprocess.CompletedProcess:
+    """Start a job's module, a program that prints `started`, on a machine with so many GPUs, as a rule does."""
     (folder / "machine.yaml").write_text(yaml.safe_dump({"nodes": 1, "gpus": gpus, "micro_batch": 1}))
     (folder / "stage.py").write_text("print('started')\n")
     words = ["-m", "scripts.training.launch", "--machine", folder / "machine.yaml", "--threads", "1", "stage"]
+    if job == "evaluate":
+        program = [sys.executable, "-m", "stage"]
+        words = ["-m", "scripts.hosts.gpus", "--torch", "--machine", folder / "machine.yaml", "--count", "1", *program]
     environment = {**on_host(folder, **host), "CUDA_VISIBLE_DEVICES": "0"}
     return subprocess.run([sys.executable, *words], env=environment, capture_output=True, text=True, check=False)
 
@@ -51,8 +54,9 @@ def launch(folder: Path, gpus: int, **host) -> subprocess.CompletedProcess:
         ),
     ],
 )
-def test_a_stage_whose_torch_cannot_use_the_gpu_driver_is_refused_in_one_line(tmp_path, torch, driver, line):
-    done = launch(tmp_path, 1, torch=torch, driver=driver)
+@pytest.mark.parametrize("job", ["train", "evaluate"])
+def test_a_job_whose_torch_cannot_use_the_gpu_driver_is_refused_in_one_line(tmp_path, job, torch, driver, line):
+    done = launch(tmp_path, 1, job, torch=torch, driver=driver)
     assert done.returncode == 1 and not done.stdout
     assert re.fullmatch(f"error: {line}.*\n", done.stderr), done.stderr
 
@@ -63,8 +67,9 @@ def test_a_newer_driver_runs_an_older_cuda(tmp_path, torch, driver):
     assert (done.returncode, done.stdout) == (0, "started\n"), done.stderr
 
 
-def test_a_machine_without_gpus_needs_no_driver(tmp_path):
-    done = launch(tmp_path, 0, torch=CPU, driver=None)
+@pytest.mark.parametrize("job", ["train", "evaluate"])
+def test_a_machine_without_gpus_needs_no_driver(tmp_path, job):
+    done = launch(tmp_path, 0, job, torch=CPU, driver=None)
     assert (done.returncode, done.stdout) == (0, "started\n"), done.stderr
 
 
@@ -72,7 +77,7 @@ def test_a_login_node_without_a_driver_leaves_the_check_to_the_jobs(tmp_path):
     check = "from scripts.hosts.hardware import check_gpu_driver; print(check_gpu_driver('m.yaml', elsewhere=True))"
     host = on_host(tmp_path, CUDA_13, None)
     done = subprocess.run([sys.executable, "-c", check], env=host, capture_output=True, text=True, check=False)
-    assert done.stdout.startswith("no GPU driver on this host; each training job checks"), done.stderr
+    assert done.stdout.startswith("no GPU driver on this host; each job checks"), done.stderr
 
 
 @pytest.mark.slow

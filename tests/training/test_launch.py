@@ -10,7 +10,7 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.experiment.settings.machine import Machine
-from scripts.training.launch import launch_command
+from scripts.training.launch import TORCHRUN, launch_command
 
 PATH = Path("config/machines/a40.yaml")
 START = ["-m", "scripts.training.train", "--machine", str(PATH), "--threads"]
@@ -41,6 +41,8 @@ def test_two_gpus_or_cpu_ranks_on_a_host_are_two_ranks_of_torchrun():
         "torch.distributed.run",
         "--nproc-per-node",
         "2",
+        "--shutdown-timeout",
+        "3600",
         "--standalone",
         *WHAT_OF_TWO,
     ]
@@ -88,6 +90,18 @@ def test_on_a_node_torchrun_connects_to_the_first_host_and_a_port_of_the_job(nod
     assert (pairs["--master-addr"], pairs["--master-port"]) == ("127.0.0.1", "25234")
     assert pairs["--rdzv-conf"] == "timeout=60"
     assert words[-len(WHAT) :] == WHAT_OF_TWO
+
+
+@pytest.mark.slow
+def test_ranks_have_an_hour_to_save_a_checkpoint_after_sigterm(monkeypatch):
+    """As torchrun's own parser and its agent's configuration understand the command line."""
+    from torch.distributed.run import config_from_args, parse_args
+
+    monkeypatch.delenv("TORCH_ELASTIC_SHUTDOWN_TIMEOUT", raising=False)
+    words = line(1, 2)
+    assert words[:3] == TORCHRUN
+    config, _, _ = config_from_args(parse_args(words[3:]))
+    assert config.shutdown_timeout == 3600
 
 
 @pytest.mark.slow

@@ -3,18 +3,35 @@
 The newer start wins. So a job that Slurm requeued wins over its orphan, which lives on where slurmd was killed; and the
 same holds for a colleague's job and for a second workflow (`snakemake --nolock`). The token is a file that is replaced
 by an atomic rename and read anew each time, which needs no flock and works on shared filesystems.
+
+A run that is killed leaves its token behind. Whether its process still runs can then be told on its own host, and
+elsewhere from Slurm's queue (`state_of`).
+
+Imports no torch: the Snakefile imports it through pruning.py.
 """
 
 import logging
 import os
 import secrets
+import shutil
 import socket
+import subprocess
+from enum import Enum
 from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json, write_json
 
 NAME = "owner.json"
+BOOT = Path("/proc/sys/kernel/random/boot_id")  # another one after each start of a host
+
+
+class State(Enum):
+    """What is known of the run that a token names."""
+
+    RUNS = "runs"
+    ENDED = "ended"
+    UNKNOWN = "unknown"
 
 
 class Ownership:
@@ -30,7 +47,9 @@ class Ownership:
             "job": os.environ.get("SLURM_JOB_ID"),
             "restart": os.environ.get("SLURM_RESTART_COUNT"),
             "host": socket.gethostname(),
+            "boot": BOOT.read_text().strip(),
             "pid": os.getpid(),
+            "started": start_of(os.getpid()),
             "nonce": secrets.token_hex(8),
         }
         if self.path.is_file():
@@ -63,3 +82,29 @@ class Ownership:
 def describe(token: dict) -> str:
     job = f"Slurm job {token['job']}, restart {token['restart'] or 0}, " if token["job"] else ""
     return f"{job}process {token['pid']} on {token['host']}"
+
+
+def start_of(pid: int) -> int | None:
+    """When a process of this host started, in clock ticks since the host did; None where there is none, or it ended."""
+    try:
+        text = Path(f"/proc/{pid}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):
+        return None
+    state, *fields = text.rpartition(")")[2].split()  # its name, in brackets before them, may hold anything
+    return None if state in "ZX" else int(fields[18])
+
+
+def state_of(token: dict) -> State:
+    """Whether the run that wrote a token still runs, as far as can be told from this host."""
+    if token["host"] == socket.gethostname():
+        if token["boot"] != BOOT.read_text().strip():
+            return State.ENDED  # the host was restarted since
+        return State.RUNS if start_of(token["pid"]) == token["started"] else State.ENDED
+    if token["job"] and shutil.which("squeue"):
+        line = ["squeue", "--noheader", "--jobs", token["job"], "--format", "%T"]
+        done = subprocess.run(line, capture_output=True, text=True, check=False)
+        if "Invalid job id" in done.stderr:  # ended so long ago that Slurm has forgotten it
+            return State.ENDED
+        if not done.returncode:
+            return State.RUNS if done.stdout.strip() else State.ENDED
+    return State.UNKNOWN

@@ -6,23 +6,23 @@ A run of a stage is a folder `results/work/train/{stage}/{key}`, named by all th
   ends well: from then on Snakemake has recorded the stage as finished, and no kill can make it run again.
 - Of a stage's earlier runs, whose settings, code, data or origin were others, the newest whole checkpoint is kept until
   a newer run is published, so that the settings can be set back; the other checkpoints are removed when a run starts.
-- Metrics, alerts and TensorBoard files are always kept, and a run that may be alive is left alone (`may_be_alive`).
+- Metrics, alerts and TensorBoard files are always kept, and a run whose owner may be alive is left alone
+  (`other_owner_ended`).
 
 Imports no torch: the Snakefile calls `remove_published` when a workflow ends.
 """
 
 import logging
 import shutil
-import time
 from pathlib import Path
 
 from scripts.common.disk import size_text
 from scripts.common.files import read_json, sha256_file, write_json
 from scripts.common.manifest import NAME
+from scripts.training.engine import ownership
 from scripts.training.engine.checkpoint_folders import MARKER, newest_whole
 
 PUBLISHED = "published.json"
-QUIET_SECONDS = 3600  # longer than any step, evaluation or checkpoint takes
 
 
 def checkpoints_of(run: Path) -> list[Path]:
@@ -52,12 +52,23 @@ def is_published(run: Path, out: Path) -> bool:
     return read_json(run / PUBLISHED)["manifest_sha256"] == sha256_file(out / NAME)
 
 
-def may_be_alive(run: Path) -> bool:
-    """Whether a process may still train here: the run is unfinished, and something changed in the last hour."""
-    if (run / PUBLISHED).is_file():
+def other_owner_ended(run: Path) -> bool:
+    """Whether no process trains in another run's folder any more; if it has, its token is removed.
+
+    Without the token a run that lives on all the same, where Slurm has given it up, ends at its next step or save.
+    """
+    path = run / ownership.NAME
+    if (run / PUBLISHED).is_file() or not path.is_file():
+        return True
+    token = read_json(path)
+    state = ownership.state_of(token)
+    if state is ownership.State.UNKNOWN and checkpoints_of(run):
+        who = ownership.describe(token)
+        logging.info(f"kept the checkpoints of an earlier run: {who} may still work there; if not, remove {path}")
+    if state is not ownership.State.ENDED:
         return False
-    newest = max((path.lstat().st_mtime for path in [run, *run.rglob("*")]), default=0)
-    return time.time() - newest < QUIET_SECONDS
+    path.unlink(missing_ok=True)
+    return True
 
 
 def remove(checkpoints: list[Path], of: str) -> list[str]:
@@ -83,7 +94,7 @@ def remove_earlier(run: Path, keep_newest: bool) -> list[str]:
     """
     lines = []
     for other in sorted(run.parent.iterdir()):
-        if other != run and other.is_dir() and not may_be_alive(other):
+        if other != run and other.is_dir() and other_owner_ended(other):
             unfinished = not (other / PUBLISHED).is_file()
             kept = newest_whole(other) if keep_newest and unfinished else None
             lines += remove([folder for folder in checkpoints_of(other) if folder != kept], "an earlier run")

@@ -1,20 +1,15 @@
 """scripts/training/engine/pruning.py: what a resumed or repeated stage can use is kept, all other checkpoints go."""
 
-import os
-import time
+import logging
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from scripts.common.files import write_json
-from scripts.training.engine.pruning import (
-    QUIET_SECONDS,
-    mark_published,
-    mark_unfinished,
-    may_be_alive,
-    remove_earlier,
-    remove_published,
-)
+from scripts.training.engine.ownership import Ownership
+from scripts.training.engine.pruning import mark_published, mark_unfinished, remove_earlier, remove_published
 
 KIB = 100
 
@@ -30,11 +25,12 @@ def save(run: Path, *steps: int, whole: bool = True) -> None:
     (run / "metrics.jsonl").write_text("{}\n")
 
 
-def rest(run: Path) -> None:
-    """Let the last change in a run be a little longer ago than any step takes."""
-    then = time.time() - QUIET_SECONDS - 60
-    for path in [run, *run.rglob("*")]:
-        os.utime(path, (then, then))
+def own(run: Path, **changed) -> Ownership:
+    """This process' claim on a run, some of its token's keys changed."""
+    owner = Ownership(run)
+    owner.token.update(changed)
+    write_json(owner.path, owner.token)
+    return owner
 
 
 def publish(out: Path, content: str = "a") -> None:
@@ -52,7 +48,6 @@ def runs(tmp_path) -> tuple[Path, Path]:
     earlier, run = tmp_path / "work/sft/0123", tmp_path / "work/sft/4567"
     save(earlier, 4, 8, 12)
     save(earlier, 16, whole=False)
-    rest(earlier)
     save(run, 4)
     return earlier, run
 
@@ -63,20 +58,69 @@ def test_an_earlier_run_keeps_its_newest_whole_checkpoint_until_a_newer_one_is_p
     assert line.startswith("removed 3 checkpoints of an earlier run, freed 300.")
     assert left(earlier) == ["checkpoint-12"]
     assert remove_earlier(run, keep_newest=True) == []
-    rest(earlier)
     [line] = remove_earlier(run, keep_newest=False)
     assert line.startswith("removed 1 checkpoint of an earlier run, freed 100.") and line.endswith(" KiB")
     assert left(earlier) == []
     assert left(run) == ["checkpoint-4"]
 
 
-def test_a_run_that_may_be_alive_is_left_alone(runs):
+def test_a_run_is_left_alone_as_long_as_its_process_lives_and_not_longer(runs):
     earlier, run = runs
-    with (earlier / "metrics.jsonl").open("a") as file:
-        file.write("{}\n")
-    assert may_be_alive(earlier)
+    claim = "import sys; from pathlib import Path; from scripts.training.engine.ownership import Ownership"
+    program = f"{claim}; Ownership(Path(sys.argv[1])); print('owns', flush=True); sys.stdin.read()"
+    owner = subprocess.Popen(
+        [sys.executable, "-c", program, earlier], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    assert owner.stdout.readline() == "owns\n"
     assert remove_earlier(run, keep_newest=False) == []
     assert len(left(earlier)) == 4
+    owner.kill()  # it leaves its token
+    owner.wait()
+    assert len(remove_earlier(run, keep_newest=False)) == 1
+    assert left(earlier) == []
+
+
+@pytest.mark.parametrize("changed", [{"started": 1}, {"boot": "another"}])
+def test_another_process_of_the_same_number_is_not_the_owner(runs, changed):
+    earlier, run = runs
+    own(earlier, **changed)
+    assert len(remove_earlier(run, keep_newest=False)) == 1
+
+
+def test_a_run_on_a_host_that_cannot_be_asked_is_left_alone_with_a_line(runs, monkeypatch, caplog):
+    earlier, run = runs
+    owner = own(earlier, host="elsewhere", pid=7)
+    with caplog.at_level(logging.INFO):
+        assert remove_earlier(run, keep_newest=False) == []
+    assert len(left(earlier)) == 4
+    line = f"process 7 on elsewhere may still work there; if not, remove {owner.path}"
+    assert caplog.messages[-1] == f"kept the checkpoints of an earlier run: {line}"
+    owner.path.unlink()
+    assert len(remove_earlier(run, keep_newest=False)) == 1
+
+
+@pytest.mark.parametrize(
+    ("squeue", "removed"),
+    [
+        ("echo RUNNING", False),
+        ("echo PENDING", False),  # requeued
+        ("true", True),
+        ("echo 'slurm_load_jobs error: Invalid job id specified' >&2; exit 1", True),
+        ("echo 'slurm_load_jobs error: Unable to contact slurm controller' >&2; exit 1", False),
+    ],
+)
+def test_slurm_tells_whether_a_job_on_another_host_runs(runs, monkeypatch, tmp_path, squeue, removed):
+    earlier, run = runs
+    owner = own(earlier, host="n2", job="41234")
+    program = tmp_path / "bin/squeue"
+    program.parent.mkdir()
+    program.write_text(f'#!/bin/sh\ncase "$*" in *"--jobs 41234 "*) {squeue} ;; *) exit 9 ;; esac\n')
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", f"{program.parent}:/usr/bin:/bin")
+    assert bool(remove_earlier(run, keep_newest=False)) == removed
+    assert (left(earlier) == []) == removed
+    # what Slurm has given up and lives on all the same ends at its next step
+    assert owner.is_lost() == removed
 
 
 def test_a_published_run_keeps_its_checkpoints_until_it_is_recorded_as_finished(runs, tmp_path):
