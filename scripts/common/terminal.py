@@ -33,25 +33,49 @@ CHATTER = (
 )
 RESTART = re.compile(r"Trying to restart job (\S+)\.$")
 ERROR = re.compile(r"error: |[\w.]+(Error|Exception)\b")
+# of a rank that was killed (scripts/training/launch.py); that the others lost it, their own errors say, also later ones
+KILLED = re.compile(r"error: rank \d+ on \S+ was killed")
 END = "At least one job did not complete successfully"
 
 
-def tail(path: Path) -> list[str]:
-    """The last lines of a log, the last `error: ` line at the end; none where it cannot be read."""
+def read_lines(path: str) -> list[str]:
+    """The lines of a log; none where it cannot be read."""
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        return Path(path).read_text(errors="replace").splitlines()
     except OSError:
         return []
+
+
+def error_in(lines: list[str]) -> int | None:
+    """The number of the line that says why a job failed: its last `error: ` line; None where there is none."""
     errors = [number for number, line in enumerate(lines) if line.startswith("error: ")]
-    if not errors:
+    killed = [number for number in errors if KILLED.match(lines[number])]
+    return (killed or errors or [None])[-1]
+
+
+def tail(path: str) -> list[str]:
+    """The last lines of a log, the one that says why the job failed at the end; none where it cannot be read."""
+    lines = read_lines(path)
+    number = error_in(lines)
+    if number is None:
         return lines[-LINES:]
-    last = lines[errors[-1]]  # several ranks of a stage may have written it
-    return [*(line for line in lines[: errors[-1]] if line != last), last][-LINES:]
+    last = lines[number]  # several ranks of a stage may have written it
+    return [*(line for line in lines[:number] if line != last), last][-LINES:]
+
+
+def cause(paths: list[str]) -> str:
+    """The one line of a failed job's logs that says best why it failed; empty where they hold none."""
+    for lines in map(read_lines, paths):
+        number = error_in(lines)
+        own = [line for line in lines if line.strip() and not line.startswith("srun: ")]
+        if number is not None or own:
+            return own[-1] if number is None else lines[number].removeprefix("error: ")
+    return ""
 
 
 def has_error(paths: list[str]) -> bool:
     """Whether one of these logs ends in an error line or a traceback."""
-    return any(ERROR.match(line) for path in paths for line in tail(Path(path))[-1:])
+    return any(ERROR.match(line) for path in paths for line in tail(path)[-1:])
 
 
 class Shortened(logging.Formatter):
@@ -66,6 +90,7 @@ class Shortened(logging.Formatter):
         self.names: dict[str, str] = {}  # of all jobs that were started
         self.finished: list[str] = []  # since the last line about progress
         self.failed: dict[str, list[str]] = {}  # the logs of jobs that failed and were not tried again
+        self.causes: list[str] = []  # of the job that is tried again: its next attempt writes the log anew
         self.groups: dict[str, list[str]] = {}  # the jobs of a group that failed
 
     def keep(self, record: logging.LogRecord) -> bool:
@@ -83,8 +108,8 @@ class Shortened(logging.Formatter):
                 return False  # of a group every job is named, also those that ended well or never began
             self.failed[str(record.jobid)] = list(record.log)
         if restarted := RESTART.match(text):
-            for job in self.groups.get(restarted[1], [restarted[1]]):
-                self.failed.pop(job, None)
+            jobs = self.groups.get(restarted[1], [restarted[1]])
+            self.causes = [line for job in jobs if (line := cause(self.failed.pop(job, [])))]
         return event not in HIDDEN and not text.startswith(CHATTER)
 
     def format(self, record: logging.LogRecord) -> str:
@@ -100,7 +125,8 @@ class Shortened(logging.Formatter):
         if event == LogEvent.GROUP_ERROR:
             return f"failed: a job of group {record.groupid}; log: {', '.join(record.aux_logs)}"
         if restarted := RESTART.match(text):
-            return f"trying again: {self.names.get(restarted[1], restarted[1])}"
+            name = self.names.get(restarted[1], restarted[1])
+            return "; ".join([f"trying again: {name}", *(f"it ended with: {line}" for line in self.causes)])
         if END in text:
             return self.end()
         return self.below.format(record)
@@ -112,8 +138,8 @@ class Shortened(logging.Formatter):
         """What failed, each with the last lines of its log: the last lines of all."""
         lines = []
         for job, logs in self.failed.items():
-            log = next((log for log in logs if tail(Path(log))), ", ".join(logs))  # on Slurm there are several
-            lines += [f"{self.names.get(job, job)} failed; the last lines of {log}:", *tail(Path(log))]
+            log = next(filter(tail, logs), ", ".join(logs))  # on Slurm there are several
+            lines += [f"{self.names.get(job, job)} failed; the last lines of {log}:", *tail(log)]
         return "\n".join(lines or ["error: the run failed; the lines above say why"])
 
 

@@ -10,6 +10,7 @@ are set; docs/cluster.md shows how to start torchrun by hand. On a host without 
 import argparse
 import os
 import re
+import signal
 import socket
 import subprocess
 import sys
@@ -99,7 +100,11 @@ def run_torchrun(command: list[str]) -> None:
         run(given)
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
-        sys.exit(f"rank {rank} on {socket.gethostname()} ended with exit code {failure.exitcode}; its error is above")
+        which = f"rank {rank} on {socket.gethostname()}"
+        if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM:  # SIGTERM comes after another host's fault
+            name = signal.Signals(-failure.exitcode).name
+            raise UserError(f"{which} was killed by {name}, as the kernel does when memory runs out") from error
+        sys.exit(f"{which} ended with exit code {failure.exitcode}; its error is above")
     except SignalException:
         sys.exit(1)  # the ranks have logged it
     except DistError as error:

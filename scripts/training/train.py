@@ -128,7 +128,7 @@ def train(
         liger_kernels(model, liger),
         no_half_written_checkpoint(work, owner),
         disk_errors(work),
-        parallel.timeout_as_user_error(name, machine),
+        parallel.lost_ranks_as_user_error(name, machine),
     ):
         with contextlib.suppress(AlreadyFinished):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)

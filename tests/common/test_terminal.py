@@ -5,7 +5,7 @@ import logging
 import pytest
 from snakemake_interface_logger_plugins.common import LogEvent
 
-from scripts.common.terminal import END, Shortened
+from scripts.common.terminal import END, Shortened, tail
 
 
 @pytest.fixture
@@ -43,7 +43,8 @@ def test_of_a_failed_group_only_the_job_with_an_error_is_named_and_a_group_that_
         assert fail(printed, 1, "split.log", indent=True) is None
         assert fail(printed, 2, "compose.log", indent=True) == "failed: compose code; log: compose.log"
         if attempt == 1:
-            assert printed("Trying to restart job corpus.") == "trying again: corpus"
+            line = "trying again: corpus; it ended with: no documents"
+            assert printed("Trying to restart job corpus.") == line
             assert printed(END).startswith("error: the run failed")
     assert printed(END, event=LogEvent.ERROR).splitlines() == [
         "compose code failed; the last lines of compose.log:",
@@ -71,3 +72,28 @@ def test_an_error_that_several_ranks_wrote_is_shown_once_and_last(printed, tmp_p
         "sft: starts",
         "error: no shards",
     ]
+
+
+@pytest.mark.parametrize(
+    ("log", "cause"),
+    [
+        (
+            "error: sft: stopped by SIGTERM\nsrun: error: n1: task 0: Exited\n",
+            "; it ended with: sft: stopped by SIGTERM",
+        ),
+        (
+            "error: rank 1 on n2 was killed by SIGKILL\nsrun: error: n2: task 1: Exited\n"
+            "error: sft: the connection was lost\nrank 0 on n1 ended with exit code 1; its error is above\n",
+            "; it ended with: rank 1 on n2 was killed by SIGKILL",
+        ),
+        ("Traceback (most recent call last):\nValueError: 1\n", "; it ended with: ValueError: 1"),
+        ("", ""),
+    ],
+)
+def test_a_job_that_is_tried_again_says_why_as_its_log_begins_anew(printed, tmp_path, log, cause):
+    start(printed, 1, "train", stage="sft")
+    (tmp_path / "sft.log").write_text(log)
+    fail(printed, 1, "sft.log")
+    if log.startswith("error: "):
+        assert tail("sft.log")[-1] == f"error: {cause.removeprefix('; it ended with: ')}"
+    assert printed("Trying to restart job 1.") == f"trying again: train sft{cause}"

@@ -112,12 +112,20 @@ def rank_stopped(slurm: Slurm, clone: Clone, job: str) -> None:
 
 
 FAULTS = {
-    "scancel": (scancel, ["CANCELLED", "COMPLETED"], "stopped by SIGTERM at step"),
-    "time limit": (time_limit, ["FAILED", "COMPLETED"], "stopped by SIGTERM at step"),
-    "a rank killed": (kernel_kills_a_rank, ["FAILED", "COMPLETED"], r"rank 1 on \S+ ended with exit code -9"),
+    "scancel": (scancel, ["CANCELLED", "COMPLETED"], "it ended with: sft: stopped by SIGTERM at step"),
+    "time limit": (time_limit, ["FAILED", "COMPLETED"], "it ended with: sft: stopped by SIGTERM at step"),
+    "a rank killed": (
+        kernel_kills_a_rank,
+        ["FAILED", "COMPLETED"],
+        r"trying again: train sft; it ended with: rank 1 on \S+ was killed by SIGKILL",
+    ),
     "node lost": (node_lost, ["COMPLETED"], ""),
     "controller restarted": (controller_restarted, ["COMPLETED"], ""),
-    "a rank stopped": (rank_stopped, ["FAILED", "COMPLETED"], ""),
+    "a rank stopped": (
+        rank_stopped,
+        ["FAILED", "COMPLETED"],
+        "it ended with: sft: another process did not answer within",
+    ),
 }
 
 
@@ -240,13 +248,20 @@ def test_a_full_disk_ends_the_stage_and_space_lets_it_go_on(slurm, straight, sta
     fill(small_disk.root / "results/filler")
     assert process.wait(600) == 1
     out = (small_disk.root / "snakemake.out").read_text()
-    assert "No space left on device" in out
+    full = r"results/work/train/sft/\S+: No space left on device \(.* are free there\)"
+    too_small = r"training\.train\.sft: .* need .* more in results/work/train/sft/\w+, .* are free; make space there"
+    assert re.search(f"trying again: train sft; it ended with: ({full}|{too_small})", out), out
+    assert re.match(f"error: ({full}|{too_small})", out.splitlines()[-1]), out
+    assert "Traceback" not in out
     assert not (small_disk.root / SFT).exists()
+    [*checkpoints] = small_disk.root.glob("results/work/train/sft/*/checkpoint-*")
+    assert checkpoints and all((folder / "whole.json").is_file() for folder in checkpoints)  # nothing half-written
     (small_disk.root / "results/filler").unlink()
     small_disk.snakemake(SFT, *A40)
     log = (small_disk.root / "results/logs/training/train/sft.log").read_text()
     assert re.search(r"sft: resumes at step (4|6|8|10|12)", log)
     assert weights(small_disk) == weights(straight)
+    assert logged_steps(small_disk) == logged_steps(straight)
 
 
 def test_snakemake_and_its_job_killed_together_resume(slurm, straight, finished, start, tmp_path):
@@ -263,3 +278,4 @@ def test_snakemake_and_its_job_killed_together_resume(slurm, straight, finished,
     assert "waiting for jobs" not in done.stderr
     assert json.loads((clone.root / SFT).with_name("summary.json").read_text())["resumed_at_step"] >= 4
     assert weights(clone) == weights(straight)
+    assert logged_steps(clone) == logged_steps(straight)

@@ -140,11 +140,20 @@ def whole_model_loading(arguments: TrainingArguments) -> Iterator[None]:
 
 
 @contextmanager
-def timeout_as_user_error(name: str, machine: Machine) -> Iterator[None]:
-    """Turn gloo's error for a process that does not answer into one line; NCCL ends the process by itself."""
+def lost_ranks_as_user_error(name: str, machine: Machine) -> Iterator[None]:
+    """Turn gloo's errors for a rank that has ended or does not answer into one line; NCCL ends the process by itself.
+
+    Raises:
+        UserError: another rank has ended, or does not answer.
+    """
     try:
         yield
     except RuntimeError as error:
+        # gloo: "Connection closed by peer [127.0.0.1]:3981", or "Connection reset by peer", or "Broken pipe"
+        if re.search(r"closed by peer|reset by peer|broken pipe", str(error), re.I):
+            raise UserError(
+                f"{name}: the connection to another rank was lost: it has ended, or its host has"
+            ) from error
         # gloo: "Timed out waiting 1800000ms for recv operation", or "Application timeout caused pair closure"
         if not re.search(r"time(d )?out", str(error), re.I):
             raise

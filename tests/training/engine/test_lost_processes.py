@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 from pathlib import Path
@@ -62,3 +63,14 @@ def test_a_stopped_rank_is_an_alert_and_after_the_timeout_one_line(ranks, tmp_pa
     assert torchrun.returncode != 0
     line = "error: tiny: another process did not answer within `collective_timeout` of the machine file (15 s)"
     assert any(text.startswith(line) for text in errors.splitlines()), errors[-3000:]
+
+
+def test_a_killed_rank_is_named_and_the_others_say_in_one_line_that_they_lost_it(ranks):
+    torchrun, (_, second) = ranks(True)
+    second.kill()
+    _, errors = torchrun.communicate(timeout=60)
+    said = [line for line in errors.splitlines() if line.startswith("error: ")]
+    assert torchrun.returncode == 1
+    assert "error: tiny: the connection to another rank was lost: it has ended, or its host has" in said
+    assert any(re.match(r"error: rank 1 on \S+ was killed by SIGKILL, as the kernel does ", line) for line in said)
+    assert "Traceback" not in errors
