@@ -3,18 +3,18 @@
     python -m scripts.evaluation.code --model results/training/base --out results/evaluation/code/base --seed 42 \\
         --settings '{"benchmarks": [{"path": "HumanEval.jsonl.gz"}], "k": [1], "samples": 1, "timeout": 10}'
 
-The sandbox is probed before anything is generated. Each sample is run under the problem's tests
-(scripts/evaluation/sandbox/judge.py). Every sample that does not pass counts as failed, whether the code or a missing
-library is at fault; the counts of each outcome tell which.
+Before anything is generated the sandbox is probed, and some of each benchmark's published solutions are judged. Each
+sample is run under the problem's tests (scripts/evaluation/sandbox/judge.py). A sample that does not pass counts as
+failed; if the tests or the sandbox are at fault, the benchmark is not measured. The counts of each outcome tell which.
 """
 
 import logging
 from pathlib import Path
 
-from scripts.common.cli import run
+from scripts.common.cli import UserError, run
 from scripts.common.files import sha256_file
 from scripts.evaluation.benchmarks import formats
-from scripts.evaluation.benchmarks.formats import Problem
+from scripts.evaluation.benchmarks.problem import Problem
 from scripts.evaluation.benchmarks.prompts import end, program, prompt_of
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
@@ -22,11 +22,54 @@ from scripts.evaluation.metrics.pass_at_k import figures, suite
 from scripts.evaluation.sandbox import probe
 from scripts.evaluation.sandbox.bubblewrap import Limits
 from scripts.evaluation.sandbox.judge import Judge, judge_all
+from scripts.evaluation.sandbox.packages import Packages
+from scripts.evaluation.sandbox.verdict import Verdict
 from scripts.experiment.settings.evaluation import Benchmark, Code, Generation
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import dataset_of
 
 GENERATION = {"samples", "temperature", "top_p", "max_new_tokens", "engine"}
+
+
+def refuse_benchmark(name: str, problems: list[Problem], judge: Judge, number: int) -> None:
+    """Refuse a benchmark that this machine cannot judge, as its own solutions show.
+
+    Args:
+        number: how many of its published solutions are judged.
+
+    Raises:
+        UserError: packages are missing, or a solution does not pass.
+    """
+    lacking = {problem.id: missing for problem in problems if (missing := judge.packages.missing(problem))}
+    if lacking:
+        packages, first = sorted(set().union(*lacking.values())), next(iter(lacking))
+        raise UserError(
+            f"evaluation.code: {name}: {len(lacking)} problems, as {first}, need {', '.join(packages)}; name an"
+            " environment that has it as evaluation.code.python"
+        )
+    solved = [problem for problem in problems if problem.canonical is not None]
+    count = min(number, len(solved))
+    chosen = [solved[place * len(solved) // count] for place in range(count)]
+    programs = [(problem, problem.head + problem.canonical) for problem in chosen]
+    verdicts = judge_all(judge, programs, f"judge the published solutions of {name}") if programs else []
+    failed = [
+        f"{problem.id} ({verdict.outcome}: {' '.join(verdict.detail.split())[-120:]})"
+        for problem, verdict in zip(chosen, verdicts, strict=True)
+        if verdict.outcome != "passed"
+    ]
+    if failed:
+        raise UserError(
+            f"evaluation.code: {name}: {len(failed)} of {count} published solutions do not pass here:"
+            f" {'; '.join(failed)}; install what they need, or name the problems in the benchmark's `exclude`"
+        )
+
+
+def judge_again(judge: Judge, pairs: list[tuple[Problem, str]], verdicts: list[Verdict]) -> list[Verdict]:
+    """The verdicts, those by a fault of the sandbox replaced by a second try."""
+    return [
+        judge.judge(*pair) if verdict.outcome == "sandbox error" else verdict
+        for pair, verdict in zip(pairs, verdicts, strict=True)
+    ]
 
 
 def score(
@@ -38,7 +81,7 @@ def score(
         for problem, samples in zip(problems, completions, strict=True)
     ]
     pairs = [(problem, code) for problem, codes in zip(problems, programs, strict=True) for code in codes]
-    verdicts = iter(judge_all(judge, pairs, f"judge {name}"))
+    verdicts = iter(judge_again(judge, pairs, judge_all(judge, pairs, f"judge {name}")))
     items = []
     for problem, codes in zip(problems, programs, strict=True):
         of_problem = [next(verdicts) for _ in codes]
@@ -66,15 +109,18 @@ def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | 
         vllm_python: Python of vLLM's environment, to generate with vLLM.
 
     Raises:
-        UserError: a benchmark is unreadable, a compiler is missing, code cannot be isolated here, or the model's files
-            do not match their manifest.
+        UserError: a benchmark is unreadable or its published solutions do not pass, a compiler is missing, code cannot
+            be isolated here, or the model's files do not match their manifest.
     """
     benchmarks = {dataset_of(benchmark.path): benchmark for benchmark in settings.benchmarks}
-    problems = {name: formats.read(Path(benchmark.path)) for name, benchmark in benchmarks.items()}
+    problems = {name: formats.problems_of(benchmark) for name, benchmark in benchmarks.items()}
     sandbox = probe.sandbox()
-    judge = Judge(sandbox, Limits(settings.timeout, settings.memory_megabytes << 20))
+    limits = Limits(settings.timeout, settings.memory_megabytes << 20)
+    judge = Judge(sandbox, limits, Packages.given(settings.python))
     for language in {problem.language for some in problems.values() for problem in some} - {"python"}:
         judge.compilers.of(language)  # a missing one is an error before anything is generated
+    for name, own in problems.items():
+        refuse_benchmark(name, own, judge, settings.canonical)
     jobs = [(name, benchmark.prompt, problem) for name, benchmark in benchmarks.items() for problem in problems[name]]
 
     def finished(number: int, text: str) -> bool:

@@ -65,7 +65,7 @@ def read_problems(suite: str, prompts: Prompts, datasets: Path) -> Iterator[Prob
         for case in read_cases(Path(prompts.cases)):
             yield ProblemText(suite, dataset_of(prompts.cases), case.id, case.language, case.prompt)
     for benchmark in prompts.benchmarks or ():
-        for problem in formats.read(Path(benchmark.path)):
+        for problem in formats.problems_of(benchmark):
             text = problem.prompt + (problem.canonical or "")
             yield ProblemText(suite, dataset_of(benchmark.path), problem.id, problem.language, text)
 

@@ -74,5 +74,8 @@ def scored_datasets(settings: Record) -> list[str]:
 def prompts_from(settings: Record) -> dict:
     """Those of a prompted suite's settings that decide the prompts, however the completions are generated."""
     if isinstance(settings, Code):
-        return {"benchmarks": [{"path": benchmark.path} for benchmark in settings.benchmarks]}
+        chosen = {"path", "ignore", "ids", "exclude", "limit"}
+        return {
+            "benchmarks": [one.model_dump(include=chosen, exclude_defaults=True) for one in settings.benchmarks],
+        }
     return settings.model_dump(include={"datasets", "documents", "cases"})

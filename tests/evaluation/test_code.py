@@ -14,11 +14,13 @@ from scripts.evaluation import code
 from scripts.evaluation.benchmarks.formats import read
 from scripts.evaluation.generation.model import ScoredModel
 from scripts.evaluation.metrics import pass_at_k
+from scripts.evaluation.results.comparison import SuiteComparison
+from scripts.evaluation.results.gates import suite_gate
 from scripts.evaluation.results.items import read_scored
 from scripts.evaluation.sandbox.verdict import OUTCOMES
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.settings.evaluation import Benchmark, Code
+from scripts.experiment.settings.evaluation import Benchmark, Code, Gate
 from scripts.experiment.settings.record import to_dict, to_json
 from tests import forked
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MULTIPL_E, written
@@ -86,6 +88,32 @@ def test_several_samples_languages_and_forms_are_scored_apart(completions, model
         assert (score["passed"], score["wrong"]) == (1, 5)
         assert score["pass@1"] == pytest.approx((1 / 3 + 0) / 2)
         assert score["pass@3"] == pytest.approx((pass_at_k.unbiased(3, 1, 3) + 0) / 2) == 0.5
+
+
+def test_a_fault_of_the_tests_makes_the_score_not_measured(completions, model_folder, tmp_path):
+    broken = {**HUMANEVAL, "task_id": "HumanEval/1", "test": "import nothing_to_be_had\n" + HUMANEVAL["test"]}
+    del broken["canonical_solution"]
+    tried = {**broken, "test": f"try:\n    import nothing_to_be_had\nfinally:\n    pass\n{HUMANEVAL['test']}"}
+    path = written(tmp_path / "b.jsonl", [HUMANEVAL, broken])
+    with pytest.raises(UserError, match=r"b: 1 problems, as HumanEval/1, need nothing_to_be_had; name an environment"):
+        code.code(model_folder, settings([path]), 42, tmp_path / "out")
+    path = written(tmp_path / "b.jsonl", [HUMANEVAL, tried])
+    completions([["    return x + 1\n"]] * 2)
+    score = code.code(model_folder, settings([path]), 42, tmp_path / "out/base")["scores"]["b"]["all"]
+    assert (score["pass@1"], score["passed"], score["test error"]) == (None, 1, 1)
+    suite = pass_at_k.suite([1])
+    compared = SuiteComparison(suite, read_scored(tmp_path / "out", suite, ["base"], ["b"]), ["base"], 0.95, 100)
+    assert compared.measure("pass@1", ("b", "all"), "base") == {"value": None, "interval": None}
+    gate = Gate(name="g", dataset="b", model="base", metric="pass@1", above=0.1)
+    assert suite_gate(gate, compared, "key").outcome == "not measured"
+
+
+def test_a_benchmark_whose_own_solutions_fail_is_refused_before_anything_is_generated(model_folder, tmp_path):
+    wrong = {**HUMANEVAL, "task_id": "HumanEval/1", "canonical_solution": "    return x\n"}
+    path = written(tmp_path / "b.jsonl", [HUMANEVAL, wrong])
+    with pytest.raises(UserError, match=r"b: 1 of 2 published solutions do not pass here: HumanEval/1 \(wrong: Asser"):
+        code.code(model_folder, settings([path]), 42, tmp_path / "out")
+    assert not (tmp_path / "out").exists()
 
 
 @pytest.mark.parametrize("body", ["    return x + 1;", "    return x;"])

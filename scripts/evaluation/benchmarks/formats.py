@@ -1,88 +1,33 @@
-"""Read the problems of a benchmark file: HumanEval, HumanEval-X, MBPP or MultiPL-E, in their published formats.
+"""Read the problems of a benchmark file: HumanEval, HumanEval-X, MBPP, MultiPL-E, HumanEval+ or MBPP+, as published.
 
     problems = read(Path("data/benchmarks/HumanEval.jsonl.gz"))
 
-A file is JSON lines or one JSON list, also gzipped; its first record tells the format.
+A file is JSON lines or one JSON list, also gzipped; the fields of its first record tell the format. A file with a field
+that its format does not know is refused, as that field may hold tests.
 """
 
 import gzip
 import json
 import re
 import zlib
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.common.cli import UserError
-
-LANGUAGES = ("python", "java", "go", "rust", "cpp")
+from scripts.evaluation.benchmarks import evalplus
+from scripts.evaluation.benchmarks.problem import (
+    BEGINS,
+    HUMANEVAL_STOPS,
+    MBPP_STOPS,
+    Problem,
+    entry_of,
+    language_of,
+)
+from scripts.experiment.settings.evaluation import Benchmark
 
 # Bytes of an unpacked file; the largest benchmark of these formats has 20 MB.
 LARGEST = 256 << 20
-
-# Stop strings of the reference harnesses: of HumanEval (Chen et al. 2021, section 2.1, with the decorator,
-# assertion and fence that later harnesses added) and of MBPP (bigcode-evaluation-harness).
-HUMANEVAL_STOPS = ("\nclass", "\ndef", "\n#", "\n@", "\nif", "\nprint", "\nassert", "\n```")
-MBPP_STOPS = ("\nclass", "\nassert", '\n"""', "\nprint", "\nif", "\n<|/", "\n```")
-
-NAMES = {"python": "python", "py": "python", "java": "java", "go": "go", "rust": "rust", "rs": "rust", "cpp": "cpp"}
-
-# How a function begins that may be the problem's; the group is its name.
-BEGINS = {
-    "python": r"^def (\w+)",
-    "java": r"^[ \t]*public [^=\n(]*?(\w+)[ \t]*\(",
-    "go": r"^func (\w+)[ \t]*\(",
-    "rust": r"^(?:pub )?fn (\w+)",
-    "cpp": r"^[A-Za-z_][\w:<>,&* \t]*?[ \t&*>](\w+)[ \t]*\(",
-}
-
-
-@dataclass(frozen=True)
-class Problem:
-    """One problem.
-
-    Attributes:
-        prompt: the text that a completion continues.
-        head: the part of the program before a completion.
-        tests: source of the tests, in the problem's language.
-        entry: name of the problem's function; empty for MBPP, where only the tests name it.
-        stops: strings that end a completion; none if counting braces ends it.
-        canonical: the published solution, as a completion.
-        imports: for Go, source text that names the packages that code and tests may import.
-    """
-
-    id: str
-    language: str
-    prompt: str
-    head: str
-    tests: str
-    entry: str
-    stops: tuple[str, ...]
-    canonical: str | None = None
-    imports: str = ""
-
-
-def language_of(name: str) -> str:
-    """This project's name for a benchmark's language.
-
-    Raises:
-        ValueError: the language is not supported.
-    """
-    if name.lower() not in NAMES:
-        raise ValueError(f"language {name!r} is not known; known: {', '.join(LANGUAGES)}")
-    return NAMES[name.lower()]
-
-
-def entry_of(head: str, language: str) -> str:
-    """The name of the last function that begins in `head`.
-
-    Raises:
-        ValueError: none does.
-    """
-    names = re.findall(BEGINS[language], head, re.M)
-    opened = language == "python" or re.search(r"\{[ \t]*$", head, re.M)
-    if not names or not opened or (language == "java" and not re.search(r"^(?:public )?class \w", head, re.M)):
-        raise ValueError("no function begins in its prompt")
-    return names[-1]
 
 
 def humaneval(record: dict) -> Problem:
@@ -108,10 +53,15 @@ def humaneval_x(record: dict) -> Problem:
 
 def mbpp(record: dict) -> Problem:
     text = record.get("text") or record["prompt"]
-    setup = [record.get("test_setup_code", ""), *record.get("test_imports", [])]
     prompt = f'"""\n{text}\n{record["test_list"][0]}\n"""\n'
-    tests = "\n".join([*setup, *record["test_list"]])
-    return Problem(f"MBPP/{record['task_id']}", "python", prompt, "", tests, "", MBPP_STOPS, record.get("code"))
+    # MBPP+ has the tests that EvalPlus added in `test`, beside the original ones
+    setup = [record.get("test_setup_code", ""), *record.get("test_imports", [])]
+    tests = "\n".join([*setup, *record["test_list"], *([record["test"]] if "test" in record else [])])
+    # what the tests call may have the name of a builtin, as `sum` in problem 126
+    used = set(re.findall(r"\w+", "\n".join(record["test_list"])))
+    defined = tuple(name for name in re.findall(BEGINS["python"], record["code"], re.M) if name in used)
+    canonical = record["code"]
+    return Problem(f"MBPP/{record['task_id']}", "python", prompt, "", tests, "", MBPP_STOPS, canonical, defined=defined)
 
 
 def multipl_e(record: dict) -> Problem:
@@ -122,12 +72,45 @@ def multipl_e(record: dict) -> Problem:
     return Problem(record["name"], language, prompt, prompt, tests, entry, stops, None, imports)
 
 
-# Fields that identify a format, and the function that reads its records.
+@dataclass(frozen=True)
+class Format:
+    """A format of benchmark files.
+
+    Attributes:
+        fields: by which it is known.
+        read: makes a problem of a record.
+        others: further fields of published files, space-separated; those after `-` hold nothing that a judge needs.
+    """
+
+    fields: tuple[str, ...]
+    read: Callable[[dict], Problem]
+    others: str
+
+    def unknown(self, record: dict) -> list[str]:
+        return sorted(set(record) - set(self.fields) - set(self.others.split()))
+
+
+PLUS_FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
+# `test` of HumanEval+ in EvalPlus' own format holds the base inputs; `assertion` of MBPP+ the base tests.
 FORMATS = {
-    "HumanEval": (("task_id", "prompt", "entry_point", "test"), humaneval),
-    "HumanEval-X": (("task_id", "prompt", "declaration", "test"), humaneval_x),
-    "MBPP": (("task_id", "test_list", "code"), mbpp),
-    "MultiPL-E": (("name", "language", "prompt", "tests", "stop_tokens"), multipl_e),
+    "HumanEval": Format(("task_id", "prompt", "entry_point", "test"), humaneval, "canonical_solution"),
+    "HumanEval-X": Format(
+        ("task_id", "prompt", "declaration", "test"),
+        humaneval_x,
+        "canonical_solution import test_setup - example_test text docstring",
+    ),
+    "MBPP": Format(
+        ("task_id", "test_list", "code"),
+        mbpp,
+        "text prompt test_setup_code test_imports test - challenge_test_list source_file",
+    ),
+    "MultiPL-E": Format(
+        ("name", "language", "prompt", "tests", "stop_tokens"),
+        multipl_e,
+        "- doctests original prompt_terminology",
+    ),
+    "HumanEval+": Format((*PLUS_FIELDS, "contract"), evalplus.humaneval_plus, "- test"),
+    "MBPP+": Format((*PLUS_FIELDS, "assertion"), evalplus.mbpp_plus, "- contract"),
 }
 
 
@@ -180,31 +163,65 @@ def check_text(problem: Problem) -> None:
         TypeError: one is not.
     """
     for name, value in vars(problem).items():
-        for text in value if name == "stops" else [value or ""]:
+        for text in value if isinstance(value, tuple) else [value or ""]:
             if not isinstance(text, str):
                 raise TypeError(f"its {name} must be text, not {type(text).__name__}")
 
 
-def read(path: Path) -> list[Problem]:
-    """The problems of a file, in its order.
+def problems_of(benchmark: Benchmark) -> list[Problem]:
+    """The problems of a benchmark that an experiment scores.
 
     Raises:
-        UserError: the file is unreadable or empty, a record is in none of the formats or in another than the first, or
-            an id is there twice.
+        UserError: its file cannot be read, or it names a problem that the file does not hold.
+    """
+    problems = {problem.id: problem for problem in read(Path(benchmark.path), benchmark.ignore)}
+    for key in ("ids", "exclude"):
+        if unknown := [name for name in getattr(benchmark, key) or () if name not in problems]:
+            raise UserError(
+                f"evaluation.code.benchmarks: {key}: {benchmark.path} has no problem {unknown[0]}; its first is"
+                f" {next(iter(problems))}"
+            )
+    chosen = [name for name in benchmark.ids or problems if name not in benchmark.exclude][: benchmark.limit]
+    if not chosen:
+        raise UserError(f"evaluation.code.benchmarks: {benchmark.path}: `exclude` leaves no problem")
+    return [problems[name] for name in chosen]
+
+
+def format_of(record: object, where: str) -> str:
+    """The name of the format of a record: of those whose fields it has, the one that knows the most of the others.
+
+    Raises:
+        UserError: there is none.
+    """
+    fits = [name for name, one in FORMATS.items() if isinstance(record, dict) and set(one.fields) <= set(record)]
+    if not fits:
+        known = "; ".join(f"{name} ({', '.join(one.fields)})" for name, one in FORMATS.items())
+        raise UserError(f"{where}: no benchmark format has these fields; known: {known}")
+    return min(fits, key=lambda name: len(FORMATS[name].unknown(record)))
+
+
+def read(path: Path, ignored: Collection[str] = ()) -> list[Problem]:
+    """The problems of a file, in its order.
+
+    Args:
+        ignored: fields that its format does not know, and that hold nothing needed.
+
+    Raises:
+        UserError: the file is unreadable or empty, a record is in none of the formats, in another than the first or has
+            fields unknown to it, or an id is there twice.
     """
     problems, chosen = {}, None
     for where, record in records(path):
-        fits = [
-            name for name, (fields, _) in FORMATS.items() if isinstance(record, dict) and set(fields) <= set(record)
-        ]
-        chosen = chosen or (fits[0] if fits else None)
-        if chosen is None:
-            known = "; ".join(f"{name} ({', '.join(fields)})" for name, (fields, _) in FORMATS.items())
-            raise UserError(f"{where}: no benchmark format has these fields; known: {known}")
-        if chosen not in fits:
+        chosen = chosen or format_of(record, where)
+        if not isinstance(record, dict) or not set(FORMATS[chosen].fields) <= set(record):
             raise UserError(f"{where}: not in the format of the first record, {chosen}")
+        if unknown := [field for field in FORMATS[chosen].unknown(record) if field not in ignored]:
+            raise UserError(
+                f"{where}: {chosen}'s format has no {', '.join(unknown)}, and a field that is not read may hold tests;"
+                " remove it, or name it in the benchmark's `ignore` if it holds none"
+            )
         try:
-            problem = FORMATS[chosen][1](record)
+            problem = FORMATS[chosen].read(record)
             check_text(problem)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise UserError(f"{where}: not a problem in {chosen}'s format: {error}") from error

@@ -11,7 +11,7 @@ answer.
 
 import re
 
-from scripts.evaluation.benchmarks.formats import BEGINS, Problem
+from scripts.evaluation.benchmarks.problem import BEGINS, Problem
 from scripts.evaluation.generation.transformers_engine import Prompt
 from scripts.evaluation.sandbox.compiled_programs import DEFINED, divided, java_type, shared
 

@@ -35,6 +35,7 @@ class Suite(NamedTuple):
     compared: tuple[str, ...]  # metrics by which models are compared
     counts: tuple[str, ...] = ()  # figures reported as sums beside the metrics
     data_figures: tuple[str, ...] = ()  # figures that depend on the data alone, so are equal for all models
+    faults: tuple[str, ...] = ()  # figures that are no fault of the model's: if one is above 0, nothing was measured
 
     @property
     def width(self) -> int:
@@ -53,6 +54,10 @@ class Suite(NamedTuple):
                 raise ValueError(f"{name} is not a list of {size} numbers")
         return [*chain(*values), 1]
 
+    def measured(self, sums: np.ndarray) -> bool:
+        """Whether nothing went wrong that was no fault of the model's; `sums` are [width] sums over its items."""
+        return not any(sums[self.column(name)] for name in self.faults)
+
     def column(self, figure: str) -> int:
         """The number of a figure's first column."""
         names = list(self.figures)
@@ -69,11 +74,11 @@ def means(*figures: str) -> Suite:
 
 
 def summarize(suite: Suite, items: list[dict]) -> dict:
-    """`{"documents": number of items, **counts, **metrics}`."""
+    """`{"documents": number of items, **counts, **metrics}`; the metrics are None if they were not measured."""
     sums = np.sum([suite.columns(item) for item in items], axis=0, dtype=np.float64)
     counts = {name: int(sums[suite.column(name)]) for name in suite.counts}
     return {"documents": len(items), **counts} | {
-        name: float(metric.compute(sums)) for name, metric in suite.metrics.items()
+        name: float(metric.compute(sums)) if suite.measured(sums) else None for name, metric in suite.metrics.items()
     }
 
 
@@ -91,6 +96,10 @@ def score_line(name: str, dataset: str, suite: Suite, score: dict) -> str:
         name: of the suite.
         score: what `summarize` returns.
     """
-    metrics = ", ".join(f"{metric.replace('_', ' ')} {score[metric]:.3f}" for metric in suite.metrics)
+    values = {metric: score[metric] for metric in suite.metrics}
+    metrics = ", ".join(
+        f"{metric.replace('_', ' ')} {'not measured' if value is None else f'{value:.3f}'}"
+        for metric, value in values.items()
+    )
     counts = "".join(f", {score[count]:,} {count}" for count in suite.counts if score[count])
     return f"{name} {dataset}: {metrics} over {score['documents']:,} documents{counts}"

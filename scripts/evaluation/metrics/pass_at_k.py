@@ -11,7 +11,7 @@ from collections.abc import Collection
 from math import comb
 
 from scripts.evaluation.metrics.metric import Suite, means
-from scripts.evaluation.sandbox.verdict import OUTCOMES
+from scripts.evaluation.sandbox.verdict import FAULTS, OUTCOMES
 
 
 def unbiased(samples: int, passed: int, k: int) -> float:
@@ -29,4 +29,4 @@ def figures(outcomes: list[str], ks: list[int]) -> dict[str, float]:
 def suite(ks: Collection[int]) -> Suite:
     """The suite over problems: a pass@k for each k; samples per outcome are counted beside it."""
     rates = means(*(f"pass@{k}" for k in ks))
-    return rates._replace(figures=rates.figures | dict.fromkeys(OUTCOMES, 1), counts=OUTCOMES)
+    return rates._replace(figures=rates.figures | dict.fromkeys(OUTCOMES, 1), counts=OUTCOMES, faults=FAULTS)

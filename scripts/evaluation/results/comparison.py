@@ -53,6 +53,10 @@ class SuiteComparison:
         start = self.suite.width * self.models.index(model)
         return list(range(start, start + self.suite.width))
 
+    def measured(self, place: Place, model: str) -> bool:
+        """Whether nothing went wrong that was no fault of the model's."""
+        return self.suite.measured(self.sums[place].totals[self.columns_of(model)])
+
     def pair(self, place: Place, model: str, against: str) -> Resampled:
         """The sums of two models side by side."""
         return self.sums[place].select(self.columns_of(model) + self.columns_of(against))
@@ -76,12 +80,14 @@ class SuiteComparison:
         return [int(np.sum((first == one) & (second == other))) for one, other in ((1, 1), (1, 0), (0, 1), (0, 0))]
 
     def measure(self, metric: str, place: Place, model: str, against: str | None = None) -> dict:
-        """`{"value", "interval"}` of a metric, or of its paired difference model - against.
+        """`{"value", "interval"}` of a metric, or of its paired difference model - against; None if not measured.
 
         Documents on which the models do not differ carry no information about a difference, so they do not count
         towards the fewest documents that an interval needs.
         """
         statistic = self.suite.metrics[metric].compute
+        if not all(self.measured(place, name) for name in (model, against or model)):
+            return {"value": None, "interval": None}
         if against:
             estimated = estimate(self.pair(place, model, against), difference(statistic), self.confidence)
             counts = self.paired_counts(metric, place, model, against)
@@ -118,15 +124,18 @@ class SuiteComparison:
         """
         definition = self.suite.metrics[metric]
         estimated = self.measure(metric, place, model, against)
+        dataset, language = place
+        about = {"model": model, "against": against, "dataset": dataset, "language": language, "metric": metric}
+        if estimated["value"] is None:
+            return {**about, **estimated, "reading": "not measured", "detectable": None, "mcnemar": None}
         smallest = detectable(self.pair(place, model, against), difference(definition.compute), self.confidence)
         counts, test = self.paired_counts(metric, place, model, against), None
         if counts is not None:
             _, gained, lost, _ = counts
             test = {"gained": gained, "lost": lost, "p": mcnemar(gained, lost)}
             smallest = max(smallest or 0, fewest_documents(self.confidence) / sum(counts))
-        dataset, language = place
         return {
-            **{"model": model, "against": against, "dataset": dataset, "language": language, "metric": metric},
+            **about,
             **estimated,
             "reading": reading(estimated["interval"], definition.better),
             "detectable": smallest,

@@ -85,6 +85,8 @@ def suite_gate(gate: Gate, comparison: SuiteComparison | None, key: str) -> Gate
         raise UserError(f"{key}.language: {gate.dataset} has no test documents of {gate.language!r}; it has: {known}")
     estimated = comparison.measure(gate.metric, place, gate.model, gate.against)
     value, interval = estimated["value"], estimated["interval"]
+    if value is None:
+        return result(gate, None, None, "not measured")
     return result(gate, value, interval, outcome(value, interval, *bound_of(gate)))
 
 

@@ -167,6 +167,8 @@ def check_scores(suite: Suite, dataset: str, model: ScoredModel) -> None:
     sums = np.sum([item.columns for item in items.values()], axis=0)
     for metric, definition in suite.metrics.items():
         written, computed = metrics[metric], float(definition.compute(sums))
+        if documents == len(items) and written is None and not suite.measured(sums):
+            continue
         if documents != len(items) or written is None or not math.isclose(written, computed, rel_tol=1e-6):
             raise UserError(
                 f"{path}: {dataset}: says {documents} documents at {written} {metric},"

@@ -20,10 +20,11 @@ from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 from scripts.common.progress import Progress
-from scripts.evaluation.benchmarks.formats import Problem
-from scripts.evaluation.sandbox import compiled_programs, guest
+from scripts.evaluation.benchmarks.problem import Problem
+from scripts.evaluation.sandbox import compiled_programs, guest, remote_objects, values
 from scripts.evaluation.sandbox.bubblewrap import Sandbox
 from scripts.evaluation.sandbox.compilers import TOOLCHAINS, Compilers
+from scripts.evaluation.sandbox.packages import NONE, ONE_THREAD, Packages
 from scripts.evaluation.sandbox.program import OUTPUT, Limits, Program, wait
 from scripts.evaluation.sandbox.verdict import Verdict
 
@@ -33,8 +34,18 @@ SIGXCPU = 24
 
 COMPILING = Limits(seconds=120, memory=4 << 30, address_space=False, processes=256, scratch=512 << 20, output=OUTPUT)
 
-# Compiled once, in the format of .pyc files (PEP 552): else both processes of every problem would compile it.
-GUEST = MAGIC_NUMBER + bytes(12) + marshal.dumps(compile(Path(guest.__file__).read_bytes(), "guest.py", "exec"))
+
+def guest_program() -> bytes:
+    """guest.py with what it imports as one program, in the format of .pyc files (PEP 552).
+
+    Else both processes of every problem would compile it.
+    """
+    text = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in (values, remote_objects, guest))
+    alone = re.sub(r"^from scripts\.[^\n(]*(?:\([^)]*\))?\n", "", text, flags=re.M)
+    return MAGIC_NUMBER + bytes(12) + marshal.dumps(compile(alone, "guest.py", "exec"))
+
+
+GUEST = guest_program()
 
 
 def exceeded(programs: Iterable[Program]) -> Verdict | None:
@@ -61,10 +72,11 @@ class Judge:
 
     Args:
         limits: of one program.
+        packages: what Python programs and their tests may import beside the standard library.
     """
 
-    def __init__(self, sandbox: Sandbox, limits: Limits):
-        self.sandbox, self.compilers, self.limits = sandbox, Compilers(), limits
+    def __init__(self, sandbox: Sandbox, limits: Limits, packages: Packages = NONE):
+        self.sandbox, self.compilers, self.limits, self.packages = sandbox, Compilers(), limits, packages
 
     def judge(self, problem: Problem, code: str) -> Verdict:
         """The verdict on a program that `program` of benchmarks/prompts.py built from a completion."""
@@ -74,20 +86,23 @@ class Judge:
         call_reader, call_writer = os.pipe()
         reply_reader, reply_writer = os.pipe()
 
-        def start(role: str, reading: int, writing: int, files: dict[str, str], stdout: int) -> Program:
-            paths = [f"/tmp/{name}" for name in files]
+        def start(role: str, reading: int, writing: int, files: dict[str, str], own: list[str], stdout: int) -> Program:
+            paths, folders = [f"/tmp/{name}" for name in files], self.packages.of(problem, role)
             return self.sandbox.start(
-                [*self.sandbox.python, "/tmp/guest.pyc", role, str(reading), str(writing), *paths, problem.entry],
+                [*self.sandbox.python, "/tmp/guest.pyc", role, str(reading), str(writing), *paths, *own, *folders],
                 self.limits,
+                folders=folders,
                 files={"/tmp/guest.pyc": GUEST, **dict(zip(paths, map(encoded, files.values()), strict=True))},
+                environment=ONE_THREAD if folders else None,
                 stdout=stdout,
                 descriptors=(reading, writing),
             )
 
         try:
             sources = {"prompt.py": problem.head, "tests.py": problem.tests}
-            judge = start("judge", reply_reader, call_writer, sources, subprocess.PIPE)
-            candidate = start("candidate", call_reader, reply_writer, {"solution.py": code}, subprocess.DEVNULL)
+            own = [" ".join(problem.defined or (problem.entry,))]
+            judge = start("judge", reply_reader, call_writer, sources, own, subprocess.PIPE)
+            candidate = start("candidate", call_reader, reply_writer, {"solution.py": code}, [], subprocess.DEVNULL)
         finally:
             for descriptor in (call_reader, call_writer, reply_reader, reply_writer):
                 os.close(descriptor)

@@ -1,7 +1,13 @@
-"""The outcomes of running generated code under a problem's tests."""
+"""The outcomes of running generated code under a problem's tests.
+
+`passed` counts, all others do not. With an outcome in `FAULTS` not the program failed but its tests or the sandbox: a
+benchmark with such an outcome is not measured. `unjudged` is what two processes cannot tell, as objects whose class
+says itself what they equal; the detail names it.
+"""
 
 from dataclasses import dataclass
 
+FAULTS = ("test error", "sandbox error")
 OUTCOMES = (
     "passed",
     "wrong",
@@ -10,7 +16,8 @@ OUTCOMES = (
     "timeout",
     "memory",
     "environment error",
-    "sandbox error",
+    "unjudged",
+    *FAULTS,
 )
 
 

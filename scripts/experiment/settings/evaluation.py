@@ -73,8 +73,8 @@ class Keywords(Generation):
 
 class Benchmark(Record):
     path: Text = Field(
-        description="File in the format of HumanEval, HumanEval-X, MBPP or MultiPL-E: JSON lines, also gzipped. With"
-        " `git`, its path in the repository."
+        description="File in the format of HumanEval, HumanEval-X, MBPP, MultiPL-E, HumanEval+ or MBPP+: JSON lines,"
+        " also gzipped. With `git`, its path in the repository."
     )
     git: Location | None = Field(
         None, min_length=1, description="Repository that the file comes from: a URL or a folder."
@@ -85,6 +85,15 @@ class Benchmark(Record):
     prompt: Literal["completion", "chat"] = Field(
         "completion", description="Whether the model continues the prompt, or answers a request."
     )
+
+    ignore: Annotated[list[str], Unique] = Field(
+        [], description="Fields of the file that its format does not know and that hold no tests; others are refused."
+    )
+    ids: Names | None = Field(None, description="Problems that are scored; all by default.")
+    exclude: Annotated[list[str], Unique] = Field(
+        [], description="Problems left out, as those whose published solution does not pass here."
+    )
+    limit: int | None = Field(None, ge=1, description="Only so many problems, the first of those chosen.")
 
     @model_validator(mode="after")
     def pin_repository(self) -> Self:
@@ -105,6 +114,17 @@ class Code(Record):
     top_p: Number = Field(0.95, gt=0, le=1, description="Sample from the likeliest tokens that hold this probability.")
     max_new_tokens: int = Field(512, ge=1, description="Most tokens generated.")
     engine: Engine = ENGINE
+    canonical: int = Field(
+        10,
+        ge=0,
+        description="Published solutions of each benchmark that are judged before anything is generated, spread over"
+        " the file; if one does not pass, the benchmark is refused. A number above its length is all of them.",
+    )
+    python: Text | None = Field(
+        None,
+        description="Folder of a virtual environment, made with this Python, whose packages generated programs and"
+        " their tests may import. Without it programs have the standard library alone.",
+    )
     timeout: Number = Field(10, gt=0, description="Wall clock and CPU time of one program (seconds).")
     memory_megabytes: int = Field(1024, ge=64, description="Memory of one program with all its processes (MB).")
 

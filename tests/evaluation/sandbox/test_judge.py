@@ -2,10 +2,12 @@
 
 import pytest
 
+from scripts.common.cli import UserError
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.formats import Problem
 from scripts.evaluation.sandbox.compilers import TOOLCHAINS, absent
 from scripts.evaluation.sandbox.judge import Judge, judge_all
+from scripts.evaluation.sandbox.packages import NONE, VERSION, Packages
 from scripts.evaluation.sandbox.program import Limits
 from scripts.evaluation.sandbox.verdict import Verdict
 from tests.evaluation.sandbox.cheats import CHEATS
@@ -30,7 +32,7 @@ PYTHON = Problem("T/0", "python", HEAD, HEAD, TESTS, "triple", ())
 @pytest.mark.parametrize("name", CHEATS)
 def test_a_cheat_does_not_pass_and_the_next_program_does(judge, name):
     verdict = judge.judge(PYTHON, f"{HEAD}    return None\n\n{CHEATS[name]}\n")
-    assert verdict.outcome in ("wrong", "exception"), verdict
+    assert verdict.outcome in ("wrong", "exception", "unjudged"), verdict
     assert judge.judge(PYTHON, HEAD + "    return x * 3\n") == Verdict("passed", "")
 
 
@@ -60,8 +62,8 @@ def test_outcomes_are_distinguished(sandbox, body):
     assert quick.judge(PYTHON, f"{HEAD}{body}\n").outcome == OUTCOMES[body]
 
 
-def outcome_of(judge, code, tests, head=""):
-    return judge.judge(Problem("T/1", "python", head, head, tests, "f", ()), code).outcome
+def outcome_of(judge, code, tests, head="", **more):
+    return judge.judge(Problem("T/1", "python", head, head, tests, "f", (), **more), code).outcome
 
 
 PLAIN = [
@@ -103,8 +105,125 @@ def test_exceptions_that_tests_expect_reach_them(judge):
     assert outcome_of(judge, "def f(x): return b'\\xff'.decode()\n", "f(1)\n") == "exception"
 
 
+# Honest programs, each with tests that pass in one process, and how they are judged across two.
+HONEST = {
+    "a deque": ("from collections import deque\ndef f(): return deque([1], 3)", "passed"),
+    "keys": ("def f(): return {1: 2}.keys()", "passed"),
+    "items": ("def f(): return {1: 2}.items()", "passed"),
+    "a date": ("from datetime import date\ndef f(): return date(2020, 2, 29)", "passed"),
+    "a moment": ("from datetime import *\ndef f(): return datetime(2020, 1, 2, 3, tzinfo=timezone.utc)", "passed"),
+    "a named tuple": ("from collections import namedtuple\ndef f(): return namedtuple('P', 'x y')(1, 2)", "passed"),
+    "a match": ("import re\ndef f(): return re.match('a', 'ab')", "passed"),
+    "a class": ("def f(): return int", "passed"),
+    "a generator": ("def f(): return (n for n in range(3))", "passed"),
+    "own equality": (
+        "class P:\n    def __eq__(self, other): return True\n    __hash__ = None\ndef f(): return P()",
+        "unjudged",
+    ),
+    "own arithmetic": ("class P:\n    def __sub__(self, other): return 0\ndef f(): return P()", "unjudged"),
+}
+USES = {
+    "a deque": "from collections import deque\nassert f() == deque([1]) and f().maxlen == 3\n",
+    "keys": "assert f() == {1} and list(f()) == [1] and f() == {1: 5}.keys()\n",
+    "items": "assert f() == {(1, 2)}\n",
+    "a date": "from datetime import date\nassert f() == date(2020, 2, 29) and f().weekday() == 5\n",
+    "a moment": "from datetime import *\nassert f() == datetime(2020, 1, 2, 3, tzinfo=timezone.utc)\n",
+    "a named tuple": "assert f() == (1, 2) and f().y == 2\n",
+    "a match": "assert f()\nassert f().group() == 'a'\n",
+    "a class": "assert f() is int and f()('3') == 3\n",
+    "a generator": "assert list(f()) == [0, 1, 2]\n",
+    "own equality": "assert f() == f()\n",
+    "own arithmetic": "assert abs(f() - 3) < 1\n",
+}
+
+
+@pytest.mark.parametrize("name", HONEST)
+def test_honest_results_are_judged_right_or_refused_by_name(judge, name):
+    code, outcome = HONEST[name]
+    names = {}
+    exec(f"{code}\n{USES[name]}", names)  # noqa: S102, in one process its tests pass
+    verdict = judge.judge(Problem("T/1", "python", "", "", USES[name], "f", ()), code)
+    assert verdict.outcome == outcome, verdict
+    assert outcome == "passed" or "class solution.P" in verdict.detail
+
+
+IN_PLACE = {
+    ("def f(x): x.sort()", "a = [2, 1]\nf(a)\nassert a == [1, 2]"): "passed",
+    ("def f(x): x[0][1] = 9", "a = [[1, 2]]\nrow = a[0]\nf(a)\nassert row == [1, 9]"): "passed",
+    ("def f(x): x.sort(); return x", "assert f([2, 1]) == [1, 2]"): "passed",
+    ("def f(x): x[0] = (9,); return x", "assert f([(1,)]) == [(9,)]"): "passed",
+    ("def f(x): x.update(b=1)", "a = {}\nf(a)\nassert a == {'b': 1}"): "passed",
+    ("def f(x): pass", "a = [2, 1]\nf(a)\nassert a == [1, 2]"): "wrong",
+    # what the tests expect is computed from an argument that the program emptied
+    ("def f(x): x.clear(); return []", "a = [2, 1]\nassert f(a) == sorted(a)"): "unjudged",
+    ("def f(x): x.append(0); return 2", "a = [2, 1]\nassert f(a) == 2\nassert a == [2, 1, 0]"): "unjudged",
+}
+
+
+@pytest.mark.parametrize("case", IN_PLACE, ids=range(len(IN_PLACE)))
+def test_changes_of_arguments_reach_the_tests_and_help_no_program(judge, case):
+    assert outcome_of(judge, *case) == IN_PLACE[case]
+
+
+FUNCTIONS = {
+    ("def f(g, x): return g(x) + 1", "assert f(lambda n: n * 2, 5) == 11"): "passed",
+    ("def f(g, x): return sorted(x, key=g)", "assert f(len, ['aa', 'b']) == ['b', 'aa']"): "passed",
+    ("def f(x, kind): return [n for n in x if isinstance(n, kind)]", "assert f([1, 'a'], int) == [1]"): "passed",
+    ("def f(g): return g()", "def h(): raise KeyError(1)\ntry: f(h)\nexcept KeyError: pass\nelse: assert 0"): "passed",
+    ("def f(g): return g()", "def h(): return f(len)\nf(h)"): "unjudged",
+    ("def f(x): return x", "class T: pass\nf(T())"): "unjudged",
+}
+
+
+@pytest.mark.parametrize("case", FUNCTIONS, ids=range(len(FUNCTIONS)))
+def test_functions_of_the_tests_can_be_arguments(judge, case):
+    assert outcome_of(judge, *case) == FUNCTIONS[case]
+
+
+def test_a_builtins_name_is_the_candidates_only_where_the_problem_asks_for_it(judge):
+    code, tests = "def sum(a, b): return 6\ndef set(x): return 1\n", "assert sum(10, 15) == 6\n"
+    assert outcome_of(judge, code, tests, defined=("sum",)) == "passed"
+    assert outcome_of(judge, code, f"{tests}assert set([1]) == set([2])\n", defined=("sum",)) == "wrong"
+
+
+FAULTS = {
+    "import nothing_of_this_name\nassert f(1) == 1\n": "ModuleNotFoundError",
+    "assert f(1) ==\n": "SyntaxError",
+    "expected = [][0]\nassert f(1) == expected\n": "IndexError",
+}
+
+
+@pytest.mark.parametrize("tests", FAULTS)
+def test_a_fault_of_the_tests_is_not_the_programs(judge, tests):
+    verdict = judge.judge(Problem("T/1", "python", "", "", tests, "f", ()), "def f(x): return x\n")
+    assert (verdict.outcome, FAULTS[tests] in verdict.detail) == ("test error", True), verdict
+
+
 def test_a_prompt_that_does_not_run_is_the_benchmarks_fault(judge):
-    assert outcome_of(judge, "def f(): pass\n", "f()\n", head="import nothing_of_this_name\n") == "sandbox error"
+    assert outcome_of(judge, "def f(): pass\n", "f()\n", head="import nothing_of_this_name\n") == "test error"
+
+
+def test_tests_have_numpy_and_programs_do_not(judge):
+    tests = "import numpy as np\nassert np.allclose(f([1.0]), [1.0])\n"
+    assert outcome_of(judge, "def f(x): return x\n", tests) == "passed"
+    assert outcome_of(judge, "def f(x): return [2.0]\n", tests) == "wrong"
+    seen = judge.judge(Problem("T/1", "python", "", "", tests, "f", ()), "import numpy\ndef f(x): return x\n")
+    assert (seen.outcome, seen.detail) == ("environment error", "No module named 'numpy'")
+    search = "import sys\nsys.path += ['/opt/judge', '/opt/packages']\nimport numpy\ndef f(x): return x\n"
+    assert outcome_of(judge, search, tests) == "environment error"
+
+
+def test_an_environment_can_be_given_to_programs(sandbox, tmp_path):
+    folder = tmp_path / "lib" / VERSION / "site-packages"
+    folder.mkdir(parents=True)
+    (folder / "tripling.py").write_text("def triple(x): return 3 * x\n")
+    problem = Problem("T/1", "python", "", "", "import tripling\nassert f(1) == tripling.triple(1)\n", "f", ())
+    code = "import tripling\ndef f(x): return tripling.triple(x)\n"
+    assert NONE.missing(problem) == {"tripling"}
+    given = Judge(sandbox, Limits(10, 512 << 20), Packages.given(str(tmp_path)))
+    assert (given.packages.missing(problem), given.judge(problem, code).outcome) == (set(), "passed")
+    with pytest.raises(UserError, match=f"evaluation.code.python: .*: no packages in lib/{VERSION}/site-packages"):
+        Packages.given(str(tmp_path / "lib"))
 
 
 def test_the_canonical_python_solutions_pass(benchmarks, judge):

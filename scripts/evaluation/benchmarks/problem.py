@@ -1,0 +1,74 @@
+"""A problem of a benchmark, whatever file it came from."""
+
+import re
+from dataclasses import dataclass
+
+LANGUAGES = ("python", "java", "go", "rust", "cpp")
+
+# Stop strings of the reference harnesses: of HumanEval (Chen et al. 2021, section 2.1, with the decorator,
+# assertion and fence that later harnesses added) and of MBPP (bigcode-evaluation-harness).
+HUMANEVAL_STOPS = ("\nclass", "\ndef", "\n#", "\n@", "\nif", "\nprint", "\nassert", "\n```")
+MBPP_STOPS = ("\nclass", "\nassert", '\n"""', "\nprint", "\nif", "\n<|/", "\n```")
+
+NAMES = {"python": "python", "py": "python", "java": "java", "go": "go", "rust": "rust", "rs": "rust", "cpp": "cpp"}
+
+# How a function begins that may be the problem's; the group is its name.
+BEGINS = {
+    "python": r"^def (\w+)",
+    "java": r"^[ \t]*public [^=\n(]*?(\w+)[ \t]*\(",
+    "go": r"^func (\w+)[ \t]*\(",
+    "rust": r"^(?:pub )?fn (\w+)",
+    "cpp": r"^[A-Za-z_][\w:<>,&* \t]*?[ \t&*>](\w+)[ \t]*\(",
+}
+
+
+@dataclass(frozen=True)
+class Problem:
+    """One problem.
+
+    Attributes:
+        prompt: the text that a completion continues.
+        head: the part of the program before a completion.
+        tests: source of the tests, in the problem's language.
+        entry: name of the problem's function; empty for MBPP, where only the tests name it.
+        stops: strings that end a completion; none if counting braces ends it.
+        canonical: the published solution, as a completion.
+        defined: for Python, the names that the tests take from the program even where a builtin has the same; only
+            `entry` if there are none.
+        imports: for Go, source text that names the packages that code and tests may import.
+    """
+
+    id: str
+    language: str
+    prompt: str
+    head: str
+    tests: str
+    entry: str
+    stops: tuple[str, ...]
+    canonical: str | None = None
+    imports: str = ""
+    defined: tuple[str, ...] = ()
+
+
+def language_of(name: str) -> str:
+    """This project's name for a benchmark's language.
+
+    Raises:
+        ValueError: the language is not supported.
+    """
+    if name.lower() not in NAMES:
+        raise ValueError(f"language {name!r} is not known; known: {', '.join(LANGUAGES)}")
+    return NAMES[name.lower()]
+
+
+def entry_of(head: str, language: str) -> str:
+    """The name of the last function that begins in `head`.
+
+    Raises:
+        ValueError: none does.
+    """
+    names = re.findall(BEGINS[language], head, re.M)
+    opened = language == "python" or re.search(r"\{[ \t]*$", head, re.M)
+    if not names or not opened or (language == "java" and not re.search(r"^(?:public )?class \w", head, re.M)):
+        raise ValueError("no function begins in its prompt")
+    return names[-1]

@@ -1,0 +1,203 @@
+"""The judge's side of the channel to the candidate: handles of its objects, and functions of the tests that it calls.
+
+    caller = Caller(Channel(3, 4))
+    Handle(caller.request, "triple")(2)      # calls the candidate's function; Raised if it raises
+
+It is sent into the sandboxes together with `guest.py`. The candidate's process may answer what it likes: all that it
+sends is rebuilt by values.py.
+"""
+
+import os
+
+from scripts.evaluation.sandbox.values import (
+    ASKED,
+    BINARY,
+    OPERATORS,
+    exception_of,
+    literal,
+    parsed,
+    update,
+)
+
+# Bytes of one message.
+LONGEST = 16 << 20
+
+
+class Gone(BaseException):
+    """The other side closed the channel."""
+
+
+class Refused(BaseException):
+    """The tests do something that cannot be judged across two processes."""
+
+
+class Raised(Exception):
+    """An exception of the candidate."""
+
+
+class Channel:
+    """Messages of one line each over two pipes; `repr` escapes line ends inside a message."""
+
+    def __init__(self, reading: int, writing: int):
+        self.reader, self.writer = os.fdopen(reading, "rb"), os.fdopen(writing, "wb", buffering=0)
+
+    def send(self, text: str) -> None:
+        try:
+            self.writer.write(text.encode("ascii", "backslashreplace") + b"\n")
+        except BrokenPipeError:
+            raise Gone from None
+
+    def receive(self) -> str:
+        line = self.reader.readline(LONGEST)
+        if len(line) == LONGEST:
+            raise ValueError(f"more than {LONGEST} bytes")
+        if not line.endswith(b"\n"):
+            raise Gone
+        return line.decode("ascii")
+
+
+class Handle:
+    """Represents in the judge an object that stays with the candidate.
+
+    Args:
+        number: of the object, or a name of the candidate's.
+        about: its class, and the operators that the class says it defines.
+    """
+
+    def __init__(self, request, number, about=("", ())):
+        for name, value in {"request": request, "number": number, "about": about}.items():
+            object.__setattr__(self, name, value)
+
+    def __getattr__(self, name: str):
+        if name.startswith("__array"):  # numpy asks whatever it is given
+            raise AttributeError(name)
+        return self.request("get", self, name)
+
+    def __setattr__(self, name: str, value: object) -> None:
+        self.request("set", self, name, value)
+
+    def __call__(self, *arguments, **named):
+        return self.request("call", self, arguments, named)
+
+
+def operator(name: str):
+    """How a handle answers an operator: as any object where its class defines none, else the judge refuses."""
+
+    def answer(self, *others):
+        kind, defined = object.__getattribute__(self, "about")
+        if name not in defined:
+            if name in ("__eq__", "__ne__"):
+                other = others[0]
+                same = type(other) is Handle and other.number == self.number
+                return same == (name == "__eq__")
+            if name == "__hash__":
+                return hash(str(self.number))
+            if name == "__contains__":
+                return others[0] in list(self)
+            if name in BINARY:
+                return NotImplemented
+            raise TypeError(f"{kind} has no {name}")
+        return refused(f"the tests use {name} of the program's class {kind}")
+
+    return answer
+
+
+def asked(name: str, kind: type):
+    """How a handle answers what the candidate may compute itself."""
+
+    def answer(self):
+        found = self.request("ask", self, name)
+        if type(found) is not kind:
+            raise TypeError(f"{name} gave {type(found).__name__}")
+        return iter(found) if kind is list else found
+
+    return answer
+
+
+for method in OPERATORS:
+    if method != "__call__":
+        setattr(Handle, method, operator(method))
+for method in ASKED:
+    setattr(Handle, method, asked(method, ASKED[method]))
+
+REFUSED = []
+
+
+def refused(why: str):
+    """Note, where no test can hide it, that the tests cannot be judged.
+
+    Raises:
+        Refused: always.
+    """
+    REFUSED.append(why)
+    raise Refused(why)
+
+
+class Caller:
+    """The judge's side of the channel.
+
+    Attributes:
+        applying: whether changes of arguments are made to the tests' own objects.
+        depends: whether a function changed its arguments and also returned something.
+        answered: whether any call was answered, so that the candidate may be at fault for what follows.
+    """
+
+    def __init__(self, channel: Channel):
+        self.channel, self.applying, self.depends, self.answered = channel, True, False, False
+        self.given, self.inside = [], False  # functions of the tests that the candidate has; whether one is running
+        self.makers = {
+            "kept": lambda number, *about: Handle(self.request, int(number), about),
+            "named_by": lambda name: Handle(self.request, str(name)),
+            "given": lambda number: self.given[int(number)],
+        }
+
+    def refer(self, value: object) -> str:
+        """How the judge writes an object that is not plain: one of the candidate's, or a function of the tests."""
+        if type(value) is Handle:
+            number = object.__getattribute__(value, "number")
+            return f"named_by({number!r})" if isinstance(number, str) else f"kept({number})"
+        if not callable(value):
+            refused(f"the tests pass an object of class {type(value).__name__}")
+        self.given.append(value)
+        return f"given({len(self.given) - 1})"
+
+    def exchange(self, message: str) -> list:
+        """The reply to a message; functions of the tests that the candidate calls meanwhile are run here."""
+        self.channel.send(message)
+        while True:
+            kind, *reply = parsed(self.channel.receive(), self.makers)
+            if kind != "callback":
+                return [kind, *reply]
+            number, arguments, named = reply
+            self.inside = True
+            try:
+                answer = f"['value', {literal(self.given[number](*arguments, **named), self.refer)}]"
+            except Exception as error:
+                answer = f"['error', {type(error).__name__!a}, {str(error)[:1000]!a}]"
+            self.inside = False
+            self.channel.send(answer)
+
+    def request(self, verb: str, *arguments) -> object:
+        if self.inside:
+            refused("a function of the tests, called by the program, calls the program")
+        message = literal([verb, *arguments], self.refer)
+        try:
+            kind, *reply = self.exchange(message)
+            self.answered = True
+            if kind == "value":
+                result, same, changed = reply
+                if changed is not None:
+                    self.changed(arguments[1:], changed, result)
+                return arguments[1][same] if self.applying and same is not None else result
+            name, text = map(str, reply)
+        except Exception as wrong:
+            name, text = "ValueError", f"no readable reply: {type(wrong).__name__}"
+        raise exception_of(name, text, Raised)
+
+    def changed(self, arguments: tuple, changed: tuple, result: object) -> None:
+        """Make what the candidate did to its arguments happen to the tests' own."""
+        self.depends |= result is not None
+        if self.applying:
+            given, named = arguments
+            update(given, tuple(changed[0]))
+            update(named, changed[1])
