@@ -6,7 +6,9 @@
 Settings that are left out have their defaults. A file is dropped for the first of these reasons that applies:
 extension, folder, size, encoding, binary, too_short, too_long, few_lines, long_line, mean_line, alphanumeric,
 generated, encoded_data. Every regular file of the archive is either kept or listed in the rejects; links are skipped.
-Documents are in the order of the archive, which is sorted by path.
+What the fetch left out of the archive (duplicates, names that are not UTF-8, links that leave the tree) is in the
+rejects too, with the reason odd_member. Documents are in the order of the archive, which is
+sorted by path.
 """
 
 import hashlib
@@ -83,6 +85,10 @@ def filter_archive(archive: Path, source: Source, settings: Filter, result: Funn
             result.keep(document, len(raw))
         progress.add()
     progress.end()
+    for fault, count in manifest.get("skipped", {}).items():
+        names = manifest.get("skipped_names", {}).get(fault, [])
+        for name in [*names, *[""] * (count - len(names))]:  # of very many the manifest names the first
+            result.drop(name, source.name, settings.extensions.get(extension_of(name)), "odd_member", fault)
 
 
 def main() -> None:

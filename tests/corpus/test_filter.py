@@ -21,7 +21,10 @@ from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import Source, extension_of, filter_archive
 from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.formats.tar_reader import members, pax_records
+from scripts.experiment.settings.corpus import Filter
 from scripts.experiment.settings.record import to_json
+from scripts.sources.archives.archive_members import Limits
+from scripts.sources.archives.canonical_archive import pack_tar
 from tests.corpus.archives import GOOD, ROOT, call, command, tar_of, write_archive
 
 SOURCE = Source("demo", "MIT")
@@ -39,6 +42,28 @@ def filtered(archive, settings, out):
 )
 def test_the_extension_is_the_last_dot_of_the_last_name(path, expected):
     assert extension_of(path) == expected
+
+
+def test_what_the_fetch_left_out_is_in_the_rejects_and_in_the_counts(tmp_path):
+    """Through the real writer of archives, whose manifest names of each fault the first members only."""
+    entries = {"src/good.py": GOOD, "caf\udce9.py": GOOD}
+    tar = tar_of(entries)
+    raw = tmp_path / "raw/demo.tar.zst"
+    raw.parent.mkdir()
+    facts = pack_tar(io.BufferedReader(io.BytesIO(tar)), raw, Limits())
+    facts["skipped"]["duplicate"] = 2
+    facts["skipped_names"]["duplicate"] = ["src/good.py"]
+    raw.with_name("demo.json").write_text(json.dumps(facts))
+    manifest, documents, rejects = filtered(raw, Filter(), tmp_path / "out")
+    assert [document["path"] for document in documents] == ["src/good.py"]
+    found = [(reject["path"], reject["language"], reject["reason"], reject["detail"]) for reject in rejects]
+    assert found == [
+        ("caf\\udce9.py", "python", "odd_member", "unprintable name"),
+        ("src/good.py", "python", "odd_member", "duplicate"),
+        ("", None, "odd_member", "duplicate"),
+    ]
+    assert manifest["seen"] == 4 and manifest["dropped"] == {"odd_member": 3}
+    assert manifest["languages"]["python"]["dropped"] == {"odd_member": 2}
 
 
 NAMES = [

@@ -67,6 +67,13 @@ def repin_beta(clone):
     table.write_text("".join(kept) + row("beta", folder))
 
 
+def move_beta(clone):
+    source("beta", clone.root / "moved-beta")
+    table = clone.root / "config/tiny.tsv"
+    before = next(line.split("\t")[2] for line in table.read_text().splitlines() if line.startswith("beta"))
+    clone.replace("config/tiny.tsv", before, str(clone.root / "moved-beta"))
+
+
 def add_gamma(clone):
     table = clone.root / "config/tiny.tsv"
     table.write_text(table.read_text() + row("gamma", source("gamma", clone.root / "sources-gamma")))
@@ -110,6 +117,7 @@ CHANGES = {
     "texts to be rated by people": (setting("evaluation", "human", {"of": "keywords"}), {"sheet", "human"} | GATE),
     "a gate": (setting("evaluation", "gate", "confidence", 0.9), GATE),
     "one source's pin": (repin_beta, {"fetch beta", "filter beta"} | CORPUS),
+    "one source's location, with the same pin": (move_beta, GATE),  # eval.json names the location
     "a source added": (add_gamma, {"fetch gamma", "filter gamma"} | CORPUS),
     "another machine file": (another_machine, set()),
 }

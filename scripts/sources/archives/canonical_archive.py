@@ -10,7 +10,7 @@ import io
 import logging
 import tarfile
 import tempfile
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
@@ -32,13 +32,15 @@ from scripts.sources.archives.member_checks import check_members
 
 BLOCK = tarfile.BLOCKSIZE
 MOST_NAMED = 10  # members left out that the log names
+MOST_LISTED = 1000  # and that the manifest names of each reason: a hostile archive may have millions
 
 
 def pack_tar(stream: BinaryIO, out: Path, limits: Limits, strip: bool = False, label: str = "pack") -> dict:
     """Write the tar in `stream`, compressed or not, to `out` in canonical form.
 
     Returns:
-        {"sha256": of the canonical tar, "files": n, "bytes": sum of file sizes, "skipped": {reason: members left out}}
+        {"sha256": of the canonical tar, "files": n, "bytes": sum of file sizes, "skipped": {reason: members left out},
+        "skipped_names": {reason: names of the first of them}}
 
     Raises:
         UserError: the tar is damaged, or holds what `check_members` refuses.
@@ -116,9 +118,14 @@ def write_canonical(
                 sink.write(data)
     progress.end()
     files = [member for member in members if member.kind == "file"]
+    names = defaultdict(list)
+    for name, reason in skipped:
+        if len(names[reason]) < MOST_LISTED:
+            names[reason].append(name.encode("utf-8", "backslashreplace").decode())  # what is not UTF-8 is legible
     return {
         "sha256": digest.hexdigest(),
         "files": len(files),
         "bytes": sum(member.size for member in files),
         "skipped": dict(Counter(reason for _, reason in skipped)),
+        "skipped_names": dict(names),
     }

@@ -43,7 +43,13 @@ def test_archive_has_sorted_files_mode_644_and_neither_times_nor_owners(tmp_path
     out = tmp_path / "out.tar.zst"
     facts = pack(tools.make_tar(entries), out)
     data = tools.unpacked(out)
-    assert facts == {"sha256": hashlib.sha256(data).hexdigest(), "files": 2, "bytes": 3, "skipped": {}}
+    assert facts == {
+        "sha256": hashlib.sha256(data).hexdigest(),
+        "files": 2,
+        "bytes": 3,
+        "skipped": {},
+        "skipped_names": {},
+    }
     with tarfile.open(fileobj=io.BytesIO(data)) as tar:
         members = tar.getmembers()
     assert [member.name for member in members] == ["src/a.py", "z.py"]
@@ -164,8 +170,9 @@ def test_odd_member_is_left_out_and_counted(case, tmp_path, tools, caplog):
     facts = pack(tools.make_tar(entries, form=tarfile.GNU_FORMAT), tmp_path / "out")
     assert tools.contents(tmp_path / "out") == {"good": b"1"}
     assert facts["skipped"] == {reason: reasons.count(reason) for reason in reasons}
+    assert {reason: len(names) for reason, names in facts["skipped_names"].items()} == facts["skipped"]
     assert caplog.text.count("left out") == len(reasons)
-    assert describe(tmp_path / "out") == {**facts, "skipped": {}}
+    assert describe(tmp_path / "out") == {**facts, "skipped": {}, "skipped_names": {}}
 
 
 def test_links_inside_stay_where_others_leave(tmp_path, tools):
@@ -310,7 +317,15 @@ def test_odd_members_of_a_folder_are_left_out(tmp_path, tools):
     (tree / os.fsdecode(b"bad\xff")).write_bytes(b"")
     facts = pack_folder(tree, tmp_path / "x", FREE)
     assert facts["skipped"] == {"link outside the tree": 1, "unprintable name": 1}
+    assert facts["skipped_names"] == {"link outside the tree": ["out"], "unprintable name": ["bad\\udcff"]}
     assert facts["sha256"] == pin
+
+
+def test_of_very_many_odd_members_the_manifest_counts_all_and_names_the_first(tmp_path, tools, monkeypatch):
+    monkeypatch.setattr(canonical_archive, "MOST_LISTED", 2)
+    entries = [tools.entry("good", b"1"), *(tools.entry(f"l{number}", b"", SYM, "/x") for number in range(5))]
+    facts = pack(tools.make_tar(entries), tmp_path / "out")
+    assert facts["skipped"] == {LEAVES: 5} and facts["skipped_names"] == {LEAVES: ["l0", "l1"]}
 
 
 def test_folder_with_devices_or_sockets_is_refused(tmp_path, tools, monkeypatch):
