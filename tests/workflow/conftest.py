@@ -177,7 +177,12 @@ def finished(tmp_path_factory) -> Clone:
         for name in ("alpha", "beta"):
             table += row(name, source(name, root.parent / "sources" / name))
         (root / "config/tiny.tsv").write_text(table)
-        clone.snakemake("results/eval.json")
+        trace = root.parent / "trace"  # which functions each rule executes, for test_executed.py
+        trace.mkdir()
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setenv("TRACE", str(trace))
+            patch.setenv("PYTHONPATH", str(ROOT / "tests/trace"))
+            clone.snakemake("results/eval.json")
         return clone
 
 

@@ -1,0 +1,74 @@
+"""Fingerprints proven by changing functions: the reruns are those that tests/experiment/proof.py computes.
+
+That they include each rule whose jobs execute the function: tests/workflow/test_executed.py.
+"""
+
+import shutil
+from functools import cache
+
+import pytest
+
+from scripts.experiment import code_units, fingerprint
+from tests.experiment import proof
+
+
+class Units:
+    """Stands for `read_units`, and forgets single modules."""
+
+    def __init__(self, read):
+        self.read, self.known = read, {}
+
+    def __call__(self, module: str):
+        if module not in self.known:
+            self.known[module] = self.read(module)
+        return self.known[module]
+
+
+@pytest.fixture
+def tree(tmp_path, monkeypatch):
+    """A copy of scripts/ that fingerprints are taken of, and a function that forgets what was read of a module."""
+    shutil.copytree(proof.ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code_units, "ROOT", tmp_path)
+    units = Units(code_units.read_units.__wrapped__)
+    monkeypatch.setattr(code_units, "read_units", units)
+    monkeypatch.setattr(fingerprint, "read_units", units)
+    for name in ("reach", "fingerprint", "files_by_name"):
+        monkeypatch.setattr(fingerprint, name, cache(getattr(fingerprint, name).__wrapped__))
+
+    def forget(module: str) -> None:
+        units.known.pop(module, None)
+        fingerprint.reach.cache_clear(), fingerprint.fingerprint.cache_clear()
+
+    return tmp_path, forget
+
+
+def check(tree, sample: slice) -> None:
+    """Change each function of a sample on disk; exactly the computed rules' fingerprints change."""
+    root, forget = tree
+    before = {rule: fingerprint.fingerprint(rule) for rule in proof.rules()}
+    expected = proof.covered()
+    functions = list(proof.all_functions(root).items())
+    for function, node in functions[sample]:
+        changed = proof.changed_rules(function, node, root, before, forget)
+        assert changed == {rule for one, rule in expected if one == function}, function
+    assert {rule: fingerprint.fingerprint(rule) for rule in before} == before
+
+
+def test_a_changed_function_changes_the_fingerprints_that_the_proof_says(tree):
+    check(tree, slice(7, None, 60))
+
+
+@pytest.mark.soak
+def test_every_changed_function_changes_the_fingerprints_that_the_proof_says(tree):
+    check(tree, slice(None))
+
+
+def test_the_recorded_trace_names_rules_and_functions_that_are_there():
+    pairs = proof.read_executed()
+    assert {rule for _, rule in pairs} <= set(proof.rules())
+    assert len(pairs) > 500
+
+
+@pytest.mark.soak
+def test_no_function_that_a_fresh_trace_of_every_suite_executes_is_missed():
+    assert proof.run_all(["tiny", "pull"]) - proof.covered() == set()
