@@ -6,7 +6,7 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: eval quick test soak smoke env lock lint format docs sources publish status compare bench clean
+.PHONY: eval quick test soak smoke env lock lint format docs sources publish forget status compare bench clean
 .DEFAULT_GOAL := eval
 
 # $(call known,VARIABLE,its file,known values): one line and the end if the file is not there
@@ -51,7 +51,6 @@ env: .venv/.stagecraft ## the environment from the lock
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement <(sed -n '/^uv==/,/[^\\]$$/p' requirements.lock)
 	$(BIN)/uv pip install --quiet --compile-bytecode --no-deps --require-hashes --python $(BIN)/python --requirement requirements.lock
 	$(BIN)/uv pip check --quiet --python $(BIN)/python
-	! $(BIN)/python -m scripts.hosts.hardware || $(BIN)/uv pip install --quiet --python $(BIN)/python --group liger
 	touch $@
 
 lock: env ## resolve pyproject.toml anew
@@ -80,6 +79,10 @@ docs: env ## docs/configuration.md from the schemas
 
 publish: env ## raw archives and finished results to the DVC remote; EXPERIMENT=file names another experiment
 	@python -m scripts.release.publish --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
+
+forget: env ## SOURCE=name: what contains a source, and what forgetting it costs; APPLY=1 does it; PROFILE=, or EXPERIMENT=file
+	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
+	@python -m scripts.release.forget --source "$(or $(SOURCE),$(error SOURCE=name is needed))" --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(filter 1,$(APPLY)),--apply)
 
 status: env ## how far an experiment is: PROFILE=, or EXPERIMENT=file; RESULTS=folder; WATCH=seconds
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))

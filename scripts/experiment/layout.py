@@ -134,6 +134,10 @@ class Layout:
         """eval.json, the last file of a run."""
         return self.results / "eval.json"
 
+    def forgotten(self, source: str) -> Path:
+        """The folder of the certificate that a source was forgotten (scripts/release/forget.py)."""
+        return self.results / "release/forget" / source
+
     @property
     def arguments(self) -> Path:
         """The folder of values that are too long for a command line (scripts/experiment/arguments.py)."""

@@ -1,0 +1,139 @@
+"""`make forget`: what contains a source and what forgetting it costs; with --apply, forget it, with a certificate.
+
+    python -m scripts.release.forget --source click --profile local
+    python -m scripts.release.forget --source click --profile local --apply
+
+With --apply the source's row leaves the table, what stood on it is made again, the shards are searched for its
+documents, its archive, filtered documents and old checkpoints are removed, and results/release/forget/SOURCE/ gets
+certificate.json and certificate.md. If it is interrupted, call it again.
+"""
+
+import logging
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from scripts.common.cli import UserError, parser, run
+from scripts.common.files import atomic, read_json, write_json
+from scripts.experiment.dag import Dag
+from scripts.experiment.layout import Layout, raw_archive, raw_manifest
+from scripts.experiment.load import experiment_of
+from scripts.release.forgetting.certificate import Evidence, check_gone, collect, write_certificate
+from scripts.release.forgetting.lineage import lineage
+from scripts.release.forgetting.plan import PlannedJob, jobs_without, without_row
+from scripts.report.content.jobs import duration
+from scripts.sources.tables.source import Source
+from scripts.sources.tables.sources_table import read_sources, sources_of
+
+
+def report(dag: Dag, source: str, jobs: list[PlannedJob]) -> list[str]:
+    """What contains the source, what must run again and what that took the last time."""
+    known = [job.seconds for job in jobs if job.seconds is not None]
+    lines = [f"{source} in experiment {dag.experiment.experiment}:", *lineage(dag, source).lines(), ""]
+    lines.append(f"must run again: {len(jobs)} jobs, {duration(sum(known))} the last time, one after the other")
+    for job in sorted(jobs, key=lambda job: -(job.seconds or 0)):
+        lines.append(f"  {job.name}: {'not measured' if job.seconds is None else duration(job.seconds)}")
+    return lines
+
+
+def remove_row(table: Path, source: str) -> None:
+    """Take a source out of its table."""
+    text = without_row(table, source)
+    with atomic(table) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def remove_files(dag: Dag, evidence: Evidence) -> list[str]:
+    """Remove the source's archive, its filtered documents and the checkpoints of models that held it.
+
+    Returns:
+        Where copies may still lie, for the certificate.
+    """
+    source, remains = evidence.source, []
+    pointers = [Path(f"{path(source.raw_name)}.dvc") for path in (raw_archive, raw_manifest)]
+    users = [str(path) for path in sorted(Path("config").rglob("*.tsv")) if source.pin in path.read_text()]
+    if users:
+        remains.append(f"{raw_archive(source.raw_name)}: kept, as {', '.join(users)} names it")
+    else:
+        if any(path.is_file() for path in pointers) or evidence.lineage.published:
+            remains.append("DVC's cache and remote, for what was published: commit, publish, then `dvc gc --cloud`")
+        for path in (raw_archive(source.raw_name), raw_manifest(source.raw_name), *pointers):
+            path.unlink(missing_ok=True)
+    for folder in (dag.layout.filtered(source.name), *map(Path, evidence.checkpoints)):
+        shutil.rmtree(folder, ignore_errors=True)
+    roots = [root for root in evidence.lineage.published if root != str(dag.layout.results)]
+    remains += [f"{root}: published results of another experiment that hold it" for root in roots]
+    if not dag.scratch:
+        remains.append(f"the base model {dag.experiment.training.base.model}: what it was trained on is not known here")
+    remains.append("the history of git: the source's name and pin, none of its text; copies that others pulled")
+    return remains
+
+
+def forget(dag: Dag, source: Source, table: Path, jobs: list[PlannedJob], rerun: Callable[[], None]) -> Path:
+    """Forget a source; returns the path of the certificate for people.
+
+    Args:
+        dag: of the experiment with the source.
+        jobs: what must run again.
+        rerun: makes the results again with the table as it is then.
+
+    Raises:
+        UserError: the source was not filtered here, the rerun failed, or something still holds the source.
+    """
+    pending = dag.layout.forgotten(source.name) / "pending.json"
+    if not pending.is_file():
+        write_json(pending, collect(dag, source, [job.name for job in jobs]).model_dump(mode="json"))
+    evidence = Evidence.model_validate(read_json(pending))
+    if source.name in {row.name for row in read_sources(table)}:
+        remove_row(table, source.name)
+    rerun()
+    after = check_gone(dag, source.name)
+    path = write_certificate(dag, evidence, after, remove_files(dag, evidence))
+    pending.unlink()
+    return path
+
+
+def snakemake(target: Path, options: list[str]) -> None:
+    """Bring `target` up to date.
+
+    Raises:
+        UserError: a job failed; its lines are above.
+    """
+    command = [sys.executable, "-m", "snakemake", str(target), *options]
+    if subprocess.run(command, check=False).returncode:
+        raise UserError("the run without the source failed: see the lines above; then call this again")
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--source", required=True, help="its name in the sources table")
+    arguments.add_argument("--profile", default="local", help="the profile of the run")
+    arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
+    arguments.add_argument("--apply", action="store_true", help="do it; else only say what it would mean")
+    given = arguments.parse_args()
+    configfile, experiment = experiment_of(given.profile, given.configfile)
+    layout = Layout(Path(experiment.results))
+    sources = {source.name: source for source in sources_of(experiment)}
+    options = ["--profile", given.profile, "--configfile", str(configfile)]
+    table = Path(experiment.sources.table) if experiment.sources else None
+    pending = layout.forgotten(given.source) / "pending.json"
+    if given.source not in sources and pending.is_file() and given.apply:  # an earlier call was interrupted
+        evidence = Evidence.model_validate(read_json(pending))
+        source, jobs = evidence.source, []
+    elif table is None:
+        raise UserError(f"{configfile}: no `sources`, so no source to forget; its data are your own files")
+    else:
+        text = without_row(table, given.source)
+        source, dag = sources[given.source], Dag(experiment, sources, layout)
+        jobs = jobs_without(dag, options, text)
+        print("\n".join(report(dag, given.source, jobs)))
+    if given.apply:
+        dag = Dag(experiment, {**sources, source.name: source}, layout)
+        path = forget(dag, source, table, jobs, lambda: snakemake(layout.evaluation, options))
+        logging.info(f"{path}: written; now commit {table}")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,192 @@
+"""The certificate that a source was forgotten: what was removed, and that no shard holds it.
+
+evidence = collect(dag, source, jobs)            # before: the documents, and that the search finds them
+write_certificate(dag, evidence)                 # after: that it finds none
+"""
+
+import datetime
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict, TypeAdapter
+from tokenizers import Tokenizer
+
+from scripts.common.cli import UserError
+from scripts.common.files import atomic, read_json, read_jsonl, sha256_file, write_json, write_jsonl
+from scripts.corpus.formats.funnel import DOCUMENTS
+from scripts.experiment.dag import Dag
+from scripts.experiment.layout import SPLITS, raw_manifest, split_file
+from scripts.release.forgetting.lineage import Lineage, examples_of, lineage
+from scripts.release.forgetting.shards_check import Found, own_lines, search
+from scripts.sources.tables.source import Source
+
+LIST = "documents.jsonl.zst"
+
+
+class Evidence(BaseModel):
+    """What is known before the source leaves; kept in `pending.json` until the certificate is written.
+
+    Attributes:
+        archive: sha256 of the archive's file and of its unpacked bytes, as its manifest has them.
+        documents: of the source, as the filter kept them; their paths and hashes are in documents.jsonl.zst.
+        also_elsewhere: those of them whose very text another source has too, where it stays.
+        own_lines: lines of them that no other source has.
+        before: what the search finds in the shards before.
+        jobs: what has to run again.
+        checkpoints: the work folders of the stages among these, which are removed.
+    """
+
+    model_config = ConfigDict(extra="forbid")
+
+    source: Source
+    archive: dict
+    documents: int
+    documents_sha256: str
+    also_elsewhere: int
+    own_lines: int
+    lineage: Lineage
+    before: list[Found]
+    jobs: list[str]
+    checkpoints: list[str]
+
+
+def documents_of(dag: Dag, source: str) -> Iterator[dict]:
+    """The documents of a source that the filter kept."""
+    return read_jsonl(dag.layout.filtered(source) / DOCUMENTS)
+
+
+def other_documents(dag: Dag, source: str) -> Iterator[dict]:
+    """The texts that may stay: of all other sources, and of the datasets that are the user's own."""
+    for name in dag.sources:
+        if name != source and (dag.layout.filtered(name) / DOCUMENTS).is_file():
+            yield from documents_of(dag, name)
+    for name in dag.own_datasets:
+        for path in (split_file(dag.layout.dataset(name), split) for split in SPLITS):
+            for example in read_jsonl(path) if path.is_file() else ():
+                messages = example.get("messages") or []
+                yield {"text": "\n".join([example.get("text") or "", *(one["content"] for one in messages)])}
+
+
+def shard_folders(dag: Dag) -> list[Path]:
+    """All folders of shards in the results, whether a stage of the experiment uses them or not."""
+    return sorted(path.parent for path in dag.layout.shards("x", 1).parent.glob("*/manifest.json"))
+
+
+def search_all(dag: Dag, source: str) -> tuple[set[bytes], list[Found]]:
+    """(the lines that only the source has, what each folder of shards holds of it)."""
+    lines = own_lines(documents_of(dag, source), other_documents(dag, source))
+    folders = shard_folders(dag)
+    if not folders:
+        return lines, []
+    tokenizer = Tokenizer.from_file(str(dag.layout.tokenizer / "tokenizer.json"))
+    return lines, [search(folder, tokenizer, source, lines) for folder in folders]
+
+
+def collect(dag: Dag, source: Source, jobs: list[str]) -> Evidence:
+    """What is known of a source while it is still there; its list of documents is written.
+
+    Raises:
+        UserError: it was not filtered here.
+    """
+    if not (dag.layout.filtered(source.name) / DOCUMENTS).is_file():
+        folder = dag.layout.filtered(source.name)
+        raise UserError(f"{folder}: missing, so what leaves is not known; run `snakemake --profile NAME data` first")
+    path = dag.layout.forgotten(source.name) / LIST
+    elsewhere = {document["sha256"] for document in other_documents(dag, source.name) if "sha256" in document}
+    listed = [{"path": one["path"], "sha256": one["sha256"]} for one in documents_of(dag, source.name)]
+    write_jsonl(path, listed)
+    lines, before = search_all(dag, source.name)
+    archive = read_json(raw_manifest(source.raw_name)) if raw_manifest(source.raw_name).is_file() else {}
+    stages = [job.split(" ")[1] for job in jobs if job.startswith("train")]
+    return Evidence(
+        source=source,
+        archive={"file": f"{source.raw_name}.tar.zst", **archive},
+        documents=len(listed),
+        documents_sha256=sha256_file(path),
+        also_elsewhere=sum(one["sha256"] in elsewhere for one in listed),
+        own_lines=len(lines),
+        lineage=lineage(dag, source.name),
+        before=before,
+        jobs=jobs,
+        checkpoints=sorted(str(folder) for stage in stages for folder in dag.layout.work(stage).glob("*")),
+    )
+
+
+def check_gone(dag: Dag, source: str) -> list[Found]:
+    """Search everything that was made again; what the shards hold, which is nothing.
+
+    Raises:
+        UserError: a dataset or a folder of shards still holds the source.
+    """
+    for name in dag.experiment.corpus.compose:
+        if name not in dag.own_datasets and (counts := examples_of(dag.layout.dataset(name), source)):
+            raise UserError(f"{dag.layout.dataset(name)}: still holds {source}: {counts}; not certified")
+    used = {str(dag.shards(stage)) for stage in dag.stages}
+    _, after = search_all(dag, source)
+    for found in after:
+        if found.names or found.lines:
+            why = "" if found.folder in used else "; no stage uses it: remove it and call again"
+            raise UserError(
+                f"{found.folder}: still holds {source}: {found.names} documents by name, {found.lines} pieces by their "
+                f"lines; not certified{why}"
+            )
+    return after
+
+
+def write_certificate(dag: Dag, evidence: Evidence, after: list[Found], remains: list[str]) -> Path:
+    """Write certificate.json and certificate.md; returns the path of the latter.
+
+    Args:
+        after: what `check_gone` found.
+        remains: where copies of the source may still lie.
+    """
+    folder = dag.layout.forgotten(evidence.source.name)
+    content = {
+        "experiment": dag.experiment.experiment,
+        "forgotten_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        **evidence.model_dump(mode="json"),
+        "after": TypeAdapter(list[Found]).dump_python(after, mode="json"),
+        "remains": remains,
+        "evaluation_sha256": sha256_file(dag.layout.evaluation) if dag.layout.evaluation.is_file() else None,
+    }
+    write_json(folder / "certificate.json", content)
+    digest = hashlib.sha256((folder / "certificate.json").read_bytes()).hexdigest()
+    path = folder / "certificate.md"
+    with atomic(path) as temporary:
+        temporary.write_text(markdown(content, digest))
+    return path
+
+
+def markdown(content: dict, digest: str) -> str:
+    """The certificate for people."""
+    source, archive = content["source"], content["archive"]
+    lines = [
+        f"# {source['name']} is not in experiment {content['experiment']} any more",
+        "",
+        f"{content['forgotten_at']}. The same as JSON: `certificate.json`, sha256 `{digest}`.",
+        "",
+        f"- Source: {source['kind']} `{source['location']}`, pin `{source['pin']}`, licence {source['licence']}.",
+        f"- Removed archive: `{archive['file']}`, sha256 `{archive.get('sha256', 'not known')}`.",
+        f"- Documents that left: {content['documents']:,}, listed with their hashes in `{LIST}` (sha256"
+        f" `{content['documents_sha256']}`).",
+        f"- Of these, {content['also_elsewhere']:,} have the same text in another source, where they stay.",
+        "",
+        "## What held it",
+        "",
+        *(f"- {line}" for line in Lineage(**content["lineage"]).lines()),
+        "",
+        "## The search in the shards",
+        "",
+        f"By the names of documents, and by {content['own_lines']:,} lines of 40 characters or more that no other"
+        " source has. Each piece was decoded; lines that the end of a piece cuts are not seen.",
+        "",
+        "| folder | | documents of all sources | documents of it, by name | pieces with a line of it | manifest |",
+        "|---|---|---|---|---|---|",
+    ]
+    for label in ("before", "after"):
+        for found in content[label]:
+            cells = f"{found['documents']:,} | {found['names']:,} | {found['lines']:,} | `{found['manifest'][:16]}`"
+            lines.append(f"| {found['folder']} | {label} | {cells} |")
+    lines += ["", "## Made again", "", ", ".join(content["jobs"]) + ".", "", "## Where copies may still lie", ""]
+    return "\n".join([*lines, *(f"- {line}" for line in content["remains"])]) + "\n"

@@ -1,0 +1,115 @@
+"""What contains a source: datasets, shards, models, evaluations of an experiment, and published results of all.
+
+found = lineage(experiment, sources, "click")
+found.datasets["code"]["train"]      # examples that were made from its documents
+"""
+
+import re
+from collections import Counter
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.common.files import read_json, read_jsonl
+from scripts.experiment.dag import Dag
+from scripts.experiment.layout import MANIFEST, SPLITS, split_file
+from scripts.experiment.provenance import Job, provenance_path, read_provenance
+
+
+@dataclass
+class Lineage:
+    """Everything downstream of a source.
+
+    Attributes:
+        documents: files of the source that the filter kept; None where it was not filtered here.
+        datasets: name → split → examples made from its documents; datasets that hold none are left out.
+        models: name → why it contains the source.
+        scored: (suite, dataset) whose test split holds its documents.
+        published: root of published results → how many files of them were made from it.
+    """
+
+    documents: int | None
+    datasets: dict[str, dict[str, int]]
+    models: dict[str, str]
+    scored: list[tuple[str, str]]
+    published: dict[str, int]
+
+    def lines(self) -> list[str]:
+        """For people, a line each."""
+        lines = [f"documents kept by filter: {'not filtered here' if self.documents is None else self.documents}"]
+        for name, counts in self.datasets.items():
+            lines.append(f"dataset {name}: {', '.join(f'{count:,} in {split}' for split, count in counts.items())}")
+        lines += [f"model {name}: {why}" for name, why in self.models.items()]
+        lines += [f"evaluation {suite}: scores documents of it in {dataset}" for suite, dataset in self.scored]
+        lines += [f"published {root}: {count} files made from it" for root, count in self.published.items()]
+        return lines
+
+
+def lineage(dag: Dag, source: str) -> Lineage:
+    """The lineage of a source, from what lies on disk; what is not made yet contains nothing.
+
+    Raises:
+        UserError: a file is broken.
+    """
+    manifest = dag.layout.filtered(source) / MANIFEST
+    datasets = {}
+    for name in dag.experiment.corpus.compose:
+        if name not in dag.own_datasets and (counts := examples_of(dag.layout.dataset(name), source)):
+            datasets[name] = counts
+    documents = read_json(manifest)["kept"] if manifest.is_file() else None
+    scored = [
+        (suite, dataset)
+        for suite in dag.suites
+        for dataset in dag.scored_datasets(suite)
+        if "test" in datasets.get(dataset, {})
+    ]
+    return Lineage(documents, datasets, models(dag, set(datasets)), scored, published(source))
+
+
+def examples_of(folder: Path, source: str) -> dict[str, int]:
+    """Split → examples of a dataset that were made from documents of a source."""
+    counts = Counter()
+    for split in SPLITS:
+        if (path := split_file(folder, split)).is_file():
+            counts[split] = sum(example.get("source") == source for example in read_jsonl(path))
+    return dict(+counts)
+
+
+def models(dag: Dag, datasets: set[str]) -> dict[str, str]:
+    """Model → why it contains the source whose documents are in `datasets`."""
+    found = {}
+    if dag.scratch and dag.tokenizer_texts == [dag.layout.split] and datasets:
+        found["base"] = "its tokenizer was learned from the corpus"
+    for _ in dag.stages:  # stages may be listed in any order
+        for name, stage in dag.stages.items():
+            if stage.data in datasets:
+                found[name] = f"was trained on dataset {stage.data}"
+            elif stage.origin in found:
+                found.setdefault(name, f"goes on from {stage.origin}")
+    return found
+
+
+def published(source: str) -> dict[str, int]:
+    """Results root → files that were made from a source, by all provenance files of this checkout."""
+    counts = {}
+    for path in sorted(Path("data").glob("*.json")):
+        root = path.stem.replace("+", "/")
+        if provenance_path(root) == path and (files := made_from(source, read_provenance(path))):
+            counts[root] = len(files)
+    return counts
+
+
+def made_from(source: str, jobs: list[Job]) -> set[str]:
+    """The files that these jobs made from a source's archives, directly or not, less the archives themselves."""
+    archive = re.compile(rf"data/raw/{re.escape(source)}-[0-9a-f]{{12}}\.(json|tar\.zst)(\.dvc)?")
+    found: set[str] = set()
+    while True:
+        more = {
+            path
+            for job in jobs
+            if any(path in found or archive.fullmatch(path) for path in job.inputs)
+            for path in job.outputs
+            if not archive.fullmatch(path)
+        }
+        if more <= found:
+            return found
+        found |= more

@@ -1,0 +1,185 @@
+"""scripts/release/forget.py: what is left is, bit for bit, what a run makes that never had the source."""
+
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_jsonl
+from scripts.corpus.compose import compose
+from scripts.corpus.deduplicate import deduplicate
+from scripts.corpus.filter import Source as Filtered
+from scripts.corpus.filter import filter_archive
+from scripts.corpus.formats.funnel import funnel
+from scripts.corpus.split import split
+from scripts.experiment.dag import Dag
+from scripts.experiment.layout import Layout, raw_archive, raw_manifest
+from scripts.experiment.load import load_experiment
+from scripts.experiment.provenance import Job
+from scripts.release.forget import forget
+from scripts.release.forgetting.lineage import made_from
+from scripts.release.forgetting.plan import PlannedJob, without_row
+from scripts.sources.archives.archive_members import Limits
+from scripts.sources.archives.canonical_archive import pack_folder
+from scripts.sources.tables.sources_table import read_sources
+from scripts.tokens.pack import pack
+from scripts.tokens.tokenizer import train
+from tests.workflow.conftest import EXPERIMENT, row
+
+HEADER = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
+LETTERS = str.maketrans("0123456789", "ghijklmnop")
+MODULES = 24
+SHARED = "".join(
+    f"def shared_{number}(first, second):\n    return first * {number} + second\n\n\n" for number in range(9)
+)
+
+
+def write_source(name: str, folder: Path) -> None:
+    """Files whose lines are the source's own, and one that all sources have."""
+    folder.mkdir(parents=True)
+    for number in range(MODULES):
+        words = [
+            hashlib.sha256(f"{name} {number} {line}".encode()).hexdigest().translate(LETTERS) for line in range(14)
+        ]
+        lines = [
+            f"    value_{word[:6]} = compute_{word[6:12]}({name}_{word[12:18]}, offset={word[18:24]})" for word in words
+        ]
+        text = f'"""Module {number} of {name}."""\n\n\ndef {name}_{number}():\n' + "\n".join(lines) + "\n"
+        (folder / f"module{number}.py").write_text(text)
+    (folder / "shared.py").write_text(SHARED)
+
+
+def make_data(dag: Dag, table: Path) -> None:
+    """The data part of the workflow, in this process."""
+    layout, corpus = dag.layout, dag.experiment.corpus
+    sources = {source.name: source for source in read_sources(table)}
+    for name in sources:
+        with funnel(layout.filtered(name)) as result:
+            archive = raw_archive(sources[name].raw_name)
+            filter_archive(archive, Filtered(name, sources[name].licence), corpus.filter, result)
+    with funnel(layout.deduplicated) as result:
+        deduplicate(layout.results / "corpus/filter", Dag(dag.experiment, sources, layout).source_order, result)
+    split(layout.deduplicated, corpus.split, layout.split)
+    for name, settings in corpus.compose.items():
+        compose(layout.split, settings, dag.experiment.seed, layout.dataset(name))
+    train([layout.split], dag.experiment.tokens.tokenizer, layout.tokenizer)
+    for name, stage in dag.stages.items():
+        pack(layout.dataset(stage.data), layout.tokenizer, stage.sequence_length, dag.shards(name))
+
+
+@pytest.fixture
+def made(tmp_path, monkeypatch):
+    """(dag, table) of the data part with the sources alpha, beta and gamma; gamma is the one that will leave."""
+    experiment = load_experiment(EXPERIMENT)
+    monkeypatch.chdir(tmp_path)
+    Path("config").mkdir()
+    table, rows = Path("config/tiny.tsv"), HEADER
+    for name in ("alpha", "beta", "gamma"):
+        write_source(name, tmp_path / "sources" / name)
+        rows += row(name, tmp_path / "sources" / name)
+    table.write_text(rows)
+    sources = {source.name: source for source in read_sources(table)}
+    for source in sources.values():
+        raw_archive("x").parent.mkdir(parents=True, exist_ok=True)
+        facts = pack_folder(Path(source.location), raw_archive(source.raw_name), Limits())
+        raw_manifest(source.raw_name).write_text(json.dumps(facts))
+    dag = Dag(experiment, sources, Layout(Path("results")))
+    make_data(dag, table)
+    return dag, table
+
+
+def content(folder: Path) -> dict[str, bytes]:
+    return {str(path.relative_to(folder)): path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+
+
+def jobs() -> list[PlannedJob]:
+    return [PlannedJob("deduplicate", 1.0), PlannedJob("train pretrain", 60.0)]
+
+
+def test_what_is_left_is_bit_for_bit_what_a_run_without_the_source_makes(made, tmp_path):
+    dag, table = made
+    checkpoint = dag.layout.work("pretrain") / "0123/checkpoint-2"
+    checkpoint.mkdir(parents=True)
+    gamma = dag.sources["gamma"]
+    path = forget(dag, gamma, table, jobs(), lambda: make_data(dag, table))
+
+    never = Dag(dag.experiment, {name: dag.sources[name] for name in ("alpha", "beta")}, Layout(tmp_path / "never"))
+    make_data(never, table)
+    for folder in ("corpus", "tokens"):
+        assert content(dag.layout.results / folder) == content(tmp_path / "never" / folder)
+    assert "gamma" not in table.read_text() and table.read_text().startswith(HEADER)
+    assert not raw_archive(gamma.raw_name).exists() and not raw_manifest(gamma.raw_name).exists()
+    assert raw_archive(dag.sources["alpha"].raw_name).exists()
+    assert not checkpoint.exists()
+
+    found = json.loads(path.with_suffix(".json").read_text())
+    assert found["archive"]["sha256"] == gamma.pin and gamma.pin in path.read_text()
+    listed = {one["path"] for one in read_jsonl(path.with_name("documents.jsonl.zst"))}
+    assert listed == {"shared.py", *(f"module{number}.py" for number in range(MODULES))}
+    assert found["documents"] == MODULES + 1 and found["also_elsewhere"] == 1  # shared.py, which stays with alpha
+    assert found["own_lines"] == MODULES * 14
+    assert all(one["names"] and one["lines"] for one in found["before"])  # the search can see it
+    assert [(one["names"], one["lines"]) for one in found["after"]] == [(0, 0), (0, 0)]
+    assert not path.with_name("pending.json").exists()
+
+
+def test_no_certificate_while_a_shard_still_holds_the_source(made):
+    """As if the rerun had left the packed rows as they were; a second call, with a rerun that works, certifies."""
+    dag, table = made
+    kept = content(dag.layout.results / "tokens/pack")
+
+    def half() -> None:
+        make_data(dag, table)
+        for name, data in kept.items():
+            (dag.layout.results / "tokens/pack" / name).write_bytes(data)
+
+    folder = dag.layout.forgotten("gamma")
+    with pytest.raises(UserError, match=r"code-128: still holds gamma: [1-9]"):
+        forget(dag, dag.sources["gamma"], table, jobs(), half)
+    assert not (folder / "certificate.json").exists() and raw_archive(dag.sources["gamma"].raw_name).exists()
+    with pytest.raises(UserError, match="still holds gamma"):
+        forget(dag, dag.sources["gamma"], table, jobs(), lambda: None)
+    assert forget(dag, dag.sources["gamma"], table, jobs(), lambda: make_data(dag, table)).is_file()
+
+
+def test_a_text_under_another_name_is_found_by_its_lines(made):
+    """A shard whose list of names was changed: the tokens still say it."""
+    dag, table = made
+
+    before = content(dag.layout.results / "tokens")
+
+    def renamed() -> None:
+        make_data(dag, table)
+        for name, data in before.items():
+            path = dag.layout.results / "tokens" / name
+            path.write_bytes(data.replace(b"gamma/", b"alpha/") if name.endswith("documents.txt") else data)
+
+    with pytest.raises(UserError, match=r": still holds gamma: 0 documents by name, [1-9][0-9]* pieces by their lines"):
+        forget(dag, dag.sources["gamma"], table, jobs(), renamed)
+
+
+def test_a_source_that_is_not_there_or_the_only_one_is_one_line(tmp_path):
+    table = tmp_path / "sources.tsv"
+    table.write_text(HEADER + "alpha\tpath\tx\ty\tpython\thigh\tMIT\n")
+    with pytest.raises(UserError, match=r"SOURCE=beta: not in .*known: alpha"):
+        without_row(table, "beta")
+    with pytest.raises(UserError, match="SOURCE=alpha: the only source"):
+        without_row(table, "alpha")
+
+
+def test_published_results_are_followed_through_jobs_in_any_order():
+    def job(inputs: str, outputs: str) -> Job:
+        return Job("x", "", [], [], "", dict.fromkeys(inputs.split(), ""), dict.fromkeys(outputs.split(), ""), {})
+
+    archive = "data/raw/gamma-0123456789ab"
+    jobs = [
+        job("b", "c"),
+        job("d", "e"),
+        job(f"{archive}.json", "a"),
+        job("a d", "b"),
+        job(f"{archive}.json.dvc", f"{archive}.json {archive}.tar.zst"),
+        job("data/raw/gamma-ray-0123456789ab.json", "f"),
+    ]
+    assert made_from("gamma", jobs) == {"a", "b", "c"}
