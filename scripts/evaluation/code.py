@@ -118,7 +118,7 @@ def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | 
     limits = Limits(settings.timeout, settings.memory_megabytes << 20)
     judge = Judge(sandbox, limits, Packages.given(settings.python))
     for language in {problem.language for some in problems.values() for problem in some} - {"python"}:
-        judge.compilers.of(language)  # a missing one is an error before anything is generated
+        judge.compiled.compilers.of(language)  # a missing one is an error before anything is generated
     for name, own in problems.items():
         refuse_benchmark(name, own, judge, settings.canonical)
     jobs = [(name, benchmark.prompt, problem) for name, benchmark in benchmarks.items() for problem in problems[name]]

@@ -1,19 +1,19 @@
-"""The source files of programs in compiled languages: the candidate's code alone, then the tests that call it.
+"""The source files of programs in compiled languages: one that holds the tests, and one that holds the candidate.
 
-    sources = candidate(problem, code)     # compiled first, in a sandbox without the tests
-    sources = tests(problem, key)          # compiled and linked with the compiled candidate
+    sources = tests(problem)               # built once per problem
+    sources = candidate(problem, code)     # built for each candidate, in a sandbox without the tests
 
-The tests see only one function of the candidate, under the signature that the problem declares; its macros, classes,
-overloads and other symbols are not visible to them. The program's main() is a launcher (`launchers/`): it reads half of
-a secret from standard input before the tests, and prints the whole after them. The other half is `key`.
+In the tests' program the function under test is a stub: it sends its arguments to the candidate's program, which calls
+the real function and returns the result and what became of the arguments (`channels/`, a file per language). So the
+candidate's macros, classes, overloads and other symbols are not there when the tests are built or run.
 """
 
 import re
 from pathlib import Path
 
-from scripts.evaluation.benchmarks.formats import BEGINS, Problem
+from scripts.evaluation.benchmarks.problem import BEGINS, Problem
 
-LAUNCHERS = Path(__file__).parent / "launchers"
+CHANNELS = Path(__file__).parent / "channels"
 
 CPP_INCLUDES = ("stdlib.h", "algorithm", "math.h", "stdio.h", "vector", "string", "climits", "cstring", "iostream")
 # The packages that the reference harness imports if the code uses them.
@@ -39,7 +39,8 @@ def parameters(signature: str, language: str) -> list[str]:
     inside, nested = signature[signature.index("(") + 1 : signature.rindex(")")], 1
     while nested:  # type arguments, the innermost first
         inside, nested = re.subn(r"<[^<>]*>", "", inside)
-    return [part.split()[-1].rstrip("[]") for part in inside.split(",") if part.strip()]
+    named = [part.split("=")[0] for part in inside.split(",") if part.strip()]
+    return [part.split()[-1].rstrip("[]").lstrip("*&") for part in named]
 
 
 def go_file(code: str, package: str, known: str) -> str:
@@ -69,23 +70,84 @@ def shared(problem: Problem) -> set[str]:
     return {problem.entry} | set(defined) & set(re.findall(r"\w+", problem.tests))
 
 
+def rust_tests(problem: Problem) -> str:
+    """The tests' functions without comments: in one problem all is a comment."""
+    body = problem.tests.lstrip().removeprefix("}") if problem.stops else problem.tests
+    return re.sub(r"/\*.*?\*/|#\[cfg\(test\)\]", "", body, flags=re.S)
+
+
+def rust_functions(problem: Problem) -> dict[str, str]:
+    """The functions of the candidate that Rust tests call: signature by name, the problem's own first."""
+    _, signature = divided(problem)
+    found = {problem.entry: signature}
+    for name in sorted(set(re.findall(r"\w+", rust_tests(problem))) - {problem.entry}):
+        if helper := re.search(rf"\bfn {name}\b[^{{]*", problem.canonical or ""):
+            found[name] = helper[0].strip()
+    return found
+
+
+def rust_enums(problem: Problem) -> dict[str, tuple[str, str]]:
+    """The enums that Rust tests use and only the solution defines, by name: (definition, how its values are passed)."""
+    found = {}
+    for name in shared(problem):
+        enum = re.search(
+            rf"(?:#\[[^\]]*\]\s*)*(?:pub )?enum {name}\s*(?:<([^>]*)>)?\s*\{{([^}}]*)\}}", problem.canonical or ""
+        )
+        if not enum:
+            continue
+        types = [part.strip() for part in (enum[1] or "").split(",") if part.strip()]
+        giving = taking = ""
+        for number, (variant, fields) in enumerate(re.findall(r"(\w+)\s*(\([^)]*\))?\s*,?", enum[2])):
+            count = len([field for field in fields.strip("()").split(",") if field.strip()])
+            names = [f"x{i}" for i in range(count)]
+            written = "".join(f"stagecraft::Give::give({x}, out); " for x in names)
+            pattern, read = ", ".join(names), ", ".join(["stagecraft::Take::take(from)"] * count)
+            bracket = (lambda text: f"({text})") if fields else (lambda text: "")
+            giving += f"{name}::{variant}{bracket(pattern)} => {{ out.push({number}); {written}}}\n"
+            taking += f"{number} => {name}::{variant}{bracket(read)},\n"
+
+        def header(trait: str) -> str:
+            bounds = ", ".join(f"{one}: stagecraft::{trait}" for one in types)  # noqa: B023, used at once
+            return f"impl<{bounds}> stagecraft::{trait} for {name}<{', '.join(types)}>"  # noqa: B023
+
+        found[name] = (
+            enum[0],
+            f"{header('Give')} {{ fn give(&self, out: &mut Vec<u8>) {{ match self {{ {giving} }} }} }}\n"
+            f"{header('Take')} {{ fn take(from: &mut stagecraft::Reader) -> Self {{ match <u8 as stagecraft::Take>::"
+            f'take(from) {{ {taking} _ => stagecraft::leave(121, "an unknown variant") }} }} }}\n',
+        )
+    return found
+
+
+def renamed(signature: str, entry: str, name: str) -> str:
+    """A C++ signature with another name for the function, without what would keep it in one file."""
+    plain = re.sub(r"^(?:(?:static|inline|constexpr)\s+)+", "", signature)
+    return re.sub(rf"\b{entry}(?=\s*\()", name, plain, count=1)
+
+
 def candidate(problem: Problem, code: str) -> dict[str, str]:
     """The candidate's source files by name."""
     entry = problem.entry
     match problem.language:
         case "cpp":
-            includes = "".join(f"#include <{name}>\n" for name in CPP_INCLUDES)
-            exports = f"{{ global: {entry}; _Z{len(entry)}{entry}*; local: *; }};\n"
-            return {"candidate.cpp": includes + code, "exports.map": exports}
+            _, signature = divided(problem)
+            call = f"{entry}({', '.join(parameters(signature, 'cpp'))})"
+            return {"candidate.cpp": f"{code}\n{renamed(signature, entry, 'stagecraft_entry')} {{ return {call}; }}\n"}
         case "rust":
-            names = "|".join(sorted(shared(problem)))
-            code = re.sub(
-                rf"^(\s*)((?:fn|enum|struct|type) (?:{names})\b)", r"\1pub \2", without_crates(code), flags=re.M
+            arms = ""
+            for number, (name, signature) in enumerate(rust_functions(problem).items()):
+                taken = ", ".join(["call.take()"] * len(parameters(signature, "rust")))
+                arms += f"{number} => {{ let result = {name}({taken}); stagecraft::Give::give(&result, &mut call.reply) }}\n"
+            serving = (
+                '#[export_name = "main"] pub extern "C" fn stagecraft_main() -> i32 {\n'
+                f"stagecraft::serve(|function, call| match function {{ {arms} _ => {{}} }}) }}\n"
             )
-            return {"candidate.rs": code}
+            passed = "".join(passing for _, passing in rust_enums(problem).values())
+            return {"candidate.rs": f"#![no_main]\n{without_crates(code)}\n{passed}{serving}"}
         case "go":
-            exported = f"package candidate\n\nvar LauncherEntry = {entry}\n"
-            return {"candidate.go": go_file(code, "candidate", problem.imports), "entry.go": exported}
+            code = re.sub(r"^func\s+main\s*\(\s*\)", "func candidateMain()", code, flags=re.M)
+            serving = f'package main\n\nimport "stagecraft"\n\nfunc main() {{ stagecraft.Serve({entry}) }}\n'
+            return {"candidate.go": go_file(code, "main", problem.imports), "serve.go": serving}
         case "java":
             return {f"{java_type(problem)}.java": without_packages(code)}
     raise AssertionError(problem.language)
@@ -96,55 +158,49 @@ def java_type(problem: Problem) -> str:
     return re.findall(r"^(?:public )?class (\w+)", problem.head, re.M)[-1] if problem.language == "java" else ""
 
 
-def java_main(source: str) -> str:
-    """The class that holds main()."""
-    return re.findall(r"^class (\w+)", source[: source.index("static void main")], re.M)[-1]
+def java_main(problem: Problem) -> str:
+    """The class that holds the tests' main()."""
+    source = f"{problem.head}\n{problem.tests}"
+    return re.findall(r"^(?:public )?class (\w+)", source[: source.index("static void main")], re.M)[-1]
 
 
-def tests(problem: Problem, key: bytes) -> dict[str, str]:
-    """The source files of the tests and their launcher by name."""
+def tests(problem: Problem) -> dict[str, str]:
+    """The source files of the tests by name."""
     before, signature = divided(problem)
-    entry, numbers = problem.entry, ", ".join(map(str, key))
+    entry = problem.entry
     body = problem.tests.lstrip().removeprefix("}") if problem.stops else problem.tests
     match problem.language:
         case "cpp":
-            includes = "".join(f"#include <{name}>\n" for name in CPP_INCLUDES)
-            launcher = (LAUNCHERS / "launcher.c").read_text().replace("KEY", numbers)
-            return {"tests.cpp": f"{includes}{before}{signature};\n{body}", "launcher.c": launcher}
+            declared, given = renamed(signature, entry, "stagecraft_entry"), ", ".join(parameters(signature, "cpp"))
+            stub = f"{signature} {{ return stagecraft::Remote<decltype(&stagecraft_entry)>::call({given}); }}\n"
+            serving = f"{before}{declared};\nint main() {{ stagecraft::serve(&stagecraft_entry); }}\n"
+            return {"tests.cpp": f"{before}{declared};\n{stub}{body}", "serve.cpp": serving}
         case "rust":
-            given = ", ".join(parameters(signature, "rust"))
-            body = re.sub(r"/\*.*?\*/|#\[cfg\(test\)\]", "", body, flags=re.S)  # in one problem all is a comment
-            body = re.sub(r"#\[test\]((?:\s*//[^\n]*)*)\s*fn", r"\1\npub fn", body)
+            body = re.sub(r"#\[test\]((?:\s*//[^\n]*)*)\s*fn", r"\1\npub fn", rust_tests(problem))
             if "fn main()" in body:  # MultiPL-E's
                 body = f"mod tests {{ use super::*; pub {body.strip()} }}"
             calls = "".join(f"tests::{name}();" for name in re.findall(r"pub fn (\w+)", body))
-            uses = "".join(f"use candidate::{name};\n" for name in sorted(shared(problem) - {entry}))
-            launcher = (
-                (LAUNCHERS / "launcher.rs").read_text().replace("KEY]", f"{numbers}]").replace("TESTS\n", f"{calls}\n")
-            )
-            wrapper = f"{signature} {{ candidate::{entry}({given}) }}\n"
-            return {"tests.rs": f"{without_crates(before)}{uses}{wrapper}{body}\n{launcher}"}
+            stubs = "".join(f"{definition}\n{passing}" for definition, passing in rust_enums(problem).values())
+            for number, own in enumerate(rust_functions(problem).values()):
+                names = parameters(own, "rust")
+                taken = "".join(f"let mut {one} = {one}; " for one in names)
+                given = ", ".join(f"&mut {one}" for one in names)
+                stubs += f"{own} {{ {taken}stagecraft::call({number}, &mut [{given}]) }}\n"
+            return {"tests.rs": f"{without_crates(before)}{stubs}{body}\nfn main() {{ stagecraft::open(); {calls} }}\n"}
         case "go":
             kind = re.sub(rf"^func\s+{entry}", "func", signature)
-            helpers = f'import "candidate"\n\n{before}\nvar {entry} {kind} = candidate.LauncherEntry\n'
-            body = body.replace("*testing.T", "*LauncherT")
-            calls = "; ".join(
-                f'{name}(&LauncherT{{"{name}"}})' for name in re.findall(r"^\s*func (Test\w+)\(", body, re.M)
-            )
-            launcher = (
-                (LAUNCHERS / "launcher.go").read_text().replace("KEY}", f"{numbers}}}").replace("TESTS\n", f"{calls}\n")
-            )
-            return {"tests.go": go_file(f"{helpers}{body}", "main", problem.imports), "launcher.go": launcher}
+            stub = f'import "stagecraft"\n\n{before}\nvar {entry} {kind}\nfunc init() {{ stagecraft.Stub(&{entry}) }}\n'
+            body = body.replace("*testing.T", "*stagecraft.T")
+            calls = "; ".join(f"{name}(&stagecraft.T{{}})" for name in re.findall(r"^\s*func (Test\w+)\(", body, re.M))
+            return {"tests.go": go_file(f"{stub}{body}\nfunc main() {{ {calls} }}\n", "main", problem.imports)}
         case "java":
-            given = "".join(f", {name}" for name in parameters(signature, "java"))
+            given = ", ".join(parameters(signature, "java"))
             kind = re.search(rf"(?:(?:public|static|private|protected)\s+)*(.+?)\s+{entry}\s*\(", signature)[1]
-            call = f'{{ return ({kind}) Launcher.call("{java_type(problem)}", "{entry}"{given}); }}\n'
+            result = "" if kind == "void" else f"return ({kind}) "
+            call = f"{{ {result}stagecraft.Channel.call({given}); }}\n"
+            if len(parameters(signature, "java")) == 1:  # an array would be taken for the list of arguments
+                call = call.replace(f"call({given})", f"call((Object) {given})")
             closing = "" if problem.stops else "}\n"  # MultiPL-E's tests go on within the class
-            key_class = f"class LauncherKey {{ static byte[] key() {{ return new byte[] {{{java_bytes(key)}}}; }} }}"
             source = f"{without_packages(before)}{signature} {call}{closing}{body}"
-            return {"Tests.java": re.sub(r"^public class", "class", source, flags=re.M), "LauncherKey.java": key_class}
+            return {"Tests.java": re.sub(r"^public class", "class", source, flags=re.M)}
     raise AssertionError(problem.language)
-
-
-def java_bytes(key: bytes) -> str:
-    return ", ".join(f"(byte) {number}" for number in key)

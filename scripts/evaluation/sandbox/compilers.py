@@ -2,9 +2,8 @@
 
     view = Compilers().of("go")   # folders, files and environment of a sandbox
 
-Rust and Go code that is not memory-safe is refused, and so are attributes that replace symbols: code in the same
-process as the tests could otherwise read or change them. What several compilations share (Go's packages, the Java
-launcher) is built once, from trusted sources and before any candidate, and is read-only in the sandbox.
+What several compilations share (the channel between the two programs, C++'s headers, Go's packages) is built once, from
+trusted sources and before any candidate, and is read-only in the sandbox.
 """
 
 import functools
@@ -16,12 +15,19 @@ from pathlib import Path
 from threading import Lock
 
 from scripts.common.cli import UserError
-from scripts.evaluation.sandbox.compiled_programs import LAUNCHERS
+from scripts.evaluation.sandbox.compiled_programs import CHANNELS, CPP_INCLUDES
 
 JAVATUPLES = "Unit|Pair|Triplet|Quartet|Quintet|Sextet|Septet|Octet|Ennead|Decade"
 
+JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-XX:+DisplayVMOutputToStderr")
+JAVA_OPTIONS = ("-Xmx{megabytes}m", "-Xss64m", "-ea", "--limit-modules", "java.base", "-cp")
 JAVAC = "javac -J-Xmx512m -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 -nowarn -proc:none --limit-modules java.base"
-RUSTC = "$RUST/bin/rustc --edition 2021 -A warnings -C debuginfo=0"
+JAR = "cd classes; $PYTHON -m zipfile -c /tmp/out *"
+RUSTC = "$RUST/bin/rustc --edition 2021 -A warnings -C debuginfo=0 -C strip=symbols --extern stagecraft=$CHANNEL"
+# The tests check indices: a result may be shorter than they expect.
+CPP_TESTS = "-std=c++17 -O1 -w -D_GLIBCXX_ASSERTIONS"
+# A candidate may have a main() of its own.
+CPP_CANDIDATE = "-std=c++17 -O1 -w -Dmain=candidate_main"
 
 
 @dataclass(frozen=True)
@@ -31,88 +37,80 @@ class Toolchain:
     Attributes:
         programs: that must be installed.
         packages: that install them on Debian and Ubuntu.
-        compile: script that compiles the candidate's sources in /tmp.
-        linkable: path of the compiled candidate when the tests are linked, and when they run.
-        link: script that links the program from the tests' sources in /tmp and the compiled candidate.
-        run: the command that starts the program.
+        tests: script that builds the tests' program from its sources in /tmp.
+        serving: script that builds, with the tests, what the candidate is linked to as /opt/serving; empty if nothing.
+        candidate: script that builds the candidate's program from its sources in /tmp.
+        run_tests, run_candidate: the commands that start the programs, which are files at /run/program.
         missing: pattern of a compiler's message if a library is not installed.
-        wrong, memory: patterns of a program's last message after a failed assertion, or out of memory.
+        unsupported: pattern of a compiler's message if the channel cannot pass a type of the function's signature.
+        memory: pattern of a program's last message if it is out of memory.
     """
 
     programs: tuple[str, ...]
     packages: str
-    compile: str
-    linkable: str
-    link: str
-    run: tuple[str, ...]
+    tests: str
+    serving: str
+    candidate: str
+    run_tests: tuple[str, ...]
+    run_candidate: tuple[str, ...]
     missing: str
-    wrong: str
+    unsupported: str
     memory: str
 
 
 TOOLCHAINS = {
     "cpp": Toolchain(
-        programs=("g++", "objcopy"),
+        programs=("g++",),
         packages="g++ libboost-dev",
-        compile="g++ -std=c++17 -O1 -w -fPIC -shared -Wl,-z,defs -Wl,--version-script=/tmp/exports.map"
-        " -o /tmp/out /tmp/candidate.cpp",
-        linkable="/opt/candidate.so",
-        link="g++ -std=c++17 -O1 -w -c -o tests.o tests.cpp; objcopy --redefine-sym main=stagecraft_tests tests.o;"
-        " gcc -O1 -c launcher.c; g++ -s -Wl,-rpath,/opt -o out tests.o launcher.o /opt/candidate.so",
-        run=("/run/program",),
+        tests=f"g++ {CPP_TESTS} -include /opt/headers/tests.hpp -s -o out tests.cpp",
+        serving=f"g++ {CPP_TESTS} -include /opt/headers/tests.hpp -c -o out serve.cpp",
+        candidate=f"g++ {CPP_CANDIDATE} -include /opt/headers/candidate.hpp -c candidate.cpp;"
+        " g++ -s -Wl,-z,muldefs -o out candidate.o /opt/serving",
+        run_tests=("/run/program",),
+        run_candidate=("/run/program",),
         missing=r"fatal error: \S+: No such file|undefined reference to `\w+'",  # the latter without C++'s parameters
-        wrong=r"Assertion .* failed",
+        unsupported=r"stagecraft: values of this type cannot be passed",
         memory=r"std::bad_alloc",
     ),
     "rust": Toolchain(
         programs=("rustc", "cc"),
         packages="rustc",
-        compile=f"{RUSTC} --crate-type rlib --crate-name candidate -F unsafe_code -o /tmp/out /tmp/candidate.rs",
-        linkable="/opt/libcandidate.rlib",
-        link=f"{RUSTC} -C strip=symbols --crate-name program --extern candidate=/opt/libcandidate.rlib -o out tests.rs",
-        run=("/run/program",),
+        tests=f"{RUSTC} -o out tests.rs",
+        serving="",
+        candidate=f"{RUSTC} -o out candidate.rs",
+        run_tests=("/run/program",),
+        run_candidate=("/run/program",),
         missing=r"unlinked crate|missing crate|can't find crate|`(?:Rng|Regex|md5|rand|regex)`",
-        wrong=r"assertion .*failed",
+        unsupported=r"stagecraft: values of type `[^`]*` cannot be passed",
         memory=r"memory allocation of \d+ bytes failed",
     ),
     "go": Toolchain(
         programs=("go",),
         packages="golang-go golang-github-stretchr-testify-dev",
-        compile='for name in $($GO list -f "{{join .Imports \\" \\"}}" candidate.go); do case $name in'
-        ' unsafe|syscall|C|plugin) echo "import of $name is refused"; exit 1;; esac; done;'
-        " $GO tool compile -p candidate -importcfg /opt/importcfg -o /tmp/out candidate.go entry.go",
-        linkable="/opt/candidate.a",
-        link="(cat /opt/importcfg; echo packagefile candidate=/opt/candidate.a) > importcfg;"
-        " $GO tool compile -p main -importcfg importcfg -o main.a tests.go launcher.go;"
-        " $GO tool link -s -w -importcfg importcfg -o out main.a",
-        run=("/run/program",),
+        tests="$GO tool compile -p main -importcfg /opt/importcfg -o main.a tests.go;"
+        " $GO tool link -s -w -importcfg /opt/importcfg -o out main.a",
+        serving="",
+        candidate="$GO tool compile -p main -importcfg /opt/importcfg -o main.a candidate.go serve.go;"
+        " $GO tool link -s -w -importcfg /opt/importcfg -o out main.a",
+        run_tests=("/run/program",),
+        run_candidate=("/run/program",),
         missing=r"could not import|can't find import",
-        wrong=r"--- FAIL",
+        unsupported=r"$^",  # found when the tests start
         memory=r"out of memory|cannot allocate memory",
     ),
     "java": Toolchain(
         programs=("javac", "java"),
         packages="default-jdk-headless",
-        compile=f"mkdir classes; {JAVAC} -d classes $TYPE.java; cd classes; $PYTHON -m zipfile -c /tmp/out *",
-        linkable="/opt/candidate.jar",
-        link=f"mkdir classes; {JAVAC} -cp /opt/launcher.jar -d classes Tests.java LauncherKey.java;"
-        " cd classes; $PYTHON -m zipfile -c /tmp/out *",
-        run=(
-            *("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-XX:+DisableAttachMechanism"),
-            *(
-                "-Xmx{megabytes}m",
-                "-Xss64m",
-                "-ea",
-                "--limit-modules",
-                "java.base",
-                "-cp",
-                "/opt/launcher.jar",
-                "Launcher",
-            ),
-            *("/opt/candidate.jar", "{main}"),
+        tests=f"mkdir classes; {JAVAC} -cp /opt/channel.jar -d classes Tests.java; {JAR}",
+        serving="",
+        candidate=f"mkdir classes; {JAVAC} -d classes $TYPE.java; {JAR}",
+        run_tests=(*JAVA, *JAVA_OPTIONS, "/opt/channel.jar:/opt/program.jar", "stagecraft.Channel", "tests", "{main}"),
+        run_candidate=(
+            *(*JAVA, *JAVA_OPTIONS, "/opt/channel.jar:/opt/program.jar"),
+            *("stagecraft.Channel", "candidate", "{type}", "{entry}"),
         ),
         missing=rf"package [\w.]+ does not exist|symbol:\s+class (?:{JAVATUPLES})\b",
-        wrong=r'^Exception in thread "main" java\.lang\.AssertionError',
+        unsupported=r"$^",  # found when a value of the type is passed
         memory=r"java\.lang\.OutOfMemoryError",
     ),
 }
@@ -177,31 +175,52 @@ class Compilers:
         return getattr(self, language)()
 
     def cpp(self) -> CompilerView:
-        return CompilerView({}, {}, {})
+        folder = Path(self.folder.name) / "cpp"
+        folder.mkdir()
+        standard = "".join(f"#include <{name}>\n" for name in CPP_INCLUDES)
+        channel = (CHANNELS / "channel.hpp").read_text()
+        for name, text, flags in (
+            ("tests.hpp", standard + channel, CPP_TESTS),
+            ("candidate.hpp", standard, CPP_CANDIDATE),
+        ):
+            (folder / name).write_text(text)
+            output("g++", *flags.split(), "-x", "c++-header", str(folder / name), "-o", f"{folder / name}.gch")
+        return CompilerView({"/opt/headers": str(folder)}, {}, {})
 
     def rust(self) -> CompilerView:
-        path, folders = path_in_sandbox(Path(output("rustc", "--print", "sysroot", HOME=str(Path.home()))), "rust")
-        return CompilerView(folders, {}, {"RUST": path})
+        root = Path(output("rustc", "--print", "sysroot", HOME=str(Path.home())))
+        library, rustc = Path(self.folder.name) / "libstagecraft.rlib", str(root / "bin/rustc")
+        options = ("--edition", "2021", "-O", "--crate-type", "rlib", "--crate-name", "stagecraft", "-o", str(library))
+        output(rustc, *options, str(CHANNELS / "channel.rs"))
+        path, folders = path_in_sandbox(root, "rust")
+        channel = f"/opt/{library.name}"
+        return CompilerView(folders, {channel: library.read_bytes()}, {"RUST": path, "CHANNEL": channel})
 
     def go(self) -> CompilerView:
-        root, cache = Path(output("go", "env", "GOROOT")).resolve(), Path(self.folder.name) / "go"
-        packages = ["std", "github.com/stretchr/testify/assert"]
+        root, folder = Path(output("go", "env", "GOROOT")).resolve(), Path(self.folder.name)
+        cache, channel, packages = folder / "go", folder / "stagecraft.a", folder / "importcfg"
+        wanted = ["std", "github.com/stretchr/testify/assert"]
         form = "{{if .Export}}packagefile {{.ImportPath}}={{.Export}}{{end}}"
         settings = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(cache), "GOTOOLCHAIN": "local"}
-        listed = output("go", "list", "-e", "-export", "-deps", "-f", form, *packages, **settings)
+        listed = output("go", "list", "-e", "-export", "-deps", "-f", form, *wanted, **settings)
+        packages.write_text(f"{listed}\n")
+        compile = ("go", "tool", "compile", "-p", "stagecraft", "-importcfg", str(packages), "-o", str(channel))
+        output(*compile, str(CHANNELS / "channel.go"), **settings)
         path, folders = path_in_sandbox(root, "goroot")
         listed = listed.replace(f"={root}/", f"={path}/").replace(f"={cache}/", "=/opt/go-cache/")
         environment = {"GO": f"{path}/bin/go", "GOROOT": path, "GO111MODULE": "off", "GOTOOLCHAIN": "local"}
-        return CompilerView(
-            {**folders, "/opt/go-cache": str(cache)}, {"/opt/importcfg": f"{listed}\n".encode()}, environment
-        )
+        files = {
+            "/opt/importcfg": f"{listed}\npackagefile stagecraft=/opt/stagecraft.a\n".encode(),
+            "/opt/stagecraft.a": channel.read_bytes(),
+        }
+        return CompilerView({**folders, "/opt/go-cache": str(cache)}, files, environment)
 
     def java(self) -> CompilerView:
         home, classes = Path(shutil.which("javac")).resolve().parents[1], Path(self.folder.name) / "java"
-        output("javac", "-d", str(classes), str(LAUNCHERS / "Launcher.java"))
+        output("javac", "-d", str(classes), str(CHANNELS / "Channel.java"))
         jar = shutil.make_archive(str(classes), "zip", classes)
         path, folders = path_in_sandbox(home, "jdk")
         folders |= {str(link): str(link) for link in Path("/etc").glob("java*")}  # Debian's JDK links there
         return CompilerView(
-            folders, {"/opt/launcher.jar": Path(jar).read_bytes()}, {"PATH": f"{path}/bin:/usr/bin:/bin"}
+            folders, {"/opt/channel.jar": Path(jar).read_bytes()}, {"PATH": f"{path}/bin:/usr/bin:/bin"}
         )

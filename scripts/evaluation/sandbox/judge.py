@@ -2,37 +2,28 @@
 
     verdict = Judge(probe.sandbox(), Limits(seconds=10, memory=1 << 30)).judge(problem, code)
 
-Python code is called by a judge in another sandbox (`guest.py`). Compiled code is built without its tests, linked to
-them and run; it has passed if the tests, at their end, print a secret that the code could not read anywhere. How the
-programs of each language are built: `compilers.py`.
+The tests run in one sandbox and the code in another; they exchange calls and results. Python: `guest.py`; compiled
+languages: `compiled_judge.py`.
 """
 
 import ast
 import marshal
 import os
 import re
-import secrets
 import subprocess
-from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import replace
 from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 from scripts.common.progress import Progress
 from scripts.evaluation.benchmarks.problem import Problem
-from scripts.evaluation.sandbox import compiled_programs, guest, remote_objects, values
+from scripts.evaluation.sandbox import guest, remote_objects, values
 from scripts.evaluation.sandbox.bubblewrap import Sandbox
-from scripts.evaluation.sandbox.compilers import TOOLCHAINS, Compilers
+from scripts.evaluation.sandbox.compiled_judge import CompiledJudge
+from scripts.evaluation.sandbox.endings import DETAIL, exceeded, message
 from scripts.evaluation.sandbox.packages import NONE, ONE_THREAD, Packages
-from scripts.evaluation.sandbox.program import OUTPUT, Limits, Program, wait
+from scripts.evaluation.sandbox.program import Limits, Program, wait
 from scripts.evaluation.sandbox.verdict import Verdict
-
-# Characters kept of a message.
-DETAIL = 1000
-SIGXCPU = 24
-
-COMPILING = Limits(seconds=120, memory=4 << 30, address_space=False, processes=256, scratch=512 << 20, output=OUTPUT)
 
 
 def guest_program() -> bytes:
@@ -48,25 +39,6 @@ def guest_program() -> bytes:
 GUEST = guest_program()
 
 
-def exceeded(programs: Iterable[Program]) -> Verdict | None:
-    """The verdict if one of the programs exceeded its limits."""
-    for program in programs:
-        if program.killed_for == "output":
-            return Verdict("exception", "more output than 64 MB")
-        if program.killed_for:
-            detail = f"more than {program.limits.seconds} s" if program.killed_for == "timeout" else ""
-            return Verdict(program.killed_for, detail)
-        if program.code == 128 + SIGXCPU:
-            return Verdict("timeout", f"more than {program.limits.seconds} s of CPU time")
-    return None
-
-
-def message(program: Program) -> str:
-    """The end of a program's standard error, without addresses and names that differ from run to run."""
-    text = re.sub(r"0x[0-9a-f]{6,}|(?<=/tmp/cc)\w+", "", program.stderr.decode(errors="replace"))
-    return text[-DETAIL:]
-
-
 class Judge:
     """Judges code in sandboxes.
 
@@ -76,11 +48,12 @@ class Judge:
     """
 
     def __init__(self, sandbox: Sandbox, limits: Limits, packages: Packages = NONE):
-        self.sandbox, self.compilers, self.limits, self.packages = sandbox, Compilers(), limits, packages
+        self.sandbox, self.limits, self.packages = sandbox, limits, packages
+        self.compiled = CompiledJudge(sandbox, limits)
 
     def judge(self, problem: Problem, code: str) -> Verdict:
         """The verdict on a program that `program` of benchmarks/prompts.py built from a completion."""
-        return self.judge_python(problem, code) if problem.language == "python" else self.judge_compiled(problem, code)
+        return self.judge_python(problem, code) if problem.language == "python" else self.compiled.judge(problem, code)
 
     def judge_python(self, problem: Problem, code: str) -> Verdict:
         call_reader, call_writer = os.pipe()
@@ -120,69 +93,6 @@ class Judge:
         except (ValueError, SyntaxError):
             return Verdict("sandbox error", f"no verdict: {message(judge)}{message(candidate)}"[-DETAIL:])
         return Verdict("sandbox error" if outcome == "gone" else outcome, (detail or message(candidate))[:DETAIL])
-
-    def compiled(
-        self, problem: Problem, step: str, sources: dict[str, str], parts: dict[str, bytes]
-    ) -> bytes | Verdict:
-        """The output of a compiler for source files and the parts built before, or why it failed.
-
-        Args:
-            step: `compile` or `link`.
-        """
-        chain, view = TOOLCHAINS[problem.language], self.compilers.of(problem.language)
-        environment = {"PYTHON": " ".join(self.sandbox.python), "TYPE": compiled_programs.java_type(problem)}
-        compiler = self.sandbox.run(
-            ["/bin/sh", "-ec", f"{{ {getattr(chain, step)}; }} >&2; cat /tmp/out"],
-            COMPILING,
-            folders=view.folders,
-            files={**view.files, **parts, **{f"/tmp/{name}": encoded(text) for name, text in sources.items()}},
-            environment={**view.environment, **environment},
-        )
-        if compiler.killed_for:
-            return Verdict("compile error", f"the compiler was killed: {compiler.killed_for}")
-        if compiler.code is None:
-            return Verdict("sandbox error", message(compiler))
-        if compiler.code:
-            missing = re.search(chain.missing, compiler.stderr.decode(errors="replace"))
-            return Verdict("environment error" if missing else "compile error", message(compiler))
-        return bytes(compiler.stdout)
-
-    def judge_compiled(self, problem: Problem, code: str) -> Verdict:
-        chain, view = TOOLCHAINS[problem.language], self.compilers.of(problem.language)
-        half, key = secrets.token_bytes(16), secrets.token_bytes(16)
-        part = self.compiled(problem, "compile", compiled_programs.candidate(problem, code), {})
-        if isinstance(part, Verdict):
-            return part
-        tests = compiled_programs.tests(problem, key)
-        linked = self.compiled(problem, "link", tests, {chain.linkable: part})
-        if isinstance(linked, Verdict):
-            return linked
-        files = {**view.files, chain.linkable: part}
-        if problem.language == "java":
-            main = compiled_programs.java_main(tests["Tests.java"])
-            run = [word.format(megabytes=self.limits.memory >> 21, main=main) for word in chain.run]
-            program = self.sandbox.run(
-                run,
-                replace(self.limits, address_space=False),
-                half + linked,
-                folders=view.folders,
-                files=files,
-                environment=view.environment,
-            )
-        else:
-            limits = replace(self.limits, address_space=problem.language != "go")
-            program = self.sandbox.run(list(chain.run), limits, half, files={**files, "/run/program": linked})
-        if verdict := exceeded([program]):
-            return verdict
-        if program.code is None:
-            return Verdict("sandbox error", message(program))
-        if bytes(a ^ b for a, b in zip(half, key, strict=True)) in program.stdout:
-            return Verdict("passed", "")
-        errors = program.stderr.decode(errors="replace")
-        for outcome, pattern in (("memory", chain.memory), ("wrong", chain.wrong)):
-            if re.search(pattern, errors, re.M):
-                return Verdict(outcome, message(program))
-        return Verdict("exception", f"exit code {program.code}: {message(program)}"[:DETAIL])
 
 
 def encoded(text: str) -> bytes:
