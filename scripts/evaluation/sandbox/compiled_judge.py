@@ -83,7 +83,7 @@ class CompiledJudge:
             if isinstance(part, Verdict):
                 if re.search(chain.unsupported, part.detail):
                     return Verdict("unjudged", f"the function's signature: {part.detail}"[:DETAIL])
-                fault = "test error" if part.outcome == "compile error" else part.outcome
+                fault = part.outcome if part.outcome == "sandbox error" else "test error"
                 return Verdict(fault, f"the problem's own tests: {part.detail}"[:DETAIL])
             parts.append(part)
         return Tests(*parts)

@@ -38,7 +38,7 @@ def parameters(signature: str, language: str) -> list[str]:
         return re.findall(r"(\w+)\s*:", inside)
     inside, nested = signature[signature.index("(") + 1 : signature.rindex(")")], 1
     while nested:  # type arguments, the innermost first
-        inside, nested = re.subn(r"<[^<>]*>", "", inside)
+        inside, nested = re.subn(r"<[^<>]*>", " ", inside)
     named = [part.split("=")[0] for part in inside.split(",") if part.strip()]
     return [part.split()[-1].rstrip("[]").lstrip("*&") for part in named]
 
@@ -137,7 +137,8 @@ def candidate(problem: Problem, code: str) -> dict[str, str]:
             arms = ""
             for number, (name, signature) in enumerate(rust_functions(problem).items()):
                 taken = ", ".join(["call.take()"] * len(parameters(signature, "rust")))
-                arms += f"{number} => {{ let result = {name}({taken}); stagecraft::Give::give(&result, &mut call.reply) }}\n"
+                give = "stagecraft::Give::give(&result, &mut call.reply)"
+                arms += f"{number} => {{ let result = {name}({taken}); {give} }}\n"
             serving = (
                 '#[export_name = "main"] pub extern "C" fn stagecraft_main() -> i32 {\n'
                 f"stagecraft::serve(|function, call| match function {{ {arms} _ => {{}} }}) }}\n"

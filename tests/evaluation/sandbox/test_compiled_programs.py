@@ -1,4 +1,4 @@
-"""Programs in C++, Rust, Go and Java: outcomes are distinguished, and cheats in the tests' own process do not pass."""
+"""Programs in C++, Rust, Go and Java: outcomes are distinguished, and cheats do not pass."""
 
 import re
 
@@ -79,6 +79,7 @@ def test_heads_are_divided_at_the_problems_function():
         ),
         ("java", "public int f(List<Integer> l1, List<Integer> l2)", ["l1", "l2"]),
         ("java", "public int f()", []),
+        ("cpp", 'bool f(vector<int>l, map<string,vector<int>> &m, const char* s = "", int t)', ["l", "m", "s", "t"]),
         ("rust", "pub fn f<'a>(a: &'a dyn std::any::Any, mut b: Vec<(i32, u8)>) -> HashMap<i32, i32>", ["a", "b"]),
         ("rust", "fn f() -> i32", []),
     ],
