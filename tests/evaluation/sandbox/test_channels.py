@@ -1,4 +1,4 @@
-"""scripts/evaluation/sandbox/channels/: what passes between tests and candidates of compiled languages, and what not."""
+"""scripts/evaluation/sandbox/channels/: what passes between tests and candidates of compiled languages."""
 
 import pytest
 
@@ -80,7 +80,8 @@ mod tests {
         """func TestF(t *testing.T) {
     assert := assert.New(t)
     changed, counts, n := []int{1, 2}, map[string]int{"old": 1}, 3
-    given := []interface{}{1, int64(1), 'x', 2.5, "\\x00\\xff", nil, []interface{}{}, []int(nil), map[string]int{"a": 1}}
+    given := []interface{}{1, int64(1), 'x', 2.5, "\\x00\\xff", nil, []interface{}{}, []int(nil), map[string]int{},
+    }
     a, b, c, d, e, g := f(changed, counts, given, [2]string{"x", ""}, &n, errors.New("text"))
     assert.Equal([]int{9, 2}, changed)
     assert.Equal(map[string]int{"new": 1}, counts)
