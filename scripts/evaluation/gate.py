@@ -20,6 +20,7 @@ from scripts.evaluation.results.gates import GateResult, latency_gate, stage_gat
 from scripts.evaluation.results.inputs import gather
 from scripts.evaluation.results.items import read_scored, read_scoring
 from scripts.evaluation.results.latency_runs import read_latency
+from scripts.evaluation.results.significance import holm
 from scripts.evaluation.results.summary import summarize
 from scripts.experiment.checks.gates import STAGE_METRICS
 from scripts.experiment.layout import Layout
@@ -55,8 +56,11 @@ def judge_gates(
 
 
 def compare_stages(stages: dict[str, Stage], comparisons: dict[str, SuiteComparison]) -> list[dict]:
-    """The `comparisons` of eval.json: each stage against the model it starts from, and against the base."""
-    return [
+    """The `comparisons` of eval.json: each stage against the model it starts from, and against the base.
+
+    p is corrected for the number of comparisons over all languages; those of one language are exploratory.
+    """
+    rows = [
         {"suite": name, **comparison.comparison(metric, place, stage, against)}
         for name, comparison in comparisons.items()
         for stage, settings in stages.items()
@@ -65,6 +69,9 @@ def compare_stages(stages: dict[str, Stage], comparisons: dict[str, SuiteCompari
         for place in comparison.places
         for metric in comparison.suite.compared
     ]
+    family = [row for row in rows if row["language"] == "all" and row["p"] is not None]
+    corrected = dict(zip(map(id, family), holm([row["p"] for row in family]), strict=True))
+    return [row | {"holm": corrected.get(id(row))} for row in rows]
 
 
 def evaluate(experiment: Experiment, results: Path) -> dict:

@@ -20,11 +20,13 @@ from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import Documents, read_items
+from scripts.evaluation.results.significance import holm
 from scripts.experiment.layout import Layout
 from scripts.report.content.drawing import GREEN, GREY, RED, WIDTH, save
 from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.formatting import interval, number, table
 
+LEVEL = 0.05  # of p
 LISTED = 5  # ids of gained and of lost items in the terminal
 
 
@@ -64,7 +66,7 @@ def metric_rows(suite: Suite, documents: Documents, config: dict) -> list[dict]:
             "metric": metric,
             "documents": len(documents.ids),
             **{side: both.measure(metric, place, side)["value"] for side in ("A", "B")},
-            **{key: comparison[key] for key in ("value", "interval", "reading", "detectable", "mcnemar")},
+            **{key: comparison[key] for key in ("value", "interval", "reading", "detectable", "mcnemar", "p")},
             "items": differences(suite, metric, documents),
         }
         for metric in suite.compared
@@ -108,7 +110,11 @@ def compare_runs(a: Path, b: Path) -> tuple[list[dict], list[str]]:
         raise UserError(
             f"{a} and {b}: nothing to compare; {'; '.join(dict.fromkeys(excluded)) or 'no suite in common'}"
         )
-    return rows, list(dict.fromkeys(excluded))
+    measured = [row for row in rows if row["p"] is not None]
+    corrected = iter(holm([row["p"] for row in measured]))
+    return [row | {"holm": None if row["p"] is None else next(corrected)} for row in rows], list(
+        dict.fromkeys(excluded)
+    )
 
 
 def title(row: dict) -> str:
@@ -120,14 +126,14 @@ def title(row: dict) -> str:
 
 def terminal_lines(rows: list[dict], excluded: list[str]) -> list[str]:
     """The table and its notes, as lines for the terminal."""
-    head = ("model, metric, dataset", "items", "A", "B", "B - A", "interval", "reading", "gained", "lost", "p")
+    head = ("model, metric, dataset", "items", "A", "B", "B - A", "interval", "reading", "gained", "lost", "p", "Holm")
     cells = []
     for row in rows:
         changes = [sum(value > 0 for value in row["items"].values()), sum(value < 0 for value in row["items"].values())]
-        p = number(row["mcnemar"]["p"]) if row["mcnemar"] else ""
+        p = ("", "") if row["p"] is None else (number(row["p"]), number(row["holm"]))
         figures = [number(row["A"]), number(row["B"]), number(row["value"], True), interval(row["interval"], True)]
-        cells.append((title(row), f"{row['documents']:,}", *figures, row["reading"], *map(str, changes), p))
-    lines = table([head, *cells])
+        cells.append((title(row), f"{row['documents']:,}", *figures, row["reading"], *map(str, changes), *p))
+    lines = [*table([head, *cells]), family_line(rows)]
     for row in rows:
         names = list(row["items"])
         for kind, ids in (
@@ -138,6 +144,16 @@ def terminal_lines(rows: list[dict], excluded: list[str]) -> list[str]:
                 lines.append(f"{title(row)}: most {kind}: {', '.join(ids)}")
     lines += [f"settings differ: {title(row)}" for row in rows if row["settings_differ"]]
     return lines + [f"not compared: {reason}" for reason in excluded]
+
+
+def family_line(rows: list[dict]) -> str:
+    """How many comparisons there are, and what is left of them after Holm's correction."""
+    tested = [row for row in rows if row["p"] is not None]
+    alone, left = (sum(row[key] < LEVEL for row in tested) for key in ("p", "holm"))
+    return (
+        f"{len(tested)} comparisons: {alone} with p below {LEVEL}, {left} of them also after Holm's correction for"
+        " their number; the others are exploratory. Intervals and p speak of other items, not of other seeds."
+    )
 
 
 def picture(rows: list[dict]) -> Figure:

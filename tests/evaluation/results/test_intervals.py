@@ -15,7 +15,8 @@ from scripts.evaluation.results.intervals import (
     estimate,
     fewest_documents,
     levels,
-    mcnemar,
+    mean_difference_interval,
+    mean_interval,
     newcombe,
     reading,
     resample,
@@ -141,13 +142,33 @@ def test_newcombes_interval_is_the_published_one_and_holds_the_truth_with_few_ch
     assert 0.93 <= held / 1000 <= 0.97
 
 
-def test_mcnemars_p_is_that_of_every_way_the_changes_could_have_fallen():
-    for gained, lost in [(0, 0), (5, 0), (6, 0), (1, 8), (4, 4), (9, 3)]:
-        ways = [bin(way).count("1") for way in range(2 ** (gained + lost))]
-        uneven = abs(gained - lost)
-        expected = sum(abs(2 * ones - gained - lost) >= uneven for ones in ways) / len(ways)
-        assert mcnemar(gained, lost) == pytest.approx(expected)
-    assert mcnemar(5, 0) > 0.05 > mcnemar(6, 0)  # the fewest that can show something, as in fewest_documents
+@pytest.mark.parametrize(("share", "problems"), [(0.02, 164), (0.05, 30), (0.5, 164)])
+def test_intervals_of_pass_at_k_hold_the_truth_of_weak_models(share, problems):
+    generator, missed, replaced = np.random.default_rng(13), 0, 0
+    for trial in range(1000):
+        solvable = generator.random(problems) < share
+        values = generator.binomial(10, 0.2 * solvable) / 10
+        low, high = mean_interval(values, 0.95)
+        missed += not low <= 0.2 * share <= high
+        if trial < 200:
+            sums = resample(np.stack([values, np.ones(problems)], axis=1), 200, trial)
+            low, high = estimate(sums, lambda some: some[..., 0] / some[..., 1], 0.95)["interval"]
+            replaced += not low <= 0.2 * share <= high
+    assert missed / 1000 <= 0.07
+    assert share == 0.5 or replaced / 200 > 0.1  # the bootstrap misses them
+
+
+def test_the_interval_of_a_mean_is_wilsons_where_each_document_is_right_or_wrong():
+    for right, count in [(72, 164), (0, 10), (1, 20), (10, 10)]:
+        values = np.array([1.0] * right + [0.0] * (count - right))
+        assert mean_interval(values, 0.95) == pytest.approx(wilson(right, count, 0.95), abs=0.006)
+    assert mean_interval(np.ones(5), 0.95) is None
+
+
+def test_the_difference_of_means_is_newcombes_where_each_document_is_right_or_wrong():
+    first, second = (np.array(one, dtype=float) for one in ([1] * 60 + [0] * 40, [1] * 50 + [0] * 45 + [1] * 5))
+    expected = newcombe(50, 10, 5, 35, 0.95)
+    assert mean_difference_interval(first, second, 0.95) == pytest.approx(expected, abs=0.02)
 
 
 def test_a_difference_as_large_as_detectable_is_found_four_times_in_five():
