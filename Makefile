@@ -51,6 +51,7 @@ env: .venv/.stagecraft ## the environment from the lock
 	$(BIN)/python -m pip install --quiet --no-deps --require-hashes --requirement <(sed -n '/^uv==/,/[^\\]$$/p' requirements.lock)
 	$(BIN)/uv pip install --quiet --compile-bytecode --no-deps --require-hashes --python $(BIN)/python --requirement requirements.lock
 	$(BIN)/uv pip check --quiet --python $(BIN)/python
+	! $(BIN)/python -m scripts.hosts.hardware || $(BIN)/uv pip install --quiet --python $(BIN)/python --group liger
 	touch $@
 
 lock: env ## resolve pyproject.toml anew

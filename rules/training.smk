@@ -6,6 +6,7 @@ from scripts.hosts.profile import STAGES, stage_threads, uses_vllm
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
 from scripts.training.plan import plan as plan_stage
+from scripts.training.planning.kernels import installed_kernels, kernels_line, least_capability
 
 # how the stages are watched; like the machine it is no param
 WATCH = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
@@ -34,6 +35,11 @@ onstart:
             sys.exit(f"error: {error}")
         if note:
             print(note, file=sys.stderr)
+        if any(job.rule.name in STAGES for job in workflow.dag.needrun_jobs()):
+            print(
+                kernels_line(MACHINE, FLOW.stages.values(), least_capability(), installed_kernels()),
+                file=sys.stderr,
+            )
 
 
 # From here on no kill can make these stages run again.

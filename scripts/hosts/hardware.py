@@ -1,6 +1,6 @@
 """What this host has: its CPU, its GPU driver, and whether the installed torch can use that driver.
 
-    python -c 'from scripts.hosts.hardware import gpu_driver; print(gpu_driver())'
+    python -m scripts.hosts.hardware    # exit code 0 if torch can use a GPU here, else 1
 
 Neither torch nor CUDA is loaded: torch's CUDA version is read from its version.py, the driver's from NVML. So the check
 takes no time when a workflow starts, nor in a job.
@@ -8,6 +8,7 @@ takes no time when a workflow starts, nor in a job.
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 from typing import NamedTuple
 
@@ -91,3 +92,7 @@ def check_gpu_driver(machine: str, elsewhere: bool = False) -> str | None:
             f"{driver.cuda[0]} (docs/install.md)"
         )
     return None
+
+
+if __name__ == "__main__":
+    sys.exit(torch_build().cuda is None or gpu_driver() is None)

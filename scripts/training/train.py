@@ -100,7 +100,7 @@ def train(
     checkpoint = resume_from(name, work, machine, first_rank)
     first_step = step_of(checkpoint) if checkpoint else 0
 
-    attention = choose_attention()
+    attention = choose_attention(machine.gpus, settings.precision)
     model = load_stage_model(name, settings, seed, origin, attention, arguments)
     if shards_manifest["vocab_size"] > model.config.vocab_size:
         raise UserError(

@@ -72,7 +72,7 @@ def measure(what: dict) -> dict:
         what: a variant with `shape`, `method`, `device`, `rows` and `length`.
     """
     cpu, length, rows = what["device"] == "cpu", what["length"], what["rows"]
-    attention = choose_attention() if what["attention"] == "best" else what["attention"]
+    attention = choose_attention(1, "bf16") if what["attention"] == "best" else what["attention"]
     shape = dict(zip(KEYS, SHAPES[what["shape"]], strict=True))
     liger = choose_liger(Machine(nodes=1, gpus=0 if cpu else 1, micro_batch=1, liger=what["liger"]), "qwen2")
     lora = what["method"] == "lora"

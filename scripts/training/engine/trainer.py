@@ -1,18 +1,20 @@
 """transformers' Trainer on packed rows: documents separated by position ids, validation loss per token."""
 
+from functools import partial
+
 import torch
 from transformers.trainer_utils import EvalLoopOutput
 
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.nonfinite_loss import PassRecordingTrainer
+from scripts.training.model.loading import ONE_FILE
 
 
 class PackedRows(torch.utils.data.Dataset):
     """The first `rows` rows of a shard as the model takes them: input_ids, position_ids, labels, each int64 [length].
 
     Their number is filled up to a multiple of `multiple` by copies of the first row without targets. Otherwise
-    accelerate would repeat rows until all ranks have equally many batches, and a loss over all rows would depend on the
-    ranks.
+    accelerate would repeat rows until all ranks have equally many batches, and the loss would depend on the ranks.
 
     There must be no attention mask: only without one does transformers read the document boundaries from the position
     ids. With an all-ones mask documents would attend to each other without a warning.
@@ -40,6 +42,10 @@ class StageTrainer(PassRecordingTrainer):
 
     transformers averages over batches, so a batch with few targets would count as much as one with many.
     """
+
+    def __init__(self, *args, **kwargs):
+        super().__init__(*args, **kwargs)
+        self.model.save_pretrained = partial(self.model.save_pretrained, max_shard_size=ONE_FILE)
 
     def _save(self, output_dir=None, state_dict=None):
         """Save tied weights once, as a single process does: a gathered state dict holds them twice."""

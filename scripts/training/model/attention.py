@@ -1,36 +1,62 @@
-"""Which attention kernel a stage runs, and how it separates packed documents.
+"""Run the attention kernel of a stage on packed rows, and separate their documents.
 
-    flash_attention_2   the package flash-attn is installed and the GPU is of compute capability 8 or more
-    varlen              else, on such a GPU: PyTorch's own variable-length flash kernel (torch.nn.attention.varlen)
-    sdpa                else; documents are separated by a mask that transformers derives from the position ids
-
-The flash kernels take the offsets of documents instead of a mask. transformers derives them from position ids only for
-a single row, so the collator gives them explicitly, for any number of rows, once per batch and without a GPU sync.
+Which kernel is chosen by scripts/training/planning/kernels.py. With sdpa, documents are separated by a mask that
+transformers derives from the position ids. The flash kernels take the offsets of documents instead of a mask.
+transformers derives them from position ids only for a single row, so the collator gives them explicitly, for any number
+of rows, once per batch and without a GPU sync.
 """
 
+import importlib
+import logging
 from collections.abc import Callable
 
 import torch
 from transformers import AttentionInterface
-from transformers.utils import is_flash_attn_2_available
 
 from scripts.training.engine.trainer import stack
+from scripts.training.planning import kernels
+from scripts.training.planning.kernels import VARLEN, Choice, Installed
 
 try:
     from torch.nn.attention.varlen import varlen_attn
 except ImportError:  # before torch 2.10
     varlen_attn = None
 
-VARLEN = "varlen"  # without "flash": transformers takes names with it for its own flash functions
+
+def gpu_capability(gpus: int) -> tuple[int, int] | None:
+    """The compute capability of this process' GPU; None if the machine file has no `gpus`, or torch sees none."""
+    return torch.cuda.get_device_capability() if gpus and torch.cuda.is_available() else None
 
 
-def choose_attention() -> str:
-    """The name, for `attn_implementation`, of the fastest kernel that this process' device and packages support."""
-    if not torch.cuda.is_available() or torch.cuda.get_device_capability() < (8, 0):
-        return "sdpa"
-    if is_flash_attn_2_available():
-        return "flash_attention_2"
-    return VARLEN if varlen_attn is not None and torch.version.cuda else "sdpa"
+def usable(installed: Installed) -> Installed:
+    """`installed` without a flash-attn that does not load, as one that was built for another torch."""
+    if installed.flash_attn:
+        try:
+            importlib.import_module("flash_attn")
+        except (ImportError, OSError) as error:
+            logging.warning(f"attention: flash-attn is installed but does not load ({error}); build it for this torch")
+            return installed._replace(flash_attn=False)
+    return installed
+
+
+def choose_attention(gpus: int, precision: str) -> str:
+    """The name, for `attn_implementation`, of the fastest kernel that this process can run; it is logged.
+
+    Args:
+        gpus: of the machine file.
+        precision: of the stage.
+    """
+    capability = gpu_capability(gpus)
+    installed = kernels.installed_kernels()
+    choice = kernels.choose_attention(capability, precision, usable(installed) if capability else installed)
+    log_choice("attention", choice)
+    return choice.name
+
+
+def log_choice(what: str, choice: Choice) -> None:
+    """Log a kernel; without a GPU there is nothing to choose, and so no line."""
+    if choice.reason not in ("no GPU", "needs GPUs"):
+        logging.info(f"{what}: {choice}")
 
 
 def document_boundaries(position_ids: torch.Tensor) -> dict:

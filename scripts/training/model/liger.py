@@ -15,9 +15,8 @@ from transformers.trainer_utils import unwrap_peft_model
 
 from scripts.common.cli import UserError
 from scripts.experiment.settings.machine import Machine
-
-# The fused loss reads the head's weight outside of the head's own forward pass, where it must not be sharded.
-UNSHARDED_WEIGHTS = ("none", "zero1", "zero2")
+from scripts.training.model.attention import log_choice
+from scripts.training.planning import kernels
 
 
 def has_kernels(model_type: str) -> bool:
@@ -34,16 +33,13 @@ def choose_liger(machine: Machine, model_type: str) -> bool:
         UserError: `liger: true` in the machine file, and they cannot run.
     """
     installed = importlib.util.find_spec("liger_kernel") is not None
-    for obstacle, remedy in (
-        (machine.gpus == 0, "needs GPUs"),
-        (not installed, "needs the package: `uv pip install --group gpu`"),
-        (installed and machine.gpus and not has_kernels(model_type), f"has no kernels for {model_type}"),
-    ):
-        if obstacle and machine.liger is True:
-            raise UserError(f"machine: `liger: true` {remedy}; or use `auto`, which leaves it off here")
-        if obstacle:
-            return False
-    return machine.liger is True or (machine.liger == "auto" and machine.sharding in UNSHARDED_WEIGHTS)
+    known = installed and machine.gpus > 0 and has_kernels(model_type)
+    choice = kernels.choose_liger(machine, installed, known)
+    if choice.name == "off" and machine.liger is True:
+        reason = choice.reason.replace("this architecture", model_type)
+        raise UserError(f"machine: `liger: true` {reason}; or use `auto`, which leaves it off here")
+    log_choice("Liger", choice)
+    return choice.name == "on"
 
 
 @contextmanager

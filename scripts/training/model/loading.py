@@ -15,6 +15,9 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_json, sha256_file
 from scripts.common.manifest import NAME, read_manifest
 
+# `save_pretrained` into one file of any size, as rule `train` declares it: by default it splits one of 50 GB or more.
+ONE_FILE = 2**62
+
 
 def adapter_base(folder: Path) -> Path | None:
     """The folder of the base model of the adapter in `folder`; None for a plain model.

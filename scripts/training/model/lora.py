@@ -18,7 +18,7 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_json, sha256_file, write_json
 from scripts.common.manifest import NAME
 from scripts.experiment.settings.training import Stage
-from scripts.training.model.loading import load_model, merge_adapter
+from scripts.training.model.loading import ONE_FILE, load_model, merge_adapter
 
 if TYPE_CHECKING:
     from peft import PeftModel  # it imports bitsandbytes, which a stage without adapters does not need
@@ -102,7 +102,7 @@ def finish_adapter_folder(made: Path, settings: Stage, origin: Path, out: Path) 
     """
     (made / "README.md").unlink(missing_ok=True)
     if settings.lora.merge:
-        merge_adapter(load_model(origin, "auto"), made).save_pretrained(made)
+        merge_adapter(load_model(origin, "auto"), made).save_pretrained(made, max_shard_size=ONE_FILE)
         (made / WEIGHTS).unlink()
         (made / CONFIG).unlink()
         return {}

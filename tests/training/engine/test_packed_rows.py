@@ -1,12 +1,14 @@
 """Packed rows are the documents one by one: logits and gradients, for text and for chats, on each attention kernel."""
 
 import shutil
+import sys
 
 import pytest
 import torch
 import torch.nn.functional as F
-from transformers import AutoModelForCausalLM
+from transformers import AutoModelForCausalLM, PreTrainedModel, TrainingArguments
 
+from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model import attention
 from scripts.training.model.nope import convert_to_nope
 from tests.training.conftest import LENGTH, VOCABULARY
@@ -131,14 +133,26 @@ def test_boundaries_are_those_of_the_concatenated_rows():
     assert boundaries["max_length_q"] == boundaries["max_length_k"] == 3
 
 
-@pytest.mark.parametrize(
-    ("capability", "package", "expected"),
-    [(None, True, "sdpa"), ((7, 5), True, "sdpa"), ((8, 6), True, "flash_attention_2"), ((8, 6), False, "varlen")],
-)
-def test_the_fastest_kernel_that_device_and_packages_allow_is_chosen(monkeypatch, capability, package, expected):
-    monkeypatch.setattr(torch.cuda, "is_available", lambda: capability is not None)
-    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
-    monkeypatch.setattr(torch.version, "cuda", "13.0")
-    monkeypatch.setattr(attention, "is_flash_attn_2_available", lambda: package)
-    monkeypatch.setattr(attention, "varlen_attn", lambda: None)
-    assert attention.choose_attention() == expected
+def test_a_flash_attn_that_does_not_load_is_named_and_the_next_kernel_runs(monkeypatch, caplog):
+    monkeypatch.setattr(attention, "gpu_capability", lambda gpus: (8, 0))
+    monkeypatch.setattr(attention.kernels, "installed_kernels", lambda: attention.Installed(True, True, False))
+    monkeypatch.setitem(sys.modules, "flash_attn", None)  # its import fails
+    with caplog.at_level("INFO"):
+        assert attention.choose_attention(1, "bf16") == "varlen"
+    assert "flash-attn is installed but does not load" in caplog.text
+    assert "attention: varlen (PyTorch's own kernel" in caplog.text
+
+
+def test_weights_of_any_size_are_saved_as_the_one_file_that_the_rule_declares(model, tmp_path, monkeypatch):
+    """transformers splits from 50 GB on; here from 20 kB."""
+    saver = PreTrainedModel.save_pretrained
+    monkeypatch.setattr(
+        PreTrainedModel,
+        "save_pretrained",
+        lambda self, *rest, **named: saver(self, *rest, **{"max_shard_size": 20_000} | named),
+    )
+    model.save_pretrained(tmp_path / "split")
+    assert len(list((tmp_path / "split").glob("*.safetensors"))) > 1
+    arguments = TrainingArguments(str(tmp_path), use_cpu=True, report_to=[])
+    StageTrainer(model=model, args=arguments).save_model(str(tmp_path / "one"))
+    assert [path.name for path in (tmp_path / "one").glob("*.safetensors*")] == ["model.safetensors"]

@@ -52,7 +52,7 @@ def test_liger_runs_where_it_can_and_the_machine_file_allows_it(package, machine
     ("machine", "installed", "says"),
     [
         (MACHINE, True, "needs GPUs"),
-        (GPU, False, "needs the package: `uv pip install --group gpu`"),
+        (GPU, False, "needs the package: `uv pip install --group liger`"),
         (GPU, True, "has no kernels for mamba"),
     ],
 )
