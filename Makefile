@@ -6,7 +6,7 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: eval quick test soak smoke env lock lint format docs sources publish forget status compare bench clean
+.PHONY: eval quick test soak smoke env lock lint format docs sources publish forget status why compare bench clean
 .DEFAULT_GOAL := eval
 
 # $(call known,VARIABLE,its file,known values): one line and the end if the file is not there
@@ -88,6 +88,10 @@ forget: env ## SOURCE=name: what contains a source, and what forgetting it costs
 status: env ## how far an experiment is: PROFILE=, or EXPERIMENT=file; RESULTS=folder; WATCH=seconds
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
 	@python -m scripts.report.commands.status --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(RESULTS),--results $(RESULTS)) $(if $(WATCH),--watch $(WATCH))
+
+why: env ## why jobs would run: PROFILE=, or EXPERIMENT=file; or A=results B=results: what made them differ
+	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
+	@python -m scripts.report.commands.why --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(A),--a "$(A)") $(if $(B),--b "$(B)")
 
 compare: env ## A=results B=results of another run: what B gained and lost, problem by problem; OUT=folder
 	@python -m scripts.report.commands.compare --a "$(or $(A),$(error A=folder is needed))" --b "$(or $(B),$(error B=folder is needed))" --out "$(or $(OUT),results/compare)"

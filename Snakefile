@@ -12,6 +12,7 @@ include: "rules/evaluation.smk"
 include: "rules/report.smk"
 
 
+from scripts.experiment.code_records import record_codes, rule_modules
 from scripts.hosts.invocation import check_targets
 
 
@@ -54,5 +55,7 @@ rule plans:
 if CALL:
     try:
         check_targets(workflow, CALL.targets)
+        if CALL.runs_jobs:
+            record_codes(rule_modules())  # by which `make why` names what changed since
     except UserError as error:
         sys.exit(f"error: {error}")

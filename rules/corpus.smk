@@ -16,13 +16,12 @@ rule filter:
     conda:
         "../envs/stagecraft.yaml"
     params:
-        licence=lambda wildcards: SOURCES[wildcards.source].licence,
         settings=to_json(EXPERIMENT.corpus.filter),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.filter"),
     shell:
         "python -m scripts.corpus.filter --archive {input.archive:q} --source {wildcards.source:q}"
-        " --licence {params.licence:q} --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
+        " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule deduplicate:

@@ -60,13 +60,14 @@ if FLOW.pinned:
             "../envs/stagecraft.yaml"
         resources:
             network=1,
+            # no param: the commit alone decides the content, so the same commit of another copy reruns nothing
+            location=lambda wildcards: FLOW.pinned[wildcards.file].git,
         params:
-            settings=lambda wildcards: as_json(
-                FLOW.pinned[wildcards.file].model_dump(include={"git", "commit", "path"})
-            ),
+            settings=lambda wildcards: as_json(FLOW.pinned[wildcards.file].model_dump(include={"commit", "path"})),
             code=fingerprint("scripts.evaluation.problems"),
         shell:
-            "python -m scripts.evaluation.problems --settings {params.settings:q} --out {output.problems:q} 2>&1 | tee {log:q}"
+            "python -m scripts.evaluation.problems --git={resources.location:q}"
+            " --settings {params.settings:q} --out {output.problems:q} 2>&1 | tee {log:q}"
 
 
 if human := FLOW.suites.get("human"):

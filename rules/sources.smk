@@ -43,10 +43,11 @@ rule fetch:
         network=1,
         # no param: the pin alone decides the content, so the same pin at another location reruns nothing
         location=lambda wildcards: ARCHIVES[wildcards.archive].location,
+        minutes=str(EXPERIMENT.sources.fetch.max_minutes) if EXPERIMENT.sources else "",
     params:
         source=lambda wildcards: as_json(ARCHIVES[wildcards.archive].model_dump(include={"name", "kind", "pin"})),
-        settings=to_json(EXPERIMENT.sources.fetch) if EXPERIMENT.sources else "",
+        settings=as_json(EXPERIMENT.sources.fetch.model_dump(exclude={"max_minutes"})) if EXPERIMENT.sources else "",
         code=fingerprint("scripts.sources.fetch"),
     shell:
         "python -m scripts.sources.fetch --source {params.source:q} --location={resources.location:q}"
-        " --settings {params.settings:q} --archive {output.archive:q} 2>&1 | tee {log:q}"
+        " --settings {params.settings:q} --max-minutes {resources.minutes} --archive {output.archive:q} 2>&1 | tee {log:q}"

@@ -1,5 +1,6 @@
 # Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
 
+from scripts.experiment.bookkeeping import determining
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver
 from scripts.hosts.profile import STAGES, stage_threads, uses_vllm
@@ -18,6 +19,7 @@ try:
         expand_layers(EXPERIMENT.training.base.no_rope_layers, FLOW.shape.num_hidden_layers)
     for name, stage in FLOW.stages.items():
         plan_stage(name, stage, FLOW.shape, MACHINE)
+    BASE_SETTINGS = FLOW.base_settings
 except UserError as error:
     sys.exit(f"error: {error}")
 
@@ -51,7 +53,7 @@ onsuccess:
 
 rule base:
     input:
-        L.tokenizer / MANIFEST if FLOW.scratch else FLOW.base_files,
+        L.tokenizer / MANIFEST if FLOW.scratch else [],
     output:
         manifest=L.model("base") / MANIFEST,
         config=L.model("base") / "config.json",
@@ -60,14 +62,17 @@ rule base:
         L.log("training", "base"),
     conda:
         "../envs/stagecraft.yaml"
+    resources:
+        # no param: the content of a folder is one, so the same model at another path reruns nothing
+        folder=FLOW.base_folder,
     params:
-        settings=as_json(FLOW.base_settings),
+        settings=as_json(BASE_SETTINGS),
         scratch=["--tokenizer", str(L.tokenizer), "--seed", str(EXPERIMENT.seed)] if FLOW.scratch else [],
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.training.base"),
     shell:
         "python -m scripts.training.base {params.scratch:q}"
-        " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
+        " --settings {params.settings:q} --folder={resources.folder:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule plan:
@@ -114,11 +119,15 @@ rule train:
     resources:
         machine=str(PROFILE.machine),
         monitoring=str(WATCH),
+        # no params: how often a stage logs and saves cannot change its weights
+        log_steps=lambda wildcards: FLOW.stages[wildcards.stage].log_steps,
+        save_steps=lambda wildcards: FLOW.stages[wildcards.stage].save_steps,
+        keep_checkpoints=lambda wildcards: FLOW.stages[wildcards.stage].keep_checkpoints,
     params:
         origin=subpath(input.origin, parent=True),
         shards=subpath(input.shards, parent=True),
         work=lambda wildcards: str(L.work(wildcards.stage)),
-        settings=lambda wildcards: to_json(FLOW.stages[wildcards.stage]),
+        settings=lambda wildcards: as_json(determining(FLOW.stages[wildcards.stage])),
         seed=EXPERIMENT.seed,
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.training.train"),
@@ -126,6 +135,8 @@ rule train:
     shell:
         "trap '' TERM; python -m scripts.training.launch --machine {resources.machine:q} --threads {threads}"
         " scripts.training.train --stage {wildcards.stage:q} --settings {params.settings:q} --seed {params.seed:q}"
+        " --log-steps {resources.log_steps} --save-steps {resources.save_steps}"
+        " --keep-checkpoints {resources.keep_checkpoints}"
         " --code {params.code:q} --origin {params.origin:q} --shards {params.shards:q} --monitoring {resources.monitoring:q}"
         " --work {params.work:q} --out {params.out:q} 2>&1 | tee {log:q}"
 

@@ -1,6 +1,6 @@
 """Filter one source's archive: keep files that are text, in a configured language, and of good quality.
 
-    python -m scripts.corpus.filter --archive data/raw/NAME.tar.zst --source NAME --licence MIT \\
+    python -m scripts.corpus.filter --archive data/raw/NAME.tar.zst --source NAME \\
         --settings '{"min_lines": 10}' --out results/corpus/filter/NAME
 
 Settings that are left out have their defaults. A file is dropped for the first of these reasons that applies:
@@ -13,7 +13,6 @@ sorted by path.
 
 import hashlib
 from pathlib import Path
-from typing import NamedTuple
 
 from scripts.common.cli import parser, run
 from scripts.common.files import read_json
@@ -22,13 +21,6 @@ from scripts.corpus.formats.funnel import Funnel, funnel
 from scripts.corpus.formats.tar_reader import members
 from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
 from scripts.experiment.settings.corpus import Filter
-
-
-class Source(NamedTuple):
-    """What each document records about its source."""
-
-    name: str
-    licence: str  # SPDX expression
 
 
 def extension_of(path: str) -> str:
@@ -62,7 +54,7 @@ def accept(
     return raw, text
 
 
-def filter_archive(archive: Path, source: Source, settings: Filter, result: Funnel) -> None:
+def filter_archive(archive: Path, source: str, settings: Filter, result: Funnel) -> None:
     """Filter every file of `archive` and pass it to `result`.
 
     Args:
@@ -72,16 +64,16 @@ def filter_archive(archive: Path, source: Source, settings: Filter, result: Funn
         UserError: the archive is missing, damaged, or differs from its .json file.
     """
     manifest = read_json(archive.with_name(archive.name.removesuffix(".tar.zst") + ".json"))
-    progress = Progress(f"filter {source.name}", "files", manifest["files"])
+    progress = Progress(f"filter {source}", "files", manifest["files"])
     for path, size, content in members(archive, manifest["sha256"], settings.max_bytes):
         language = settings.extensions.get(extension_of(path))
         try:
             raw, text = accept(path, language, size, content, settings)
         except Dropped as drop:
-            result.drop(path, source.name, language, drop.reason, drop.detail)
+            result.drop(path, source, language, drop.reason, drop.detail)
         else:
-            document = {"text": text, "path": path, "source": source.name, "language": language}
-            document |= {"licence": source.licence, "sha256": hashlib.sha256(raw).hexdigest()}
+            document = {"text": text, "path": path, "source": source, "language": language}
+            document["sha256"] = hashlib.sha256(raw).hexdigest()
             result.keep(document, len(raw))
         progress.add()
     progress.end()
@@ -95,12 +87,11 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--archive", type=Path, required=True, help="data/raw/NAME.tar.zst")
     arguments.add_argument("--source", required=True, help="the source's name")
-    arguments.add_argument("--licence", required=True, help="the source's licence, as an SPDX expression")
     arguments.add_argument("--settings", type=Filter.from_json, required=True, help="corpus.filter, as JSON")
     arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
     given = arguments.parse_args()
     with funnel(given.out) as result:
-        filter_archive(given.archive, Source(given.source, given.licence), given.settings, result)
+        filter_archive(given.archive, given.source, given.settings, result)
 
 
 if __name__ == "__main__":

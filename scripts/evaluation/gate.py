@@ -23,6 +23,7 @@ from scripts.evaluation.results.latency_runs import read_latency
 from scripts.evaluation.results.significance import holm
 from scripts.evaluation.results.summary import summarize
 from scripts.experiment.checks.gates import STAGE_METRICS
+from scripts.experiment.code_records import units_of
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.evaluation import Gate
 from scripts.experiment.settings.experiment import Experiment
@@ -143,6 +144,7 @@ def main() -> None:
     experiment, results = args.experiment, Path(args.experiment.results)
     inputs = gather(experiment, args.sources, args.codes, results, args.raw)
     evaluation = evaluate(experiment, results)
+    write_json(Layout(args.out.parents[2]).code, {rule: units_of(f"scripts.{rule}") for rule in args.codes})
     write_json(args.out, {"experiment": experiment.experiment, **evaluation, "inputs": inputs})
     outcomes = Counter(gate["outcome"] for gate in evaluation["gates"])
     counts = ", ".join(f"{count} {name}" for name, count in outcomes.items())

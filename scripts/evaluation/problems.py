@@ -1,10 +1,11 @@
 """Copy a benchmark file out of a repository at a pinned commit.
 
-python -m scripts.evaluation.problems --out results/evaluation/problems/HumanEval.jsonl.gz --settings
-    '{"git": "https://github.com/openai/human-eval", "commit": "6d43fb980f9fee3c892a914eda09951f772ad10d",
-    "path": "data/HumanEval.jsonl.gz"}'
+python -m scripts.evaluation.problems --out results/evaluation/problems/HumanEval.jsonl.gz
+    --git https://github.com/openai/human-eval
+    --settings '{"commit": "6d43fb980f9fee3c892a914eda09951f772ad10d", "path": "data/HumanEval.jsonl.gz"}'
 """
 
+import json
 import tempfile
 from pathlib import Path
 
@@ -16,10 +17,11 @@ from scripts.sources.providers.git import copy_file
 
 def main() -> None:
     p = parser(__doc__)
-    p.add_argument("--settings", type=Benchmark.from_json, required=True, help="git, commit and path of the file")
+    p.add_argument("--git", required=True, help="URL or folder of the repository")
+    p.add_argument("--settings", type=json.loads, required=True, help="JSON: commit and path of the file")
     p.add_argument("--out", type=Path, required=True, help="where to write it")
     args = p.parse_args()
-    benchmark = args.settings
+    benchmark = Benchmark.parse({**args.settings, "git": args.git}, "--settings")
     with atomic(args.out) as temporary, tempfile.TemporaryDirectory() as work, temporary.open("wb") as out:
         copy_file(benchmark.git, benchmark.commit, benchmark.path, Path(work), out)
 

@@ -13,6 +13,16 @@ from pathlib import Path
 
 from scripts.common.files import atomic
 
+named: dict[str, list[str]] = {}  # the words behind each value that this process gave
+
+
+def words_of(value: str) -> list[str] | None:
+    """The words behind a value of `argument_file`; None where this process did not name it and its file is gone."""
+    if value in named:
+        return named[value]
+    path = Path(value.removeprefix("@"))
+    return path.read_text(encoding="utf-8").splitlines() if path.is_file() else None
+
 
 def argument_file(folder: Path, *words: str, write: bool = True) -> str:
     """Write the file if it is not there; with `write=False`, as for a dry run, only name it.
@@ -26,4 +36,5 @@ def argument_file(folder: Path, *words: str, write: bool = True) -> str:
     if write and not path.exists():
         with atomic(path) as temporary:
             temporary.write_text(text, encoding="utf-8")
+    named[f"@{path}"] = list(words)
     return f"@{path}"

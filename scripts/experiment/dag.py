@@ -8,8 +8,10 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from scripts.common.cli import UserError
 from scripts.experiment.fingerprint import fingerprint
 from scripts.experiment.layout import Layout
+from scripts.experiment.model_folder import folder_content
 from scripts.experiment.settings.corpus import OwnDataset
 from scripts.experiment.settings.evaluation import Benchmark
 from scripts.experiment.settings.experiment import Experiment
@@ -71,18 +73,31 @@ class Dag:
         return [self.layout.dataset(name) for name in self.experiment.corpus.compose]
 
     @cached_property
-    def base_files(self) -> list[str]:
-        """The files of a base folder, whose content decides; a hub model is pinned by its revision."""
-        folder = Path(self.experiment.training.base.model)
-        return [] if self.scratch else sorted(str(path) for path in folder.glob("*") if path.is_file())
+    def base_folder(self) -> str:
+        """The folder that holds the base model; empty where it is made here or comes from the hub."""
+        model = self.experiment.training.base.model
+        return model if not self.scratch and Path(model).is_dir() else ""
 
     @cached_property
     def base_settings(self) -> dict:
-        """The settings that rule `base` uses: not the shape of a model that exists, which is for the plan alone."""
-        settings = to_dict(self.experiment.training.base)
+        """The settings that rule `base` uses: of a folder its content, not its path.
+
+        The shape of a model that exists is for the plan alone. A hub model is pinned by its revision.
+
+        Raises:
+            UserError: the content is not what `sha256` says.
+        """
+        base = self.experiment.training.base
         if self.scratch:
-            return settings
-        return {key: value for key, value in settings.items() if key != "shape"}
+            return to_dict(base)
+        if self.base_folder:
+            content = folder_content(Path(self.base_folder))
+            if base.sha256 not in (None, content):
+                raise UserError(
+                    f"training.base.sha256: expected {base.sha256}, the content of {base.model} has {content}"
+                )
+            base = base.model_copy(update={"model": "folder", "sha256": content})
+        return {key: value for key, value in to_dict(base).items() if key != "shape"}
 
     @cached_property
     def shape(self) -> Shape | None:
@@ -102,16 +117,22 @@ class Dag:
         code = self.experiment.evaluation.code
         return {Path(one.path).name: one for one in code.benchmarks if one.git} if code else {}
 
+    def fetched(self, benchmark: Benchmark) -> Benchmark:
+        """A benchmark as a file of this folder."""
+        if benchmark.git is None:
+            return benchmark
+        path = str(self.layout.problems(Path(benchmark.path).name))
+        return benchmark.model_copy(update={"path": path, "git": None, "commit": None})
+
     @cached_property
     def suites(self) -> dict[str, Record]:
-        """The configured suites with their settings; a pinned benchmark's path is where rule `problems` puts it."""
+        """The configured suites with their settings.
+
+        A pinned benchmark is a file where rule `problems` puts it, whose content decides, wherever it came from.
+        """
         suites = configured(self.experiment.evaluation)
         if code := suites.get("code"):
-            here = [
-                one.model_copy(update={"path": str(self.layout.problems(Path(one.path).name))}) if one.git else one
-                for one in code.benchmarks
-            ]
-            suites["code"] = code.model_copy(update={"benchmarks": here})
+            suites["code"] = code.model_copy(update={"benchmarks": [self.fetched(one) for one in code.benchmarks]})
         return suites
 
     @cached_property

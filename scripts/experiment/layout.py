@@ -113,6 +113,11 @@ class Layout:
         """eval.json before the verdict."""
         return self.results / "evaluation/gate/eval.json"
 
+    @property
+    def code(self) -> Path:
+        """The functions, classes and constants of each rule's code, for eval.json."""
+        return self.results / "evaluation/gate/code.json"
+
     def picture(self, name: str) -> Path:
         return self.results / "report/plots" / f"{name}.svg"
 

@@ -2,10 +2,11 @@
 
 `data/results.json` (of an experiment whose root is `results/x`: `data/results+x.json`) is committed to git. It lists
 the finished jobs: Snakemake's record of each (rule, code, params, inputs), and the sha256 of its outputs, of its
-inputs and of the files beside its outputs. After a clone Snakemake has no records, treats every existing file as done
-and does not notice changed settings. So the Snakefile calls `restore` first: a job whose files all have the published
-hashes gets its records back and its outputs one equal mtime; any other gets a record that matches no rule, so Snakemake
-runs it and all that depends on it again. Nothing is deleted.
+inputs and of the files beside its outputs; and the records of their code (scripts/experiment/code_records.py). After a
+clone Snakemake has no records, treats every existing file as done and does not notice changed settings. So the
+Snakefile calls `restore` first: a job whose files all have the published hashes gets its records back and its outputs
+one equal mtime; any other gets a record that matches no rule, so Snakemake runs it and all that depends on it again.
+Nothing is deleted.
 
 A record whose `endtime` is the mtime of its file belongs to that file (Snakemake writes it so): then there is nothing
 to hash. A record without `starttime` was restored, one with it was written by a run in this checkout.
@@ -19,7 +20,7 @@ import sys
 import time
 from collections.abc import Iterable
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Annotated, Literal
 
@@ -28,6 +29,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json, sha256_file, write_json
+from scripts.experiment.code_records import CodeRecord, codes_in, read_code, write_code
 from scripts.experiment.dvc_cache import repair_command
 
 SNAKEMAKE, FORMAT = "9.27.", 6
@@ -64,6 +66,7 @@ class Provenance:
 
     record_format_version: Literal[6]
     jobs: list[Job]
+    codes: dict[str, CodeRecord] = field(default_factory=dict)
 
 
 def provenance_path(root: str) -> Path:
@@ -72,20 +75,22 @@ def provenance_path(root: str) -> Path:
 
 
 def write_provenance(path: Path, jobs: list[Job]) -> None:
-    """Write `jobs`, sorted by output: equal jobs give equal bytes."""
+    """Write `jobs`, sorted by output, and the records of their code: equal jobs give equal bytes."""
     entries = [asdict(job) for job in sorted(jobs, key=lambda job: min(job.outputs))]
-    write_json(path, {"record_format_version": FORMAT, "jobs": entries})
+    codes = {code: read_code(code) for job in jobs for code in codes_in(job.params)}
+    known = {code: asdict(record) for code, record in codes.items() if record}
+    write_json(path, {"record_format_version": FORMAT, "jobs": entries, "codes": known})
 
 
-def read_provenance(path: Path) -> list[Job]:
-    """The jobs in a provenance file.
+def read_provenance(path: Path) -> Provenance:
+    """The jobs in a provenance file, and the records of their code.
 
     Raises:
         UserError: it is not JSON, or is not what `write_provenance` writes.
     """
     remedy = f"restore it from git: git checkout {path}"
     try:
-        return TypeAdapter(Provenance).validate_python(read_json(path)).jobs
+        return TypeAdapter(Provenance).validate_python(read_json(path))
     except UserError as error:
         raise UserError(f"{error}; {remedy}") from error
     except ValidationError as error:
@@ -196,9 +201,13 @@ def restore(workflow, root: str) -> None:
             "--persistence-backend: published results are restored into Snakemake's file backend; drop the option"
         )
     records = open_records()
-    jobs = [job for job in read_provenance(path) if not is_settled(job, records)]
+    published = read_provenance(path)
+    jobs = [job for job in published.jobs if not is_settled(job, records)]
     if not jobs:
         return
+    for code, record in published.codes.items():
+        if read_code(code) is None:
+            write_code(code, record)
     present = hash_files(name for job in jobs for name in job.outputs | job.beside | job.inputs)
     now = time.time()
     restored = 0

@@ -1,11 +1,12 @@
 """Rule fetch: a pinned source → its archive `data/raw/{source}-{pin}.tar.zst` and, last, its manifest beside it.
 
-    python -m scripts.sources.fetch --settings '{"max_megabytes": 4096, "max_minutes": 60}' \
+    python -m scripts.sources.fetch --settings '{"max_megabytes": 4096}' --max-minutes 60 \
         --source '{"name": "zstandard", "kind": "sdist", "pin": "7713e1179d16..."}' --location zstandard==0.25.0 \
         --archive data/raw/zstandard-7713e1179d16.tar.zst
 
 A git source is pinned by its commit, an sdist by the sha256 of its file, a folder by the sha256 in its manifest. The
-location is an argument of its own, as the pin alone decides the content: the same pin elsewhere reruns nothing.
+location and the time limit are arguments of their own, as the pin alone decides the content: the same pin elsewhere
+reruns nothing.
 """
 
 import json
@@ -71,10 +72,12 @@ def main() -> None:
     arguments.add_argument("--source", type=json.loads, required=True, help="JSON: name, kind, pin")
     arguments.add_argument("--location", required=True, help="URL, path or project==version")
     arguments.add_argument("--settings", type=Fetch.from_json, required=True, help="JSON: the settings `sources.fetch`")
+    arguments.add_argument("--max-minutes", type=float, help="in place of `max_minutes` of the settings")
     arguments.add_argument("--archive", type=Path, required=True, help="data/raw/{source}-{pin}.tar.zst")
     args = arguments.parse_args()
     source = PinnedSource.model_validate({**args.source, "location": args.location})
-    fetch(source, args.settings, args.archive)
+    limit = {"max_minutes": args.max_minutes} if args.max_minutes else {}
+    fetch(source, args.settings.model_copy(update=limit), args.archive)
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ RoPE is switched off in layers by scripts/training/model/nope.py; a few logits a
 integrity check of scripts/training/model/logits_fingerprint.py.
 """
 
-import hashlib
 import logging
 import shutil
 import tempfile
@@ -16,23 +15,13 @@ from pathlib import Path
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import move_into_place
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.experiment.model_folder import OURS, PATTERNS, content_hash
 from scripts.experiment.settings.training import Base, Shape
-
-# what transformers loads; a hub repository may hold the same weights in other formats too
-PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
-
-
-def content_hash(manifest: dict) -> str:
-    """One sha256 over the names and hashes of a model folder's files."""
-    lines = [f"{name} {file['sha256']}\n" for name, file in sorted(manifest["files"].items())]
-    return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
 def write_model_manifest(folder: Path) -> dict:
     """Write the manifest of a model folder, over all files but the fingerprint of its logits."""
-    from scripts.training.model.logits_fingerprint import NAME
-
-    return write_manifest(folder, sorted(p.name for p in folder.iterdir() if p.name not in {NAME, "manifest.json"}))
+    return write_manifest(folder, sorted(path.name for path in folder.iterdir() if path.name not in OURS))
 
 
 def make_from_scratch(shape: Shape, seed: int, tokenizer: Path, out: Path) -> None:
@@ -137,9 +126,11 @@ def main() -> None:
     arguments.add_argument("--tokenizer", type=Path, help="the tokenizer's folder; only from scratch")
     arguments.add_argument("--seed", type=int, default=0, help="of the first weights; only from scratch")
     arguments.add_argument("--settings", type=Base.from_json, required=True)
+    arguments.add_argument("--folder", help="where the model lies, in place of `model` of the settings")
     arguments.add_argument("--out", type=Path, required=True)
     given = arguments.parse_args()
-    base(given.settings, given.seed, given.tokenizer, given.out)
+    settings = given.settings.model_copy(update={"model": given.folder} if given.folder else {})
+    base(settings, given.seed, given.tokenizer, given.out)
 
 
 if __name__ == "__main__":

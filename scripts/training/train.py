@@ -24,6 +24,7 @@ from transformers.utils import logging as transformers_logging
 from scripts.common.cli import UserError, parser, run
 from scripts.common.disk import disk_errors
 from scripts.common.manifest import read_manifest
+from scripts.experiment.bookkeeping import add_bookkeeping, with_bookkeeping
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.monitoring import Monitoring
@@ -225,6 +226,7 @@ def main() -> None:
     arguments.add_argument("--threads", type=int, required=True)
     arguments.add_argument("--stage", required=True)
     arguments.add_argument("--settings", type=Stage.from_json, required=True)
+    add_bookkeeping(arguments)
     arguments.add_argument("--seed", type=int, required=True)
     arguments.add_argument("--code", required=True)
     arguments.add_argument("--origin", type=Path, required=True)
@@ -243,7 +245,7 @@ def main() -> None:
     torch.set_num_threads(given.threads)
     train(
         given.stage,
-        given.settings,
+        with_bookkeeping(given.settings, given),
         given.seed,
         given.code,
         load_machine(given.machine),

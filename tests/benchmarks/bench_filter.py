@@ -19,7 +19,7 @@ from pathlib import Path
 
 import zstandard
 
-from scripts.corpus.filter import Source, extension_of, filter_archive
+from scripts.corpus.filter import extension_of, filter_archive
 from scripts.corpus.formats.funnel import Funnel
 from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
 from scripts.experiment.settings.corpus import Filter
@@ -47,7 +47,7 @@ def timed(function) -> tuple[float, object]:
 
 def ours(archive: Path, settings: Filter) -> Counter:
     result = Funnel(lambda record: None, lambda record: None)
-    filter_archive(archive, Source("bench", "MIT"), settings, result)
+    filter_archive(archive, "bench", settings, result)
     return Counter(result.facts()["dropped"])
 
 

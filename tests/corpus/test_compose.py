@@ -23,7 +23,7 @@ PYTHON = '"""Reads all the tables."""\nimport os\n\n\ndef read(path):\n    retur
 
 def document(text, path="a.py", language="python", source="demo"):
     digest = hashlib.sha256(text.encode()).hexdigest()
-    return {"text": text, "path": path, "source": source, "language": language, "licence": "MIT", "sha256": digest}
+    return {"text": text, "path": path, "source": source, "language": language, "sha256": digest}
 
 
 def texts(count):

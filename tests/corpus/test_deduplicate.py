@@ -14,7 +14,7 @@ from tests.corpus.archives import call
 
 def document(source, path, text, language="python"):
     digest = hashlib.sha256(text.encode()).hexdigest()
-    known = {"text": text, "path": path, "source": source, "language": language, "licence": "MIT"}
+    known = {"text": text, "path": path, "source": source, "language": language}
     return known | {"sha256": digest}
 
 

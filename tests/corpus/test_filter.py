@@ -18,7 +18,7 @@ import zstandard
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
-from scripts.corpus.filter import Source, extension_of, filter_archive
+from scripts.corpus.filter import extension_of, filter_archive
 from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.formats.tar_reader import members, pax_records
 from scripts.experiment.settings.corpus import Filter
@@ -27,7 +27,7 @@ from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_tar
 from tests.corpus.archives import GOOD, ROOT, call, command, tar_of, write_archive
 
-SOURCE = Source("demo", "MIT")
+SOURCE = "demo"
 
 
 def filtered(archive, settings, out):
@@ -153,7 +153,7 @@ def test_documents_are_sorted_and_carry_what_the_format_says(tmp_path, settings)
     assert [record["path"] for record in documents] == sorted(record["path"] for record in documents)
     record = next(record for record in documents if record["path"] == "bom.py")
     text = GOOD.decode()
-    expected = {"text": text, "path": "bom.py", "source": "demo", "language": "python", "licence": "MIT"}
+    expected = {"text": text, "path": "bom.py", "source": "demo", "language": "python"}
     assert record == expected | {"sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 
@@ -247,7 +247,7 @@ def test_what_is_no_tar_is_refused_even_with_the_right_sha256(tmp_path, settings
 
 
 def arguments(archive, settings, out):
-    given = ["--source", "demo", "--licence", "MIT", "--settings", to_json(settings)]
+    given = ["--source", "demo", "--settings", to_json(settings)]
     return ["--archive", archive, *given, "--out", out]
 
 

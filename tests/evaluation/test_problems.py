@@ -41,8 +41,9 @@ def repository(tmp_path_factory):
 
 
 def problems(out, location, commit, path="data/b.jsonl"):
-    settings = json.dumps({"git": str(location), "commit": commit, "path": path})
-    line = [sys.executable, "-m", "scripts.evaluation.problems", "--settings", settings, "--out", str(out)]
+    settings = json.dumps({"commit": commit, "path": path})
+    line = [sys.executable, "-m", "scripts.evaluation.problems", "--git", location, "--settings", settings]
+    line += ["--out", str(out)]
     return subprocess.run(line, capture_output=True, text=True)
 
 

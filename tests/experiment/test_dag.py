@@ -1,7 +1,11 @@
 """scripts/experiment/dag.py: what the rules derive from an experiment."""
 
+import os
 from pathlib import Path
 
+import pytest
+
+from scripts.common.cli import UserError
 from scripts.experiment.dag import Dag
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import load_experiment
@@ -39,6 +43,31 @@ def test_with_a_real_base_the_tokenizer_is_the_bases_and_the_shape_is_only_the_p
     assert flow.adapters == ["qa_python", "qa_systems"]
 
 
+def test_a_base_is_its_content_at_any_path_and_whatever_lies_beside_the_model(tmp_path, monkeypatch):
+    def model(folder, weights=b"weights"):
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_bytes(weights)
+        return folder
+
+    def settings(folder, **more):
+        base = {"model": str(folder), **more}
+        return dag(file, lambda config: config["training"].update(base=base)).base_settings
+
+    file = str(Path("config/experiments/two-stage-nope.yaml").absolute())
+    monkeypatch.chdir(tmp_path)
+    here, there = model(tmp_path / "here"), model(tmp_path / "there")
+    expected = settings(here)
+    (there / "README.md").write_text("read me")
+    assert settings(there) == expected == settings(there, sha256=expected["sha256"])
+    with pytest.raises(UserError, match=f"training.base.sha256: expected {'0' * 64}, the content of .*there has"):
+        settings(there, sha256="0" * 64)
+    state = (there / "model.safetensors").stat()
+    (there / "model.safetensors").write_bytes(b"WEIGHTS")
+    os.utime(there / "model.safetensors", ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert settings(there) != expected == settings(here)  # same size and time, other content
+
+
 def test_of_equal_documents_the_one_of_a_source_with_high_priority_comes_first():
     flow = dag("config/config.yaml")
     order = [flow.sources[name].priority for name in flow.source_order]
@@ -47,11 +76,12 @@ def test_of_equal_documents_the_one_of_a_source_with_high_priority_comes_first()
 
 
 def test_a_pinned_benchmark_is_read_where_rule_problems_puts_it_and_is_fetched_by_its_own_path():
-    def pinned(config):
-        pin = {"git": "https://example.org/b", "commit": "0" * 40, "path": "data/deep/HumanEval.jsonl"}
-        config["evaluation"]["code"] = {"benchmarks": [pin]}
+    def pinned(host):
+        pin = {"git": f"https://{host}/b", "commit": "0" * 40, "path": "data/deep/HumanEval.jsonl"}
+        return lambda config: config["evaluation"].update(code={"benchmarks": [pin]})
 
-    flow = dag("config/config.yaml", pinned)
+    flow, mirror = (dag("config/config.yaml", pinned(host)) for host in ("example.org", "mirror.example.org"))
+    assert flow.suites["code"] == mirror.suites["code"]
     assert flow.prompt_files("code") == ["results/evaluation/problems/HumanEval.jsonl"]
     assert flow.prompts["code"] == {"benchmarks": [{"path": "results/evaluation/problems/HumanEval.jsonl"}]}
     assert flow.pinned["HumanEval.jsonl"].path == "data/deep/HumanEval.jsonl"

@@ -216,6 +216,21 @@ def test_a_changed_setting_never_resumes_from_a_stale_checkpoint(straight, origi
     assert {folder.parent.name for folder in (tmp_path / "work").glob("*/checkpoint-*")} == {work_of(done)}
 
 
+def test_how_often_a_stage_logs_and_saves_changes_neither_its_weights_nor_its_work_folder(origin, shards, tmp_path):
+    """Dropout draws from the random streams that a save would disturb; the options win over the settings."""
+    drawn = {"method": "lora", "lora": {**STAGE["lora"], "dropout": 0.4, "merge": True}, "eval_steps": 5}
+    for name in ("rare", "often"):
+        (tmp_path / name).mkdir()
+    rare = run(origin, shards, tmp_path / "rare", **drawn, log_steps=100, save_steps=100, keep_checkpoints=1)
+    words = command(origin, shards, tmp_path / "often", **drawn)
+    often = forked.run([*words, "--log-steps", "1", "--save-steps", "1", "--keep-checkpoints", "9"])
+    assert Path(work_of(rare)).name == Path(work_of(often)).name, rare.stderr + often.stderr
+    assert len(metrics(tmp_path / "often/out")) > len(metrics(tmp_path / "rare/out"))
+    assert len(list((tmp_path / "often").glob("work/*/checkpoint-*"))) == 9
+    name = "out/model.safetensors"
+    assert sha256_file(tmp_path / "rare" / name) == sha256_file(tmp_path / "often" / name)
+
+
 def test_the_metric_log_loses_what_a_killed_run_wrote_beyond_its_checkpoint(tmp_path):
     path = tmp_path / "metrics.jsonl"
     path.write_bytes(b'{"step":1,"loss":2}\n{"step":2,"loss":1}\n{"step":3,"lo')

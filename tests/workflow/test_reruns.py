@@ -2,6 +2,8 @@
 
 import json
 import os
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -83,6 +85,12 @@ def another_machine(clone):
     clone.replace("config/machines/local.yaml", "micro_batch: 4", "micro_batch: 2\nhost_memory_gib: 64")
 
 
+def bookkeeping(clone):
+    """Another stage's bookkeeping too; eval.json, which holds the whole experiment, is made again."""
+    for stage, name in (("pretrain", "save_steps"), ("sft", "log_steps"), ("sft", "keep_checkpoints")):
+        setting("training", "train", stage, name, 7)(clone)
+
+
 CHANGES = {
     "nothing": (lambda clone: None, set()),
     "touch on every file": (touch_everything, set()),
@@ -106,6 +114,9 @@ CHANGES = {
         {"compose code", "pack code 128", "contamination"} | STAGES | PERPLEXITY,
     ),
     "the sft learning rate": (setting("training", "train", "sft", "learning_rate", 2e-3), SFT),
+    "how often a stage logs and saves": (bookkeeping, GATE),
+    "the experiment's name": (setting("experiment", "another name"), GATE),
+    "a licence in the sources table": (code("config/tiny.tsv", "PSF-2.0", "MIT"), GATE),
     "a setting of one suite": (setting("evaluation", "perplexity", "documents", 5), PERPLEXITY | GATE),
     "a setting of another suite": (setting("evaluation", "keywords", "max_new_tokens", 5), KEYWORDS | GATE),
     "a suite added": (setting("evaluation", "qa", {}), {"qa base", "qa pretrain", "qa sft", "contamination"} | GATE),
@@ -129,6 +140,28 @@ def test_exactly_what_changed_would_run(finished, tmp_path, change):
     edit, expected = CHANGES[change]
     edit(clone)
     assert clone.jobs() == expected
+
+
+def why(clone) -> list[str]:
+    words = ["--profile", "local", "--configfile", "config/tiny.yaml"]
+    line = [sys.executable, "-m", "scripts.report.commands.why", *words]
+    done = subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=True)
+    assert done.stderr == ""
+    return done.stdout.splitlines()
+
+
+def test_why_names_the_first_cause_of_each_job(finished, tmp_path):
+    clone = finished.copy(tmp_path / "clone")
+    assert why(clone) == ["nothing would run"]
+    setting("training", "train", "sft", "learning_rate", 2e-3)(clone)
+    setting("evaluation", "qa", {})(clone)
+    manifest = clone.root / "results/corpus/compose/code/manifest.json"
+    manifest.write_text(manifest.read_text() + " ")
+    lines = why(clone)
+    assert "pack code 128: input compose/code/manifest.json changed" in lines
+    assert any(line.startswith("train sft: learning_rate 0.001 → 0.002") for line in lines)
+    assert any(line.startswith("qa base, qa pretrain, qa sft: not made yet") for line in lines)
+    assert any(line.startswith("train pretrain: because of pack code 128") for line in lines)
 
 
 def test_another_profile_reruns_nothing(finished):

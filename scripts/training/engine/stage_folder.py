@@ -18,7 +18,7 @@ from accelerate import PartialState
 
 from scripts.common.files import move_into_place, read_json, write_json
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.experiment.settings.record import to_dict
+from scripts.experiment.bookkeeping import determining
 from scripts.experiment.settings.training import Stage
 from scripts.hosts.hardware import cpu_model, gpu_driver
 from scripts.training.engine.parallel import whole_model_loading
@@ -27,9 +27,6 @@ from scripts.training.model import logits_fingerprint
 from scripts.training.model.loading import merge_adapter
 from scripts.training.model.lora import CONFIG, finish_adapter_folder
 from scripts.training.monitoring.metric_log import summarize_metrics
-
-# settings that do not change the result, so the work folder's name does not depend on them
-COSMETIC = {"log_steps", "keep_checkpoints"}
 
 
 class Folders(NamedTuple):
@@ -40,8 +37,11 @@ class Folders(NamedTuple):
 
 
 def work_key(settings: Stage, seed: int, code: str, origin: dict, shards: dict) -> str:
-    """The name of the work folder: a hash over settings, seed, code, and the manifests of origin and shards."""
-    stage = {name: value for name, value in to_dict(settings).items() if name not in COSMETIC} | {"seed": seed}
+    """The name of the work folder: a hash over all that decides the weights, but for the machine.
+
+    These are settings, seed, code, and the manifests of origin and shards.
+    """
+    stage = determining(settings) | {"seed": seed}
     return hashlib.sha256(json.dumps([stage, code, origin, shards], sort_keys=True).encode()).hexdigest()[:16]
 
 

@@ -160,6 +160,14 @@ def test_the_real_workflow_is_published_pulled_and_rerun_where_it_changed(finish
     report = {"plots", "page", "scores", "verdict"}
     mine = (*workflow[:-1], "config/mine.yaml")
     assert colleague.planned(*mine) == {"train sft", "perplexity sft", "keywords sft", "gate", *report}
+    filtering = colleague / "scripts/corpus/filter.py"
+    text = filtering.read_text()
+    filtering.write_text(text.replace("name[dot:] if dot > 0", "name[dot:] if dot > 1"))
+    why = colleague.call(sys.executable, "-m", "scripts.report.commands.why", *mine[3:])
+    filtering.write_text(text)
+    changed = "function scripts/corpus/filter.py:extension_of changed"  # by the record that was published
+    assert f"filter alpha, filter beta: {changed}\n" in why
+    assert "train sft: learning_rate 0.001 → 0.002" in why
 
     flip(colleague / "results/evaluation/perplexity/sft/items.jsonl.zst")
     assert colleague.planned(*workflow) == {"perplexity sft", "gate", *report}

@@ -1,0 +1,122 @@
+"""What the code of a rule was: a record per fingerprint, by which `make why` names the functions that changed.
+
+    .snakemake/stagecraft/code/{fingerprint}.json
+    {"module": "scripts.corpus.filter", "commit": "3f0c…",
+     "units": {"scripts/corpus/filter.py:accept": "function 9a41…", …}}
+
+It lies beside Snakemake's own records of each output, which hold the job's params (its settings and the fingerprint)
+and the hashes of its inputs. Published results carry it in their provenance file. `commit` is the git commit that holds
+this code, null where it was not committed; `make accept` replays it from there.
+"""
+
+import ast
+import re
+import subprocess
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import orjson
+
+from scripts.common.files import write_json
+from scripts.experiment import code_units
+from scripts.experiment.code_units import path_of, read_units
+from scripts.experiment.fingerprint import digest, file_digest, fingerprint, reach
+
+FOLDER = Path(".snakemake/stagecraft/code")
+FINGERPRINT = re.compile("[0-9a-f]{16}")
+KINDS = {ast.FunctionDef: "function", ast.AsyncFunctionDef: "function", ast.ClassDef: "class"}
+
+
+@dataclass(frozen=True)
+class CodeRecord:
+    """What the code of a rule was.
+
+    Attributes:
+        module: the rule's.
+        commit: the git commit that holds it; None where it was not committed.
+        units: place → kind and hash of each part.
+    """
+
+    module: str
+    commit: str | None
+    units: dict[str, str]
+
+
+def units_of(module: str) -> dict[str, str]:
+    """place → kind and hash (16 hex digits) of each part that `python -m module` reaches."""
+    found = {}
+
+    def add(name: str, part: str, kind: str, content: str) -> None:
+        found[f"{path_of(name).relative_to(code_units.ROOT)}:{part}"] = f"{kind} {content[:16]}"
+
+    reached = reach(module)
+    add(module, "__main__", "block", digest(tuple(read_units(module).main)))
+    for name in reached.modules:
+        if effects := read_units(name).effects:
+            add(name, "at import", "statements", digest(tuple(effects)))
+    for name, part in reached.definitions:
+        statements = read_units(name).definitions[part]
+        add(name, part, KINDS.get(type(statements[0]), "constant"), digest(tuple(statements)))
+    for name, part, target in reached.imports:
+        add(name, f"{part} from {target}", "import", "")
+    for path in reached.files:
+        found[str(path.relative_to(code_units.ROOT))] = f"file {file_digest(path)[:16]}"
+    return dict(sorted(found.items()))
+
+
+def clean_commit() -> str | None:
+    """The git commit that holds the scripts as they are; None where they were edited since, or without git."""
+    here = {"cwd": code_units.ROOT, "capture_output": True, "text": True, "check": False}
+    status = subprocess.run(["git", "status", "--porcelain", "--", "scripts"], **here)
+    if status.returncode or status.stdout:
+        return None
+    return subprocess.run(["git", "rev-parse", "HEAD"], **here).stdout.strip() or None
+
+
+def read_code(code: str, folder: Path = FOLDER) -> CodeRecord | None:
+    """The record of a fingerprint; None where there is none that can be read."""
+    try:
+        return CodeRecord(**orjson.loads((folder / f"{code}.json").read_bytes()))
+    except (FileNotFoundError, orjson.JSONDecodeError, TypeError):
+        return None
+
+
+def write_code(code: str, record: CodeRecord, folder: Path = FOLDER) -> None:
+    write_json(folder / f"{code}.json", asdict(record))
+
+
+def record_codes(modules: list[str], folder: Path = FOLDER) -> None:
+    """Record the code of rules' modules as it is now, and the commit of code that was committed meanwhile."""
+    known = {module: read_code(fingerprint(module), folder) for module in modules}
+    if all(record and record.commit for record in known.values()):
+        return
+    commit = clean_commit()
+    for module, record in known.items():
+        if record is None or (commit and not record.commit):
+            write_code(fingerprint(module), CodeRecord(module, commit, units_of(module)), folder)
+
+
+def rule_modules() -> list[str]:
+    """The modules of all rules: those that an area's folder shows."""
+    areas = ("sources", "corpus", "tokens", "training", "evaluation", "report")
+    paths = [path for area in areas for path in sorted((code_units.ROOT / "scripts" / area).glob("[a-z]*.py"))]
+    return [f"scripts.{path.parent.name}.{path.stem}" for path in paths]
+
+
+def codes_in(params: list[str]) -> list[str]:
+    """The fingerprints in a job's params, as Snakemake's records hold them."""
+    return [text for param in params if FINGERPRINT.fullmatch(text := str(param).strip("'\""))]
+
+
+def unit_changes(old: dict[str, str], new: dict[str, str]) -> list[str]:
+    """What changed from one record's units to another's, a phrase each; what both have comes first."""
+
+    def named(place: str, units: dict[str, str]) -> str:
+        kind = units[place].split()[0]
+        return place if kind == "file" else f"{kind} {place}"
+
+    changed = [f"{named(place, new)} changed" for place in new if place in old and old[place] != new[place]]
+    added = [f"{named(place, new)} is new or newly used" for place in new if place not in old]
+    removed = [f"{named(place, old)} is gone or no longer used" for place in old if place not in new]
+    imports = [phrase for phrase in [*added, *removed] if phrase.startswith("import ")]
+    return [*changed, *(phrase for phrase in [*added, *removed] if phrase not in imports), *imports]

@@ -1,0 +1,55 @@
+"""The content of a folder with a transformers model, as one hash: the same at any path, whatever lies beside the model.
+
+    content = folder_content(Path("/models/Qwen2.5-1.5B"))
+
+Hashing 15 GB takes seconds, and the rules ask at each start: so the hash of a file is noted with its size and times
+in `.snakemake/stagecraft/hashes.json`, and computed again where one of these is another.
+"""
+
+import hashlib
+from pathlib import Path
+
+import orjson
+
+from scripts.common.files import sha256_file, write_json
+
+# what transformers loads; a folder or hub repository may hold the same weights in other formats too, or a README
+PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
+# a manifest and logits that stagecraft wrote beside a model
+OURS = {"manifest.json", "logits.json"}
+NOTES = Path(".snakemake/stagecraft/hashes.json")
+
+
+def model_files(folder: Path) -> list[Path]:
+    """The files of a model's folder that transformers loads, sorted."""
+    files = {path for pattern in PATTERNS for path in folder.glob(pattern) if path.is_file()}
+    return sorted(path for path in files if path.name not in OURS)
+
+
+def content_hash(manifest: dict) -> str:
+    """One sha256 over the names and hashes of a model folder's files."""
+    lines = [f"{name} {file['sha256']}\n" for name, file in sorted(manifest["files"].items())]
+    return hashlib.sha256("".join(lines).encode()).hexdigest()
+
+
+def read_notes(notes: Path) -> dict:
+    """The hashes noted before; none where the file is missing or broken."""
+    try:
+        found = orjson.loads(notes.read_bytes())
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def folder_content(folder: Path, notes: Path = NOTES) -> str:
+    """The content hash of the model in `folder`, as `training.base.sha256` has it."""
+    known, now = read_notes(notes), {}
+    for path in model_files(folder):
+        facts = path.stat()
+        state = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
+        noted = known.get(str(path.absolute()), {})
+        digest = noted["sha256"] if noted.get("state") == state else sha256_file(path)
+        now[str(path.absolute())] = {"state": state, "sha256": digest}
+    if any(known.get(name) != note for name, note in now.items()):
+        write_json(notes, known | now)
+    return content_hash({"files": {Path(name).name: note for name, note in now.items()}})

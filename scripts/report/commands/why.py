@@ -1,0 +1,168 @@
+"""Say why jobs would run: for each one that `snakemake -n` names, the first cause; or what made two results differ.
+
+    python -m scripts.report.commands.why --profile local
+    python -m scripts.report.commands.why --profile local --configfile config/mine.yaml
+    python -m scripts.report.commands.why --a results --b /elsewhere/results
+
+A job's record tells its settings, its code and its inputs when it last ran (scripts/experiment/code_records.py). Jobs
+with the same cause share a line; a job that only follows another one names that one. It runs nothing.
+"""
+
+import contextlib
+import io
+import logging
+import re
+import sys
+from collections import Counter
+from pathlib import Path
+
+from scripts.common.cli import UserError, parser, run
+from scripts.experiment.causes import param_changes
+from scripts.experiment.provenance import UNTRUSTED
+from scripts.hosts import start
+from scripts.report.content.differences import differences
+
+LISTED = 4  # jobs that are named in a line; of more, their number by rule
+PIN = re.compile(r"-[0-9a-f]{12}$")  # in the name of a raw archive
+
+
+def dry_run(words: list[str]):
+    """The workflow after `snakemake -n` in this process, its jobs decided.
+
+    Raises:
+        UserError: Snakemake refused; the line is its own.
+    """
+    from snakemake.cli import args_to_api, parse_args
+
+    sys.argv = ["snakemake", "-n", "--quiet", "rules", "progress", *words]  # ends before jobs count as done
+    logging.disable(logging.INFO)
+    with contextlib.redirect_stderr(io.StringIO()) as printed:
+        try:
+            options, given = parse_args(sys.argv[1:])
+            done = args_to_api(given, options)
+        except SystemExit as end:  # of the rules, with one line
+            raise UserError(str(end.code).removeprefix("error: ")) from None
+    logging.disable(logging.NOTSET)
+    if not done:
+        raise UserError(f"snakemake {' '.join(sys.argv[1:])}: failed: {printed.getvalue().strip() or 'see above'}")
+    return start.seen[-1]
+
+
+def name_of(job) -> str:
+    """`filter tokio`, `pack code 512`, `gate`."""
+    values = [PIN.sub("", str(value)) for value in job.wildcards_dict.values()]
+    return " ".join(["train" if job.rule.name == "train_adapter" else job.rule.name, *values])
+
+
+def module_of(job) -> str:
+    """The module that a job runs, by its area's folder of rules."""
+    area = Path(job.rule.snakefile).stem
+    return f"scripts.{area}.{'train' if job.rule.name == 'train_adapter' else job.rule.name}"
+
+
+def short(path: str, root: str) -> str:
+    """An input's path below the results root, without the area's folders that say nothing."""
+    return re.sub(rf"^{re.escape(root)}/(corpus|tokens|training|evaluation)/", "", path)
+
+
+def own_causes(job, dag, persistence, root: str) -> list[str]:
+    """Why a job runs, whatever runs before it; the first cause first. None where only what it stands on runs."""
+    reason, causes = dag.reason(job), []
+    output = next((path for path in job.output if persistence.metadata(path)), None)
+    if reason.forced:
+        causes.append("it was asked for")
+    if reason.incomplete_output:
+        causes.append("it was interrupted")
+    if missing := sorted(map(str, reason.missing_output or [])):
+        made = [path for path in job.output if path.exists_local()] if output else []
+        causes.append(f"{missing[0]} is missing" if made else "not made yet")
+    if output and not (missing and not made):
+        record = persistence.metadata(output)
+        if record.code == UNTRUSTED:
+            return [*causes, "its files are not those that were published"]
+        hidden = set(map(id, job.params)) - set(map(id, job.non_derived_params))
+        params = {name: value for name, value in job.params.items() if id(value) not in hidden}
+        causes += param_changes(list(record.params), params, module_of(job))
+        if reason.code_changed:
+            causes.append("its command in rules/ changed")
+        if reason.software_stack_changed:
+            causes.append("its environment file changed")
+        if reason.input_changed:
+            old, new = set(record.input), set(map(str, job.input))
+            causes += [f"input {short(path, root)} is new" for path in sorted(new - old)]
+            causes += [f"input {short(path, root)} is gone" for path in sorted(old - new)]
+        made_now = set(map(str, reason.updated_input_run or []))
+        changed = sorted(set(map(str, reason.updated_input or [])) - made_now)
+        causes += [f"input {short(path, root)} changed" for path in changed]
+    return causes
+
+
+def in_order(dag) -> list:
+    """The jobs that would run, each after those that it stands on."""
+    order, seen = [], set()
+
+    def visit(job) -> None:
+        if job not in seen and dag.needrun(job):
+            seen.add(job)
+            for before in sorted(dag.dependencies[job], key=name_of):
+                visit(before)
+            order.append(job)
+
+    for job in sorted(dag.needrun_jobs(), key=name_of):
+        visit(job)
+    return [job for job in order if job.output]
+
+
+def explain(workflow) -> dict[str, list[str]]:
+    """cause → names of the jobs that it makes run, in the order of the run."""
+    dag, causes, origins, more = workflow.dag, {}, {}, Counter()
+    root = workflow.globals["EXPERIMENT"].results
+    for job in in_order(dag):
+        own = own_causes(job, dag, workflow.persistence, root)
+        before = sorted({origin for other in dag.dependencies[job] for origin in origins.get(other, [])})
+        if own and not (job.rule.name == "gate" and before):  # eval.json names all settings, so it repeats the others
+            cause, origins[job] = own[0], [name_of(job)]
+            more[cause] = max(more[cause], len(own) - 1)
+        else:
+            cause, origins[job] = f"because of {listed(before)}", before
+        causes.setdefault(cause, []).append(name_of(job))
+    return {f"{cause}, and {more[cause]} more" if more[cause] else cause: names for cause, names in causes.items()}
+
+
+def listed(names: list[str]) -> str:
+    """`filter tokio, filter clap`; of many their number by rule."""
+    if len(names) <= LISTED:
+        return ", ".join(names)
+    rules = Counter(name.split()[0] for name in names)
+    parts = [name if rules[rule] == 1 else f"{rules[rule]} × {rule}" for rule, name in first_of_each(names).items()]
+    return ", ".join(parts)
+
+
+def first_of_each(names: list[str]) -> dict[str, str]:
+    """rule → the first of `names` that is a job of it."""
+    firsts: dict[str, str] = {}
+    for name in names:
+        firsts.setdefault(name.split()[0], name)
+    return firsts
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--profile", default="local", help="the profile of the run")
+    arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
+    arguments.add_argument("--a", type=Path, help="results root of run A")
+    arguments.add_argument("--b", type=Path, help="results root of run B")
+    given = arguments.parse_args()
+    if given.a or given.b:
+        if not (given.a and given.b):
+            raise UserError("--a and --b: give both results roots, or neither")
+        print("\n".join(differences(given.a, given.b)))
+        return
+    words = ["--profile", given.profile, *(["--configfile", str(given.configfile)] if given.configfile else [])]
+    causes = explain(dry_run(words))
+    lines = [f"{listed(names)}: {cause}" for cause, names in causes.items()]
+    print("\n".join(lines) or "nothing would run")
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,23 @@
+"""scripts/experiment/bookkeeping.py: what of a stage's settings can change its weights."""
+
+import pytest
+
+from scripts.experiment.bookkeeping import determining
+from scripts.experiment.settings.training import Stage
+
+GIVEN = {"from": "base", "data": "code", "learning_rate": 1e-3, "steps": 4}
+
+
+def test_all_settings_but_logging_and_saving_determine_the_weights():
+    names = {field.alias or name for name, field in Stage.model_fields.items()}
+    optional = {"epochs", "max_samples", "muon_learning_rate", "warmup_share", "early_stopping"}
+    found = determining(Stage.parse(GIVEN, "test")).keys()
+    assert names - found - optional == {"log_steps", "save_steps", "keep_checkpoints"}
+
+
+@pytest.mark.parametrize("select", [{"keep_best": True}, {"early_stopping": {"patience": 1}}])
+def test_where_validation_losses_select_the_weights_saving_counts(select):
+    plain = determining(Stage.parse(GIVEN | select, "test"))
+    assert plain == determining(Stage.parse(GIVEN | select | {"log_steps": 3}, "test"))
+    for name in ("save_steps", "keep_checkpoints"):
+        assert plain != determining(Stage.parse(GIVEN | select | {name: 7}, "test"))

@@ -1,0 +1,114 @@
+"""scripts/report/commands/why.py: the first cause of each job, and what made two results differ."""
+
+import json
+import shutil
+import subprocess
+import sys
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.experiment.causes import param_changes, setting_changes
+from scripts.experiment.code_records import FOLDER, CodeRecord, unit_changes, units_of, write_code
+from scripts.experiment.fingerprint import fingerprint
+from scripts.report.commands.why import listed
+from scripts.report.content.differences import differences
+
+MODULE = "scripts.corpus.filter"
+
+
+def test_a_changed_setting_is_named_with_both_values():
+    old = {"learning_rate": 2e-5, "lora": {"r": 8}, "data": "code"}
+    new = {"learning_rate": 1e-5, "lora": {"r": 8}, "steps": 3}
+    assert setting_changes(old, new) == ["learning_rate 2e-5 → 1e-5", "steps not set → 3", "data code → not set"]
+    assert setting_changes({"a": ["x", "y"]}, {"a": ["y", "z"]}) == ["a + z, - x"]
+
+
+def test_params_without_names_are_matched_with_those_that_they_resemble():
+    code = fingerprint(MODULE)
+    recorded = sorted(map(repr, ["0" * 16, '{"min_lines": 10, "max_bytes": 5}', 42, "results/x"]))
+    present = {"settings": '{"min_lines": 11, "max_bytes": 5}', "seed": 43, "out": "results/x", "code": code}
+    assert param_changes(recorded, present, MODULE) == [
+        "min_lines 10 → 11",
+        "seed 42 → 43",
+        f"code changed (there is no record of the code {'0' * 16})",
+    ]
+    assert param_changes(sorted(map(repr, present.values())), present, MODULE) == []
+
+
+def test_the_function_that_changed_is_named(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    units = units_of(MODULE)
+    place = "scripts/corpus/heuristics/quality.py:check_quality"
+    assert units[place].startswith("function ") and "scripts/corpus/filter.py:__main__" in units
+    write_code("1" * 16, CodeRecord(MODULE, None, units | {place: "function 0"}))
+    assert FOLDER.is_dir()
+    changes = param_changes([repr("1" * 16)], {"code": fingerprint(MODULE)}, MODULE)
+    assert changes == [f"function {place} changed"]
+
+
+def test_what_both_have_comes_before_what_is_new_or_gone():
+    old = {"a.py:f": "function 1", "a.py:X": "constant 1", "a.py:os from os:None": "import "}
+    new = {"a.py:f": "function 2", "a.py:G": "class 1", "data.txt": "file 1"}
+    assert unit_changes(old, new) == [
+        "function a.py:f changed",
+        "class a.py:G is new or newly used",
+        "data.txt is new or newly used",
+        "constant a.py:X is gone or no longer used",
+        "import a.py:os from os:None is gone or no longer used",
+    ]
+
+
+def test_many_jobs_are_counted_by_rule():
+    assert listed(["filter a", "gate"]) == "filter a, gate"
+    assert listed([f"filter {number}" for number in range(9)] + ["split"]) == "9 × filter, split"
+
+
+@pytest.fixture
+def other(made, tmp_path):
+    """A copy of a run's results whose eval.json a test may edit."""
+    shutil.copytree(made, tmp_path / "results")
+
+    def edit(change) -> None:
+        path = tmp_path / "results/evaluation/gate/eval.json"
+        found = json.loads(path.read_text())
+        change(found["inputs"])
+        path.write_text(json.dumps(found))
+
+    edit.root = tmp_path / "results"
+    return edit
+
+
+def test_two_results_differ_by_what_made_them(made, other):
+    assert differences(made, other.root) == [
+        "nothing that is recorded: the same settings, sources, code, packages and machines"
+    ]
+
+    def change(inputs):
+        inputs["experiment"]["training"]["train"]["sft"]["learning_rate"] = 0.5
+        inputs["sources"]["alpha"]["pin"] = "1" * 40
+        inputs["code"]["corpus.filter"] = "1" * 16
+        inputs["versions"]["torch"] = "9.9"
+        inputs["models"]["sft"]["model.safetensors"] = "1" * 64
+
+    other(change)
+    lines = differences(made, other.root)
+    assert len(lines) == 5
+    for line, text in zip(
+        lines, ("sft.learning_rate", "source alpha: pin", "corpus.filter", "torch", "models: sft"), strict=True
+    ):
+        assert text in line, lines
+    for root, value in ((made, "1"), (other.root, "2")):
+        (root / "evaluation/gate/code.json").write_text(json.dumps({"corpus.filter": {"a.py:f": f"function {value}"}}))
+    try:
+        assert "function a.py:f changed (corpus.filter)" in differences(made, other.root)
+    finally:
+        (made / "evaluation/gate/code.json").unlink()
+
+
+def test_results_without_an_evaluation_are_one_line(made, tmp_path):
+    with pytest.raises(UserError, match=r"eval\.json: no such file"):
+        differences(made, tmp_path)
+    line = [sys.executable, "-m", "scripts.report.commands.why", "--a", str(made)]
+    done = subprocess.run(line, capture_output=True, text=True, check=False)
+    assert done.returncode == 1 and done.stderr == "error: --a and --b: give both results roots, or neither\n"
