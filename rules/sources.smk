@@ -50,4 +50,4 @@ rule fetch:
         code=fingerprint("scripts.sources.fetch"),
     shell:
         "python -m scripts.sources.fetch --source {params.source:q} --location={resources.location:q}"
-        " --settings {params.settings:q} --max-minutes {resources.minutes} --archive {output.archive:q} 2>&1 | tee {log:q}"
+        " --settings {params.settings:q} --max-minutes {resources.minutes:q} --archive {output.archive:q} 2>&1 | tee {log:q}"

@@ -135,8 +135,8 @@ rule train:
     shell:
         "trap '' TERM; python -m scripts.training.launch --machine {resources.machine:q} --threads {threads}"
         " scripts.training.train --stage {wildcards.stage:q} --settings {params.settings:q} --seed {params.seed:q}"
-        " --log-steps {resources.log_steps} --save-steps {resources.save_steps}"
-        " --keep-checkpoints {resources.keep_checkpoints}"
+        " --log-steps {resources.log_steps:q} --save-steps {resources.save_steps:q}"
+        " --keep-checkpoints {resources.keep_checkpoints:q}"
         " --code {params.code:q} --origin {params.origin:q} --shards {params.shards:q} --monitoring {resources.monitoring:q}"
         " --work {params.work:q} --out {params.out:q} 2>&1 | tee {log:q}"
 

@@ -158,10 +158,12 @@ def test_why_names_the_first_cause_of_each_job(finished, tmp_path):
     manifest = clone.root / "results/corpus/compose/code/manifest.json"
     manifest.write_text(manifest.read_text() + " ")
     lines = why(clone)
-    assert "pack code 128: input compose/code/manifest.json changed" in lines
-    assert any(line.startswith("train sft: learning_rate 0.001 → 0.002") for line in lines)
-    assert any(line.startswith("qa base, qa pretrain, qa sft: not made yet") for line in lines)
-    assert any(line.startswith("train pretrain: because of pack code 128") for line in lines)
+    causes = {line.partition(": ")[0]: line.partition(": ")[2] for line in lines}
+    assert causes["train sft"].startswith("learning_rate 0.001 → 0.002")
+    assert causes["qa base, qa pretrain, qa sft"] == "not made yet"
+    (same,) = [jobs for jobs in causes if causes[jobs].startswith("input compose/code/manifest.json changed")]
+    assert same.startswith("pack code 128, ") and "perplexity" in same
+    assert causes["train pretrain"] == "because of pack code 128"
 
 
 def test_another_profile_reruns_nothing(finished):
