@@ -93,7 +93,7 @@ def published(source: str) -> dict[str, int]:
     counts = {}
     for path in sorted(Path("data").glob("*.json")):
         root = path.stem.replace("+", "/")
-        if provenance_path(root) == path and (files := made_from(source, read_provenance(path))):
+        if provenance_path(root) == path and (files := made_from(source, read_provenance(path).jobs)):
             counts[root] = len(files)
     return counts
 
