@@ -10,7 +10,6 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.corpus.compose import compose
 from scripts.corpus.deduplicate import deduplicate
-from scripts.corpus.filter import Source as Filtered
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.funnel import funnel
 from scripts.corpus.split import split
@@ -58,7 +57,7 @@ def make_data(dag: Dag, table: Path) -> None:
     for name in sources:
         with funnel(layout.filtered(name)) as result:
             archive = raw_archive(sources[name].raw_name)
-            filter_archive(archive, Filtered(name, sources[name].licence), corpus.filter, result)
+            filter_archive(archive, name, corpus.filter, result)
     with funnel(layout.deduplicated) as result:
         deduplicate(layout.results / "corpus/filter", Dag(dag.experiment, sources, layout).source_order, result)
     split(layout.deduplicated, corpus.split, layout.split)
