@@ -9,6 +9,7 @@ what is empty, and so the fields that newer versions add (`type_params` since 3.
 """
 
 import ast
+import copy
 from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
@@ -24,6 +25,7 @@ CALLS = "Field NamedTuple Path TypeVar arange array bool bytes compile decode de
 CALLS += " float format fromkeys frozenset get getLogger int int64 itemgetter items join keys len list lower max min"
 CALLS += " namedtuple range removeprefix replace set sorted split str strip sum tuple uint32 uint64 upper values zip"
 PURE = {*DECORATORS.split(), *CALLS.split()}
+SEPARABLE = ("property", "cached_property", "staticmethod", "classmethod")
 
 
 @dataclass
@@ -31,7 +33,9 @@ class Units:
     """A module's parts.
 
     Attributes:
-        definitions: name → statements that bind it; a class is one statement with all its methods.
+        definitions: name → statements that bind it; a class is one statement with all its methods, unless it is a
+            record: then each of its own methods is a definition `Class.method`, and the class is the rest.
+        methods: record → the names of these methods.
         effects: statements that run at import and are no plain definition, in their order.
         main: the statements of `if __name__ == "__main__"`, which run only in the module that is started.
         imports: name → (module, attribute) it is bound to; attribute None where it is bound to the module itself.
@@ -40,6 +44,7 @@ class Units:
 
     name: str
     definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    methods: dict[str, list[str]] = field(default_factory=dict)
     effects: list[ast.stmt] = field(default_factory=list)
     main: list[ast.stmt] = field(default_factory=list)
     imports: dict[str, tuple[str, str | None]] = field(default_factory=dict)
@@ -98,6 +103,27 @@ def is_plain(statement: ast.stmt) -> bool:
     return is_pure(statement)
 
 
+def is_record(statement: ast.stmt) -> bool:
+    """Whether it is a dataclass or NamedTuple and nothing else: what is not called by name in our code is not called.
+
+    Any other class may have methods that a library calls: of a base, or of a protocol, as `read` of a file.
+    """
+    if not isinstance(statement, ast.ClassDef) or not is_plain(statement):
+        return False
+    decorators = [last_name(getattr(one, "func", one)) for one in statement.decorator_list]
+    bases = [last_name(base) for base in statement.bases]
+    return (decorators, bases) in ((["dataclass"], []), ([], ["NamedTuple"]))
+
+
+def separable(part: ast.stmt) -> bool:
+    """Whether a part of a record is a method that only its name calls."""
+    return (
+        isinstance(part, ast.FunctionDef)
+        and not part.name.startswith("__")
+        and all(last_name(one) in SEPARABLE for one in part.decorator_list)
+    )
+
+
 def bound_names(statement: ast.stmt) -> list[str]:
     """The names that a definition or assignment binds; none where it is neither."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
@@ -132,6 +158,13 @@ def read_units(module: str) -> Units:
         if is_main_block(statement):
             units.main += statement.body
             continue
+        if is_record(statement):
+            methods = [part for part in statement.body if separable(part)]
+            units.methods[statement.name] = [method.name for method in methods]
+            for method in methods:
+                units.definitions.setdefault(f"{statement.name}.{method.name}", []).append(method)
+            statement = copy.copy(statement)
+            statement.body = [part for part in statement.body if not separable(part)]
         names = bound_names(statement)
         for name in names:
             units.definitions.setdefault(name, []).append(statement)

@@ -5,32 +5,25 @@
 
 Starting at the module's `if __name__ == "__main__"` block, every name is followed through the project's imports to the
 function, class or constant that it is bound to. Of every module that gets imported on the way, the statements that run
-at import count as reached as well. What cannot be resolved counts as reached in whole: a module that is passed as a
-value, a star import, an attribute that is not defined there, `getattr` on a module. Files of scripts/ that are not
-Python, or that are run by path, count where reached code holds their name or that of their folder as text.
+at import count as reached as well. A method of a record (a dataclass, a NamedTuple) counts where reached code has its
+name as an attribute of whatever object, or in a text; any other class counts as a whole. What cannot be resolved counts
+as reached in whole: a module that is passed as a value, a star import, an attribute that is not defined there,
+`getattr` on a module. Files of scripts/ that are not Python, or that are run by path, count where reached code holds
+their name or that of their folder as text.
 
 Comments, docstrings, formatting, the order of definitions and unreached code change nothing.
 """
 
 import ast
 import hashlib
+import re
 import sys
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 from scripts.experiment import code_units
-from scripts.experiment.code_units import (
-    PACKAGE,
-    Units,
-    imports_of,
-    normal_form,
-    path_of,
-    read_units,
-    without_docstrings,
-)
-
-WHOLE = ("globals", "exec", "eval", "vars", "__import__", "import_module")  # calls that can reach anything
+from scripts.experiment.code_units import PACKAGE, Units, normal_form, path_of, read_units, without_docstrings
+from scripts.experiment.code_uses import WHOLE, uses_of
 
 
 @cache
@@ -45,45 +38,6 @@ def files_by_name(root: Path) -> dict[str, list[Path]]:
     return found
 
 
-class Uses(NamedTuple):
-    """What a statement uses.
-
-    Attributes:
-        imports: of its own import statements, as `imports_of` gives them.
-        loaded: the project modules that these load.
-        names: (name, the attributes that are taken of it: `a.b.c` gives `b`, `c`).
-        texts: its strings.
-    """
-
-    imports: dict[str, tuple[str, str | None]]
-    loaded: list[str]
-    names: set[tuple[str, tuple[str, ...]]]
-    texts: set[str]
-
-
-@cache
-def uses_of(statement: ast.AST) -> Uses:
-    """What a statement uses. Many rules reach the same statements, so each is read once."""
-    uses, names, attributes = Uses({}, [], set(), set()), [], {}
-    for node in ast.walk(statement):
-        if isinstance(node, ast.Import | ast.ImportFrom):
-            bound, loaded = imports_of(node)
-            uses.imports.update(bound)
-            uses.loaded.extend(loaded)
-        elif isinstance(node, ast.Attribute):
-            attributes[node.value] = node
-        elif isinstance(node, ast.Name):
-            names.append(node)
-        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            uses.texts.add(node.value)
-    for name in names:
-        chain, node = [], name
-        while node := attributes.get(node):
-            chain.append(node.attr)
-        uses.names.add((name.id, tuple(chain)))
-    return uses
-
-
 class Reach:
     """Everything that a module reaches when it is started.
 
@@ -92,6 +46,8 @@ class Reach:
         modules: the modules that are imported.
         imports: (module, name, what it is bound to) of each imported name that reached code uses.
         files: files that are named in reached code.
+        attributes: names that reached code may take of any object; `*` where it may take any.
+        waiting: methods of reached records whose name did not occur yet.
     """
 
     def __init__(self, entry: str):
@@ -99,10 +55,12 @@ class Reach:
         self.modules: set[str] = set()
         self.imports: set[tuple[str, str, str]] = set()
         self.files: set[Path] = set()
+        self.attributes: set[str] = set()
+        self.waiting: set[tuple[str, str]] = set()
         self.queue: list[tuple[Units, ast.AST]] = []
         self.load(entry)
         self.queue += [(read_units(entry), statement) for statement in read_units(entry).main]
-        while self.queue:
+        while self.queue or self.reach_methods():
             self.follow(*self.queue.pop())
 
     def load(self, module: str) -> None:
@@ -126,12 +84,22 @@ class Reach:
             if (module, name) not in self.definitions:
                 self.definitions.add((module, name))
                 self.queue += [(units, statement) for statement in units.definitions[name]]
+                self.waiting |= {(module, f"{name}.{method}") for method in units.methods.get(name, ())}
         elif name in units.imports:
             self.bound(units, name, units.imports[name])
         elif path_of(f"{module}.{name}"):
             self.load(f"{module}.{name}")
         else:
             self.whole(module)
+
+    def reach_methods(self) -> bool:
+        """Reach the methods of reached records whose name occurs in reached code; whether there is more to follow."""
+        every = "*" in self.attributes
+        found = {one for one in self.waiting if every or one[1].partition(".")[2] in self.attributes}
+        self.waiting -= found
+        for module, name in found:
+            self.reach(module, name)
+        return bool(self.queue)
 
     def bound(self, units: Units, used: str, target: tuple[str, str | None]) -> None:
         """Reach what a name that is imported means: a name of a module, or a module that is used as a value."""
@@ -152,6 +120,7 @@ class Reach:
     def follow(self, units: Units, statement: ast.AST) -> None:
         """Reach what a statement of a module uses."""
         uses = uses_of(statement)
+        self.attributes |= uses.attributes
         imports = units.imports | uses.imports
         for module in uses.loaded:
             self.load(module)
@@ -160,7 +129,9 @@ class Reach:
         for name, attributes in uses.names:
             self.use(units, name, attributes, imports)
         for text in uses.texts:
-            self.files |= set(files_by_name(code_units.ROOT).get(text, []))
+            for path in files_by_name(code_units.ROOT).get(text, []):
+                self.files.add(path)
+                self.attributes.update(re.findall(r"\w+", path.read_text(errors="replace")))  # as a template may
             if path_of(text):  # a module that is named to be run or imported
                 self.whole(text)
 

@@ -76,13 +76,15 @@ def covered() -> Pairs:
         statements += [(module, one) for module in found.modules for one in code_units.read_units(module).effects]
         for module, name in found.definitions:
             statements += [(module, one) for one in code_units.read_units(module).definitions[name]]
-        lines = {}  # module → lines of its statements
+        within = {}  # module → lines at which a function begins that its statements hold
         for module, one in statements:
-            lines.setdefault(module, set()).add((one.lineno, one.end_lineno))
+            found_here = (
+                node.lineno for node in ast.walk(one) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+            )
+            within.setdefault(module, set()).update(found_here)
         whole = {str(path.relative_to(code_units.ROOT)) for path in found.files}
         for function, node in functions.items():
-            spans = lines.get(module_name(function[0]), ())
-            if function[0] in whole or any(start <= node.lineno <= end for start, end in spans):
+            if function[0] in whole or node.lineno in within.get(module_name(function[0]), ()):
                 pairs.add((function, rule))
     return pairs
 

@@ -13,6 +13,7 @@ import re
 from json import loads
 from scripts.common import helper, whole
 from scripts.common.words import SHORT, join as joined
+from scripts.common.records import Pair, Place
 
 LIMIT = 3
 UNUSED = 4
@@ -21,7 +22,7 @@ PATTERN = re.compile("a")
 
 def f(x, y=LIMIT):
     """Doc."""
-    return [helper.g(x), joined(loads(y), PATTERN)]  # c
+    return [helper.g(x), joined(loads(y), PATTERN), Place(1).near(), Pair(1, "far")]  # c
 
 
 def unused():
@@ -44,6 +45,43 @@ def main():
 if __name__ == "__main__":
     main()
 '''
+RECORDS = """
+from dataclasses import dataclass
+from typing import NamedTuple
+
+
+@dataclass
+class Place:
+    x: int
+
+    def near(self):
+        return self.helped()
+
+    def helped(self):
+        return 1
+
+    @property
+    def far(self):
+        return 2
+
+    def never(self):
+        return 3
+
+    def __eq__(self, other):
+        return 4
+
+    @unknown
+    def wrapped(self):
+        return 5
+
+
+class Pair(NamedTuple):
+    a: int
+    b: str
+
+    def alone(self):
+        return 6
+"""
 FILES = {
     "__init__.py": "",
     "area/__init__.py": "",
@@ -52,6 +90,7 @@ FILES = {
     "common/__init__.py": "",
     "common/helper.py": "from scripts.common.deep import h\n\ndef g(x):\n    return h(x)\n\n"
     "def never(x):\n    return x\n",
+    "common/records.py": RECORDS,
     "common/deep.py": "import json\nh = json.loads\n",
     "common/words.py": "SHORT = 1\nTABLE = {}\n\ndef join(a, b):\n    return TABLE[a] + b\n\nTABLE['x'] = 1\n",
     "common/whole.py": "def anything():\n    return 1\n",
@@ -97,6 +136,14 @@ CHANGES = {
     "an unused helper": ("common/helper.py", "    return x\n", "    return x + 1\n", False),
     "an unreached module": ("common/other.py", "x = 1", "x = 2", False),
     "a constant beside one that is used": ("common/kinds.py", "spare = 2", "spare = 3", False),
+    "a method of a record that nothing names": ("common/records.py", "return 3", "return 33", False),
+    "a method of a named tuple that nothing names": ("common/records.py", "return 6", "return 66", False),
+    "a field of a record": ("common/records.py", "x: int", "x: float", True),
+    "a method of a record": ("common/records.py", "self.helped()", "self.helped() + 1", True),
+    "a method of a record that another method calls": ("common/records.py", "return 1", "return 11", True),
+    "a method of a record whose name is in a text": ("common/records.py", "return 2", "return 22", True),
+    "a method of a record that Python calls": ("common/records.py", "return 4", "return 44", True),
+    "a method of a record that a decorator may register": ("common/records.py", "return 5", "return 55", True),
     "a used function": ("area/rule.py", "helper.g(x)", "helper.g(x) or 1", True),
     "a used constant": ("area/rule.py", "LIMIT = 3", "LIMIT = 4", True),
     "a constant made by a call": ("area/rule.py", 're.compile("a")', 're.compile("b")', True),
@@ -123,6 +170,17 @@ def test_only_code_that_the_rule_reaches_changes_its_fingerprint(project, change
     assert old in text
     (scripts / file).write_text(text.replace(old, new) if old else new)
     assert (now() != before) is changes
+
+
+@pytest.mark.parametrize("anything", ["getattr(x, y)", "vars(x)", "attrgetter(y)(x)", "x.__dict__[y]"])
+def test_where_any_attribute_may_be_taken_every_method_counts(project, anything):
+    scripts, now = project
+    rule = scripts / "area/rule.py"
+    rule.write_text(rule.read_text().replace("helper.g(x)", anything))
+    before = now()
+    records = scripts / "common/records.py"
+    records.write_text(records.read_text().replace("return 3", "return 33"))
+    assert now() != before
 
 
 def test_a_checkout_elsewhere_has_the_same_fingerprints(project, tmp_path, monkeypatch):

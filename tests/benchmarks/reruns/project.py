@@ -8,7 +8,7 @@ import shutil
 import sys
 from pathlib import Path
 
-from scripts.experiment import code_units, fingerprint
+from scripts.experiment import code_units, code_uses, fingerprint
 
 STEPS = ("filter", "pack", "train", "score")
 
@@ -224,7 +224,7 @@ def ours(folder: Path) -> None:
     write_project(folder)
     (folder / "scripts/experiment").mkdir()
     (folder / "scripts/experiment/__init__.py").touch()
-    for module in (code_units, fingerprint):
+    for module in (code_units, code_uses, fingerprint):
         shutil.copy(module.__file__, folder / "scripts/experiment")
     head = (
         "import sys\nsys.path.insert(0, workflow.basedir)\nfrom scripts.experiment.fingerprint import fingerprint\n\n"
