@@ -1,5 +1,6 @@
 # Archives → filtered, deduplicated, split, composed JSON lines. Rules depend on manifests, big files are `ancient`.
 
+from scripts.corpus.formats.own_datasets import check_first_chats
 from scripts.corpus.formats.record_readers import files_of
 
 
@@ -74,6 +75,8 @@ try:
         for name in FLOW.own_datasets
         if EXPERIMENT.corpus.compose[name].path
     }
+    for name in FLOW.own_datasets if CALL else []:
+        check_first_chats(EXPERIMENT.corpus.compose[name])
 except UserError as error:
     sys.exit(f"error: {error}")
 

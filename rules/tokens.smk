@@ -1,5 +1,22 @@
 # JSON lines → packed, tokenized shards. From scratch the tokenizer is learned from the corpus, else it is the base's.
 
+from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, small_files
+
+# Say no before a job is queued: a base without a chat template, or without the tokens of fill-in-the-middle, ends here.
+# Of a hub model the files are seen once rule `base` is about to run (rules/training.smk).
+BASE = EXPERIMENT.training.base
+
+
+def check_tokenizer(folder):
+    check_base_tokenizer(folder, EXPERIMENT.corpus.compose, FLOW.trained_on, BASE.chat_template)
+
+
+try:
+    if CALL and Path(BASE.model).is_dir():
+        check_tokenizer(Path(BASE.model))
+except UserError as error:
+    sys.exit(f"error: {error}")
+
 
 rule tokenizer:
     input:

@@ -30,6 +30,12 @@ GPU_RULES = {*STAGES, *(name for name, suite in FLOW.suites.items() if not uses_
 # Checked before the first job, or they would fail after all data work. On Slurm jobs run on other hosts than this, so
 # each one checks again (scripts/training/launch.py, scripts/hosts/gpus.py).
 onstart:
+    if BASE.revision and any(job.rule.name == "base" for job in workflow.dag.needrun_jobs()):
+        try:
+            if folder := small_files(BASE):
+                check_tokenizer(folder)
+        except UserError as error:
+            sys.exit(f"error: {error}")
     if MACHINE.gpus and any(job.rule.name in GPU_RULES for job in workflow.dag.needrun_jobs()):
         try:
             note = check_gpu_driver(str(PROFILE.machine), elsewhere=PROFILE.slurm)
@@ -53,7 +59,7 @@ onsuccess:
 
 rule base:
     input:
-        L.tokenizer / MANIFEST if FLOW.scratch else [],
+        L.tokenizer / MANIFEST if FLOW.scratch else FLOW.chat_template,
     output:
         manifest=L.model("base") / MANIFEST,
         config=L.model("base") / "config.json",

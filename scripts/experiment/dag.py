@@ -79,6 +79,12 @@ class Dag:
         return model if not self.scratch and Path(model).is_dir() else ""
 
     @cached_property
+    def chat_template(self) -> list[str]:
+        """The file of the chat template that the base is given, whose content decides."""
+        template = self.experiment.training.base.chat_template
+        return [] if template in (None, "chatml") else [template]
+
+    @cached_property
     def base_settings(self) -> dict:
         """The settings that rule `base` uses: of a folder its content, not its path.
 

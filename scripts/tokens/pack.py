@@ -209,7 +209,7 @@ def pack(dataset: Path, tokenizer: Path, length: int, out: Path) -> dict:
         splits[split] = pack_split(split_file(dataset, split), encoder, length, given, out, split)
     names = [f"{split}.{file}" for split in PACKED_SPLITS for file in SHARD_FILES]
     # what a model that learned from these rows writes at the end of a text or an answer, so where generation stops
-    ends = [*sorted(encoder.turn_ends - {encoder.end}), encoder.end]
+    ends = [*sorted(encoder.chats.turn_ends - {encoder.end}), encoder.end]
     return write_manifest(out, names, length=length, vocab_size=encoder.vocab_size, end_tokens=ends, splits=splits)
 
 

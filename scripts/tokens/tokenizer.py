@@ -26,6 +26,7 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.experiment.layout import split_file
 from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
+from scripts.tokens.packing.chat_template import CHATML
 
 FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
 
@@ -61,23 +62,6 @@ CONFIG = {
     "tokenizer_class": "Qwen2Tokenizer",
     "unk_token": None,
 }
-
-# Qwen2.5's ChatML template, without tools.
-CHAT_TEMPLATE = """\
-{%- if messages[0]['role'] == 'system' %}
-    {{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}
-{%- else %}
-    {{- '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}
-{%- endif %}
-{%- for message in messages %}
-    {%- if not (loop.first and message['role'] == 'system') %}
-        {{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}
-    {%- endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}
-    {{- '<|im_start|>assistant\\n' }}
-{%- endif %}
-"""
 
 
 def choose_sample(documents: list[tuple[str, str, int]], budget: float) -> set[int]:
@@ -182,7 +166,7 @@ def train(folders: list[Path], settings: TokenizerSettings, out: Path) -> None:
         tokenizer.save(str(temporary))
     write_json(out / "tokenizer_config.json", CONFIG)
     with atomic(out / "chat_template.jinja") as temporary:
-        temporary.write_text(CHAT_TEMPLATE)
+        temporary.write_text(CHATML)
     write_manifest(out, FILES, vocab_size=tokenizer.get_vocab_size())
 
 

@@ -17,6 +17,7 @@ from scripts.common.files import move_into_place
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.model_folder import OURS, PATTERNS, content_hash
 from scripts.experiment.settings.training import Base, Shape
+from scripts.tokens.packing.base_tokenizer import write_chat_template
 
 
 def write_model_manifest(folder: Path) -> dict:
@@ -111,7 +112,9 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
             convert_to_nope(made, settings.no_rope_layers)
         if settings.rope_theta:
             set_rope_theta(made, settings.rope_theta)
-        if settings.no_rope_layers or settings.rope_theta:
+        if settings.chat_template:
+            write_chat_template(settings.chat_template, made)
+        if settings.no_rope_layers or settings.rope_theta or settings.chat_template:
             manifest = write_model_manifest(made)
             digest = content_hash(manifest)
         logits_fingerprint.save(made, logits_fingerprint.load_float32(made))

@@ -17,18 +17,20 @@ import logging
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import ExitStack
+from itertools import islice
 from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.common.files import jsonl_writer
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
-from scripts.corpus.formats.record_readers import content_hash, records
+from scripts.corpus.formats.record_readers import content_hash, files_of, json_lines, records
 from scripts.corpus.formats.splits import split_of
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset
 
 ROLES = ("system", "user", "assistant")
+FIRST = 1000  # chats of each file that are looked at before the first job
 
 
 def chat_of(record: object, where: str) -> tuple[list[dict], str | None]:
@@ -40,17 +42,54 @@ def chat_of(record: object, where: str) -> tuple[list[dict], str | None]:
     messages = record.get("messages") if isinstance(record, dict) else None
     if not isinstance(messages, list):
         raise UserError(f"{where}: no `messages`; a record is {{'messages': [{{'role': ..., 'content': ...}}, ...]}}")
+    turns = []
     for number, message in enumerate(messages, 1):
-        if not isinstance(message, dict) or message.get("role") not in ROLES:
-            role = message.get("role") if isinstance(message, dict) else message
-            raise UserError(f"{where}: message {number}: role must be {', '.join(ROLES)}, not {str(role)[:40]!r}")
-        if not isinstance(message.get("content"), str):
-            raise UserError(f"{where}: message {number}: content must be text, not {message.get('content')!r:.40}")
-    turns = [{"role": message["role"], "content": message["content"]} for message in messages]
+        place = f"{where}: message {number}"
+        role = message.get("role") if isinstance(message, dict) else message
+        used = [key for key in ("tool_calls", "function_call") if isinstance(message, dict) and message.get(key)]
+        if used or role in ("tool", "function", "ipython"):
+            what = f"`{used[0]}`" if used else f"role {role}"
+            raise UserError(
+                f"{place}: {what}: tool calls are not trained on; leave such chats out, or write them as text"
+            )
+        if role not in ROLES:
+            raise UserError(f"{place}: role must be {', '.join(ROLES)}, not {str(role)[:40]!r}")
+        turns.append({"role": role, "content": content_of(message.get("content"), place)})
     if not turns:
         return turns, "empty"
     answers = [turn["content"] for turn in turns if turn["role"] == "assistant"]
     return turns, None if any(answer.strip() for answer in answers) else "no_answer"
+
+
+def content_of(content: object, place: str) -> str:
+    """A message's text: a string, or a list of parts of type text, which are joined.
+
+    Raises:
+        UserError: it is something else, or a part is, as an image.
+    """
+    if isinstance(content, list):
+        for number, part in enumerate(content, 1):
+            if not isinstance(part, dict) or not isinstance(part.get("text"), str) or part.get("type") != "text":
+                kind = part.get("type") if isinstance(part, dict) else part
+                raise UserError(f"{place}: content part {number} must be of type text, not {str(kind)[:40]!r}")
+        return "".join(part["text"] for part in content)
+    if not isinstance(content, str):
+        raise UserError(f"{place}: content must be text, not {content!r:.40}")
+    return content
+
+
+def check_first_chats(settings: ChatDataset | TextDataset) -> None:
+    """Check the first chats of each .jsonl file, before any job; `compose` checks them all.
+
+    Raises:
+        UserError: one has no messages, or a message is no text of a known role.
+    """
+    if not isinstance(settings, ChatDataset):
+        return
+    for path in files_of(Path(settings.path)):
+        if path.suffix == ".jsonl":
+            for line, record in islice(json_lines(path), FIRST):
+                chat_of(record, f"{path}: {line}")
 
 
 def text_of(record: object, where: str, column: str) -> tuple[str, str | None]:

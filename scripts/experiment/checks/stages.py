@@ -40,6 +40,11 @@ def check_base(base: Base, key: str) -> None:
     Raises:
         UserError: it cannot; the line starts with `key`.
     """
+    if base.chat_template is not None:
+        if base.model == "scratch":
+            raise UserError(f"{key}.chat_template: not with `scratch`, whose tokenizer has ChatML")
+        if base.chat_template != "chatml" and not Path(base.chat_template).is_file():
+            raise UserError(f"{key}.chat_template: no file {base.chat_template!r}; give one, or `chatml`")
     if base.model == "scratch":
         if base.shape is None:
             raise UserError(f"{key}.shape: required with model `scratch`")

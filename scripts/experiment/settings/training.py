@@ -32,6 +32,11 @@ class Base(Record):
         None, pattern="^[0-9a-f]{40}$", description="Commit of the hub model; required with a hub name."
     )
     sha256: Sha256 | None = Field(None, description="Hash of the model folder, checked when given.")
+    chat_template: Text | None = Field(
+        None,
+        description="Chat template, in place of the model's own: `chatml`, or a .jinja file. Its control tokens must"
+        " be among the tokenizer's. Not with `scratch`, which has ChatML.",
+    )
     no_rope_layers: list[Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern="^[0-9]+-[0-9]+$")]] = Field(
         [],
         description="Layers whose RoPE is switched off: numbers from 0 on, or ranges as `20-27`. The model becomes a"

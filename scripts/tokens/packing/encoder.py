@@ -5,7 +5,8 @@
 
 The encoding depends on the example's form:
 
-- text: its ids, `<|endoftext|>`; `pack` makes fill-in-the-middle of these (scripts/tokens/packing/fill_in_middle.py);
+- text: its ids, `<|endoftext|>` (Llama 3, SmolLM3: `<|end_of_text|>`); `pack` makes fill-in-the-middle of these
+  (scripts/tokens/packing/fill_in_middle.py);
 - messages: the output of the folder's own chat template.
 
 In a text every token but the first is a target. In a chat, targets are the assistant's content and the control token
@@ -16,21 +17,19 @@ includes `<|fim_prefix|>` and `<tool_call>`, which are not special in Qwen2.5 an
 """
 
 import json
-import re
 import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
 import fastokens
-import jinja2
 import numpy as np
-from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
+from scripts.tokens.packing.chat_template import ChatTemplate, Content
 
-END = "<|endoftext|>"
+ENDS = ("<|endoftext|>", "<|end_of_text|>")  # what ends a document: Qwen's token; Llama 3's and SmolLM3's
 ROLES = ("system", "user", "assistant")
 FORMS = ("text", "messages")
 
@@ -52,12 +51,12 @@ class Encoder:
     """The tokenizer in a folder.
 
     Attributes:
-        end: id of `<|endoftext|>`, also used for padding.
+        end: id of the token that ends a document (`ENDS`), also used for padding.
         vocab_size: the largest id + 1.
-        turn_ends: ids that end an answer in the chats encoded so far.
+        chats: the chat template.
 
     Raises:
-        UserError: the folder has no byte-level tokenizer.json with `<|endoftext|>`.
+        UserError: the folder has no byte-level tokenizer.json with one of `ENDS`.
     """
 
     def __init__(self, folder: Path):
@@ -73,9 +72,8 @@ class Encoder:
             raise UserError(f"{path}: not a byte-level BPE: {error!r}; use a tokenizer of Qwen2.5's form") from error
         if "ByteLevel" not in json.dumps(description.get("decoder")):
             raise UserError(f"{path}: not byte-level; use a tokenizer of Qwen2.5's form")
-        self.end = self.control(END)
-        self.layouts = {}
-        self.turn_ends: set[int] = set()
+        self.end = self.control(next((end for end in ENDS if end in self.controls), ENDS[0]))
+        self.chats = ChatTemplate(folder, self.controls)
 
     def control(self, token: str) -> int:
         """The id of a control token.
@@ -108,62 +106,6 @@ class Encoder:
             tokens[number] = ""
         spelt = "".join(tokens).translate(BYTE_OF).encode("latin-1")
         return np.frombuffer(spelt, np.uint8), np.concatenate([[0], np.cumsum(self.bytes_of)])
-
-    @cached_property
-    def template(self) -> jinja2.Template:
-        """The folder's chat template, compiled as by transformers' `apply_chat_template`."""
-        path = self.folder / "chat_template.jinja"
-        config = read_json(self.folder / "tokenizer_config.json")
-        source = path.read_text() if path.is_file() else config.get("chat_template")
-        if not isinstance(source, str):
-            raise UserError(
-                f"{self.folder}: no chat template, which a dataset of chats requires; use a model that has one"
-            )
-        environment = ImmutableSandboxedEnvironment(
-            trim_blocks=True, lstrip_blocks=True, extensions=["jinja2.ext.loopcontrols"]
-        )
-        names = [name for name in ("bos_token", "eos_token", "pad_token") if isinstance(config.get(name), str)]
-        try:
-            return environment.from_string(source, {name: config[name] for name in names})
-        except jinja2.TemplateError as error:
-            raise UserError(f"{self.folder}: chat template: {error}") from error
-
-    def layout(self, roles: tuple[str, ...]) -> list[int | list[str | int]]:
-        """The layout of a chat: control ids, and between them lists of literal texts and message numbers.
-
-        It depends only on the roles: the template is rendered once per sequence of roles, with placeholders instead of
-        contents, so contents never pass through the template.
-
-        Raises:
-            UserError: the template refuses these roles, or an assistant's content does not end in a control token.
-        """
-        if roles in self.layouts:
-            return self.layouts[roles]
-        # private-use characters, which no template contains; the spaces reveal a template that trims contents
-        messages = [{"role": role, "content": f" \ue000{i}\ue001 "} for i, role in enumerate(roles)]
-        try:
-            text = self.template.render(messages=messages, add_generation_prompt=False)
-        except jinja2.TemplateError as error:
-            raise UserError(f"{self.folder}: chat template: {error} (roles: {', '.join(roles)})") from error
-        controls = "|".join(re.escape(token) for token in sorted(self.controls, key=len, reverse=True))
-        pieces = [piece for piece in re.split(f"({controls})", text) if piece]
-        layout, order = [], []
-        for piece, after in zip(pieces, [*pieces[1:], ""], strict=True):
-            run = re.split(" \ue000(\\d+)\ue001 ", piece)  # literal, number, literal, ...
-            numbers = run[1::2] = [int(number) for number in run[1::2]]
-            order += numbers
-            if any(roles[number] == "assistant" for number in numbers) and (
-                len(numbers) > 1 or run[2] or after not in self.controls
-            ):
-                raise UserError(f"{self.folder}: chat template: an answer must end in a control token, as in ChatML")
-            self.turn_ends |= {self.controls[after] for number in numbers if roles[number] == "assistant"}
-            layout.append(self.controls.get(piece, run))
-        if order != list(range(len(roles))):
-            raise UserError(
-                f"{self.folder}: chat template: it must copy each message's content unchanged, as in ChatML"
-            )
-        self.layouts[roles] = layout
-        return layout
 
     def encode(self, examples: list[dict]) -> Encoded:
         """Encode a batch.
@@ -218,14 +160,14 @@ class _Batch:
             raise UserError(
                 f"{shown(example)}: `messages` must be a list of role ({', '.join(ROLES)}) and content (string)"
             )
-        for part in self.encoder.layout(roles):
+        for part in self.encoder.chats.layout(roles):
             if isinstance(part, int):
                 self.parts.append(part)
                 continue
-            if len(part) > 1 and roles[part[1]] == "assistant":
+            if len(part) > 1 and roles[part[1].number] == "assistant":
                 self.answers.append((len(self.parts), len(unicodedata.normalize("NFC", part[0]).encode())))
             self.parts.append(-1)
-            self.texts.append("".join(contents[item] if isinstance(item, int) else item for item in part))
+            self.texts.append("".join(item.of(contents) if isinstance(item, Content) else item for item in part))
 
     def encoded(self) -> Encoded:
         text_ids, ends = self.encoder.engine.encode_batch_flat(self.texts)

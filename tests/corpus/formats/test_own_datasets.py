@@ -213,6 +213,17 @@ def record(messages: object) -> bytes:
         ("a.jsonl", record([{"role": "human", "content": "a"}]), "a.jsonl: 2: message 1: role must be"),
         ("a.jsonl", record([{"role": ["user"], "content": "a"}]), "a.jsonl: 2: message 1: role must be"),
         ("a.jsonl", record([*turns("a"), {"role": "assistant"}]), "a.jsonl: 2: message 2: content must be text"),
+        (
+            "a.jsonl",
+            record([{"role": "user", "content": [{"type": "image_url", "image_url": "x"}]}]),
+            "a.jsonl: 2: message 1: content part 1 must be of type text, not 'image_url'",
+        ),
+        (
+            "a.jsonl",
+            record([*turns("a"), {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}]),
+            "a.jsonl: 2: message 2: `tool_calls`: tool calls are not trained on; leave such chats out",
+        ),
+        ("a.jsonl", record([{"role": "tool", "content": "4"}]), "a.jsonl: 2: message 1: role tool: tool calls are not"),
         ("a.jsonl", record([{"role": "user", "content": 1}]), "a.jsonl: 2: message 1: content must be text, not 1"),
         ("a.jsonl", b"", "a.jsonl: no example left to train on"),
         ("a.json", b"", "a.json: line 1: not JSON"),

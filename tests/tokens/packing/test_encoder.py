@@ -177,9 +177,12 @@ def test_template_is_read_from_the_configuration_where_a_model_has_it_there(enco
     ("template", "complaint"),
     [
         (None, "no chat template"),
-        ("{{ messages[0].content | trim }}<|im_end|>", "copy each message's content unchanged"),
+        (
+            "{{ messages[0].content | upper | replace('\ue001', '') }}<|im_end|>",
+            "copy each message's content unchanged",
+        ),
         ("{% for m in messages %}{{ m.content }}\n{% endfor %}", "must end in a control token"),
-        ("{{ raise_exception('no') }}", "raise_exception"),
+        ("{{ raise_exception('only system') }}", "only system"),
         ("{% if %}", "chat template"),
     ],
 )

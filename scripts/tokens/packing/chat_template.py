@@ -1,0 +1,155 @@
+"""A tokenizer folder's chat template: where it puts the messages of a chat, and which control token ends an answer.
+
+    template = ChatTemplate(folder, controls)      # controls: {token: id} of the added tokens
+    template.layout(("user", "assistant"))         # control ids, and between them literal texts and messages
+
+Neither the vocabulary nor the engine is loaded, so a workflow can check the template before its first job
+(scripts/tokens/packing/base_tokenizer.py). Templates that trim the contents, as Llama 3's, are followed. One that
+writes the date gets 26 July 2024, Llama's own default, so that the same chats give the same rows on any day.
+"""
+
+import re
+from datetime import date
+from functools import cached_property
+from pathlib import Path
+from typing import NamedTuple, NoReturn
+
+import jinja2
+from jinja2.ext import Extension
+from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_json
+
+DATE = date(2024, 7, 26)
+# A content's placeholder: private-use characters, which no template contains, between blanks that a template may trim.
+PLACEHOLDER = "\t \ue000{}\ue001 \t"
+PLACED = re.compile("(\t )?\ue000(\\d+)\ue001( \t)?")
+
+# Qwen2.5's ChatML template, without tools.
+CHATML = """\
+{%- if messages[0]['role'] == 'system' %}
+    {{- '<|im_start|>system\\n' + messages[0]['content'] + '<|im_end|>\\n' }}
+{%- else %}
+    {{- '<|im_start|>system\\nYou are a helpful assistant.<|im_end|>\\n' }}
+{%- endif %}
+{%- for message in messages %}
+    {%- if not (loop.first and message['role'] == 'system') %}
+        {{- '<|im_start|>' + message['role'] + '\\n' + message['content'] + '<|im_end|>\\n' }}
+    {%- endif %}
+{%- endfor %}
+{%- if add_generation_prompt %}
+    {{- '<|im_start|>assistant\\n' }}
+{%- endif %}
+"""
+
+
+class Content(NamedTuple):
+    """The place of a message's content, and on which sides the template trims it."""
+
+    number: int
+    trim_left: bool
+    trim_right: bool
+
+    def of(self, contents: list[str]) -> str:
+        text = contents[self.number]
+        text = text.lstrip() if self.trim_left else text
+        return text.rstrip() if self.trim_right else text
+
+
+class GenerationTag(Extension):
+    """`{% generation %}`, with which some templates mark answers for transformers; here its body alone counts."""
+
+    tags = {"generation"}  # noqa: RUF012
+
+    def parse(self, parser):
+        next(parser.stream)
+        return parser.parse_statements(("name:endgeneration",), drop_needle=True)
+
+
+def refuse(message: str) -> NoReturn:
+    raise jinja2.TemplateError(message)
+
+
+def template_source(folder: Path, config: dict) -> str | None:
+    """The text of a folder's chat template, from its own file or tokenizer_config.json; None where there is none."""
+    path = folder / "chat_template.jinja"
+    source = path.read_text() if path.is_file() else config.get("chat_template")
+    if isinstance(source, list):  # several by name
+        source = next((one["template"] for one in source if one.get("name") == "default"), None)
+    return source if isinstance(source, str) else None
+
+
+class ChatTemplate:
+    """The chat template of a tokenizer folder.
+
+    Args:
+        controls: the ids of the control tokens.
+
+    Attributes:
+        turn_ends: ids that end an answer in the layouts made so far.
+    """
+
+    def __init__(self, folder: Path, controls: dict[str, int]):
+        self.folder, self.controls = folder, controls
+        self.layouts: dict[tuple[str, ...], list[int | list[str | Content]]] = {}
+        self.turn_ends: set[int] = set()
+
+    @cached_property
+    def compiled(self) -> jinja2.Template:
+        """The template, compiled as by transformers' `apply_chat_template`."""
+        path = self.folder / "tokenizer_config.json"
+        config = read_json(path) if path.is_file() else {}
+        source = template_source(self.folder, config)
+        if source is None:
+            raise UserError(
+                f"{self.folder}: no chat template, which a dataset of chats requires; give one in "
+                "training.base.chat_template, or use a model that has one"
+            )
+        extensions = ["jinja2.ext.loopcontrols", GenerationTag]
+        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
+        tokens = {name: config.get(name) for name in ("bos_token", "eos_token", "pad_token")}
+        tokens = {name: token["content"] if isinstance(token, dict) else token for name, token in tokens.items()}
+        functions = {"raise_exception": refuse, "strftime_now": DATE.strftime}
+        try:
+            return environment.from_string(source, {name: token for name, token in tokens.items() if token} | functions)
+        except jinja2.TemplateError as error:
+            raise UserError(f"{self.folder}: chat template: {error}") from error
+
+    def layout(self, roles: tuple[str, ...]) -> list[int | list[str | Content]]:
+        """The layout of a chat: control ids, and between them lists of literal texts and contents.
+
+        It depends only on the roles: the template is rendered once per sequence of roles, with placeholders instead of
+        contents, so contents never pass through the template.
+
+        Raises:
+            UserError: the template refuses these roles, or an assistant's content does not end in a control token.
+        """
+        if roles in self.layouts:
+            return self.layouts[roles]
+        messages = [{"role": role, "content": PLACEHOLDER.format(i)} for i, role in enumerate(roles)]
+        try:
+            text = self.compiled.render(messages=messages, add_generation_prompt=False)
+        except (jinja2.TemplateError, TypeError) as error:
+            raise UserError(f"{self.folder}: chat template: {error} (roles: {', '.join(roles)})") from error
+        controls = "|".join(re.escape(token) for token in sorted(self.controls, key=len, reverse=True))
+        pieces = [piece for piece in re.split(f"({controls})", text) if piece]
+        layout, order = [], []
+        for piece, after in zip(pieces, [*pieces[1:], ""], strict=True):
+            literals_and_places = PLACED.split(piece)  # literal, left blank, number, right blank, literal, ...
+            run, answers = literals_and_places[:1], 0
+            for left, number, right, literal in zip(*[iter(literals_and_places[1:])] * 4, strict=True):
+                run += [Content(int(number), left is None, right is None), literal]
+                order.append(int(number))
+                answers += roles[int(number)] == "assistant"
+            if answers and (len(run) > 3 or run[2] or after not in self.controls):
+                raise UserError(f"{self.folder}: chat template: an answer must end in a control token, as in ChatML")
+            self.turn_ends |= {self.controls[after]} if answers else set()
+            layout.append(self.controls.get(piece, run))
+        if order != list(range(len(roles))):
+            raise UserError(
+                f"{self.folder}: chat template: it must copy each message's content unchanged, as in ChatML "
+                f"(roles: {', '.join(roles)})"
+            )
+        self.layouts[roles] = layout
+        return layout

@@ -1,0 +1,103 @@
+"""scripts/tokens/packing/chat_template.py and base_tokenizer.py: the templates of four families of models give what
+transformers gives, and a base that lacks a template or a token is refused before the first job."""
+
+import json
+import shutil
+from pathlib import Path
+
+import numpy as np
+import pytest
+import trl
+from transformers import AutoTokenizer
+
+from scripts.common.cli import UserError
+from scripts.experiment.settings.corpus import CodeDataset, InstructDataset
+from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, write_chat_template
+from scripts.tokens.packing.encoder import Encoder
+
+FAMILIES = Path(trl.__file__).parent / "chat_templates"  # the models' own
+# what SmolLM3's needs that the others do not: the date, an instruction trimmed on its right, and a tag of transformers
+SMOLLM3 = """\
+{{- "<|im_start|>system\\nToday Date: " ~ strftime_now("%d %B %Y") ~ "\\n\\n" -}}
+{%- if messages[0].role == "system" -%}{{- messages[0].content.rstrip() + "\\n\\n" -}}{%- endif -%}
+{{- "<|im_end|>\\n" -}}
+{%- for message in messages -%}
+{%- set content = message.content if message.content is string else "" -%}
+{%- if message.role == "user" -%}{{ "<|im_start|>user\\n" + content + "<|im_end|>\\n" }}
+{%- elif message.role == "assistant" -%}
+{%- generation -%}{{ "<|im_start|>assistant\\n" + content.lstrip("\\n") + "<|im_end|>\\n" }}{%- endgeneration -%}
+{%- endif -%}
+{%- endfor -%}
+"""
+TURNS = [
+    "\t Answer in English. \n",
+    "What does f do?\n",
+    "  It returns 1.\n\n```python\nreturn 1\n```  ",
+    "And g?",
+    "2 ",
+]
+ROLES = ["system", "user", "assistant", "user", "assistant"]
+
+
+def template_of(family: str) -> str:
+    """Llama 3's control tokens are replaced by others, which the tests' tokenizer has."""
+    source = SMOLLM3 if family == "smollm3" else (FAMILIES / f"{family}.jinja").read_text()
+    named = {"<|start_header_id|>": "<|im_start|>", "<|end_header_id|>": "<|fim_pad|>", "<|eot_id|>": "<|im_end|>"}
+    for llama, here in named.items():
+        source = source.replace(llama, here)
+    return source
+
+
+@pytest.fixture
+def folder(tokenizer, tmp_path) -> Path:
+    return shutil.copytree(tokenizer, tmp_path / "tokenizer")
+
+
+@pytest.mark.parametrize("family", ["qwen2_5", "qwen3", "llama3", "smollm3"])
+@pytest.mark.parametrize("first", [0, 1], ids=["with a system message", "without"])
+def test_chats_are_what_transformers_makes_of_them(folder, family, first):
+    (folder / "chat_template.jinja").write_text(template_of(family))
+    config = json.loads((folder / "tokenizer_config.json").read_text())
+    (folder / "tokenizer_config.json").write_text(json.dumps({**config, "bos_token": "<|repo_name|>"}))
+    messages = [{"role": role, "content": text} for role, text in zip(ROLES, TURNS, strict=True)][first:]
+    loaded, encoder = AutoTokenizer.from_pretrained(folder), Encoder(folder)
+    encoded = encoder.encode([{"messages": messages}])
+    loaded.chat_template = loaded.chat_template.replace('strftime_now("%d %B %Y")', '"26 July 2024"')
+    theirs = loaded.apply_chat_template(messages, return_dict=False)
+    assert encoded.ids.tolist() == theirs
+    answers = [text.strip() if family == "llama3" else text for text in TURNS[2::2]]
+    assert loaded.decode(np.array(theirs)[encoded.targets]) == "".join(f"{text}<|im_end|>" for text in answers)
+    assert encoder.chats.turn_ends == {encoder.control("<|im_end|>")}
+
+
+def refused(folder: Path, template: str | None = None) -> str:
+    datasets = {"code": CodeDataset(kind="code", fim_rate=0), "instruct": InstructDataset(kind="instruct")}
+    with pytest.raises(UserError) as error:
+        check_base_tokenizer(folder, datasets, ["code", "instruct"], template)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_a_base_without_a_template_is_refused_by_name_and_may_be_given_one(folder, tmp_path):
+    (folder / "chat_template.jinja").unlink()
+    assert refused(folder) == (
+        f"training.base.model: {folder}: no chat template, which a dataset of chats requires; give one in "
+        "training.base.chat_template, or use a model that has one; dataset instruct is of chats"
+    )
+    check_base_tokenizer(folder, {"code": CodeDataset(kind="code")}, ["code"])
+    check_base_tokenizer(folder, {"instruct": InstructDataset(kind="instruct")}, ["instruct"], "chatml")
+    (tmp_path / "own.jinja").write_text("{{ raise_exception('no system messages') }}")
+    said = refused(folder, str(tmp_path / "own.jinja"))
+    assert said.startswith("training.base.chat_template: ") and "no system messages (roles: system, user" in said
+    write_chat_template("chatml", folder)
+    assert AutoTokenizer.from_pretrained(folder).chat_template.startswith("{%- if messages[0]['role'] == 'system'")
+
+
+def test_fill_in_the_middle_on_a_base_without_its_tokens_names_the_setting_that_turns_it_off(folder):
+    content = (folder / "tokenizer.json").read_text()
+    (folder / "tokenizer.json").write_text(content.replace("<|fim_suffix|>", "<|other|>"))
+    with pytest.raises(
+        UserError, match=r"^corpus.compose.code.fim_rate: .* no <\|fim_suffix\|>; set `fim_rate: 0`, or"
+    ):
+        check_base_tokenizer(folder, {"code": CodeDataset(kind="code")}, ["code"])
+    check_base_tokenizer(folder, {"code": CodeDataset(kind="code", fim_rate=0)}, ["code"])
