@@ -34,6 +34,7 @@ def test_outcomes_are_told_apart(quick, language, body):
     assert verdict.outcome == OUTCOMES[language, body], verdict
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("language", "name"), BESIDE)
 def test_what_stands_beside_a_wrong_function_does_not_make_it_pass(quick, language, name):
     verdict = judged(quick, language, WRONG[language], BESIDE[language, name])
@@ -41,6 +42,7 @@ def test_what_stands_beside_a_wrong_function_does_not_make_it_pass(quick, langua
     assert verdict.outcome in known, verdict
 
 
+@pytest.mark.soak
 @pytest.mark.parametrize(("language", "name"), CALLED)
 def test_what_a_function_does_when_called_does_not_make_it_pass(quick, language, name):
     verdict = judged(quick, language, CALLED[language, name])
