@@ -1,0 +1,31 @@
+"""The edits of tests/benchmarks/bench_reruns.py: each changes the fingerprints of the steps whose code it concerns."""
+
+import pytest
+
+from scripts.experiment import code_units, fingerprint
+from tests.benchmarks.reruns.edits import EDITS
+from tests.benchmarks.reruns.project import STEPS, ours
+from tests.experiment.replay import forget
+
+# settings, inputs and records: what Snakemake itself compares
+NOT_CODE = {"a touched input", "every file touched", "another checkout", "a renamed input file"}
+# needless reruns: a class that is no record counts as a whole, and names of modules count
+NEEDLESS = {"an unused method of a used class": {"filter"}, "a renamed helper module": {"filter", "pack"}}
+
+
+def fingerprints(root, monkeypatch) -> dict[str, str]:
+    monkeypatch.setattr(code_units, "ROOT", root)
+    forget()
+    return {step: fingerprint.fingerprint(f"scripts.steps.{step}") for step in STEPS}
+
+
+@pytest.mark.parametrize("name", EDITS)
+def test_an_edit_changes_the_fingerprints_of_the_steps_it_concerns(tmp_path, monkeypatch, name):
+    ours(tmp_path)
+    before = fingerprints(tmp_path, monkeypatch)
+    edit = EDITS[name]
+    after = fingerprints(edit.apply(tmp_path) or tmp_path, monkeypatch)
+    forget()
+    is_code = not (name in NOT_CODE or "setting" in name or "changed input" in name)
+    changed = {step for step in STEPS if before[step] != after[step]}
+    assert changed == (edit.concerns if is_code else set()) | NEEDLESS.get(name, set())
