@@ -48,6 +48,7 @@ except UserError as error:
 
 wildcard_constraints:
     source=only(SOURCES),
+    shard=only(FLOW.source_shards),
     dataset=only(EXPERIMENT.corpus.compose),
     stage=only(FLOW.stages),
     model=only(FLOW.models),

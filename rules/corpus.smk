@@ -25,9 +25,38 @@ rule filter:
         " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
+rule signatures:
+    input:
+        manifests=lambda wildcards: [L.filtered(source) / MANIFEST for source in FLOW.source_shards[wildcards.shard]],
+        documents=lambda wildcards: big(
+            *(L.filtered(source) / "documents.jsonl.zst" for source in FLOW.source_shards[wildcards.shard])
+        ),
+    output:
+        manifest=L.signatures("{shard}") / MANIFEST,
+        digests=L.signatures("{shard}") / "digests.npy",
+        bands=L.signatures("{shard}") / "bands.npy",
+    log:
+        L.log("corpus", "signatures", "{shard}"),
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
+        sources=lambda wildcards: by_file("--sources", *FLOW.source_shards[wildcards.shard]),
+        settings=to_json(EXPERIMENT.corpus.deduplicate),
+        out=subpath(output.manifest, parent=True),
+        code=fingerprint("scripts.corpus.signatures"),
+    shell:
+        "python -m scripts.corpus.signatures --filtered {params.filtered:q} {params.sources:q}"
+        " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
+
+
 rule deduplicate:
     input:
         manifests=[L.filtered(source) / MANIFEST for source in SOURCES],
+        signatures=[L.signatures(shard) / MANIFEST for shard in FLOW.source_shards],
+        bands=big(
+            *(L.signatures(shard) / name for shard in FLOW.source_shards for name in ("digests.npy", "bands.npy"))
+        ),
         documents=big(*(L.filtered(source) / "documents.jsonl.zst" for source in SOURCES)),
     output:
         manifest=L.deduplicated / MANIFEST,
@@ -40,11 +69,13 @@ rule deduplicate:
     params:
         filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
         sources=by_file("--sources", *FLOW.source_order),
+        signatures=[str(L.signatures(shard)) for shard in FLOW.source_shards],
+        settings=to_json(EXPERIMENT.corpus.deduplicate),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.deduplicate"),
     shell:
         "python -m scripts.corpus.deduplicate --filtered {params.filtered:q} {params.sources:q}"
-        " --out {params.out:q} 2>&1 | tee {log:q}"
+        " --signatures {params.signatures:q} --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule split:

@@ -1,39 +1,128 @@
-"""Remove exact duplicates across all sources: of documents with equal text the first is kept.
+"""Remove duplicates across all sources: of documents that are equal or similar the first is kept.
 
     python -m scripts.corpus.deduplicate --filtered results/corpus/filter --sources A B C \\
-        --out results/corpus/deduplicate
+        --signatures results/corpus/signatures/0 --settings '{"jaccard": 0.7}' --out results/corpus/deduplicate
 
-The order is that of --sources, then of paths. Documents are streamed; memory holds a 16-byte digest and the name of
-each kept document, about 250 bytes.
+The order is that of --sources, then of paths; the workflow gives sources of high priority first, then those with a
+permissive licence. Documents are similar if their sets of word sequences are: equal bands of signatures make candidates
+that are compared exactly. Clusters are joined through such pairs, and of each cluster one document is
+kept, so none is in two splits. Rejects name it.
+
+Documents are streamed; memory holds the signatures, about 360 bytes of each document, and the word sequences of the
+candidates, 8 bytes a word.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
+from typing import NamedTuple
 
-from scripts.common.cli import parser, run
+import numpy as np
+
+from scripts.common.cli import UserError, parser, run
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats.funnel import DOCUMENTS, Funnel, funnel
+from scripts.corpus.signatures import BANDS, DIGESTS
+from scripts.corpus.similarity.clusters import clusters, sharing
+from scripts.corpus.similarity.minhash import sequence_set
+from scripts.experiment.settings.corpus import Deduplicate
 
 
-def deduplicate(filtered: Path, sources: list[str], result: Funnel) -> None:
-    """Pass the documents of `filtered`/SOURCE, for each of `sources` in order, to `result`.
+class Signatures(NamedTuple):
+    """Those of all documents, in the order in which duplicates are kept."""
+
+    counts: list[int]  # documents of each source
+    digests: np.ndarray  # uint8 [documents, 16]
+    bands: np.ndarray  # uint64 [documents, bands]
+
+
+def read_signatures(filtered: Path, sources: list[str], folders: list[Path]) -> Signatures:
+    """The signatures of `sources`, in this order.
 
     Raises:
-        UserError: a source's documents are missing or differ from their manifest.
+        UserError: documents or signatures are missing, differ from their manifest, or do not belong together.
     """
-    manifests = [read_manifest(filtered / source) for source in sources]
-    progress = Progress("deduplicate", "documents", sum(manifest["kept"] for manifest in manifests))
-    first_with = {}  # digest of a text -> name of the document that was kept for it
+    parts = {}
+    for folder in folders:
+        manifest = read_manifest(folder)
+        digests, bands = np.load(folder / DIGESTS), np.load(folder / BANDS)
+        ends = np.cumsum([source["documents"] for source in manifest["sources"]])
+        for source, end in zip(manifest["sources"], ends.tolist(), strict=True):
+            rows = slice(end - source["documents"], end)
+            parts[source["name"]] = (source["sha256"], digests[rows], bands[rows])
     for source in sources:
-        for document in read_jsonl(filtered / source / DOCUMENTS):
-            name = f"{document['source']}/{document['path']}"
-            kept = first_with.setdefault(bytes.fromhex(document["sha256"][:32]), name)
-            if kept is name:
-                result.keep(document, len(document["text"].encode()))
-            else:
-                result.drop(document["path"], document["source"], document["language"], "duplicate", kept)
-            progress.add()
+        expected = read_manifest(filtered / source)["files"][DOCUMENTS]["sha256"]
+        if source not in parts or parts[source][0] != expected:
+            raise UserError(
+                f"{filtered / source / DOCUMENTS}: no signatures of it in {', '.join(map(str, folders))}; make"
+                " them again with scripts.corpus.signatures"
+            )
+    _, digests, bands = zip(*(parts[source] for source in sources), strict=True)
+    return Signatures([len(one) for one in digests], np.concatenate(digests), np.concatenate(bands))
+
+
+def first_equal(digests: np.ndarray) -> np.ndarray:
+    """int64 [documents]: the first document with the same text."""
+    whole = np.ascontiguousarray(digests).view(np.void(digests.shape[1]).dtype).ravel()
+    _, first, group = np.unique(whole, return_index=True, return_inverse=True)
+    return first[group.ravel()]
+
+
+def numbered(filtered: Path, sources: list[str]) -> Iterator[dict]:
+    """The documents of all sources, in order."""
+    for source in sources:
+        yield from read_jsonl(filtered / source / DOCUMENTS)
+
+
+def kept_for(filtered: Path, sources: list[str], known: Signatures, settings: Deduplicate) -> np.ndarray:
+    """int64 [documents]: the document that is kept for each, itself where it is kept."""
+    equal = first_equal(known.digests)
+    if not settings.near_duplicates:
+        return equal
+    different = np.flatnonzero(equal == np.arange(len(equal)))
+    candidates = different[sharing(known.bands[different])]
+    sets, wanted = [], iter(candidates.tolist())
+    following = next(wanted, None)
+    for number, document in enumerate(numbered(filtered, sources) if following is not None else ()):
+        if number == following:
+            sets.append(sequence_set(np.frombuffer(document["text"].encode(), np.uint8), settings.words))
+            following = next(wanted, None)
+            if following is None:
+                break
+    offsets = np.concatenate([[0], np.cumsum([len(one) for one in sets], dtype=np.int64)])
+    members = np.concatenate([np.empty(0, np.uint64), *sets])
+    kept = np.arange(len(equal))
+    if len(candidates):
+        kept[candidates] = candidates[clusters(known.bands[candidates], members, offsets, settings.jaccard)]
+    return kept[equal]
+
+
+def deduplicate(filtered: Path, sources: list[str], folders: list[Path], settings: Deduplicate, result: Funnel) -> None:
+    """Pass the documents of `filtered`/SOURCE, for each of `sources` in order, to `result`.
+
+    Args:
+        folders: of the signatures.
+
+    Raises:
+        UserError: documents or signatures are missing, or differ from their manifest.
+    """
+    known = read_signatures(filtered, sources, folders)
+    kept = kept_for(filtered, sources, known, settings)
+    equal = first_equal(known.digests)
+    stand = set(kept[kept != np.arange(len(kept))].tolist())  # documents that are kept for others
+    names = {}
+    progress = Progress("deduplicate", "documents", len(kept))
+    for number, document in enumerate(numbered(filtered, sources)):
+        name = f"{document['source']}/{document['path']}"
+        if kept[number] == number:
+            if number in stand:
+                names[number] = name
+            result.keep(document, len(document["text"].encode()))
+        else:
+            reason = "near_duplicate" if equal[number] == number else "duplicate"
+            result.drop(document["path"], document["source"], document["language"], reason, names[int(kept[number])])
+        progress.add()
     progress.end()
 
 
@@ -43,10 +132,12 @@ def main() -> None:
     arguments.add_argument(
         "--sources", nargs="+", required=True, help="names; of duplicates the earliest source's stays"
     )
+    arguments.add_argument("--signatures", nargs="+", type=Path, required=True, help="folders of their signatures")
+    arguments.add_argument("--settings", type=Deduplicate.from_json, required=True, help="corpus.deduplicate, as JSON")
     arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
     given = arguments.parse_args()
     with funnel(given.out) as result:
-        deduplicate(given.filtered, given.sources, result)
+        deduplicate(given.filtered, given.sources, given.signatures, given.settings, result)
 
 
 if __name__ == "__main__":

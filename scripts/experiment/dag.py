@@ -11,12 +11,14 @@ from pathlib import Path
 from scripts.common.cli import UserError
 from scripts.experiment.fingerprint import fingerprint
 from scripts.experiment.layout import Layout
+from scripts.experiment.licences import permissive
 from scripts.experiment.model_folder import folder_content
 from scripts.experiment.settings.corpus import OwnDataset
 from scripts.experiment.settings.evaluation import Benchmark
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record, to_dict
 from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.source_shards import source_shards
 from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
 
 
@@ -60,8 +62,18 @@ class Dag:
 
     @cached_property
     def source_order(self) -> list[str]:
-        """The sources in the order in which exact duplicates are kept: high priority first, then by name."""
-        return sorted(self.sources, key=lambda name: (self.sources[name].priority != "high", name))
+        """The sources in the order in which duplicates are kept: high priority, permissive licence, then by name."""
+
+        def rank(name: str) -> tuple:
+            source = self.sources[name]
+            return source.priority != "high", not permissive(source.licence), name
+
+        return sorted(self.sources, key=rank)
+
+    @cached_property
+    def source_shards(self) -> dict[str, list[str]]:
+        """The sources of each shard, in the order in which duplicates are kept."""
+        return source_shards(self.source_order)
 
     @cached_property
     def tokenizer_texts(self) -> list[Path]:
@@ -178,7 +190,7 @@ class Dag:
         """What eval.json names as the code that made it: a fingerprint per rule up to the gates."""
         rules = {
             "sources": ["pull", "fetch"],
-            "corpus": ["filter", "deduplicate", "split", "compose"],
+            "corpus": ["filter", "signatures", "deduplicate", "split", "compose"],
             "tokens": ["tokenizer", "pack"],
             "training": ["base", "train"],
             "evaluation": [*self.suites, *(["contamination"] if self.prompts else []), "gate"],

@@ -57,6 +57,10 @@ class Layout:
     def filtered(self, source: str) -> Path:
         return self.results / "corpus/filter" / source
 
+    def signatures(self, shard: str) -> Path:
+        """The signatures of a shard of the sources."""
+        return self.results / "corpus/signatures" / shard
+
     @property
     def deduplicated(self) -> Path:
         return self.results / "corpus/deduplicate"

@@ -20,6 +20,7 @@ def missing_files(dag: Dag) -> list[str]:
     """The missing files of folders that have a manifest; a folder without one was never made, or deleted as a whole."""
     layout = dag.layout
     folders = [layout.filtered(source) for source in dag.sources]
+    folders += [layout.signatures(shard) for shard in dag.source_shards]
     folders += [layout.deduplicated, layout.split] if dag.sources else []
     folders += [layout.dataset(name) for name in dag.experiment.corpus.compose]
     folders += [layout.tokenizer, *dict.fromkeys(dag.shards(stage) for stage in dag.stages)]

@@ -1,7 +1,10 @@
 import hashlib
 import random
+import re
 from collections import Counter
+from itertools import combinations
 
+import numpy as np
 import pytest
 
 from scripts.common.cli import UserError
@@ -9,6 +12,12 @@ from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.deduplicate import deduplicate
 from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.signatures import signatures
+from scripts.corpus.similarity.clusters import clusters
+from scripts.corpus.similarity.minhash import bands_of, coefficients, sketch
+from scripts.corpus.split import document_split
+from scripts.experiment.settings.corpus import Deduplicate, Split
+from scripts.experiment.settings.record import to_json
 from tests.corpus.archives import call
 
 
@@ -26,9 +35,17 @@ def write_filtered(folder, texts):
                 result.keep(document(source, path, text), len(text.encode()))
 
 
-def deduplicated(folder, sources, out):
+SETTINGS = Deduplicate()
+
+
+def deduplicated(folder, sources, out, settings=SETTINGS, shards=None):
+    """(manifest, documents, rejects), with the signatures in the given shards, by default one."""
+    folders = []
+    for number, names in enumerate(shards or [sources]):
+        folders.append(out.parent / f"{out.name}-signatures/{number}")
+        signatures(folder, names, settings, folders[-1])
     with funnel(out) as result:
-        deduplicate(folder, sources, result)
+        deduplicate(folder, sources, folders, settings, result)
     return read_manifest(out), list(read_jsonl(out / DOCUMENTS)), list(read_jsonl(out / REJECTS))
 
 
@@ -65,6 +82,142 @@ def test_documents_pass_unchanged_and_no_text_is_lost_or_left_twice(tmp_path):
     assert all(reject["detail"] == first[texts[reject["source"]][reject["path"]]] for reject in rejects)
 
 
+def mutated(words: list[str], changes: int, rng: random.Random) -> list[str]:
+    """A copy of `words` with this many of them replaced, left out or put in."""
+    words = list(words)
+    for _ in range(changes):
+        at, kind = rng.randrange(len(words)), rng.random()
+        words[at : at + (kind < 0.7)] = [f"w{rng.randrange(9999)}"] if kind < 0.4 or kind >= 0.7 else []
+    return words
+
+
+def families(count: int, rng: random.Random) -> dict[str, str]:
+    """Texts by path: families of copies with more and more changes, around the threshold and on both sides of it."""
+    texts = {}
+    for family in range(count):
+        words = rng.choices(["if", "x", "=", "self.value", "return", "(a, b)", "数据"], k=rng.randint(40, 400))
+        words = [f"{word}{rng.randrange(30)}" if rng.random() < 0.5 else word for word in words]
+        for copy in range(rng.randint(1, 6)):
+            changed = mutated(words, copy * len(words) // 70, rng)
+            texts[f"{family:03}/{rng.randrange(10**6)}-{copy}.py"] = rng.choice([" ", "\n"]).join(changed)
+    return texts
+
+
+def exactly_similar(texts: dict[str, str], threshold: float) -> dict[frozenset, float]:
+    """All pairs at least so similar, by Python's sets of tuples of words."""
+    sets = {}
+    for name, text in texts.items():
+        words = re.findall(r"[A-Za-z0-9_\u0080-\U0010ffff]+", text)
+        sets[name] = {tuple(words[i : i + 5]) for i in range(max(1, len(words) - 4))}
+    found = {}
+    for one, other in combinations(sets, 2):
+        common = len(sets[one] & sets[other])
+        if common / (len(sets[one]) + len(sets[other]) - common) >= threshold:
+            found[frozenset((one, other))] = common
+    return found
+
+
+def components(names, pairs) -> dict[str, frozenset]:
+    of = {name: frozenset([name]) for name in names}
+    for one, other in pairs:
+        joined = of[one] | of[other]
+        of |= dict.fromkeys(joined, joined)
+    return of
+
+
+def test_clusters_are_those_of_exact_jaccard_over_all_pairs(tmp_path):
+    """Precision 1: whatever is dropped is joined to the kept one by exact pairs. Recall of pairs at least 0.99."""
+    texts = families(110, random.Random(3))
+    sources = [{name: text for name, text in texts.items() if hash_of(name) % 3 == n} for n in range(3)]
+    write_filtered(tmp_path, dict(zip("cab", sources, strict=True)))
+    name_of = {path: f"{source}/{path}" for source, files in zip("cab", sources, strict=True) for path in files}
+    manifest, documents, rejects = deduplicated(tmp_path, ["c", "a", "b"], tmp_path / "out", shards=[["b", "c"], ["a"]])
+
+    pairs = exactly_similar({name_of[path]: text for path, text in texts.items()}, 0.7)
+    of = components(name_of.values(), pairs)
+    kept_for = dict(zip(names(rejects), (reject["detail"] for reject in rejects), strict=True))
+    assert len(pairs) > 300 and manifest["dropped"]["near_duplicate"] > 200
+    assert all(of[name] is of[kept] or of[name] == of[kept] for name, kept in kept_for.items())
+    found = {name: kept_for.get(name, name) for name in name_of.values()}
+    recall = sum(len({found[name] for name in pair}) == 1 for pair in pairs) / len(pairs)
+    assert recall >= 0.99
+    order = {name: number for number, name in enumerate(name for s in "cab" for name in sorted(of) if name[0] == s)}
+    assert all(order[kept] < order[name] for name, kept in kept_for.items())
+
+    # no pair is left, so none can be in two splits; before, some were
+    left = set(names(documents))
+    assert sum(pair <= left for pair in pairs) <= 0.01 * len(pairs)
+    split = {name: document_split(name[0], name[2:], Split(validation=0.2, test=0.2)) for name in found}
+    assert any(len({split[name] for name in pair}) > 1 for pair in pairs)
+    assert not any(len({split[name] for name in pair & left}) > 1 for pair in pairs)
+
+
+def hash_of(name):
+    return hashlib.sha256(name.encode()).digest()[0]
+
+
+def test_shards_and_batches_change_nothing_and_the_setting_switches_it_off(tmp_path, monkeypatch):
+    texts = families(40, random.Random(4))
+    halves = {"a": dict(list(texts.items())[::2]), "b": dict(list(texts.items())[1::2])}
+    halves["b"]["same.py"] = next(iter(halves["a"].values()))
+    write_filtered(tmp_path, halves)
+    whole = deduplicated(tmp_path, ["a", "b"], tmp_path / "one")
+    monkeypatch.setattr("scripts.corpus.signatures.BATCH", 7)
+    assert deduplicated(tmp_path, ["a", "b"], tmp_path / "two", shards=[["b"], ["a"]]) == whole
+    assert set(whole[0]["dropped"]) == {"duplicate", "near_duplicate"}
+    exact = Deduplicate(near_duplicates=False)
+    assert deduplicated(tmp_path, ["a", "b"], tmp_path / "exact", exact)[0]["dropped"] == {
+        "duplicate": len(texts) + 1 - len({*texts.values()})
+    }
+
+
+@pytest.mark.parametrize("text", ["", "\n \t", "(){}[];", "one", "a b c d", "é", "中文", "\x00", "x" * 10_000])
+def test_texts_of_few_or_no_words_are_similar_only_to_the_same_words(tmp_path, text):
+    """Texts without any word are not all duplicates of each other."""
+    files = {"1.py": text, "2.py": f"  {text}\n", "3.py": f"{text}  other", "4.py": ";;;", "5.py": "..."}
+    write_filtered(tmp_path, {"a": files})
+    _, documents, rejects = deduplicated(tmp_path, ["a"], tmp_path / "out")
+    same = bool(re.search(r"\w", text))
+    assert [(reject["path"], reject["detail"]) for reject in rejects] == [("2.py", "a/1.py")] * same
+    assert len(documents) == 5 - same
+
+
+def test_ten_thousand_similar_texts_and_a_band_that_all_share_take_no_quadratic_time():
+    rng = np.random.default_rng(0)
+    bands = rng.integers(1, 2**63, (10_000, 40)).astype(np.uint64)
+    bands[:, 7] = 5
+    members = np.concatenate([np.sort(np.append(rng.integers(0, 2**63, 1), np.arange(20))) for _ in range(10_000)])
+    offsets = np.arange(10_001) * 21
+    assert (clusters(bands, members.astype(np.uint64), offsets, 0.7) == 0).all()
+
+
+def test_so_few_bands_are_used_that_the_recall_holds_at_the_threshold():
+    """The closed form, and what random sets of a known similarity show."""
+    assert bands_of(256, 0.7, 0.99) == (42, 6)
+    assert bands_of(128, 0.8, 0.99) == (21, 6)
+    bands, values = bands_of(64, 0.5, 0.9)
+    factors, summands = coefficients(64)
+    found = 0
+    for number in range(300):
+        rng = random.Random(number)
+        common, one, other = ([f"{k}{rng.random()}" for _ in range(100)] for k in "xyz")  # 100 of 200: half, or near it
+        both = [" ".join(common + rest[:50]) for rest in (one, other)]
+        text, offsets = "".join(both).encode(), np.cumsum([0, *map(len, both)])
+        first, second = sketch(np.frombuffer(text, np.uint8), offsets, 1, factors, summands, bands, values)
+        found += (first == second).any()
+    assert found / 300 > 0.85
+
+
+def test_signatures_of_other_documents_are_refused(tmp_path):
+    write_filtered(tmp_path, {"a": {"x.py": "one"}, "b": {"x.py": "two"}})
+    signatures(tmp_path, ["a"], SETTINGS, tmp_path / "signatures/0")
+    with funnel(tmp_path / "out") as result, pytest.raises(UserError, match="no signatures of it"):
+        deduplicate(tmp_path, ["a", "b"], [tmp_path / "signatures/0"], SETTINGS, result)
+    write_filtered(tmp_path, {"a": {"x.py": "three"}})
+    with funnel(tmp_path / "out") as result, pytest.raises(UserError, match="no signatures of it"):
+        deduplicate(tmp_path, ["a"], [tmp_path / "signatures/0"], SETTINGS, result)
+
+
 @pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])
 def test_documents_that_are_not_what_their_manifest_says_are_refused(tmp_path, damage):
     write_filtered(tmp_path, {"a": {"x.py": "one"}, "b": {"x.py": "two"}})
@@ -80,7 +233,9 @@ def test_documents_that_are_not_what_their_manifest_says_are_refused(tmp_path, d
 
 def test_the_command_line_names_a_source_that_is_not_there(tmp_path):
     write_filtered(tmp_path, {"a": {"x.py": "one"}})
-    given = ["--filtered", tmp_path, "--out", tmp_path / "out", "--sources", "a"]
+    signatures(tmp_path, ["a"], SETTINGS, tmp_path / "signatures/0")
+    given = ["--filtered", tmp_path, "--out", tmp_path / "out", "--settings", to_json(SETTINGS)]
+    given += ["--signatures", tmp_path / "signatures/0", "--sources", "a"]
     assert call("deduplicate", *given).returncode == 0
     gone = call("deduplicate", *given, "b")
     assert gone.returncode == 1 and gone.stderr.strip() == f"error: {tmp_path / 'b' / 'manifest.json'}: no such file"

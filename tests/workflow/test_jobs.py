@@ -62,7 +62,7 @@ def test_a_run_prints_a_line_per_finished_job_and_nothing_about_its_bookkeeping(
     assert re.fullmatch(r"\d\d:\d\d:\d\d filter beta: .*\n", done.stdout)
 
 
-def test_deduplicate_and_gate_run_with_ten_thousand_sources(finished, tmp_path):
+def test_signatures_deduplicate_and_gate_run_with_ten_thousand_sources(finished, tmp_path):
     """Their names and rows are longer than Linux lets any argument be; other rules would only take time here."""
     clone = finished.copy(tmp_path / "clone")
     names = [f"a-repository-with-a-long-name-{number:05d}" for number in range(9_998)]
@@ -82,8 +82,8 @@ def test_deduplicate_and_gate_run_with_ten_thousand_sources(finished, tmp_path):
         for file in empty.iterdir():
             os.link(file, empty.parent / name / file.name)
         os.link(raw / f"{raw_name(names[0], '0' * 64)}.json", raw / f"{raw_name(name, '0' * 64)}.json")
-    done = clone.snakemake("results/evaluation/gate/eval.json", "--allowed-rules", "deduplicate", "gate")
-    assert "2 of 2 done: gate" in done.stderr
+    done = clone.snakemake("results/evaluation/gate/eval.json", "--allowed-rules", "signatures", "deduplicate", "gate")
+    assert "258 of 258 done: gate" in done.stderr
     inputs = json.loads((clone.root / "results/evaluation/gate/eval.json").read_text())["inputs"]
     assert len(inputs["sources"]) == 10_000
     assert json.loads((clone.root / "results/corpus/deduplicate/manifest.json").read_text())["kept"] > 0

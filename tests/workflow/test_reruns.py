@@ -19,6 +19,7 @@ SFT = {"train sft", "perplexity sft", "keywords sft"} | GATE
 STAGES = {"train pretrain", "perplexity pretrain", "keywords pretrain"} | SFT
 TRAINING = {"base"} | STAGES | PERPLEXITY | KEYWORDS
 CORPUS = {
+    "signatures 0",
     "deduplicate",
     "split",
     "compose code",
@@ -109,6 +110,7 @@ CHANGES = {
         {"fetch alpha", "fetch beta"} | ALL,
     ),
     "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
+    "the threshold of near-duplicates": (setting("corpus", "deduplicate", "jaccard", 0.8), CORPUS),
     "the fill-in-the-middle rate": (
         setting("corpus", "compose", "code", "fim_rate", 0.4),
         {"compose code", "pack code 128", "contamination"} | STAGES | PERPLEXITY,

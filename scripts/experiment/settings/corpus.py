@@ -59,6 +59,24 @@ class Filter(Record):
     max_encoded_share: Number = Field(0.5, ge=0, le=1, description="Largest share of such data (StarCoder2).")
 
 
+class Deduplicate(Record):
+    """Exact duplicates are always removed. Of each cluster of duplicates one document is kept: of a source with high
+    priority first, then of one with a permissive licence, then the first by source and path."""
+
+    near_duplicates: bool = Field(True, description="Whether similar documents are removed too.")
+    jaccard: Number = Field(
+        0.7,
+        gt=0,
+        le=1,
+        description="Documents are similar if they have at least this share of their word sequences in common.",
+    )
+    words: int = Field(5, ge=1, description="Words of a sequence.")
+    permutations: int = Field(256, ge=1, description="Permutations of MinHash, by which similar documents are found.")
+    recall: Number = Field(
+        0.99, gt=0, lt=1, description="Share that is found of the pairs which are similar by exactly `jaccard`."
+    )
+
+
 class Split(Record):
     """Shares by a hash of source and path, so a document keeps its split when sources are added."""
 
@@ -137,5 +155,6 @@ DatasetName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
 
 class Corpus(Record):
     filter: Filter = Filter()
+    deduplicate: Deduplicate = Deduplicate()
     split: Split = Split()
     compose: dict[DatasetName, Dataset] = Field(min_length=1, description="The datasets by name.")

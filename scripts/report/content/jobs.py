@@ -12,6 +12,7 @@ import orjson
 
 from scripts.experiment.layout import MANIFEST, Layout, raw_archive, raw_manifest
 from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.source_shards import source_shards
 from scripts.experiment.suites import PROMPTED, configured
 from scripts.sources.tables.source import Source
 
@@ -60,6 +61,8 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
         yield job("sources", rule, raw_manifest(source.raw_name), source.raw_name)
     yield from (job("corpus", "filter", layout.filtered(source.name) / MANIFEST, source.name) for source in sources)
     if sources:
+        for shard in source_shards(source.name for source in sources):
+            yield job("corpus", "signatures", layout.signatures(shard) / MANIFEST, shard)
         yield job("corpus", "deduplicate", layout.deduplicated / MANIFEST)
         yield job("corpus", "split", layout.split / MANIFEST)
     stages = experiment.training.train

@@ -1,0 +1,81 @@
+"""Make the signatures by which `deduplicate` finds equal and similar documents, for a shard of the sources.
+
+    python -m scripts.corpus.signatures --filtered results/corpus/filter --sources A B C \\
+        --settings '{"jaccard": 0.7}' --out results/corpus/signatures/0
+
+A document has one row in each file: `digests.npy`, uint8 [documents, 16] of its text's sha256, and `bands.npy`, uint64
+[documents, bands], see scripts/corpus/similarity/minhash.py. The manifest names the sources in the order of the rows,
+with the documents that each had. Sources are in shards so that a changed source makes few signatures again, and ten
+thousand sources are some hundred jobs.
+"""
+
+import logging
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+
+from scripts.common.cli import parser, run
+from scripts.common.files import atomic, read_jsonl
+from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.progress import Progress
+from scripts.corpus.formats.funnel import DOCUMENTS
+from scripts.corpus.similarity.minhash import bands_of, coefficients, sketch
+from scripts.experiment.settings.corpus import Deduplicate
+
+DIGESTS, BANDS = "digests.npy", "bands.npy"
+BATCH = 1024  # documents in memory
+DIGEST_BYTES = 16  # of the sha256; two of 10^12 texts agree in them with a probability of 10^-15
+
+
+def batch_bands(texts: list[bytes], settings: Deduplicate) -> np.ndarray:
+    """The bands of texts, uint64 [texts, bands]; without bands where only exact duplicates are asked for."""
+    if not settings.near_duplicates:
+        return np.zeros((len(texts), 0), np.uint64)
+    offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts], dtype=np.int64)])
+    plan = bands_of(settings.permutations, settings.jaccard, settings.recall)
+    text = np.frombuffer(b"".join(texts), np.uint8)
+    return sketch(text, offsets, settings.words, *coefficients(settings.permutations), *plan)
+
+
+def signatures(filtered: Path, sources: list[str], settings: Deduplicate, out: Path) -> dict:
+    """Write the signatures of the documents of `filtered`/SOURCE for each of `sources`; returns the manifest.
+
+    Raises:
+        UserError: a source's documents are missing or differ from their manifest.
+    """
+    manifests = {source: read_manifest(filtered / source) for source in sources}
+    progress = Progress(f"signatures {out.name}", "documents", sum(one["kept"] for one in manifests.values()))
+    digests, bands = [np.zeros((0, DIGEST_BYTES), np.uint8)], [batch_bands([], settings)]
+    for source in sources:
+        documents = read_jsonl(filtered / source / DOCUMENTS)
+        while batch := list(islice(documents, BATCH)):
+            first = b"".join(bytes.fromhex(document["sha256"][: 2 * DIGEST_BYTES]) for document in batch)
+            digests.append(np.frombuffer(first, np.uint8).reshape(-1, DIGEST_BYTES))
+            bands.append(batch_bands([document["text"].encode() for document in batch], settings))
+            progress.add(len(batch))
+    progress.end()
+    for name, parts in {DIGESTS: digests, BANDS: bands}.items():
+        with atomic(out / name) as temporary, temporary.open("wb") as file:
+            np.save(file, np.concatenate(parts))
+    shape = f"{sum(map(len, bands)):,} documents, {bands[0].shape[1]} bands"
+    logging.info(f"signatures {out.name}: {shape}")
+    known = [
+        {"name": source, "documents": one["kept"], "sha256": one["files"][DOCUMENTS]["sha256"]}
+        for source, one in manifests.items()
+    ]
+    return write_manifest(out, [DIGESTS, BANDS], sources=known)
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--filtered", type=Path, required=True, help="folder with a folder of documents per source")
+    arguments.add_argument("--sources", nargs="+", required=True, help="names of the shard's sources")
+    arguments.add_argument("--settings", type=Deduplicate.from_json, required=True, help="corpus.deduplicate, as JSON")
+    arguments.add_argument("--out", type=Path, required=True, help="folder for the signatures")
+    given = arguments.parse_args()
+    signatures(given.filtered, given.sources, given.settings, given.out)
+
+
+if __name__ == "__main__":
+    run(main)

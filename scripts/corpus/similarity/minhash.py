@@ -1,0 +1,121 @@
+"""Word sequences of texts, and MinHash signatures of them, in one pass of compiled code.
+
+    plan = bands_of(permutations=256, jaccard=0.7, recall=0.99)         # (42 bands, 6 values each)
+    sketch(text, offsets, 5, *coefficients(256), *plan)                 # uint64 [documents, 42]
+
+Words are runs of letters, digits, `_` and non-ASCII bytes, as in BigCode's deduplication of The Stack; a text is the
+set of its sequences of `words` words. A signature holds, for each of many permutations of all sequences, the least one
+that the text has (Broder 1997); of two texts a share of these values is equal that estimates their Jaccard similarity.
+They are kept as hashes of bands: texts with an equal band are candidates, which scripts/corpus/similarity/clusters.py
+compares exactly.
+"""
+
+import numpy as np
+from numba import njit
+
+U32, U64 = np.uint32, np.uint64
+OFFSET, PRIME = U64(0xCBF29CE484222325), U64(0x100000001B3)  # FNV-1a
+FIRST_MIX, SECOND_MIX = U64(0xBF58476D1CE4E5B9), U64(0x94D049BB133111EB)
+NO_WORDS = U64(0)  # the bands of a text without words
+
+IN_WORD = np.array([byte >= 0x80 or byte == ord("_") or chr(byte).isalnum() for byte in range(256)])
+
+
+def bands_of(permutations: int, jaccard: float, recall: float) -> tuple[int, int]:
+    """(bands, values of each): as few bands as find a share `recall` of the pairs that are exactly `jaccard` alike."""
+    for values in range(permutations, 1, -1):
+        bands = permutations // values
+        if 1 - (1 - jaccard**values) ** bands >= recall:
+            return bands, values
+    return permutations, 1
+
+
+def coefficients(permutations: int) -> tuple[np.ndarray, np.ndarray]:
+    """The odd factors and the summands of the permutations, uint32 [permutations] each; always the same ones."""
+    draws = np.random.RandomState(1).randint(0, 2**32, (2, permutations), dtype=np.uint32)  # NEP 19: a frozen stream
+    return draws[0] | U32(1), draws[1]
+
+
+@njit(cache=True)
+def mixed(value):
+    """The finalizer of SplitMix64: 64 bits of which each depends on all bits of `value`."""
+    value = (value ^ (value >> U64(30))) * FIRST_MIX
+    value = (value ^ (value >> U64(27))) * SECOND_MIX
+    return value ^ (value >> U64(31))
+
+
+@njit(cache=True)
+def sequences(text, start, end, words, recent, found):
+    """Write a hash of each sequence of `words` words in `text[start:end]` to `found`; returns how many.
+
+    A text of fewer words is one sequence. `recent` has room for `words` hashes.
+    """
+    count, seen, at = 0, 0, start
+    while at < end:
+        if not IN_WORD[text[at]]:
+            at += 1
+            continue
+        value = OFFSET
+        while at < end and IN_WORD[text[at]]:
+            value = (value ^ U64(text[at])) * PRIME
+            at += 1
+        recent[seen % words] = value
+        seen += 1
+        if seen >= words:
+            value = OFFSET
+            for k in range(words):
+                value = mixed(value ^ recent[(seen + k) % words]) + PRIME
+            found[count] = value
+            count += 1
+    if 0 < seen < words:
+        value = OFFSET
+        for k in range(seen):
+            value = mixed(value ^ recent[k]) + PRIME
+        found[0] = value
+        count = 1
+    return count
+
+
+@njit(cache=True)
+def sketch(text, offsets, words, factors, summands, bands, values):
+    """The bands of each text, uint64 [texts, bands]; NO_WORDS in all of a text without words.
+
+    Args:
+        text: uint8 [bytes] of all texts, one after the other.
+        offsets: int64 [texts + 1].
+    """
+    longest = 0
+    for number in range(len(offsets) - 1):
+        longest = max(longest, offsets[number + 1] - offsets[number])
+    found, recent = np.empty(longest // 2 + 1, np.uint64), np.empty(words, np.uint64)
+    least = np.empty(len(factors), np.uint32)
+    result = np.zeros((len(offsets) - 1, bands), np.uint64)
+    for number in range(len(offsets) - 1):
+        count = sequences(text, offsets[number], offsets[number + 1], words, recent, found)
+        if count == 0:
+            continue
+        least[:] = U32(0xFFFFFFFF)
+        for k in range(count):
+            base = U32(found[k] >> U64(32))
+            for permutation in range(len(factors)):
+                value = U32(base * factors[permutation] + summands[permutation])
+                least[permutation] = min(least[permutation], value)
+        for band in range(bands):
+            value = U64(band + 1)
+            for k in range(band * values, (band + 1) * values):
+                value = mixed(value ^ U64(least[k])) + PRIME
+            result[number, band] = value | U64(1)
+    return result
+
+
+@njit(cache=True)
+def sequence_set(text, words):
+    """The sorted hashes of the different sequences of a text, uint64."""
+    found = np.empty(len(text) // 2 + 1, np.uint64)
+    found = np.sort(found[: sequences(text, 0, len(text), words, np.empty(words, np.uint64), found)])
+    count = 0
+    for k in range(len(found)):
+        if k == 0 or found[k] != found[count - 1]:
+            found[count] = found[k]
+            count += 1
+    return found[:count].copy()
