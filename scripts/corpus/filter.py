@@ -19,8 +19,9 @@ from scripts.common.files import read_json
 from scripts.common.progress import Progress
 from scripts.corpus.formats.funnel import Funnel, funnel
 from scripts.corpus.formats.tar_reader import members
+from scripts.corpus.heuristics.header_language import header_language
 from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
-from scripts.experiment.settings.corpus import Filter
+from scripts.experiment.settings.corpus import BY_CONTENT, Filter
 
 
 def extension_of(path: str) -> str:
@@ -67,6 +68,8 @@ def filter_archive(archive: Path, source: str, settings: Filter, result: Funnel)
     progress = Progress(f"filter {source}", "files", manifest["files"])
     for path, size, content in members(archive, manifest["sha256"], settings.max_bytes):
         language = settings.extensions.get(extension_of(path))
+        if language == BY_CONTENT:
+            language = "c" if content is None else header_language(bytes(content))
         try:
             raw, text = accept(path, language, size, content, settings)
         except Dropped as drop:

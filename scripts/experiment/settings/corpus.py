@@ -7,6 +7,7 @@ from pydantic import Field
 from scripts.experiment.settings.record import Number, Record
 
 Language = Literal["python", "java", "go", "rust", "cpp", "c"]
+BY_CONTENT = "c_or_cpp"  # a header is C or C++ by what is in it
 Extension = Annotated[str, Field(pattern=r"^\.[A-Za-z0-9+]+$")]
 Text = Annotated[str, Field(min_length=1)]
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -16,10 +17,9 @@ EXTENSIONS = {
     ".java": "java",
     ".go": "go",
     ".rs": "rust",
-    ".cpp": "cpp",
     ".c": "c",
-    ".h": "c",
-    ".hpp": "cpp",
+    ".h": BY_CONTENT,
+    **dict.fromkeys([".cpp", ".cc", ".cxx", ".c++", ".hpp", ".hh", ".hxx", ".h++", ".inl", ".ipp", ".tpp"], "cpp"),
 }
 GENERATED = [
     "auto-generated",
@@ -35,8 +35,10 @@ GENERATED = [
 class Filter(Record):
     """What is kept of a repository's files. Of several reasons to drop a file the first one is counted."""
 
-    extensions: dict[Extension, Language] = Field(
-        EXTENSIONS, min_length=1, description="File name extensions that are read, and the language each means."
+    extensions: dict[Extension, Language | Literal["c_or_cpp"]] = Field(
+        EXTENSIONS,
+        min_length=1,
+        description="File name extensions that are read, and the language each means; `c_or_cpp` decides by content.",
     )
     excluded_folders: list[str] = Field(
         ["node_modules", "target", "build", ".git", "__pycache__"],
