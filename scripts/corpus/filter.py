@@ -31,6 +31,14 @@ def extension_of(path: str) -> str:
     return name[dot:] if dot > 0 else ""
 
 
+def language_of(path: str, content: memoryview | None, settings: Filter) -> str | None:
+    """The language of a file, None if its extension is not configured; a header whose content is not read is C."""
+    language = settings.extensions.get(extension_of(path))
+    if language == BY_CONTENT:
+        return "c" if content is None else header_language(bytes(content))
+    return language
+
+
 def accept(
     path: str, language: str | None, size: int, content: memoryview | None, settings: Filter
 ) -> tuple[bytes, str]:
@@ -67,9 +75,7 @@ def filter_archive(archive: Path, source: str, settings: Filter, result: Funnel)
     manifest = read_json(archive.with_name(archive.name.removesuffix(".tar.zst") + ".json"))
     progress = Progress(f"filter {source}", "files", manifest["files"])
     for path, size, content in members(archive, manifest["sha256"], settings.max_bytes):
-        language = settings.extensions.get(extension_of(path))
-        if language == BY_CONTENT:
-            language = "c" if content is None else header_language(bytes(content))
+        language = language_of(path, content, settings)
         try:
             raw, text = accept(path, language, size, content, settings)
         except Dropped as drop:
@@ -83,7 +89,7 @@ def filter_archive(archive: Path, source: str, settings: Filter, result: Funnel)
     for fault, count in manifest.get("skipped", {}).items():
         names = manifest.get("skipped_names", {}).get(fault, [])
         for name in [*names, *[""] * (count - len(names))]:  # of very many the manifest names the first
-            result.drop(name, source.name, settings.extensions.get(extension_of(name)), "odd_member", fault)
+            result.drop(name, source, language_of(name, None, settings), "odd_member", fault)
 
 
 def main() -> None:
