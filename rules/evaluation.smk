@@ -36,6 +36,7 @@ for suite in [suite for suite in FLOW.suites if suite != "human"]:
             check=[] if uses_vllm(FLOW.suites[suite]) else ["--torch"],
             model=subpath(input.model, parent=True),
             datasets=["--datasets", str(L.dataset(""))] if FLOW.scored_datasets(suite) else [],
+            tasks=["--tasks", FLOW.prompt_files(suite)[0]] if suite == "completion" else [],
             settings=to_json(FLOW.suites[suite]),
             # perplexity draws nothing
             seed=[] if suite == "perplexity" else ["--seed", str(EXPERIMENT.seed)],
@@ -43,7 +44,7 @@ for suite in [suite for suite in FLOW.suites if suite != "human"]:
             code=fingerprint(f"scripts.evaluation.{suite}"),
         shell:
             "python -m scripts.hosts.gpus {params.check:q} --machine {resources.machine:q} --count 1"
-            " python -m {params.module:q} --model {params.model:q} {params.datasets:q}"
+            " python -m {params.module:q} --model {params.model:q} {params.datasets:q} {params.tasks:q}"
             " --settings {params.settings:q} {params.seed:q} {resources.engine} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
@@ -68,6 +69,31 @@ if FLOW.pinned:
         shell:
             "python -m scripts.evaluation.problems --git={resources.location:q}"
             " --settings {params.settings:q} --out {output.problems:q} 2>&1 | tee {log:q}"
+
+
+if completion := FLOW.suites.get("completion"):
+
+    rule completion_tasks:
+        input:
+            manifests=[L.dataset(name) / MANIFEST for name in sorted({*FLOW.trained_on, completion.dataset})],
+            train=big(*(split_file(L.dataset(name), "train") for name in FLOW.trained_on)),
+            files=big(*(split_file(L.dataset(completion.dataset), split) for split in SPLITS)),
+        output:
+            tasks=L.completion_tasks / "tasks.jsonl.zst",
+            manifest=L.completion_tasks / MANIFEST,
+        log:
+            L.log("evaluation", "completion_tasks"),
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            datasets=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
+            train=FLOW.trained_on,
+            settings=to_json(completion),
+            out=subpath(output.manifest, parent=True),
+            code=fingerprint("scripts.evaluation.completion_tasks"),
+        shell:
+            "python -m scripts.evaluation.completion_tasks --datasets {params.datasets:q} --train {params.train:q}"
+            " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 if human := FLOW.suites.get("human"):

@@ -19,7 +19,14 @@ from scripts.common.manifest import read_manifest
 from scripts.common.progress import Progress
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.overlaps import OverlapSearch, ProblemText
-from scripts.evaluation.generation.examples import pick_examples, read_cases, split_chat, test_hashes
+from scripts.evaluation.generation.examples import (
+    chat_text,
+    pick_examples,
+    read_cases,
+    split_chat,
+    test_hashes,
+    text_of,
+)
 from scripts.experiment.settings.evaluation import Benchmark, Contamination
 from scripts.experiment.settings.record import Record
 from scripts.experiment.suites import dataset_of
@@ -39,16 +46,6 @@ class Prompts(Record):
 
 class ContaminationSettings(Contamination):
     suites: dict[str, Prompts]  # by the name of the suite
-
-
-def chat_text(messages: list[dict]) -> str:
-    """All messages of a chat as one text."""
-    return "\n".join(message["content"] for message in messages)
-
-
-def text_of(example: dict) -> str:
-    """The text of a training example."""
-    return chat_text(example["messages"]) if "messages" in example else example["text"]
 
 
 def read_problems(suite: str, prompts: Prompts, datasets: Path) -> Iterator[ProblemText]:

@@ -13,92 +13,18 @@ with different tokenizers; perplexity does not.
 
 import logging
 import math
-from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
-import torch
-from torch.nn import functional
 from transformers import PreTrainedModel
 
 from scripts.common.cli import UserError, run
-from scripts.common.progress import Progress
 from scripts.evaluation.generation.examples import pick_examples, test_hashes
+from scripts.evaluation.generation.likelihood import negative_log_likelihood
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language
 from scripts.experiment.settings.evaluation import Perplexity
-from scripts.tokens.packing.encoder import Encoded, Encoder
-
-# Tokens of a batch (padding included), and positions whose logits are in memory at a time: with a vocabulary of 152k,
-# 0.6 GB in float32.
-BATCH = 16384
-POSITIONS = 1024
-
-
-@dataclass(frozen=True)
-class Window:
-    """Tokens [start, end) of an example; those from `new` on are scored."""
-
-    example: int
-    start: int
-    new: int
-    end: int
-
-
-def windows(encoded: Encoded, context: int, stride: int) -> list[Window]:
-    """Cut examples into windows of at most `context` tokens such that each target is new in exactly one.
-
-    A window's first token has no predecessor to be predicted from, so with `stride` = `context` windows advance by
-    context - 1. Windows without a target are left out.
-    """
-    step, result = min(stride, context - 1), []
-    for example, (first, last) in enumerate(zip(encoded.offsets, encoded.offsets[1:], strict=False)):
-        size, new, end = int(last - first), 1, min(context, int(last - first))
-        while new < size:
-            if encoded.targets[first + new : first + end].any():
-                result.append(Window(example, max(0, end - context), new, end))
-            new, end = end, min(end + step, size)
-    return result
-
-
-@torch.inference_mode()
-def score(model: PreTrainedModel, encoded: Encoded, context: int, stride: int, label: str) -> np.ndarray:
-    """float64 [examples]: the negative log-likelihood (nats) of each example's targets.
-
-    The head is applied to the scored positions only, a few at a time, as models without soft-capping allow (Qwen2,
-    Llama, SmolLM3).
-    """
-    body, head = model.get_decoder(), model.get_output_embeddings()
-    cut = sorted(windows(encoded, context, stride), key=lambda window: window.start - window.end)
-    nll = np.zeros(len(encoded.offsets) - 1)
-    progress = Progress(label, "tokens", sum(window.end - window.start for window in cut))
-    while cut:
-        width = cut[0].end - cut[0].start
-        batch, cut = cut[: max(1, BATCH // width)], cut[max(1, BATCH // width) :]
-        # padded on the right: with causal attention, later tokens do not affect earlier ones
-        ids = np.zeros((len(batch), width), np.int64)
-        mask, scored = np.zeros(ids.shape, np.int64), np.zeros(ids.shape, bool)
-        for row, window in enumerate(batch):
-            offset, count = encoded.offsets[window.example], window.end - window.start
-            ids[row, :count] = encoded.ids[offset + window.start : offset + window.end]
-            mask[row, :count] = 1
-            scored[row, window.new - window.start : count] = encoded.targets[offset + window.new : offset + window.end]
-        rows, columns = np.nonzero(scored)
-        hidden = body(
-            input_ids=torch.from_numpy(ids).to(model.device),
-            attention_mask=torch.from_numpy(mask).to(model.device),
-            use_cache=False,
-        ).last_hidden_state
-        losses = [np.zeros(0)]
-        for first in range(0, len(rows), POSITIONS):
-            row, column = rows[first : first + POSITIONS], columns[first : first + POSITIONS]
-            logits = head(hidden[row, column - 1]).float()  # a token is predicted from the position before it
-            labels = torch.from_numpy(ids[row, column]).to(model.device)
-            losses.append(functional.cross_entropy(logits, labels, reduction="none").double().cpu().numpy())
-        np.add.at(nll, np.array([window.example for window in batch])[rows], np.concatenate(losses))
-        progress.add(int(mask.sum()))
-    progress.end()
-    return nll
+from scripts.tokens.packing.encoder import Encoder
 
 
 def summary(items: list[dict]) -> dict:
@@ -134,7 +60,7 @@ def score_dataset(
     if not examples:
         raise UserError(f"{path}: no test example; raise corpus.split.test, or take {dataset} out of the evaluation")
     encoded = encoder.encode(examples)
-    nll = score(model, encoded, settings.context, settings.stride, f"perplexity {dataset}")
+    nll = negative_log_likelihood(model, encoded, settings.context, settings.stride, f"perplexity {dataset}")
     tokens = np.add.reduceat(encoded.targets, encoded.offsets[:-1], dtype=np.int64)
     sizes = np.add.reduceat(encoder.bytes_of[encoded.ids] * encoded.targets, encoded.offsets[:-1])
     return [

@@ -160,6 +160,8 @@ class Dag:
 
     def prompt_files(self, suite: str) -> list[str]:
         """The files of cases or problems of a suite; none where datasets give the prompts."""
+        if suite == "completion":
+            return [str(self.layout.completion_tasks / "tasks.jsonl.zst")]
         return problem_files(self.suites[suite])
 
     def scored_datasets(self, suite: str) -> list[str]:
@@ -193,6 +195,11 @@ class Dag:
             "corpus": ["filter", "signatures", "deduplicate", "split", "compose"],
             "tokens": ["tokenizer", "pack"],
             "training": ["base", "train"],
-            "evaluation": [*self.suites, *(["contamination"] if self.prompts else []), "gate"],
+            "evaluation": [
+                *self.suites,
+                *(["completion_tasks"] if "completion" in self.suites else []),
+                *(["contamination"] if self.prompts else []),
+                "gate",
+            ],
         }
         return {f"{area}.{rule}": fingerprint(f"scripts.{area}.{rule}") for area in rules for rule in rules[area]}

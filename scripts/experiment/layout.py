@@ -100,6 +100,11 @@ class Layout:
         return self.results / "evaluation/problems" / file
 
     @property
+    def completion_tasks(self) -> Path:
+        """The folder of the tasks of suite `completion`, and their manifest."""
+        return self.results / "evaluation/completion_tasks"
+
+    @property
     def sheet(self) -> Path:
         """The folder of the blank rating sheet and its key."""
         return self.results / "evaluation/sheet"

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scripts.common.cli import UserError
-from scripts.experiment.settings.evaluation import Code, Evaluation
+from scripts.experiment.settings.evaluation import Code, Completion, Evaluation
 from scripts.experiment.settings.record import Record
 
 # the metrics of each suite, unique over all suites; their definitions are in scripts/evaluation/metrics/registry.py
@@ -13,6 +13,7 @@ METRICS = {
     "bleu": ("bleu", "chrf"),
     "keywords": ("keywords", "structure"),
     "code": ("pass@{k}",),  # for each of its `k`
+    "completion": ("completion_match", "edit_similarity", "identifier_f1", "parses", "answer_bits_per_byte"),
     "latency": ("first_token_seconds", "answer_seconds", "tokens_per_second"),  # no sums over items; no datasets
     "human": ("correct",),
 }
@@ -66,6 +67,9 @@ def problem_files(settings: Record) -> list[str]:
 
 def scored_datasets(settings: Record) -> list[str]:
     """The datasets of a suite with these settings."""
+    if isinstance(settings, Completion):
+        with_context = [f"{size}+context" for size in settings.sizes] if settings.context_characters else []
+        return [*settings.sizes, *with_context]
     if hasattr(settings, "datasets"):
         return settings.datasets
     return [dataset_of(file) for file in problem_files(settings)]

@@ -62,6 +62,16 @@ def split_chat(chat: dict) -> tuple[list[dict], str]:
     return messages[:last], messages[last]["content"]
 
 
+def chat_text(messages: list[dict]) -> str:
+    """All messages of a chat as one text."""
+    return "\n".join(message["content"] for message in messages)
+
+
+def text_of(example: dict) -> str:
+    """The text of a training example."""
+    return chat_text(example["messages"]) if "messages" in example else example["text"]
+
+
 def read_cases(path: Path) -> list[Case]:
     """The cases of a file.
 

@@ -3,8 +3,8 @@
     encoder = Encoder(folder)
     completions = generate(model, encoder, ["def add(a, b):\\n"], settings, seed=42)  # completions[0][0]: first sample
 
-A prompt is a text to continue or a chat to answer with one more turn. It is encoded as for training, so a control token
-spelled out in it is plain text. The model folder's own generation defaults are ignored.
+A prompt is a text to continue, a text to fill in, or a chat to answer with one more turn. It is encoded as for
+training, so a control token spelled out in it is plain text. The model folder's own generation defaults are ignored.
 
 A completion does not depend on its batch. Sampling takes the token with the largest logit / temperature + Gumbel noise,
 which draws from the softmax, with a noise stream per sample, seeded from its prompt and number. In float32 the result
@@ -13,6 +13,7 @@ equals batch size 1. In bfloat16 a batch of another shape rounds differently, so
 
 import json
 from collections.abc import Callable
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -26,7 +27,17 @@ from scripts.evaluation.results.intervals import content_seed
 from scripts.experiment.settings.evaluation import Generation
 from scripts.tokens.packing.encoder import Encoder, shown
 
-Prompt = str | list[dict]
+
+class Infill(NamedTuple):
+    """A prompt for fill-in-the-middle, in the order prefix, suffix, middle: what stands around the model's text."""
+
+    prefix: str
+    suffix: str
+
+
+Prompt = str | Infill | list[dict]
+# Control tokens by which models of Qwen2.5's form end a middle; a tokenizer may lack some of them.
+INFILL_ENDS = ("<|fim_pad|>", "<|file_sep|>", "<|repo_name|>", "<|im_end|>")
 
 ENGINE = {"name": "transformers", "version": transformers.__version__}
 
@@ -79,6 +90,12 @@ def encode(encoder: Encoder, prompt: Prompt) -> tuple[list[int], list[int]]:
     if isinstance(prompt, str):
         ids = encoder.encode([{"text": prompt}]).ids.tolist()
         return (ids[:-1] or [encoder.end]), [encoder.end]
+    if isinstance(prompt, Infill):
+        encoded = encoder.encode([{"text": prompt.prefix}, {"text": prompt.suffix}])
+        prefix, suffix = (encoded.ids[start : end - 1].tolist() for start, end in pairwise(encoded.offsets))
+        first, second, last = (encoder.control(f"<|fim_{part}|>") for part in ("prefix", "suffix", "middle"))
+        ends = [encoder.end, *(encoder.controls[end] for end in INFILL_ENDS if end in encoder.controls)]
+        return [first, *prefix, second, *suffix, last], ends
     encoded = encoder.encode([{"messages": [*prompt, {"role": "assistant", "content": ""}]}])
     last = int(np.flatnonzero(encoded.targets)[-1])  # of an empty turn only its end is a target
     return encoded.ids[:last].tolist(), [encoder.end, int(encoded.ids[last])]

@@ -8,7 +8,15 @@ Suite `latency` is not among them: its metrics are not functions of sums over it
 
 from collections.abc import Collection
 
-from scripts.evaluation.metrics import bleu_chrf, code_keywords, exact_match, human_ratings, pass_at_k, perplexity
+from scripts.evaluation.metrics import (
+    bleu_chrf,
+    code_completion,
+    code_keywords,
+    exact_match,
+    human_ratings,
+    pass_at_k,
+    perplexity,
+)
 from scripts.evaluation.metrics.metric import Suite
 
 
@@ -25,6 +33,7 @@ def suites(names: Collection[str], ks: Collection[int] = ()) -> dict[str, Suite]
         "bleu": bleu_chrf.SUITE,
         "keywords": code_keywords.SUITE,
         "code": pass_at_k.suite(ks),
+        "completion": code_completion.SUITE,
         "human": human_ratings.SUITE,
     }
     return {name: suite for name, suite in table.items() if name in names}

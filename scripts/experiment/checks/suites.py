@@ -19,6 +19,9 @@ def with_datasets(experiment: Experiment) -> Evaluation:
         settings = getattr(evaluation, suite)
         if settings is not None and settings.datasets is None:
             updates[suite] = settings.model_copy(update={"datasets": scorable(experiment, suite)})
+    if (completion := evaluation.completion) and completion.dataset is None:
+        first = next(iter(code_datasets(experiment)), None)
+        updates["completion"] = completion.model_copy(update={"dataset": first})
     evaluation = evaluation.model_copy(update=updates)
     human, rated = evaluation.human, configured(evaluation)
     if human is not None and human.of in rated:
@@ -32,6 +35,11 @@ def scorable(experiment: Experiment, suite: str) -> list[str]:
     """The datasets that a suite can score: all, or those of chats."""
     datasets = experiment.corpus.compose
     return [name for name, dataset in datasets.items() if suite == "perplexity" or dataset.kind in CHATS]
+
+
+def code_datasets(experiment: Experiment) -> list[str]:
+    """The datasets that suite `completion` can take its files from."""
+    return [name for name, dataset in experiment.corpus.compose.items() if dataset.kind == "code"]
 
 
 def check_suites(experiment: Experiment, name: str) -> None:
@@ -53,7 +61,12 @@ def check_suites(experiment: Experiment, name: str) -> None:
                 raise UserError(f"{name}: evaluation.{suite}.datasets: none of kind {' or '.join(CHATS)}")
     if evaluation.perplexity.stride > evaluation.perplexity.context:
         raise UserError(f"{name}: evaluation.perplexity.stride: {evaluation.perplexity.stride} exceeds `context`")
-    for suite in ("qa", "bleu", "keywords", "code"):
+    if evaluation.completion:
+        key = f"{name}: evaluation.completion.dataset"
+        if not code_datasets(experiment):
+            raise UserError(f"{key}: no dataset of kind `code` here; add one to corpus.compose")
+        check_name(key, evaluation.completion.dataset, code_datasets(experiment))
+    for suite in ("qa", "bleu", "keywords", "code", "completion"):
         if getattr(evaluation, suite) is not None:
             check_generation(getattr(evaluation, suite), f"{name}: evaluation.{suite}")
     if evaluation.latency and evaluation.latency.batches != sorted({1, *evaluation.latency.batches}):

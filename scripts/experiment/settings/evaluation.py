@@ -129,6 +129,35 @@ class Code(Record):
     memory_megabytes: int = Field(1024, ge=64, description="Memory of one program with all its processes (MB).")
 
 
+class Completion(Generation):
+    """Runs where it is given, `completion: {}` with the defaults: writing lines, blocks and functions of the held-out
+    code in place."""
+
+    dataset: str | None = Field(
+        None, description="Dataset of kind `code` whose test split gives the files; the first one by default."
+    )
+    sizes: Annotated[list[Literal["line", "block", "function"]], Unique] = Field(
+        ["line", "block", "function"],
+        min_length=1,
+        description="What is to be written: a line, the statements of a block (`if`, loop), the body of a function.",
+    )
+    form: Literal["fim", "plain"] = Field(
+        "fim",
+        description="`fim` shows the file before and behind the answer as fill-in-the-middle, `plain` what stands"
+        " before it.",
+    )
+    tasks: int = Field(50, ge=1, description="Most tasks of a size and language.")
+    max_lines: int = Field(20, ge=2, description="Most lines of a block or a function's body.")
+    prompt_characters: int = Field(6000, ge=100, description="Most characters of the file in a prompt.")
+    context_characters: int = Field(
+        0,
+        ge=0,
+        description="Characters of further files of the repository that the file imports. With any, each size is"
+        " scored with and without them.",
+    )
+    max_new_tokens: int = Field(256, ge=1, description="Most tokens generated.")
+
+
 class Latency(Record):
     """Runs where it is given: seconds to the first token and to a whole answer, tokens per second, on the hardware the
     model is meant for."""
@@ -193,7 +222,8 @@ class Gate(Record):
     )
     metric: str = Field(
         description="Metric gated, of a suite that runs: perplexity, bits_per_byte; exact_match, f1, strict_match;"
-        " bleu, chrf; keywords, structure; pass@1, pass@10 and so on; correct. Or of a model itself, with suite"
+        " bleu, chrf; keywords, structure; pass@1, pass@10 and so on; completion_match, edit_similarity,"
+        " identifier_f1, parses, answer_bits_per_byte; correct. Or of a model itself, with suite"
         " latency: first_token_seconds, answer_seconds, tokens_per_second. Or of a stage itself: loss (validation, nats"
         " per token), gradient_norm (median of those logged, before clipping), memory_gib (peak of its fullest GPU, as"
         " reserved)."
@@ -221,6 +251,7 @@ class Evaluation(Record):
     bleu: Bleu | None = None
     keywords: Keywords | None = None
     code: Code | None = None
+    completion: Completion | None = None
     latency: Latency | None = None
     human: Human | None = None
     contamination: Contamination = Contamination()

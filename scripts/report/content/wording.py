@@ -14,6 +14,9 @@ SUITES = {
     " with comments and strings left out. More is better, but neither says that the code works.",
     "code": "Share of problems solved by one of k programs, 0 to 1: written by the model, run in a sandbox against the"
     " problem's tests. More is better.",
+    "completion": "Code written in place in held-out files, by the size of what was to be written. Each 0 to 1, more"
+    " is better: share that is the file's own code line by line, edit similarity, F1 over identifiers, share that"
+    " parses. Less is better: bits per byte of the file's own code.",
     "human": "Share of responses that people called correct, 0 to 1, rated blindly. More is better.",
 }
 HEADLINES = {

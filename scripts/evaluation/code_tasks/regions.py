@@ -1,0 +1,109 @@
+"""Regions of a source file that a model is asked to write: a line, a block, the body of a function.
+
+    regions(text, "python")     # [Region("function", 4, 9), Region("line", 5, 5), ...]
+
+A region is a run of whole lines: what stands before it ends with the indentation of its first line. `line` is a
+statement on a line of its own, `block` the statements inside an `if`, a loop, a `try` and so on, `function` all
+statements of a function but its docstring. All lie inside a function.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from tree_sitter import Node
+
+from scripts.corpus.syntax.grammars import tree
+
+SIZES = ("line", "block", "function")
+FUNCTIONS = {
+    "function_definition",  # Python, C, C++
+    "method_declaration",  # Java, Go
+    "constructor_declaration",
+    "function_declaration",  # Go
+    "function_item",  # Rust
+}
+BODIES = {"block", "constructor_body", "compound_statement"}
+# A line with less text says little: `return x`, `i += 1`.
+LINE_CHARACTERS = (10, 200)
+
+
+class Region(NamedTuple):
+    """Lines `first` to `last` (from 0, both included) of a file."""
+
+    size: str  # one of SIZES
+    first: int
+    last: int
+
+
+class Parts(NamedTuple):
+    """A file cut at a region: `before + answer + after` is the file."""
+
+    before: str
+    answer: str
+    after: str
+
+
+def statements(body: Node, language: str, of_function: bool) -> list[Node]:
+    """The statements of a body, without comments and a Python function's docstring."""
+    inside = body.named_children
+    if len(inside) == 1 and inside[0].type == "statement_list":  # Go
+        inside = inside[0].named_children
+    inside = [node for node in inside if "comment" not in node.type]
+    if of_function and language == "python" and inside and inside[0].type == "expression_statement":
+        child = inside[0].named_children
+        if len(child) == 1 and child[0].type == "string":
+            return inside[1:]
+    return inside
+
+
+def bodies(root: Node) -> Iterator[tuple[Node, bool]]:
+    """(body, whether it is a function's) of every body inside a function, in the order of the text."""
+    nodes = [(root, False)]
+    while nodes:
+        node, inside = nodes.pop()
+        if node.type in BODIES:
+            of_function = node.parent.type in FUNCTIONS
+            inside = inside or of_function
+            if inside:
+                yield node, of_function
+        nodes += [(child, inside) for child in reversed(node.named_children)]
+
+
+def whole_lines(first: Node, last: Node, lines: list[str]) -> bool:
+    """Whether nothing else stands on the first line before `first` and on the last line behind `last`."""
+    start, end = lines[first.start_point.row].encode(), lines[last.end_point.row].encode()
+    return not start[: first.start_point.column].strip() and end[last.end_point.column :].strip() in (b"", b";")
+
+
+def regions(text: str, language: str, max_lines: int = 20) -> list[Region]:
+    """The regions of a file, each once; none if too much of it does not parse.
+
+    Args:
+        max_lines: most lines of a block or function; they have at least two.
+    """
+    root, lines, found = tree(text, language), text.split("\n"), {}
+    if root is None or "\r" in text:
+        return []
+    for body, of_function in bodies(root):
+        inside = [node for node in statements(body, language, of_function) if not node.has_error]
+        for node in inside:
+            row = node.start_point.row
+            low, high = LINE_CHARACTERS
+            if node.end_point.row == row and whole_lines(node, node, lines) and low <= len(lines[row].strip()) <= high:
+                found[Region("line", row, row)] = True
+        if not inside or not whole_lines(inside[0], inside[-1], lines):
+            continue
+        first, last = inside[0].start_point.row, inside[-1].end_point.row
+        if 2 <= last - first + 1 <= max_lines:
+            found[Region("function" if of_function else "block", first, last)] = True
+    return list(found)
+
+
+def cut(text: str, region: Region) -> Parts:
+    """The file cut at a region."""
+    lines = text.split("\n")
+    first = lines[region.first]
+    indentation = first[: len(first) - len(first.lstrip())]
+    before = "".join(f"{line}\n" for line in lines[: region.first]) + indentation
+    answer = "\n".join(lines[region.first : region.last + 1])[len(indentation) :]
+    return Parts(before, answer, text[len(before) + len(answer) :])

@@ -1,0 +1,24 @@
+"""A task of suite `completion`: a file with an answer to be written."""
+
+from dataclasses import dataclass
+
+
+@dataclass
+class Task:
+    """A file with an answer to be written.
+
+    Attributes:
+        id: file and lines, from 1.
+        before: the file's text up to the answer.
+        context: what the file imports from its repository, to be put before `before`; may be empty.
+    """
+
+    id: str
+    size: str
+    language: str
+    source: str
+    path: str
+    before: str
+    answer: str
+    after: str
+    context: str = ""

@@ -1,0 +1,154 @@
+"""How well a model writes the user's held-out code: a line, a block, the body of a function, in place in their files.
+
+    python -m scripts.evaluation.completion --model results/training/base --seed 42 \\
+        --tasks results/evaluation/completion_tasks/tasks.jsonl.zst \\
+        --settings '{"dataset": "code", "form": "fim", "max_new_tokens": 256}' \\
+        --out results/evaluation/completion/base
+
+A prompt is the file around the answer, cut at line ends to `prompt_characters`: with `form: fim` as fill-in-the-middle,
+with `form: plain` the text before the answer alone. Each size of task is a dataset; with `context_characters` each size
+is there once more, as `line+context`, with the files that the file imports put before it.
+
+A fill-in-the-middle completion counts whole, so a model must stop in the right place; generation ends early where the
+completion has left the region. A plain continuation cannot know where to stop and is cut there
+(scripts/evaluation/code_tasks/region_end.py). Metrics: scripts/evaluation/metrics/code_completion.py.
+"""
+
+import logging
+from pathlib import Path
+from statistics import fmean
+
+import numpy as np
+
+from scripts.common.cli import UserError, run
+from scripts.common.files import read_jsonl, sha256_file
+from scripts.evaluation.code_tasks.region_end import region_end
+from scripts.evaluation.code_tasks.task import Task
+from scripts.evaluation.generation.likelihood import negative_log_likelihood
+from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
+from scripts.evaluation.generation.transformers_engine import Infill, Prompt, encode
+from scripts.evaluation.metrics import code_completion
+from scripts.evaluation.metrics.metric import by_language, score_line, summarize
+from scripts.experiment.settings.evaluation import Completion
+from scripts.experiment.settings.record import to_dict
+from scripts.experiment.suites import scored_datasets
+from scripts.tokens.packing.encoder import Encoded
+
+
+def last_lines(text: str, characters: int) -> str:
+    """The end of a text from a line start on, at most this long."""
+    return text if len(text) <= characters else text[-characters:].partition("\n")[2]
+
+
+def first_lines(text: str, characters: int) -> str:
+    """The beginning of a text up to a line end, at most this long."""
+    return text if len(text) <= characters else text[:characters].rpartition("\n")[0]
+
+
+def prompt_of(task: Task, settings: Completion, with_context: bool) -> Prompt:
+    """The file around the answer: with fill-in-the-middle two thirds of the characters stand before the answer."""
+    context = task.context if with_context else ""
+    if settings.form == "plain":
+        return context + last_lines(task.before, settings.prompt_characters)
+    behind = settings.prompt_characters // 3
+    before = last_lines(task.before, settings.prompt_characters - behind)
+    return Infill(context + before, first_lines(task.after, behind))
+
+
+def end_of(task: Task, completion: str) -> int | None:
+    """Where a completion leaves the task's region; None if it does not."""
+    return region_end(task.size, task.language, task.before.rpartition("\n")[2], completion)
+
+
+def answer_likelihoods(model: ScoredModel, tasks: list[Task], prompts: list[Prompt]) -> np.ndarray:
+    """float64 [tasks]: the negative log-likelihood (nats) of each answer after its prompt, without an end of text."""
+    ids, targets, offsets = [], [], [0]
+    for task, prompt in zip(tasks, prompts, strict=True):
+        before, answer = encode(model.encoder, prompt)[0], model.encoder.encode([{"text": task.answer}]).ids[:-1]
+        ids += [np.array(before, np.uint32), answer]
+        targets += [np.zeros(len(before), bool), np.ones(len(answer), bool)]
+        offsets.append(offsets[-1] + len(before) + len(answer))
+    encoded = Encoded(np.concatenate(ids), np.concatenate(targets), np.array(offsets))
+    longest = model.model.config.max_position_embeddings
+    return negative_log_likelihood(model.model, encoded, longest, longest, "completion answers")
+
+
+def figures(task: Task, completions: list[str]) -> dict[str, float]:
+    """The figures of an item but for the likelihood: means over samples."""
+    answer, language = task.answer, task.language
+    return {
+        "completion_match": fmean(code_completion.completion_match(text, answer) for text in completions),
+        "edit_similarity": fmean(code_completion.edit_similarity(text, answer) for text in completions),
+        "identifier_f1": fmean(code_completion.identifier_f1(text, answer, language) for text in completions),
+        "parses": fmean(
+            code_completion.parses(task.before, text, answer, task.after, language) for text in completions
+        ),
+    }
+
+
+def completion(
+    folder: Path, path: Path, settings: Completion, seed: int, out: Path, vllm_python: str | None = None
+) -> dict:
+    """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
+
+    Args:
+        path: file of tasks.
+        vllm_python: Python of vLLM's environment, to generate with vLLM.
+
+    Raises:
+        UserError: the tokenizer has no tokens for fill-in-the-middle, or a prompt is too long for the model.
+    """
+    tasks = [Task(**record) for record in read_jsonl(path)]
+    model, fim = load(folder, vllm_python), settings.form == "fim"
+    if fim and "<|fim_middle|>" not in model.encoder.controls:
+        raise UserError(f"evaluation.completion.form: {folder} has no token <|fim_middle|>; set `form: plain`")
+    variants = [False, True] if settings.context_characters else [False]
+    pairs = [(task, context) for context in variants for task in tasks]
+    prompts = [prompt_of(task, settings, context) for task, context in pairs]
+    likelihoods = answer_likelihoods(model, [task for task, _ in pairs], prompts)
+
+    def finished(number: int, text: str) -> bool:
+        return end_of(pairs[number][0], text) is not None
+
+    completions, engine = model.generate(prompts, settings, seed, finished, label="completion")
+    items = []
+    for (task, context), prompt, nll, texts in zip(pairs, prompts, likelihoods, completions, strict=True):
+        samples = texts if fim else [text[: end_of(task, text)] for text in texts]
+        items.append(
+            {
+                "dataset": f"{task.size}+context" if context else task.size,
+                "id": task.id,
+                "language": task.language,
+                "source": task.source,
+                "prompt": prompt if isinstance(prompt, str) else f"{prompt.prefix}<|answer|>{prompt.suffix}",
+                "reference": task.answer,
+                "written": samples,
+                **figures(task, samples),
+                "answer_nll": float(nll),
+                "answer_bytes": len(task.answer.encode()),
+            }
+        )
+    scores = {}
+    for dataset in scored_datasets(settings):
+        of_dataset = [item for item in items if item["dataset"] == dataset]
+        scores[dataset] = by_language(of_dataset, lambda some: summarize(code_completion.SUITE, some))
+        logging.info(score_line("completion", dataset, code_completion.SUITE, scores[dataset]["all"]))
+    sources = {}
+    for dataset in scores:
+        for source in sorted({item["source"] for item in items}):
+            if some := [item for item in items if (item["dataset"], item["source"]) == (dataset, source)]:
+                sources.setdefault(source, {})[dataset] = summarize(code_completion.SUITE, some)
+    facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "by_source": sources}
+    data = dict.fromkeys(scores, sha256_file(path))
+    return write_scores(out, folder, items, data, scores, **facts)
+
+
+def main() -> None:
+    parser = arguments(__doc__, Completion)
+    parser.add_argument("--tasks", type=Path, required=True, help="file of tasks")
+    args = parser.parse_args()
+    completion(args.model, args.tasks, args.settings, args.seed, args.out, args.vllm)
+
+
+if __name__ == "__main__":
+    run(main)

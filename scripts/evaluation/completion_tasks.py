@@ -1,0 +1,167 @@
+"""Tasks of suite `completion` out of the held-out code: files with a line, a block or a function's body to be written.
+
+    python -m scripts.evaluation.completion_tasks --datasets results/corpus/compose --train code instruct \\
+        --settings '{"dataset": "code", "tasks": 50}' --out results/evaluation/completion_tasks
+
+Of each size and language the tasks are those with the smallest hash of file and place, at most two of a file. Left out
+are answers that stand once more in their own file, which copying solves, and answers that stand in a training document
+(scripts/evaluation/code_tasks/occurrences.py). Writes `tasks.jsonl.zst`, and a manifest with the counts.
+"""
+
+import hashlib
+import logging
+from collections import Counter, defaultdict
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+
+from scripts.common.cli import UserError, parser, run
+from scripts.common.files import read_jsonl, write_jsonl
+from scripts.common.manifest import NAME, read_manifest, write_manifest
+from scripts.common.progress import Progress
+from scripts.evaluation.code_tasks.occurrences import Answers
+from scripts.evaluation.code_tasks.regions import cut, regions
+from scripts.evaluation.code_tasks.repository_context import RepositoryPaths, repository_context
+from scripts.evaluation.code_tasks.task import Task
+from scripts.evaluation.generation.examples import text_of
+from scripts.experiment.layout import SPLITS, split_file
+from scripts.experiment.settings.evaluation import Completion
+from scripts.experiment.suites import check_name
+
+PER_FILE = 2
+# Of a file this many times as many are tried, as some are left out.
+TRIED = 3
+
+
+def draw(name: str) -> bytes:
+    """What tasks are sorted by."""
+    return hashlib.sha256(name.encode()).digest()
+
+
+def tasks_of(document: dict, settings: Completion) -> Iterator[Task]:
+    """The tasks tried of a file: of each size the first in the order of their hashes."""
+    text, counts = document["text"], Counter()
+    found = regions(text, document["language"], settings.max_lines)
+    named = [(f"{document['id']}:{region.first + 1}-{region.last + 1}", region) for region in found]
+    for name, region in sorted(named, key=lambda pair: draw(f"{pair[0]} {pair[1].size}")):
+        if region.size in settings.sizes and counts[region.size] < PER_FILE * TRIED:
+            counts[region.size] += 1
+            source = document["source"]
+            path = document["id"].removeprefix(f"{source}/")
+            yield Task(name, region.size, document["language"], source, path, *cut(text, region))
+
+
+def copied(task: Task) -> bool:
+    """Whether the answer stands in the rest of the file, too."""
+    answer = Answers({"": task.answer})
+    return bool(answer.within(task.before) or answer.within(task.after))
+
+
+def in_training(tasks: list[Task], datasets: Path, train: list[str]) -> set[int]:
+    """The numbers of the tasks whose answers stand in a training document.
+
+    Raises:
+        UserError: a dataset does not match its manifest.
+    """
+    answers, found = Answers({str(number): task.answer for number, task in enumerate(tasks)}), set()
+    counts = {dataset: read_manifest(datasets / dataset)["examples"]["train"] for dataset in train}
+    progress = Progress("completion tasks", "training examples", sum(counts.values()))
+    for dataset in train:
+        for example in read_jsonl(split_file(datasets / dataset, "train")):
+            found |= answers.within(text_of(example))
+            progress.add()
+    progress.end()
+    return {int(number) for number in found}
+
+
+def choose(tasks: list[Task], most: int) -> list[Task]:
+    """At most `most` of each size and language, and `PER_FILE` of a file and size, sorted by id."""
+    chosen, per_file, counts = [], Counter(), Counter()
+    for task in sorted(tasks, key=lambda task: draw(f"{task.id} {task.size}")):
+        group, file = (task.size, task.language), (task.size, task.source, task.path)
+        if counts[group] < most and per_file[file] < PER_FILE:
+            counts[group] += 1
+            per_file[file] += 1
+            chosen.append(task)
+    return sorted(chosen, key=lambda task: (task.size, task.id))
+
+
+def add_context(tasks: list[Task], folder: Path, characters: int) -> None:
+    """Give each task what its file imports, out of all splits of its dataset."""
+    sources = {task.source for task in tasks}
+    paths, wanted = defaultdict(list), {}
+    for split in SPLITS:
+        for example in read_jsonl(split_file(folder, split)):
+            if example["source"] in sources:
+                paths[example["source"]].append(example["id"].removeprefix(f"{example['source']}/"))
+    repositories = {source: RepositoryPaths(of_source) for source, of_source in paths.items()}
+    for task in tasks:
+        text = task.before + task.answer + task.after
+        wanted[task.id] = repositories[task.source].imported_by(task.path, text, task.language)
+    ids = {f"{task.source}/{path}" for task in tasks for path in wanted[task.id]}
+    texts = {
+        example["id"]: text_of(example)
+        for split in SPLITS
+        for example in read_jsonl(split_file(folder, split))
+        if example["id"] in ids
+    }
+    for task in tasks:
+        files = [(path, texts[f"{task.source}/{path}"]) for path in wanted[task.id]]
+        task.context = repository_context(files, task.path, task.language, characters)
+
+
+def completion_tasks(datasets: Path, train: list[str], settings: Completion, out: Path) -> dict:
+    """Write the tasks to `out`; returns the manifest.
+
+    Args:
+        datasets: folder of the composed datasets.
+        train: names of those that stages train on.
+
+    Raises:
+        UserError: the dataset is not there or does not match its manifest, or there is no task of some size.
+    """
+    folder, known = datasets / settings.dataset, sorted(path.parent.name for path in datasets.glob(f"*/{NAME}"))
+    check_name("evaluation.completion.dataset", settings.dataset, known)
+    read_manifest(folder)
+    tried = [task for document in read_jsonl(split_file(folder, "test")) for task in tasks_of(document, settings)]
+    new = [task for task in tried if not copied(task)]
+    seen = in_training(new, datasets, train)
+    tasks = choose([task for number, task in enumerate(new) if number not in seen], settings.tasks)
+    counts = {
+        size: {
+            "tried": sum(task.size == size for task in tried),
+            "copied": sum(task.size == size for task in tried) - sum(task.size == size for task in new),
+            "in_training": sum(new[number].size == size for number in seen),
+            "tasks": dict(sorted(Counter(task.language for task in tasks if task.size == size).items())),
+        }
+        for size in settings.sizes
+    }
+    for size, count in counts.items():
+        if not count["tasks"]:
+            raise UserError(
+                f"evaluation.completion.sizes: no task of size {size!r} in the test files of {settings.dataset}"
+                f" ({count['tried']} tried, {count['copied']} stand twice in their file, {count['in_training']} in the"
+                " training data); raise corpus.split.test, or leave that size out"
+            )
+        logging.info(
+            f"completion tasks: {sum(count['tasks'].values())} of size {size}; left out: {count['copied']} that stand"
+            f" twice in their file, {count['in_training']} in the training data"
+        )
+    if settings.context_characters:
+        add_context(tasks, folder, settings.context_characters)
+    write_jsonl(out / "tasks.jsonl.zst", map(asdict, tasks))
+    return write_manifest(out, ["tasks.jsonl.zst"], counts=counts)
+
+
+def main() -> None:
+    p = parser(__doc__)
+    p.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
+    p.add_argument("--train", nargs="+", required=True, help="names of the datasets that stages train on")
+    p.add_argument("--settings", type=Completion.from_json, required=True, help="the suite's settings, as JSON")
+    p.add_argument("--out", type=Path, required=True, help="folder for the tasks and their manifest")
+    args = p.parse_args()
+    completion_tasks(args.datasets, args.train, args.settings, args.out)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,153 @@
+"""What a model may be asked to write of a file in each language, and where its text leaves that place again."""
+
+import pytest
+
+from scripts.evaluation.code_tasks.region_end import region_end
+from scripts.evaluation.code_tasks.regions import Region, cut, regions
+
+PYTHON = '''import os
+
+
+def area(shape, unit):
+    """What it says.
+
+    More of it."""
+    if shape.round:
+        radius = shape.size / 2
+        # not a statement
+        return 3.14 * radius * radius
+    if unit: return shape.size
+    for part in shape.parts:
+        total = {"}": area(part, unit)}
+        print("}", total)
+
+    return total
+
+
+top = area(None, 1)
+other = area(top, 2)
+'''
+JAVA = """class Shape {
+    int size = sizeOf(1);
+
+    Shape(int size) {
+        this.size = size;
+        this.check("}");
+    }
+
+    int area(int unit) {
+        while (unit > 0) {
+            unit = unit - 1; // }
+            total += unit * unit;
+        }
+        return total * size;
+    }
+}
+"""
+GO = """package shapes
+
+func (s *Shape) Area(unit int) int {
+	if unit > 0 {
+		total := unit * unit
+		return total * s.size
+	}
+	s.draw('}', `}`)
+	return s.size * unit
+}
+"""
+RUST = """impl<'a> Shape<'a> {
+    fn area(&'a self, unit: u32) -> u32 {
+        for part in self.parts.iter() {
+            let total: &'a str = part.name('}');
+            self.draw(total, unit);
+        }
+        self.size * unit
+    }
+}
+"""
+CPP = """#include <vector>
+
+int Shape::area(int unit) {
+    for (auto part : parts) {
+        total += part.area(unit);
+        /* } */ draw(total);
+    }
+    return total * unit;
+}
+"""
+FILES = {
+    "python": (
+        PYTHON,
+        {
+            ("function", 7, 16),
+            ("block", 8, 10),
+            ("block", 13, 14),
+            ("line", 8, 8),
+            ("line", 10, 10),
+            ("line", 11, 11),
+            ("line", 13, 13),
+            ("line", 14, 14),
+            ("line", 16, 16),
+        },
+    ),
+    "java": (
+        JAVA,
+        {
+            ("function", 4, 5),
+            ("function", 9, 13),
+            ("line", 4, 4),
+            ("line", 5, 5),
+            ("line", 11, 11),
+            ("line", 13, 13),
+            ("block", 10, 11),
+        },
+    ),
+    "go": (
+        GO,
+        {("function", 3, 8), ("block", 4, 5), ("line", 4, 4), ("line", 5, 5), ("line", 7, 7), ("line", 8, 8)},
+    ),
+    "rust": (
+        RUST,
+        {("function", 2, 6), ("block", 3, 4), ("line", 3, 3), ("line", 4, 4), ("line", 6, 6)},
+    ),
+    "cpp": (
+        CPP,
+        {("function", 3, 7), ("block", 4, 5), ("line", 4, 4), ("line", 7, 7)},
+    ),
+}
+
+
+@pytest.mark.parametrize("language", FILES)
+def test_statements_blocks_and_bodies_of_functions_are_found_where_they_are_whole_lines(language):
+    text, expected = FILES[language]
+    assert set(regions(text, language)) == {Region(*one) for one in expected}
+
+
+@pytest.mark.parametrize("language", FILES)
+def test_a_file_is_its_parts_and_its_own_text_leaves_a_region_at_its_end(language):
+    text, _ = FILES[language]
+    for region in regions(text, language):
+        before, answer, after = cut(text, region)
+        assert before + answer + after == text
+        indentation = before.rpartition("\n")[2]
+        assert not indentation.strip() and answer[0].strip() and after[0] == "\n"
+        end = region_end(region.size, language, indentation, answer + after)
+        # what follows a block inside its closing brace is white space or a comment
+        assert (answer + after)[:end].rstrip() == answer, region
+        assert region_end(region.size, language, indentation, answer) is None
+
+
+def test_no_region_in_what_does_not_parse_is_too_long_or_has_other_line_ends():
+    assert regions("int main( { this ] is no { code )\n" * 5, "cpp") == []
+    assert regions(PYTHON.replace("\n", "\r\n"), "python") == []
+    assert not any(region.size == "function" for region in regions(PYTHON, "python", max_lines=9))
+
+
+def test_an_open_brace_of_the_completion_itself_does_not_end_it():
+    text = "if (a) {\n        b();\n    }\n    c();\n}\nnext"
+    assert text[: region_end("function", "java", "    ", text)] == "if (a) {\n        b();\n    }\n    c();\n"
+
+
+def test_an_empty_line_does_not_end_python_code_and_a_dedent_does():
+    text = "a = 1\n\n    b = 2\nc = 3\n"
+    assert text[: region_end("block", "python", "    ", text)] == "a = 1\n\n    b = 2\n"

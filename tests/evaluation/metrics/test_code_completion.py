@@ -1,0 +1,62 @@
+"""How close a completion is to the file's own code: against closed forms and cases worked out by hand."""
+
+import random
+
+import pytest
+
+from scripts.evaluation.metrics.code_completion import (
+    completion_match,
+    edit_similarity,
+    identifier_f1,
+    identifiers,
+    parses,
+)
+
+
+def longest_common_subsequence(a: str, b: str) -> int:
+    row = [0] * (len(b) + 1)
+    for x in a:
+        previous = row
+        row = [0]
+        for place, y in enumerate(b):
+            row.append(previous[place] + 1 if x == y else max(previous[place + 1], row[place]))
+    return row[-1]
+
+
+def test_edit_similarity_is_twice_the_longest_common_subsequence_over_both_lengths():
+    drawn = random.Random(0)
+    for _ in range(100):
+        a, b = ("x" + "".join(drawn.choices("ab =\n", k=drawn.randint(0, 20))) + "y" for _ in range(2))
+        assert edit_similarity(f" {a}\n", b) == pytest.approx(2 * longest_common_subsequence(a, b) / (len(a) + len(b)))
+
+
+def test_a_match_ignores_indentation_and_empty_lines_but_no_line():
+    assert completion_match("a = 1\n\n        return a", "  a = 1\n  return a\n")
+    assert not completion_match("a = 1\nreturn a\nb", "a = 1\nreturn a")
+    assert not completion_match("a=1", "a = 1")
+
+
+@pytest.mark.parametrize(
+    ("language", "text", "expected"),
+    [
+        ("python", "return self.area('not me', \"nor me\") if True else x1", {"self", "area", "True", "x1"}),
+        ("java", 'final String s = name("x").trim();', {"String", "s", "name", "trim"}),
+        ("rust", "let part: &'a str = self.part('x');", {"part", "a", "str", "x"} - {"x"} | {"self"}),
+        ("go", "for _, v := range items { use(v) }", {"_", "v", "items", "use"}),
+    ],
+)
+def test_identifiers_are_words_outside_strings_that_are_no_keyword(language, text, expected):
+    assert identifiers(text, language) - {"self", "str"} == expected - {"self", "str"}
+
+
+def test_identifier_f1_is_of_sets():
+    # {a, b, c} against {a, b, b, d, e}: 2 in common, 3 and 4 names
+    assert identifier_f1("a(b, c)", "a(b, b, d, e)", "python") == pytest.approx(2 * 2 / (3 + 4))
+    assert identifier_f1("1 + 2", "a + b", "python") == 0
+
+
+def test_a_completion_parses_if_it_adds_no_error_to_the_file():
+    before, after = "def f(x):\n    ", "\n\nthis is no python\n"
+    assert parses(before, "return x", "return x + 1", after, "python")
+    assert not parses(before, "return (x", "return x + 1", after, "python")
+    assert not parses("int f() {\n    ", "return 1;\n}", "return 1;", "\n}\n", "cpp")

@@ -1,0 +1,83 @@
+"""The tasks of suite completion: none that copying solves or that was trained on, few of a file, the same each time."""
+
+import shutil
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_json, read_jsonl, write_jsonl
+from scripts.common.manifest import write_manifest
+from scripts.evaluation.completion_tasks import completion_tasks
+from scripts.experiment.settings.evaluation import Completion
+
+
+def function(name: str, count: int = 3) -> str:
+    lines = "".join(f"    {name}_{number} = compute_{name}({number}, value)\n" for number in range(count))
+    return f"def {name}(value):\n{lines}    return finish_{name}(value)\n\n\n"
+
+
+def write(folder, **splits):
+    for split in ("train", "validation", "test"):
+        examples = [
+            {"id": f"repo/{path}", "language": "python", "source": "repo", "text": text}
+            for path, text in splits.get(split, {}).items()
+        ]
+        write_jsonl(folder / f"{split}.jsonl.zst", examples)
+    names = [f"{split}.jsonl.zst" for split in ("train", "validation", "test")]
+    write_manifest(folder, names, examples={split: len(splits.get(split, {})) for split in ("train", "test")})
+
+
+@pytest.fixture
+def datasets(tmp_path):
+    """Functions fresh_*, one that stands twice in its file, and one that was trained on, indented as a method."""
+    held_out = {
+        "app/one.py": "import app.util\n\n\n" + "".join(function(f"fresh_{number}") for number in range(4)),
+        "app/two.py": function("twice") + "class A:\n    pass\n\n\n" + function("twice"),
+        "app/three.py": function("trained"),
+    }
+    method = "class B:\n" + "".join(f"    {line}\n" for line in function("trained").split("\n"))
+    write(tmp_path / "code", test=held_out, train={"app/util.py": "limit = 3\n", "app/b.py": method})
+    return tmp_path
+
+
+def tasks_in(folder):
+    return list(read_jsonl(folder / "tasks.jsonl.zst"))
+
+
+def test_no_task_is_copied_or_trained_on_and_the_counts_add_up(datasets, tmp_path):
+    settings = Completion(dataset="code", sizes=["line", "function"])
+    manifest = completion_tasks(datasets, ["code"], settings, tmp_path / "out")
+    tasks = tasks_in(tmp_path / "out")
+    assert tasks and {task["path"] for task in tasks} == {"app/one.py"}
+    for size, count in manifest["counts"].items():
+        of_size = [task for task in tasks if task["size"] == size]
+        assert len(of_size) == sum(count["tasks"].values()) <= 2  # of one file
+        assert count["copied"] and count["in_training"]
+    for task in tasks:
+        assert (task["before"] + task["answer"] + task["after"]).startswith("import app.util\n")
+
+
+def test_the_tasks_do_not_depend_on_the_order_of_the_files_or_on_other_files(datasets, tmp_path):
+    settings = Completion(dataset="code", sizes=["function"])
+    completion_tasks(datasets, ["code"], settings, tmp_path / "first")
+    path = datasets / "code/test.jsonl.zst"
+    write_jsonl(path, [*reversed(list(read_jsonl(path)))])
+    manifest = read_json(datasets / "code/manifest.json")
+    write_manifest(datasets / "code", list(manifest["files"]), examples=manifest["examples"])
+    completion_tasks(datasets, ["code"], settings, tmp_path / "second")
+    assert (tmp_path / "first/tasks.jsonl.zst").read_bytes() == (tmp_path / "second/tasks.jsonl.zst").read_bytes()
+
+
+def test_context_is_what_the_file_imports_from_any_split_of_its_repository(datasets, tmp_path):
+    settings = Completion(dataset="code", sizes=["function"], context_characters=100)
+    completion_tasks(datasets, ["code"], settings, tmp_path / "out")
+    assert {task["context"] for task in tasks_in(tmp_path / "out")} == {"# app/util.py\nlimit = 3\n\n# app/one.py\n"}
+
+
+def test_a_size_without_a_task_and_a_dataset_that_is_not_there_are_one_line(datasets, tmp_path):
+    with pytest.raises(UserError, match=r"^evaluation\.completion\.sizes: no task of size 'block' .*\(0 tried"):
+        completion_tasks(datasets, ["code"], Completion(dataset="code"), tmp_path / "out")
+    with pytest.raises(UserError, match=r"^evaluation\.completion\.dataset: no 'other' here; known: code$"):
+        completion_tasks(datasets, ["code"], Completion(dataset="other"), tmp_path / "out")
+    shutil.rmtree(datasets / "code")
+    assert not (tmp_path / "out/manifest.json").exists()
