@@ -148,7 +148,7 @@ class Completion(Generation):
     )
     tasks: int = Field(50, ge=1, description="Most tasks of a size and language.")
     max_lines: int = Field(20, ge=2, description="Most lines of a block or a function's body.")
-    prompt_characters: int = Field(6000, ge=100, description="Most characters of the file in a prompt.")
+    prompt_characters: int = Field(6000, ge=1, description="Most characters of the file in a prompt.")
     context_characters: int = Field(
         0,
         ge=0,
