@@ -16,7 +16,8 @@ from scripts.common.files import read_json, read_jsonl, sha256_file, write_json,
 from scripts.common.manifest import write_manifest
 from scripts.evaluation import perplexity as module
 from scripts.evaluation.generation.examples import pick_examples
-from scripts.evaluation.perplexity import perplexity, score, windows
+from scripts.evaluation.generation.likelihood import negative_log_likelihood, windows
+from scripts.evaluation.perplexity import perplexity
 from scripts.experiment.settings.evaluation import Perplexity
 from scripts.experiment.settings.record import to_json
 from scripts.tokens.packing.encoder import Encoded, Encoder
@@ -144,8 +145,11 @@ def test_windows_score_each_target_once_and_give_each_at_least_the_overlap_as_co
 def test_padding_and_neighbours_in_the_batch_do_not_change_an_items_loss(model_folder, model):
     encoder = Encoder(model_folder)
     long, short = {"text": "x = [1]\n" * 60}, {"text": "def g():\n"}
-    together = score(model, encoder.encode([short, long, short]), 4096, 4096, "test")
-    alone = [score(model, encoder.encode([example]), 4096, 4096, "test")[0] for example in (short, long, short)]
+    together = negative_log_likelihood(model, encoder.encode([short, long, short]), 4096, 4096, "test")
+    alone = [
+        negative_log_likelihood(model, encoder.encode([example]), 4096, 4096, "test")[0]
+        for example in (short, long, short)
+    ]
     assert together == pytest.approx(np.array(alone), rel=1e-5)
 
 
