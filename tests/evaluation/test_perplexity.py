@@ -14,7 +14,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from scripts.common.cli import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file, write_json, write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation import perplexity as module
+from scripts.evaluation.generation import likelihood
 from scripts.evaluation.generation.examples import pick_examples
 from scripts.evaluation.generation.likelihood import negative_log_likelihood, windows
 from scripts.evaluation.perplexity import perplexity
@@ -73,8 +73,8 @@ def encoded_by_hugging_face(folder, example):
 def test_every_items_nll_equals_a_naive_float64_loop(
     model_folder, datasets, exact, tmp_path, monkeypatch, context, stride
 ):
-    monkeypatch.setattr(module, "BATCH", 700)  # several batches, with padding in them
-    monkeypatch.setattr(module, "POSITIONS", 50)
+    monkeypatch.setattr(likelihood, "BATCH", 700)  # several batches, with padding in them
+    monkeypatch.setattr(likelihood, "POSITIONS", 50)
     settings = SETTINGS.model_copy(update={"context": context, "stride": stride, "documents": 2})
     perplexity(model_folder, datasets, settings, tmp_path / "tiny")
     items = list(read_jsonl(tmp_path / "tiny/items.jsonl.zst"))
