@@ -12,7 +12,7 @@ NOT_RULES = {
 # rules without a module of their own name: the same command, other outputs
 SHARED = {"train_adapter"}
 # rules that a loop defines, whose names are suites
-IN_A_LOOP = {"evaluation": {"perplexity", "qa", "bleu", "keywords", "code", "latency"}}
+IN_A_LOOP = {"evaluation": {"perplexity", "qa", "bleu", "keywords", "code", "completion", "latency"}}
 MAX_LINES = 260
 # what a rule's command may hold without `:q`: a number, and an option that is quoted where it is made
 UNQUOTED = {"threads", "resources.engine"}
