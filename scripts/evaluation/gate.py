@@ -51,9 +51,24 @@ def judge_gates(
         elif gate.metric in METRICS["latency"]:
             results.append(latency_gate(gate, latency[gate.model]))
         else:
-            comparison = next((one for one in comparisons.values() if gate.metric in one.suite.metrics), None)
-            results.append(suite_gate(gate, comparison, f"evaluation.gate.gates.{number}"))
+            for place, one in enumerate([gate, *guards(gate, comparisons)]):
+                comparison = next((some for some in comparisons.values() if one.metric in some.suite.metrics), None)
+                key = f"evaluation.gate.gates.{number}{f'.not_worse.{place - 1}' if place else ''}"
+                results.append(suite_gate(one, comparison, key))
     return results
+
+
+def guards(gate: Gate, comparisons: dict[str, SuiteComparison]) -> list[Gate]:
+    """The gates that a gate's `not_worse` stands for."""
+    made = []
+    for guard in gate.not_worse:
+        metrics = {name: metric for one in comparisons.values() for name, metric in one.suite.metrics.items()}
+        less = guard.metric not in metrics or metrics[guard.metric].better == "below"
+        bound = {"below": guard.by} if less else {"above": 0 - guard.by}
+        about = guard.model_dump(include={"dataset", "language", "metric"})
+        name = f"{gate.name}: {guard.dataset} not worse by more than {guard.by:g}"
+        made.append(Gate(name=name, model=gate.model, against=gate.against, **about, **bound))
+    return made
 
 
 def compare_stages(stages: dict[str, Stage], comparisons: dict[str, SuiteComparison]) -> list[dict]:

@@ -8,6 +8,7 @@ The page contains its pictures and loads nothing. Values from data are escaped.
 
 import math
 import re
+from datetime import UTC, datetime
 from pathlib import Path
 
 from markupsafe import Markup
@@ -69,6 +70,12 @@ def sample_chat(results: Path, dataset: str, items: list[dict]) -> dict | None:
     return chat and chat | {"dataset": dataset, "bits_per_byte": bits_per_byte(middle)}
 
 
+def date_of(results: Path, evaluation: dict) -> str:
+    """The date of the last stage's files."""
+    path = Layout(results).model(list(evaluation["stages"])[-1]) / "environment.json"
+    return datetime.fromtimestamp(path.stat().st_mtime, UTC).date().isoformat() if path.exists() else ""
+
+
 def render(results: Path) -> str:
     """The HTML page of the results root `results`.
 
@@ -90,6 +97,7 @@ def render(results: Path) -> str:
     return fill(
         "page.html.j2",
         evaluation,
+        date_of(results, evaluation),
         models=models,
         datasets=datasets,
         outcomes=OUTCOMES,
@@ -101,6 +109,12 @@ def render(results: Path) -> str:
     )
 
 
+def markdown(results: Path) -> str:
+    """The short report."""
+    evaluation = read_evaluation(results)
+    return fill("report.md.j2", evaluation, date_of(results, evaluation))
+
+
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--results", type=Path, required=True, help="the results root")
@@ -109,7 +123,7 @@ def main() -> None:
     if given.summary:
         print(summary(read_evaluation(given.results), given.results))
         return
-    pages = {"report.html": render(given.results), "report.md": fill("report.md.j2", read_evaluation(given.results))}
+    pages = {"report.html": render(given.results), "report.md": markdown(given.results)}
     for name, page in pages.items():
         with atomic(given.results / name) as temporary:
             temporary.write_text(page, encoding="utf-8")

@@ -5,6 +5,7 @@
 They load nothing, and their bytes depend only on the data.
 """
 
+import math
 from pathlib import Path
 
 from matplotlib import pyplot
@@ -12,6 +13,7 @@ from matplotlib.figure import Figure
 
 from scripts.common.cli import parser, run
 from scripts.experiment.layout import Layout
+from scripts.experiment.suites import METRICS
 from scripts.report.content.drawing import BLUE, GREEN, GREY, INK, ORANGE, RED, WIDTH, save
 from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.formatting import number
@@ -23,6 +25,14 @@ from scripts.report.content.training_log import read_metrics
 MODELS = [GREY, BLUE, ORANGE, GREEN, "#8e6bbf", "#1a9ba1"]
 OUTCOMES = {"met": GREEN, "met, not secured": ORANGE, "not met, not secured": ORANGE, "not met": RED}
 OUTCOMES |= {"not measured": GREY}
+
+
+SHARES = ("qa", "bleu", "keywords", "human")  # suites whose metrics are from 0 to 1, as pass@k is
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric is from 0 to 1, so that its axis shows the whole range."""
+    return metric.startswith("pass@") or any(metric in METRICS[suite] for suite in SHARES)
 
 
 def bars(axes, labels: list[str], counts: list[int], colors: list[str], total: int) -> None:
@@ -130,7 +140,12 @@ def scores(evaluation: dict) -> Figure:
     # the panels of a metric share one scale; set when all panels are drawn
     for axes, (metric, _, _) in zip(panels[:, 0], groups, strict=True):
         alike = [panel for panel, (other, _, _) in zip(panels[:, 0], groups, strict=True) if other == metric]
-        axes.set_xlim(0, 1.18 * max(panel.dataLim.x1 for panel in alike) or 1)
+        if is_share(metric):
+            axes.set_xlim(0, 1.12)  # the whole range, and room for a figure behind 1
+            axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
+            continue
+        ends = [panel.dataLim.x1 for panel in alike if math.isfinite(panel.dataLim.x1)]
+        axes.set_xlim(0, 1.18 * max(ends, default=0) or 1)
     return figure
 
 
@@ -148,7 +163,8 @@ def gates(evaluation: dict) -> Figure:
         axes.axvline(limit, color=INK, linewidth=1.2)
         axes.margins(x=0.12)
         axes.autoscale_view()
-        left, right = axes.get_xlim()
+        # a share from 0 to 1, so that a small gap does not look large
+        left, right = (0, 1) if is_share(gate["metric"]) and not gate["against"] else axes.get_xlim()
         axes.axvspan(
             *((limit, right) if gate["side"] == "below" else (left, limit)), color=GREY, alpha=0.18, linewidth=0
         )

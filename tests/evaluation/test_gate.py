@@ -272,3 +272,18 @@ def test_killed_run_leaves_no_file(tmp_path):
     assert process.wait() == -signal.SIGKILL
     os.close(writer)
     assert not (tmp_path / "results/evaluation/gate").exists()
+
+
+def test_better_here_and_not_worse_there_is_a_gate_for_each(tmp_path):
+    guards = [{"dataset": "code", "metric": "bits_per_byte", "by": 0.5}, {"dataset": "instruct", "metric": "f1"}]
+    both = gate("chats", dataset="instruct", against="pretrain", below=0, not_worse=guards)
+    found = evaluate(build(tmp_path, [both]), tmp_path / "results")["gates"]
+    assert [(one["name"], one["dataset"], one["metric"], one["side"], one["bound"]) for one in found] == [
+        ("chats", "instruct", "bits_per_byte", "below", 0),
+        ("chats: code not worse by more than 0.5", "code", "bits_per_byte", "below", 0.5),
+        ("chats: instruct not worse by more than 0", "instruct", "f1", "above", 0),
+    ]
+    assert {one["outcome"] for one in found} == {"met"}
+    assert {one["against"] for one in found} == {"pretrain"}
+    with pytest.raises(UserError, match="`not_worse` needs `against`"):
+        build(tmp_path / "b", [gate("chats", below=0, not_worse=guards)])

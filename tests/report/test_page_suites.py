@@ -78,7 +78,7 @@ def test_people_are_told_with_their_agreement_or_where_the_blank_sheet_lies(make
     evaluation["inputs"]["experiment"]["evaluation"]["human"] = {"of": "qa"}
     assert "With one rater there is no agreement" in told(raters={"anna": 0.9})[1]
     text = told(raters={"<b>anna": 0.9, "bo": 0.85}, agreement=0.875, alpha=0.6123)[1]
-    assert "correct Interval instruct sft all 30 0.8765 0.7123 to 0.9432" in text
+    assert "correct Interval instruct sft 30 0.8765 0.7123 to 0.9432" in text
     assert "30 responses rated by <b>anna (90% correct), bo (85% correct). Pairs of raters agree on 88%" in text
     assert "alpha is 0.6123" in text
     picture = plots.scores(evaluation)
@@ -86,10 +86,9 @@ def test_people_are_told_with_their_agreement_or_where_the_blank_sheet_lies(make
     pyplot.close(picture)
 
 
-def test_summary_over_datasets_ends_with_the_average(made, page):
-    summary = json.loads((made / "evaluation/gate/eval.json").read_text())["summary"]
+def test_datasets_have_the_base_and_their_stage_and_no_average(made, page):
+    (row, _) = json.loads((made / "evaluation/gate/eval.json").read_text())["summary"]["datasets"]
     text = " ".join(" ".join(page.text).split())
-    for name, row in (("code pretrain 30", summary["datasets"][0]), ("average", summary["average"])):
-        ends = interval(row["interval"], True)
-        told = [name, number(row["base"]), number(row["tuned"]), number(row["value"], True), ends, row["reading"]]
-        assert " ".join(told) in text
+    told = ["code pretrain 30", number(row["base"]), number(row["tuned"]), number(row["value"], True)]
+    assert " ".join([*told, interval(row["interval"], True), row["reading"]]) in text
+    assert "average" not in text

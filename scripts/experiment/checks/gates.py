@@ -37,3 +37,7 @@ def check_gates(experiment: Experiment, name: str) -> None:
         check_name(f"{key}.model", gate.model, models)
         if gate.against is not None:
             check_name(f"{key}.against", gate.against, models)
+        for place, guard in enumerate(gate.not_worse):
+            own = f"{key}.not_worse.{place}"
+            check_name(f"{own}.metric", guard.metric, [metric for metric in measured if metric not in without_dataset])
+            check_name(f"{own}.dataset", guard.dataset, scored_datasets(suites[measured[guard.metric]]))

@@ -209,6 +209,13 @@ class Contamination(Record):
     )
 
 
+class Guard(Record):
+    dataset: str = Field(description="Dataset scored.")
+    language: str = Field("all", description="Language scored, or `all`.")
+    metric: str = Field(description="Metric of a suite that runs.")
+    by: Number = Field(0, ge=0, description="How much worse the model may be.")
+
+
 class Gate(Record):
     name: str = Field(description="What the gate says.")
     dataset: str | None = Field(
@@ -230,9 +237,16 @@ class Gate(Record):
     )
     below: Number | None = Field(None, description="Met when the metric is below this.")
     above: Number | None = Field(None, description="Met when the metric is above this.")
+    not_worse: list[Guard] = Field(
+        [],
+        description="Where the model may not be worse than `against` by more than a margin: each is a gate of its own"
+        " beside this one.",
+    )
 
     @model_validator(mode="after")
     def bound_one_side(self) -> Self:
+        if self.not_worse and self.against is None:
+            raise ValueError("`not_worse` needs `against`, the model compared with")
         if (self.below is None) == (self.above is None):
             raise ValueError("give exactly one of below, above")
         return self

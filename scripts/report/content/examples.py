@@ -1,4 +1,4 @@
-"""Examples of generated texts: where the tuned model gained most over the base, and where it fails."""
+"""Examples of generated texts, all models side by side: where the tuned one gained most, and where it fails."""
 
 from pathlib import Path
 from statistics import fmean
@@ -29,7 +29,7 @@ def grade(suite: Suite, item: dict) -> float:
 
 
 def choose_examples(suite: Suite, base: dict[str, dict], tuned: dict[str, dict]) -> list[dict]:
-    """Items with `kind` (`gained` or `failing`), prompt, reference and both models' texts; no item occurs twice.
+    """Items with `kind` (`gained` or `failing`), prompt and reference; no item occurs twice.
 
     Args:
         base, tuned: the items of a dataset by id.
@@ -48,8 +48,6 @@ def choose_examples(suite: Suite, base: dict[str, dict], tuned: dict[str, dict])
             "figures": {side: grades[identity][place] for place, side in enumerate(("tuned", "base"))},
             "prompt": cut(tuned[identity]["prompt"]),
             "reference": cut(tuned[identity]["reference"]),
-            "base": cut(base[identity]["written"][0]),
-            "tuned": cut(tuned[identity]["written"][0]),
         }
         for kind, identities in (("gained", gained), ("failing", failing))
         for identity in identities
@@ -57,10 +55,10 @@ def choose_examples(suite: Suite, base: dict[str, dict], tuned: dict[str, dict])
 
 
 def generated_examples(results: Path, evaluation: dict) -> list[dict]:
-    """For each suite with generated texts and each dataset: `suite`, `dataset`, `model`, and `items` of both models.
+    """For each suite with generated texts and each dataset, what the models wrote.
 
-    The model is the one trained on the dataset, else the last stage. Datasets are left out if a suite does not score
-    both it and the base.
+    Each has `suite`, `dataset`, `models`, `model`, and `items` with the `sides` of all models. The model is the one
+    trained on the dataset, else the last stage. Datasets are left out if a suite does not score both it and the base.
 
     Raises:
         UserError: items are missing or truncated.
@@ -74,14 +72,24 @@ def generated_examples(results: Path, evaluation: dict) -> list[dict]:
         model = trained.get(dataset, last)
         if not {"base", model} <= set(scored.model):
             continue
-        base, tuned = (
-            {
+        models = list(dict.fromkeys(scored.model))
+        written = {
+            side: {
                 item["id"]: item
                 for item in read_jsonl(Layout(results).suite(suite, side) / "items.jsonl.zst")
                 if item["dataset"] == dataset
             }
-            for side in ("base", model)
-        )
-        items = choose_examples(suite_of[suite], base, tuned)
-        groups.append({"suite": suite, "dataset": dataset, "model": model, "items": items})
+            for side in models
+        }
+        items = choose_examples(suite_of[suite], written["base"], written[model])
+        for item in items:
+            item["sides"] = [side_of(suite_of[suite], side, written[side][item["id"]]) for side in models]
+        groups.append({"suite": suite, "dataset": dataset, "model": model, "models": models, "items": items})
     return groups
+
+
+def side_of(suite: Suite, model: str, item: dict) -> dict:
+    """What a model wrote for an item: `model`, `grade`, `text` and, of code, `outcome`."""
+    verdict = (item.get("verdicts") or [{"outcome": "", "detail": ""}])[0]
+    outcome = ": ".join(part for part in (verdict["outcome"], " ".join(verdict["detail"].split())[-120:]) if part)
+    return {"model": model, "grade": grade(suite, item), "text": cut(item["written"][0]), "outcome": outcome}

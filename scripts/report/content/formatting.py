@@ -16,6 +16,11 @@ def interval(ends: list[float] | None, signed: bool = False) -> str:
     return "too few documents" if ends is None else f"{number(ends[0], signed)} to {number(ends[1], signed)}"
 
 
+def score_value(value: float) -> str:
+    """A score; the tests or the sandbox may have been at fault, so that there is none."""
+    return "not measured" if math.isnan(value) else number(value)
+
+
 def score_interval(score) -> str:
     """The interval of a row of `scores_table`."""
     return interval(None if math.isnan(score.interval_low) else [score.interval_low, score.interval_high])

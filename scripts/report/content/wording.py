@@ -4,6 +4,7 @@ from pathlib import Path
 
 from scripts.experiment.layout import Layout
 from scripts.report.content.formatting import gate_bound, gate_interval, gate_value, table
+from scripts.report.content.handed_on import sentences
 
 SUITES = {
     "perplexity": "Bits per byte do not depend on the tokenizer; perplexity is per token. Less is better for both.",
@@ -18,13 +19,6 @@ SUITES = {
     " is better: share that is the file's own code line by line, edit similarity, F1 over identifiers, share that"
     " parses. Less is better: bits per byte of the file's own code.",
     "human": "Share of responses that people called correct, 0 to 1, rated blindly. More is better.",
-}
-HEADLINES = {
-    "met": "All gates are met",
-    "met, not secured": "Met, but not secured",
-    "not measured": "Met as far as it was measured",
-    "not met": "Not met",
-    "no gates": "No gates, no verdict",
 }
 
 
@@ -56,11 +50,12 @@ def contamination(words: int, rows: list[dict]) -> str:
 
 
 def summary(evaluation: dict, results: Path) -> str:
-    """The gates, the verdict and the report's path, as lines for a terminal."""
+    """The gates, the verdict, what the model handed on gained and lost, the report's path: lines for a terminal."""
     rows = [("gate", "value", f"{evaluation['confidence']:.0%} interval", "bound", "outcome")]
     rows += [
         (gate["name"], gate_value(gate), gate_interval(gate), gate_bound(gate), gate["outcome"])
         for gate in evaluation["gates"]
     ]
     gates = table(rows) if evaluation["gates"] else []
-    return "\n".join([*gates, f"verdict: {evaluation['verdict']}", f"report:  {Layout(results).page}"])
+    lines = [f"verdict: {evaluation['verdict']}", *sentences(evaluation), f"report:  {Layout(results).page}"]
+    return "\n".join([*gates, *lines])

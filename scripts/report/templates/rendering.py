@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from scripts.report.content import formatting, wording
+from scripts.report.content import formatting, handed_on, wording
 from scripts.report.content.eval_json import contamination_rows
 from scripts.report.content.scores_table import scores_table
 
@@ -29,8 +29,8 @@ def escape(value: object) -> str:
     return str(value).translate(str.maketrans(ESCAPES))
 
 
-def fill(name: str, evaluation: dict, **more) -> str:
-    """Fill the template `name`; `more` are the values that only this template uses."""
+def fill(name: str, evaluation: dict, dated: str = "", **more) -> str:
+    """Fill the template `name`; `dated`: see `facts`; `more` are the values that only this template uses."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=lambda template: template.endswith(".html.j2"),
@@ -43,6 +43,7 @@ def fill(name: str, evaluation: dict, **more) -> str:
         "number": formatting.number,
         "interval": formatting.interval,
         "score_interval": formatting.score_interval,
+        "score_value": formatting.score_value,
         "gate_value": formatting.gate_value,
         "gate_interval": formatting.gate_interval,
         "gate_metric": formatting.gate_metric,
@@ -53,9 +54,14 @@ def fill(name: str, evaluation: dict, **more) -> str:
     scores = scores_table(evaluation)
     return environment.get_template(name).render(
         evaluation=evaluation,
-        headline=wording.HEADLINES[evaluation["verdict"]],
+        headline=handed_on.headline(evaluation),
+        tone=handed_on.tone(evaluation),
+        changes=handed_on.sentences(evaluation),
+        facts=handed_on.facts(evaluation, dated),
         explanation=wording.explanation(evaluation["gates"]),
         scores=scores,
+        together=scores[scores.language == "all"],
+        by_language=scores[scores.language != "all"],
         metrics_of=scores.groupby("suite").metric.unique(),
         suites={suite: wording.SUITES[suite] for suite in scores.suite.unique()},
         contaminated=contamination_rows(evaluation),
