@@ -15,7 +15,7 @@ from tests.evaluation.synthetic import dump
 def test_the_page_shows_scores_with_and_without_what_overlaps(html, page):
     said = " ".join("".join(page.text).split())
     assert "5 of 30 problems share 10 words in a row with the training data. 1 could not be checked" in said
-    section = html[html.index("<h2>Contamination") : html.index("<h2>Datasets")]
+    section = html[html.index("Contamination</h2>") : html.index("Datasets</h2>")]
     shown = " ".join(re.sub("<[^>]+>", " ", section).split())
     # of 30 answers of sft 18 are right, of the 25 that overlap nothing 13
     for row in ("sft with 30 0.6000", "without 25 0.5200", "50% of it found; 12 words in a row in code, src/a.go"):
