@@ -25,8 +25,8 @@ from scripts.evaluation.results.summary import summarize
 from scripts.experiment.checks.gates import STAGE_METRICS
 from scripts.experiment.code_records import units_of
 from scripts.experiment.layout import Layout
-from scripts.experiment.settings.evaluation import Gate
 from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.gates import Gate
 from scripts.experiment.settings.training import Stage
 from scripts.experiment.suites import METRICS, PROMPTED, scored_datasets, scored_models
 

@@ -19,8 +19,8 @@ def test_published_evaluation_is_a_byte_copy_and_the_log_tells_the_outcomes(make
     done = verdict(results)
     assert done.returncode == 0
     assert (results / "eval.json").read_bytes() == (results / "evaluation/gate/eval.json").read_bytes()
-    assert "verdict: not met\nsft against pretrain: better on code" in done.stderr
-    assert "\nreport:  results/report.html" in done.stderr
+    assert "\nsft against pretrain: better on code" in done.stderr
+    assert "verdict: not met\nreport:  results/report.html" in done.stderr
     assert not list(results.glob(".*"))
 
 

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from scripts.common.cli import UserError
 from scripts.evaluation.results.comparison import SuiteComparison
-from scripts.experiment.settings.evaluation import Gate
+from scripts.experiment.settings.gates import Gate
 
 Interval = list[float] | None
 

@@ -50,12 +50,12 @@ def contamination(words: int, rows: list[dict]) -> str:
 
 
 def summary(evaluation: dict, results: Path) -> str:
-    """The gates, the verdict, what the model handed on gained and lost, the report's path: lines for a terminal."""
+    """The gates, what the model handed on gained and lost, the verdict, the report's path: lines for a terminal."""
     rows = [("gate", "value", f"{evaluation['confidence']:.0%} interval", "bound", "outcome")]
     rows += [
         (gate["name"], gate_value(gate), gate_interval(gate), gate_bound(gate), gate["outcome"])
         for gate in evaluation["gates"]
     ]
     gates = table(rows) if evaluation["gates"] else []
-    lines = [f"verdict: {evaluation['verdict']}", *sentences(evaluation), f"report:  {Layout(results).page}"]
+    lines = [*sentences(evaluation), f"verdict: {evaluation['verdict']}", f"report:  {Layout(results).page}"]
     return "\n".join([*gates, *lines])
