@@ -28,7 +28,8 @@ def place(tmp_path_factory) -> Clone:
         subprocess.run(["git", *words], cwd=clone.root, check=True)
     for name in ("text/one.md", "chat/python.jsonl", "chat/systems.jsonl"):
         (clone.root / "data" / name).parent.mkdir(parents=True, exist_ok=True)
-        (clone.root / "data" / name).write_text("{}\n")
+        turns = [{"role": "user", "content": "a"}, {"role": "assistant", "content": "b"}]
+        (clone.root / "data" / name).write_text(json.dumps({"messages": turns}) + "\n")
     return clone
 
 

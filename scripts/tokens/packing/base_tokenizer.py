@@ -18,7 +18,7 @@ from scripts.experiment.settings.training import Base
 from scripts.tokens.packing.chat_template import CHATML, ChatTemplate
 
 FIM = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
-SMALL_FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
+SMALL_FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json"]
 
 
 def check_base_tokenizer(
@@ -75,7 +75,7 @@ def write_chat_template(template: str, folder: Path) -> None:
 
 
 def small_files(base: Base) -> Path | None:
-    """The hub model's tokenizer files in the hub's cache, downloaded if needed; None if they cannot be had."""
+    """The hub model's tokenizer and config.json in the hub's cache, downloaded if needed; None if they cannot be had."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 
