@@ -6,7 +6,7 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: eval quick test soak smoke env lock lint format docs sources publish forget status why compare bench clean
+.PHONY: rehearse eval quick test soak smoke env lock lint format docs sources publish forget status why compare bench clean
 .DEFAULT_GOAL := eval
 
 # $(call known,VARIABLE,its file,known values): one line and the end if the file is not there
@@ -84,6 +84,10 @@ publish: env ## raw archives and finished results to the DVC remote; EXPERIMENT=
 forget: env ## SOURCE=name: what contains a source, and what forgetting it costs; APPLY=1 does it; PROFILE=, or EXPERIMENT=file
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
 	@python -m scripts.release.forget --source "$(or $(SOURCE),$(error SOURCE=name is needed))" --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(filter 1,$(APPLY)),--apply)
+
+rehearse: env ## all data for real, the plan, then 3 steps of each stage and 2 items of each suite in small: PROFILE=, or EXPERIMENT=file
+	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
+	@python -m scripts.report.commands.rehearse --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
 
 status: env ## how far an experiment is: PROFILE=, or EXPERIMENT=file; RESULTS=folder; WATCH=seconds
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))

@@ -75,7 +75,7 @@ def write_chat_template(template: str, folder: Path) -> None:
 
 
 def small_files(base: Base) -> Path | None:
-    """The hub model's tokenizer and config.json in the hub's cache, downloaded if needed; None if they cannot be had."""
+    """The hub model's tokenizer and config.json, downloaded to the hub's cache if needed; None if they cannot be."""
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 

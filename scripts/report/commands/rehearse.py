@@ -1,0 +1,165 @@
+"""Rehearse an experiment: all of its data for real, its plan, then every stage and every suite in small.
+
+    python -m scripts.report.commands.rehearse --profile a40 --configfile config/experiments/qwen2.5-7b-code.yaml
+
+`make rehearse` calls it. It finds in minutes what would fail after days: a chat template that does not fit, rows
+without targets, a gate on a dataset without test documents, packages, permissions and partitions of the machine. It
+runs on the machine of the profile, with its queue, sharding and number of ranks, below results/rehearsal/NAME:
+
+1. the data, as the experiment says, with the real tokenizer, down to the packed rows;
+2. the plan of each stage as configured, with the rows that were counted;
+3. 3 steps of each stage with a model of two narrow layers, the real vocabulary and row length, and each suite on 2
+   items (of perplexity and chats: per language and dataset).
+
+Its scores and gates mean nothing. Raw archives are shared with the real run; all else is removed by `rm -r`.
+"""
+
+import logging
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import yaml
+
+from scripts.common.cli import UserError, parser, run
+from scripts.common.files import atomic, write_json
+from scripts.experiment.layout import Layout
+from scripts.experiment.load import experiment_of, load_experiment
+from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.settings.evaluation import Evaluation
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.record import to_dict, to_json
+from scripts.experiment.settings.training import Stage
+from scripts.training.model.small_base import make_small_base
+from scripts.training.planning.batch import total_ranks
+
+ROOT = Path("results/rehearsal")
+STEPS, ITEMS = 3, 2
+# settings that a stage of three steps cannot have; null takes a key away
+UNSET = ("epochs", "max_samples", "warmup_steps", "warmup_share", "early_stopping")
+
+
+def small_stage(settings: Stage, ranks: int) -> dict:
+    """What a stage's rehearsal changes of its settings."""
+    given = settings.model_fields_set
+    changes = {key: None for key in UNSET if key in given}
+    changes |= {"steps": STEPS, "global_batch": ranks, "log_steps": 1, "eval_steps": STEPS, "save_steps": STEPS}
+    changes |= {"eval_rows": ranks}
+    if isinstance(settings.trainable, list):  # patterns may name layers that a model of two has not
+        changes["trainable"] = "all"
+    return changes
+
+
+def small_suites(evaluation: Evaluation, machine: Machine, cases: Path) -> dict:
+    """What the rehearsal changes of the suites' settings.
+
+    Args:
+        cases: where the first cases of the suite `keywords` are written.
+    """
+    changes = {"perplexity": {"documents": ITEMS}, "gate": {"fail": False, "resamples": 100}}
+    for suite in ("qa", "bleu"):
+        if getattr(evaluation, suite) is not None:
+            changes[suite] = {"documents": ITEMS, "max_new_tokens": 8}
+    if evaluation.keywords is not None:
+        first = dict(list(read_yaml(Path(evaluation.keywords.cases)).items())[:ITEMS])
+        with atomic(cases) as temporary:
+            temporary.write_text(yaml.safe_dump(first, allow_unicode=True, sort_keys=False))
+        changes["keywords"] = {"cases": str(cases), "max_new_tokens": 8}
+    if evaluation.code is not None:
+        benchmarks = [to_dict(one) | {"limit": ITEMS} for one in evaluation.code.benchmarks]
+        benchmarks = [{key: value for key, value in one.items() if value is not None} for one in benchmarks]
+        changes["code"] = {"benchmarks": benchmarks, "max_new_tokens": 64}
+    if evaluation.latency is not None:
+        device = "gpu" if machine.gpus else "cpu"
+        changes["latency"] = {"device": device, "prompt_tokens": 32, "new_tokens": 4, "warmup": 0, "runs": 1}
+        changes["latency"] |= {"batches": [1]}
+    if evaluation.human is not None:
+        changes["human"] = {"samples": ITEMS, "sheets": []}
+    return changes
+
+
+def rehearsal_of(path: Path, experiment: Experiment, machine: Machine, folder: Path, base: Path) -> dict:
+    """The experiment file of a rehearsal: what it changes, laid over the file at `path`.
+
+    Args:
+        folder: the results root of the rehearsal.
+        base: where the small base model is, unless the experiment makes its base from scratch.
+    """
+    training = experiment.training
+    if training.base.model == "scratch":
+        small = {"shape": {"num_hidden_layers": 2}}
+    else:
+        small = {"model": str(base), "revision": None, "sha256": None, "shape": None}
+    if training.base.no_rope_layers:
+        small["no_rope_layers"] = [1]
+    ranks = total_ranks(machine)
+    return {
+        "extends": str(path),
+        "experiment": f"{experiment.experiment} (rehearsal)",
+        "results": str(folder),
+        "training": {
+            "base": small,
+            "train": {name: small_stage(stage, ranks) for name, stage in training.train.items()},
+        },
+        "evaluation": small_suites(experiment.evaluation, machine, folder.with_name(f"{folder.name}-cases.yaml")),
+    }
+
+
+def plan_stages(experiment: Experiment, machine_path: Path, folder: Path) -> None:
+    """Print the plan of each stage as configured, with the rows that the rehearsal packed.
+
+    Raises:
+        UserError: a stage's plan refuses it; its own line says why.
+    """
+    layout, shape = Layout(folder), experiment.training.base.shape
+    if shape is not None and experiment.training.base.model == "scratch":
+        shape = shape.model_copy(update={"vocab_size": experiment.tokens.tokenizer.vocab_size})
+    for name, stage in experiment.training.train.items():
+        command = [sys.executable, "-m", "scripts.training.plan", "--stage", name, "--machine", str(machine_path)]
+        command += ["--settings", to_json(stage), *(["--shape", to_json(shape)] if shape else [])]
+        command += ["--shards", str(layout.shards(stage.data, stage.sequence_length))]
+        out = folder.with_name(f"{folder.name}-plan") / f"{name}.json"
+        if subprocess.run([*command, "--out", str(out)], check=False).returncode:
+            raise UserError(f"training.train.{name}: its plan refuses it; the line above says why")
+
+
+def rehearse(profile: str, configfile: Path | None) -> None:
+    """Run a rehearsal to its end.
+
+    Raises:
+        UserError: a setting or file of the user's is wrong, or a job failed.
+    """
+    path, experiment = experiment_of(profile, configfile)
+    settings = read_yaml(Path(profile) / "config.yaml")
+    machine_path = Path(f"config/machines/{settings.get('default-resources', {}).get('machine', 'local')}.yaml")
+    machine = load_machine(machine_path)
+    folder = ROOT / path.stem
+    base = folder.with_name(f"{folder.name}-base")
+    if experiment.training.base.model != "scratch":
+        make_small_base(experiment.training.base, base)
+    changed = folder.with_name(f"{folder.name}.yaml")
+    write_json(changed, rehearsal_of(path, experiment, machine, folder, base))  # JSON is YAML
+    load_experiment(read_yaml(changed), str(changed))
+    parts = {"data": "data", "stages and suites": str(folder / "eval.json")}
+    for part, target in parts.items():
+        began = time.monotonic()
+        command = [sys.executable, "-m", "snakemake", target, "--profile", profile, "--configfile", str(changed)]
+        if subprocess.run(command, check=False).returncode:
+            raise UserError(f"rehearsal of {path}: {part} failed; the lines above say why")
+        logging.info(f"rehearsal of {path}: {part} passed in {time.monotonic() - began:.0f} s")
+        if part == "data":
+            plan_stages(experiment, machine_path, folder)
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--profile", default="local", help="the profile of the real run")
+    arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
+    given = arguments.parse_args()
+    rehearse(given.profile, given.configfile)
+
+
+if __name__ == "__main__":
+    run(main)
