@@ -33,8 +33,10 @@ CHATTER = (
 )
 RESTART = re.compile(r"Trying to restart job (\S+)\.$")
 ERROR = re.compile(r"error: |[\w.]+(Error|Exception)\b")
-# of a rank that was killed (scripts/training/launch.py); that the others lost it, their own errors say, also later ones
+# A stage's ranks write one log. The line about a rank that was killed (scripts/training/launch.py) says why it failed.
+# That others lost a rank (scripts/training/engine/parallel.py) only follows from its fault, also where it comes later.
 KILLED = re.compile(r"error: rank \d+ on \S+ was killed")
+LOST = re.compile(r"error: \S+: the connection to another rank was lost")
 END = "At least one job did not complete successfully"
 
 
@@ -47,10 +49,11 @@ def read_lines(path: str) -> list[str]:
 
 
 def error_in(lines: list[str]) -> int | None:
-    """The number of the line that says why a job failed: its last `error: ` line; None where there is none."""
+    """The number of the `error: ` line that says why a job failed, the last such one; None where there is none."""
     errors = [number for number, line in enumerate(lines) if line.startswith("error: ")]
     killed = [number for number in errors if KILLED.match(lines[number])]
-    return (killed or errors or [None])[-1]
+    causes = [number for number in errors if not LOST.match(lines[number])]
+    return (killed or causes or errors or [None])[-1]
 
 
 def tail(path: str) -> list[str]:
