@@ -1,13 +1,13 @@
-"""Datasets of the user's own: chats and texts from files, or texts from a hub dataset.
+"""Datasets of the user's own: chats and texts from files or from a hub dataset.
 
 `compose` calls this for the kinds `chat` and `text`; the command is that of scripts/corpus/compose.py without --splits:
 
     python -m scripts.corpus.compose --seed 42 --out results/corpus/compose/qa \\
         --settings '{"kind": "chat", "path": "data/chat/qa.jsonl"}'
 
-scripts/corpus/formats/record_readers.py says which files are read. The split follows from a hash of the content, so an
-example keeps its split wherever it is in the files, and exact duplicates are removed. An example's id is its place
-(`file:line`); ids within the records are ignored.
+scripts/corpus/formats/record_readers.py says which files are read, chat_forms.py which forms of chats. The split
+follows from a hash of the content, so an example keeps its split wherever it is in the files, and exact duplicates are
+removed. An example's id is its place (`file:line`); ids within the records are ignored.
 """
 
 import hashlib
@@ -24,7 +24,8 @@ from scripts.common.cli import UserError
 from scripts.common.files import jsonl_writer
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
-from scripts.corpus.formats.record_readers import content_hash, files_of, json_lines, records
+from scripts.corpus.formats.chat_forms import messages_in
+from scripts.corpus.formats.record_readers import content_hash, files_of, format_of, json_lines, records
 from scripts.corpus.formats.splits import split_of
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset
@@ -39,11 +40,8 @@ def chat_of(record: object, where: str) -> tuple[list[dict], str | None]:
     Raises:
         UserError: the record has no messages, or a message has a wrong role or no text.
     """
-    messages = record.get("messages") if isinstance(record, dict) else None
-    if not isinstance(messages, list):
-        raise UserError(f"{where}: no `messages`; a record is {{'messages': [{{'role': ..., 'content': ...}}, ...]}}")
     turns = []
-    for number, message in enumerate(messages, 1):
+    for number, message in enumerate(messages_in(record, where), 1):
         place = f"{where}: message {number}"
         role = message.get("role") if isinstance(message, dict) else message
         used = [key for key in ("tool_calls", "function_call") if isinstance(message, dict) and message.get(key)]
@@ -84,10 +82,10 @@ def check_first_chats(settings: ChatDataset | TextDataset) -> None:
     Raises:
         UserError: one has no messages, or a message is no text of a known role.
     """
-    if not isinstance(settings, ChatDataset):
+    if not isinstance(settings, ChatDataset) or not settings.path:
         return
     for path in files_of(Path(settings.path)):
-        if path.suffix == ".jsonl":
+        if format_of(path) in (".jsonl", ".jsonl.gz"):
             for line, record in islice(json_lines(path), FIRST):
                 chat_of(record, f"{path}: {line}")
 

@@ -2,26 +2,37 @@
 
     for source, name, record in records(settings): ...
 
-Formats: .json (a list of records), .jsonl, .parquet, .txt and .md (a file is a document), folders of these, and
-folders that the `datasets` library saved. A record's name is `file:line`, or `file:number` in formats without lines: it
-is unique and leads back to the file. scripts/corpus/formats/own_datasets.py checks what a record holds.
+Formats: .json (a list of records), .jsonl and .jsonl.gz, .csv (a header line), .parquet, .txt and .md (a file is a
+document), folders of these, and folders that the `datasets` library saved. A record's name is `file:line`, or
+`file:number` in formats without lines: it is unique and leads back to the file. scripts/corpus/formats/own_datasets.py
+checks what a record holds.
 """
 
+import csv
+import gzip
 import hashlib
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
+from typing import BinaryIO
 
 import orjson
 
 from scripts.common.cli import UserError
 from scripts.common.files import sha256_file
+from scripts.corpus.formats.chat_forms import FIELDS
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset
 
-SUFFIXES = (".json", ".jsonl", ".parquet", ".txt", ".md")
+FORMATS = (".json", ".jsonl", ".jsonl.gz", ".csv", ".parquet", ".txt", ".md")
 SAVED = ("state.json", "dataset_dict.json")  # one of these is in every folder that `datasets` saved
 # A longer line is no record; a larger JSON list should be JSON lines (bytes).
 MAX_LINE, MAX_JSON = 64 << 20, 1 << 30
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"  # some editors write it before UTF-8
+
+
+def format_of(path: Path) -> str:
+    """The end of a file's name that says its format: `.jsonl`, `.jsonl.gz`."""
+    return "".join(path.suffixes[-2:]) if path.suffix == ".gz" else path.suffix
 
 
 def is_saved_dataset(path: Path) -> bool:
@@ -44,9 +55,9 @@ def files_of(path: Path) -> list[Path]:
         raise UserError(f"{path}: no such file or folder; put the data there, or see `path` in the experiment")
     if not files:
         raise UserError(f"{path}: an empty folder; put the data there")
-    other = next((file for file in files if file.suffix not in SUFFIXES), None)
+    other = next((file for file in files if format_of(file) not in FORMATS), None)
     if other and not is_saved_dataset(path):
-        supported = ", ".join(SUFFIXES)
+        supported = ", ".join(FORMATS)
         raise UserError(f"{other}: format not supported; use {supported}, or a folder that the datasets library saved")
     return files
 
@@ -57,14 +68,26 @@ def content_hash(path: Path) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, object]]:
-    """(line, value) of each line of a JSON lines file; empty lines are skipped.
+def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
+    """The lines of a file, cut after `MAX_LINE` bytes and one more.
 
     Raises:
-        UserError: a line is not JSON (UTF-8), or longer than `MAX_LINE` bytes.
+        UserError: it is no whole gzip file.
     """
-    with path.open("rb") as file:
-        for number, line in enumerate(iter(lambda: file.readline(MAX_LINE + 1), b""), 1):
+    try:
+        yield from iter(lambda: file.readline(MAX_LINE + 1), b"")
+    except (gzip.BadGzipFile, EOFError, zlib.error) as error:
+        raise UserError(f"{path}: not a whole gzip file: {error}") from error
+
+
+def json_lines(path: Path) -> Iterator[tuple[int, object]]:
+    """(line, value) of each line of a JSON lines file, which may be gzipped; empty lines are skipped.
+
+    Raises:
+        UserError: a line is not JSON (UTF-8), or longer than `MAX_LINE` bytes, or the file is no whole gzip file.
+    """
+    with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
+        for number, line in enumerate(lines_of(file, path), 1):
             if len(line) > MAX_LINE:
                 raise UserError(f"{path}: line {number}: longer than {MAX_LINE >> 20} MiB; write one record a line")
             line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
@@ -92,8 +115,30 @@ def json_list(path: Path) -> Iterator[tuple[int, object]]:
     yield from enumerate(values, 1)
 
 
-def parquet(path: Path, column: str) -> Iterator[tuple[int, object]]:
-    """(number, record with `column` alone) of each row of a Parquet file.
+def csv_rows(path: Path) -> Iterator[tuple[int, object]]:
+    """(line, record) of each row of a CSV file; its first line names the columns.
+
+    Raises:
+        UserError: it is not UTF-8, a row has more or fewer cells than there are columns, or a field is too large.
+    """
+    csv.field_size_limit(MAX_LINE)
+    try:
+        with path.open(encoding="utf-8-sig", newline="") as file:
+            reader = csv.DictReader(file, strict=True)
+            for row in reader:
+                if None in row or None in row.values():
+                    cells, columns = len(row.get(None, [])), len(reader.fieldnames)
+                    raise UserError(
+                        f"{path}: line {reader.line_num}: {'more' if cells else 'fewer'} cells than the"
+                        f" {columns} columns; quote cells that hold commas, quotes or line ends"
+                    )
+                yield reader.line_num, row
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: not CSV in UTF-8: {error}") from error
+
+
+def parquet(path: Path, wanted: tuple[str, ...]) -> Iterator[tuple[int, object]]:
+    """(number, record with the `wanted` columns that there are) of each row of a Parquet file.
 
     Raises:
         UserError: it is not a Parquet file, is damaged or truncated, or has no such column.
@@ -103,10 +148,11 @@ def parquet(path: Path, column: str) -> Iterator[tuple[int, object]]:
 
     try:
         file = ParquetFile(path)
-        if column not in file.schema_arrow.names:
-            raise UserError(f"{path}: no column {column!r}; there: {', '.join(file.schema_arrow.names)}")
+        columns = [name for name in file.schema_arrow.names if name in wanted]
+        if not columns:
+            raise UserError(f"{path}: no column {wanted[0]!r}; there: {', '.join(file.schema_arrow.names)}")
         rows = 0
-        for batch in file.iter_batches(columns=[column]):
+        for batch in file.iter_batches(columns=columns):
             yield from enumerate(batch.to_pylist(), rows + 1)
             rows += len(batch)
     except (pyarrow.ArrowException, OSError) as error:
@@ -163,7 +209,7 @@ def records(settings: ChatDataset | TextDataset) -> Iterator[tuple[str, str, obj
     Raises:
         UserError: something cannot be read; the message names file and line.
     """
-    if isinstance(settings, TextDataset) and settings.hub:
+    if settings.hub:
         for number, record in hub_dataset(settings.hub, settings.revision, settings.split):
             yield settings.hub, f"{settings.split}:{number}", record
         return
@@ -172,18 +218,21 @@ def records(settings: ChatDataset | TextDataset) -> Iterator[tuple[str, str, obj
         for number, record in saved_dataset(path, settings.split):
             yield str(path), f"{settings.split}:{number}", record
         return
-    column = "messages" if isinstance(settings, ChatDataset) else settings.text_column
+    columns = FIELDS if isinstance(settings, ChatDataset) else (settings.text_column,)
     for file in files_of(path):
         name = file.relative_to(path if path.is_dir() else path.parent).as_posix()
-        if file.suffix == ".jsonl":
+        form = format_of(file)
+        if form in (".jsonl", ".jsonl.gz"):
             numbered = json_lines(file)
-        elif file.suffix == ".json":
+        elif form == ".json":
             numbered = json_list(file)
-        elif file.suffix == ".parquet":
-            numbered = parquet(file, column)
+        elif form == ".csv":
+            numbered = csv_rows(file)
+        elif form == ".parquet":
+            numbered = parquet(file, columns)
         elif isinstance(settings, TextDataset):
-            numbered = whole_text(file, column)
+            numbered = whole_text(file, settings.text_column)
         else:
-            raise UserError(f"{file}: holds no chats; they are read from .json, .jsonl and .parquet")
+            raise UserError(f"{file}: holds no chats; they are read from .json, .jsonl, .csv and .parquet")
         for number, record in numbered:
             yield str(file), f"{name}:{number}", record

@@ -36,8 +36,6 @@ def check_own_dataset(settings: ChatDataset | TextDataset, key: str) -> None:
     """
     if settings.validation + settings.test >= 1:
         raise UserError(f"{key}: validation and test leave nothing to train on")
-    if settings.kind == "chat":
-        return
     if (settings.path is None) == (settings.hub is None):
         raise UserError(f"{key}: give either `path` or `hub`")
     if (settings.hub is None) != (settings.revision is None):

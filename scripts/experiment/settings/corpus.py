@@ -116,6 +116,10 @@ class InstructDataset(Record):
 class OwnDataset(Record):
     """What datasets from files of the user's own have in common."""
 
+    hub: Text | None = Field(None, description="Name of a hub dataset.")
+    revision: str | None = Field(
+        None, pattern="^[0-9a-f]{40}$", description="Commit of the hub dataset; required with `hub`."
+    )
     split: str = Field("train", description="Which split of a saved folder or hub dataset is read.")
     sha256: Sha256 | None = Field(None, description="Hash of the content at `path`, checked when given.")
     validation: Number = Field(0.02, ge=0, lt=1, description="Share for validation, by a hash of the content.")
@@ -124,10 +128,13 @@ class OwnDataset(Record):
 
 class ChatDataset(OwnDataset):
     kind: Literal["chat"] = Field(
-        description="Chats of your own: records with `messages`, each with a role and content."
+        description="Chats of your own; give `path`, or `hub` and `revision`. Records have `messages` with a role and"
+        " content each, or `conversations`, or `instruction` and `output`."
     )
-    path: Text = Field(
-        description="A .json, .jsonl or .parquet file, a folder of these, or a folder saved by the datasets library."
+    path: Text | None = Field(
+        None,
+        description="A .json, .jsonl, .jsonl.gz, .csv or .parquet file, a folder of these, or a folder saved by the"
+        " datasets library.",
     )
     max_samples: int | None = Field(
         None, ge=1, description="Most chats, over all splits; which ones follows from content and seed."
@@ -138,12 +145,8 @@ class TextDataset(OwnDataset):
     kind: Literal["text"] = Field(description="Plain texts of your own; give `path`, or `hub` and `revision`.")
     path: Text | None = Field(
         None,
-        description="A .txt, .md, .json, .jsonl or .parquet file, a folder of these, or a folder saved by the datasets"
-        " library.",
-    )
-    hub: Text | None = Field(None, description="Name of a hub dataset.")
-    revision: str | None = Field(
-        None, pattern="^[0-9a-f]{40}$", description="Commit of the hub dataset; required with `hub`."
+        description="A .txt, .md, .json, .jsonl, .jsonl.gz, .csv or .parquet file, a folder of these, or a folder saved"
+        " by the datasets library.",
     )
     text_column: Text = Field("text", description="The field or column that holds the text.")
     max_megabytes: Number | None = Field(

@@ -1,8 +1,11 @@
 """scripts/corpus/formats/own_datasets.py, record_readers.py: chats and texts of the user's own, good and hostile, and
 the labels of chats."""
 
+import csv
+import gzip
 import hashlib
 import json
+from copy import deepcopy
 from pathlib import Path
 
 import pytest
@@ -90,23 +93,66 @@ def as_saved_splits(folder: Path, records: list[dict]) -> Path:
     return folder / "saved"
 
 
+def as_gzip(folder: Path, records: list[dict]) -> Path:
+    (folder / "z").mkdir()
+    lines = write_lines(folder / "z/a.jsonl", records)
+    (folder / "z/a.jsonl.gz").write_bytes(gzip.compress(lines.read_bytes()))
+    lines.unlink()
+    return folder / "z"
+
+
+def as_csv(folder: Path, records: list[dict]) -> Path:
+    """Chats of one question each as columns in the form of Alpaca; a cell with a comma, a quote and a line end."""
+    if "messages" in records[0]:
+        said = [[turn["content"] for turn in record["messages"]] for record in records]
+        records = [{"instruction": question, "output": answer, "note": 'a, "b"\n'} for question, answer in said]
+    with (folder / "a.csv").open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(records[0]))
+        writer.writeheader()
+        writer.writerows(records)
+    return folder / "a.csv"
+
+
+def as_sharegpt(folder: Path, records: list[dict]) -> Path:
+    names = {"user": "human", "assistant": "gpt"}
+    for record in records if "messages" in records[0] else ():
+        turns = record.pop("messages")
+        record["conversations"] = [{"from": names[turn["role"]], "value": turn["content"]} for turn in turns]
+    return write_lines(folder / "sharegpt.jsonl", records)
+
+
 # the datasets library looks for torch when it hashes what it saves
 @pytest.mark.parametrize(
     "form",
-    [as_json, as_parquet, *(pytest.param(form, marks=pytest.mark.slow) for form in (as_saved, as_saved_splits))],
+    [
+        as_json,
+        as_parquet,
+        as_gzip,
+        as_csv,
+        as_sharegpt,
+        *(pytest.param(form, marks=pytest.mark.slow) for form in (as_saved, as_saved_splits)),
+    ],
 )
 @pytest.mark.parametrize("kind", ["chat", "text"])
 def test_each_form_gives_the_same_examples_in_the_same_splits(tmp_path, form, kind):
     records = chats(60) if kind == "chat" else [{"text": f"文章 {i}\n", "other": i} for i in range(60)]
     values = CHAT if kind == "chat" else TEXT
     lines = composed({**values, "path": str(write_lines(tmp_path / "a.jsonl", records))}, tmp_path / "lines")
-    other = composed({**values, "path": str(form(tmp_path, records))}, tmp_path / "other")
+    other = composed({**values, "path": str(form(tmp_path, deepcopy(records)))}, tmp_path / "other")
     field = "messages" if kind == "chat" else "text"
     for split in SPLITS:
         assert [example[field] for example in other[split]] == [example[field] for example in lines[split]]
         assert lines[split], "60 examples leave none of the splits empty"
     found = sorted((example[field] for example in every(lines)), key=json.dumps)
     assert found == sorted((record[field] for record in records), key=json.dumps)
+
+
+def test_alpaca_records_have_their_input_system_and_history():
+    record = {"instruction": "Add.", "input": "1 2", "output": "3", "system": "Be brief.", "history": [["a", "b"]]}
+    said = [turn["content"] for turn in own_datasets.chat_of(record, "x")[0]]
+    assert said == ["Be brief.", "a", "b", "Add.\n\n1 2", "3"]
+    bare = own_datasets.chat_of({"instruction": "Add.", "input": "", "output": "3", "system": None}, "x")[0]
+    assert bare == [{"role": "user", "content": "Add."}, {"role": "assistant", "content": "3"}]
 
 
 def test_an_id_is_file_and_line_and_unique_even_where_records_share_theirs(tmp_path):
@@ -207,7 +253,30 @@ def record(messages: object) -> bytes:
         ("a.jsonl", FINE.decode().encode("utf-16"), "a.jsonl: line 1: not JSON"),
         ("a.jsonl", FINE + '{"messages": "你"}'.encode("gbk"), "a.jsonl: line 2: not JSON"),
         ("a.jsonl", FINE + b"[1]\n", "a.jsonl: 2: no `messages`"),
-        ("a.jsonl", FINE + b'{"conversations": []}\n', "a.jsonl: 2: no `messages`"),
+        ("a.jsonl", FINE + b'{"conversations": {}}\n', "a.jsonl: 2: no `messages`"),
+        ("a.jsonl", FINE + b'{"instruction": "a"}\n', "a.jsonl: 2: no `messages`"),
+        ("a.jsonl", FINE + b'{"instruction": 1, "output": "b"}\n', "a.jsonl: 2: `instruction` must be text, not 1"),
+        (
+            "a.jsonl",
+            FINE + b'{"instruction": "a", "output": "b", "history": ["c"]}\n',
+            "a.jsonl: 2: `history` must be a list of",
+        ),
+        ("a.jsonl", FINE + b'{"conversations": [{"from": "gpt"}]}\n', "a.jsonl: 2: message 1: content must be text"),
+        ("a.jsonl", FINE + b'{"conversations": [{"from": "x", "value": ""}]}\n', "a.jsonl: 2: message 1: role must be"),
+        (
+            "a.jsonl",
+            FINE + b'{"conversations": [{"from": "observation", "value": ""}]}\n',
+            "a.jsonl: 2: message 1: role tool",
+        ),
+        ("a.jsonl", FINE + b'{"tools": [{"name": "f"}], "messages": []}\n', "a.jsonl: 2: `tools`: tool calls are not"),
+        ("a.jsonl.gz", gzip.compress(FINE)[:-9], "a.jsonl.gz: not a whole gzip file"),
+        ("a.jsonl.gz", FINE, "a.jsonl.gz: not a whole gzip file"),
+        ("a.jsonl.gz", gzip.compress(FINE + b"{"), "a.jsonl.gz: line 2: not JSON"),
+        ("a.csv", b"instruction,output\na,b\nc\n", "a.csv: line 3: fewer cells than the 2 columns"),
+        ("a.csv", b"instruction,output\na,b,c\n", "a.csv: line 2: more cells than the 2 columns"),
+        ("a.csv", b"question,answer\na,b\n", "a.csv: 2: no `messages`"),
+        ("a.csv", b'instruction,output\na,"b\n', "a.csv: not CSV"),
+        ("a.csv", "instruction,output\n你,b\n".encode("gbk"), "a.csv: not CSV in UTF-8"),
         ("a.jsonl", record("abc"), "a.jsonl: 2: no `messages`"),
         ("a.jsonl", record(["abc"]), "a.jsonl: 2: message 1: role must be system, user, assistant, not 'abc'"),
         ("a.jsonl", record([{"role": "human", "content": "a"}]), "a.jsonl: 2: message 1: role must be"),
