@@ -2,10 +2,12 @@
 
     python -m scripts.sources.tables.from_folder --from repositories/ --out config/mine.tsv
 
-reads repositories/{high,medium}/{Python,java,C++,...}/{repository}: one with `.git` is pinned by its commit (kind
+reads repositories/{high,medium}/{Python,java,C++,...}/{repository}, the first also as `high_priority` and
+`medium_priority`: one with `.git` is pinned by its commit (kind
 git), another by the sha256 of its content (kind path).
 """
 
+import hashlib
 import logging
 import re
 import tempfile
@@ -23,6 +25,7 @@ from scripts.sources.tables.licences import licence_of
 from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import check_rows
 
+PRIORITY_OF_FOLDER = {"high": "high", "high_priority": "high", "medium": "medium", "medium_priority": "medium"}
 LANGUAGE_OF_FOLDER = {
     "python": "python",
     "java": "java",
@@ -64,8 +67,8 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
     rows = []
-    for priority in ("high", "medium"):
-        for language_folder in sorted(path for path in (folder / priority).glob("*") if path.is_dir()):
+    for priority_folder, priority in PRIORITY_OF_FOLDER.items():
+        for language_folder in sorted(path for path in (folder / priority_folder).glob("*") if path.is_dir()):
             language = LANGUAGE_OF_FOLDER.get(language_folder.name.lower())
             if language is None:
                 known = ", ".join(sorted(LANGUAGE_OF_FOLDER))
@@ -93,8 +96,13 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
 
 
 def name_of(repository: Path) -> str:
-    """A source name made of the folder's: lower case, other characters than `a-z0-9._` as one `-`."""
-    return re.sub(r"[^a-z0-9._-]+", "-", repository.name.lower()).strip("._-") or "repository"
+    """A source name made of the folder's: lower case, other characters than `a-z0-9._` as one `-`.
+
+    A name with letters beyond these, as Chinese ones, ends in some digits of its hash, which keep it apart from others.
+    """
+    name = re.sub(r"[^a-z0-9._-]+", "-", repository.name.lower()).strip("._-") or "repository"
+    lost = any(character.isalnum() and not character.isascii() for character in repository.name)
+    return f"{name}-{hashlib.sha256(repository.name.encode()).hexdigest()[:6]}" if lost else name
 
 
 def location_of(repository: Path) -> str:

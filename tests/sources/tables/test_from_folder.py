@@ -55,6 +55,29 @@ def test_table_from_a_tree_pins_commits_and_content(tree, tmp_path, caplog):
     assert "Perl: left out" in caplog.text
 
 
+def test_folders_named_high_priority_and_medium_priority_mean_the_same(tmp_path, tools):
+    for place in ("high_priority/Python/a", "medium_priority/Go/b", "high/Python/c", "low/Python/d"):
+        tools.write_tree(tmp_path / place, {"a.py": b"1"})
+    rows = {row["name"]: (row["priority"], row["language"]) for row in rows_of(tmp_path)}
+    assert rows == {"a": ("high", "python"), "b": ("medium", "go"), "c": ("high", "python")}
+
+
+def test_chinese_names_make_valid_names_that_stay_apart_whatever_is_added(tmp_path, tools):
+    def named(*folders):
+        for folder in folders:
+            tools.write_tree(tmp_path / "high/python" / folder, {"a.py": b"1"})
+        rows = rows_of(tmp_path)
+        write_sources(rows, tmp_path / f"{len(rows)}.tsv")
+        read_sources(tmp_path / f"{len(rows)}.tsv")
+        return {Path(row["location"]).name: row["name"] for row in rows}
+
+    before = named("数据工具", "网络-tool", "图像-tool")
+    assert len(set(before.values())) == 3
+    assert before["数据工具"].startswith("repository-") and before["网络-tool"].startswith("tool-")
+    after = named("中文", "tool")
+    assert {folder: after[folder] for folder in before} == before and after["tool"] == "tool"
+
+
 def test_uncommitted_work_in_a_tree_is_told(tree, caplog):
     (tree / "high/C++/lib/new.cpp").write_text("5")
     rows_of(tree)
