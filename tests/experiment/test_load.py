@@ -186,7 +186,7 @@ def human(gate=(), **keys):
             put("corpus", "filter", {"extensions": {"py": "python"}}),
             "corpus.filter.extensions.py: must be text that matches",
         ),
-        (put("corpus", "compose", "code", {"kind": "chat"}), "corpus.compose.code.path: required"),
+        (put("corpus", "compose", "code", {"kind": "chat"}), "corpus.compose.code: give either `path` or `hub`"),
         (
             put("evaluation", "code", {"benchmarks": [{"path": "a", "git": "b"}]}),
             "evaluation.code.benchmarks.0: give `git` and `commit` together",
