@@ -6,7 +6,7 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: rehearse eval quick test soak smoke env lock lint format docs sources publish forget status why compare bench clean
+.PHONY: rehearse eval quick test soak smoke env lock lint format docs sources publish forget status why compare judge bench clean
 .DEFAULT_GOAL := eval
 
 # $(call known,VARIABLE,its file,known values): one line and the end if the file is not there
@@ -99,6 +99,9 @@ why: env ## why jobs would run: PROFILE=, or EXPERIMENT=file; or A=results B=res
 
 compare: env ## A=results B=results of another run: what B gained and lost, problem by problem; OUT=folder
 	@python -m scripts.report.commands.compare --a "$(or $(A),$(error A=folder is needed))" --b "$(or $(B),$(error B=folder is needed))" --out "$(or $(OUT),results/compare)"
+
+judge: env ## BENCHMARK=file GENERATIONS=file: judge programs that exist, problem by problem; OUT=folder, BASE=1
+	@python -m scripts.evaluation.commands.judge --benchmark "$(or $(BENCHMARK),$(error BENCHMARK=file is needed))" --generations "$(or $(GENERATIONS),$(error GENERATIONS=file is needed))" --out "$(or $(OUT),results/judge)" $(if $(BASE),--base)
 
 bench: env ## speed, as ratios against named peers in the same run
 	for bench in tests/benchmarks/bench_*.py; do python -m "tests.benchmarks.$$(basename "$$bench" .py)"; done

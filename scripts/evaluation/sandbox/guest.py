@@ -75,6 +75,8 @@ def once(code: object, names: dict, own: list[str], caller: Caller) -> tuple[str
         name = type(error).__name__
         outcome = {"MemoryError": "memory"}.get(name, name if name in REPORTED else "exception")
         return outcome, str(error) if name in REPORTED else f"{name}: {error}"
+    except MemoryError as error:
+        return "memory", f"the tests: {error}"
     except BaseException as error:
         # not only assertions: a wrong result may also break the test's own computation, as `f(1) + 1` for None; but
         # before the first result, or for want of a module, the tests themselves are at fault

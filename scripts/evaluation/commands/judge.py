@@ -1,0 +1,161 @@
+"""Judge generations that already exist, problem by problem, and compare with what was published of them.
+
+    make judge BENCHMARK=MbppPlus.jsonl GENERATIONS=generated_eval_results.json OUT=results/judge
+    python -m scripts.evaluation.commands.judge --benchmark HumanEval.jsonl.gz --generations samples.jsonl --out out
+
+Reads what EvalPlus writes (lines with `task_id` and `completion` or `solution`; also its eval_results.json, whose
+outcomes are compared), what bigcode-evaluation-harness writes (a list of programs per problem, in the benchmark's
+order) and this project's items.jsonl.zst. A completion continues the benchmark's prompt; all others are whole programs.
+Writes verdicts.jsonl.zst, one line per program, and prints the score and every disagreement.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+from scripts.common.cli import UserError, parser, run
+from scripts.common.files import read_jsonl, write_jsonl
+from scripts.evaluation.benchmarks.formats import problems_of, unpacked
+from scripts.evaluation.benchmarks.problem import Problem
+from scripts.evaluation.metrics.pass_at_k import unbiased
+from scripts.evaluation.sandbox import probe
+from scripts.evaluation.sandbox.bubblewrap import Limits
+from scripts.evaluation.sandbox.judge import Judge, judge_all
+from scripts.evaluation.sandbox.packages import Packages
+from scripts.experiment.settings.evaluation import Benchmark
+
+WHOLE = ("solution", "generation", "code")  # keys of whole programs
+
+
+class Generation(NamedTuple):
+    """A program for a problem, and whether it was published as passed (None if nothing was)."""
+
+    problem: str
+    text: str
+    whole: bool
+    published: bool | None = None
+
+
+def from_eval_results(found: dict, base: bool) -> Iterator[Generation]:
+    """The programs of EvalPlus' eval_results.json; passed are those that pass base and plus tests, or base tests."""
+    for name, samples in found.items():
+        for sample in samples:
+            added = sample.get("plus_status")
+            statuses = [sample["base_status"], *([added] if added and not base else [])]
+            yield Generation(name, sample["solution"], True, all(status == "pass" for status in statuses))
+
+
+def from_record(record: dict) -> Iterator[Generation]:
+    """The programs of one line: EvalPlus' or ours.
+
+    Raises:
+        KeyError, TypeError: it is neither.
+    """
+    if "written" in record:
+        published = [verdict["outcome"] == "passed" for verdict in record["verdicts"]]
+        for text, passed in zip(record["written"], published, strict=True):
+            yield Generation(record["id"], text, True, passed)
+        return
+    key = next((key for key in WHOLE if key in record), "completion")
+    yield Generation(record["task_id"], record[key], key != "completion", record.get("passed"))
+
+
+def read_generations(path: Path, problems: list[Problem], base: bool = False) -> list[Generation]:
+    """All generations of a file.
+
+    Args:
+        base: whether the benchmark has only EvalPlus' base tests.
+
+    Raises:
+        UserError: it is in none of the forms, or of other problems.
+    """
+    try:
+        if path.suffix == ".zst":
+            found = [one for record in read_jsonl(path) for one in from_record(record)]
+        else:
+            text = unpacked(path)
+            whole = json.loads(text) if path.suffix == ".json" or text.lstrip().startswith("[") else None
+            if isinstance(whole, list):
+                if len(whole) != len(problems):
+                    raise UserError(f"{path}: programs for {len(whole)} problems; the benchmark has {len(problems)}")
+                pairs = zip(problems, whole, strict=True)
+                found = [Generation(problem.id, text, True) for problem, texts in pairs for text in texts]
+            elif whole is not None:
+                found = list(from_eval_results(whole["eval"], base))
+            else:
+                lines = [json.loads(line) for line in text.splitlines() if line.strip()]
+                found = [one for line in lines for one in from_record(line)]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise UserError(
+            f"{path}: neither EvalPlus' samples or eval_results.json, nor bigcode's generations.json, nor items of this"
+            f" project: {error!r}"
+        ) from error
+    known = {problem.id for problem in problems}
+    if unknown := [one.problem for one in found if one.problem not in known]:
+        raise UserError(f"{path}: {len(unknown)} programs for problems that the benchmark lacks, as {unknown[0]}")
+    if not found:
+        raise UserError(f"{path}: holds no program")
+    return found
+
+
+def judge_generations(problems: list[Problem], generations: list[Generation], judge: Judge) -> list[dict]:
+    """A record per program: `id`, `sample`, `outcome`, `detail`, `published` (null if nothing was)."""
+    by_id, samples, rows = {problem.id: problem for problem in problems}, Counter(), []
+    programs = [
+        (by_id[one.problem], one.text if one.whole else by_id[one.problem].head + one.text) for one in generations
+    ]
+    for one, verdict in zip(generations, judge_all(judge, programs), strict=True):
+        about = {"id": one.problem, "sample": samples[one.problem], "outcome": verdict.outcome}
+        rows.append(about | {"detail": verdict.detail, "published": one.published})
+        samples[one.problem] += 1
+    return rows
+
+
+def told(rows: list[dict], problems: int) -> list[str]:
+    """The score, the outcomes, and the disagreements with what was published, as lines."""
+    passed, samples = Counter(), Counter()
+    for row in rows:
+        samples[row["id"]] += 1
+        passed[row["id"]] += row["outcome"] == "passed"
+    mean = sum(unbiased(count, passed[name], 1) for name, count in samples.items()) / len(samples)
+    lines = [f"pass@1 {mean:.4f} over {len(samples)} of {problems} problems, {len(rows)} programs"]
+    outcomes = Counter(row["outcome"] for row in rows)
+    lines.append(", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()))
+    published = [row for row in rows if row["published"] is not None]
+    if published:
+        other = [row for row in published if row["published"] != (row["outcome"] == "passed")]
+        right = sum(row["published"] for row in published)
+        lines.append(f"published: {right} of {len(published)} passed; {len(other)} programs are judged otherwise here:")
+        for row in other:
+            said = "passed" if row["published"] else "failed"
+            detail = " ".join(row["detail"].split())[-100:]
+            lines.append(f"  {row['id']} ({row['sample']}): published {said}, here {row['outcome']} {detail}".rstrip())
+    return lines
+
+
+def main() -> None:
+    p = parser(__doc__)
+    p.add_argument("--benchmark", type=Path, required=True, help="file of the benchmark")
+    p.add_argument("--generations", type=Path, required=True, help="file of the programs")
+    p.add_argument("--out", type=Path, required=True, help="folder for verdicts.jsonl.zst")
+    p.add_argument(
+        "--base", action="store_true", help="compare with EvalPlus' base outcomes: of the original benchmark"
+    )
+    p.add_argument("--timeout", type=float, default=10, help="seconds of one program")
+    p.add_argument("--memory", type=int, default=1024, help="megabytes of one program")
+    p.add_argument("--python", help="environment whose packages programs and tests may import")
+    p.add_argument("--ignore", nargs="*", default=[], help="fields of the benchmark that hold no tests")
+    args = p.parse_args()
+    problems = problems_of(Benchmark(path=str(args.benchmark), ignore=args.ignore))
+    generations = read_generations(args.generations, problems, args.base)
+    judge = Judge(probe.sandbox(), Limits(args.timeout, args.memory << 20), Packages.given(args.python))
+    rows = judge_generations(problems, generations, judge)
+    path = args.out / "verdicts.jsonl.zst"
+    write_jsonl(path, rows)
+    print("\n".join([*told(rows, len(problems)), f"verdicts: {path}"]))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,85 @@
+"""scripts/evaluation/commands/judge.py: published generations in each form are judged, disagreements are named."""
+
+import json
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_jsonl, write_jsonl
+from scripts.evaluation.benchmarks.formats import read
+from scripts.evaluation.commands import judge as command
+from scripts.evaluation.commands.judge import judge_generations, read_generations, told
+from tests.evaluation.benchmarks.test_formats import HUMANEVAL, written
+
+SECOND = {**HUMANEVAL, "task_id": "HumanEval/1"}
+RIGHT, WRONG = "    return x + 1\n", "    return x\n"
+WHOLE = {text: HUMANEVAL["prompt"] + text for text in (RIGHT, WRONG)}
+FORMS = {
+    "samples.jsonl": [
+        {"task_id": "HumanEval/0", "completion": RIGHT},
+        {"task_id": "HumanEval/1", "solution": WHOLE[WRONG]},
+    ],
+    "generations.json": [[WHOLE[RIGHT]], [WHOLE[WRONG]]],
+    "eval_results.json": {
+        "eval": {
+            "HumanEval/0": [{"solution": WHOLE[RIGHT], "base_status": "pass", "plus_status": "fail"}],
+            "HumanEval/1": [{"solution": WHOLE[WRONG], "base_status": "fail", "plus_status": "fail"}],
+        }
+    },
+    "items.jsonl.zst": [
+        {"id": "HumanEval/0", "written": [WHOLE[RIGHT]], "verdicts": [{"outcome": "wrong", "detail": ""}]},
+        {"id": "HumanEval/1", "written": [WHOLE[WRONG]], "verdicts": [{"outcome": "wrong", "detail": ""}]},
+    ],
+}
+
+
+@pytest.fixture
+def problems(tmp_path):
+    return read(written(tmp_path / "b.jsonl", [HUMANEVAL, SECOND]))
+
+
+def put(path, content):
+    if path.suffix == ".zst":
+        write_jsonl(path, content)
+    elif path.suffix == ".jsonl":
+        written(path, content)
+    else:
+        path.write_text(json.dumps(content))
+    return path
+
+
+@pytest.mark.parametrize("name", FORMS)
+def test_each_form_is_judged_problem_by_problem(judge, problems, tmp_path, name):
+    generations = read_generations(put(tmp_path / name, FORMS[name]), problems)
+    rows = judge_generations(problems, generations, judge)
+    assert [(row["id"], row["outcome"]) for row in rows] == [("HumanEval/0", "passed"), ("HumanEval/1", "wrong")]
+    lines = told(rows, 2)
+    assert lines[0] == "pass@1 0.5000 over 2 of 2 problems, 2 programs"
+    if rows[0]["published"] is not None:
+        assert lines[2] == "published: 0 of 2 passed; 1 programs are judged otherwise here:"
+        assert lines[3:] == ["  HumanEval/0 (0): published failed, here passed"]
+
+
+def test_the_command_writes_a_verdict_per_program(sandbox, problems, tmp_path, monkeypatch, capsys):
+    path = put(tmp_path / "samples.jsonl", FORMS["samples.jsonl"])
+    given = ["judge", "--benchmark", tmp_path / "b.jsonl", "--generations", path, "--out", tmp_path / "out"]
+    monkeypatch.setattr("sys.argv", list(map(str, given)))
+    command.main()
+    assert capsys.readouterr().out.splitlines()[1] == "1 passed, 1 wrong"
+    assert [row["sample"] for row in read_jsonl(tmp_path / "out/verdicts.jsonl.zst")] == [0, 0]
+
+
+BAD = {
+    "a.json": ([[RIGHT]], "programs for 1 problems; the benchmark has 2"),
+    "a.jsonl": ([{"task_id": "HumanEval/9", "completion": ""}], "1 programs for problems that the benchmark lacks, as"),
+    "b.jsonl": ([{"name": "x"}], "neither EvalPlus' samples or eval_results.json, nor"),
+    "b.json": ({"results": 1}, "neither EvalPlus' samples or eval_results.json, nor"),
+    "c.jsonl": ([], "holds no program"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_read_is_one_line(problems, tmp_path, name):
+    content, line = BAD[name]
+    with pytest.raises(UserError, match=line):
+        read_generations(put(tmp_path / f"x{name}", content), problems)
