@@ -89,6 +89,15 @@ rehearse: env ## all data for real, the plan, then 3 steps of each stage and 2 i
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
 	@python -m scripts.report.commands.rehearse --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
 
+.PHONY: plan calibrate
+plan: env ## whether each stage fits, how long it takes, what it costs, before any data: PROFILE=, or EXPERIMENT=file
+	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
+	@python -m scripts.training.planning.overview --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
+
+calibrate: env ## keep a machine's measured speed and memory for its next plans: PROFILE=, or EXPERIMENT=file
+	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
+	@python -m scripts.training.planning.calibrate --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
+
 status: env ## how far an experiment is: PROFILE=, or EXPERIMENT=file; RESULTS=folder; WATCH=seconds
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
 	@python -m scripts.report.commands.status --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(RESULTS),--results $(RESULTS)) $(if $(WATCH),--watch $(WATCH))

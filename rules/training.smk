@@ -1,24 +1,31 @@
 # Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
 
-from scripts.experiment.bookkeeping import determining
+from scripts.experiment.bookkeeping import determining, every_of
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver
 from scripts.hosts.profile import STAGES, stage_threads, uses_vllm
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
-from scripts.training.plan import plan as plan_stage
 from scripts.training.planning.kernels import installed_kernels, kernels_line, least_capability
+from scripts.training.planning.stage import Given, chosen
+from scripts.training.planning.stage_plan import plan as plan_stage
 
 # how the stages are watched; like the machine it is no param
 WATCH = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
 
-# Say no before a job is queued: a layer that is not there, or a stage whose model states cannot fit, ends here.
+# Say no before a job is queued: a layer that is not there, or a stage that cannot fit, ends here.
 try:
     load_monitoring(WATCH)
-    if FLOW.shape:
-        expand_layers(EXPERIMENT.training.base.no_rope_layers, FLOW.shape.num_hidden_layers)
-    for name, stage in FLOW.stages.items():
-        plan_stage(name, stage, FLOW.shape, MACHINE)
+    NOPE = expand_layers(EXPERIMENT.training.base.no_rope_layers, FLOW.shape.num_hidden_layers) if FLOW.shape else []
+    BASE_TOKENS = EXPERIMENT.training.base.trained_tokens
+    STAGES_GIVEN = [
+        Given(name, stage, MACHINE, FLOW.shape, no_rope_layers=tuple(NOPE), trained_tokens=BASE_TOKENS)
+        for name, stage in FLOW.stages.items()
+    ]
+    for given in STAGES_GIVEN:
+        warnings = plan_stage(given, traced=False).get("warnings", [])
+        for warning in warnings if CALL else []:
+            print(f"warning: {warning}", file=sys.stderr)
     BASE_SETTINGS = FLOW.base_settings
 except UserError as error:
     sys.exit(f"error: {error}")
@@ -30,20 +37,23 @@ GPU_RULES = {*STAGES, *(name for name, suite in FLOW.suites.items() if not uses_
 # Checked before the first job, or they would fail after all data work. On Slurm jobs run on other hosts than this, so
 # each one checks again (scripts/training/launch.py, scripts/hosts/gpus.py).
 onstart:
-    if BASE.revision and any(job.rule.name == "base" for job in workflow.dag.needrun_jobs()):
+    needed = {job.rule.name for job in workflow.dag.needrun_jobs()}
+    if BASE.revision and "base" in needed:
         try:
             if folder := small_files(BASE):
                 check_tokenizer(folder)
         except UserError as error:
             sys.exit(f"error: {error}")
-    if MACHINE.gpus and any(job.rule.name in GPU_RULES for job in workflow.dag.needrun_jobs()):
+    if MACHINE.gpus and needed & GPU_RULES:
         try:
             note = check_gpu_driver(str(PROFILE.machine), elsewhere=PROFILE.slurm)
+            for given in STAGES_GIVEN if needed & {*STAGES} else []:
+                chosen(given)  # the memory of the real model, traced; in the cache from then on
         except UserError as error:
             sys.exit(f"error: {error}")
         if note:
             print(note, file=sys.stderr)
-        if any(job.rule.name in STAGES for job in workflow.dag.needrun_jobs()):
+        if needed & {*STAGES}:
             print(
                 kernels_line(MACHINE, FLOW.stages.values(), least_capability(), installed_kernels()),
                 file=sys.stderr,
@@ -96,10 +106,14 @@ rule plan:
         shards=subpath(input.shards, parent=True),
         settings=lambda wildcards: to_json(FLOW.stages[wildcards.stage]),
         shape=["--shape", to_json(FLOW.shape)] if FLOW.shape else [],
+        base=[
+            *(["--no-rope-layers", *map(str, NOPE)] if NOPE else []),
+            *(["--trained-tokens", str(BASE_TOKENS)] if BASE_TOKENS else []),
+        ],
         code=fingerprint("scripts.training.plan"),
     shell:
         "python -m scripts.training.plan --stage {wildcards.stage:q} --machine {resources.machine:q}"
-        " --settings {params.settings:q} {params.shape:q} --shards {params.shards:q}"
+        " --settings {params.settings:q} {params.shape:q} {params.base:q} --shards {params.shards:q}"
         " --out {output.plan:q} 2>&1 | tee {log:q}"
 
 
@@ -126,8 +140,8 @@ rule train:
         machine=str(PROFILE.machine),
         monitoring=str(WATCH),
         # no params: how often a stage logs and saves cannot change its weights
-        log_steps=lambda wildcards: FLOW.stages[wildcards.stage].log_steps,
-        save_steps=lambda wildcards: FLOW.stages[wildcards.stage].save_steps,
+        log_every=lambda wildcards: every_of(FLOW.stages[wildcards.stage], "log"),
+        save_every=lambda wildcards: every_of(FLOW.stages[wildcards.stage], "save"),
         keep_checkpoints=lambda wildcards: FLOW.stages[wildcards.stage].keep_checkpoints,
     params:
         origin=subpath(input.origin, parent=True),
@@ -141,7 +155,7 @@ rule train:
     shell:
         "trap '' TERM; python -m scripts.training.launch --machine {resources.machine:q} --threads {threads}"
         " scripts.training.train --stage {wildcards.stage:q} --settings {params.settings:q} --seed {params.seed:q}"
-        " --log-steps {resources.log_steps:q} --save-steps {resources.save_steps:q}"
+        " --log-every {resources.log_every:q} --save-every {resources.save_every:q}"
         " --keep-checkpoints {resources.keep_checkpoints:q}"
         " --code {params.code:q} --origin {params.origin:q} --shards {params.shards:q} --monitoring {resources.monitoring:q}"
         " --work {params.work:q} --out {params.out:q} 2>&1 | tee {log:q}"

@@ -10,7 +10,8 @@ from argparse import ArgumentParser, Namespace
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.training import Stage
 
-BOOKKEEPING = ("log_steps", "save_steps", "keep_checkpoints")
+LOGGING = ("log_steps", "log_share")
+BOOKKEEPING = (*LOGGING, "save_steps", "save_share", "keep_checkpoints")
 
 
 def without_effect(stage: Stage) -> tuple[str, ...]:
@@ -18,7 +19,7 @@ def without_effect(stage: Stage) -> tuple[str, ...]:
 
     Where validation losses select them (`keep_best`, `early_stopping`), they are weights that a checkpoint holds.
     """
-    return ("log_steps",) if stage.keep_best or stage.early_stopping else BOOKKEEPING
+    return LOGGING if stage.keep_best or stage.early_stopping else BOOKKEEPING
 
 
 def determining(stage: Stage) -> dict:
@@ -26,12 +27,29 @@ def determining(stage: Stage) -> dict:
     return {name: value for name, value in to_dict(stage).items() if name not in without_effect(stage)}
 
 
+def every_of(stage: Stage, what: str) -> str:
+    """How often a stage logs or saves, as a resource and an option hold it: `100 steps`, or `0.1 share`.
+
+    Args:
+        what: `log` or `save`.
+    """
+    steps = getattr(stage, f"{what}_steps")
+    return f"{steps} steps" if steps else f"{getattr(stage, f'{what}_share')} share"
+
+
 def add_bookkeeping(arguments: ArgumentParser) -> None:
     """Options of a script that takes these settings beside `--settings`."""
-    for name in BOOKKEEPING:
-        arguments.add_argument(f"--{name.replace('_', '-')}", type=int, help=f"in place of `{name}` of the settings")
+    for what in ("log", "save"):
+        arguments.add_argument(f"--{what}-every", help="`100 steps`, or `0.1 share` of all steps")
+    arguments.add_argument("--keep-checkpoints", type=int, help="in place of `keep_checkpoints` of the settings")
 
 
 def with_bookkeeping(stage: Stage, given: Namespace) -> Stage:
     """The settings with those options that were given."""
-    return stage.model_copy(update={name: value for name in BOOKKEEPING if (value := getattr(given, name))})
+    update = {"keep_checkpoints": given.keep_checkpoints} if given.keep_checkpoints else {}
+    for what in ("log", "save"):
+        if every := getattr(given, f"{what}_every"):
+            number, unit = every.split()
+            steps = int(number) if unit == "steps" else None
+            update |= {f"{what}_steps": steps} | ({} if steps else {f"{what}_share": float(number)})
+    return stage.model_copy(update=update)

@@ -9,6 +9,7 @@ from functools import cached_property
 from pathlib import Path
 
 from scripts.common.cli import UserError
+from scripts.common.files import read_json
 from scripts.experiment.fingerprint import fingerprint
 from scripts.experiment.layout import Layout
 from scripts.experiment.licences import permissive
@@ -100,12 +101,13 @@ class Dag:
     def base_settings(self) -> dict:
         """The settings that rule `base` uses: of a folder its content, not its path.
 
-        The shape of a model that exists is for the plan alone. A hub model is pinned by its revision.
+        The shape of a model that exists, and `trained_tokens`, are for the plan alone. A hub model is pinned by its
+        revision.
 
         Raises:
             UserError: the content is not what `sha256` says.
         """
-        base = self.experiment.training.base
+        base = self.experiment.training.base.model_copy(update={"trained_tokens": None})
         if self.scratch:
             return to_dict(base)
         if self.base_folder:
@@ -119,9 +121,10 @@ class Dag:
 
     @cached_property
     def shape(self) -> Shape | None:
-        """The shape of the base for the plan of each stage; None where the experiment gives none."""
+        """The shape of the base for the plan of each stage; None where neither the experiment nor a folder gives it."""
         if (shape := self.experiment.training.base.shape) is None:
-            return None
+            config = Path(self.experiment.training.base.model) / "config.json"
+            return Shape.from_config(read_json(config)) if config.is_file() else None
         vocabulary = {"vocab_size": self.experiment.tokens.tokenizer.vocab_size} if self.scratch else {}
         return shape.model_copy(update=vocabulary)
 

@@ -43,6 +43,11 @@ def shard_files(folder: Path) -> list[Path]:
     return [folder / f"{split}.{file}" for split in PACKED_SPLITS for file in SHARD_FILES]
 
 
+def trace_file(key: str) -> Path:
+    """What a pass through a model takes, traced for a plan; named by its content, so that all experiments share it."""
+    return Path("results/work/traces") / f"{key}.json"
+
+
 @dataclass(frozen=True)
 class Layout:
     """The paths below a results root. With `Path()` they are relative to the root."""
@@ -86,6 +91,11 @@ class Layout:
 
     def plan(self, stage: str) -> Path:
         return self.results / "training/plan" / f"{stage}.json"
+
+    @property
+    def plan_page(self) -> Path:
+        """The plans of all stages, as `make plan` shows them."""
+        return self.results / "plan.html"
 
     def work(self, stage: str) -> Path:
         """The folder of a stage's checkpoints, one below it for each fingerprint of settings and inputs."""

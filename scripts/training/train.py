@@ -62,6 +62,7 @@ from scripts.training.optimization.optimizers import optimizer_factory, resolve_
 from scripts.training.optimization.training_arguments import training_arguments
 from scripts.training.planning.batch import divide_batch
 from scripts.training.planning.checks import check_sharding, check_validation
+from scripts.training.planning.schedule import check_schedule, log_warnings
 
 
 def train(
@@ -77,8 +78,7 @@ def train(
     """Run one stage to its end, from its newest whole checkpoint if it has one.
 
     Raises:
-        UserError: a file is missing or does not match its manifest, the shards do not fit the model, the machine file
-            shards what cannot be sharded, or there are no validation rows to select by.
+        UserError: an input is missing or not what its manifest says, or the settings do not fit it or the machine.
     """
     check_sharding(name, settings, machine)
     parallel.start_process_group(machine)
@@ -88,15 +88,17 @@ def train(
     validate = shards_manifest["splits"]["validation"]["targets"] > 0
     rows = shards_manifest["splits"]["train"]["rows"]
     settings = resolve_auto_for_model(settings, origin, rows)
+    check_schedule(name, settings, steps := training_steps(settings, rows))
     batch = divide_batch(settings.global_batch, machine.micro_batch, parallel.world_size(), name)
     work = folders.work / work_key(settings, seed, code, origin_manifest, shards_manifest)
     work.mkdir(parents=True, exist_ok=True)
-    arguments = training_arguments(settings, seed, machine, batch, training_steps(settings, rows), work, validate)
+    arguments = training_arguments(settings, seed, machine, batch, steps, work, validate)
     parallel.enable_fsdp2_on_cpu(machine, arguments)
 
     first_rank = arguments.process_index == 0
     owner = Ownership(work) if first_rank else None
     if first_rank:
+        log_warnings(name, settings, steps, parallel.world_size(), shards_manifest["splits"]["validation"]["rows"])
         prune_before_start(work, origin)
     checkpoint = resume_from(name, work, machine, first_rank)
     first_step = step_of(checkpoint) if checkpoint else 0
@@ -109,7 +111,7 @@ def train(
             "use its tokenizer"
         )
     if first_rank:
-        check_disk_space(name, settings, machine, model, training_steps(settings, rows), origin_manifest, work)
+        check_disk_space(name, settings, machine, model, steps, origin_manifest, work)
     liger = choose_liger(machine, model.config.model_type)
     trainer = StageTrainer(
         model=model,
@@ -135,8 +137,7 @@ def train(
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         seconds = time.monotonic() - began
         validation_loss = evaluate_final_weights(trainer, settings.keep_best) if validate else None
-    steps = trainer.state.global_step
-    tokens_per_step = settings.global_batch * settings.sequence_length
+    steps, tokens_per_step = trainer.state.global_step, settings.global_batch * settings.sequence_length
     facts = {
         "stage": name,
         "parameters": parallel.count_parameters(model),

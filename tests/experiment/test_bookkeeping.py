@@ -1,8 +1,10 @@
 """scripts/experiment/bookkeeping.py: what of a stage's settings can change its weights."""
 
+from argparse import ArgumentParser
+
 import pytest
 
-from scripts.experiment.bookkeeping import determining
+from scripts.experiment.bookkeeping import add_bookkeeping, determining, every_of, with_bookkeeping
 from scripts.experiment.settings.training import Stage
 
 GIVEN = {"from": "base", "data": "code", "learning_rate": 1e-3, "steps": 4}
@@ -10,9 +12,9 @@ GIVEN = {"from": "base", "data": "code", "learning_rate": 1e-3, "steps": 4}
 
 def test_all_settings_but_logging_and_saving_determine_the_weights():
     names = {field.alias or name for name, field in Stage.model_fields.items()}
-    optional = {"epochs", "max_samples", "muon_learning_rate", "warmup_share", "early_stopping"}
+    optional = {"epochs", "max_samples", "muon_learning_rate", "warmup_steps", "eval_steps", "early_stopping"}
     found = determining(Stage.parse(GIVEN, "test")).keys()
-    assert names - found - optional == {"log_steps", "save_steps", "keep_checkpoints"}
+    assert names - found - optional == {"log_steps", "log_share", "save_steps", "save_share", "keep_checkpoints"}
 
 
 @pytest.mark.parametrize("select", [{"keep_best": True}, {"early_stopping": {"patience": 1}}])
@@ -21,3 +23,14 @@ def test_where_validation_losses_select_the_weights_saving_counts(select):
     assert plain == determining(Stage.parse(GIVEN | select | {"log_steps": 3}, "test"))
     for name in ("save_steps", "keep_checkpoints"):
         assert plain != determining(Stage.parse(GIVEN | select | {name: 7}, "test"))
+
+
+@pytest.mark.parametrize(
+    "given", [{}, {"log_steps": 3, "save_share": 0.25}, {"save_steps": 9, "log_share": 1}], ids=str
+)
+def test_options_bring_back_what_the_settings_leave_out(given):
+    whole = Stage.parse(GIVEN | given, "test")
+    options = ArgumentParser()
+    add_bookkeeping(options)
+    words = ["--log-every", every_of(whole, "log"), "--save-every", every_of(whole, "save"), "--keep-checkpoints", "3"]
+    assert with_bookkeeping(Stage.parse(determining(whole), "test"), options.parse_args(words)) == whole

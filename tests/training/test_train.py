@@ -223,7 +223,7 @@ def test_how_often_a_stage_logs_and_saves_changes_neither_its_weights_nor_its_wo
         (tmp_path / name).mkdir()
     rare = run(origin, shards, tmp_path / "rare", **drawn, log_steps=100, save_steps=100, keep_checkpoints=1)
     words = command(origin, shards, tmp_path / "often", **drawn)
-    often = forked.run([*words, "--log-steps", "1", "--save-steps", "1", "--keep-checkpoints", "9"])
+    often = forked.run([*words, "--log-every", "1 steps", "--save-every", "1 steps", "--keep-checkpoints", "9"])
     assert Path(work_of(rare)).name == Path(work_of(often)).name, rare.stderr + often.stderr
     assert len(metrics(tmp_path / "often/out")) > len(metrics(tmp_path / "rare/out"))
     assert len(list((tmp_path / "often").glob("work/*/checkpoint-*"))) == 9

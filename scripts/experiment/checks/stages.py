@@ -81,7 +81,10 @@ def check_optimization(settings: Stage, key: str) -> None:
     stable = settings.scheduler == "warmup-stable-decay"
     given = settings.model_fields_set
     for setting, wrong, why in (
-        ("warmup_share", "warmup_steps" in given, "give either this or `warmup_steps`"),
+        *(
+            (f"{what}_share", f"{what}_steps" in given, f"give either this or `{what}_steps`")
+            for what in ("warmup", "log", "eval", "save")
+        ),
         ("decay_share", not stable, "only with `scheduler: warmup-stable-decay`"),
         ("muon_learning_rate", not muon, "only with `optimizer: muon`"),
         ("clip", muon, "not with `optimizer: muon`, whose step does not depend on the gradient's length"),
@@ -93,7 +96,7 @@ def check_optimization(settings: Stage, key: str) -> None:
             raise UserError(f"{key}.{setting}: {why}")
     if settings.steps is not None:
         warmup = settings.warmup_share
-        if warmup is None:
+        if settings.warmup_steps is not None:
             warmup = settings.warmup_steps / settings.steps
         if warmup + settings.decay_share * stable > 1:
             raise UserError(f"{key}.scheduler: warm-up and decay together are longer than `steps`")

@@ -30,14 +30,46 @@ class Machine(Record):
         None, gt=0, description="Memory of one GPU (GiB); one with less is never taken."
     )
     host_memory_gib: Number | None = Field(None, gt=0, description="Memory of one host (GiB).")
-    micro_batch: int = Field(
-        ge=1,
-        description="Packed rows per GPU and pass; gradient accumulation follows from it and the stage's global batch.",
+    gpu_tflops: Number | None = Field(
+        None, gt=0, description="Peak of one GPU in dense bf16 with fp32 sums (10^12 operations per second), for plans."
     )
-    sharding: Literal["none", "fsdp2", "zero1", "zero2", "zero3"] = Field(
+    mfu: Number = Field(
+        0.4,
+        gt=0,
+        lt=1,
+        description="Share of `gpu_tflops` that a GPU reaches in the passes themselves, recomputation counted as work"
+        " and communication left out (docs/plan.md has the sources); `make calibrate` measures it.",
+    )
+    memory_overhead_gib: Number = Field(
+        0, description="GiB per GPU that stages took beyond their plan, as `make calibrate` measures it."
+    )
+    link_gbs: Number = Field(
+        12,
+        gt=0,
+        description="Gigabytes per second and direction between the GPUs of a host: PCIe 4.0 12, NVLink 100 on.",
+    )
+    network_gbs: Number = Field(
+        2.5, gt=0, description="Gigabytes per second and direction of a host's network (2.5: 25 Gbit Ethernet)."
+    )
+    host_link_gbs: Number = Field(
+        12, gt=0, description="Gigabytes per second and direction between a GPU and its host, for `offload`."
+    )
+    host_adam: Number = Field(
+        2.0, gt=0, description="Billions of parameters that a host's AdamW updates per second, for `offload`."
+    )
+    gpu_watts: Number | None = Field(None, gt=0, description="Power of a busy GPU.")
+    host_watts: Number = Field(300, ge=0, description="Power of a host without its GPUs.")
+    gpu_hour_price: Number | None = Field(None, ge=0, description="Price of one GPU for an hour; any currency.")
+    currency: str = Field("EUR", min_length=1, description="Of `gpu_hour_price`.")
+    disk_gib: Number | None = Field(None, gt=0, description="Free disk that a plan counts on; by default what is free.")
+    micro_batch: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
+        description="Packed rows per GPU and pass; gradient accumulation follows from it and the stage's global batch."
+        " `auto`: with each stage the fastest that fits, by its plan.",
+    )
+    sharding: Literal["auto", "none", "fsdp2", "zero1", "zero2", "zero3"] = Field(
         "none",
         description="How model states are divided among the GPUs: `none` is DDP, `fsdp2` is PyTorch's fully sharded"
-        " data parallelism, the others are DeepSpeed's.",
+        " data parallelism, the others are DeepSpeed's. `auto`: with each stage the fastest that fits, by its plan.",
     )
     offload: bool = Field(False, description="Keep the optimizer's states in host memory (ZeRO only).")
     gradient_checkpointing: bool = Field(False, description="Recompute activations in the backward pass.")

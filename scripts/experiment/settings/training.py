@@ -1,6 +1,6 @@
 """Settings of `training`: the base model and the stages."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
@@ -25,6 +25,13 @@ class Shape(Record):
         None, ge=512, description="Vocabulary of a real base (plan only); from scratch, the tokenizer's."
     )
 
+    @classmethod
+    def from_config(cls, config: dict) -> Self | None:
+        """The shape in a model's config.json; None where it is not of this architecture's kind."""
+        found = {key: config[key] for key in cls.model_fields if config.get(key) is not None}
+        required = {name for name, field in cls.model_fields.items() if field.is_required()} | {"vocab_size"}
+        return cls(**found) if required <= found.keys() else None
+
 
 class Base(Record):
     model: Text = Field(description="`scratch` (from `shape`), a folder with a transformers model, or a hub name.")
@@ -46,6 +53,12 @@ class Base(Record):
         None, gt=0, description="Base of the rotary embedding, in place of the model's own."
     )
     shape: Shape | None = None
+    trained_tokens: Number | None = Field(
+        None,
+        gt=0,
+        description="Tokens that a real base was trained on, for the plan: a stage's share of the base's compute (18e12"
+        " of Qwen2.5, by its technical report).",
+    )
 
 
 class Lora(Record):
@@ -125,10 +138,10 @@ class Stage(Record):
     decay_share: Number = Field(
         0.2, gt=0, le=1, description="Share of the steps in which `warmup-stable-decay` falls to zero."
     )
-    warmup_steps: int = Field(0, ge=0, description="Steps of linear warm-up.")
-    warmup_share: Number | None = Field(
-        None, ge=0, lt=1, description="Linear warm-up as a share of the steps, in place of `warmup_steps`."
+    warmup_steps: int | None = Field(
+        None, ge=0, description="Steps of linear warm-up, in place of `warmup_share`; fewer than the stage has."
     )
+    warmup_share: Number = Field(0.03, ge=0, lt=1, description="Linear warm-up as a share of the steps.")
     weight_decay: Number = Field(0.01, ge=0, description="Weight decay, decoupled; not on biases and norms.")
     betas: list[Annotated[Number, Field(ge=0, lt=1)]] = Field(
         [0.9, 0.95], min_length=2, max_length=2, description="AdamW betas."
@@ -138,15 +151,24 @@ class Stage(Record):
     precision: Literal["fp32", "bf16"] = Field(
         "bf16", description="Precision of compute; weights stay fp32 unless sharded by DeepSpeed."
     )
-    log_steps: int = Field(10, ge=1, description="Steps between logged metrics.")
-    eval_steps: int = Field(100, ge=1, description="Steps between validation losses.")
+    log_steps: int | None = Field(None, ge=1, description="Steps between logged metrics, in place of `log_share`.")
+    log_share: Number = Field(
+        0.005, gt=0, le=1, description="Share of the steps between logged metrics: 0.005 logs 200 times or more."
+    )
+    eval_steps: int | None = Field(None, ge=1, description="Steps between validation losses, in place of `eval_share`.")
+    eval_share: Number = Field(
+        0.05, gt=0, le=1, description="Share of the steps between validation losses: 0.05 evaluates 20 times or more."
+    )
     eval_rows: int = Field(512, ge=1, description="Most validation rows scored each time.")
     early_stopping: EarlyStopping | None = None
     keep_best: bool = Field(
         False,
         description="Publish the checkpoint with the lowest validation loss, not the last; each new best is saved.",
     )
-    save_steps: int = Field(100, ge=1, description="Steps between checkpoints; a killed job loses at most so many.")
+    save_steps: int | None = Field(None, ge=1, description="Steps between checkpoints, in place of `save_share`.")
+    save_share: Number = Field(
+        0.1, gt=0, le=1, description="Share of the steps between checkpoints; a killed job loses at most so many."
+    )
     keep_checkpoints: int = Field(3, ge=1, description="Checkpoints kept.")
 
 

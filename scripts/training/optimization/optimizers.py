@@ -15,6 +15,7 @@ from scripts.experiment.settings.training import Stage
 from scripts.training.model.loading import adapter_base
 from scripts.training.optimization.auto_settings import resolve_auto
 from scripts.training.optimization.muon import make_muon
+from scripts.training.planning.schedule import intervals
 
 
 def resolve_auto_for_model(settings: Stage, origin: Path, rows: int) -> Stage:
@@ -84,9 +85,7 @@ def optimizer_arguments(settings: Stage, machine: Machine, steps: int) -> dict:
         # 1 - sqrt over the last fifth (Hägele et al. 2024)
         decay = {"num_decay_steps": max(1, round(settings.decay_share * steps)), "decay_type": "1-sqrt"}
         arguments["lr_scheduler_kwargs"] = decay
-    # transformers takes a number below 1 as a share of the steps
-    share = settings.warmup_share
-    arguments["warmup_steps"] = settings.warmup_steps if share is None else share
+    arguments["warmup_steps"] = intervals(settings, steps).warmup
     if settings.keep_best:
         arguments |= {"metric_for_best_model": "eval_loss", "greater_is_better": False}
     return arguments

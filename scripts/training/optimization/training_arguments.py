@@ -9,6 +9,7 @@ from scripts.experiment.settings.training import Stage
 from scripts.training.engine.parallel import sharding_arguments
 from scripts.training.optimization.optimizers import deepspeed_for_optimizer, optimizer_arguments
 from scripts.training.planning.batch import Batch
+from scripts.training.planning.schedule import intervals
 
 
 def training_arguments(
@@ -20,7 +21,7 @@ def training_arguments(
         steps: optimizer steps of the whole stage; its schedule follows from them.
         validate: whether there are validation rows; without any there is no validation loss, rather than one of 0.
     """
-    sharding = sharding_arguments(machine)
+    sharding, when = sharding_arguments(machine), intervals(settings, steps)
     sharding["deepspeed"] = deepspeed_for_optimizer(settings, sharding["deepspeed"])
     return TrainingArguments(
         output_dir=str(work),
@@ -38,10 +39,10 @@ def training_arguments(
         adam_beta2=settings.betas[1],
         adam_epsilon=settings.eps,
         bf16=settings.precision == "bf16",
-        logging_steps=settings.log_steps,
+        logging_steps=when.log,
         eval_strategy="steps" if validate else "no",
-        eval_steps=settings.eval_steps,
-        save_steps=settings.save_steps,
+        eval_steps=when.eval,
+        save_steps=when.save,
         save_total_limit=None,  # WholeCheckpoints deletes old ones, after the new one is marked
         remove_unused_columns=False,
         logging_nan_inf_filter=False,  # it would log the mean of the steps before, in place of a NaN

@@ -13,7 +13,7 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
     Raises:
         UserError: the weights are quantized, or the optimizer is adamw_8bit, and the machine file shards.
     """
-    if machine.sharding == "none":
+    if machine.sharding in ("none", "auto"):
         return
     key, remedy = f"training.train.{name}", "use `sharding: none` in the machine file"
     if settings.quantize != "none":

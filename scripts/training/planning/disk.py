@@ -1,9 +1,13 @@
 """Disk that a stage's checkpoints and its model take, by closed forms."""
 
 import math
+from typing import NamedTuple
 
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Stage
+from scripts.experiment.settings.training import Shape, Stage
+from scripts.training.planning.memory import moment_bytes
+from scripts.training.planning.parameters import count_parameters, counts
+from scripts.training.planning.schedule import intervals
 
 
 def weight_bytes(settings: Stage, machine: Machine) -> int:
@@ -40,7 +44,44 @@ def checkpoints_at_once(settings: Stage, steps: int | None) -> int:
     most = settings.keep_checkpoints + settings.keep_best + 1
     if steps is None:
         return most
-    saves = math.ceil(steps / settings.save_steps)
+    when = intervals(settings, steps)
+    saves = math.ceil(steps / when.save)
     if settings.keep_best:
-        saves += math.ceil(steps / settings.eval_steps)
+        saves += math.ceil(steps / when.eval)
     return min(most, saves)
+
+
+class Disk(NamedTuple):
+    """Bytes on the disk of a stage's work folder."""
+
+    checkpoint: float  # one, the states of all ranks
+    most: int  # checkpoints at the same time: those kept, the best one, the one being written
+    published: float
+
+
+def stage_disk(
+    settings: Stage, shape: Shape, machine: Machine, steps: int | None, no_rope_layers: list[int] | None = None
+) -> Disk:
+    """What a stage's checkpoints and its model take, before either exists."""
+    found, parameters = counts(shape, settings, no_rope_layers or []), count_parameters(shape)
+    one = checkpoint_bytes(settings, machine, parameters, found.trained, moment_bytes(found, settings.optimizer))
+    published = saved_parameters(settings, parameters, found.trained) * weight_bytes(settings, machine)
+    if settings.method == "lora" and settings.lora.merge:
+        published = 2 * parameters
+    return Disk(one, checkpoints_at_once(settings, steps), published)
+
+
+def disk_warning(name: str, settings: Stage, planned: dict, free_gib: float) -> list[str]:
+    """A line, if the checkpoints and the model of a plan are more than the free disk; the stage checks again."""
+    if "checkpoint_gib" not in planned:
+        return []
+    needed = planned["checkpoints_gib"] + planned["published_gib"]
+    if needed <= free_gib:
+        return []
+    kept = int((free_gib - planned["published_gib"]) // planned["checkpoint_gib"]) - 1 - settings.keep_best
+    remedy = f"`keep_checkpoints: {kept}` would do" if kept >= 1 else "make space there"
+    return [
+        f"training.train.{name}.keep_checkpoints: {settings.keep_checkpoints} and one being written, of "
+        f"{planned['checkpoint_gib']:,} GiB each, and the model need {needed:,.0f} GiB, "
+        f"{free_gib:,.0f} are free; {remedy}"
+    ]

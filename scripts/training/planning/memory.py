@@ -6,59 +6,77 @@ from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.batch import local_ranks, total_ranks
 from scripts.training.planning.parameters import (
-    adapter_parameters,
-    count_parameters,
+    Counts,
+    counts,
     embedding_parameters,
-    head_parameters,
     layer_parameters,
-    matrix_parameters,
 )
 
 GIB = 2**30
-# bytes per parameter that each GPU holds whole, and bytes per parameter that are divided among all GPUs, moments left
-# out (`moment_bytes`; DDP holds them whole): fp32 weights and gradients with DDP and, divided, with FSDP2; with ZeRO
-# bf16 weights and gradients, and an fp32 copy of both. ZeRO-1 keeps its bf16 gradients whole (ZeRO paper, table 1:
-# 4 + 12/N, and 4/N for the fp32 copy of gradients that DeepSpeed makes). ZeRO-2 and ZeRO-3 agree with DeepSpeed's own
-# estimate.
-BYTES = {"none": (8, 0), "fsdp2": (0, 8), "zero1": (4, 8), "zero2": (2, 10), "zero3": (0, 10)}
-# with `offload` all of the fp32 copies and the moments are in host memory, and reduced gradients go there at once
-OFFLOADED = {"zero1": (4, 0), "zero2": (2, 0), "zero3": (0, 2)}
-HOST_BYTES = 8
+
+
+class Split(NamedTuple):
+    """Bytes per parameter: whole on each GPU, divided among all GPUs, divided in host memory."""
+
+    whole: float = 0
+    divided: float = 0
+    host: float = 0
+
+
+# Weights of all parameters; master copies and gradients of the trained ones. DDP and, divided, FSDP2 hold weights and
+# gradients in fp32; ZeRO both in the precision of compute (here bf16), and an fp32 copy of both. ZeRO-1 keeps its bf16
+# gradients whole (ZeRO paper, table 1: 4 + 12/N, and 4/N for the fp32 copy of gradients that DeepSpeed makes). ZeRO-2
+# and ZeRO-3 agree with DeepSpeed's own estimate.
+WEIGHTS = {
+    "none": Split(whole=4),
+    "fsdp2": Split(divided=4),
+    "zero1": Split(whole=2),
+    "zero2": Split(whole=2),
+    "zero3": Split(divided=2),
+}
+MASTER = {"none": Split(), "fsdp2": Split(), **dict.fromkeys(("zero1", "zero2", "zero3"), Split(divided=4))}
+GRADIENTS = {
+    "none": Split(whole=4),
+    "fsdp2": Split(divided=4),
+    "zero1": Split(whole=2, divided=4),
+    "zero2": Split(divided=6),
+    "zero3": Split(divided=4),  # its bf16 gradients live in the buckets
+}
+# with `offload` fp32 copies and moments are in host memory; ZeRO-2's and ZeRO-3's gradients go there at once
+OFFLOADED_MASTER = Split(host=4)
+OFFLOADED_GRADIENTS = {"zero1": Split(whole=2, host=4), "zero2": Split(host=4), "zero3": Split(host=4)}
 # ZeRO-3 keeps up to 1e9 gathered bf16 parameters alive (stage3_max_live_parameters in config/deepspeed/zero3.json).
 ZERO3_LIVE_PARAMETERS = 1e9
+# DeepSpeed's buckets, in values of the gradients' type (config/deepspeed): gradients to reduce, twice as one is filled
+# while the other is sent, and gathered weights. ZeRO-3 takes hidden_size² in place of the number.
+BUCKET = 5e8
+# NF4 with double quantization takes 4.127 bits per weight (Dettmers et al. 2023)
+QUANTIZED = {"8bit": 1.0, "4bit": 4.127 / 8}
 
 
-class StateMemory(NamedTuple):
-    """Memory of model states in bytes."""
+class States(NamedTuple):
+    """Bytes of the model states, part by part, per GPU; and the host's share."""
 
-    per_process: float  # on the GPU; on a machine without GPUs in host memory
-    per_host: float
+    weights: float
+    gradients: float
+    optimizer: float  # moments, and the fp32 copy of the weights under ZeRO
+    gathered: float
+    buckets: float
+    host: float
 
 
-def moment_bytes(shape: Shape, optimizer: str) -> float:
-    """Bytes of an optimizer's moments for all parameters; AdamW has two in fp32 for each.
+def moment_bytes(found: Counts, optimizer: str) -> float:
+    """Bytes of an optimizer's moments for the trained parameters; AdamW has two in fp32 for each.
 
     Muon has one in fp32 for the layers' matrices. adamw_8bit has two of one byte, each with a scale per 256 weights,
     for all matrices but the embedding. (With bf16 DeepSpeed's ZeRO-2 and ZeRO-3 hold Muon's in bf16: half.)
     """
-    adamw = 8 * count_parameters(shape)
+    adamw = 8 * found.trained
     if optimizer == "muon":
-        return adamw - 4 * matrix_parameters(shape)
+        return adamw - 4 * found.matrices
     if optimizer == "adamw_8bit":
-        return adamw - (8 - 2 * (1 + 4 / 256)) * (matrix_parameters(shape) + head_parameters(shape))
+        return adamw - (8 - 2 * (1 + 4 / 256)) * found.quantized
     return adamw
-
-
-def lora_memory(shape: Shape, settings: Stage) -> float:
-    """Bytes per GPU of a LoRA stage: frozen weights, and adapters with gradients and two moments in fp32.
-
-    Only the layers' matrices are quantized; embeddings, head and norms stay in the precision of compute.
-    """
-    plain = 2 if settings.precision == "bf16" else 4
-    # NF4 with double quantization takes 4.127 bits per weight (Dettmers et al. 2023)
-    per_weight = {"none": plain, "8bit": 1, "4bit": 4.127 / 8}[settings.quantize]
-    frozen = embedding_parameters(shape) * plain + layer_parameters(shape) * per_weight
-    return frozen + 16 * adapter_parameters(shape, settings.lora)
 
 
 def largest_layer(shape: Shape) -> int:
@@ -72,24 +90,61 @@ def largest_fsdp_unit(shape: Shape) -> int:
     return max(shape.vocab_size * shape.hidden_size, decoder_layer)
 
 
-def full_training_memory(shape: Shape, machine: Machine, optimizer: str) -> StateMemory:
-    """Model states of full training: weights, gradients, moments, and gathered weights; no activations.
+def frozen_bytes(shape: Shape, settings: Stage) -> float:
+    """Bytes of the frozen weights under LoRA: only the layers' matrices are quantized, embeddings and head are not."""
+    plain = 2 if settings.precision == "bf16" else 4
+    return embedding_parameters(shape) * plain + layer_parameters(shape) * QUANTIZED.get(settings.quantize, plain)
 
-    The host holds offloaded states, divided among the hosts, or while loading an fp32 copy of the weights per process,
-    whichever is more. (ZeRO-3 loads shard by shard.)
+
+def gathered_bytes(shape: Shape, found: Counts, machine: Machine) -> float:
+    """Bytes of weights that a GPU holds for a while, out of those that are divided."""
+    if machine.sharding == "zero3":
+        return max(4 * largest_layer(shape), 2 * min(ZERO3_LIVE_PARAMETERS, found.all))
+    if machine.sharding == "fsdp2":
+        # this unit and the next in bf16, the gradient of one before it is reduced
+        return (2 * 2 + 4) * largest_fsdp_unit(shape)
+    return 0
+
+
+def bucket_bytes(shape: Shape, found: Counts, machine: Machine) -> float:
+    """Bytes of the buffers through which gradients are reduced and weights gathered."""
+    if machine.sharding == "none":
+        return 4 * found.trained if total_ranks(machine) > 1 else 0  # DDP's buckets hold every gradient once more
+    if machine.sharding == "zero3":
+        return 2 * 2 * min(shape.hidden_size**2, found.trained)
+    if machine.sharding.startswith("zero"):
+        return 3 * 2 * min(BUCKET, found.trained)
+    return 0
+
+
+def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers: list[int] | None = None) -> States:
+    """The model states of a stage.
+
+    The host holds offloaded states, divided among the hosts, or while loading an fp32 copy of the weights per process
+    (ZeRO-3 loads shard by shard), whichever is more.
     """
-    count, sharding, moments = count_parameters(shape), machine.sharding, moment_bytes(shape, optimizer)
-    replicated, divided = (OFFLOADED if machine.offload else BYTES)[sharding]
-    states = count * replicated + count * divided / total_ranks(machine)
-    if not machine.offload:
-        states += moments if sharding == "none" else moments / total_ranks(machine)
-    layer, unit = largest_layer(shape), largest_fsdp_unit(shape)
-    if sharding == "zero3":
-        states += max(4 * layer, 2 * min(ZERO3_LIVE_PARAMETERS, count))
-    elif sharding == "fsdp2":
-        states += 2 * (2 * unit) + 4 * unit  # this unit and the next in bf16, the gradient of one before it is reduced
-    ranks = local_ranks(machine)
-    host = 4 * layer * ranks if sharding == "zero3" else 4 * count * ranks
-    if machine.offload:
-        host = max(host, (HOST_BYTES * count + moments) / machine.nodes)
-    return StateMemory(states, host)
+    found, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
+    sharding, trained = machine.sharding, found.trained
+    master = OFFLOADED_MASTER if machine.offload else MASTER[sharding]
+    gradients = (OFFLOADED_GRADIENTS if machine.offload else GRADIENTS)[sharding]
+    moments = moment_bytes(found, settings.optimizer)
+    weights = WEIGHTS[sharding]
+    share = 1 if sharding == "none" else 1 / ranks
+    lora = settings.method == "lora"
+    if lora:  # the adapters are held in fp32
+        frozen = frozen_bytes(shape, settings) * (1 if weights.whole else share)
+        weight_bytes = frozen + (weights.whole + weights.divided * share) * trained
+    else:
+        weight_bytes = (weights.whole + weights.divided * share) * found.all
+    host = (master.host + gradients.host) * trained + moments if machine.offload else 0
+    per_weight = 2 if lora and settings.precision == "bf16" else 4
+    copies = local_ranks(machine)
+    loading = 4 * largest_layer(shape) * copies if sharding == "zero3" else per_weight * found.all * copies
+    return States(
+        weights=weight_bytes,
+        gradients=(gradients.whole + gradients.divided * share) * trained,
+        optimizer=master.divided * share * trained + (0 if machine.offload else moments * share),
+        gathered=gathered_bytes(shape, found, machine),
+        buckets=bucket_bytes(shape, found, machine),
+        host=max(host / machine.nodes, loading),
+    )

@@ -1,6 +1,10 @@
 """How many parameters a Qwen2 model of a given shape has, by closed forms; no model is built."""
 
-from scripts.experiment.settings.training import Lora, Shape
+from collections.abc import Iterator
+from fnmatch import fnmatch
+from typing import NamedTuple
+
+from scripts.experiment.settings.training import Lora, Shape, Stage
 
 
 def key_width(shape: Shape) -> int:
@@ -41,3 +45,59 @@ def adapter_parameters(shape: Shape, lora: Lora) -> int:
     sides = {"q_proj": 2 * width, "k_proj": width + keys, "v_proj": width + keys, "o_proj": 2 * width}
     sides |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), width + inner)
     return shape.num_hidden_layers * lora.r * sum(sides.get(target, 0) for target in lora.targets)
+
+
+class Counts(NamedTuple):
+    """Parameters of a model and of the part that a stage trains."""
+
+    all: int
+    trained: int
+    matrices: int  # trained, of the layers: Muon's
+    quantized: int  # trained matrices but the embedding, whose moments adamw_8bit quantizes
+    largest: int  # the largest trained matrix of a layer
+    first_layer: int  # the first layer with a trained parameter; 0 where the embedding is trained
+
+
+def named_parameters(shape: Shape) -> Iterator[tuple[str, int, bool]]:
+    """(name, number of values, whether it is a matrix) of each parameter of a Qwen2 model, by transformers' names."""
+    width, inner, keys = shape.hidden_size, shape.intermediate_size, key_width(shape)
+    yield "model.embed_tokens.weight", shape.vocab_size * width, True
+    for layer in range(shape.num_hidden_layers):
+        start = f"model.layers.{layer}"
+        for name, outputs in {"q": width, "k": keys, "v": keys}.items():
+            yield f"{start}.self_attn.{name}_proj.weight", outputs * width, True
+            yield f"{start}.self_attn.{name}_proj.bias", outputs, False
+        yield f"{start}.self_attn.o_proj.weight", width * width, True
+        for name in ("gate", "up", "down"):
+            yield f"{start}.mlp.{name}_proj.weight", inner * width, True
+        yield f"{start}.input_layernorm.weight", width, False
+        yield f"{start}.post_attention_layernorm.weight", width, False
+    yield "model.norm.weight", width, False
+    if not shape.tie_word_embeddings:
+        yield "lm_head.weight", shape.vocab_size * width, True
+
+
+def counts(shape: Shape, settings: Stage, no_rope_layers: list[int]) -> Counts:
+    """How many parameters a stage has and trains.
+
+    Args:
+        no_rope_layers: the layers whose RoPE is off, for `trainable: no_rope_layers`.
+    """
+    if settings.method == "lora":
+        adapters = adapter_parameters(shape, settings.lora)
+        return Counts(count_parameters(shape) + adapters, adapters, 0, adapters, 0, 0)
+    patterns = settings.trainable
+    if patterns == "no_rope_layers":
+        patterns = [f"model.layers.{layer}.*" for layer in no_rope_layers]
+    chosen = [
+        (name, count, matrix)
+        for name, count, matrix in named_parameters(shape)
+        if patterns == "all" or any(fnmatch(name, pattern) for pattern in patterns)
+    ]
+    inner = [count for name, count, matrix in chosen if matrix and ".layers." in name]
+    head = sum(count for name, count, _ in chosen if name.startswith("lm_head"))
+    embedding = any(name.startswith("model.embed_tokens") for name, _, _ in chosen)
+    layers = [int(name.split(".")[2]) for name, _, _ in chosen if ".layers." in name]
+    first = 0 if embedding else min(layers, default=shape.num_hidden_layers)
+    total = sum(count for _, count, _ in chosen)
+    return Counts(count_parameters(shape), total, sum(inner), sum(inner) + head, max(inner, default=0), first)

@@ -149,7 +149,7 @@ def test_a_stage_goes_on_from_an_adapter(adapter, shards, tmp_path):
     for method in ("full", "lora"):
         folder = tmp_path / method
         folder.mkdir()
-        done = run(adapter / "out", shards, folder, method=method, lora=LORA, steps=2)
+        done = run(adapter / "out", shards, folder, method=method, lora=LORA, steps=2, warmup_steps=1)
         assert done.returncode == 0, done.stderr
         first = next(entry["loss"] for entry in metrics(folder / "out") if "loss" in entry)
         start = next(entry["loss"] for entry in metrics(adapter / "out") if "loss" in entry)

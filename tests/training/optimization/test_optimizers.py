@@ -164,7 +164,7 @@ def test_a_resumed_run_ends_as_a_straight_one_bit_for_bit(origin, shards, tmp_pa
 
 
 def test_auto_is_resolved_once_and_logged(origin, shards, tmp_path):
-    done = run(origin, shards, tmp_path, learning_rate="auto", global_batch="auto", steps=2)
+    done = run(origin, shards, tmp_path, learning_rate="auto", global_batch="auto", steps=2, warmup_steps=1)
     assert done.returncode == 0, done.stderr
     summary = json.loads((tmp_path / "out/summary.json").read_text())
     assert summary["learning_rate"] == learning_rate(35104)

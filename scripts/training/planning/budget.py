@@ -1,0 +1,122 @@
+"""What a stage takes of a GPU's memory and of the host's, part by part.
+
+budget = stage_budget(settings, shape, machine, Batch(micro=1, accumulation=16))
+budget.gpu["logits"], budget.total     # bytes
+
+The model states follow from closed forms (memory.py), what a pass keeps alive from a trace (activations.py).
+"""
+
+import importlib.util
+from typing import NamedTuple
+
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.training import Shape, Stage
+from scripts.training.planning.activations import Pass, Peak, peak
+from scripts.training.planning.batch import Batch, local_ranks, total_ranks
+from scripts.training.planning.kernels import SDPA, Installed, choose_attention, choose_liger
+from scripts.training.planning.memory import GIB, model_states
+from scripts.training.planning.parameters import counts
+
+# CUDA's context with the kernels that torch, cuBLAS and Triton load; NCCL's channels where GPUs talk (docs/plan.md)
+CONTEXT, COMMUNICATION = 0.6 * GIB, 0.4 * GIB
+# Share of what comes and goes that the allocator reserves and cannot hand out (docs/plan.md has the figures and their
+# source); model states are made once and leave no gaps.
+FRAGMENTATION = 0.10
+FLASH_INSTALLED = Installed(flash_attn=True, varlen=True, liger=False)  # each flash kernel keeps the same alive
+PROCESS = 2.0 * GIB  # of host memory: interpreter, libraries, pinned buffers, the data loader
+
+
+class Budget(NamedTuple):
+    gpu: dict[str, float]  # bytes by part
+    host: dict[str, float]
+    peak: str  # what is going on when most is taken
+
+    @property
+    def total(self) -> float:
+        return sum(self.gpu.values())
+
+
+def uses_liger(machine: Machine) -> bool:
+    """Whether the stage will run Liger's kernels; `liger: true` is believed, as the package is only needed there."""
+    installed = machine.liger is True or importlib.util.find_spec("liger_kernel") is not None
+    return choose_liger(machine, installed).name == "on"
+
+
+def passes(settings: Stage, shape: Shape, machine: Machine, batch: Batch) -> tuple[Pass, Pass]:
+    """The training pass and the validation pass of a stage."""
+    half = settings.precision == "bf16"
+    zero, gathered = machine.sharding.startswith("zero"), machine.sharding == "fsdp2"
+    training = Pass(
+        shape=shape,
+        sequence_length=settings.sequence_length,
+        rows=batch.micro,
+        checkpointing=machine.gradient_checkpointing,
+        flash=choose_attention((8, 0) if machine.gpus else None, settings.precision, FLASH_INSTALLED).name != SDPA,
+        liger=uses_liger(machine),
+        weights="bfloat16" if half and (zero or gathered or settings.method == "lora") else "float32",
+        autocast=half and not zero,
+        lora=settings.lora if settings.method == "lora" else None,
+        # one process with one pass per step makes its gradients in that pass
+        accumulated=machine.sharding != "none" or total_ranks(machine) > 1 or batch.accumulation > 1,
+    )
+    scored = {"training": False, "checkpointing": False, "liger": False, "accumulated": False}
+    return training, training.model_copy(update=scored)
+
+
+def dequantized(shape: Shape, settings: Stage) -> float:
+    """Bytes of the largest matrix in the precision of compute, which a pass through quantized weights makes anew."""
+    return 0 if settings.quantize == "none" else 2 * shape.hidden_size * shape.intermediate_size
+
+
+def optimizer_workspace(shape: Shape, settings: Stage, largest: int) -> float:
+    """Bytes that a step of the optimizer makes. Fused AdamW works in place; Muon orthogonalizes a matrix in bf16."""
+    return 5 * 2 * largest if settings.optimizer == "muon" else 0
+
+
+def stage_budget(
+    settings: Stage,
+    shape: Shape,
+    machine: Machine,
+    batch: Batch,
+    no_rope_layers: list[int] | None = None,
+) -> Budget:
+    """What a stage takes; its passes' traces must be in the cache (`activations.measure`).
+
+    Args:
+        batch: rows per process and pass, and passes per optimizer step.
+    """
+    states = model_states(shape, settings, machine, no_rope_layers)
+    found = counts(shape, settings, no_rope_layers or [])
+    training, validation = passes(settings, shape, machine, batch)
+    # Layers before the first trained one keep nothing for the backward pass.
+    layers = max(2, shape.num_hidden_layers - found.first_layer)
+    ranks = total_ranks(machine)
+    busy = peak(training, layers)
+    if not training.accumulated:  # its gradients are made within the pass, and are counted with the states
+        busy = busy._replace(bytes=max(0, busy.bytes - round(states.gradients)))
+    step = optimizer_workspace(shape, settings, found.largest)
+    if step > busy.bytes:
+        busy = Peak(round(step), 0, "optimizer step")
+    scored = peak(validation, shape.num_hidden_layers)
+    if scored.bytes > busy.bytes + states.gradients:  # no gradient exists while the validation rows are scored
+        busy = Peak(scored.bytes - round(states.gradients), scored.logits, "validation")
+    moving = busy.bytes + dequantized(shape, settings) + states.gathered
+    logits = min(busy.logits, busy.bytes)
+    gpu = {
+        "weights": states.weights,
+        "gradients": states.gradients,
+        "optimizer": states.optimizer,
+        "gathered weights": states.gathered,
+        "buckets": states.buckets,
+        "activations": busy.bytes - logits + dequantized(shape, settings),
+        "logits": float(logits),
+    }
+    processes = local_ranks(machine)
+    if not machine.gpus:
+        host = {"all processes": processes * sum(gpu.values()), "programs": processes * PROCESS}
+        return Budget(gpu, host, busy.phase)
+    gpu |= {
+        "CUDA": CONTEXT + (COMMUNICATION if ranks > 1 else 0),
+        "fragmentation": FRAGMENTATION * moving,
+    }
+    return Budget(gpu, {"states or loading": states.host, "programs": processes * PROCESS}, busy.phase)

@@ -1,0 +1,166 @@
+"""Show the plans of all stages in one table, before any data exists or after; and beside it what was measured.
+
+    python -m scripts.training.planning.overview --profile a40
+    python -m scripts.training.planning.overview --profile local --configfile config/mine.yaml
+
+The table goes to the terminal and to `plan.html` in the results folder. Tokens are counted where shards are there, else
+estimated from the sizes of the sources, and said to be so. It exits with 1 if a stage does not fit.
+"""
+
+import io
+import sys
+from pathlib import Path
+from typing import NamedTuple
+
+from rich.console import Console
+from rich.table import Table
+
+from scripts.common.cli import UserError, parser, run
+from scripts.common.disk import free_bytes
+from scripts.common.files import atomic, read_json
+from scripts.experiment.dag import Dag
+from scripts.experiment.layout import Layout
+from scripts.experiment.load import experiment_of
+from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.settings.machine import Machine
+from scripts.sources.tables.sources_table import sources_of
+from scripts.training.model.nope import expand_layers
+from scripts.training.planning.disk import disk_warning
+from scripts.training.planning.estimate import Rows, stage_rows
+from scripts.training.planning.memory import GIB
+from scripts.training.planning.stage import Given
+from scripts.training.planning.stage_plan import plan
+
+WIDTH = 150  # of the page, in characters
+
+
+class StagePlan(NamedTuple):
+    name: str
+    rows: Rows
+    plan: dict  # empty where the stage cannot be run
+    error: str
+    measured: dict  # the stage's summary.json, empty before it has run
+
+
+def machine_of(profile: str) -> Path:
+    """The machine file that a profile names."""
+    resources = read_yaml(Path(profile) / "config.yaml").get("default-resources", [])
+    pairs = resources.items() if isinstance(resources, dict) else (str(one).split("=", 1) for one in resources)
+    return Path(f"config/machines/{dict(pairs).get('machine', 'local')}.yaml")
+
+
+def stage_plans(flow: Dag, machine: Machine) -> list[StagePlan]:
+    """The plan of each stage, with its error in the place of those that cannot be run."""
+    base, found = flow.experiment.training.base, []
+    layers = expand_layers(base.no_rope_layers, flow.shape.num_hidden_layers) if flow.shape else []
+    free = machine.disk_gib or free_bytes(flow.layout.results) / GIB
+    for name, settings in flow.stages.items():
+        rows = stage_rows(flow.experiment, list(flow.sources.values()), flow.layout, name)
+        shape, off = flow.shape, tuple(layers)
+        given = Given(name, settings, machine, shape, rows.train, rows.validation, off, base.trained_tokens)
+        summary = flow.layout.model(name) / "summary.json"
+        measured = read_json(summary) if summary.is_file() else {}
+        try:
+            planned = plan(given)
+        except UserError as error:
+            found.append(StagePlan(name, rows, {}, str(error), measured))
+            continue
+        planned.setdefault("warnings", []).extend(disk_warning(name, settings, planned, free))
+        found.append(StagePlan(name, rows, planned, "", measured))
+    return found
+
+
+def cell(value: float | None, form: str = ",", unit: str = "") -> str:
+    return "" if value is None else f"{value:{form}}{unit}"
+
+
+def measured_hours(stage: StagePlan) -> float | None:
+    return stage.measured["seconds"] / 3600 if "seconds" in stage.measured else None
+
+
+def hours_per(stage: StagePlan, tokens: float) -> float | None:
+    speed = stage.plan.get("tokens_per_second")
+    return tokens / speed / 3600 if speed else None
+
+
+ROWS = (
+    ("training tokens", lambda s: cell(s.plan.get("tokens"))),
+    ("  which are", lambda s: s.rows.source),
+    ("optimizer steps", lambda s: cell(s.plan.get("steps"))),
+    ("  of warm-up", lambda s: cell(s.plan.get("warmup"))),
+    ("  between validations", lambda s: cell(s.plan.get("eval"))),
+    ("  between checkpoints", lambda s: cell(s.plan.get("save"))),
+    ("global batch (rows)", lambda s: cell(s.plan.get("global_batch"))),
+    ("  micro-batch", lambda s: cell(s.plan.get("micro_batch"))),
+    ("  accumulated passes", lambda s: cell(s.plan.get("gradient_accumulation"))),
+    ("sharding", lambda s: s.plan.get("sharding", "") + ", offload" * bool(s.plan.get("offload"))),
+    ("memory per GPU", lambda s: cell(s.plan.get("gpu_gib"), ".1f", " GiB")),
+    ("  measured", lambda s: cell(s.measured.get("memory_gib"), ".1f", " GiB")),
+    ("  most in", lambda s: s.plan.get("peak", "")),
+    ("memory per host", lambda s: cell(s.plan.get("host_total_gib"), ".1f", " GiB")),
+    ("disk for checkpoints", lambda s: cell(s.plan.get("checkpoints_gib"), ".1f", " GiB")),
+    ("  published", lambda s: cell(s.plan.get("published_gib"), ".1f", " GiB")),
+    ("tokens per second", lambda s: cell(s.plan.get("tokens_per_second"), ",.0f")),
+    ("  measured", lambda s: cell(s.measured.get("tokens_per_second"), ",.0f")),
+    ("MFU, causal", lambda s: cell(s.plan.get("mfu"), ".1%")),
+    ("hours", lambda s: cell(s.plan.get("hours"), ",.1f")),
+    ("  measured", lambda s: cell(measured_hours(s), ",.1f")),
+    ("hours per 100 million tokens", lambda s: cell(hours_per(s, 1e8), ",.1f")),
+    ("energy", lambda s: cell(s.plan.get("kwh"), ",.1f", " kWh")),
+    ("price", lambda s: cell(s.plan.get("price"), ",.2f", f" {s.plan.get('currency', '')}")),
+    ("share of the base's compute", lambda s: cell(s.plan.get("share_of_base"), ".2g")),
+)
+
+
+def overview_table(stages: list[StagePlan], machine: Path) -> Table:
+    """A column per stage; rows that no stage has anything for are left out."""
+    table = Table("", *(stage.name for stage in stages), title=f"Plan on {machine}")
+    for label, value in ROWS:
+        cells = [value(stage) for stage in stages]
+        if any(cells):
+            table.add_row(label, *cells)
+    return table
+
+
+def parts_table(stages: list[StagePlan], machine: Machine) -> Table:
+    """Memory per GPU, part by part."""
+    table = Table("GiB per GPU", *(stage.name for stage in stages), title="Memory, part by part")
+    for part in dict.fromkeys(part for stage in stages for part in stage.plan.get("gpu_parts_gib", {})):
+        table.add_row(part, *(cell(stage.plan.get("gpu_parts_gib", {}).get(part), ".2f") for stage in stages))
+    table.add_row("all of it", *(cell(stage.plan.get("gpu_gib"), ".2f") for stage in stages), style="bold")
+    table.add_row("the machine has", *(cell(machine.gpu_memory_gib, "g") for _ in stages))
+    return table
+
+
+def show(stages: list[StagePlan], path: Path, machine: Machine, page: Path) -> None:
+    """Print the tables, and write them to `page`."""
+    consoles = [Console(width=WIDTH, record=True, file=io.StringIO()), Console()]
+    for console in consoles:
+        console.print(overview_table(stages, path))
+        if any(stage.plan.get("gpu_parts_gib") for stage in stages):
+            console.print(parts_table(stages, machine))
+        for stage in stages:
+            for line in [stage.error] * bool(stage.error) + stage.plan.get("warnings", []):
+                console.print(f"{'error' if line == stage.error else 'warning'}: {line}", markup=False, soft_wrap=True)
+    with atomic(page) as temporary:
+        temporary.write_text(consoles[0].export_html(), encoding="utf-8")
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--profile", default="local")
+    arguments.add_argument("--configfile", type=Path)
+    told = arguments.parse_args()
+    _, experiment = experiment_of(told.profile, told.configfile)
+    path = machine_of(told.profile)
+    machine = load_machine(path)
+    sources = {source.name: source for source in sources_of(experiment)}
+    flow = Dag(experiment, sources, Layout(Path(experiment.results)))
+    stages = stage_plans(flow, machine)
+    show(stages, path, machine, flow.layout.plan_page)
+    if any(stage.error for stage in stages):
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    run(main)

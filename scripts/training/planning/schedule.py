@@ -1,0 +1,107 @@
+"""When a stage warms up, logs, evaluates and saves: shares of its steps made into steps, and whether they make sense.
+
+intervals(settings, 207)    # Intervals(warmup=7, log=1, eval=10, save=20) with the default shares
+"""
+
+import logging
+import math
+from typing import NamedTuple
+
+from scripts.common.cli import UserError
+from scripts.experiment.settings.training import Stage
+
+ENOUGH = 20  # evaluations and logged metrics in a stage, below which a curve shows little
+
+
+class Intervals(NamedTuple):
+    """Optimizer steps."""
+
+    warmup: int  # from the first step on
+    log: int  # between logged metrics
+    eval: int  # between validation losses
+    save: int  # between checkpoints
+
+
+def every(steps: int, share: float) -> int:
+    """A share of the steps, rounded down so that 0.05 never gives fewer than 20; at least one step."""
+    return max(1, math.floor(share * steps + 1e-9))
+
+
+def warmup_of(share: float, steps: int) -> int:
+    """A share of the steps, rounded up as transformers does, but never all of them."""
+    return min(math.ceil(share * steps - 1e-9), steps - 1)
+
+
+def intervals(settings: Stage, steps: int) -> Intervals:
+    """The intervals of a stage of `steps` optimizer steps; a number of steps that is given goes before its share."""
+    warmup = settings.warmup_steps
+    return Intervals(
+        warmup_of(settings.warmup_share, steps) if warmup is None else warmup,
+        settings.log_steps or every(steps, settings.log_share),
+        settings.eval_steps or every(steps, settings.eval_share),
+        settings.save_steps or every(steps, settings.save_share),
+    )
+
+
+def check_schedule(name: str, settings: Stage, steps: int) -> None:
+    """Check that a stage of `steps` optimizer steps gets past its warm-up, and evaluates where it selects by that.
+
+    Raises:
+        UserError: it does not; the line says what would do.
+    """
+    found, key = intervals(settings, steps), f"training.train.{name}"
+    if found.warmup >= steps and found.warmup:
+        raise UserError(
+            f"{key}.warmup_steps: {found.warmup:,} of the stage's {steps:,} steps leaves none after the warm-up; "
+            f"use `warmup_share: 0.03`, here {warmup_of(0.03, steps)} steps, in its place"
+        )
+    decay = round(settings.decay_share * steps) if settings.scheduler == "warmup-stable-decay" else 0
+    if found.warmup + decay > steps:
+        raise UserError(
+            f"{key}.warmup_steps: {found.warmup:,} and a decay of {decay:,} are more than the stage's {steps:,} steps; "
+            f"at most {steps - decay:,} would do"
+        )
+    for setting in ("keep_best", "early_stopping"):
+        if getattr(settings, setting) and found.eval > steps:
+            raise UserError(
+                f"{key}.eval_steps: {found.eval:,} is more than the stage's {steps:,} steps, so `{setting}` has no "
+                f"validation loss to go by; use `eval_share: 0.05`, here {every(steps, 0.05)} steps, in its place"
+            )
+
+
+def schedule_warnings(
+    name: str, settings: Stage, steps: int, ranks: int, validation_rows: int | None = None
+) -> list[str]:
+    """One line for each setting by which a stage of `steps` steps shows or keeps too little, with what would do.
+
+    Args:
+        ranks: processes that train together, and score the validation rows together.
+        validation_rows: packed ones; None before they are packed.
+    """
+    found, key, lines = intervals(settings, steps), f"training.train.{name}", []
+    enough = every(steps, 1 / ENOUGH)
+    for setting, what, interval in (("eval", "evaluations", found.eval), ("log", "logged metrics", found.log)):
+        if interval > enough and (setting == "log" or validation_rows != 0):
+            lines.append(
+                f"{key}.{setting}_steps: {interval:,} gives {steps // interval} {what} in {steps:,} steps; "
+                f"{enough:,}, or `{setting}_share: {1 / ENOUGH}`, would give {steps // enough}"
+            )
+    if found.save >= steps > 1:
+        lines.append(
+            f"{key}.save_steps: {found.save:,} makes no checkpoint before the end of {steps:,} steps, so a killed job "
+            f"starts anew; {every(steps, 0.1):,}, or `save_share: 0.1`, would make {steps // every(steps, 0.1)}"
+        )
+    if settings.eval_rows < ranks:
+        lines.append(f"{key}.eval_rows: {settings.eval_rows} leaves some of the {ranks} processes none; use {ranks}")
+    elif validation_rows and validation_rows < ranks:
+        lines.append(
+            f"{key}.data: {validation_rows} validation rows leave some of the {ranks} processes none; "
+            f"make `validation` {ranks / validation_rows:.1f} times as large, or use fewer GPUs"
+        )
+    return lines
+
+
+def log_warnings(name: str, settings: Stage, steps: int, ranks: int, validation_rows: int | None = None) -> None:
+    """Log what `schedule_warnings` says."""
+    for line in schedule_warnings(name, settings, steps, ranks, validation_rows):
+        logging.warning(f"warning: {line}")

@@ -1,0 +1,148 @@
+"""How long a stage takes, and what it costs: operations, communication, time, energy, money.
+
+Operations per token follow the causal convention: attention counts the half of the scores that are computed. An MFU
+that counts all of them (as torchtitan's, nanotron's and LLM-Foundry's) is higher by the factor `noncausal_over_causal`.
+Recomputation under checkpointing is work, but never part of an MFU.
+"""
+
+from typing import NamedTuple
+
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.training import Shape, Stage
+from scripts.training.planning.batch import Batch, total_ranks
+from scripts.training.planning.parameters import Counts, counts, layer_parameters
+
+# Share of a pass' time behind which communication can hide. DDP, ZeRO and FSDP send while the backward pass runs.
+OVERLAP = 0.5
+
+
+class Operations(NamedTuple):
+    """Floating-point operations per token."""
+
+    model: float  # what the mathematics needs: the numerator of an MFU
+    recomputed: float  # forward once more under checkpointing
+    base: float  # of plain training of all parameters, causal
+
+
+class Speed(NamedTuple):
+    """Per optimizer step, in seconds, unless it says otherwise."""
+
+    compute: float
+    communication: float  # what of it cannot hide behind compute
+    offload: float
+    tokens_per_second: float  # of all GPUs
+    mfu: float  # causal, of the whole step
+
+    @property
+    def step(self) -> float:
+        return self.compute + self.communication + self.offload
+
+
+def attention_operations(shape: Shape, length: int, causal: bool = True) -> float:
+    """Operations per token and forward pass of all layers' scores and sums: 4 x width x positions looked at."""
+    positions = length / 2 if causal else length
+    return 4 * shape.num_hidden_layers * shape.hidden_size * positions
+
+
+def multiplied(shape: Shape) -> float:
+    """Parameters that every token is multiplied with: layers and head, tied or not, but no embedding."""
+    return layer_parameters(shape) + shape.vocab_size * shape.hidden_size
+
+
+def operations(shape: Shape, settings: Stage, found: Counts, checkpointing: bool) -> Operations:
+    """The operations of a stage per token of a packed row; documents' bounds inside a row are not counted as a saving.
+
+    A frozen weight has no gradient of its own (2 operations per token less), and nothing flows back below the first
+    trained layer.
+    """
+    forward = 2 * multiplied(shape) + attention_operations(shape, settings.sequence_length)
+    share = 1 - found.first_layer / shape.num_hidden_layers
+    through = 2 * (layer_parameters(shape) * share + shape.vocab_size * shape.hidden_size)
+    backward = through + 2 * attention_operations(shape, settings.sequence_length) * share
+    own = 2 * min(found.trained, multiplied(shape))
+    extra = 4 * found.trained if settings.method == "lora" else 0  # forward and backward through the adapters
+    again = 2 * layer_parameters(shape) + attention_operations(shape, settings.sequence_length)
+    plain = 6 * multiplied(shape) + 3 * attention_operations(shape, settings.sequence_length)
+    return Operations(forward + backward + own + extra, again * share * checkpointing, plain)
+
+
+def noncausal_over_causal(shape: Shape, length: int) -> float:
+    """By what an MFU is higher that counts all of attention's scores."""
+    all_of_it = 6 * multiplied(shape) + 3 * attention_operations(shape, length, causal=False)
+    return all_of_it / (6 * multiplied(shape) + 3 * attention_operations(shape, length))
+
+
+def bandwidth(machine: Machine) -> float:
+    """Bytes per second and direction at which a GPU takes part in a ring over all GPUs."""
+    inside = machine.link_gbs * 1e9
+    return inside if machine.nodes == 1 else min(inside, machine.network_gbs * 1e9)
+
+
+def communicated(found: Counts, machine: Machine, accumulation: int, checkpointing: bool) -> float:
+    """Bytes that each GPU sends per optimizer step.
+
+    DDP and ZeRO-1 reduce once per step (a ring sends twice the bytes, less one part), ZeRO-2 scatters its gradients in
+    each pass, ZeRO-3 and FSDP2 gather the weights for each forward and each backward pass too.
+    """
+    ranks = total_ranks(machine)
+    ring = (ranks - 1) / ranks
+    weights, gradients = 2 * found.all, 2 * found.trained
+    return (
+        ring
+        * {
+            "none": 2 * 4 * found.trained,
+            "zero1": 2 * gradients + 2 * found.trained,
+            "zero2": accumulation * gradients + 2 * found.trained,
+            "zero3": accumulation * (2 * weights + gradients),
+            "fsdp2": accumulation * (2 * weights + 2 * gradients),
+        }[machine.sharding]
+    )
+
+
+def stage_speed(
+    settings: Stage, shape: Shape, machine: Machine, batch: Batch, no_rope_layers: list[int] | None = None
+) -> Speed | None:
+    """The expected speed of a stage; None where the machine file names no peak.
+
+    Args:
+        batch: micro-batch and accumulation.
+    """
+    if not machine.gpu_tflops or not machine.gpus:
+        return None
+    found, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
+    work = operations(shape, settings, found, machine.gradient_checkpointing)
+    tokens = batch.micro * batch.accumulation * settings.sequence_length  # per GPU
+    peak = machine.gpu_tflops * 1e12
+    compute = tokens * (work.model + work.recomputed) / (peak * machine.mfu)
+    if settings.quantize != "none":
+        compute *= 1.3  # dequantizing: published QLoRA rows run at three quarters of LoRA's speed (docs/plan.md)
+    sent = communicated(found, machine, batch.accumulation, machine.gradient_checkpointing) / bandwidth(machine)
+    communication = max(0.0, sent - OVERLAP * compute)
+    offload = 0.0
+    if machine.offload:
+        # gradients go to the host in each pass (ZeRO-2) and are added there; the new weights come back once
+        moved = (2 * batch.accumulation + 2) * found.trained / ranks / (machine.host_link_gbs * 1e9)
+        updated = found.trained / machine.nodes / (machine.host_adam * 1e9)
+        offload = moved + updated
+    seconds = compute + communication + offload
+    return Speed(compute, communication, offload, ranks * tokens / seconds, tokens * work.model / seconds / peak)
+
+
+class Cost(NamedTuple):
+    hours: float
+    kwh: float | None
+    money: float | None
+
+
+def stage_cost(speed: Speed, steps: int, evaluations: float, machine: Machine) -> Cost:
+    """Hours, energy and money of a stage.
+
+    Args:
+        evaluations: seconds of all validation losses.
+    """
+    hours = (steps * speed.step + evaluations) / 3600
+    gpus = total_ranks(machine)
+    kwh = None
+    if machine.gpu_watts:
+        kwh = hours * (gpus * machine.gpu_watts + machine.nodes * machine.host_watts) / 1000
+    return Cost(hours, kwh, None if machine.gpu_hour_price is None else hours * gpus * machine.gpu_hour_price)

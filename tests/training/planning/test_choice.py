@@ -1,0 +1,90 @@
+"""scripts/training/planning/: what fits by the trace of the real model, what is chosen, and what is offered instead."""
+
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.settings.training import Shape
+from scripts.training.planning.activations import Pass, cache_file, measure, needed, peak
+from scripts.training.planning.choice import choose
+from scripts.training.planning.memory import GIB
+from scripts.training.planning.parameters import counts
+from scripts.training.planning.stage import Given
+from scripts.training.planning.stage_plan import plan
+from tests.training.test_plan import QWEN_7B, stage
+
+pytestmark = pytest.mark.slow
+
+
+def machine(name: str, **changes):
+    return load_machine(Path(f"config/machines/{name}.yaml")).model_copy(update=changes)
+
+
+def test_the_flagship_fits_its_cluster_without_liger_as_the_designs_figures_say():
+    """About 43 of 44.5 GiB: logits in all copies 7 to 8, activations 0.8 and a layer, buckets 2 to 3, context 1."""
+    experiment = load_experiment(read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml")))
+    found = plan(Given("sft", experiment.training.train["sft"], machine("a40", liger=False), QWEN_7B))
+    parts = found["gpu_parts_gib"]
+    assert found["gpu_gib"] == pytest.approx(43, abs=0.7)
+    assert found["model_states_gib"] == pytest.approx(30.1, rel=0.01)
+    assert 6.9 < parts["logits"] < 8 and 0.8 < parts["activations"] < 1.8 and 2 < parts["buckets"] < 3
+    assert found["micro_batch"] * found["gradient_accumulation"] * 8 == 64
+
+
+def test_two_a40_offer_zero_with_offload_and_lora_for_a_whole_7b_with_their_hours():
+    with pytest.raises(UserError) as refused:
+        choose("sft", stage(), QWEN_7B, machine("a40-dual", offload=False, liger=False), tokens=10**8)
+    head, *lines = str(refused.value).split("\n")
+    assert head.startswith("training.train.sft: does not fit: 90.4 GiB per GPU, the machine has 44.5, 45.9 too few")
+    texts = [line.strip().split("  ")[0] for line in lines]
+    assert {"`offload: true`", "`sharding: zero3`, `offload: true`", "`method: lora`"} <= set(texts)
+    hours = [float(line.split(";")[1].split()[0]) for line in lines]
+    assert hours == sorted(hours) and 5 < hours[0] < 20
+
+
+def test_rows_of_32k_tokens_eight_at_a_time_are_refused_for_149_gib_of_logits():
+    lora = stage(method="lora", quantize="8bit", sequence_length=32768)
+    with pytest.raises(UserError, match=r"does not fit: .*the logits of 262,144 tokens alone are 148\.5 GiB in fp32"):
+        plan(Given("qa", lora, machine("rtx4090", micro_batch=8, liger=False), QWEN_7B))
+
+
+def test_auto_takes_offload_only_where_nothing_else_fits_and_the_larger_batch_where_it_is_faster():
+    dual = {"sharding": "auto", "micro_batch": "auto", "offload": False, "liger": False}
+    whole = choose("sft", stage(), QWEN_7B, machine("a40-dual", **dual))
+    assert (whole.machine.sharding, whole.machine.offload) == ("zero2", True)
+    assert whole.machine.micro_batch == 2 and whole.missing() == 0
+    lora = choose("sft", stage(method="lora"), QWEN_7B, machine("a40-dual", **dual))
+    assert (lora.machine.sharding, lora.machine.offload) == ("none", False)
+    fixed = choose("sft", stage(method="lora"), QWEN_7B, machine("a40-dual", liger=False))
+    assert (fixed.machine.sharding, fixed.machine.offload) == ("zero2", True), "what is given is not changed"
+
+
+def test_a_stage_that_trains_some_layers_fits_where_all_would_not():
+    dual = machine("a40-dual", offload=False, liger=False)
+    part = stage(trainable="no_rope_layers")
+    with pytest.raises(UserError, match="does not fit"):
+        choose("adapt", stage(), QWEN_7B, dual)
+    assert choose("adapt", part, QWEN_7B, dual, list(range(25, 28))).budget.total < 44.5 * GIB
+    last = counts(QWEN_7B, stage(trainable=["model.layers.27.*", "lm_head.weight"]), [])
+    assert last.first_layer == 27
+    assert last.trained == 152064 * 3584 + 2 * 3584**2 + 2 * 512 * 3584 + 3 * 3584 * 18944 + 3 * 3584 + 2 * 512
+
+
+SMALL = {"hidden_size": 128, "intermediate_size": 384, "num_attention_heads": 4, "num_key_value_heads": 2}
+
+
+@pytest.mark.parametrize("change", [{}, {"checkpointing": True}, {"training": False}], ids=str)
+def test_a_trace_of_few_layers_and_rows_says_what_one_of_all_of_them_says(change):
+    """Traced here at the real size, in this process."""
+    from scripts.training.planning.trace import one_pass
+
+    shape = Shape(**SMALL, num_hidden_layers=6, vocab_size=4096)
+    known = {"checkpointing": False, "flash": True, "liger": False, "weights": "float32", "autocast": True} | change
+    asked = Pass(shape=shape, sequence_length=512, rows=5, **known)
+    whole = max(found[0] for found in one_pass(asked, 6).values())
+    measure([asked])
+    assert all(cache_file(one).exists() for one in needed(asked))
+    assert peak(asked, 6).bytes == pytest.approx(whole, rel=0.02)

@@ -1,0 +1,82 @@
+"""scripts/training/planning/schedule.py: shares become steps, and a stage that shows or keeps too little is told so."""
+
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
+from scripts.training.planning.schedule import Intervals, check_schedule, intervals, schedule_warnings
+from scripts.training.planning.stage import Given
+from scripts.training.planning.stage_plan import plan
+from tests.training.test_plan import a40, stage
+
+
+@pytest.mark.parametrize("steps", [1, 2, 7, 19, 20, 21, 207, 1000, 12345])
+def test_the_default_shares_evaluate_and_log_often_and_end_the_warm_up_in_time(steps):
+    found = intervals(stage(), steps)
+    check_schedule("sft", stage(), steps)
+    assert schedule_warnings("sft", stage(), steps, ranks=8, validation_rows=100) == []
+    assert steps // found.eval >= min(20, steps) and steps // found.log >= min(200, steps)
+    assert steps // found.save >= min(10, steps) and found.warmup <= 0.03 * steps + 1
+
+
+def test_a_number_of_steps_goes_before_its_share():
+    given = stage(warmup_steps=0, log_steps=2, eval_steps=3, save_steps=4)
+    assert intervals(given, 1000) == Intervals(0, 2, 3, 4)
+    shares = stage(warmup_share=0.1, log_share=0.01, eval_share=0.3, save_share=0.5)
+    assert intervals(shares, 1000) == Intervals(100, 10, 300, 500)
+
+
+def test_the_flagships_old_settings_are_refused_and_what_the_line_says_passes():
+    """207 steps of 25 repositories under a warm-up of 1,000."""
+    with pytest.raises(UserError, match=r"sft\.warmup_steps: 1,000 of the stage's 207 steps .* `warmup_share: 0\.03`"):
+        check_schedule("sft", stage(warmup_steps=1000), 207)
+    with pytest.raises(UserError, match=r"sft\.warmup_steps: 207 of"):
+        plan(Given("sft", stage(warmup_steps=207), a40(), rows=69 * 64))
+    check_schedule("sft", stage(warmup_share=0.03), 207)
+    check_schedule("sft", stage(warmup_steps=206), 207)
+    with pytest.raises(UserError, match=r"100 and a decay of 120 are more than .* 200 steps; at most 80 would do"):
+        check_schedule("sft", stage(warmup_steps=100, scheduler="warmup-stable-decay", decay_share=0.6), 200)
+
+
+@pytest.mark.parametrize("selects", [{"keep_best": True}, {"early_stopping": {"patience": 2}}])
+def test_a_stage_that_selects_by_a_loss_it_never_measures_is_refused(selects):
+    with pytest.raises(UserError, match=rf"eval_steps: 1,000 .* `{next(iter(selects))}` has .* here 10 steps"):
+        check_schedule("sft", stage(eval_steps=1000, **selects), 207)
+    check_schedule("sft", stage(eval_steps=207, **selects), 207)
+
+
+WARNED = [
+    ({"eval_steps": 1000}, "eval_steps: 1,000 gives 0 evaluations in 207 steps; 10, or `eval_share: 0.05`"),
+    ({"log_steps": 100}, "log_steps: 100 gives 2 logged metrics in 207 steps; 10, or `log_share: 0.05`"),
+    ({"save_steps": 1000}, "save_steps: 1,000 makes no checkpoint before the end of 207 steps"),
+    ({"eval_rows": 3}, "eval_rows: 3 leaves some of the 8 processes none; use 8"),
+]
+
+
+@pytest.mark.parametrize(("change", "line"), WARNED, ids=[next(iter(change)) for change, _ in WARNED])
+def test_what_shows_or_keeps_too_little_is_one_line_with_the_value_that_would_do(change, line):
+    (found,) = schedule_warnings("sft", stage(**change), 207, ranks=8, validation_rows=100)
+    assert line in found and "\n" not in found
+    (setting,) = change
+    better = {"eval_steps": 10, "log_steps": 10, "save_steps": 20, "eval_rows": 8}[setting]
+    assert schedule_warnings("sft", stage(**{setting: better}), 207, ranks=8, validation_rows=100) == []
+
+
+def test_few_validation_rows_are_named_with_the_factor_that_is_missing():
+    (line,) = schedule_warnings("sft", stage(), 207, ranks=8, validation_rows=5)
+    assert "5 validation rows leave some of the 8 processes none; make `validation` 1.6 times as large" in line
+    found = plan(Given("sft", stage(eval_steps=1000), a40(), rows=69 * 64, validation_rows=1))
+    assert [line.split(":")[0] for line in found["warnings"]] == [
+        f"training.train.sft.{n}" for n in ("eval_steps", "data")
+    ]
+
+
+@pytest.mark.parametrize("what", ["log", "eval", "save"])
+def test_steps_and_share_together_are_refused(what):
+    config = read_yaml(Path("config/config.yaml"))
+    config["training"]["train"]["sft"] |= {f"{what}_steps": 5, f"{what}_share": 0.5}
+    with pytest.raises(UserError, match=f"sft.{what}_share: give either this or `{what}_steps`"):
+        load_experiment(config)
