@@ -283,7 +283,7 @@ def test_the_dual_experiment_is_the_science_of_the_first_but_for_what_it_says():
         to_dict(load_experiment(read_yaml(Path(f"config/experiments/qwen2.5-7b-code{name}.yaml"))))
         for name in ("", "-dual")
     )
-    changed = {"global_batch": 32, "eval_steps": 100, "keep_best": True}
+    changed = {"global_batch": 32, "keep_best": True}
     assert dual["training"]["train"]["sft"] == one["training"]["train"]["sft"] | changed
     assert {key for key in one if one[key] != dual[key]} == {"experiment", "monitoring", "training", "evaluation"}
     assert dual["evaluation"]["perplexity"] == one["evaluation"]["perplexity"]
@@ -299,7 +299,7 @@ def test_a_smoke_size_changes_sizes_only(path):
     whole, tiny = (to_dict(load_experiment(read_yaml(file))) for file in (path, smoke))
     assert tiny["results"] == f"results/smoke/{path.stem}"
     sizes = {"sequence_length", "global_batch", "steps", "epochs", "max_samples", "learning_rate", "early_stopping"}
-    sizes |= {"warmup_steps", "log_steps", "eval_steps", "eval_rows", "save_steps"}
+    sizes |= {"warmup_steps", "warmup_share", "log_steps", "eval_steps", "eval_rows", "save_steps"}
     assert set(tiny["training"]["train"]) == set(whole["training"]["train"])
     for name, stage in whole["training"]["train"].items():
         other = tiny["training"]["train"][name]
