@@ -1,7 +1,6 @@
 """Code-analysis chats in Chinese and English: system prompt, question, and an answer made from the file's facts."""
 
 import re
-from collections import Counter
 
 from scripts.corpus.instruct.facts import Facts, Type
 
@@ -14,7 +13,7 @@ QUESTION = {
     "zh": "请分析以下{language}代码的功能和实现：",
     "en": "Analyze what the following {language} code does and how it is implemented:",
 }
-LISTED = 8  # names in a list; the others are counted
+LISTED = 8  # names in a list; that there are others is said
 KINDS_ZH = {
     "class": "类",
     "interface": "接口",
@@ -43,101 +42,95 @@ def fenced(text: str, language: str) -> str:
     return f"{fence}{language}\n{text}{end}{fence}"
 
 
-def counted(count: int, one: str, many: str | None = None) -> str:
-    """`1 line`, `2 lines`; `many` is the plural unless it is `one` with an s."""
-    return f"{count:,} {one if count == 1 else many or one + 's'}"
-
-
 def joined(parts: list[str]) -> str:
     """English enumeration: a, b and c."""
     return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
+
+
+def plural(kind: str) -> str:
+    return kind + ("es" if kind.endswith("s") else "s")
 
 
 def ticked(names: list[str]) -> list[str]:
     return [f"`{name}`" for name in names[:LISTED]]
 
 
-def kinds(types: list[Type]) -> Counter:
-    """How many types of each kind the file defines; the kind "type" is defined in another file."""
-    return Counter(item.kind for item in types if item.kind != "type")
+def kinds(types: list[Type]) -> list[str]:
+    """The kinds of the types that the file defines; the kind "type" is defined in another file."""
+    return list(dict.fromkeys(item.kind for item in types if item.kind != "type"))
 
 
-def names_zh(names: list[str], noun: str) -> str:
-    """`a`、`b` 等 12 个函数"""
-    rest = f" 等 {len(names)} 个{noun}" if len(names) > LISTED else ""
-    return "、".join(ticked(names)) + rest
+def names_zh(names: list[str]) -> str:
+    """`a`、`b` 等"""
+    return "、".join(ticked(names)) + (" 等" if len(names) > LISTED else "")
 
 
 def names_en(names: list[str]) -> str:
-    """`a`, `b` and 10 more"""
-    rest = len(names) - LISTED
-    return ", ".join(ticked(names)) + f" and {rest} more" if rest > 0 else joined(ticked(names))
+    """`a`, `b` and others"""
+    return ", ".join(ticked(names)) + " and others" if len(names) > LISTED else joined(ticked(names))
 
 
 def answer_zh(facts: Facts, language: str) -> str:
-    """The answer in Chinese: size and contents, the author's sentence, main parts, imports, longest function."""
-    defined = [f"{count} 个{KINDS_ZH[kind]}" for kind, count in kinds(facts.types).items()]
+    """The answer in Chinese: what it defines, the author's sentence, main parts, imports.
+
+    It holds no figures, which a reader would have to count, and says nothing about what it does not find.
+    """
+    defined = [KINDS_ZH[kind] for kind in kinds(facts.types)]
     if facts.functions:
-        defined.append(f"{len(facts.functions)} 个函数")
-    if methods := sum(len(item.methods) for item in facts.types):
-        defined.append(f"{methods} 个方法")
-    listed = "和 ".join(filter(None, ["、".join(defined[:-1]), *defined[-1:]]))
-    contents = f"定义了 {listed}" if defined else "没有定义类型或函数"
-    paragraphs = [f"这段 {NAMES[language]} 代码共 {facts.lines} 行，{contents}。"]
+        defined.append("函数")
+    if any(item.methods for item in facts.types):
+        defined.append("方法")
+    listed = "和".join(filter(None, ["、".join(defined[:-1]), *defined[-1:]]))
+    said = [f"这段 {NAMES[language]} 代码定义了{listed}。"] if defined else []
     if facts.sentence:
-        paragraphs[0] += f"源码中的说明写道：“{facts.sentence}”"
+        said.append(f"{'' if said else f'这段 {NAMES[language]} '}源码中的说明写道：“{facts.sentence}”")
+    paragraphs = ["".join(said)]
     parts = []
     for item in facts.types[:LISTED]:
-        has = f"：包含 {len(item.methods)} 个方法，即 {names_zh(item.methods, '方法')}" if item.methods else ""
+        has = f"：包含方法 {names_zh(item.methods)}" if item.methods else ""
         parts.append(f"- {KINDS_ZH[item.kind]} `{item.name}`{has}；")
     if len(facts.types) > LISTED:
-        parts.append(f"- 另有 {len(facts.types) - LISTED} 个类型；")
+        parts.append("- 另有其他类型；")
     if facts.functions:
-        parts.append(f"- 函数 {names_zh(facts.functions, '函数')}；")
+        parts.append(f"- 函数 {names_zh(facts.functions)}；")
     if parts:
         parts[-1] = parts[-1][:-1] + "。"
         paragraphs.append("主要组成部分如下：\n\n" + "\n".join(parts))
-    closing = []
     if facts.imports:
-        noun = IMPORTED[language][0]
-        closing.append(f"实现上引用了 {len(facts.imports)} 个{noun}：{names_zh(facts.imports, noun)}。")
-    if facts.longest and facts.longest[2] > facts.longest[1]:
-        name, first, last = facts.longest
-        closing.append(f"篇幅最长的是 `{name}`，位于第 {first} 行到第 {last} 行，共 {last - first + 1} 行。")
-    return "\n\n".join([*paragraphs, *filter(None, ["".join(closing)])])
+        start = "实现上" if any(paragraphs) else f"这段 {NAMES[language]} 代码"
+        paragraphs.append(f"{start}引用了{IMPORTED[language][0]}：{names_zh(facts.imports)}。")
+    return "\n\n".join(filter(None, paragraphs))
 
 
 def answer_en(facts: Facts, language: str) -> str:
     """The answer in English, with the same parts as the Chinese one."""
-    defined = [
-        counted(count, kind, kind + "es" if kind == "class" else None) for kind, count in kinds(facts.types).items()
-    ]
+    defined = [plural(kind) for kind in kinds(facts.types)]
     if facts.functions:
-        defined.append(counted(len(facts.functions), "function"))
-    if methods := sum(len(item.methods) for item in facts.types):
-        defined.append(counted(methods, "method"))
-    contents = joined(defined) if defined else "no types or functions"
-    paragraphs = [f"This {NAMES[language]} code has {counted(facts.lines, 'line')} and defines {contents}."]
+        defined.append("functions")
+    if any(item.methods for item in facts.types):
+        defined.append("methods")
+    said = [f"This {NAMES[language]} code defines {joined(defined)}."] if defined else []
     if facts.sentence:
-        paragraphs[0] += f' Its documentation says: "{facts.sentence}"'
+        whose = "Its documentation" if said else f"The documentation of this {NAMES[language]} code"
+        said.append(f'{whose} says: "{facts.sentence}"')
+    paragraphs = [" ".join(said)]
     parts = []
     for item in facts.types[:LISTED]:
-        has = f" with {counted(len(item.methods), 'method')}: {names_en(item.methods)}" if item.methods else ""
+        has = (
+            f" with {'methods' if len(item.methods) > 1 else 'method'} {names_en(item.methods)}" if item.methods else ""
+        )
         parts.append(f"- {item.kind} `{item.name}`{has}")
     if len(facts.types) > LISTED:
-        parts.append(f"- {counted(len(facts.types) - LISTED, 'further type')}")
+        parts.append("- further types")
     if facts.functions:
         parts.append(f"- {'functions' if len(facts.functions) > 1 else 'function'} {names_en(facts.functions)}")
     if parts:
         paragraphs.append("Its main parts are:\n\n" + "\n".join(parts))
-    closing = []
     if facts.imports:
+        start = "It builds" if any(paragraphs) else f"This {NAMES[language]} code builds"
         _, one, many = IMPORTED[language]
-        closing.append(f"It builds on {counted(len(facts.imports), one, many)}: {names_en(facts.imports)}.")
-    if facts.longest and facts.longest[2] > facts.longest[1]:
-        name, first, last = facts.longest
-        closing.append(f"The longest is `{name}`, in lines {first} to {last} ({last - first + 1} lines).")
-    return "\n\n".join([*paragraphs, *filter(None, [" ".join(closing)])])
+        paragraphs.append(f"{start} on the {one if len(facts.imports) == 1 else many} {names_en(facts.imports)}.")
+    return "\n\n".join(filter(None, paragraphs))
 
 
 ANSWER = {"zh": answer_zh, "en": answer_en}

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 from tree_sitter import Node
 
-from scripts.corpus.syntax.comments import first_sentence
+from scripts.corpus.syntax.comments import first_sentence, literal
 from scripts.corpus.syntax.grammars import parse
 
 KINDS = ("annotation", "interface", "record", "struct", "union", "trait", "class", "enum")
@@ -30,19 +30,15 @@ class Facts:
     """The contents of a file, in the order of its text.
 
     Attributes:
-        lines: as an editor counts them.
         types: with their methods.
         functions: names of those that belong to no type.
         imports: names of modules, packages, crates or headers.
-        longest: (name, first line, last line) of the longest function that has a body, or None.
-        sentence: the first sentence that documents the code, or None.
+        sentence: the first sentence that documents the code, if it stands so in the text, or None.
     """
 
-    lines: int
     types: list[Type] = field(default_factory=list)
     functions: list[str] = field(default_factory=list)
     imports: list[str] = field(default_factory=list)
-    longest: tuple[str, int, int] | None = None
     sentence: str | None = None
 
 
@@ -101,20 +97,12 @@ def receiver(node: Node) -> str | None:
     return None if owner is None else base_name(owner)
 
 
-def whole_function(node: Node) -> Node:
-    """The node from a function's return type to the end of its body; in C the query captures only the declarator."""
-    while node.type.endswith("_declarator"):
-        node = node.parent
-    return node
-
-
 class Outline:
     """The types and functions of a file, collected in one pass over its definitions with a stack of the open ones."""
 
     def __init__(self):
         self.types: dict[str, Type] = {}
         self.functions: list[str] = []
-        self.longest: tuple[str, int, int] | None = None
         self.open: list[tuple[int, Type | None]] = []  # (end, the type; None for the body of a function)
 
     def sweep(self, captures: dict[str, list[Node]]) -> None:
@@ -161,11 +149,6 @@ class Outline:
         names = holder.methods if holder else self.functions
         if name not in names:
             names.append(name)
-        whole = whole_function(node)
-        first, last = whole.start_point.row + 1, whole.end_point.row + 1
-        longest = self.longest[2] - self.longest[1] if self.longest else -1
-        if whole.child_by_field_name("body") is not None and last - first > longest:
-            self.longest = (name, first, last)
 
 
 def facts_of(text: str, path: str, language: str) -> Facts | None:
@@ -175,11 +158,10 @@ def facts_of(text: str, path: str, language: str) -> Facts | None:
         return None
     outline = Outline()
     outline.sweep(captures)
+    first = first_sentence(captures.get("doc", []), captures.get("comment", []))
     return Facts(
-        lines=text.count("\n") + (not text.endswith("\n") and text != ""),
         types=[item for item in outline.types.values() if item.kind != "type" or item.methods],
         functions=outline.functions,
         imports=list(dict.fromkeys(filter(None, map(import_name, captures.get("import", []))))),
-        longest=outline.longest,
-        sentence=first_sentence(captures.get("doc", []), captures.get("comment", [])),
+        sentence=first if first and literal(first, text) else None,
     )

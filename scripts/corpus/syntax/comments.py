@@ -83,3 +83,8 @@ def first_sentence(docstrings: list[Node], comments: list[Node]) -> str | None:
         if first := sentence(docstring(node)):
             return first
     return next((first for block in blocks(comments) if (first := sentence(MARKS.sub("", block)))), None)
+
+
+def literal(first: str, text: str) -> bool:
+    """Whether a sentence stands in a text as it is, but for line ends and comment marks at their beginning."""
+    return first in " ".join(MARKS.sub("", text).split())
