@@ -6,7 +6,7 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: rehearse eval quick test soak smoke env lock lint format docs sources publish forget status why compare judge bench clean
+.PHONY: rehearse eval quick test soak smoke env lock lint format docs sources publish forget status why accept compare judge bench clean
 .DEFAULT_GOAL := eval
 
 # $(call known,VARIABLE,its file,known values): one line and the end if the file is not there
@@ -105,6 +105,12 @@ status: env ## how far an experiment is: PROFILE=, or EXPERIMENT=file; RESULTS=f
 why: env ## why jobs would run: PROFILE=, or EXPERIMENT=file; or A=results B=results: what made them differ
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
 	@python -m scripts.report.commands.why --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(A),--a "$(A)") $(if $(B),--b "$(B)")
+
+# By the environment, as a reason is any text.
+accept: export ACCEPT_REASON = $(value REASON)
+accept: env ## RULE=train.sft REASON="...": after a change of code that changes nothing, shown by a replay
+	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
+	@python -m scripts.report.commands.accept --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) --rule "$(or $(RULE),$(error RULE=train.sft is needed))" --reason "$$ACCEPT_REASON"
 
 compare: env ## A=results B=results of another run: what B gained and lost, problem by problem; OUT=folder
 	@python -m scripts.report.commands.compare --a "$(or $(A),$(error A=folder is needed))" --b "$(or $(B),$(error B=folder is needed))" --out "$(or $(OUT),results/compare)"

@@ -186,6 +186,7 @@ rule gate:
         tokenizer=L.tokenizer / MANIFEST,
         shards=[FLOW.shards(stage) / MANIFEST for stage in FLOW.stages],
         models=[L.model(model) / MANIFEST for model in FLOW.models],
+        accepted=FLOW.evidence_files,
     output:
         evaluation=L.gate,
     log:

@@ -14,6 +14,7 @@ from scripts.experiment.fingerprint import fingerprint
 from scripts.experiment.layout import Layout
 from scripts.experiment.licences import permissive
 from scripts.experiment.model_folder import folder_content
+from scripts.experiment.replays.evidence import NAME as EVIDENCE
 from scripts.experiment.settings.corpus import OwnDataset
 from scripts.experiment.settings.evaluation import Benchmark
 from scripts.experiment.settings.experiment import Experiment
@@ -189,6 +190,16 @@ class Dag:
         """The file of this name of each suite and each model that it scores."""
         scored = scored_models(self.experiment.evaluation, list(self.stages))
         return [self.layout.suite(suite, model) / name for suite, models in scored.items() for model in models]
+
+    @cached_property
+    def evidence_files(self) -> list[str]:
+        """The evidence that `make accept` left beside outputs, where there is some."""
+        layout = self.layout
+        folders = [*map(layout.filtered, self.sources), layout.deduplicated, layout.split, layout.tokenizer]
+        folders += [*map(layout.dataset, self.experiment.corpus.compose), *map(self.shards, self.stages)]
+        folders += [*map(layout.model, self.models), layout.overlaps.parent]
+        folders += [path.parent for path in self.suite_files(EVIDENCE)]
+        return sorted({str(folder / EVIDENCE) for folder in folders if (folder / EVIDENCE).is_file()})
 
     @cached_property
     def codes(self) -> dict[str, str]:

@@ -175,7 +175,7 @@ def consistent_jobs(jobs: list[Job], present: dict[str, str], root: str) -> list
     """Those of `jobs` whose inputs are, with their present content, each other's outputs or files in git."""
     in_git = {path for path in present if path.endswith(".dvc") or not path.startswith((f"{root}/", f"{RAW}/"))}
     while True:
-        known = in_git.union(*(job.outputs for job in jobs))
+        known = in_git.union(*(job.outputs | job.beside for job in jobs))
         hashes = {path: digest for path, digest in present.items() if path in known}
         reasons = [difference(job.inputs, hashes) for job in jobs]
         for job, reason in zip(jobs, reasons, strict=True):

@@ -2,13 +2,16 @@
 
 import importlib.metadata
 import platform
+from dataclasses import asdict
 from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest, raw_name
+from scripts.experiment.replays.evidence import holding
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
+from scripts.experiment.suites import scored_models
 from scripts.sources.tables.source import check_pin
 
 PACKAGES = [
@@ -63,6 +66,22 @@ def archive_manifest(row: dict, raw: Path) -> dict:
     return manifest
 
 
+def scored_folders(experiment: Experiment) -> list[Path]:
+    """The folders of scores below the results root."""
+    scored = scored_models(experiment.evaluation, list(experiment.training.train))
+    return [Layout(Path()).suite(suite, model) for suite, models in scored.items() for model in models]
+
+
+def accepted(results: Path, folders: list[Path], models: list[str], codes: dict[str, str]) -> dict[str, list[dict]]:
+    """folder → the acceptances that still hold, of outputs that were kept when their code changed (`make accept`)."""
+    found = {}
+    for folder in [*folders, *(Layout(Path()).model(model) for model in models)]:
+        code = codes.get(".".join(folder.parts[:2]), "")
+        if entries := holding(results / folder, code):
+            found[str(folder)] = [asdict(entry) for entry in entries]
+    return found
+
+
 def gather(experiment: Experiment, sources: dict, codes: dict[str, str], results: Path, raw: Path) -> dict:
     """The `inputs` of eval.json.
 
@@ -84,5 +103,6 @@ def gather(experiment: Experiment, sources: dict, codes: dict[str, str], results
         "code": codes,
         "data": {str(folder): hashes(results / folder) for folder in folders},
         "models": {model: hashes(results / layout.model(model)) for model in models},
+        "accepted": accepted(results, [*folders, *scored_folders(experiment), layout.overlaps.parent], models, codes),
         "versions": {"python": platform.python_version(), **{package: installed(package) for package in PACKAGES}},
     }

@@ -1,0 +1,126 @@
+"""What of a job is replayed to show that a change of the code changed nothing: its command, and what to compare.
+
+A data job is replayed whole. Of a stage a short one is trained, with all that its settings switch on; of a suite the
+first items are scored. The sample has the job's own command with other settings in it, so it runs with any code that
+takes this command.
+"""
+
+import gzip
+import json
+import re
+import shlex
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import yaml
+
+from scripts.common.cli import UserError
+from scripts.experiment.arguments import words_of
+
+DATA = ("filter", "deduplicate", "split", "compose", "tokenizer", "pack", "base", "contamination")
+SUITES = ("perplexity", "qa", "bleu", "keywords", "code")
+STEPS, ITEMS = 8, 20
+
+
+@dataclass(frozen=True)
+class Sample:
+    """A sample of a job.
+
+    Attributes:
+        command: for a shell, with paths relative to the repository.
+        inputs: the job's inputs; what lies beside them is there too.
+        outputs: files that are compared.
+        whole: whether all of the job is replayed, so that its outputs can be compared with those that lie here.
+        text: what is replayed, for people.
+        unseen: what the sample cannot see, for people.
+        files: path → content of files that are other, or not there, for the sample.
+    """
+
+    command: str
+    inputs: list[str]
+    outputs: list[str]
+    whole: bool
+    text: str
+    unseen: str
+    files: dict[str, bytes] = field(default_factory=dict)
+
+
+def argument_files(command: str) -> dict[str, bytes]:
+    """The argument files that a command names: a dry run only names them."""
+    found = {}
+    for word in shlex.split(command.split("|")[0]):
+        if word.startswith("@") and (words := words_of(word)) is not None:
+            found[word[1:]] = "".join(f"{one}\n" for one in words).encode()
+    return found
+
+
+def with_settings(command: str, settings: dict, changed: dict) -> str:
+    """The command with other settings in it."""
+    old, new = (shlex.quote(json.dumps(value, sort_keys=True, ensure_ascii=False)) for value in (settings, changed))
+    assert old in command, f"the settings are not in the command: {command}"
+    return command.replace(old, new)
+
+
+def data_sample(command: str, inputs: list[str], outputs: list[str]) -> Sample:
+    return Sample(command, inputs, outputs, True, "the whole job", "nothing of this job", argument_files(command))
+
+
+def stage_sample(command: str, inputs: list[str], outputs: list[str], settings: dict, steps: int = STEPS) -> Sample:
+    """A stage of `steps` steps: warm-up, decay, validation, checkpoints and the published model, all in them."""
+    few = {name: value for name, value in settings.items() if name not in ("epochs", "early_stopping")}
+    few |= {"steps": steps, "eval_steps": max(1, steps // 2)}
+    if few.get("warmup_steps"):
+        few["warmup_steps"] = min(few["warmup_steps"], max(1, steps // 4))
+    command = with_settings(command, settings, few)
+    for option, value in (("log", 1), ("save", max(1, steps // 2))):
+        command = re.sub(rf"--{option}-steps \S+", f"--{option}-steps {value}", command)
+    compared = [path for path in outputs if Path(path).name != "environment.json"]
+    text = f"{steps} steps from the start, with warm-up and decay, validation and checkpoints in them"
+    unseen = (
+        f"code that acts after the first {steps} steps or at the end of a pass over the data, resuming, early stopping,"
+        " and other sharding, kernels or numbers of processes than this machine's"
+    )
+    return Sample(command, inputs, compared, False, text, unseen, argument_files(command))
+
+
+def first_problems(path: Path, count: int) -> bytes:
+    """The first problems of a benchmark file, or the first cases of a file of cases."""
+    content = path.read_bytes()
+    if path.suffix in (".yaml", ".yml"):
+        cases = yaml.safe_load(content)
+        return yaml.safe_dump(dict(list(cases.items())[:count]), sort_keys=False, allow_unicode=True).encode()
+    opened = gzip.decompress(content) if path.suffix == ".gz" else content
+    lines = b"".join(opened.splitlines(keepends=True)[:count])
+    return gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines
+
+
+def suite_sample(command: str, inputs: list[str], outputs: list[str], settings: dict, items: int = ITEMS) -> Sample:
+    """The first items of a suite."""
+    files = argument_files(command)
+    if "documents" in settings:
+        few = settings | {"documents": min(items, settings["documents"])}
+        command = with_settings(command, settings, few)
+        text = f"{few['documents']} items of each dataset and language"
+    else:
+        paths = [settings["cases"]] if "cases" in settings else [one["path"] for one in settings["benchmarks"]]
+        files |= {path: first_problems(Path(path), items) for path in paths}
+        text = f"the first {items} problems of each file"
+    return Sample(command, inputs, outputs, False, text, "the other items", files)
+
+
+def sample_of(rule: str, command: str, inputs: list[str], outputs: list[str], settings: dict) -> Sample:
+    """The sample of a job.
+
+    Args:
+        settings: the job's param `settings`; empty where it has none.
+
+    Raises:
+        UserError: nothing of such a job can be replayed.
+    """
+    if rule in DATA:
+        return data_sample(command, inputs, outputs)
+    if rule in ("train", "train_adapter"):
+        return stage_sample(command, inputs, outputs, settings)
+    if rule in SUITES:
+        return suite_sample(command, inputs, outputs, settings)
+    raise UserError(f"{rule}: no rule that is replayed ({', '.join((*DATA, 'train', *SUITES))}); let it run")

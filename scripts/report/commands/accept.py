@@ -1,0 +1,190 @@
+"""Accept a result after a change of the code that should change nothing, where a replay shows that it does.
+
+    python -m scripts.report.commands.accept --profile local --rule train.sft --reason "renamed a helper"
+    make accept RULE=train.sft REASON="renamed a helper"        # also filter.tokio, perplexity.sft, or a rule: filter
+
+A sample of the job is run with the code that made its output (the commit is in the record of the code) and with
+today's, each in a git worktree of its own. Where both make the same, to the bit, the output is recorded as made by
+today's code, and accepted.json beside it keeps the evidence; else this says what differed, and the job will run.
+"""
+
+import datetime
+import importlib.metadata
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+from scripts.common.cli import UserError, parser, run
+from scripts.experiment.causes import code_changes, param_changes
+from scripts.experiment.code_records import CodeRecord, clean_commit, codes_in, read_code, units_of, write_code
+from scripts.experiment.fingerprint import fingerprint
+from scripts.experiment.provenance import mtime, open_records
+from scripts.experiment.replays.evidence import NAME, Evidence, add_evidence, content_of
+from scripts.experiment.replays.replay import comparable, differing, digest_of, git, replay, run_in, worktree
+from scripts.experiment.replays.samples import Sample, sample_of
+from scripts.report.commands.why import dry_run, module_of, name_of
+
+LISTED = 10
+PACKAGES = ("torch", "transformers", "numpy", "tokenizers")
+
+
+def changed_code(job, records) -> tuple[str, str]:
+    """(fingerprint that made a job's outputs, today's), where nothing else of the job changed.
+
+    Raises:
+        UserError: something else changed too, or the outputs are not as the job left them.
+    """
+    name, params = name_of(job), {key: value for key, value in job.params.items() if value in job.non_derived_params}
+    for path in job.output:
+        record = records._read_record(path)
+        if record is None or mtime(path) is None:
+            raise UserError(f"{name}: {path} is not made yet: nothing to accept")
+        if mtime(path) != record.endtime:
+            raise UserError(f"{name}: {path} was changed after it was made; it will run")
+        if record.code != records_code(job):
+            raise UserError(f"{name}: its command in rules/ changed too; it will run")
+    recorded = list(records._read_record(job.output[0]).params)
+    new, old = fingerprint(module_of(job)), codes_in(recorded)
+    if len(old) != 1:
+        raise UserError(f"{name}: its record names no code; it will run")
+    if old[0] == new:
+        raise UserError(f"{name}: its code did not change: nothing to accept")
+    others = param_changes(recorded, params | {"code": old[0]}, module_of(job))
+    if others:
+        raise UserError(f"{name}: more than code changed: {others[0]}; it will run")
+    return old[0], new
+
+
+def records_code(job) -> str | None:
+    return job.dag.workflow.persistence._code(job.rule)
+
+
+def commit_of(code: str, name: str, root: Path) -> str:
+    """The commit that holds the code of a fingerprint.
+
+    Raises:
+        UserError: none is recorded, or it holds other code.
+    """
+    record = read_code(code)
+    if record is None or not record.commit:
+        raise UserError(f"{name}: the code that made it was not committed, so it cannot be replayed; it will run")
+    return record.commit
+
+
+def check_code(folder: Path, module: str, code: str, name: str) -> None:
+    """Raises UserError: a worktree's code is not that of the fingerprint."""
+    done = run_in(folder, f"python -m scripts.experiment.fingerprint {module}")
+    if done.returncode or done.stdout.strip() != code:
+        raise UserError(f"{name}: the commit that is recorded holds other code than made it; it will run")
+
+
+def accept_job(job, reason: str, records, root: Path, today: str, say: Callable[[str], None]) -> None:
+    """Replay a sample of a job with both codes, and record its outputs anew where they agree.
+
+    Raises:
+        UserError: they do not, or the job cannot be replayed.
+    """
+    name, module = name_of(job), module_of(job)
+    old, new = changed_code(job, records)
+    settings = json.loads(job.params.get("settings") or "{}") if isinstance(job.params.get("settings"), str) else {}
+    outputs = [str(path) for path in job.output]
+    sample = sample_of(job.rule.name, job.shellcmd, [str(path) for path in job.input], outputs, settings)
+    commit = commit_of(old, name, root)
+    say(f"{name}: replays {sample.text}, with the code of {commit[:12]} and of {today[:12]}")
+    made = []
+    for code, at in ((old, commit), (new, today)):
+        with worktree(at, root) as folder:
+            check_code(folder, module, code, name)
+            try:
+                made.append(replay(sample, folder, root))
+            except UserError as error:
+                raise UserError(f"{name}: with the code of {at[:12]}: {error}; it will run") from error
+    refuse_differences(name, sample, made, root)
+    evidence = Evidence(
+        job=name,
+        reason=reason,
+        date=datetime.datetime.now(datetime.UTC).date().isoformat(),
+        old=old,
+        new=new,
+        old_commit=commit,
+        new_commit=today,
+        changed=code_changes(old, new, module),
+        sample=sample.text,
+        unseen=sample.unseen,
+        compared=digest_of(made[1]),
+        content=content_of(Path(outputs[0]).parent) or "",
+        versions={package: importlib.metadata.version(package) for package in PACKAGES},
+    )
+    add_evidence(Path(outputs[0]).parent, evidence)
+    write_code(new, CodeRecord(module, today, units_of(module)))
+    for path in outputs:
+        record = records._read_record(path)
+        record.params = sorted(repr(new) if text == repr(old) else text for text in record.params)
+        records._write_record(path, record)
+    say(f"{name}: accepted, {len(sample.outputs)} files equal; evidence in {Path(outputs[0]).parent / NAME}")
+
+
+def refuse_differences(name: str, sample: Sample, made: list[dict], root: Path) -> None:
+    """Raises UserError: the replays differ, or differ from the outputs that lie here; the lines say where."""
+    lines = differing(*made)
+    if lines:
+        raise UserError(f"{name}: refused, it will run; the two codes differ in {shorten(lines)}")
+    if sample.whole:
+        here = {path: comparable(root / path) for path in sample.outputs}
+        if lines := differing(here, made[1]):
+            raise UserError(
+                f"{name}: refused, it will run; both codes now make other than lies here (packages?): {shorten(lines)}"
+            )
+
+
+def shorten(lines: list[str]) -> str:
+    more = f"; and {len(lines) - LISTED} more" if len(lines) > LISTED else ""
+    return "; ".join(lines[:LISTED]) + more
+
+
+def chosen_jobs(workflow, rules: list[str]) -> list:
+    """The jobs that RULE names: `train.sft`, or all of a rule.
+
+    Raises:
+        UserError: there is none.
+    """
+    jobs = {name_of(job).replace(" ", "."): job for job in workflow.dag.jobs if job.output}
+    chosen = []
+    for rule in rules:
+        found = [job for name, job in jobs.items() if rule in (name, name.split(".")[0])]
+        needed = [job for job in found if workflow.dag.needrun(job)]
+        if not found:
+            raise UserError(f"RULE={rule}: no such job; known: {', '.join(sorted(jobs))}")
+        if not needed:
+            raise UserError(f"RULE={rule}: it would not run: nothing to accept")
+        chosen += needed
+    return chosen
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--profile", default="local", help="the profile of the run")
+    arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
+    arguments.add_argument("--rule", required=True, help="train.sft, filter.tokio, or filter; several with commas")
+    arguments.add_argument("--reason", required=True, help="why the change should change nothing")
+    given = arguments.parse_args()
+    if not given.reason.strip():
+        raise UserError("REASON: say why the change should change nothing")
+    root = Path.cwd()
+    if git("status", "--porcelain", "--untracked-files=no", root=root) or not (today := clean_commit()):
+        raise UserError("git: there are changes that are not committed: commit them before anything is accepted")
+    words = ["--profile", given.profile, *(["--configfile", str(given.configfile)] if given.configfile else [])]
+    workflow = dry_run(words)
+    records, failed = open_records(), []
+    for job in chosen_jobs(workflow, given.rule.split(",")):
+        try:
+            accept_job(job, given.reason.strip(), records, root, today, lambda line: print(line, flush=True))
+        except UserError as error:
+            failed.append(str(error))
+            print(error, flush=True)
+    if failed:
+        raise UserError(f"{len(failed)} not accepted")
+
+
+if __name__ == "__main__":
+    run(main)
