@@ -22,7 +22,7 @@ JAVATUPLES = "Unit|Pair|Triplet|Quartet|Quintet|Sextet|Septet|Octet|Ennead|Decad
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-XX:+DisplayVMOutputToStderr")
 JAVA_OPTIONS = ("-Xmx{megabytes}m", "-Xss64m", "-ea", "-cp")
 JAVAC_OPTIONS = "-J-Xmx512m -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 -nowarn -proc:none --limit-modules java.base"
-# The compiler's own classes, loaded and checked once: half of the cost of compiling one file.
+# The compiler's own classes, loaded and checked once: a third of the cost of compiling one file.
 JAVAC = f"javac -J-XX:SharedArchiveFile=/opt/javac/classes.jsa -J-Xlog:disable {JAVAC_OPTIONS}"
 JAR = "cd classes; $PYTHON -m zipfile -c /tmp/out *"
 RUSTC = "$RUST/bin/rustc --edition 2021 -A warnings -C debuginfo=0 -C strip=symbols --extern stagecraft=$CHANNEL"
