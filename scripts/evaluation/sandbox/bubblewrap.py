@@ -20,10 +20,14 @@ from itertools import cycle
 from pathlib import Path
 from typing import IO
 
+from scripts.evaluation.sandbox.memory_groups import MemoryGroups
 from scripts.evaluation.sandbox.program import Limits, Program, wait
 from scripts.evaluation.sandbox.seccomp import bpf
 
 MODES = ("full", "shared network namespace")
+
+FEW_FILES = 64  # open files of a process
+OVERHEAD = 64 << 20  # bytes of bubblewrap itself, and of what the kernel keeps for its namespaces
 
 # User ids that no account has, a different one for each running program: limits on processes count by user.
 UIDS = cycle(range(first := 1_000_000_000 + os.getpid() % 1_000_000 * 1000, first + 1000))
@@ -56,6 +60,7 @@ class Sandbox:
 
     def __init__(self, mode: str):
         self.mode, self.root, self.filter, self.system = mode, os.geteuid() == 0, bpf(), system_folders()
+        self.groups = MemoryGroups.here()
         # this interpreter without its packages; if it lies in a home folder, it is shown below /opt
         prefix, name = Path(sys.base_prefix), f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
         options = ["-s", "-P", "-S"]
@@ -75,7 +80,9 @@ class Sandbox:
     def limited(self, limits: Limits) -> list[str]:
         """The command that sets user and limits, inside the namespaces, before it becomes the program."""
         cpu, uid = max(1, round(limits.seconds + 0.5)), str(next(UIDS))
-        bounds = {"cpu": f"{cpu}:{cpu + 1}", "nproc": limits.processes, "nofile": 256, "fsize": limits.scratch}
+        # each may hold a socket's buffers, which no sum of the processes' memory sees; virtual machines open many
+        files = FEW_FILES if limits.address_space else 256
+        bounds = {"cpu": f"{cpu}:{cpu + 1}", "nproc": limits.processes, "nofile": files, "fsize": limits.scratch}
         bounds |= {"core": 0, "memlock": 1 << 16} | ({"as": limits.memory} if limits.address_space else {})
         user = ["/usr/bin/setpriv", "--reuid", uid, "--regid", uid, "--clear-groups", "--"] if self.root else []
         return [*user, "/usr/bin/prlimit", *(f"--{name}={bound}" for name, bound in bounds.items()), "--"]
@@ -115,9 +122,10 @@ class Sandbox:
                 command += ["--perms", permissions, "--ro-bind-data", str(descriptor), path]
             command += ["--chdir", "/tmp", "--remount-ro", "/", "--seccomp", str(seccomp)]
             command += ["--json-status-fd", str(writing), "--", *self.limited(limits), *argv]
+            group = self.groups and self.groups.make(limits.memory + limits.scratch + OVERHEAD)
             try:
                 process = subprocess.Popen(
-                    command,
+                    group.command(command) if group else command,
                     stdin=stdin,
                     stdout=stdout,
                     stderr=subprocess.PIPE,
@@ -125,7 +133,7 @@ class Sandbox:
                 )
             finally:
                 os.close(writing)
-        return Program(process, reading, limits)
+        return Program(process, reading, limits, group)
 
     def run(self, argv: list[str], limits: Limits, stdin: bytes = b"", **options) -> Program:
         """Start a program, write `stdin` (more than a pipe holds only if the program reads it), wait for its end.

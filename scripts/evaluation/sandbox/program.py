@@ -4,7 +4,8 @@
     program.code, program.stdout, program.killed_for
 
 Limits hold for each process (prlimit, set inside the sandbox) and for all of them together: resident memory is summed
-from outside, because a bomb of many small processes passes any limit on one.
+from outside, because a bomb of many small processes passes any limit on one. Where cgroups can be made
+(memory_groups.py), one also counts what the kernel holds for them; where not, few open files keep that small.
 """
 
 import os
@@ -14,6 +15,8 @@ import subprocess
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+
+from scripts.evaluation.sandbox.memory_groups import MemoryGroup
 
 # Bytes of output kept of each stream, and after how many in all a program is ended.
 KEPT, OUTPUT = 1 << 16, 64 << 20
@@ -51,8 +54,8 @@ class Program:
         open: its streams that are not read to their end.
     """
 
-    def __init__(self, process: subprocess.Popen, status: int, limits: Limits):
-        self.process, self.limits, self.killed_for = process, limits, None
+    def __init__(self, process: subprocess.Popen, status: int, limits: Limits, group: MemoryGroup | None = None):
+        self.process, self.limits, self.killed_for, self.group = process, limits, None, group
         self.stdout, self.stderr, self.written = bytearray(), bytearray(), 0
         self.status, self.status_text = os.fdopen(status, "rb", buffering=0), bytearray()  # bubblewrap's own reports
         self.open = [stream for stream in (process.stdout, process.stderr, self.status) if stream]
@@ -85,6 +88,8 @@ class Program:
         while self.open:
             self.open.pop().close()
         self.process.wait()
+        if self.group and self.group.ended():
+            self.killed_for = self.killed_for or "memory"
 
     @property
     def code(self) -> int | None:
