@@ -10,20 +10,32 @@ that the edit does not concern and whose result from scratch is the same as befo
 """
 
 import argparse
+import os
 import shutil
 import subprocess
 import sys
 import tempfile
 from importlib.metadata import version
-from os import environ, pathsep
 from pathlib import Path
 
+import dvc.cli
+import dvc.commands.init
+import dvc.commands.repro
+import snakemake.api
+import snakemake.cli
+import snakemake.dag
+import snakemake.persistence.file
 import yaml
 
 from tests.benchmarks.reruns.edits import EDITS
 from tests.benchmarks.reruns.project import INPUTS, STEPS, TOOLS, by_shell
 
-ENVIRONMENT = {**environ, "PYTHONPATH": ".", "PATH": f"{Path(sys.executable).parent}{pathsep}{environ['PATH']}"}
+MAIN = {"snakemake": snakemake.cli.main, "dvc": dvc.cli.main}
+ENVIRONMENT = {
+    **os.environ,
+    "PYTHONPATH": ".",
+    "PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}",
+}
 
 
 def results(folder: Path) -> dict[str, bytes]:
@@ -31,8 +43,25 @@ def results(folder: Path) -> dict[str, bytes]:
 
 
 def call(words: list[str], folder: Path) -> None:
-    done = subprocess.run(words, cwd=folder, env=ENVIRONMENT, capture_output=True, text=True)
-    assert done.returncode == 0, f"{words} in {folder}: {done.stdout}{done.stderr}"
+    """Run a command in a folder; `snakemake` and `dvc` in a fork of this process, which has imported them."""
+    if words[0] not in MAIN:
+        subprocess.run(words, cwd=folder, env=ENVIRONMENT, check=True)
+        return
+    if not (child := os.fork()):
+        os.chdir(folder)
+        os.environ.update(ENVIRONMENT)
+        log = os.open("tool.log", os.O_CREAT | os.O_APPEND | os.O_WRONLY)
+        os.dup2(log, 1), os.dup2(log, 2)
+        for name in [name for name in sys.modules if name.partition(".")[0] == "scripts"]:
+            del sys.modules[name]  # the small project has a package of this name
+        sys.argv = words
+        try:
+            code = MAIN[words[0]](words[1:])
+        except SystemExit as end:
+            code = end.code or 0
+        os._exit(code if isinstance(code, int) else 1)
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code == 0, f"{words} in {folder}: {(folder / 'tool.log').read_text()}"
 
 
 def from_scratch(folder: Path) -> dict[str, bytes]:
@@ -59,8 +88,8 @@ def outcomes(tool: str, work: Path, right: dict[str, dict[str, bytes]]) -> dict[
     """Edit → (missed steps, needless steps) of a tool."""
     make, command = TOOLS[tool]
     make(original := work / "original")
-    if "dvc" in command:
-        call([sys.executable, "-m", "dvc", "init", "--no-scm", "--quiet"], original)
+    if command[0] == "dvc":
+        call(["dvc", "init", "--no-scm", "--quiet"], original)
     call(command, original)
     assert results(original) == right["nothing"], tool
     found = {}
@@ -93,6 +122,7 @@ def main() -> None:
         for number, tool in enumerate(tools):
             found[tool] = outcomes(tool, Path(folder, f"tool-{number}"), right)
             shutil.rmtree(Path(folder, f"tool-{number}"))
+            print(f"{tool}: done", file=sys.stderr)
     print(f"Snakemake {version('snakemake')}, DVC {version('dvc')}; steps of {len(STEPS)} per edit\n")
     print("| edit |", " | ".join(tools), "|")
     print("|---" * (len(tools) + 1) + "|")

@@ -63,6 +63,13 @@ def test_every_changed_function_changes_the_fingerprints_that_the_proof_says(tre
     check(tree, slice(None))
 
 
+def test_every_file_that_is_no_python_is_in_the_fingerprint_of_a_rule():
+    """The channels of compiled programs, the templates: a new one that no reached code names would rerun nothing."""
+    covered = {path for rule in proof.rules() for path in fingerprint.reach(rule).files}
+    files = [path for path in (code_units.ROOT / "scripts").rglob("*") if path.is_file() and path.suffix != ".py"]
+    assert {path for path in files if "__pycache__" not in path.parts} <= covered
+
+
 def test_the_recorded_trace_names_rules_and_functions_that_are_there():
     pairs = proof.read_executed()
     assert {rule for _, rule in pairs} <= set(proof.rules())

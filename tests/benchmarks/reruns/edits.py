@@ -108,7 +108,7 @@ EDITS = {
     "a helper taken by `getattr`": Edit(replace("common/schedules.py", "1 - number", "2 - number"), {"train"}),
     "a constant": Edit(replace("common/constants.py", "DECAY = 0.5", "DECAY = 0.25"), {"train"}),
     "a data file of the library": Edit(replace("common/stopwords.txt", "of\n", "of\nholds\n"), {"filter", "pack"}),
-    "own setting of the first step": Edit(setting("min_words: 4", "min_words: 10"), {"filter"}),
+    "own setting of the first step, with the same outcome": Edit(setting("min_words: 4", "min_words: 10"), {"filter"}),
     "setting of a later step": Edit(setting("rate: 0.25", "rate: 0.5"), {"train"}),
     "setting of the last step": Edit(setting("digits: 9", "digits: 2"), {"score"}),
     "a touched input": Edit(touch_input),

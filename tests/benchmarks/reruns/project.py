@@ -5,7 +5,6 @@ Only the lines that start a step differ, as each tool's documentation shows them
 """
 
 import shutil
-import sys
 from pathlib import Path
 
 from scripts.experiment import code_units, code_uses, fingerprint
@@ -256,8 +255,8 @@ def by_dvc_with_all(folder: Path) -> None:
 
 
 # tool → what makes its project, and the command that brings the result up to date
-SNAKEMAKE = [sys.executable, "-m", "snakemake", "--cores", "1", "--quiet"]
-DVC = [sys.executable, "-m", "dvc", "repro", "--quiet"]
+SNAKEMAKE = ["snakemake", "--cores", "1", "--quiet"]
+DVC = ["dvc", "repro", "--quiet"]
 TOOLS = {
     "Snakemake, `script:`": (by_script, SNAKEMAKE),
     "Snakemake, `shell:`": (by_shell, SNAKEMAKE),
