@@ -1,3 +1,4 @@
+# ruff: noqa: E501
 """How well `make accept` tells harmless from harmful edits: 20 of each, on the samples that it replays.
 
     python -m tests.benchmarks.bench_accept FOLDER [filter.alpha …]
@@ -28,11 +29,21 @@ EDITS = {
         (True, QUALITY, 'max(map(len, text.split("\\n")))', 'max(len(line) for line in text.split("\\n"))'),
         (True, QUALITY, "while start >= 0:", "while start != -1:"),
         (True, QUALITY, "raw = raw.removeprefix(BOM)", "raw = raw[len(BOM) :] if raw.startswith(BOM) else raw"),
-        (True, QUALITY, "sum(runs) > settings.max_encoded_share * characters", "settings.max_encoded_share * characters < sum(runs)"),
+        (
+            True,
+            QUALITY,
+            "sum(runs) > settings.max_encoded_share * characters",
+            "settings.max_encoded_share * characters < sum(runs)",
+        ),
         (True, QUALITY, "return lengths", "return list(lengths)"),
         (True, FILTER, "    progress.end()\n", "    del progress\n"),
         (False, FILTER, "    return raw, text\n", '    return raw, text.replace("\\t", " ")\n'),
-        (False, FILTER, '"source": source, "language": language}', '"source": source, "language": str(language).upper()}'),
+        (
+            False,
+            FILTER,
+            '"source": source, "language": language}',
+            '"source": source, "language": str(language).upper()}',
+        ),
         (False, FILTER, "hashlib.sha256(raw)", "hashlib.sha256(raw.strip())"),
         (False, QUALITY, "lines < settings.min_lines", "lines <= settings.min_lines"),
         (False, QUALITY, "mean > settings.max_mean_line_length", "mean > settings.max_mean_line_length / 2"),
@@ -45,17 +56,42 @@ EDITS = {
         (False, FILTER, "result.keep(document, len(raw))", "result.keep(document, len(text))"),
     ],
     "train.pretrain": [
-        (True, TRAINER, "{name: torch.stack([row[name] for row in rows]) for name in rows[0]}", "{name: torch.stack([row[name] for row in rows]) for name in list(rows[0])}"),
-        (True, TRAINER, "nats, tokens = self.accelerator.reduce(sums, \"sum\").tolist()", "both = self.accelerator.reduce(sums, \"sum\")\n        nats, tokens = both[0].item(), both[1].item()"),
-        (True, ARGUMENTS, "adam_beta1=settings.betas[0],\n        adam_beta2=settings.betas[1],", "adam_beta2=settings.betas[1],\n        adam_beta1=settings.betas[0],"),
-        (True, OPTIMIZERS, 'arguments = {"max_grad_norm": settings.clip}', 'arguments = dict(max_grad_norm=settings.clip)'),
+        (
+            True,
+            TRAINER,
+            "{name: torch.stack([row[name] for row in rows]) for name in rows[0]}",
+            "{name: torch.stack([row[name] for row in rows]) for name in list(rows[0])}",
+        ),
+        (
+            True,
+            TRAINER,
+            'nats, tokens = self.accelerator.reduce(sums, "sum").tolist()',
+            'both = self.accelerator.reduce(sums, "sum")\n        nats, tokens = both[0].item(), both[1].item()',
+        ),
+        (
+            True,
+            ARGUMENTS,
+            "adam_beta1=settings.betas[0],\n        adam_beta2=settings.betas[1],",
+            "adam_beta2=settings.betas[1],\n        adam_beta1=settings.betas[0],",
+        ),
+        (
+            True,
+            OPTIMIZERS,
+            'arguments = {"max_grad_norm": settings.clip}',
+            "arguments = dict(max_grad_norm=settings.clip)",
+        ),
         (False, ARGUMENTS, "weight_decay=settings.weight_decay,", "weight_decay=settings.weight_decay * 1.001,"),
         (False, ARGUMENTS, "adam_epsilon=settings.eps,", "adam_epsilon=settings.eps * 2,"),
         (False, ARGUMENTS, "seed=seed,", "seed=seed + 1,"),
         (False, TRAINER, "min(rows or len(shards), len(shards))", "min(rows or len(shards), len(shards) - 1)"),
     ],
     "perplexity.sft": [
-        (True, PERPLEXITY, '"perplexity": math.exp(nll / tokens),', '"perplexity": math.e ** 0 * math.exp(nll / tokens),'),
+        (
+            True,
+            PERPLEXITY,
+            '"perplexity": math.exp(nll / tokens),',
+            '"perplexity": math.e ** 0 * math.exp(nll / tokens),',
+        ),
         (True, PERPLEXITY, "    if not examples:\n", "    if len(examples) == 0:\n"),
         (True, PERPLEXITY, "items, scores = [], {}", "items, scores = list(), dict()"),
         (True, PERPLEXITY, "items += of_dataset", "items.extend(of_dataset)"),
