@@ -79,11 +79,13 @@ def stage_budget(
     machine: Machine,
     batch: Batch,
     no_rope_layers: list[int] | None = None,
+    validates: bool = True,
 ) -> Budget:
     """What a stage takes; its passes' traces must be in the cache (`activations.measure`).
 
     Args:
         batch: rows per process and pass, and passes per optimizer step.
+        validates: whether validation rows are scored too, as every stage with such rows does.
     """
     states = model_states(shape, settings, machine, no_rope_layers)
     found = counts(shape, settings, no_rope_layers or [])
@@ -98,7 +100,9 @@ def stage_budget(
     if step > busy.bytes:
         busy = Peak(round(step), 0, "optimizer step")
     scored = peak(validation, shape.num_hidden_layers)
-    if scored.bytes > busy.bytes + states.gradients:  # no gradient exists while the validation rows are scored
+    if (
+        validates and scored.bytes > busy.bytes + states.gradients
+    ):  # no gradient exists while the validation rows are scored
         busy = Peak(scored.bytes - round(states.gradients), scored.logits, "validation")
     moving = busy.bytes + dequantized(shape, settings) + states.gathered
     logits = min(busy.logits, busy.bytes)
