@@ -9,7 +9,10 @@ from pathlib import Path
 
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
+from scripts.corpus.signatures import signatures
 from scripts.experiment.layout import raw_name
+from scripts.experiment.settings.corpus import Deduplicate
+from scripts.experiment.source_shards import source_shards
 
 SPLIT = "results/corpus/split/manifest.json"
 BETA = "results/corpus/filter/beta/manifest.json"
@@ -62,7 +65,7 @@ def test_a_run_prints_a_line_per_finished_job_and_nothing_about_its_bookkeeping(
     assert re.fullmatch(r"\d\d:\d\d:\d\d filter beta: .*\n", done.stdout)
 
 
-def test_signatures_deduplicate_and_gate_run_with_ten_thousand_sources(finished, tmp_path):
+def test_deduplicate_and_gate_run_with_ten_thousand_sources(finished, tmp_path):
     """Their names and rows are longer than Linux lets any argument be; other rules would only take time here."""
     clone = finished.copy(tmp_path / "clone")
     names = [f"a-repository-with-a-long-name-{number:05d}" for number in range(9_998)]
@@ -82,8 +85,12 @@ def test_signatures_deduplicate_and_gate_run_with_ten_thousand_sources(finished,
         for file in empty.iterdir():
             os.link(file, empty.parent / name / file.name)
         os.link(raw / f"{raw_name(names[0], '0' * 64)}.json", raw / f"{raw_name(name, '0' * 64)}.json")
-    done = clone.snakemake("results/evaluation/gate/eval.json", "--allowed-rules", "signatures", "deduplicate", "gate")
-    assert "258 of 258 done: gate" in done.stderr
+    filtered, shards = empty.parent, source_shards([*names, "alpha", "beta"])
+    assert len(shards) == 256
+    for shard, members in shards.items():
+        signatures(filtered, members, Deduplicate(), filtered.parent / "signatures" / shard)
+    done = clone.snakemake("results/evaluation/gate/eval.json", "--allowed-rules", "deduplicate", "gate")
+    assert "2 of 2 done: gate" in done.stderr
     inputs = json.loads((clone.root / "results/evaluation/gate/eval.json").read_text())["inputs"]
     assert len(inputs["sources"]) == 10_000
     assert json.loads((clone.root / "results/corpus/deduplicate/manifest.json").read_text())["kept"] > 0
