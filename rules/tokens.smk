@@ -1,5 +1,7 @@
 # JSON lines → packed, tokenized shards. From scratch the tokenizer is learned from the corpus, else it is the base's.
 
+from functools import partial
+
 from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, small_files
 
 # Say no before a job is queued: a base without a chat template, or without the tokens of fill-in-the-middle, ends here.
@@ -7,9 +9,12 @@ from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, small_fi
 BASE = EXPERIMENT.training.base
 
 
-def check_tokenizer(folder):
-    check_base_tokenizer(folder, EXPERIMENT.corpus.compose, FLOW.trained_on, BASE.chat_template)
-
+check_tokenizer = partial(
+    check_base_tokenizer,
+    datasets=EXPERIMENT.corpus.compose,
+    used=FLOW.trained_on,
+    template=BASE.chat_template,
+)
 
 try:
     if CALL and Path(BASE.model).is_dir():
