@@ -12,6 +12,7 @@ from scripts.corpus.compose import compose
 from scripts.corpus.deduplicate import deduplicate
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.funnel import funnel
+from scripts.corpus.signatures import signatures
 from scripts.corpus.split import split
 from scripts.experiment.dag import Dag
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
@@ -58,8 +59,12 @@ def make_data(dag: Dag, table: Path) -> None:
         with funnel(layout.filtered(name)) as result:
             archive = raw_archive(sources[name].raw_name)
             filter_archive(archive, name, corpus.filter, result)
+    made, filtered = Dag(dag.experiment, sources, layout), layout.results / "corpus/filter"
+    folders = [layout.signatures(shard) for shard in made.source_shards]
+    for folder, names in zip(folders, made.source_shards.values(), strict=True):
+        signatures(filtered, names, corpus.deduplicate, folder)
     with funnel(layout.deduplicated) as result:
-        deduplicate(layout.results / "corpus/filter", Dag(dag.experiment, sources, layout).source_order, result)
+        deduplicate(filtered, made.source_order, folders, corpus.deduplicate, result)
     split(layout.deduplicated, corpus.split, layout.split)
     for name, settings in corpus.compose.items():
         compose(layout.split, settings, dag.experiment.seed, layout.dataset(name))

@@ -121,7 +121,7 @@ def csv_rows(path: Path) -> Iterator[tuple[int, object]]:
     Raises:
         UserError: it is not UTF-8, a row has more or fewer cells than there are columns, or a field is too large.
     """
-    csv.field_size_limit(MAX_LINE)
+    limit = csv.field_size_limit(MAX_LINE)  # of all readers in this process
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
             reader = csv.DictReader(file, strict=True)
@@ -135,6 +135,8 @@ def csv_rows(path: Path) -> Iterator[tuple[int, object]]:
                 yield reader.line_num, row
     except (csv.Error, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not CSV in UTF-8: {error}") from error
+    finally:
+        csv.field_size_limit(limit)
 
 
 def parquet(path: Path, wanted: tuple[str, ...]) -> Iterator[tuple[int, object]]:
