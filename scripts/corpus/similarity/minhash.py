@@ -13,9 +13,10 @@ compares exactly.
 import numpy as np
 from numba import njit
 
-U32, U64 = np.uint32, np.uint64
+from scripts.common.splitmix64 import U64, mixed
+
+U32 = np.uint32
 OFFSET, PRIME = U64(0xCBF29CE484222325), U64(0x100000001B3)  # FNV-1a
-FIRST_MIX, SECOND_MIX = U64(0xBF58476D1CE4E5B9), U64(0x94D049BB133111EB)
 NO_WORDS = U64(0)  # the bands of a text without words
 
 IN_WORD = np.array([byte >= 0x80 or byte == ord("_") or chr(byte).isalnum() for byte in range(256)])
@@ -34,14 +35,6 @@ def coefficients(permutations: int) -> tuple[np.ndarray, np.ndarray]:
     """The odd factors and the summands of the permutations, uint32 [permutations] each; always the same ones."""
     draws = np.random.RandomState(1).randint(0, 2**32, (2, permutations), dtype=np.uint32)  # NEP 19: a frozen stream
     return draws[0] | U32(1), draws[1]
-
-
-@njit(cache=True)
-def mixed(value):
-    """The finalizer of SplitMix64: 64 bits of which each depends on all bits of `value`."""
-    value = (value ^ (value >> U64(30))) * FIRST_MIX
-    value = (value ^ (value >> U64(27))) * SECOND_MIX
-    return value ^ (value >> U64(31))
 
 
 @njit(cache=True)

@@ -21,6 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 from numba import njit
 
+from scripts.common.splitmix64 import FIRST_MIX, GOLDEN, SECOND_MIX, U64, mixed
 from scripts.tokens.packing.encoder import Encoded, Encoder
 
 PLAIN, PSM, SPM = 0, 1, 2
@@ -28,17 +29,6 @@ CONTROLS = 4  # tokens that a piece has beside its text
 # What a row keeps free for parts that need more tokens than the whole. At 6, 0.4% of the drawn pieces outgrow their row
 # and 0.4% of all tokens are padding (docs/DECISIONS.md).
 SPARE = 6
-
-U64 = np.uint64
-GOLDEN, FIRST_MIX, SECOND_MIX = U64(0x9E3779B97F4A7C15), U64(0xBF58476D1CE4E5B9), U64(0x94D049BB133111EB)
-
-
-@njit(cache=True)
-def mixed(value):
-    """The finalizer of SplitMix64: 64 bits of which each depends on all bits of `value`."""
-    value = (value ^ (value >> U64(30))) * FIRST_MIX
-    value = (value ^ (value >> U64(27))) * SECOND_MIX
-    return value ^ (value >> U64(31))
 
 
 @njit(cache=True)
