@@ -5,10 +5,11 @@ python -m scripts.experiment.load config/config.yaml      # prints "config/confi
 experiment = load_experiment(read_yaml(path), str(path))   # defaults filled in; attributes, not keys
 """
 
+import argparse
 import sys
 from pathlib import Path
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import UserError, parser, run
 from scripts.experiment.checks.datasets import check_datasets
 from scripts.experiment.checks.gates import check_gates
 from scripts.experiment.checks.stages import check_training
@@ -61,6 +62,14 @@ def load_experiment(config: dict, name: str = "config") -> Experiment:
     check_suites(experiment, name)
     check_gates(experiment, name)
     return experiment
+
+
+def experiment_parser(doc: str) -> argparse.ArgumentParser:
+    """The command line of a command about an experiment: the options for `experiment_of`."""
+    arguments = parser(doc)
+    arguments.add_argument("--profile", default="local", help="the profile of the run")
+    arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
+    return arguments
 
 
 def experiment_of(profile: str, configfile: Path | None) -> tuple[Path, Experiment]:

@@ -15,11 +15,11 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import UserError, run
 from scripts.common.files import atomic, read_json, write_json
 from scripts.experiment.dag import Dag
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
-from scripts.experiment.load import experiment_of
+from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.release.forgetting.certificate import Evidence, check_gone, collect, write_certificate
 from scripts.release.forgetting.lineage import lineage
 from scripts.release.forgetting.plan import PlannedJob, jobs_without, without_row
@@ -107,10 +107,8 @@ def snakemake(target: Path, options: list[str]) -> None:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
+    arguments = experiment_parser(__doc__)
     arguments.add_argument("--source", required=True, help="its name in the sources table")
-    arguments.add_argument("--profile", default="local", help="the profile of the run")
-    arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
     arguments.add_argument("--apply", action="store_true", help="do it; else only say what it would mean")
     given = arguments.parse_args()
     configfile, experiment = experiment_of(given.profile, given.configfile)

@@ -20,10 +20,10 @@ from pathlib import Path
 
 import yaml
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import UserError, run
 from scripts.common.files import atomic
 from scripts.experiment.layout import raw_archive, raw_manifest
-from scripts.experiment.load import experiment_of
+from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.experiment.provenance import (
     FORMAT,
     UNTRUSTED,
@@ -222,9 +222,7 @@ def publish(root: str, archives: list[str], snakemake: list[str]) -> None:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--profile", default="local", help="the profile that results were made with")
-    arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
+    arguments = experiment_parser(__doc__)
     args = arguments.parse_args()
     configfile, experiment = experiment_of(args.profile, args.configfile)
     archives = [source.raw_name for source in sources_of(experiment)]

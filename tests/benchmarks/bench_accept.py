@@ -111,7 +111,7 @@ def main() -> None:
     from scripts.experiment.replays.samples import sample_of
     from scripts.report.commands.why import dry_run, name_of
 
-    workflow = dry_run(["--profile", "local", "--configfile", "config/tiny.yaml"])
+    workflow = dry_run("local", Path("config/tiny.yaml"))
     jobs = {name_of(job).replace(" ", "."): job for job in workflow.dag.jobs if job.output}
     counts = {(harmless, accepted): 0 for harmless in (True, False) for accepted in (True, False)}
     for name in names or EDITS:

@@ -14,10 +14,11 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import UserError, run
 from scripts.experiment.causes import code_changes, param_changes
 from scripts.experiment.code_records import CodeRecord, clean_commit, codes_in, read_code, units_of, write_code
 from scripts.experiment.fingerprint import fingerprint
+from scripts.experiment.load import experiment_parser
 from scripts.experiment.provenance import mtime, open_records
 from scripts.experiment.replays.evidence import NAME, Evidence, add_evidence, content_of
 from scripts.experiment.replays.replay import comparable, differing, digest_of, git, replay, run_in, worktree
@@ -162,9 +163,7 @@ def chosen_jobs(workflow, rules: list[str]) -> list:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--profile", default="local", help="the profile of the run")
-    arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
+    arguments = experiment_parser(__doc__)
     arguments.add_argument("--rule", required=True, help="train.sft, filter.tokio, or filter; several with commas")
     arguments.add_argument("--reason", required=True, help="why the change should change nothing")
     given = arguments.parse_args()
@@ -173,8 +172,7 @@ def main() -> None:
     root = Path.cwd()
     if git("status", "--porcelain", "--untracked-files=no", root=root) or not (today := clean_commit()):
         raise UserError("git: there are changes that are not committed: commit them before anything is accepted")
-    words = ["--profile", given.profile, *(["--configfile", str(given.configfile)] if given.configfile else [])]
-    workflow = dry_run(words)
+    workflow = dry_run(given.profile, given.configfile)
     records, failed = open_records(), []
     for job in chosen_jobs(workflow, given.rule.split(",")):
         try:

@@ -22,10 +22,10 @@ from pathlib import Path
 
 import yaml
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import UserError, run
 from scripts.common.files import atomic, write_json
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_of, load_experiment
+from scripts.experiment.load import experiment_of, experiment_parser, load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.experiment import Experiment
@@ -154,9 +154,7 @@ def rehearse(profile: str, configfile: Path | None) -> None:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--profile", default="local", help="the profile of the real run")
-    arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
+    arguments = experiment_parser(__doc__)
     given = arguments.parse_args()
     rehearse(given.profile, given.configfile)
 

@@ -15,8 +15,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from scripts.common.cli import parser, run
-from scripts.experiment.load import experiment_of
+from scripts.common.cli import run
+from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.experiment.settings.experiment import Experiment
 from scripts.report.content.jobs import STATES, Job, StageStatus, duration, jobs, stage_status, state_of
 from scripts.sources.tables.source import Source
@@ -70,9 +70,7 @@ def view(experiment: Experiment, sources: list[Source], results: Path) -> Group:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--profile", default="local", help="the profile of the run")
-    arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
+    arguments = experiment_parser(__doc__)
     arguments.add_argument("--results", type=Path, help="the results root, if not the experiment's own")
     arguments.add_argument("--watch", type=float, help="refresh every so many seconds, until Ctrl-C")
     given = arguments.parse_args()

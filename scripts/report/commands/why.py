@@ -16,8 +16,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import UserError, run
 from scripts.experiment.causes import param_changes
+from scripts.experiment.load import experiment_parser
 from scripts.experiment.provenance import UNTRUSTED
 from scripts.hosts import start
 from scripts.report.content.differences import differences
@@ -26,7 +27,7 @@ LISTED = 4  # jobs that are named in a line; of more, their number by rule
 PIN = re.compile(r"-[0-9a-f]{12}$")  # in the name of a raw archive
 
 
-def dry_run(words: list[str]):
+def dry_run(profile: str, configfile: Path | None):
     """The workflow after `snakemake -n` in this process, its jobs decided.
 
     Raises:
@@ -34,6 +35,7 @@ def dry_run(words: list[str]):
     """
     from snakemake.cli import args_to_api, parse_args
 
+    words = ["--profile", profile, *(["--configfile", str(configfile)] if configfile else [])]
     sys.argv = ["snakemake", "-n", "--quiet", "rules", "progress", *words]  # ends before jobs count as done
     logging.disable(logging.INFO)
     with contextlib.redirect_stderr(io.StringIO()) as printed:
@@ -147,9 +149,7 @@ def first_of_each(names: list[str]) -> dict[str, str]:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--profile", default="local", help="the profile of the run")
-    arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
+    arguments = experiment_parser(__doc__)
     arguments.add_argument("--a", type=Path, help="results root of run A")
     arguments.add_argument("--b", type=Path, help="results root of run B")
     given = arguments.parse_args()
@@ -158,8 +158,7 @@ def main() -> None:
             raise UserError("--a and --b: give both results roots, or neither")
         print("\n".join(differences(given.a, given.b)))
         return
-    words = ["--profile", given.profile, *(["--configfile", str(given.configfile)] if given.configfile else [])]
-    causes = explain(dry_run(words))
+    causes = explain(dry_run(given.profile, given.configfile))
     lines = [f"{listed(names)}: {cause}" for cause, names in causes.items()]
     print("\n".join(lines) or "nothing would run")
 

@@ -10,17 +10,12 @@ computes, so nothing that is finished reruns.
 import logging
 import re
 import statistics
-from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import UserError, run
 from scripts.common.files import atomic
-from scripts.experiment.dag import Dag
-from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_of
-from scripts.experiment.machine_files import load_machine
+from scripts.experiment.load import experiment_parser
 from scripts.experiment.settings.machine import Machine
-from scripts.sources.tables.sources_table import sources_of
-from scripts.training.planning.overview import StagePlan, machine_of, stage_plans
+from scripts.training.planning.overview import StagePlan, plans_of
 
 
 def ran_as_planned(stage: StagePlan) -> bool:
@@ -70,15 +65,10 @@ def rewritten(text: str, values: dict[str, float]) -> str:
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--profile", default="local")
-    arguments.add_argument("--configfile", type=Path)
+    arguments = experiment_parser(__doc__)
     told = arguments.parse_args()
-    _, experiment = experiment_of(told.profile, told.configfile)
-    path = machine_of(told.profile)
-    machine = load_machine(path)
-    flow = Dag(experiment, {one.name: one for one in sources_of(experiment)}, Layout(Path(experiment.results)))
-    values = calibrated(machine, stage_plans(flow, machine))
+    _, path, machine, stages = plans_of(told.profile, told.configfile)
+    values = calibrated(machine, stages)
     text = rewritten(path.read_text(encoding="utf-8"), values)
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")

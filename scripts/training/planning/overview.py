@@ -15,12 +15,12 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import UserError, run
 from scripts.common.disk import free_bytes
 from scripts.common.files import atomic, read_json
 from scripts.experiment.dag import Dag
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_of
+from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.machine import Machine
 from scripts.sources.tables.sources_table import sources_of
@@ -68,6 +68,27 @@ def stage_plans(flow: Dag, machine: Machine) -> list[StagePlan]:
         planned.setdefault("warnings", []).extend(disk_warning(name, settings, planned, free))
         found.append(StagePlan(name, rows, planned, "", measured))
     return found
+
+
+class Plans(NamedTuple):
+    """The plans of an experiment's stages, and what they are for.
+
+    Attributes:
+        path: of the machine file.
+    """
+
+    flow: Dag
+    path: Path
+    machine: Machine
+    stages: list[StagePlan]
+
+
+def plans_of(profile: str, configfile: Path | None) -> Plans:
+    """The plans of the experiment that `--profile` and `--configfile` mean to Snakemake, on the profile's machine."""
+    experiment, path = experiment_of(profile, configfile)[1], machine_of(profile)
+    sources = {source.name: source for source in sources_of(experiment)}
+    flow, machine = Dag(experiment, sources, Layout(Path(experiment.results))), load_machine(path)
+    return Plans(flow, path, machine, stage_plans(flow, machine))
 
 
 def cell(value: float | None, form: str = ",", unit: str = "") -> str:
@@ -147,18 +168,11 @@ def show(stages: list[StagePlan], path: Path, machine: Machine, page: Path) -> N
 
 
 def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--profile", default="local")
-    arguments.add_argument("--configfile", type=Path)
+    arguments = experiment_parser(__doc__)
     told = arguments.parse_args()
-    _, experiment = experiment_of(told.profile, told.configfile)
-    path = machine_of(told.profile)
-    machine = load_machine(path)
-    sources = {source.name: source for source in sources_of(experiment)}
-    flow = Dag(experiment, sources, Layout(Path(experiment.results)))
-    stages = stage_plans(flow, machine)
-    show(stages, path, machine, flow.layout.plan_page)
-    if any(stage.error for stage in stages):
+    plans = plans_of(told.profile, told.configfile)
+    show(plans.stages, plans.path, plans.machine, plans.flow.layout.plan_page)
+    if any(stage.error for stage in plans.stages):
         sys.exit(1)
 
 
