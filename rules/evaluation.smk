@@ -1,5 +1,6 @@
 # Model × suite → scores, then the gates over all of them. A suite that the experiment does not configure has no rule.
 
+from scripts.experiment.settings.evaluation import CompletionTasks
 from scripts.hosts.profile import uses_vllm, vllm_option
 
 # On a CPU, two models side by side on a core each finish sooner than one after the other on two cores.
@@ -88,7 +89,7 @@ if completion := FLOW.suites.get("completion"):
         params:
             datasets=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
             train=FLOW.trained_on,
-            settings=to_json(completion),
+            settings=as_json(completion.model_dump(include=set(CompletionTasks.model_fields))),
             out=subpath(output.manifest, parent=True),
             code=fingerprint("scripts.evaluation.completion_tasks"),
         shell:

@@ -25,7 +25,7 @@ from scripts.evaluation.code_tasks.repository_context import RepositoryPaths, re
 from scripts.evaluation.code_tasks.task import Task
 from scripts.evaluation.generation.examples import text_of
 from scripts.experiment.layout import SPLITS, split_file
-from scripts.experiment.settings.evaluation import Completion
+from scripts.experiment.settings.evaluation import CompletionTasks
 from scripts.experiment.suites import check_name
 
 PER_FILE = 2
@@ -38,7 +38,7 @@ def draw(name: str) -> bytes:
     return hashlib.sha256(name.encode()).digest()
 
 
-def tasks_of(document: dict, settings: Completion) -> Iterator[Task]:
+def tasks_of(document: dict, settings: CompletionTasks) -> Iterator[Task]:
     """The tasks tried of a file: of each size the first in the order of their hashes."""
     text, counts = document["text"], Counter()
     found = regions(text, document["language"], settings.max_lines)
@@ -53,7 +53,7 @@ def tasks_of(document: dict, settings: Completion) -> Iterator[Task]:
 
 def copied(task: Task) -> bool:
     """Whether the answer stands in the rest of the file, too."""
-    answer = Answers({"": task.answer})
+    answer = Answers({0: task.answer})
     return bool(answer.within(task.before) or answer.within(task.after))
 
 
@@ -63,7 +63,7 @@ def in_training(tasks: list[Task], datasets: Path, train: list[str]) -> set[int]
     Raises:
         UserError: a dataset does not match its manifest.
     """
-    answers, found = Answers({str(number): task.answer for number, task in enumerate(tasks)}), set()
+    answers, found = Answers({number: task.answer for number, task in enumerate(tasks)}), set()
     counts = {dataset: read_manifest(datasets / dataset)["examples"]["train"] for dataset in train}
     progress = Progress("completion tasks", "training examples", sum(counts.values()))
     for dataset in train:
@@ -71,7 +71,7 @@ def in_training(tasks: list[Task], datasets: Path, train: list[str]) -> set[int]
             found |= answers.within(text_of(example))
             progress.add()
     progress.end()
-    return {int(number) for number in found}
+    return found
 
 
 def choose(tasks: list[Task], most: int) -> list[Task]:
@@ -110,7 +110,7 @@ def add_context(tasks: list[Task], folder: Path, characters: int) -> None:
         task.context = repository_context(files, task.path, task.language, characters)
 
 
-def completion_tasks(datasets: Path, train: list[str], settings: Completion, out: Path) -> dict:
+def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks, out: Path) -> dict:
     """Write the tasks to `out`; returns the manifest.
 
     Args:
@@ -157,7 +157,7 @@ def main() -> None:
     p = parser(__doc__)
     p.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
     p.add_argument("--train", nargs="+", required=True, help="names of the datasets that stages train on")
-    p.add_argument("--settings", type=Completion.from_json, required=True, help="the suite's settings, as JSON")
+    p.add_argument("--settings", type=CompletionTasks.from_json, required=True, help="which tasks, as JSON")
     p.add_argument("--out", type=Path, required=True, help="folder for the tasks and their manifest")
     args = p.parse_args()
     completion_tasks(args.datasets, args.train, args.settings, args.out)

@@ -24,6 +24,7 @@ def missing_files(dag: Dag) -> list[str]:
     folders += [layout.deduplicated, layout.split] if dag.sources else []
     folders += [layout.dataset(name) for name in dag.experiment.corpus.compose]
     folders += [layout.tokenizer, *dict.fromkeys(dag.shards(stage) for stage in dag.stages)]
+    folders += [layout.completion_tasks] if "completion" in dag.suites else []
     return [
         str(folder / name)
         for folder in folders

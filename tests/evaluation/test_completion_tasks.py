@@ -8,7 +8,7 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_json, read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.completion_tasks import completion_tasks
-from scripts.experiment.settings.evaluation import Completion
+from scripts.experiment.settings.evaluation import CompletionTasks
 
 
 def function(name: str, count: int = 3) -> str:
@@ -45,7 +45,7 @@ def tasks_in(folder):
 
 
 def test_no_task_is_copied_or_trained_on_and_the_counts_add_up(datasets, tmp_path):
-    settings = Completion(dataset="code", sizes=["line", "function"])
+    settings = CompletionTasks(dataset="code", sizes=["line", "function"])
     manifest = completion_tasks(datasets, ["code"], settings, tmp_path / "out")
     tasks = tasks_in(tmp_path / "out")
     assert tasks and {task["path"] for task in tasks} == {"app/one.py"}
@@ -58,7 +58,7 @@ def test_no_task_is_copied_or_trained_on_and_the_counts_add_up(datasets, tmp_pat
 
 
 def test_the_tasks_do_not_depend_on_the_order_of_the_files_or_on_other_files(datasets, tmp_path):
-    settings = Completion(dataset="code", sizes=["function"])
+    settings = CompletionTasks(dataset="code", sizes=["function"])
     completion_tasks(datasets, ["code"], settings, tmp_path / "first")
     path = datasets / "code/test.jsonl.zst"
     write_jsonl(path, [*reversed(list(read_jsonl(path)))])
@@ -69,15 +69,15 @@ def test_the_tasks_do_not_depend_on_the_order_of_the_files_or_on_other_files(dat
 
 
 def test_context_is_what_the_file_imports_from_any_split_of_its_repository(datasets, tmp_path):
-    settings = Completion(dataset="code", sizes=["function"], context_characters=100)
+    settings = CompletionTasks(dataset="code", sizes=["function"], context_characters=100)
     completion_tasks(datasets, ["code"], settings, tmp_path / "out")
     assert {task["context"] for task in tasks_in(tmp_path / "out")} == {"# app/util.py\nlimit = 3\n\n# app/one.py\n"}
 
 
 def test_a_size_without_a_task_and_a_dataset_that_is_not_there_are_one_line(datasets, tmp_path):
     with pytest.raises(UserError, match=r"^evaluation\.completion\.sizes: no task of size 'block' .*\(0 tried"):
-        completion_tasks(datasets, ["code"], Completion(dataset="code"), tmp_path / "out")
+        completion_tasks(datasets, ["code"], CompletionTasks(dataset="code"), tmp_path / "out")
     with pytest.raises(UserError, match=r"^evaluation\.completion\.dataset: no 'other' here; known: code$"):
-        completion_tasks(datasets, ["code"], Completion(dataset="other"), tmp_path / "out")
+        completion_tasks(datasets, ["code"], CompletionTasks(dataset="other"), tmp_path / "out")
     shutil.rmtree(datasets / "code")
     assert not (tmp_path / "out/manifest.json").exists()

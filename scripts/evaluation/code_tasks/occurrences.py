@@ -1,7 +1,7 @@
 """Whether the answer to a task stands elsewhere: in the rest of its file, or in a training document.
 
-    answers = Answers({"1": "a = f(x)\\nreturn a"})
-    answers.within("  a = f(x)\\n\\n  return a\\n")     # {"1"}
+    answers = Answers({7: "a = f(x)\\nreturn a"})
+    answers.within("  a = f(x)\\n\\n  return a\\n")     # {7}
 
 Lines are compared without indentation, and empty lines are left out, so that moved or indented code is found too.
 """
@@ -15,23 +15,23 @@ def code_lines(text: str) -> list[str]:
 
 
 class Answers:
-    """Answers by name, searched for in many texts.
+    """Answers by number, searched for in many texts.
 
     Args:
-        answers: name → text with at least one line that is not empty.
+        answers: number → text with at least one line that is not empty.
     """
 
-    def __init__(self, answers: dict[str, str]):
-        self.by_first_line = defaultdict(list)  # first line → (name, lines)
-        for name, answer in answers.items():
+    def __init__(self, answers: dict[int, str]):
+        self.by_first_line = defaultdict(list)  # first line → (number, lines)
+        for number, answer in answers.items():
             lines = code_lines(answer)
-            self.by_first_line[lines[0]].append((name, lines))
+            self.by_first_line[lines[0]].append((number, lines))
 
-    def within(self, text: str) -> set[str]:
-        """The names of the answers whose lines stand in a text, one directly after the other."""
+    def within(self, text: str) -> set[int]:
+        """The numbers of the answers whose lines stand in a text, one directly after the other."""
         lines, found = code_lines(text), set()
         for place, line in enumerate(lines):
-            for name, answer in self.by_first_line.get(line, ()):
+            for number, answer in self.by_first_line.get(line, ()):
                 if lines[place : place + len(answer)] == answer:
-                    found.add(name)
+                    found.add(number)
         return found

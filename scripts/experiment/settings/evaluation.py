@@ -130,9 +130,8 @@ class Code(Record):
     memory_megabytes: int = Field(1024, ge=64, description="Memory of one program with all its processes (MB).")
 
 
-class Completion(Generation):
-    """Runs where it is given, `completion: {}` with the defaults: writing lines, blocks and functions of the held-out
-    code in place."""
+class CompletionTasks(Record):
+    """Which places of the held-out code are to be written."""
 
     dataset: str | None = Field(
         None, description="Dataset of kind `code` whose test split gives the files; the first one by default."
@@ -142,20 +141,26 @@ class Completion(Generation):
         min_length=1,
         description="What is to be written: a line, the statements of a block (`if`, loop), the body of a function.",
     )
-    form: Literal["fim", "plain"] = Field(
-        "fim",
-        description="`fim` shows the file before and behind the answer as fill-in-the-middle, `plain` what stands"
-        " before it.",
-    )
     tasks: int = Field(50, ge=1, description="Most tasks of a size and language.")
     max_lines: int = Field(20, ge=2, description="Most lines of a block or a function's body.")
-    prompt_characters: int = Field(6000, ge=1, description="Most characters of the file in a prompt.")
     context_characters: int = Field(
         0,
         ge=0,
         description="Characters of further files of the repository that the file imports. With any, each size is"
         " scored with and without them.",
     )
+
+
+class Completion(Generation, CompletionTasks):
+    """Runs where it is given, `completion: {}` with the defaults: writing lines, blocks and functions of the held-out
+    code in place."""
+
+    form: Literal["fim", "plain"] = Field(
+        "fim",
+        description="`fim` shows the file before and behind the answer as fill-in-the-middle, `plain` what stands"
+        " before it.",
+    )
+    prompt_characters: int = Field(6000, ge=1, description="Most characters of the file in a prompt.")
     max_new_tokens: int = Field(256, ge=1, description="Most tokens generated.")
 
 
