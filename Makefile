@@ -6,7 +6,8 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: rehearse eval quick test soak smoke env lock lint format docs sources publish forget status why accept compare judge bench clean
+.PHONY: eval quick test soak smoke env lock lint format docs sources publish forget rehearse plan calibrate status why
+.PHONY: accept compare judge bench clean
 .DEFAULT_GOAL := eval
 
 # $(call known,VARIABLE,its file,known values): one line and the end if the file is not there
@@ -89,7 +90,6 @@ rehearse: env ## all data for real, the plan, then 3 steps of each stage and 2 i
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
 	@python -m scripts.report.commands.rehearse --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
 
-.PHONY: plan calibrate
 plan: env ## whether each stage fits, how long it takes, what it costs, before any data: PROFILE=, or EXPERIMENT=file
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
 	@python -m scripts.training.planning.overview --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))

@@ -93,7 +93,7 @@ class Shortened(logging.Formatter):
         self.names: dict[str, str] = {}  # of all jobs that were started
         self.finished: list[str] = []  # since the last line about progress
         self.failed: dict[str, list[str]] = {}  # the logs of jobs that failed and were not tried again
-        self.causes: list[str] = []  # of the job that is tried again: its next attempt writes the log anew
+        self.causes: list[str] = []  # of the job that is tried again: its next attempt overwrites the log
         self.groups: dict[str, list[str]] = {}  # the jobs of a group that failed
 
     def keep(self, record: logging.LogRecord) -> bool:

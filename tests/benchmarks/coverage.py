@@ -3,7 +3,7 @@
     python -m tests.benchmarks.coverage [simulations]
 
 Each line is a benchmark of so many problems. A model can solve some share of them, each with a probability per sample
-that is fixed or drawn from Beta(0.7, 1.2); the others never. Of each of many such benchmarks, drawn anew, the interval
+that is fixed or drawn from Beta(0.7, 1.2); the others never. Of each of many benchmarks drawn this way, the interval
 at 95% either holds the true pass@k or misses it. Prints a table in Markdown: misses in percent (nominal 5) and mean
 width of the interval in use, and of the bootstrap that it replaced; then the same for the difference of two models that
 have most problems in common.

@@ -80,7 +80,7 @@ def check_code(folder: Path, module: str, code: str, name: str) -> None:
 
 
 def accept_job(job, reason: str, records, root: Path, today: str, say: Callable[[str], None]) -> None:
-    """Replay a sample of a job with both codes, and record its outputs anew where they agree.
+    """Replay a sample of a job with both codes, and record its outputs as made by today's code where they agree.
 
     Raises:
         UserError: they do not, or the job cannot be replayed.

@@ -2,7 +2,7 @@
 
 The newer start wins. So a job that Slurm requeued wins over its orphan, which lives on where slurmd was killed; and the
 same holds for a colleague's job and for a second workflow (`snakemake --nolock`). The token is a file that is replaced
-by an atomic rename and read anew each time, which needs no flock and works on shared filesystems.
+by an atomic rename and read again each time, which needs no flock and works on shared filesystems.
 
 A run that is killed leaves its token behind. Whether its process still runs can then be told on its own host, and
 elsewhere from Slurm's queue (`state_of`).

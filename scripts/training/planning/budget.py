@@ -64,7 +64,7 @@ def passes(settings: Stage, shape: Shape, machine: Machine, batch: Batch) -> tup
 
 
 def dequantized(shape: Shape, settings: Stage) -> float:
-    """Bytes of the largest matrix in the precision of compute, which a pass through quantized weights makes anew."""
+    """Bytes of the largest matrix in the precision of compute, made by each pass through quantized weights."""
     return 0 if settings.quantize == "none" else 2 * shape.hidden_size * shape.intermediate_size
 
 

@@ -89,7 +89,7 @@ def schedule_warnings(
     if found.save >= steps > 1:
         lines.append(
             f"{key}.save_steps: {found.save:,} makes no checkpoint before the end of {steps:,} steps, so a killed job "
-            f"starts anew; {every(steps, 0.1):,}, or `save_share: 0.1`, would make {steps // every(steps, 0.1)}"
+            f"starts at step 0; {every(steps, 0.1):,}, or `save_share: 0.1`, would make {steps // every(steps, 0.1)}"
         )
     if settings.eval_rows < ranks:
         lines.append(f"{key}.eval_rows: {settings.eval_rows} leaves some of the {ranks} processes none; use {ranks}")
