@@ -19,12 +19,14 @@ from scripts.hosts.invocation import INNER, Invocation
 def missing_files(dag: Dag) -> list[str]:
     """The missing files of folders that have a manifest; a folder without one was never made, or deleted as a whole."""
     layout = dag.layout
-    folders = [layout.filtered(source) for source in dag.sources]
+    folders = [layout.history(source) for source in dag.dated_sources]
+    folders += [layout.filtered(source) for source in dag.sources]
     folders += [layout.signatures(shard) for shard in dag.source_shards]
     folders += [layout.deduplicated, layout.split] if dag.sources else []
-    folders += [layout.dataset(name) for name in dag.experiment.corpus.compose]
-    folders += [layout.tokenizer, *dict.fromkeys(dag.shards(stage) for stage in dag.stages)]
+    folders += [layout.dataset(name) for name in dag.datasets]
+    folders += [layout.tokenizer, *dag.rows.packed(), *dag.rows.mixed()]
     folders += [layout.completion_tasks] if "completion" in dag.suites else []
+    folders += [layout.repository_tasks] if "repository_tests" in dag.suites else []
     return [
         str(folder / name)
         for folder in folders

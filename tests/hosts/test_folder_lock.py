@@ -76,6 +76,7 @@ def test_the_lock_of_another_host_or_of_nobody_known_stays_and_a_line_says_what_
     assert lock.exists()
 
 
+@pytest.mark.slow
 def test_scripts_that_a_killed_process_left_running_are_waited_for(capfd):
     other = another(f"{JOB}; time.sleep(60)")
     while not (jobs := folder_lock.jobs_of(folder_lock.run_of(json.loads(OWNER.read_text())))):

@@ -95,6 +95,7 @@ def until(condition, seconds=60):
     return found
 
 
+@pytest.mark.slow
 def test_twelve_jobs_four_of_them_killed_never_meet_on_a_card(tmp_path):
     host, killed = Host(tmp_path, [A40] * 4), {}
     counts = [1, 2, 3, 4, 2, 1, 2, 3, 1, 4, 2, 1]
