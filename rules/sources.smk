@@ -51,3 +51,27 @@ rule fetch:
     shell:
         "python -m scripts.sources.fetch --source {params.source:q} --location={resources.location:q}"
         " --settings {params.settings:q} --max-minutes {resources.minutes:q} --archive {output.archive:q} 2>&1 | tee {log:q}"
+
+
+# Only for a split by time, as archives hold no history.
+rule history:
+    output:
+        manifest=L.history("{source}") / MANIFEST,
+        commits=L.history("{source}") / FIRST_COMMITS,
+    log:
+        L.log("sources", "history", "{source}"),
+    wildcard_constraints:
+        source=only(FLOW.dated_sources),
+    conda:
+        "../envs/stagecraft.yaml"
+    resources:
+        network=1,
+        location=lambda wildcards: SOURCES[wildcards.source].location,
+        minutes=str(EXPERIMENT.sources.fetch.max_minutes) if EXPERIMENT.sources else "",
+    params:
+        source=lambda wildcards: as_json(SOURCES[wildcards.source].model_dump(include={"name", "kind", "pin"})),
+        out=subpath(output.manifest, parent=True),
+        code=fingerprint("scripts.sources.history"),
+    shell:
+        "python -m scripts.sources.history --source {params.source:q} --location={resources.location:q}"
+        " --max-minutes {resources.minutes:q} --out {params.out:q} 2>&1 | tee {log:q}"

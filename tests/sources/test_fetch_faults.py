@@ -22,6 +22,8 @@ from scripts.sources.fetch import fetch
 from scripts.sources.providers import git_process, package_index
 from scripts.sources.tables.source import PinnedSource
 
+pytestmark = pytest.mark.slow  # waits for time limits
+
 ROOT = Path(__file__).parents[2]
 
 

@@ -18,6 +18,8 @@ from scripts.sources import pull as module
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_tar
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 RAW = Path("data/raw")
 PIN = "0123456789" * 4

@@ -8,7 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationIn
 
 from scripts.common.cli import UserError
 from scripts.experiment.layout import raw_name
-from scripts.experiment.settings.corpus import Language
+from scripts.experiment.settings.filter import Language
 from scripts.experiment.settings.location import Location, without_credentials
 
 SDIST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?==[0-9][A-Za-z0-9.!+_-]*")

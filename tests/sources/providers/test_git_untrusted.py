@@ -8,7 +8,10 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.sources.providers.git import commit_as_tar, copy_file, head_commit
+from scripts.sources.providers.git_history import first_commits
 from scripts.sources.tables.from_folder import rows_of
+
+pytestmark = pytest.mark.slow  # starts git many times
 
 HOOKS = [
     *("applypatch-msg", "pre-commit", "post-checkout", "post-merge", "post-rewrite", "pre-auto-gc", "pre-push"),
@@ -129,6 +132,7 @@ def test_reading_a_commit_runs_nothing_out_of_the_repository(tmp_path, planted, 
         with (tmp_path / "out").open("wb") as out:
             copy_file(location, commit, "a.py", tmp_path / f"file{number}", out)
         assert (tmp_path / "out").read_text() == "print(1)\n"
+        assert set(first_commits(location, commit, tmp_path / f"history{number}", 60)) >= {"a.py"}
     assert list(marks.iterdir()) == []
 
 
