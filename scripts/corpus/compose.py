@@ -1,4 +1,4 @@
-"""Make one dataset from the split documents: code, or code-analysis chats.
+"""Make one dataset from the split documents: code, whole repositories, or code-analysis chats.
 
     python -m scripts.corpus.compose --splits results/corpus/split --seed 42 --out results/corpus/compose/code \\
         --settings '{"kind": "code", "fim_rate": 0.5}'
@@ -8,8 +8,8 @@
 Datasets of kind `chat` and `text` come from the user's own files and take no --splits:
 scripts/corpus/formats/own_datasets.py.
 
-Code is written as it is. Fill-in-the-middle is made by `pack`, which knows what fits in a row, by the rates that the
-manifest hands on.
+Of instruction tasks so many examples are made that each has its share by weight. Code is written as it is:
+fill-in-the-middle is made by `pack`, which knows what fits in a row, by the rates that the manifest hands on.
 """
 
 from collections import Counter
@@ -21,58 +21,83 @@ from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats import own_datasets
-from scripts.corpus.instruct.chat import messages
-from scripts.corpus.instruct.facts import facts_of
+from scripts.corpus.formats.repository_documents import repository_documents
+from scripts.corpus.formats.shares import capped, task_shares
+from scripts.corpus.instruct.workers import chats_about
 from scripts.experiment.layout import SPLITS, split_file
-from scripts.experiment.settings.corpus import CodeDataset, Dataset, InstructDataset, OwnDataset
+from scripts.experiment.settings.corpus import (
+    CodeDataset,
+    Dataset,
+    InstructDataset,
+    OwnDataset,
+    RepositoryDataset,
+    SourceDataset,
+)
 from scripts.experiment.settings.record import parse_json
 
 
-def instruct_example(document: dict, settings: InstructDataset) -> dict | str:
-    """A chat about a document, or the reason why it is left out: too_long, unparsed, no_facts."""
-    text, language = document["text"], document["language"]
-    if len(text) > settings.max_characters:
-        return "too_long"
-    facts = facts_of(text, document["path"], language)
-    if facts is None:
-        return "unparsed"
-    if not (facts.types or facts.functions or facts.imports or facts.sentence):
-        return "no_facts"
-    return {"messages": messages(text, facts, language, settings.language, settings.system)}
-
-
-def examples(documents: Iterator[dict], settings: CodeDataset | InstructDataset, dropped: Counter) -> Iterator[dict]:
-    """Yield the examples of a split; documents that are left out are counted by reason in `dropped`."""
+def of_sources(documents: Iterator[dict], names: list[str] | None, dropped: Counter) -> Iterator[dict]:
+    """Yield the documents of these sources, or all; the others are counted."""
     for document in documents:
-        if isinstance(settings, CodeDataset):
-            content = {"text": document["text"]}
+        if names and document["source"] not in names:
+            dropped["other_source"] += 1
         else:
-            content = instruct_example(document, settings)
-        if isinstance(content, str):
-            dropped[content] += 1
-        else:
-            name = f"{document['source']}/{document['path']}"
-            yield {"id": name, "language": document["language"], "source": document["source"], **content}
+            yield document
 
 
-def compose(folder: Path, settings: CodeDataset | InstructDataset, seed: int, out: Path) -> dict:
+def examples(
+    documents: Iterator[dict], settings: SourceDataset, seed: int, processes: int, dropped: Counter
+) -> Iterator[dict]:
+    """Yield the examples of a split; documents that are left out are counted by reason in `dropped`."""
+    documents = of_sources(documents, settings.sources, dropped)
+    if isinstance(settings, RepositoryDataset):
+        yield from repository_documents(documents, settings.max_characters)
+        return
+    if isinstance(settings, CodeDataset):
+        for document in documents:
+            yield {**place_of(document), "text": document["text"]}
+        return
+    for document, made in chats_about(documents, settings, seed, processes):
+        if isinstance(made, str):
+            dropped[made] += 1
+            continue
+        place = place_of(document)
+        for chat in made:
+            yield place | {"id": place["id"] + chat.pop("name"), **chat}
+
+
+def place_of(document: dict) -> dict:
+    """What every example says of the document that it is about."""
+    facts = {key: document[key] for key in ("language", "source", "licence") if key in document}
+    return {"id": f"{document['source']}/{document['path']}", **facts}
+
+
+def compose(folder: Path, settings: SourceDataset, seed: int, out: Path, processes: int = 1) -> dict:
     """Write the examples of all splits in `folder` to `out`; returns the manifest.
 
     Raises:
-        UserError: the documents differ from their manifest.
+        UserError: the documents differ from their manifest, or see `sifted`.
     """
     counts = read_manifest(folder)["documents"]
+    tasks = {split: Counter() for split in SPLITS}
     written, dropped = Counter(), {split: Counter() for split in SPLITS}
     progress = Progress(f"compose {out.name}", "examples", sum(counts.values()))
     for split in SPLITS:
-        documents = read_jsonl(split_file(folder, split))
+        made = examples(read_jsonl(split_file(folder, split)), settings, seed, processes, dropped[split])
+        if isinstance(settings, InstructDataset) and len(settings.tasks) > 1:
+            made = task_shares(made, settings.tasks, split == "train", seed, out, dropped[split])
+        if split == "train" and settings.max_source_share < 1:
+            made = capped(made, settings.max_source_share, seed, out, dropped[split])
         with jsonl_writer(split_file(out, split)) as write:
-            for example in examples(documents, settings, dropped[split]):
+            for example in made:
                 write(example)
                 written[split] += 1
+                tasks[split][example.get("task", "analysis")] += 1
                 progress.add()
     progress.end()
     facts = {"kind": settings.kind, "examples": {split: written[split] for split in SPLITS}, "dropped": dropped}
+    if isinstance(settings, InstructDataset) and len(settings.tasks) > 1:
+        facts["tasks"] = tasks
     if isinstance(settings, CodeDataset):
         facts["fim"] = {"rate": settings.fim_rate, "spm_rate": settings.spm_rate, "seed": seed}
     return write_manifest(out, [split_file(out, split).name for split in SPLITS], **facts)
@@ -85,14 +110,15 @@ def main() -> None:
         "--settings", type=lambda text: parse_json(Dataset, text), required=True, help="corpus.compose.NAME, as JSON"
     )
     arguments.add_argument("--seed", type=int, required=True, help="the experiment's seed")
+    arguments.add_argument("--threads", type=int, default=1, help="processes that parse; they change no byte")
     arguments.add_argument("--out", type=Path, required=True, help="folder for a file per split")
     given = arguments.parse_args()
     if isinstance(given.settings, OwnDataset):
         own_datasets.compose(given.settings, given.seed, given.out)
     elif given.splits:
-        compose(given.splits, given.settings, given.seed, given.out)
+        compose(given.splits, given.settings, given.seed, given.out, given.threads)
     else:
-        raise UserError("--splits: required for the kinds code and instruct")
+        raise UserError("--splits: required for the kinds code, repository and instruct")
 
 
 if __name__ == "__main__":

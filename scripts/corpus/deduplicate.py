@@ -6,7 +6,8 @@
 The order is that of --sources, then of paths; the workflow gives sources of high priority first, then those with a
 permissive licence. Documents are similar if their sets of word sequences are: equal bands of signatures make candidates
 that are compared exactly. Clusters are joined through such pairs, and of each cluster one document is
-kept, so none is in two splits. Rejects name it.
+kept, so none is in two splits. Rejects name it. Where similar documents are kept (`near_duplicates: false`), each of a
+cluster has the name of the first as `cluster`, by which `split` keeps them together.
 
 Documents are streamed; memory holds the signatures, about 360 bytes of each document, and the word sequences of the
 candidates, 8 bytes a word.
@@ -75,11 +76,9 @@ def numbered(filtered: Path, sources: list[str]) -> Iterator[dict]:
         yield from read_jsonl(filtered / source / DOCUMENTS)
 
 
-def kept_for(filtered: Path, sources: list[str], known: Signatures, settings: Deduplicate) -> np.ndarray:
-    """int64 [documents]: the document that is kept for each, itself where it is kept."""
+def first_similar(filtered: Path, sources: list[str], known: Signatures, settings: Deduplicate) -> np.ndarray:
+    """int64 [documents]: the first document of each one's cluster."""
     equal = first_equal(known.digests)
-    if not settings.near_duplicates:
-        return equal
     different = np.flatnonzero(equal == np.arange(len(equal)))
     candidates = different[sharing(known.bands[different])]
     sets, wanted = [], iter(candidates.tolist())
@@ -92,10 +91,10 @@ def kept_for(filtered: Path, sources: list[str], known: Signatures, settings: De
                 break
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in sets], dtype=np.int64)])
     members = np.concatenate([np.empty(0, np.uint64), *sets])
-    kept = np.arange(len(equal))
+    first = np.arange(len(equal))
     if len(candidates):
-        kept[candidates] = candidates[clusters(known.bands[candidates], members, offsets, settings.jaccard)]
-    return kept[equal]
+        first[candidates] = candidates[clusters(known.bands[candidates], members, offsets, settings.jaccard)]
+    return first[equal]
 
 
 def deduplicate(filtered: Path, sources: list[str], folders: list[Path], settings: Deduplicate, result: Funnel) -> None:
@@ -108,9 +107,11 @@ def deduplicate(filtered: Path, sources: list[str], folders: list[Path], setting
         UserError: documents or signatures are missing, or differ from their manifest.
     """
     known = read_signatures(filtered, sources, folders)
-    kept = kept_for(filtered, sources, known, settings)
+    first = first_similar(filtered, sources, known, settings)
     equal = first_equal(known.digests)
-    stand = set(kept[kept != np.arange(len(kept))].tolist())  # documents that are kept for others
+    kept = first if settings.near_duplicates else equal
+    others = np.arange(len(kept))
+    stand = {*kept[kept != others].tolist(), *first[(first != others) & (kept == others)].tolist()}  # for others
     names = {}
     progress = Progress("deduplicate", "documents", len(kept))
     for number, document in enumerate(numbered(filtered, sources)):
@@ -118,6 +119,8 @@ def deduplicate(filtered: Path, sources: list[str], folders: list[Path], setting
         if kept[number] == number:
             if number in stand:
                 names[number] = name
+            if first[number] in stand and not settings.near_duplicates:
+                document["cluster"] = names[int(first[number])]
             result.keep(document, len(document["text"].encode()))
         else:
             reason = "near_duplicate" if equal[number] == number else "duplicate"

@@ -5,23 +5,32 @@
 
 Settings that are left out have their defaults. A file is dropped for the first of these reasons that applies:
 extension, folder, size, encoding, binary, too_short, too_long, few_lines, long_line, mean_line, alphanumeric,
-generated, encoded_data. Every regular file of the archive is either kept or listed in the rejects; links are skipped.
-What the fetch left out of the archive (duplicates, names that are not UTF-8, links that leave the tree) is in the
-rejects too, with the reason odd_member. Documents are in the order of the archive, which is
-sorted by path.
+generated, encoded_data, licence or licence_unknown (with `licences`), low_quality (with `quality`), contaminated (with
+--benchmarks). Every regular file of the archive is either kept or listed in the rejects; links are skipped. What the
+fetch left out of the archive (duplicates, names that are not UTF-8, links that leave the tree) is in the rejects too,
+with the reason odd_member. Secrets and personal data in what is kept are replaced by placeholders (`secrets: keep`
+leaves them); the manifest counts them by kind. A document's licence is that of its header, else that of the source,
+where --licence names it. Documents are in the order of the archive, which is sorted by path.
 """
 
 import hashlib
+from collections import Counter
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import UserError, parser, run
 from scripts.common.files import read_json
 from scripts.common.progress import Progress
 from scripts.corpus.formats.funnel import Funnel, funnel
 from scripts.corpus.formats.tar_reader import members
 from scripts.corpus.heuristics.header_language import header_language
+from scripts.corpus.heuristics.licence_header import licence_in
 from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
-from scripts.experiment.settings.corpus import BY_CONTENT, Filter
+from scripts.corpus.secrets.replace import Replaced
+from scripts.experiment.licences import PERMISSIVE, permissive
+from scripts.experiment.settings.filter import BY_CONTENT, Filter
+
+LONGEST_RUN = 200  # characters of a shared run of words that the rejects show
 
 
 def extension_of(path: str) -> str:
@@ -41,8 +50,8 @@ def language_of(path: str, content: memoryview | None, settings: Filter) -> str 
 
 def accept(
     path: str, language: str | None, size: int, content: memoryview | None, settings: Filter
-) -> tuple[bytes, str]:
-    """The (UTF-8 bytes, text) of a file that passes all filters.
+) -> tuple[bytes, str, str | None]:
+    """The (UTF-8 bytes, text, encoding that it was converted from) of a file that passes all filters.
 
     Args:
         language: that of the file's extension; None if the extension is not configured.
@@ -58,34 +67,146 @@ def accept(
             raise Dropped("folder", folder)
     if content is None:
         raise Dropped("size", f"{size} bytes")
-    raw, text = decode(bytes(content))
+    raw, text, encoding = decode_any(bytes(content), settings.encodings)
     check_quality(raw, text, settings)
-    return raw, text
+    return raw, text, encoding
 
 
-def filter_archive(archive: Path, source: str, settings: Filter, result: Funnel) -> None:
+def decode_any(content: bytes, encodings: list[str]) -> tuple[bytes, str, str | None]:
+    """A file's content as (UTF-8 bytes, text, encoding that it was converted from, None for UTF-8).
+
+    Raises:
+        Dropped: `encoding` or `binary`.
+    """
+    try:
+        return *decode(content), None
+    except Dropped as drop:
+        if not encodings:
+            raise
+        from scripts.corpus.heuristics.encodings import converted  # takes longer to import than most sources to filter
+
+        try:
+            encoding, text = converted(content, encodings)
+        except ValueError as error:
+            raise Dropped(drop.reason, f"{drop.detail}; {error}") from error
+        return text.encode(), text, encoding
+
+
+def contamination_check(settings: Filter, benchmarks: Sequence[Path]) -> Callable[[str], None]:
+    """A function that raises Dropped where a text shares a run of words with a problem of the benchmarks.
+
+    Raises:
+        UserError: a benchmark cannot be read.
+    """
+    if settings.decontaminate is None:
+        return lambda text: None
+    # here, as the compiled kernel takes longer to import than a typical source to filter
+    from scripts.corpus.similarity.benchmark_texts import read_problems
+    from scripts.corpus.similarity.overlaps import OverlapSearch
+
+    if not benchmarks:
+        raise UserError("--benchmarks: required with `decontaminate`")
+    search = OverlapSearch(read_problems(benchmarks), settings.decontaminate.words, settings.decontaminate.common)
+
+    def check(text: str) -> None:
+        if found := search.worst(text):
+            problem, words = found
+            run = " ".join(words)[:LONGEST_RUN]
+            raise Dropped("contaminated", f"{problem.id} of {problem.dataset}: {len(words)} words: {run}")
+
+    return check
+
+
+def licence_of(raw: bytes, licence: str, settings: Filter) -> str:
+    """The licence of a file: that of its header, else `licence`, that of its source.
+
+    Raises:
+        Dropped: `licence_unknown`, or `licence` where it is known and not allowed.
+    """
+    found = licence_in(raw) or licence
+    if settings.licences is not None:
+        allowed = {name.lower() for name in settings.licences}
+        if not permissive(found, allowed | PERMISSIVE if "permissive" in allowed else allowed):
+            raise Dropped("licence_unknown" if found.upper() == "NOASSERTION" else "licence", found)
+    return found
+
+
+def score_of(text: str, path: str, language: str, settings: Filter) -> dict[str, float] | None:
+    """The quality score of a file and its parts; None where it is not asked for.
+
+    Raises:
+        Dropped: `low_quality`.
+    """
+    if settings.quality is None:
+        return None
+    from scripts.corpus.heuristics.quality_score import quality_of  # grammars, which few filters need
+
+    quality = quality_of(text, path, language)
+    if quality["score"] < settings.quality.min_score:
+        score, *parts = (f"{name} {value:g}" for name, value in quality.items())
+        raise Dropped("low_quality", f"{score}: {', '.join(parts)}")
+    return quality
+
+
+def filter_archive(
+    archive: Path,
+    source: str,
+    settings: Filter,
+    result: Funnel,
+    benchmarks: Sequence[Path] = (),
+    licence: str = "NOASSERTION",
+) -> None:
     """Filter every file of `archive` and pass it to `result`.
 
     Args:
         archive: a tar.zst file; the .json file beside it holds the sha256 of the unpacked bytes.
+        benchmarks: files of problems that no document may share text with, for `settings.decontaminate`.
+        licence: of the source, an SPDX expression; empty leaves it out where a file has none of its own.
 
     Raises:
         UserError: the archive is missing, damaged, or differs from its .json file.
     """
     manifest = read_json(archive.with_name(archive.name.removesuffix(".tar.zst") + ".json"))
+    replaced = Replaced() if settings.secrets == "replace" else None
+    check_contamination, encodings = contamination_check(settings, benchmarks), Counter()
+    licences, scores = Counter(), None
+    if settings.quality:
+        from scripts.corpus.heuristics.quality_score import QualitySummary
+
+        scores = QualitySummary()
     progress = Progress(f"filter {source}", "files", manifest["files"])
     for path, size, content in members(archive, manifest["sha256"], settings.max_bytes):
         language = language_of(path, content, settings)
         try:
-            raw, text = accept(path, language, size, content, settings)
+            raw, text, encoding = accept(path, language, size, content, settings)
+            file_licence = licence_of(raw, licence, settings)
+            quality = score_of(text, path, language, settings)
+            check_contamination(text)
         except Dropped as drop:
             result.drop(path, source, language, drop.reason, drop.detail)
         else:
+            if replaced:
+                raw, text = replaced.clean(raw, text)
             document = {"text": text, "path": path, "source": source, "language": language}
+            document |= {"licence": file_licence} if file_licence else {}
+            licences[file_licence or "of the source"] += 1
+            if quality:
+                document["quality"] = quality
+                scores.add(language, quality)
+            if encoding:
+                document["encoding"] = encoding
+                encodings[encoding] += 1
             document["sha256"] = hashlib.sha256(raw).hexdigest()
             result.keep(document, len(raw))
         progress.add()
     progress.end()
+    if scores:
+        result.facts_of_filter["quality"] = scores.facts()
+    result.facts_of_filter["licences"] = licences
+    if settings.encodings:
+        result.facts_of_filter["converted"] = encodings
+    if replaced:
+        result.facts_of_filter["secrets"] = replaced.facts()
     for fault, count in manifest.get("skipped", {}).items():
         names = manifest.get("skipped_names", {}).get(fault, [])
         for name in [*names, *[""] * (count - len(names))]:  # of very many the manifest names the first
@@ -97,10 +218,12 @@ def main() -> None:
     arguments.add_argument("--archive", type=Path, required=True, help="data/raw/NAME.tar.zst")
     arguments.add_argument("--source", required=True, help="the source's name")
     arguments.add_argument("--settings", type=Filter.from_json, required=True, help="corpus.filter, as JSON")
+    arguments.add_argument("--licence", default="", help="of the source, an SPDX expression; by default it is left out")
+    arguments.add_argument("--benchmarks", type=Path, nargs="+", default=(), help="files of problems, to decontaminate")
     arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
     given = arguments.parse_args()
     with funnel(given.out) as result:
-        filter_archive(given.archive, given.source, given.settings, result)
+        filter_archive(given.archive, given.source, given.settings, result, given.benchmarks, given.licence)
 
 
 if __name__ == "__main__":

@@ -29,9 +29,7 @@ DIGEST_BYTES = 16  # of the sha256; two of 10^12 texts agree in them with a prob
 
 
 def batch_bands(texts: list[bytes], settings: Deduplicate) -> np.ndarray:
-    """The bands of texts, uint64 [texts, bands]; without bands where only exact duplicates are asked for."""
-    if not settings.near_duplicates:
-        return np.zeros((len(texts), 0), np.uint64)
+    """The bands of texts, uint64 [texts, bands]."""
     offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts], dtype=np.int64)])
     plan = bands_of(settings.permutations, settings.jaccard, settings.recall)
     text = np.frombuffer(b"".join(texts), np.uint8)

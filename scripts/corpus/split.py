@@ -1,43 +1,141 @@
-"""Split documents into train, validation and test by a hash of source and path.
+"""Split documents into train, validation and test: by file, by repository, or by the date of their first commit.
 
     python -m scripts.corpus.split --documents results/corpus/deduplicate \\
         --settings '{"validation": 0.02, "test": 0.02}' --out results/corpus/split
+    python -m scripts.corpus.split --documents results/corpus/deduplicate --history results/sources/history \\
+        --settings '{"by": "time", "after": "2025-01-01"}' --out results/corpus/split
 
-The split depends only on the document's source and path, so it stays the same when sources are added or removed, or
-when the text changes.
+By file, the split depends only on the document's source and path, so it stays the same when sources are added or
+removed, or when the text changes. By repository it depends only on the source's name, unless the shares of few sources
+are less than one (see `repository_splits`). By time, what was first committed on the day `after` or later is held out
+as test split, and validation is a share of the rest as by file. A document is as old as the oldest of its copies, the
+dropped ones included. Documents of one cluster (see `deduplicate`) are in one split.
 """
 
 import hashlib
+import logging
+from collections import Counter
 from contextlib import ExitStack
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import NamedTuple
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
-from scripts.corpus.formats.funnel import DOCUMENTS
-from scripts.corpus.formats.splits import split_of
-from scripts.experiment.layout import SPLITS, split_file
+from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS
+from scripts.corpus.formats.splits import held_out_first, repository_splits, split_of
+from scripts.experiment.layout import FIRST_COMMITS, SPLITS, split_file
 from scripts.experiment.settings.corpus import Split
 
 
-def document_split(source: str, path: str, settings: Split) -> str:
-    """The split of the document at `path` of `source`."""
-    return split_of(hashlib.sha256(f"{source}/{path}".encode()).digest(), settings)
+def named_split(name: str, settings: Split) -> str:
+    """The split by file of the document `source/path`."""
+    return split_of(hashlib.sha256(name.encode()).digest(), settings)
 
 
-def split(folder: Path, settings: Split, out: Path) -> dict:
+def name_of(document: dict) -> str:
+    return f"{document['source']}/{document['path']}"
+
+
+def cluster_of(document: dict) -> str:
+    """The name of the first document of its cluster; its own where none is like it."""
+    return document.get("cluster") or name_of(document)
+
+
+class Ages(NamedTuple):
+    """When documents were first committed (seconds since 1970, UTC), by cluster, and what of it the manifest tells."""
+
+    first: dict[str, int]
+    newest: int
+
+
+def ages(folder: Path, history: Path) -> Ages:
+    """The first commit of each cluster: of the oldest of its documents, those included that were dropped as copies.
+
+    Args:
+        folder: of the deduplicated documents and rejects.
+        history: with a folder of first commits per source.
+
+    Raises:
+        UserError: a source or file has no first commit.
+    """
+    first, names, copies = {}, {}, {}
+    for document in read_jsonl(folder / DOCUMENTS):
+        names.setdefault(document["source"], {})[document["path"]] = cluster_of(document)
+    cluster_by_name = {f"{source}/{path}": one for source, paths in names.items() for path, one in paths.items()}
+    for reject in read_jsonl(folder / REJECTS):
+        if reject["reason"] in ("duplicate", "near_duplicate"):  # the detail names the copy that was kept
+            copies.setdefault(reject["source"], {})[reject["path"]] = cluster_by_name[reject["detail"]]
+    for source in {**names, **copies}:
+        wanted = copies.get(source, {}) | names.get(source, {})
+        read_manifest(history / source)
+        for row in read_jsonl(history / source / FIRST_COMMITS):
+            if cluster := wanted.pop(row["path"], None):
+                first[cluster] = min(row["first_commit"], first.get(cluster, row["first_commit"]))
+        if wanted:
+            raise UserError(
+                f"{history / source / FIRST_COMMITS}: no first commit of {min(wanted)}; delete it and run again"
+            )
+    return Ages(first, max(first.values(), default=0))
+
+
+def assignment(folder: Path, settings: Split, history: Path | None) -> tuple[dict[str, str] | None, dict]:
+    """(split by cluster, None where the name alone decides; facts for the manifest).
+
+    Raises:
+        UserError: the first commits are missing, or too few sources or new files are there to hold out.
+    """
+    if settings.by == "repository":
+        sources, clusters = set(), {}
+        for document in read_jsonl(folder / DOCUMENTS):
+            sources.add(document["source"])
+            clusters.setdefault(cluster_of(document), set()).add(document["source"])
+        of_source = repository_splits(sources, settings)
+        counts = Counter(of_source.values())
+        splits = {one: held_out_first(of_source[source] for source in members) for one, members in clusters.items()}
+        return splits, {"sources": {split: counts[split] for split in SPLITS}}
+    if settings.by == "time":
+        if history is None:
+            raise UserError("--history: required with `by: time`")
+        start = datetime.fromisoformat(settings.after).replace(tzinfo=UTC).timestamp()
+        known = ages(folder, history)
+        before = settings.model_copy(update={"test": 0})
+        splits = {one: "test" if at >= start else named_split(one, before) for one, at in known.first.items()}
+        if known.first and known.newest < start:
+            newest = datetime.fromtimestamp(known.newest, UTC).date()
+            raise UserError(
+                f"corpus.split.after: no document was first committed on {settings.after} or later, the newest on"
+                f" {newest}; set an earlier day"
+            )
+        if known.first and not {"train", "validation"} & {*splits.values()}:
+            oldest = datetime.fromtimestamp(min(known.first.values()), UTC).date()
+            raise UserError(
+                f"corpus.split.after: all documents were first committed on {settings.after} or later, the oldest on"
+                f" {oldest}; set a later day"
+            )
+        return splits, {"after": settings.after}
+    return None, {}
+
+
+def split(folder: Path, settings: Split, out: Path, history: Path | None = None) -> dict:
     """Write the documents in `folder` to one file per split in `out`; returns the manifest.
+
+    Args:
+        history: with a folder of first commits per source, for `by: time`.
 
     Raises:
         UserError: the documents differ from their manifest, or none is left for training.
     """
     progress = Progress("split", "documents", read_manifest(folder)["kept"])
+    splits, facts = assignment(folder, settings, history)
     counts = dict.fromkeys(SPLITS, 0)
     with ExitStack() as stack:
         write = {name: stack.enter_context(jsonl_writer(split_file(out, name))) for name in SPLITS}
         for document in read_jsonl(folder / DOCUMENTS):
-            name = document_split(document["source"], document["path"], settings)
+            cluster = cluster_of(document)
+            name = splits[cluster] if splits else named_split(cluster, settings)
             counts[name] += 1
             write[name](document)
             progress.add()
@@ -47,16 +145,18 @@ def split(folder: Path, settings: Split, out: Path) -> dict:
                 " in rejects.jsonl.zst why corpus.filter drops their files"
             )
     progress.end()
-    return write_manifest(out, [split_file(out, name).name for name in SPLITS], documents=counts)
+    logging.info(f"split by {settings.by}: {', '.join(f'{count:,} {name}' for name, count in counts.items())}")
+    return write_manifest(out, [split_file(out, name).name for name in SPLITS], documents=counts, **facts)
 
 
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--documents", type=Path, required=True, help="folder of the deduplicated documents")
+    arguments.add_argument("--history", type=Path, help="folder with a folder of first commits per source")
     arguments.add_argument("--settings", type=Split.from_json, required=True, help="corpus.split, as JSON")
     arguments.add_argument("--out", type=Path, required=True, help="folder for a file per split")
     given = arguments.parse_args()
-    split(given.documents, given.settings, given.out)
+    split(given.documents, given.settings, given.out, given.history)
 
 
 if __name__ == "__main__":

@@ -2,6 +2,8 @@ import hashlib
 import random
 import re
 import sysconfig
+from collections import Counter
+from fractions import Fraction
 from pathlib import Path
 
 import pytest
@@ -9,9 +11,11 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.corpus.compose import compose, instruct_example
+from scripts.corpus.compose import compose
+from scripts.corpus.formats.shares import largest_cap
 from scripts.corpus.instruct.chat import SYSTEM, answer_en, answer_zh, fenced
 from scripts.corpus.instruct.facts import Facts, Type
+from scripts.corpus.instruct.tasks import examples_of
 from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import CodeDataset, Dataset, InstructDataset
 from scripts.experiment.settings.record import parse_json, to_json
@@ -26,6 +30,11 @@ PYTHON = '"""Reads all the tables."""\nimport os\n\n\ndef read(path):\n    retur
 def document(text, path="a.py", language="python", source="demo"):
     digest = hashlib.sha256(text.encode()).hexdigest()
     return {"text": text, "path": path, "source": source, "language": language, "sha256": digest}
+
+
+def instruct_example(document, settings):
+    made = examples_of(document, settings, SEED)
+    return made if isinstance(made, str) else next(made)
 
 
 def texts(count):
@@ -66,6 +75,16 @@ def test_a_code_dataset_has_one_example_per_document_in_order(tmp_path):
 
 
 # --- chats -----------------------------------------------------------------------------------------------------
+
+
+def test_a_dataset_holds_the_documents_of_its_sources_and_counts_the_others(tmp_path):
+    documents = {name: [document(name, f"{one}.py", source=one) for one in ("a", "b", "c")] for name in SPLITS}
+    write_splits(tmp_path / "in", documents)
+    settings = CODE.model_copy(update={"sources": ["a", "c"]})
+    manifest, made = composed(tmp_path / "in", settings, tmp_path / "out")
+    assert [example["source"] for example in made["test"]] == ["a", "c"]
+    assert manifest["examples"] == dict.fromkeys(SPLITS, 2)
+    assert manifest["dropped"]["train"] == {"other_source": 1}
 
 
 def test_a_chat_is_system_question_with_the_code_and_answer():
@@ -178,6 +197,47 @@ def test_examples_and_drops_of_a_chat_dataset_add_up(tmp_path):
     assert {example["messages"][0]["content"] for example in made["train"]} == {"Be brief."}
 
 
+# --- at most a share of a source -------------------------------------------------------------------------------
+
+
+def test_the_largest_cap_is_what_trying_all_caps_finds():
+    rng = random.Random(3)
+    for _ in range(500):
+        counts, share = [rng.randint(1, 40) for _ in range(rng.randint(1, 7))], rng.choice([0.2, 0.25, 0.3, 0.5, 0.9])
+        met = [cap for cap in range(1, 41) if cap <= Fraction(str(share)) * sum(min(count, cap) for count in counts)]
+        if met:
+            assert largest_cap(counts, share) == min(max(met), max(counts))
+        else:
+            with pytest.raises(ValueError, match=f"of {len(counts)} sources is not all of it; at least"):
+                largest_cap(counts, share)
+
+
+def test_of_a_source_at_most_its_share_of_the_training_examples_stays_by_name_and_seed(tmp_path):
+    sizes = {"a": 40, "b": 12, "c": 8}
+    documents = {name: [] for name in SPLITS}
+    for source, size in sizes.items():
+        documents["train"] += [document(f"{source}{number}", f"{number}.py", source=source) for number in range(size)]
+        documents["test"] += [document(source, "x.py", source=source)] * 3
+    write_splits(tmp_path / "in", documents)
+    settings = CODE.model_copy(update={"max_source_share": 0.4})
+    manifest, made = composed(tmp_path / "in", settings, tmp_path / "out")
+    left = Counter(example["source"] for example in made["train"])
+    # 13 <= 0.4 * (13 + 12 + 8), and 14 > 0.4 * (14 + 12 + 8)
+    assert left == {"a": 13, "b": 12, "c": 8}
+    assert manifest["dropped"]["train"] == {"source_share": 27} and manifest["examples"]["test"] == 9
+    assert [example["id"] for example in made["train"]] == sorted(
+        (example["id"] for example in made["train"]),
+        key=[f"{one['source']}/{one['path']}" for one in documents["train"]].index,
+    )
+    documents["train"].append(document("d", "d.py", source="d"))
+    write_splits(tmp_path / "in", documents)
+    _, more = composed(tmp_path / "in", settings, tmp_path / "more")
+    assert {example["id"] for example in made["train"]} < {example["id"] for example in more["train"]}
+    with pytest.raises(UserError, match=r"corpus.compose.few.max_source_share: 0.2 of 4 sources is not all of it"):
+        composed(tmp_path / "in", CODE.model_copy(update={"max_source_share": 0.2}), tmp_path / "few")
+    assert not list((tmp_path / "few").glob("*"))
+
+
 # --- the command line ------------------------------------------------------------------------------------------
 
 
@@ -197,7 +257,7 @@ def test_the_command_line_composes_and_refuses_documents_that_are_not_their_mani
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ('{"kind": "cod"}', "kind: must be one of code, instruct, chat, text, not 'cod'"),
+        ('{"kind": "cod"}', "kind: must be one of code, repository, instruct, chat, text, not 'cod'"),
         ('{"fim_rate": 1}', "kind: required"),
         ('{"kind": "code", "fim_rat": 1}', "fim_rat: unknown key; did you mean `fim_rate`?"),
         ('{"kind": "code", "fim_rate": 2}', "fim_rate: must be at most 1, not 2"),

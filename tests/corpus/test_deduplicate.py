@@ -15,7 +15,7 @@ from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.signatures import signatures
 from scripts.corpus.similarity.clusters import clusters
 from scripts.corpus.similarity.minhash import bands_of, coefficients, sketch
-from scripts.corpus.split import document_split
+from scripts.corpus.split import named_split
 from scripts.experiment.settings.corpus import Deduplicate, Split
 from scripts.experiment.settings.record import to_json
 from tests.corpus.archives import call
@@ -147,7 +147,7 @@ def test_clusters_are_those_of_exact_jaccard_over_all_pairs(tmp_path):
     # no pair is left, so none can be in two splits; before, some were
     left = set(names(documents))
     assert sum(pair <= left for pair in pairs) <= 0.01 * len(pairs)
-    split = {name: document_split(name[0], name[2:], Split(validation=0.2, test=0.2)) for name in found}
+    split = {name: named_split(name, Split(validation=0.2, test=0.2)) for name in found}
     assert any(len({split[name] for name in pair}) > 1 for pair in pairs)
     assert not any(len({split[name] for name in pair & left}) > 1 for pair in pairs)
 
@@ -166,9 +166,14 @@ def test_shards_and_batches_change_nothing_and_the_setting_switches_it_off(tmp_p
     assert deduplicated(tmp_path, ["a", "b"], tmp_path / "two", shards=[["b"], ["a"]]) == whole
     assert set(whole[0]["dropped"]) == {"duplicate", "near_duplicate"}
     exact = Deduplicate(near_duplicates=False)
-    assert deduplicated(tmp_path, ["a", "b"], tmp_path / "exact", exact)[0]["dropped"] == {
-        "duplicate": len(texts) + 1 - len({*texts.values()})
-    }
+    manifest, documents, _ = deduplicated(tmp_path, ["a", "b"], tmp_path / "exact", exact)
+    assert manifest["dropped"] == {"duplicate": len(texts) + 1 - len({*texts.values()})}
+    # what is not removed is named as a cluster, by the document that would be kept, so that the split keeps it together
+    kept = dict(zip(names(whole[2]), (reject["detail"] for reject in whole[2]), strict=True))
+    clusters = dict(zip(names(documents), (one.get("cluster") for one in documents), strict=True))
+    assert all(clusters[name] == kept[name] for name in clusters if name in kept)
+    assert all(clusters[name] in (None, name) for name in clusters if name not in kept)
+    assert all("cluster" not in document for document in whole[1])
 
 
 @pytest.mark.parametrize("text", ["", "\n \t", "(){}[];", "one", "a b c d", "é", "中文", "\x00", "x" * 10_000])

@@ -21,7 +21,7 @@ from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import extension_of, filter_archive
 from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.formats.tar_reader import members, pax_records
-from scripts.experiment.settings.corpus import Filter
+from scripts.experiment.settings.filter import Filter
 from scripts.experiment.settings.record import to_json
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_tar
@@ -153,7 +153,7 @@ def test_documents_are_sorted_and_carry_what_the_format_says(tmp_path, settings)
     assert [record["path"] for record in documents] == sorted(record["path"] for record in documents)
     record = next(record for record in documents if record["path"] == "bom.py")
     text = GOOD.decode()
-    expected = {"text": text, "path": "bom.py", "source": "demo", "language": "python"}
+    expected = {"text": text, "path": "bom.py", "source": "demo", "language": "python", "licence": "NOASSERTION"}
     assert record == expected | {"sha256": hashlib.sha256(text.encode()).hexdigest()}
 
 

@@ -1,13 +1,15 @@
 import random
+from datetime import UTC, datetime
 
 import pytest
+import yaml
 
 from scripts.common.cli import UserError
-from scripts.common.files import read_jsonl
-from scripts.common.manifest import read_manifest
+from scripts.common.files import read_jsonl, write_jsonl
+from scripts.common.manifest import read_manifest, write_manifest
 from scripts.corpus.formats.funnel import DOCUMENTS, funnel
-from scripts.corpus.split import document_split, split
-from scripts.experiment.layout import SPLITS
+from scripts.corpus.split import named_split, split
+from scripts.experiment.layout import FIRST_COMMITS, SPLITS
 from scripts.experiment.settings.corpus import Split
 from scripts.experiment.settings.record import to_json
 from tests.corpus.archives import call
@@ -15,15 +17,21 @@ from tests.corpus.archives import call
 SETTINGS = Split(validation=0.1, test=0.2)
 
 
-def write_documents(folder, names):
+def write_documents(folder, names, clusters=(), copies=()):
+    """clusters: name → name of the first of its cluster; copies: (source, path) → name of the document kept for it."""
     with funnel(folder) as result:
         for source, path in names:
             text = f"{source} {path}"
-            result.keep({"text": text, "path": path, "source": source, "language": "c", "sha256": "0"}, len(text))
+            document = {"text": text, "path": path, "source": source, "language": "c", "sha256": "0"}
+            if cluster := dict(clusters).get(f"{source}/{path}"):
+                document["cluster"] = cluster
+            result.keep(document, len(text))
+        for (source, path), kept in dict(copies).items():
+            result.drop(path, source, "c", "near_duplicate", kept)
 
 
-def splits(folder, out, settings=SETTINGS):
-    split(folder, settings, out)
+def splits(folder, out, settings=SETTINGS, history=None):
+    split(folder, settings, out, history)
     return {name: list(read_jsonl(out / f"{name}.jsonl.zst")) for name in SPLITS}
 
 
@@ -33,7 +41,7 @@ def test_every_document_lands_unchanged_in_exactly_one_split_in_order(tmp_path):
     found = splits(tmp_path / "in", tmp_path / "out")
     every = list(read_jsonl(tmp_path / "in" / DOCUMENTS))
     for name in SPLITS:
-        assert found[name] == [d for d in every if document_split(d["source"], d["path"], SETTINGS) == name]
+        assert found[name] == [d for d in every if named_split(f"{d['source']}/{d['path']}", SETTINGS) == name]
     assert sum(map(len, found.values())) == len(every)
     assert read_manifest(tmp_path / "out")["documents"] == {name: len(found[name]) for name in SPLITS}
 
@@ -52,16 +60,14 @@ def test_a_document_keeps_its_split_when_a_source_is_added_and_order_changes(tmp
 def test_another_share_for_validation_moves_no_test_document():
     for i in range(2000):
         larger = SETTINGS.model_copy(update={"validation": 0.3})
-        assert (document_split("a", str(i), SETTINGS) == "test") == (document_split("a", str(i), larger) == "test")
-        assert (
-            document_split("a", str(i), SETTINGS) != "validation" or document_split("a", str(i), larger) == "validation"
-        )
+        assert (named_split(f"a/{i}", SETTINGS) == "test") == (named_split(f"a/{i}", larger) == "test")
+        assert named_split(f"a/{i}", SETTINGS) != "validation" or named_split(f"a/{i}", larger) == "validation"
 
 
 @pytest.mark.parametrize("settings", [SETTINGS, Split(validation=0.02, test=0.02), Split(validation=0, test=0.5)])
 def test_shares_are_as_configured_within_binomial_bounds(settings):
     n = 20_000
-    found = [document_split(f"source{i % 7}", f"some/path/{i}.py", settings) for i in range(n)]
+    found = [named_split(f"source{i % 7}/some/path/{i}.py", settings) for i in range(n)]
     for name in ("validation", "test"):
         share = getattr(settings, name)
         deviation = (n * share * (1 - share)) ** 0.5
@@ -82,3 +88,120 @@ def test_a_line_that_is_not_json_is_named_and_leaves_nothing(tmp_path):
     broken = call("split", *given)
     assert broken.returncode == 1 and broken.stderr.startswith(f"error: {tmp_path / 'in' / DOCUMENTS}: ")
     assert broken.stderr.count("\n") == 1 and not (tmp_path / "out" / "manifest.json").exists()
+
+
+def where(found):
+    """{name: its split}"""
+    return {f"{one['source']}/{one['path']}": name for name in SPLITS for one in found[name]}
+
+
+def test_a_cluster_is_in_one_split(tmp_path):
+    names = [("a", f"{i}.c") for i in range(300)] + [("b", f"{i}.c") for i in range(300)]
+    clusters = {f"{source}/{i}.c": f"a/{i - i % 5}.c" for source in "ab" for i in range(200)}
+    write_documents(tmp_path / "in", names, clusters)
+    by_file = where(splits(tmp_path / "in", tmp_path / "out"))
+    assert len({by_file[name] for name in clusters}) == 3
+    assert all(by_file[name] == by_file[first] for name, first in clusters.items())
+    # of sources that are in different splits, a cluster goes where it is farthest from training
+    by_source = where(splits(tmp_path / "in", tmp_path / "two", Split(by="repository", validation=0)))
+    assert all(by_source[name] == by_source[first] == "test" for name, first in clusters.items())
+    assert sorted({by_source[f"{source}/299.c"] for source in "ab"}) == ["test", "train"]
+
+
+def test_by_repository_all_files_of_a_source_are_together_and_stay_when_sources_come(tmp_path):
+    names = [(f"source{s}", f"{i}.c") for s in range(60) for i in range(3)]
+    settings = Split(by="repository", validation=0.2, test=0.3)
+    write_documents(tmp_path / "in", names)
+    found = where(splits(tmp_path / "in", tmp_path / "out", settings))
+    of = {name: found[f"{name}/0.c"] for name, _ in names}
+    assert all(found[f"{source}/{path}"] == of[source] for source, path in names)
+    counts = {split: [*of.values()].count(split) for split in SPLITS}
+    assert read_manifest(tmp_path / "out")["sources"] == counts
+    assert 8 <= counts["test"] <= 28 and 4 <= counts["validation"] <= 20
+    write_documents(tmp_path / "more", [*names, *((f"later{s}", "x.c") for s in range(60))])
+    more = where(splits(tmp_path / "more", tmp_path / "out2", settings))
+    assert {name: more[name] for name in found} == found
+
+
+def test_by_repository_few_sources_are_still_held_out_and_too_few_are_refused(tmp_path):
+    write_documents(tmp_path / "in", [(name, f"{i}.c") for name in "abc" for i in range(9)])
+    found = splits(tmp_path / "in", tmp_path / "out", Split(by="repository", validation=0.001, test=0.001))
+    assert {name: len(documents) for name, documents in found.items()} == dict.fromkeys(SPLITS, 9)
+    write_documents(tmp_path / "two", [("a", "1.c"), ("b", "1.c")])
+    with pytest.raises(UserError, match=r"needs documents of at least 3 sources.*there are 2: a, b; use `by: file`"):
+        splits(tmp_path / "two", tmp_path / "no", Split(by="repository"))
+
+
+def write_history(folder, days):
+    """days: {source: {path: ISO day or moment}}"""
+    for source, files in days.items():
+        rows = [{"path": path, "first_commit": int(moment(day).timestamp())} for path, day in files.items()]
+        write_jsonl(folder / source / FIRST_COMMITS, rows)
+        write_manifest(folder / source, [FIRST_COMMITS], pin="0", paths=len(rows))
+
+
+def moment(day):
+    return datetime.fromisoformat(day).replace(tzinfo=UTC)
+
+
+def test_by_time_what_is_new_is_held_out_and_a_copy_of_something_old_is_not_new(tmp_path):
+    old, new = "2024-12-31T23:59:59", "2025-01-01"
+    names = [
+        ("a", "old.c"),
+        ("a", "new.c"),
+        ("b", "like-old.c"),
+        ("b", "of-cluster.c"),
+        ("b", "also.c"),
+        ("b", "late.c"),
+    ]
+    names += [("a", f"{i}.c") for i in range(300)]
+    copies = {("a", "dropped.c"): "b/like-old.c", ("b", "younger.c"): "a/old.c"}
+    write_documents(tmp_path / "in", names, {"b/of-cluster.c": "b/also.c", "b/also.c": "b/also.c"}, copies)
+    days = {
+        "a": {"old.c": old, "new.c": new, "dropped.c": old, "not-kept.py": new, **{f"{i}.c": old for i in range(300)}},
+        "b": {"like-old.c": new, "of-cluster.c": old, "also.c": new, "late.c": "2026-05-05", "younger.c": new},
+    }
+    write_history(tmp_path / "history", days)
+    settings = Split(by="time", after="2025-01-01", validation=0.1)
+    found = where(splits(tmp_path / "in", tmp_path / "out", settings, tmp_path / "history"))
+    assert {name for name, split in found.items() if split == "test"} == {"a/new.c", "b/late.c"}
+    assert 10 < [*found.values()].count("validation") < 60 and len(found) == len(names)
+    assert read_manifest(tmp_path / "out")["after"] == "2025-01-01"
+
+
+def test_by_time_nothing_new_nothing_old_and_missing_histories_are_refused(tmp_path):
+    write_documents(tmp_path / "in", [("a", "1.c"), ("a", "2.c")])
+    write_history(tmp_path / "history", {"a": {"1.c": "2024-05-05", "2.c": "2024-06-07"}})
+
+    def refused(after, match, history=tmp_path / "history"):
+        with pytest.raises(UserError, match=match):
+            split(tmp_path / "in", Split(by="time", after=after), tmp_path / "out", history)
+        assert not (tmp_path / "out").exists() or not list((tmp_path / "out").iterdir())
+
+    refused("2025-01-01", "no document was first committed on 2025-01-01 or later, the newest on 2024-06-07")
+    refused("2024-01-01", "all documents were first committed on 2024-01-01 or later, the oldest on 2024-05-05")
+    refused("2024-06-01", "manifest.json: no such file", tmp_path / "none")
+    refused("2024-06-01", "--history: required", None)
+    write_history(tmp_path / "history", {"a": {"1.c": "2024-05-05"}})
+    refused("2024-06-01", "no first commit of 2.c")
+
+
+@pytest.mark.parametrize(
+    ("settings", "line"),
+    [
+        ({"by": "time"}, "corpus.split: `by: time` and `after` (a day, as 2025-01-01) go together"),
+        ({"after": "2025-01-01"}, "corpus.split: `by: time` and `after` (a day, as 2025-01-01) go together"),
+        ({"by": "time", "after": "1.1.2025"}, "corpus.split.after: must be a day, as 2025-01-01, not '1.1.2025'"),
+        ({"by": "time", "after": "2025-02-30"}, "corpus.split.after: 2025-02-30: day "),
+        ({"by": "time", "after": 2025}, "corpus.split.after: must be text, not 2025"),
+        ({"by": "date"}, "corpus.split.by: must be one of file, repository, time, not 'date'"),
+    ],
+)
+def test_wrong_settings_are_named_in_one_line(settings, line):
+    with pytest.raises(UserError) as caught:
+        Split.parse(settings, "x.yaml", "corpus", "split")
+    assert str(caught.value).startswith(f"x.yaml: {line}") and "\n" not in str(caught.value)
+
+
+def test_yaml_dates_are_days():
+    assert Split.parse(yaml.safe_load("{by: time, after: 2025-01-01}"), "x") == Split(by="time", after="2025-01-01")

@@ -17,6 +17,7 @@ class Funnel:
     def __init__(self, write_document: Callable[[dict], object], write_reject: Callable[[dict], object]):
         self.write_document, self.write_reject = write_document, write_reject
         self.kept, self.bytes, self.dropped = Counter(), Counter(), Counter()
+        self.facts_of_filter = {}
 
     def keep(self, document: dict, size: int) -> None:
         """Keep a document; `size` is the length of its text in bytes of UTF-8."""
@@ -32,7 +33,7 @@ class Funnel:
     def facts(self) -> dict:
         """The counts in the manifest: seen = kept + sum(dropped), and per language kept, bytes and dropped.
 
-        Files without a language are in the totals only.
+        Files without a language are in the totals only. What a filter counts besides is in `facts_of_filter`.
         """
         dropped, languages = Counter(), {}
         for language in {*self.kept, *(language for language, _ in self.dropped)} - {None}:
@@ -42,7 +43,8 @@ class Funnel:
             if language:
                 languages[language]["dropped"][reason] = count
         kept = self.kept.total()
-        return {"seen": kept + dropped.total(), "kept": kept, "dropped": dropped, "languages": languages}
+        counts = {"seen": kept + dropped.total(), "kept": kept, "dropped": dropped, "languages": languages}
+        return counts | self.facts_of_filter
 
 
 @contextmanager

@@ -1,15 +1,54 @@
-"""Which split an example belongs to, by a hash of what identifies it."""
+"""Which split an example or a repository belongs to, by a hash of what identifies it."""
 
+import hashlib
+from collections.abc import Iterable
+
+from scripts.common.cli import UserError
 from scripts.experiment.settings.corpus import OwnDataset, Split
+
+HELD_OUT_FIRST = ("test", "validation", "train")
+
+
+def point_of(digest: bytes) -> float:
+    """A point in [0, 1): the first 8 bytes of a sha256 digest."""
+    return int.from_bytes(digest[:8]) / 2**64
 
 
 def split_of(digest: bytes, settings: Split | OwnDataset) -> str:
     """The split of a sha256 digest.
 
-    The first 8 bytes are a point in [0, 1). The test split is cut off first, so a different share for validation moves
-    no example into or out of it.
+    The test split is cut off first, so a different share for validation moves no example into or out of it.
     """
-    point = int.from_bytes(digest[:8]) / 2**64
+    point = point_of(digest)
     if point < settings.test:
         return "test"
     return "validation" if point < settings.test + settings.validation else "train"
+
+
+def held_out_first(splits: Iterable[str]) -> str:
+    """Test before validation before train: the split of a cluster whose documents fall into several."""
+    return min(splits, key=HELD_OUT_FIRST.index)
+
+
+def repository_splits(sources: Iterable[str], settings: Split) -> dict[str, str]:
+    """The split of each source, by a hash of its name.
+
+    Where no source falls into a share that is more than zero, as with few of them, the one with the smallest hash that
+    is left for it is taken.
+
+    Raises:
+        UserError: there are too few sources to hold any out.
+    """
+    points = {source: point_of(hashlib.sha256(source.encode()).digest()) for source in sources}
+    order, splits = sorted(points, key=points.get), {}
+    needed = 2 + (settings.validation > 0)
+    if 0 < len(order) < needed:
+        raise UserError(
+            f"corpus.split.by: repository needs documents of at least {needed} sources, for train, validation and test;"
+            f" there are {len(order)}: {', '.join(sorted(order))}; use `by: file`"
+        )
+    for name, end in (("test", settings.test), ("validation", settings.test + settings.validation)):
+        left = [source for source in order if source not in splits]
+        if getattr(settings, name):
+            splits |= dict.fromkeys([one for one in left if points[one] < end] or left[:1], name)
+    return {source: splits.get(source, "train") for source in order}

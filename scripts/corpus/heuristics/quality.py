@@ -10,7 +10,7 @@ filtering a typical source.
 
 import re
 
-from scripts.experiment.settings.corpus import Filter
+from scripts.experiment.settings.filter import Filter
 
 ASCII = bytes(range(128))
 ALPHANUMERIC = bytes(code for code in ASCII if chr(code).isalnum())

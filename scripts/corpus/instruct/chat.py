@@ -3,15 +3,12 @@
 import re
 
 from scripts.corpus.instruct.facts import Facts, Type
+from scripts.corpus.instruct.phrasings import phrasing
 
 NAMES = {"python": "Python", "java": "Java", "go": "Go", "rust": "Rust", "cpp": "C++", "c": "C"}
 SYSTEM = {
     "zh": "你是一名专业的代码分析助手，请根据用户给出的源代码，准确、简明地说明它的功能和实现。",
     "en": "You are an expert code analyst. Explain accurately and concisely what the given source code does and how.",
-}
-QUESTION = {
-    "zh": "请分析以下{language}代码的功能和实现：",
-    "en": "Analyze what the following {language} code does and how it is implemented:",
 }
 LISTED = 8  # names in a list; that there are others is said
 KINDS_ZH = {
@@ -136,15 +133,18 @@ def answer_en(facts: Facts, language: str) -> str:
 ANSWER = {"zh": answer_zh, "en": answer_en}
 
 
-def messages(text: str, facts: Facts, language: str, chat_language: str, system: str | None) -> list[dict]:
+def messages(
+    text: str, facts: Facts, language: str, chat_language: str, system: str | None, question: str | None = None
+) -> list[dict]:
     """A chat of three messages about `text`.
 
     Args:
         language: of the code, e.g. "cpp".
         chat_language: "zh" or "en".
         system: the system prompt; None for the default one of `chat_language`.
+        question: the request; None for the first phrasing.
     """
-    question = QUESTION[chat_language].format(language=NAMES[language])
+    question = question or phrasing("analysis", chat_language, 0).format(language=NAMES[language])
     return [
         {"role": "system", "content": SYSTEM[chat_language] if system is None else system},
         {"role": "user", "content": f"{question}\n\n{fenced(text, language)}"},

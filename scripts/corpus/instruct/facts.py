@@ -154,8 +154,11 @@ class Outline:
 def facts_of(text: str, path: str, language: str) -> Facts | None:
     """The facts of a file; None if too much of it does not parse."""
     captures = parse(text, path, language)
-    if captures is None:
-        return None
+    return None if captures is None else facts_from(captures, text)
+
+
+def facts_from(captures: dict[str, list[Node]], text: str) -> Facts:
+    """The facts of a file that is parsed."""
     outline = Outline()
     outline.sweep(captures)
     first = first_sentence(captures.get("doc", []), captures.get("comment", []))

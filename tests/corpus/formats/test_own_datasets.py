@@ -374,7 +374,10 @@ def test_the_command_line_composes_without_splits_and_refuses_in_one_line(tmp_pa
     done = call("compose", *line[:-1], tmp_path / "other")
     assert done.returncode == 1 and done.stderr == f"error: {path}: line 1: not JSON: unexpected end of data\n"
     code = call("compose", "--settings", '{"kind": "code"}', "--seed", 42, "--out", tmp_path / "code")
-    assert code.returncode == 1 and code.stderr == "error: --splits: required for the kinds code and instruct\n"
+    assert (
+        code.returncode == 1
+        and code.stderr == "error: --splits: required for the kinds code, repository and instruct\n"
+    )
 
 
 # --- what becomes of a chat: labels -----------------------------------------------------------------------------

@@ -9,7 +9,7 @@ import pytest
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.funnel import funnel
 from scripts.corpus.heuristics.header_language import header_language
-from scripts.experiment.settings.corpus import Filter
+from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive
 from tests.corpus.test_filter import SOURCE, filtered
 
@@ -50,6 +50,7 @@ def test_a_header_is_what_a_reader_says(name):
     assert header_language(source.replace("\n", "\r\n").encode()) == expected
 
 
+@pytest.mark.slow  # reads torch's headers
 def test_the_headers_of_c_and_cpp_libraries_on_this_machine_are_told_apart():
     """CPython's headers are C; those of ATen are C++, also where they hold little more than macros."""
     c = [path.read_bytes() for path in Path(sysconfig.get_path("include")).rglob("*.h")]

@@ -1,0 +1,58 @@
+"""Documents of whole repositories, in the form that Qwen2.5-Coder was trained on:
+
+    <|repo_name|>click
+    <|file_sep|>src/click/_compat.py
+    import codecs
+    ...
+    <|file_sep|>src/click/utils.py
+    ...
+
+An example's `text` is all of it without the control tokens, and `marks` are (character, token) of each. So whatever
+reads texts reads it as a text, and the encoder puts the control tokens where they belong; one that is spelt in a file
+stays text.
+"""
+
+from collections.abc import Iterable, Iterator
+from itertools import groupby
+
+from scripts.corpus.syntax.imports import by_imports
+from scripts.experiment.settings.corpus import FILE_SEPARATOR, REPOSITORY_NAME
+
+
+def repository_documents(documents: Iterable[dict], max_characters: int) -> Iterator[dict]:
+    """Yield the repositories of a split, whose documents lie together; a file that is longer than `max_characters`
+    stands alone, and a repository that is longer is several documents."""
+    for source, found in groupby(documents, key=lambda document: document["source"]):
+        group, size = [], 0
+        for document in by_imports(list(found)):
+            length = len(document["path"]) + len(document["text"]) + 2
+            if group and size + length > max_characters:
+                yield example(source, group)
+                group, size = [], 0
+            group.append(document)
+            size += length
+        yield example(source, group)
+
+
+def example(source: str, documents: list[dict]) -> dict:
+    """An example out of the files of a repository, named after the first of them."""
+    parts, marks, at = [f"{source}\n"], [[0, REPOSITORY_NAME]], len(source) + 1
+    for document in documents:
+        marks.append([at, FILE_SEPARATOR])
+        text = f"{document['path']}\n{document['text']}"
+        parts.append(text if text.endswith("\n") else text + "\n")
+        at += len(parts[-1])
+    characters: dict[str, int] = {}
+    for document in documents:
+        characters[document["language"]] = characters.get(document["language"], 0) + len(document["text"])
+    named = {document["licence"] for document in documents if "licence" in document}
+    licences = {f"({one})" if " OR " in one and len(named) > 1 else one for one in named}
+    return {
+        "id": f"{source}/{documents[0]['path']}",
+        "language": max(sorted(characters), key=characters.get),
+        "source": source,
+        **({"licence": " AND ".join(sorted(licences))} if licences else {}),
+        "text": "".join(parts),
+        "marks": marks,
+        "files": [document["path"] for document in documents],
+    }

@@ -1,0 +1,76 @@
+"""The licence that the header of a file names, as an SPDX expression.
+
+    licence_in(b"// SPDX-License-Identifier: MIT OR Apache-2.0")      # "MIT OR Apache-2.0"
+    licence_in(b"/* Licensed under the Apache License, Version 2.0")   # "Apache-2.0"
+    licence_in(b"int main() {")                                        # None
+
+SPDX identifiers come first, then words that no other of these licences has, special cases first. What a header does not
+say, as "or later", is not assumed.
+"""
+
+import re
+
+HEAD = 4096  # bytes; headers with the whole text of BSD or MIT have about 1,500
+SPDX = re.compile(
+    rb"SPDX-License-Identifier:[ \t]*([A-Za-z0-9.+() :-]{2,200}?)[ \t]*(?:\*/|-->|[\"'`,;]|\\n|\r|\n|$)", re.I
+)
+EXPRESSION = re.compile(r"\(*[A-Za-z0-9][A-Za-z0-9.+:-]*\)*(?: (?:AND|OR|WITH) \(*[A-Za-z0-9][A-Za-z0-9.+:-]*\)*)*")
+HINT = re.compile(rb"licen[cs]e|permission|redistribution|public domain|confidential", re.IGNORECASE)
+MARKS = re.compile(rb"[\s*/#;!|\"'(),-]+")  # comment signs and what differs between copies of a text
+GNU_NAMES = {"affero general public license": "AGPL", "lesser general public license": "LGPL",
+             "library general public license": "LGPL", "general public license": "GPL"}  # fmt: skip
+TEXTS = [
+    ("apache license version 2.0", "Apache-2.0"),
+    ("apache 2.0 license", "Apache-2.0"),
+    ("mozilla public license v. 2.0", "MPL-2.0"),
+    ("mozilla public license version 2.0", "MPL-2.0"),
+    ("eclipse public license v2.0", "EPL-2.0"),
+    ("eclipse public license v 2.0", "EPL-2.0"),
+    ("eclipse public license 2.0", "EPL-2.0"),
+    ("eclipse public license v1.0", "EPL-1.0"),
+    ("eclipse public license v 1.0", "EPL-1.0"),
+    ("boost software license", "BSL-1.0"),
+    ("free and unencumbered software released into the public domain", "Unlicense"),
+    ("cc0 1.0", "CC0-1.0"),
+    ("permission to use copy modify and or distribute this software for any purpose", "ISC"),
+    ("permission to use copy modify and distribute this software for any purpose", "ISC"),
+    ("permission is hereby granted free of charge to any person obtaining a copy", "MIT"),
+    ("used to endorse or promote products derived from", "BSD-3-Clause"),
+    ("redistributions in binary form must reproduce the above copyright notice", "BSD-2-Clause"),
+    ("altered source versions must be plainly marked as such", "Zlib"),
+    ("governed by a bsd style license", "BSD-3-Clause"),
+    ("under the bsd 3 clause", "BSD-3-Clause"),
+    ("under the bsd 2 clause", "BSD-2-Clause"),
+    ("governed by an mit style license", "MIT"),
+    ("under the mit license", "MIT"),
+    ("under the terms of the mit license", "MIT"),
+    ("license: mit", "MIT"),
+    ("proprietary and confidential", "LicenseRef-Proprietary"),
+    ("confidential and proprietary", "LicenseRef-Proprietary"),
+    ("placed in the public domain", "LicenseRef-Public-Domain"),
+    ("released to the public domain", "LicenseRef-Public-Domain"),
+]
+
+
+def gnu_licence(text: str) -> str | None:
+    """The licence of the GNU family that a header names with its version."""
+    for name, short in GNU_NAMES.items():
+        if match := re.search(rf"gnu {name}.{{0,160}}?\bv(?:ersion ?)?([123](?:\.[01])?)\b(.{{0,80}}any later)?", text):
+            version = match[1] if "." in match[1] else f"{match[1]}.0"
+            return f"{short}-{version}-{'or-later' if match[2] else 'only'}"
+    return None
+
+
+def licence_in(raw: bytes) -> str | None:
+    """The SPDX expression of the licence in the header of a file; None where it names none that is known."""
+    head = raw[:HEAD]
+    if not HINT.search(head):
+        return None
+    found = [" ".join(one.decode().split()) for one in dict.fromkeys(SPDX.findall(head))]
+    found = [one for one in found if EXPRESSION.fullmatch(one)]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        return " AND ".join(f"({one})" if " " in one else one for one in found)
+    text = MARKS.sub(b" ", head).decode("ascii", "replace").lower()
+    return gnu_licence(text) or next((name for words, name in TEXTS if words in text), None)

@@ -1,0 +1,104 @@
+"""A score from 0 to 10 for a source file, and the parts that it is made of.
+
+    parts = quality_of(text, "src/a.py", "python")
+    parts["score"]      # 10 * (0.3 parse + 0.2 documentation + 0.2 structure + 0.2 repetition + 0.1 origin)
+
+Each part is from 0 to 1:
+- parse: 1 without syntax errors, 0 where a tenth of the bytes or more do not parse.
+- documentation: the share of comments and docstrings, 1 from a tenth on; above 60% it falls to 0 at nothing else.
+  Licence headers and instructions to tools do not count.
+- structure: functions and types, 1 from one in 40 lines on.
+- repetition: the share of different lines among those of four characters or more, 1 from 80% on.
+- origin: 0 for vendored and generated files and 0.5 for tests, by the paths that GitHub's linguist knows; else 1.
+
+Of a file that hardly parses documentation and structure are not known, and count as 0.
+"""
+
+import re
+from collections import defaultdict
+
+from tree_sitter import QueryCursor
+
+from scripts.corpus.syntax.comments import BOILERPLATE
+from scripts.corpus.syntax.grammars import MAX_ERROR_SHARE, error_bytes, grammar
+
+WEIGHTS = {"parse": 0.3, "documentation": 0.2, "structure": 0.2, "repetition": 0.2, "origin": 0.1}
+ENOUGH_COMMENTS, MOST_COMMENTS = 0.1, 0.6  # shares of the bytes
+LINES_OF_DEFINITION = 40
+ENOUGH_DIFFERENT = 0.8
+# of linguist's vendor.yml and generated.rb what concerns source code
+VENDORED = re.compile(
+    r"(^|/)(vendors?|vendored|third[-_]?party|3rd[-_]?party|extern(als?)?|deps|dependencies|Godeps|node_modules|bower_components"
+    r"|site-packages|dist|\.yarn|Pods|Carthage|gradle/wrapper|cordova|inst/extdata|_vendor)/|(^|/)(configure|ltmain)\.\w+$",
+    re.IGNORECASE,
+)
+GENERATED = re.compile(
+    r"(_pb2(_grpc)?\.pyi?|\.pb(\.gw|\.validate)?\.(go|cc|h)|(^|/)zz_generated\.[\w.]+\.go|[._-](generated|autogen)\.\w+|\.g\.\w+"
+    r"|_string\.go|(^|/)(moc|ui|qrc)_\w+\.(cpp|h|py)|\.designer\.\w+|(^|/)(generated|gen|autogen|__generated__)/[^\n]*)$",
+    re.IGNORECASE,
+)
+TEST = re.compile(
+    r"(^|/)(tests?|testing|testdata|specs?|fixtures?|__tests__|e2e|benches|benchmarks?|examples?)/"
+    r"|(^|/)(test_[^/]*|conftest)\.py$|_(test|spec|unittest|benchmark)s?\.\w+$|(Tests?|IT|Spec)\.java$",
+)
+
+
+def origin_of(path: str) -> float:
+    """0 for a vendored or generated file, 0.5 for a test or an example, else 1."""
+    return 0.0 if VENDORED.search(path) or GENERATED.search(path) else 0.5 if TEST.search(path) else 1.0
+
+
+def repetition_of(text: str) -> float:
+    """1 where lines hardly repeat, 0 where one line fills the file."""
+    lines = [line for line in map(str.strip, text.split("\n")) if len(line) >= 4]
+    return min(1.0, (len(set(lines)) - (len(lines) > 1)) / max(1, len(lines)) / ENOUGH_DIFFERENT) if lines else 0.0
+
+
+def syntax_of(text: str, path: str, language: str) -> dict[str, float]:
+    """The parts that the syntax tree tells: parse, documentation, structure."""
+    source, size = text.encode(), max(1, len(text.encode()))
+    parser, query = grammar("cpp" if path.endswith(".h") else language)
+    root = parser.parse(source).root_node
+    share = error_bytes(root) / size
+    parts = {"parse": max(0.0, 1 - share / MAX_ERROR_SHARE), "documentation": 0.0, "structure": 0.0}
+    if share > MAX_ERROR_SHARE:  # the query takes too long in large ERROR nodes, see `grammars`
+        return parts
+    captures = QueryCursor(query).captures(root)
+    prose = {(node.start_byte, node.end_byte) for name in ("comment", "doc") for node in captures.get(name, ())}
+    prose = [span for span in prose if not BOILERPLATE.search(source[slice(*span)].decode("utf-8", "replace"))]
+    comments = sum(end - start for start, end in prose) / size
+    too_many = max(0.0, 1 - comments) / (1 - MOST_COMMENTS)
+    parts["documentation"] = min(1.0, comments / ENOUGH_COMMENTS, too_many)
+    definitions = sum(len(captures.get(name, ())) for name in ("function", "type"))
+    parts["structure"] = min(1.0, definitions * LINES_OF_DEFINITION / (text.count("\n") + 1))
+    return parts
+
+
+def quality_of(text: str, path: str, language: str) -> dict[str, float]:
+    """The score and its parts, rounded to two digits."""
+    parts = {**syntax_of(text, path, language), "repetition": repetition_of(text), "origin": origin_of(path)}
+    score = 10 * sum(weight * parts[name] for name, weight in WEIGHTS.items())
+    return {name: round(value, 2) for name, value in {"score": score, **parts}.items()}
+
+
+class QualitySummary:
+    """Means of the kept documents, by language."""
+
+    def __init__(self):
+        self.counts, self.sums = defaultdict(int), defaultdict(lambda: defaultdict(float))
+
+    def add(self, language: str, parts: dict[str, float]) -> None:
+        """Count a document."""
+        self.counts[language] += 1
+        for name, value in parts.items():
+            self.sums[language][name] += value
+
+    def facts(self) -> dict:
+        """For the manifest: documents and the mean of the score and each part, in all and by language."""
+        count = sum(self.counts.values())
+        score = sum(parts["score"] for parts in self.sums.values())
+        languages = {
+            language: {"documents": n} | {name: round(value / n, 2) for name, value in self.sums[language].items()}
+            for language, n in sorted(self.counts.items())
+        }
+        return {"documents": count, "score": round(score / count, 2) if count else None, "languages": languages}

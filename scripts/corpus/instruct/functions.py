@@ -1,0 +1,193 @@
+"""The documented functions of a file: documentation, signature and body, literally from its text.
+
+    functions_of(text, "src/area.py", "python")[0].documentation     # The area of a circle.
+
+Documentation is a docstring of Python, in the other languages the comment that ends on the line above. Left out are
+functions that do not parse, have fewer lines than `MIN_LINES` or more than `MAX_LINES`, or whose documentation is no
+prose or says next to nothing, and tests, which mean little without their fixtures.
+"""
+
+import ast
+import inspect
+import re
+import textwrap
+from dataclasses import dataclass
+
+from tree_sitter import Node
+
+from scripts.corpus.instruct.facts import base_name, function_name, receiver, type_name
+from scripts.corpus.syntax.comments import CJK, MARKS, WORD, sentence
+from scripts.corpus.syntax.grammars import parse
+
+MIN_LINES, MAX_LINES = 3, 60  # of a function without its documentation
+MAX_DOCUMENTATION = 1000  # characters
+TEST_PATH = re.compile(r"(^|[/_.])tests?([/_.]|$)|[a-z]Tests?\.java$", re.IGNORECASE)  # its functions need its fixtures
+COMMENTS = {"comment", "line_comment", "block_comment"}
+BETWEEN = {"attribute_item", "marker_annotation", "annotation"}  # stand between a comment and its function
+TYPES = {"class_definition", "class_declaration", "class_specifier", "struct_specifier", "interface_declaration"}
+
+
+@dataclass(frozen=True)
+class Function:
+    """A documented function; texts are dedented.
+
+    Attributes:
+        holder: the type that it is a method of.
+        documentation: without marks of comments.
+        summary: the first sentence of it.
+        source: the whole function without its documentation.
+        documented: signature and documentation, as far as the body.
+        calls: names that it calls, in the order of its text.
+        line: the number of its first line.
+    """
+
+    name: str
+    holder: str | None
+    documentation: str
+    summary: str
+    source: str
+    documented: str
+    calls: tuple[str, ...]
+    line: int
+
+
+def functions_of(text: str, path: str, language: str) -> list[Function]:
+    """The documented functions of a file in the order of its text; none if too much of it does not parse."""
+    return functions_from(parse(text, path, language) or {}, text, path, language)
+
+
+def functions_from(captures: dict[str, list[Node]], text: str, path: str, language: str) -> list[Function]:
+    """The documented functions of a file that is parsed."""
+    if TEST_PATH.search(path):
+        return []
+    source = text.encode()
+    found = [function_at(definition(node), source, language) for node in captures.get("function", [])]
+    return [one for one in found if one is not None and not one.name.lower().startswith("test")]
+
+
+def definition(node: Node) -> Node:
+    """The whole definition that a captured node stands for: of C's declarator the function around it."""
+    if node.type == "function_declarator":
+        outer = node.parent
+        while outer is not None and outer.type in ("pointer_declarator", "reference_declarator"):
+            outer = outer.parent
+        return outer if outer is not None else node
+    return node
+
+
+def function_at(node: Node, source: bytes, language: str) -> Function | None:
+    """A function, or None if it is left out."""
+    body = node.child_by_field_name("body")
+    named = node if node.child_by_field_name("name") else innermost(node)
+    name = function_name(named) if named is not None else None
+    if body is None or name is None or not body.named_children or node.has_error:
+        return None
+    found = python_parts(node, body, source) if language == "python" else commented_parts(node, body, source)
+    if found is None:
+        return None
+    documentation, whole, documented = found
+    summary = sentence(documentation)
+    lines = whole.count("\n") + 1
+    if (
+        not summary
+        or not says_something(summary)
+        or len(documentation) > MAX_DOCUMENTATION
+        or not MIN_LINES <= lines <= MAX_LINES
+    ):
+        return None
+    calls = tuple(dict.fromkeys(called(body)))
+    line = node.start_point.row + 1
+    return Function(name, holder_of(node), documentation, summary, whole, documented, calls, line)
+
+
+def says_something(summary: str) -> bool:
+    """Whether a sentence is more than `For internal use.`: four words, or six characters of Chinese."""
+    return len(WORD.findall(summary)) >= 4 or len(CJK.findall(summary)) >= 6
+
+
+def innermost(node: Node) -> Node | None:
+    """The declarator of C that names a function."""
+    while node is not None and node.type != "function_declarator":
+        node = node.child_by_field_name("declarator")
+    return node
+
+
+def holder_of(node: Node) -> str | None:
+    """The type that a function is a method of; None for others, and for functions in functions."""
+    if owner := receiver(node):
+        return owner
+    outer = node.parent
+    while outer is not None and "function" not in outer.type and "method" not in outer.type:
+        if outer.type == "impl_item":
+            return base_name(outer.child_by_field_name("type"))
+        if outer.type in TYPES or outer.type in ("enum_declaration", "record_declaration", "trait_item"):
+            return type_name(outer)
+        outer = outer.parent
+    return None
+
+
+def python_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, str] | None:
+    """(documentation, function without it, signature with it) of a function with a docstring."""
+    first = body.named_children[0] if body.named_children else None
+    if first is None or first.type != "expression_statement" or first.named_children[0].type != "string":
+        return None
+    if len(body.named_children) < 2:
+        return None
+    try:
+        documentation = inspect.cleandoc(ast.literal_eval(first.named_children[0].text.decode()))
+    except (ValueError, SyntaxError, AttributeError):  # an f-string, or of bytes
+        return None
+    rest = body.named_children[1]
+    begin = source.rfind(b"\n", 0, first.start_byte) + 1
+    after = source.rfind(b"\n", 0, rest.start_byte) + 1
+    if source[begin : first.start_byte].strip() or after <= first.end_byte:  # on the line of the signature
+        return None
+    line = source.rfind(b"\n", 0, node.start_byte) + 1
+    indent = source[line : node.start_byte]
+    if indent.strip():
+        return None
+    whole = textwrap.dedent((source[line:begin] + source[after : node.end_byte]).decode(errors="replace")).rstrip()
+    documented = textwrap.dedent(source[line : first.end_byte].decode(errors="replace")).rstrip()
+    return documentation, whole, documented
+
+
+def commented_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, str] | None:
+    """(documentation, function without it, signature with it) of a function below a comment."""
+    outer = node.parent if node.parent is not None and node.parent.type == "template_declaration" else node
+    comments, below = [], outer.start_point.row
+    before = outer.prev_sibling
+    while before is not None and before.type in (*COMMENTS, *BETWEEN):
+        last = before.end_point.row - (before.end_point.column == 0)
+        own_line = not source[source.rfind(b"\n", 0, before.start_byte) + 1 : before.start_byte].strip()
+        if last + 1 != below or not own_line:
+            break
+        if before.type in COMMENTS:
+            comments.insert(0, before)
+        below, before = before.start_point.row, before.prev_sibling
+    if not comments:
+        return None
+    start = source.rfind(b"\n", 0, outer.start_byte) + 1
+    top = source.rfind(b"\n", 0, comments[0].start_byte) + 1
+    if source[start : outer.start_byte].strip():
+        return None
+    raw = "\n".join(comment.text.decode(errors="replace").rstrip("\n") for comment in comments)
+    documentation = inspect.cleandoc("\n".join(line.rstrip() for line in MARKS.sub("", raw).splitlines())).strip()
+    whole = textwrap.dedent(source[start : outer.end_byte].decode(errors="replace")).rstrip()
+    documented = textwrap.dedent(source[top : body.start_byte].decode(errors="replace")).rstrip()
+    return documentation, whole, documented
+
+
+def called(body: Node) -> list[str]:
+    """The names that are called in a body: of `a.b(c)` it is `b`."""
+    names, nodes = [], [body]
+    while nodes:
+        node = nodes.pop()
+        if node.type in ("call", "call_expression", "method_invocation"):
+            function = node.child_by_field_name("function") or node.child_by_field_name("name")
+            for field in ("attribute", "field", "property", "name"):
+                inner = function.child_by_field_name(field) if function is not None else None
+                function = inner or function
+            if function is not None and function.type.endswith("identifier"):
+                names.append(function.text.decode(errors="replace"))
+        nodes += reversed(node.named_children)
+    return names

@@ -1,0 +1,119 @@
+"""Instruction chats out of the structure of a file: an analysis, what its parts are for, and tasks on its functions.
+
+    for example in examples_of(document, settings, seed=42):
+        example["task"], example["messages"]
+
+Each documented function serves one task, which a hash of its place decides by the weights, so that no model learns the
+answer of one task in the request of another.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from fractions import Fraction
+
+from scripts.corpus.instruct.chat import LISTED, NAMES, SYSTEM, fenced, messages, ticked
+from scripts.corpus.instruct.facts import facts_from
+from scripts.corpus.instruct.functions import Function, functions_from
+from scripts.corpus.instruct.phrasings import phrasing
+from scripts.corpus.syntax.comments import CJK
+from scripts.corpus.syntax.grammars import parse
+from scripts.experiment.settings.corpus import InstructDataset
+
+OF_FUNCTIONS = ("docstring_to_function", "function_to_docstring", "signature_to_body")
+
+
+def point(*words: object) -> float:
+    """A point in [0, 1) by a hash."""
+    return int.from_bytes(hashlib.sha256("\0".join(map(str, words)).encode()).digest()[:8]) / 2**64
+
+
+def chat(request: str, material: str, answer: str, settings: InstructDataset) -> list[dict]:
+    system = SYSTEM[settings.language] if settings.system is None else settings.system
+    turns = (("system", system), ("user", f"{request}\n\n{material}"), ("assistant", answer))
+    return [{"role": role, "content": content} for role, content in turns]
+
+
+def named(function: Function, chat_language: str) -> str:
+    """`read`, or the method `read` of `Table`."""
+    if function.holder is None:
+        return f"函数 `{function.name}`" if chat_language == "zh" else f"the function `{function.name}`"
+    if chat_language == "zh":
+        return f"`{function.holder}` 的方法 `{function.name}`"
+    return f"the method `{function.name}` of `{function.holder}`"
+
+
+def function_chat(task: str, function: Function, language: str, number: int, settings: InstructDataset) -> list[dict]:
+    """The chat of a task on a function."""
+    english = "" if settings.language == "en" or CJK.search(function.documentation) else "用英文"
+    fields = {"language": NAMES[language], "name": named(function, settings.language), "english": english}
+    request = phrasing(task, settings.language, number).format(**fields)
+    if task == "docstring_to_function":
+        return chat(request, function.documentation, fenced(function.source, language), settings)
+    if task == "function_to_docstring":
+        return chat(request, fenced(function.source, language), function.documentation, settings)
+    answer = fenced(function.source, language)
+    return chat(request, fenced(function.documented, language), answer, settings)
+
+
+def parts_chat(
+    text: str, functions: list[Function], language: str, number: int, settings: InstructDataset
+) -> list[dict]:
+    """What each documented function is for, by the first sentence of its documentation, and which others it calls."""
+    here, lines = {one.name for one in functions}, []
+    for one in functions[:LISTED]:
+        calls = [name for name in one.calls if name in here and name != one.name]
+        if settings.language == "zh":
+            uses = f"；它调用 {'、'.join(ticked(calls))}" if calls else ""
+            lines.append(f"- {named(one, 'zh')}：“{one.summary}”{uses}")
+        else:
+            uses = f" It calls {', '.join(ticked(calls))}." if calls else ""
+            lines.append(f'- {named(one, "en").removeprefix("the ")}: "{one.summary}"{uses}')
+    more = len(functions) > LISTED
+    if settings.language == "zh":
+        head, tail = "有文档的部分及其用途如下（引号内为源码中的说明）：", "\n\n另有其他有文档的函数。" if more else ""
+    else:
+        head = "Its documented parts, and what each is for in the words of the source:"
+        tail = "\n\nThere are further documented functions." if more else ""
+    request = phrasing("parts", settings.language, number).format(language=NAMES[language])
+    return chat(request, fenced(text, language), f"{head}\n\n" + "\n".join(lines) + tail, settings)
+
+
+def task_of(weights: dict[str, float], at: float) -> str:
+    """The task at a point in [0, 1), by weights."""
+    total, reached = sum(Fraction(str(weight)) for weight in weights.values()), Fraction(0)
+    for task, weight in weights.items():
+        reached += Fraction(str(weight)) / total
+        if at < reached:
+            return task
+    return task
+
+
+def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterator[dict] | str:
+    """The chats about a document, each with `task` and a name of its place; or why there is none."""
+    text, path, language = document["text"], document["path"], document["language"]
+    if len(text) > settings.max_characters:
+        return "too_long"
+    captures = parse(text, path, language)
+    if captures is None:
+        return "unparsed"
+    facts = facts_from(captures, text)
+    made, place = [], f"{document['source']}/{path}"
+
+    def number(*words: object) -> int:
+        return int(point(seed, "phrasing", place, *words) * settings.phrasings)
+
+    if "analysis" in settings.tasks and (facts.types or facts.functions or facts.imports or facts.sentence):
+        question = phrasing("analysis", settings.language, number("analysis")).format(language=NAMES[language])
+        turns = messages(text, facts, language, settings.language, settings.system, question)
+        made.append({"name": "", "messages": turns} | ({"task": "analysis"} if len(settings.tasks) > 1 else {}))
+    weights = {task: weight for task, weight in sorted(settings.tasks.items()) if task in OF_FUNCTIONS}
+    functions = functions_from(captures, text, path, language) if settings.tasks.keys() - {"analysis"} else []
+    if "parts" in settings.tasks and len(functions) > 1:
+        turns = parts_chat(text, functions, language, number("parts"), settings)
+        made.append({"name": "#parts", "task": "parts", "messages": turns})
+    for one in functions if weights else ():
+        where = f"#{one.name}:{one.line}"
+        task = task_of(weights, point(seed, "task", place, where))
+        turns = function_chat(task, one, language, number(where), settings)
+        made.append({"name": where, "task": task, "messages": turns})
+    return iter(made) if made else "no_facts"

@@ -1,0 +1,221 @@
+"""The rules by which secrets and personal data are found: those of detect-secrets, and some of our own.
+
+detect-secrets is installed as a library, and its patterns run on RE2, whose time is linear in the text; what RE2 cannot
+do (looking behind or ahead) is written otherwise. Ours are e-mails, IP addresses, passwords, whole private keys, and
+keys of services that it does not know.
+"""
+
+import ipaddress
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cached_property
+
+import re2
+from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
+from detect_secrets.plugins.base import RegexBasedDetector
+
+# Of each detector of detect-secrets, patterns of which a text holds one if it holds a match. Left out are those that
+# find a header alone (private keys), any URL with a password, any address, any literal of 44 or 48 characters (IBM), or
+# that take the name before a key with it (Azure).
+KEYWORDS = {
+    "Artifactory Credentials": ["akc", r"ap[\da-f][a-z0-9]{8}"],
+    "AWS Access Key": ["a3t", "abia", "acca", "akia", "asia", "aws"],
+    "Cloudant Credentials": [r"cl(?:ou(?:dant)?)?[_-]?(?:api)?[_-]?(?:key|pw|pass|token)", r"cloudant\.com"],
+    "Discord Bot Token": [r"\.[\w-]{6}\."],
+    "GitHub Token": ["gh[opsur]_"],
+    "GitLab Token": ["gl[a-z]{2,5}-", "gr1348941"],
+    "JSON Web Token": ["eyj"],
+    "Mailchimp Access Key": [r"[0-9a-z]{32}-us\d"],
+    "NPM tokens": [":_authtoken="],
+    "OpenAI Token": ["t3blbkfj"],
+    "PyPI Token": ["pypi-age"],
+    "SendGrid API Key": [r"sg\.[\w-]{22}\."],
+    "Slack Token": ["xox[abprs]-", r"hooks\.slack\.com"],
+    "SoftLayer Credentials": ["(?:softlayer|sl)[_-]?(?:api)?[_-]?(?:key|pw|pass|token)", r"api.softlayer\.com"],
+    "Square OAuth Secret": ["sq0csp-"],
+    "Stripe Access Key": ["[rs]k_live_"],
+    "Telegram Bot Token": [r"\d{8}:[\w-]{35}"],
+    "Twilio API Key": ["(?:ac|sk)[a-z0-9]{32}"],
+}
+# whose first group is the secret; of the others it is the whole match
+ONE_GROUP = {"AWS Access Key", "Cloudant Credentials", "NPM tokens", "SoftLayer Credentials"}
+ENTROPY = 3.0  # the least of a match (bits per character); less have names, and digests of nothing but zeros
+# Top-level domains of addresses: without a list, `x@weights.T` in Python would be an address.
+DOMAINS = (
+    "com|org|net|edu|gov|mil|int|info|biz|io|dev|ai|app|co|me|tv|cc|xyz|tech|cloud|online|site|name|pro|email"
+    "|ac|ae|ar|at|au|be|bg|br|ca|ch|cl|cn|cz|de|dk|ee|es|eu|fi|fr|gr|hk|hr|hu|ie|il|in|ir|is|it|jp|kr|lt|lu|lv|mx|my|nl"
+    "|no|nz|ph|pk|pl|pt|ro|ru|sa|se|sg|si|sk|su|th|tr|tw|ua|uk|us|vn|za"
+)
+KEPT_ADDRESSES = {"1.1.1.1", "1.0.0.1", "8.8.8.8", "8.8.4.4", "9.9.9.9"}  # public DNS servers
+RESERVED = [ipaddress.ip_network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
+VERSION = re.compile(rb"(?:version|release|ver|oid|identifier|[\s\"'(]v)\W{0,4}$", re.IGNORECASE)
+WEAK = re.compile(rb"(?i)^(?:[a-z_]+|[\d.]+|x+|\*+)$|^(?:https?|file):|[/\\]|^\W+$|^[A-Z0-9_]+$|\.\w+\(|^%|^\$|^\{")
+
+
+def options(**chosen: object) -> re2.Options:
+    result = re2.Options()
+    result.log_errors, result.max_mem = False, 1 << 28
+    for name, value in chosen.items():
+        setattr(result, name, value)
+    return result
+
+
+@dataclass
+class Rule:
+    """A kind of secret.
+
+    Attributes:
+        kind: as in the counts.
+        placeholder: what takes its place.
+        pattern: in RE2's syntax; its group `group`, by default the first that matches, is the secret.
+        keywords: patterns of which a text holds at least one.
+        entropy: the least of the secret (bits per character).
+        check: whether the match at [start, end) of a text is one.
+    """
+
+    kind: str
+    placeholder: str
+    pattern: str
+    keywords: list[str]
+    entropy: float = 0.0
+    group: int | None = None
+    check: Callable[[bytes, int, int], bool] | None = None
+
+    @cached_property
+    def compiled(self):
+        return re2.compile(self.pattern.encode(), options())
+
+
+def without_looking(pattern: str) -> str:
+    """A pattern of detect-secrets in RE2's syntax."""
+    for old, new in (
+        (r"(?:(?<=\W)|(?<=^))", r"(?:\W|^)"),  # the secret is a group behind it
+        (r"(?!\w)", r"\b"),
+        ("{50,1024}", "{50,1000}"),
+    ):
+        pattern = pattern.replace(old, new)
+    return pattern
+
+
+def detect_secrets_rules() -> list[Rule]:
+    """The rules of detect-secrets that are named in KEYWORDS."""
+    rules = []
+    for name, detector in sorted(get_mapping_from_secret_type_to_class().items()):
+        if name not in KEYWORDS or not issubclass(detector, RegexBasedDetector):
+            continue
+        kind = name.lower().replace(" ", "-")
+        placeholder = "<TOKEN>" if "token" in kind or "oauth" in kind else "<API_KEY>"
+        for regex in detector().denylist:
+            pattern = ("(?i)" if regex.flags & re.IGNORECASE else "") + without_looking(regex.pattern)
+            group = 1 if name in ONE_GROUP and regex.groups else 0
+            rules.append(Rule(kind, placeholder, pattern, KEYWORDS[name], ENTROPY, group))
+    return rules
+
+
+def is_address(text: bytes, start: int, end: int) -> bool:
+    """Whether this is an IPv4 or IPv6 address of the internet, and no version or mask."""
+    try:
+        address = ipaddress.ip_address(text[start:end].decode())
+    except ValueError:
+        return False
+    if address.version == 4:
+        parts = text[start:end].split(b".")
+        small = parts[0] == b"0" or all(len(part) == 1 for part in parts) or parts[1:] == [b"0", b"0", b"0"]
+        if small or address.is_multicast or int(parts[0]) >= 240 or VERSION.search(text[max(0, start - 24) : start]):
+            return False
+    private = address.is_loopback or address.is_link_local or address.is_unspecified
+    return (
+        not private
+        and str(address) not in KEPT_ADDRESSES
+        and not any(address in network for network in RESERVED if network.version == address.version)
+    )
+
+
+def is_password(text: bytes, start: int, end: int) -> bool:
+    """Whether a literal looks chosen: letters beside digits or signs, and no name, path, format or number."""
+    secret = text[start:end]
+    return not WEAK.search(secret) and len(set(secret)) > 3 and bool(re.search(rb"[\d!@#^&*+?~$]", secret))
+
+
+def is_random(text: bytes, start: int, end: int) -> bool:
+    """Whether a literal looks drawn: at least three digits, and no path, URL or words that `-` or `.` part."""
+    secret = text[start:end]
+    words = max(map(len, re.split(rb"[-._/]", secret)))
+    return len(re.findall(rb"\d", secret)) >= 3 and words >= 16
+
+
+def own_rules() -> list[Rule]:
+    """The kinds that detect-secrets has no rule for, or a narrower one."""
+    secret = r"(?i)(?:secret|token|api_?-?key|access_?-?key|private_?-?key|credential|auth)\w{0,20}"
+    assigned = r"""["'\])]{0,2}[ \t]{0,4}(?::=|=>|=|:)[ \t]{0,4}["'`]([\w.=+/-]{20,150})["'`]"""
+    quoted = r"""["'`]([^"'`\s<>{}()%,;]{6,64})["'`]"""
+    named = (
+        r"""(?i)(?:passw(?:or)?d|passwd|pwd|passphrase|passcode)\w{0,20}["'\])]{0,2}[ \t]{0,4}(?::=|=>|=|:)[ \t]{0,4}"""
+    )
+    address = rf"(?i)\b[A-Z0-9][A-Z0-9._%+-]{{0,63}}@(?:[A-Z0-9][A-Z0-9-]{{0,62}}\.){{1,4}}(?:{DOMAINS})\b"
+    digits = r"(?:^|[^\w.:-])(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3})(?:$|[^\w.-]|\.(?:\W|$))"
+    groups = r"(?i)(?:^|[^\w:])([23][0-9a-f]{3}:[0-9a-f:]{2,34})(?:$|[^\w:])"
+    return [
+        Rule("email", "<EMAIL>", address, [r"\w@\w"], check=lambda text, start, _: text[start : start + 4] != b"git@"),
+        Rule("ip-address", "<IP_ADDRESS>", digits, [r"\d\.\d{1,3}\.\d{1,3}\.\d"], check=is_address),
+        Rule("ip-address", "<IP_ADDRESS>", groups, [r"\b[23][0-9a-f]{3}:[0-9a-f]{0,4}:"], check=is_address),
+        Rule("password", "<PASSWORD>", named + quoted, ["passw", "pwd", "passphrase", "passcode"], check=is_password),
+        Rule(
+            "password",
+            "<PASSWORD>",
+            r"(?i)[;\"'](?:password|pwd)=([^;\"'\s<>{}()%$]{4,64})[;\"']",
+            ["password=", "pwd="],
+        ),
+        Rule(
+            "url-password",
+            "<PASSWORD>",
+            r"""(?i)\b[a-z][a-z0-9+.-]{1,20}://[^/\s:@"'<>{}$%]{0,64}:([^/\s:@"'<>{}$%]{3,128})@[\w.-]""",
+            [r"://[^/\s]+:[^/\s]+@"],
+        ),
+        Rule(
+            "authorization-header",
+            "<TOKEN>",
+            r"(?i)authorization[\"']?[ \t]{0,4}[:=,][ \t]{0,4}[\"'`]?(?:bearer|basic|token)[ \t]+"
+            r"([a-z0-9+/_.~-]{16,}={0,2})",
+            ["authorization"],
+            entropy=3,
+        ),
+        Rule(
+            "aws-secret-key",
+            "<API_KEY>",
+            r"""(?i)aws.{0,24}?(?:secret|key).{0,24}?["'=:\s]([a-z0-9/+]{40})(?:["'\s]|$)""",
+            ["aws"],
+            entropy=3.5,
+        ),
+        Rule("azure-storage-key", "<API_KEY>", r"(?i)AccountKey=([a-z0-9+/]{86}==)", ["accountkey="]),
+        Rule("openai-api-key", "<API_KEY>", r"\bsk-(?:[a-z]+-)?[A-Za-z0-9_-]{32,200}", ["sk-"], entropy=3.5),
+        Rule(
+            "discord-bot-token",
+            "<TOKEN>",
+            r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}\b",
+            [r"\.[\w-]{6}\."],
+            entropy=4,
+        ),
+        Rule("telegram-bot-api-token", "<TOKEN>", r"\b[0-9]{8,10}:AA[\w-]{33}\b", [":AA"], entropy=3.5),
+        Rule("github-fine-grained-pat", "<TOKEN>", r"\bgithub_pat_\w{22,255}\b", ["github_pat_"], entropy=3),
+        Rule("gcp-api-key", "<API_KEY>", r"\bAIza[\w-]{35}", ["aiza"], entropy=3),
+        Rule("anthropic-api-key", "<API_KEY>", r"\bsk-ant-[\w-]{80,120}", ["sk-ant-"], entropy=3.5),
+        Rule("huggingface-access-token", "<TOKEN>", r"\bhf_[A-Za-z]{34}\b", ["hf_"], entropy=3),
+        Rule("npm-access-token", "<TOKEN>", r"\bnpm_[A-Za-z0-9]{36}\b", ["npm_"], entropy=3),
+        Rule("jwt", "<TOKEN>", r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w+/=-]{10,}", ["eyj"], entropy=3),
+        Rule(
+            "private-key",
+            "<PRIVATE_KEY>",
+            r"-----BEGIN[ A-Z0-9_-]{0,100}PRIVATE KEY(?: BLOCK)?-----[\s\S]{64,}?KEY(?: BLOCK)?-----",
+            ["private key"],
+        ),
+        Rule(
+            "generic-api-key",
+            "<API_KEY>",
+            secret + assigned,
+            ["secret", "token", "key", "credential", "auth"],
+            entropy=3.5,
+            check=is_random,
+        ),
+    ]

@@ -1,0 +1,63 @@
+"""The texts of benchmark problems, whatever the benchmark: prompts and solutions, which no training document may hold.
+
+    texts = read_problems([Path("HumanEval.jsonl.gz")])     # ProblemText(suite, dataset, id, language, text)
+
+A file is JSON lines or a JSON list, also gzipped, or YAML with a mapping of cases by name. Of a record the fields in
+`FIELDS` are read, those that say what is asked and what the answer is; tests are not. The formats that are scored, with
+all their fields, are read by scripts/evaluation/benchmarks/formats.py.
+"""
+
+from pathlib import Path
+
+from scripts.common.cli import UserError
+from scripts.corpus.formats.record_readers import format_of, json_lines, json_list
+from scripts.corpus.similarity.overlaps import ProblemText
+from scripts.experiment.machine_files import read_yaml
+
+FIELDS = (
+    *("prompt", "declaration", "text", "question", "instruction", "input", "problem", "description", "content"),
+    *("canonical_solution", "code", "solution", "answer", "output", "response", "reference"),
+)
+IDS = ("task_id", "id", "name", "question_id", "problem_id")
+
+
+def read_records(path: Path) -> list[tuple[str, object]]:
+    """(name for want of an id, record) of each record of a file.
+
+    Raises:
+        UserError: it is missing, empty, damaged, or of another format.
+    """
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; corpus.filter.decontaminate reads the benchmarks' problems from it")
+    readers = {".jsonl": json_lines, ".jsonl.gz": json_lines, ".json": json_list}
+    if path.suffix in (".yaml", ".yml"):
+        found = [(str(name), record) for name, record in read_yaml(path).items()]
+    elif reader := readers.get(format_of(path)):
+        found = [(str(number), record) for number, record in reader(path)]
+    else:
+        raise UserError(f"{path}: format not supported; use {', '.join(readers)} or .yaml")
+    if not found:
+        raise UserError(f"{path}: holds no problem")
+    return found
+
+
+def problem_of(path: Path, name: str, record: object) -> ProblemText:
+    """The text of a record.
+
+    Raises:
+        UserError: it has none of the fields.
+    """
+    texts = [record[key] for key in FIELDS if isinstance(record.get(key), str)] if isinstance(record, dict) else []
+    if not texts:
+        raise UserError(f"{path}: record {name}: no text of a problem; read are the fields {', '.join(FIELDS)}")
+    identity = next((str(record[key]) for key in IDS if isinstance(record.get(key), str | int)), name)
+    return ProblemText("", path.name, identity, str(record.get("language", "")), "\n".join(texts))
+
+
+def read_problems(paths: list[Path]) -> list[ProblemText]:
+    """The problems of all files.
+
+    Raises:
+        UserError: a file cannot be read, or a record holds no text.
+    """
+    return [problem_of(path, name, record) for path in paths for name, record in read_records(path)]

@@ -1,0 +1,124 @@
+"""Order the files of a repository so that a file comes after those that it imports.
+
+    by_imports([{"path": "a.py", "text": "import b", "language": "python"}, {"path": "b.py", ...}])    # b.py, a.py
+
+Imports are found by their lines, not parsed, and a name means the file of the repository whose path ends like it. Where
+files import each other in a circle, the one that comes first in the given order is read last.
+"""
+
+import re
+from collections import defaultdict
+from pathlib import PurePosixPath
+
+C = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
+IMPORTS = {
+    "python": re.compile(
+        r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+\(?([\w, \t]*)|import[ \t]+([\w.]+))", re.MULTILINE
+    ),
+    "java": re.compile(r"^[ \t]*import[ \t]+(?:static[ \t]+)?([\w.]+)", re.MULTILINE),
+    "go": re.compile(r"^[ \t]*(?:import[ \t]+)?(?:[\w.]+[ \t]+)?\"([^\"\s]+)\"[ \t]*$", re.MULTILINE),
+    "rust": re.compile(r"^[ \t]*(?:pub(?:\([^)\n]*\))?[ \t]+)?(?:use|mod)[ \t]+([\w:]+)", re.MULTILINE),
+    "c": C,
+    "cpp": C,
+}
+OWN = {"crate", "self", "super"}  # Rust's names of the repository itself
+FOLDER_FILES = {"__init__", "mod", "lib"}  # a name of the folder means one of these in it
+
+
+def parts_of(path: str) -> tuple[str, ...]:
+    """The folders of a path and its name without an ending; of `a/__init__.py`, as of `a/mod.rs`, `a` alone."""
+    pure = PurePosixPath(path)
+    parts = (*pure.parent.parts, pure.stem)
+    return parts[:-1] if pure.stem in FOLDER_FILES and len(parts) > 1 else parts
+
+
+def imported(document: dict) -> list[tuple[str, ...]]:
+    """The names that a document imports, as parts, in the order of its text."""
+    language, path = document["language"], PurePosixPath(document["path"])
+    found = []
+    for match in IMPORTS[language].finditer(document["text"]) if language in IMPORTS else ():
+        name = match[1] or (match[3] if language == "python" else None) or ""
+        if language in ("c", "cpp"):
+            found.append(tuple(part for part in PurePosixPath(name).parts if part not in (".", "..")))
+        elif language == "go":
+            found.append(tuple(name.split("/")))
+        elif language == "python":
+            dots = len(name) - len(name.lstrip("."))
+            above = path.parent.parts[: max(0, len(path.parent.parts) - dots + 1)] if dots else ()
+            module = (*above, *filter(None, name.lstrip(".").split(".")))
+            found += [(*module, one.strip()) for one in (match[2] or "").split(",") if one.strip()] or [module]
+        else:
+            found.append(tuple(part for part in re.split(r"\.|::", name) if part and part not in OWN))
+    return list(dict.fromkeys(filter(None, found)))
+
+
+class Files:
+    """The files of a repository by how their paths end."""
+
+    def __init__(self, documents: list[dict]):
+        self.paths = [parts_of(document["path"]) for document in documents]
+        self.names = [PurePosixPath(document["path"]).name for document in documents]
+        self.by_last, self.by_folder = defaultdict(list), defaultdict(list)
+        for number, document in enumerate(documents):
+            for last in {self.paths[number][-1], self.names[number]}:
+                self.by_last[last].append(number)
+            if document["language"] == "go":  # a package is a folder
+                self.by_folder[PurePosixPath(document["path"]).parent.name].append(number)
+
+    def meant(self, name: tuple[str, ...], number: int, language: str) -> list[int]:
+        """The files that an import of file `number` means: those with the longest common end, the nearest first."""
+        if language == "go":
+            found = [one for one in self.by_folder.get(name[-1], ()) if one != number]
+            return self.best(found, name, [self.paths[one][:-1] for one in found], number)[:20]
+        for end in range(len(name), max(0, len(name) - 2), -1):  # the last part may be a name in the file
+            if found := [one for one in self.by_last.get(name[end - 1], ()) if one != number]:
+                paths = [(*self.paths[one][:-1], name[end - 1]) for one in found]
+                best = self.best(found, name[:end], paths, number)
+                if best and self.certain(paths[found.index(best[0])], name[:end], language):
+                    return best[:1]
+        return []
+
+    def certain(self, path: tuple, name: tuple, language: str) -> bool:
+        """Whether a file at `path` is what `name` means, and not one of a library with the same last part."""
+        if len(name) == 1:  # a module of Python stands at the top, or in the one folder of the sources
+            return language != "python" or len(path) <= 2
+        return self.common(path, name) > 1 or language in ("c", "cpp")
+
+    def best(self, found: list[int], name: tuple, paths: list[tuple], number: int) -> list[int]:
+        """Those of `found` whose `paths` end most like `name`, the nearest to file `number` first."""
+        common = [self.common(path, name) for path in paths]
+        most = [one for one, length in zip(found, common, strict=True) if length == max(common)]
+        return sorted(most, key=lambda one: (-self.together(one, number), self.paths[one]))
+
+    @staticmethod
+    def common(path: tuple, name: tuple) -> int:
+        """How many parts at the end of both are equal."""
+        pairs = zip(reversed(path), reversed(name), strict=False)
+        return next((count for count, (a, b) in enumerate(pairs) if a != b), min(len(path), len(name)))
+
+    def together(self, one: int, other: int) -> int:
+        """How many folders two files have in common."""
+        pairs = zip(self.paths[one][:-1], self.paths[other][:-1], strict=False)
+        return next(
+            (count for count, (a, b) in enumerate(pairs) if a != b), min(len(self.paths[one]), len(self.paths[other]))
+        )
+
+
+def by_imports(documents: list[dict]) -> list[dict]:
+    """The documents of a repository, each after those that it imports; otherwise in the given order."""
+    files, state, order = Files(documents), {}, []
+    for first in range(len(documents)):
+        stack = [first]
+        while stack:
+            number = stack[-1]
+            if number not in state:
+                state[number] = False  # its imports are on the stack
+                language = documents[number]["language"]
+                needed = [one for name in imported(documents[number]) for one in files.meant(name, number, language)]
+                stack += [one for one in reversed(list(dict.fromkeys(needed))) if one not in state]
+            else:
+                stack.pop()
+                if not state[number]:
+                    state[number] = True
+                    order.append(documents[number])
+    return order

@@ -1,0 +1,204 @@
+"""Instruction tasks out of real structure: every answer stands in the file, every task has its share."""
+
+import ast
+import multiprocessing
+import random
+import sysconfig
+import textwrap
+from collections import Counter
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_jsonl, write_jsonl
+from scripts.common.manifest import write_manifest
+from scripts.corpus.compose import compose
+from scripts.corpus.instruct import workers
+from scripts.corpus.instruct.functions import functions_of
+from scripts.corpus.instruct.phrasings import COUNT, REQUESTS, phrasing
+from scripts.corpus.instruct.tasks import examples_of
+from scripts.experiment.layout import SPLITS
+from scripts.experiment.settings.corpus import InstructDataset
+
+TASKS = dict.fromkeys(REQUESTS, 1)
+SETTINGS = InstructDataset(kind="instruct", language="en", tasks=TASKS, phrasings=20, max_characters=10**6)
+SAID = "Returns the larger one of both."
+CODE = {
+    "python": (f"class T:\n    def bigger(self, b):\n        \"\"\"{SAID}\"\"\"\n        x = max(self, b)\n        return x\n", "T"),  # noqa: E501
+    "java": (f"class T {{\n    /**\n     * {SAID}\n     */\n    @Override\n    int bigger(int b) {{\n        return max(a, b);\n    }}\n}}\n", "T"),  # noqa: E501
+    "go": (f"package a\n\n// {SAID}\nfunc (t *T) bigger(b int) int {{\n\treturn max(t.a, b)\n}}\n", "T"),
+    "rust": (f"impl T {{\n    /// {SAID}\n    #[inline]\n    fn bigger(&self, b: i32) -> i32 {{\n        max(self.a, b)\n    }}\n}}\n", "T"),  # noqa: E501
+    "c": (f"/* {SAID} */\nint *bigger(int a, int b)\n{{\n    return max(a, b);\n}}\n", None),
+    "cpp": (f"class T {{\n  // {SAID}\n  template <class B>\n  B bigger(B b) {{\n    return max(a, b);\n  }}\n}};\n", "T"),  # noqa: E501
+}  # fmt: skip
+
+
+def document(text: str, path: str = "a.py", language: str = "python", source: str = "demo") -> dict:
+    return {"text": text, "path": path, "language": language, "source": source}
+
+
+@pytest.mark.parametrize("language", CODE)
+def test_a_documented_function_is_found_whole_in_every_language(language):
+    text, holder = CODE[language]
+    (found,) = functions_of(text, "a.x", language)
+    assert (found.name, found.documentation, found.summary, found.calls) == ("bigger", SAID, SAID, ("max",))
+    assert found.holder == (holder if language != "c" else None)
+    assert SAID not in found.source and SAID in found.documented
+    body = found.source.splitlines()[1:]
+    assert textwrap.dedent("\n".join(body)) in textwrap.dedent(
+        "\n".join(line[4:] for line in text.splitlines())
+    ) or all(line.strip() in text for line in body)
+    assert not functions_of(text, "src/tests/a.x", language)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "def f(a): return a\n",
+        'def f(a):\n    """For internal use."""\n    b = a\n    return b\n',
+        'def f(a):\n    """Returns the larger one of both."""\n',
+        'def f(a): """Returns the larger one of both."""; return a\n',
+        'def f(a):\n    "Returns the larger one of both."; b = 1\n    return b\n',
+        'def test_f(a):\n    """Returns the larger one of both."""\n    b = a\n    return b\n',
+        "# Copyright 2020 of the authors of this.\ndef f(a):\n    b = a\n    return b\n",
+        'def f(a):\n    """Returns the larger one of both."""\n' + "    a = 1\n" * 80,
+        "((((((((" * 50,
+        "",
+    ],
+)
+def test_what_is_no_use_as_a_task_is_left_out(text):
+    assert functions_of(text, "a.py", "python") == []
+
+
+def test_functions_of_real_python_are_those_that_ast_finds_word_for_word():
+    """The reference is `ast`: documentation, and the body without it, are equal for every function that is found."""
+    found = 0
+    for path in sorted(Path(sysconfig.get_path("stdlib")).glob("[a-f]*.py")):
+        text = path.read_text(errors="ignore")
+        nodes = {
+            node.lineno: node
+            for node in ast.walk(ast.parse(text))
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+        }
+        for one in functions_of(text, path.name, "python"):
+            node = nodes[one.line]
+            assert (one.name, one.documentation) == (node.name, ast.get_docstring(node)), path
+            node.decorator_list, node.body = [], node.body[1:]
+            assert ast.dump(ast.parse(one.source).body[0]) == ast.dump(node), (path, one.name)
+            found += 1
+    assert found > 150
+
+
+@pytest.mark.parametrize("task", REQUESTS)
+@pytest.mark.parametrize("language", ["zh", "en"])
+def test_every_task_has_twenty_phrasings_that_all_differ_and_take_all_fields(task, language):
+    fields = {"language": "Go", "name": "`f`", "english": "" if language == "en" else "用英文"}
+    texts = [phrasing(task, language, number).format(**fields) for number in range(COUNT)]
+    assert len(set(texts)) == COUNT == 20 and all("Go" in text and "{" not in text for text in texts)
+    assert all(text[-1] in ":?：？" for text in texts)
+
+
+def write_splits(folder: Path, documents: list[dict]) -> None:
+    for split in SPLITS:
+        write_jsonl(folder / f"{split}.jsonl.zst", documents)
+    write_manifest(folder, [f"{split}.jsonl.zst" for split in SPLITS], documents=dict.fromkeys(SPLITS, len(documents)))
+
+
+def library() -> list[dict]:
+    paths = sorted(Path(sysconfig.get_path("stdlib")).glob("[a-h]*.py"))
+    return [document(path.read_text(errors="ignore"), path.name) for path in paths]
+
+
+@pytest.mark.slow
+def test_shares_are_those_of_the_weights_and_the_same_from_run_to_run(tmp_path):
+    write_splits(tmp_path / "in", library())
+    weights = {"analysis": 1, "function_to_docstring": 2, "signature_to_body": 0.5}
+    settings = SETTINGS.model_copy(update={"tasks": weights, "language": "zh"})
+    manifest = compose(tmp_path / "in", settings, 42, tmp_path / "out")
+    made = list(read_jsonl(tmp_path / "out/train.jsonl.zst"))
+    counts = Counter(one["task"] for one in made)
+    assert manifest["tasks"]["train"] == counts and manifest["examples"]["train"] == len(made) > 60
+    assert abs(counts["function_to_docstring"] - 2 * counts["analysis"]) <= 2
+    assert abs(counts["analysis"] - 2 * counts["signature_to_body"]) <= 2
+    assert len({one["id"] for one in made}) == len(made) and manifest["dropped"]["train"]["task_share"] > 0
+    requests = Counter(one["messages"][1]["content"].split("\n")[0] for one in made)
+    assert len(requests) > 30  # of 60
+    again = compose(tmp_path / "in", settings, 42, tmp_path / "again")
+    assert again["files"] == manifest["files"]
+    other = compose(tmp_path / "in", settings, 43, tmp_path / "other")
+    assert other["files"] != manifest["files"]
+
+
+def test_a_function_serves_one_task_and_answers_hold_only_what_stands_in_the_file():
+    seen = Counter()
+    for one in library():
+        made = examples_of(one, SETTINGS, 42)
+        tree = ast.walk(ast.parse(one["text"]))  # an escape in a docstring is the character that it means
+        said = [ast.get_docstring(node) or "" for node in tree if isinstance(node, ast.FunctionDef)]
+        flat = " ".join(" ".join([one["text"], *said]).split())
+        for example in () if isinstance(made, str) else made:
+            task, answer = example["task"], example["messages"][2]["content"]
+            if task in ("analysis", "parts"):
+                continue
+            seen[f"{one['path']}{example['name']}"] += 1
+            answer = (
+                answer.removeprefix("```python\n").removesuffix("\n```") if task != "function_to_docstring" else answer
+            )
+            pieces = [" ".join(line.split()) for line in answer.splitlines()]
+            assert all(piece in flat for piece in pieces), example
+    assert set(seen.values()) == {1} and len(seen) > 200
+
+
+def test_the_default_is_the_analysis_alone_in_one_phrasing_and_nothing_else_is_parsed_out():
+    default = InstructDataset(kind="instruct", language="zh")
+    (example,) = examples_of(document(CODE["python"][0]), default, 42)
+    assert example.keys() == {"name", "messages"} and example["name"] == ""
+    assert example["messages"][1]["content"].startswith("请分析以下Python代码的功能和实现：\n\n```python\n")
+
+
+def test_a_task_that_no_document_serves_is_one_line_and_too_few_in_validation_are_none(tmp_path):
+    plain = [document(f"import os\nx = {number}\n", f"{number}.py") for number in range(5)]
+    write_splits(tmp_path / "in", plain)
+    with pytest.raises(
+        UserError, match=r"^corpus.compose.out.tasks.parts: no document gives an example of it; leave it out$"
+    ):
+        compose(
+            tmp_path / "in", SETTINGS.model_copy(update={"tasks": {"analysis": 1, "parts": 1}}), 42, tmp_path / "out"
+        )
+    assert not list((tmp_path / "out").glob("*"))
+
+
+def test_odd_text_in_documentation_stays_in_its_fence():
+    text = 'def f(a):\n    """Returns ``` the larger one of both.\n\n    ````x```` """\n    b = "```"\n    return b\n'
+    random.seed(0)
+    for number in range(30):
+        made = examples_of(document(text, f"{number}.py"), SETTINGS, 42)
+        for example in made:
+            for message in example["messages"][1:]:
+                fences = [
+                    line
+                    for line in message["content"].splitlines()
+                    if line.strip("`") in ("", "python") and line[:3] == "```"
+                ]
+                assert len(fences) % 2 == 0, message
+
+
+@pytest.mark.slow
+def test_several_processes_write_the_same_bytes_as_one(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "BATCH", 16)  # several batches, the last one not full
+    write_splits(tmp_path / "in", library())
+    one = compose(tmp_path / "in", SETTINGS, 42, tmp_path / "one")
+    assert compose(tmp_path / "in", SETTINGS, 42, tmp_path / "two", processes=2) == one
+
+
+def test_an_error_in_a_worker_ends_the_job_with_it_and_leaves_no_manifest(tmp_path, monkeypatch):
+    def broken(*_):
+        raise RuntimeError("broken")
+
+    monkeypatch.setattr(workers, "BATCH", 16)
+    monkeypatch.setattr(workers, "examples_of", broken)
+    write_splits(tmp_path / "in", library())
+    with pytest.raises(RuntimeError, match="broken"):
+        compose(tmp_path / "in", SETTINGS, 42, tmp_path / "out", processes=2)
+    assert not list((tmp_path / "out").glob("*")) and not multiprocessing.active_children()

@@ -1,0 +1,147 @@
+"""Secrets and personal data: each kind planted and found, nothing of them left or logged, real code left alone."""
+
+import random
+import string
+import sysconfig
+import time
+from pathlib import Path
+
+import pytest
+
+from scripts.common.files import read_jsonl
+from scripts.common.manifest import read_manifest
+from scripts.corpus.filter import filter_archive
+from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.secrets.replace import all_rules, replace_secrets
+from scripts.corpus.secrets.rules import KEYWORDS, detect_secrets_rules
+from scripts.experiment.settings.filter import Filter
+from tests.corpus.archives import GOOD, write_archive
+
+LETTERS, HEX = string.ascii_letters + string.digits, "0123456789abcdef"
+RNG = random.Random(5)
+
+
+def some(count, characters=LETTERS):
+    """Random characters: no key stands in this file, which others search for keys too."""
+    return "".join(RNG.choices(characters, k=count))
+
+
+BASE64 = LETTERS + "+/"
+KEY = "\n".join(some(64, BASE64) for _ in range(6))
+# kind → (text around the secret, the secret, its placeholder)
+PLANTED = {
+    "aws-access-token": ("id = '{}'", "AKIA" + some(16, string.ascii_uppercase + "234567"), "<API_KEY>"),
+    "aws-access-token, the published example": ("id = '{}'", "AKIA" + "IOSFODNN7" + "EXAMPLE", "<API_KEY>"),
+    "aws-secret-key": ('aws_secret_access_key = "{}"', some(40, BASE64), "<API_KEY>"),
+    "github-pat": ("url = 'https://x/?t={}'", "ghp_" + some(36), "<TOKEN>"),
+    "github-fine-grained-pat": ("{}", "github_pat_" + some(82), "<TOKEN>"),
+    "gitlab-pat": ('"{}"', "glpat-" + some(20), "<TOKEN>"),
+    "slack-bot-token": ("{}", f"xoxb-{some(12, string.digits)}-{some(12, string.digits)}-{some(24)}", "<TOKEN>"),
+    "slack-webhook-url": ("{}", f"https://hooks.slack.com/services/T{some(8)}/B{some(8)}/{some(26)}", "<TOKEN>"),
+    "stripe-access-token": ("stripe.api_key = '{}'", "sk_live_" + some(24), "<API_KEY>"),
+    "gcp-api-key": ("key={}\n", "AIza" + some(35), "<API_KEY>"),
+    "openai-api-key": ('OPENAI = "{}"', "sk-" + some(48), "<API_KEY>"),
+    "anthropic-api-key": ('"{}"', f"sk-ant-api03-{some(93)}AA", "<API_KEY>"),
+    "huggingface-access-token": ("login('{}')", "hf_" + some(34, string.ascii_letters), "<TOKEN>"),
+    "npm-access-token": ("'{}'", "npm_" + some(36), "<TOKEN>"),
+    "pypi-upload-token": ("{}", "pypi-AgEIcHlwaS5vcmc" + some(80), "<TOKEN>"),
+    "sendgrid-api-token": ("'{}'", f"SG.{some(22)}.{some(43)}", "<API_KEY>"),
+    "twilio-api-key": ("'{}'", "SK" + some(32, HEX), "<API_KEY>"),
+    "telegram-bot-api-token": ("bot('{}')", f"{some(10, '123456789')}:AA{some(33)}", "<TOKEN>"),
+    "discord-bot-token": ("run('{}')", f"M{some(25)}.{some(6)}.{some(38)}", "<TOKEN>"),
+    "azure-storage-key": ("AccountName=x;AccountKey={};", some(86, BASE64) + "==", "<API_KEY>"),
+    "jwt": ("token: '{}'", f"eyJ{some(30)}.eyJ{some(60)}.{some(43)}", "<TOKEN>"),
+    "private-key": (
+        "KEY = '''{}'''", f"-----BEGIN RSA PRIVATE KEY-----\n{KEY}\n-----END RSA PRIVATE KEY-----", "<PRIVATE_KEY>"
+    ),
+    "authorization-header": ("headers = {{'Authorization': 'Bearer {}'}}", some(40), "<TOKEN>"),
+    "generic-api-key": ('client_secret = "{}"', some(40, HEX + "+"), "<API_KEY>"),
+    "password": ('password = "{}"', "hunter2!x", "<PASSWORD>"),
+    "password in a connection string": ('"Server=db;Password={};"', "s3cr3tQ", "<PASSWORD>"),
+    "url-password": ("dsn = 'postgresql://root:{}@db.internal:5432/x'", "tig3rs-are-here", "<PASSWORD>"),
+    "email": ("# written by Jan <{}>", "jan.de-vries+code@mail.example.co.uk", "<EMAIL>"),
+    "ip-address": ("connect('{}', 80)", "203.0.113.77", "<IP_ADDRESS>"),
+    "ip-address, version 6": ("host = '{}'", "2001:db8:85a3::8a2e:370:7334", "<IP_ADDRESS>"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("kind", PLANTED)
+def test_each_planted_kind_is_replaced_and_the_text_around_it_stays(kind):
+    form, secret, placeholder = PLANTED[kind]
+    before, after = form.format("\0").split("\0")
+    text = f"# 前言 ß\n{before}{secret}{after}\nreturn 1  # 结束\n"
+    cleaned, counts = replace_secrets(text.encode())
+    assert cleaned.decode() == f"# 前言 ß\n{before}{placeholder}{after}\nreturn 1  # 结束\n"
+    found = kind.partition(",")[0].partition(" in ")[0]
+    assert counts.total() == 1 and (set(counts) == {found} or placeholder in ("<TOKEN>", "<API_KEY>"))
+    assert replace_secrets(cleaned) == (cleaned, {})
+
+
+HARMLESS = [
+    "password = getpass.getpass()", 'password = "password"', 'pwd = "/usr/local/bin"', 'PASSWORD: "$DB_PASSWORD"',
+    "password = '{}'.format(x)", 'api_key = os.environ["API_KEY"]', "key = 'primary_key_of_the_table'",
+    'token = "<TOKEN>"', "@decorator.com", "y = x@weights.T", "git@github.com:x/y.git", "a @ b.com",
+    "version = '1.2.3.4'", 'v1.20.3.4"', "127.0.0.1", "0.0.0.0", "192.168.1.10", "255.255.255.0", "8.8.8.8",
+    "1.3.6.1.4.1.311", "10:20:30:40:50:60", 
+    "sha256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'",
+    "https://example.org/a:b@c", "commit 4b825dc642cb6eb9a060e54bf8d69288fbee4904", "secret_name = 'my-service'",
+    "-----BEGIN CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----", "sk-learn-contrib is a name", "<EMAIL> <API_KEY>",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("text", HARMLESS)
+def test_what_only_looks_like_one_is_left(text):
+    assert replace_secrets(f"{text}\n".encode()) == (f"{text}\n".encode(), {})
+
+
+def test_real_code_is_left_alone():
+    """In 300 files of the standard library only addresses, and credentials in example URLs."""
+    files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
+    counts = sum((replace_secrets(path.read_bytes())[1] for path in files), start=type(replace_secrets(b"")[1])())
+    assert counts["email"] > 10
+    others = counts.total() - counts["email"] - counts["ip-address"] - counts["url-password"]
+    assert len(files) > 150 and others <= 1
+
+
+def test_nothing_of_a_secret_is_in_any_output_and_the_counts_are_in_the_manifest(tmp_path, caplog, capfd):
+    caplog.set_level("DEBUG")
+    body = "".join(form.format(secret) + "\n" for form, secret, _ in PLANTED.values()).encode()
+    # one document is kept, one is dropped by a later filter
+    files = {"a.py": GOOD + body, "b.py": GOOD, "c.py": b"# do not edit\n" + GOOD + body}
+    archive = write_archive(tmp_path, "demo", files)
+    with funnel(tmp_path / "out") as result:
+        filter_archive(archive, "demo", Filter(max_line_length=1000), result)
+    manifest, documents = read_manifest(tmp_path / "out"), list(read_jsonl(tmp_path / "out" / DOCUMENTS))
+    told = "".join(
+        map(str, [documents, manifest, *read_jsonl(tmp_path / "out" / REJECTS), caplog.text, capfd.readouterr()])
+    )
+    assert [secret for _, secret, _ in PLANTED.values() if secret.split("\n")[-1][:20] in told] == []
+    assert [document["path"] for document in documents] == ["a.py", "b.py"]
+    assert manifest["secrets"]["documents"] == 1 and documents[1]["text"] == GOOD.decode()
+    assert len(manifest["secrets"]["replaced"]) >= 20
+    assert sum(manifest["secrets"]["replaced"].values()) == len(PLANTED) == documents[0]["text"].count("<") - 1
+    assert manifest["languages"]["python"]["bytes"] == sum(len(document["text"].encode()) for document in documents)
+    with funnel(tmp_path / "kept") as result:
+        filter_archive(archive, "demo", Filter(secrets="keep"), result)
+    assert next(read_jsonl(tmp_path / "kept" / DOCUMENTS))["text"] == (GOOD + body).decode()
+    assert "secrets" not in read_manifest(tmp_path / "kept")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [b"a@" * 20_000 + b"b.com", b"password='" * 5000, b"-----BEGIN PRIVATE KEY-----" * 1800, b"1.1." * 12_000,
+     b"key=" + b"a" * 49_000, b"eyJ" * 16_000, b"2001:" * 10_000, "é".encode() * 25_000,
+     b"curl " * 10_000, b"\0\xff" * 9],
+)  # fmt: skip
+def test_hostile_texts_end_soon(text):
+    start = time.process_time()
+    replace_secrets(text)
+    assert time.process_time() - start < 20  # a guard against a pattern whose time explodes, not a speed
+
+
+def test_each_rule_compiles_and_every_detector_that_is_named_is_there():
+    rules = all_rules().rules
+    assert {rule.kind for rule in detect_secrets_rules()} == {name.lower().replace(" ", "-") for name in KEYWORDS}
+    assert len({rule.kind for rule in rules}) > 30
+    for rule in rules:
+        assert rule.compiled.groups >= (rule.group or 0)
