@@ -4,8 +4,11 @@
         --settings '{"vocab_size": 8192, "sample_megabytes": 10}' --out results/tokens/tokenizer
     python -m scripts.tokens.tokenizer --from results/training/base --out results/tokens/tokenizer
 
+    python -m scripts.tokens.tokenizer --folder /models/Qwen2.5-7B --out results/tokens/tokenizer
+
 With --settings it is learned from the train splits of the folders (of all datasets if none is made from repositories),
-without it the model folder's is copied.
+without it the model folder's is copied; --folder is one outside
+the results.
 
 A learned tokenizer is a byte-level BPE like Qwen2.5's (normalizer, pre-tokenizer, control tokens, chat template), so
 whatever supports Qwen2.5 supports it. Training counts words and breaks ties by the pair itself: the same sample gives
@@ -188,17 +191,21 @@ def copy(model: Path, out: Path) -> None:
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument(
-        "--from", dest="origin", type=Path, nargs="+", required=True, help="corpus/split, datasets, or a model folder"
+        "--from", dest="origin", type=Path, nargs="*", default=[], help="corpus/split, datasets, or a model folder"
     )
+    arguments.add_argument("--folder", default="", help="the user's own folder of a tokenizer; empty: --from")
     arguments.add_argument(
         "--settings", type=TokenizerSettings.from_json, help="tokens.tokenizer, as JSON; leave it out to copy"
     )
     arguments.add_argument("--out", type=Path, required=True, help="folder for the tokenizer")
     given = arguments.parse_args()
+    folders = [Path(given.folder)] if given.folder else given.origin
+    if not folders:
+        raise UserError("--from: required without --folder")
     if given.settings:
-        train(given.origin, given.settings, given.out)
+        train(folders, given.settings, given.out)
     else:
-        copy(given.origin[0], given.out)
+        copy(folders[0], given.out)
 
 
 if __name__ == "__main__":

@@ -6,19 +6,34 @@ Only tokenizer.json's added tokens and the chat template are read: a tenth of a 
 model's small files are downloaded for it when rule `base` is about to run, before its weights.
 """
 
+import hashlib
 import tempfile
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from scripts.common.cli import UserError
-from scripts.common.files import read_json
-from scripts.experiment.settings.corpus import CodeDataset, InstructDataset, TextDataset
+from scripts.common.files import read_json, sha256_file
+from scripts.experiment.settings.corpus import (
+    FILE_SEPARATOR,
+    REPOSITORY_NAME,
+    CodeDataset,
+    InstructDataset,
+    RepositoryDataset,
+    TextDataset,
+)
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Base
 from scripts.tokens.packing.chat_template import CHATML, ChatTemplate
 
 FIM = ("<|fim_prefix|>", "<|fim_suffix|>", "<|fim_middle|>")
 SMALL_FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja", "config.json"]
+
+
+def tokenizer_content(folder: str) -> str:
+    """A hash of the files of the tokenizer in a folder; empty without one."""
+    names = ("tokenizer.json", "tokenizer_config.json", "chat_template.jinja")
+    hashes = [f"{name} {sha256_file(path)}" for name in names if (path := Path(folder) / name).is_file()]
+    return hashlib.sha256("\n".join(hashes).encode()).hexdigest() if folder else ""
 
 
 def check_base_tokenizer(
@@ -47,6 +62,12 @@ def check_base_tokenizer(
                 raise UserError(
                     f"corpus.compose.{name}.fim_rate: the base's tokenizer ({folder}) has no {missing[0]}; "
                     "set `fim_rate: 0`, or use a base trained on fill-in-the-middle"
+                )
+        elif isinstance(settings, RepositoryDataset):
+            if missing := [token for token in (REPOSITORY_NAME, FILE_SEPARATOR) if token not in controls]:
+                raise UserError(
+                    f"corpus.compose.{name}.kind: the base's tokenizer ({folder}) has no {missing[0]}; use"
+                    " `kind: code`, or a base trained on repositories"
                 )
         elif not isinstance(settings, TextDataset):
             chats = [("user", "assistant"), ("user", "assistant", "user", "assistant")]

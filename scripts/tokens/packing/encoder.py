@@ -6,7 +6,8 @@
 The encoding depends on the example's form:
 
 - text: its ids, `<|endoftext|>` (Llama 3, SmolLM3: `<|end_of_text|>`); `pack` makes fill-in-the-middle of these
-  (scripts/tokens/packing/fill_in_middle.py);
+  (scripts/tokens/packing/fill_in_middle.py). Where it has `marks`, as a repository has
+  (scripts/corpus/formats/repository_documents.py), a control token stands at each;
 - messages: the output of the folder's own chat template.
 
 In a text every token but the first is a target. In a chat, targets are the assistant's content and the control token
@@ -119,6 +120,26 @@ class Encoder:
         return batch.encoded()
 
 
+def marked(text: str, marks: list) -> list[tuple[str, str]]:
+    """(control token or nothing, the text behind it) of each part of a text with marks.
+
+    Raises:
+        UserError: a mark is not (character, token), or they are not in the order of the text.
+    """
+    places = [0]
+    for mark in marks:
+        valid = isinstance(mark, list | tuple) and len(mark) == 2 and [type(one) for one in mark] == [int, str]
+        if not valid or not places[-1] <= mark[0] <= len(text):
+            raise UserError(f"{shown(text)}: `marks` must be (character, token) in the order of the text, not {mark!r}")
+        places.append(mark[0])
+    ends = [*places[1:], len(text)]
+    parts = [
+        (token, text[start:end])
+        for token, start, end in zip(["", *(mark[1] for mark in marks)], places, ends, strict=True)
+    ]
+    return parts[1:] if marks and not parts[0][1] else parts
+
+
 def shown(example: object) -> str:
     """The first 100 characters of an example, so that a user can find it."""
     return json.dumps(example, ensure_ascii=False)[:100]
@@ -146,8 +167,10 @@ class _Batch:
             return
         if not isinstance(example["text"], str):
             raise UserError(f"{shown(example)}: `text` must be a string")
-        self.parts += [-1, self.encoder.end]
-        self.texts.append(example["text"])
+        for token, text in marked(example["text"], example.get("marks") or []):
+            self.parts += [self.encoder.control(token), -1] if token else [-1]
+            self.texts.append(text)
+        self.parts.append(self.encoder.end)
 
     def add_chat(self, example: dict) -> None:
         try:

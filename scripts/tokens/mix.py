@@ -1,0 +1,171 @@
+"""Mix packed datasets into one set of rows, by weights.
+
+    python -m scripts.tokens.mix --parts results/tokens/pack/instruct-4096 results/tokens/pack/general-4096 \\
+        --settings '{"parts": {"instruct": {"weight": 9}, "general": {"weight": 1, "max_epochs": 0.5}}}' \\
+        --out results/tokens/mix/sft_mix-4096
+
+The rows are those of the parts, as they are; a part that is passed over several times is there several times. Which
+rows of a part are taken once more, and the order of all, follows from the content and the settings alone. The manifest
+says, for each part, its rows, tokens, targets and epochs in one pass over the mixture.
+"""
+
+import hashlib
+import json
+import logging
+from pathlib import Path
+
+import numpy as np
+
+from scripts.common.cli import UserError, parser, run
+from scripts.common.disk import disk_errors
+from scripts.common.files import atomic
+from scripts.common.manifest import read_manifest, write_manifest
+from scripts.experiment.layout import PACKED_SPLITS, SHARD_FILES
+from scripts.experiment.settings.record import to_json
+from scripts.experiment.settings.tokens import Mixture
+from scripts.tokens.packing.mixing import chosen_rows, mixture_rows, validation_rows
+from scripts.tokens.packing.shards import TARGET, Shards
+
+CHUNK = 1 << 23  # tokens in memory while writing
+
+
+def seed_of(manifests: dict[str, dict], settings: Mixture, split: str) -> int:
+    """A seed out of the content of all parts and the settings."""
+    content = {name: manifest["files"][f"{split}.tokens.bin"]["sha256"] for name, manifest in manifests.items()}
+    return int.from_bytes(hashlib.sha256(json.dumps([content, to_json(settings), split]).encode()).digest()[:8])
+
+
+def pieces_of(shards: Shards, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(int64 [pieces] the number of each piece of these rows, int64 [rows] pieces of each row)."""
+    starts, ends = (np.searchsorted(shards.pieces[:, 0], rows + after) for after in (0, 1))
+    counts = ends - starts
+    inner = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
+    return np.repeat(starts, counts) + inner, counts
+
+
+def write_pieces(parts: list[Shards], owner: np.ndarray, rows: np.ndarray, out: Path, split: str) -> np.ndarray:
+    """Write the pieces and the names of their documents; returns int64 [rows], the tokens of each row.
+
+    Args:
+        owner: int64 [rows], the number of the part of each row.
+        rows: int64 [rows], its number in that part.
+    """
+    found, names, used = [], [], np.zeros(len(rows), np.int64)
+    for number, shards in enumerate(parts):
+        places = np.flatnonzero(owner == number)
+        numbers, counts = pieces_of(shards, rows[places])
+        pieces = np.array(shards.pieces[numbers], np.int64).reshape(-1, 4)
+        pieces[:, 0] = np.repeat(places, counts)
+        np.add.at(used, pieces[:, 0], pieces[:, 2])
+        documents, pieces[:, 3] = np.unique(pieces[:, 3], return_inverse=True)
+        pieces[:, 3] += len(names)
+        names += [shards.names[document] for document in documents]
+        found.append(pieces)
+    pieces = np.concatenate(found)
+    pieces = pieces[np.lexsort((pieces[:, 1], pieces[:, 0]))]
+    with atomic(out / f"{split}.pieces.npy") as temporary, temporary.open("wb") as file:
+        np.save(file, pieces.astype(np.int32))
+    with atomic(out / f"{split}.documents.txt") as temporary:
+        temporary.write_text("".join(f"{name}\n" for name in names))
+    return used
+
+
+def mix_split(folders: dict[str, Path], settings: Mixture, seed: int, total: int | None, out: Path, split: str) -> dict:
+    """Write the four files of one split; returns its counts, those of each part in `parts`.
+
+    Raises:
+        UserError: see `mixture_rows`, which `total` is for.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    parts = {name: Shards(folder, split) for name, folder in folders.items()}
+    available = {name: len(shards) for name, shards in parts.items()}
+    key = f"tokens.mix.{out.name.rpartition('-')[0]}.parts"
+    if split == "train":
+        taken = mixture_rows(settings.parts, available, total, key)
+    else:
+        taken = validation_rows(settings.parts, available)
+    random = np.random.default_rng(seed)
+    owner = np.repeat(np.arange(len(parts)), list(taken.values()))
+    chosen = [chosen_rows(available[name], taken[name], random) for name in parts if taken[name]]
+    rows = np.concatenate([np.empty(0, np.int64), *chosen])
+    order = random.permutation(len(owner))
+    owner, rows = owner[order], rows[order]
+    length = next(iter(parts.values())).length
+    targets = np.zeros(len(rows), np.int64)
+    with (
+        disk_errors(out),
+        atomic(out / f"{split}.tokens.bin") as tokens_path,
+        atomic(out / f"{split}.flags.bin") as flags_path,
+        tokens_path.open("wb") as tokens_file,
+        flags_path.open("wb") as flags_file,
+    ):
+        step = max(1, CHUNK // length)
+        for first in range(0, len(rows), step):
+            here = slice(first, first + step)
+            tokens, flags = (np.empty((len(rows[here]), length), kind) for kind in (np.uint32, np.uint8))
+            for number, shards in enumerate(parts.values()):
+                own = owner[here] == number
+                tokens[own], flags[own] = shards.tokens[rows[here][own]], shards.flags[rows[here][own]]
+            targets[here] = np.count_nonzero(flags & TARGET, axis=1)
+            tokens_file.write(tokens)
+            flags_file.write(flags)
+    used = write_pieces(list(parts.values()), owner, rows, out, split)
+    by_part = {}
+    for number, (name, shards) in enumerate(parts.items()):
+        own, epochs = owner == number, taken[name] / available[name] if available[name] else 0
+        counts = {"rows": taken[name], "tokens": int(used[own].sum()), "targets": int(targets[own].sum())}
+        by_part[name] = {**counts, "available_rows": len(shards), "epochs": round(epochs, 6)}
+        of_it = f"{taken[name]:,} rows, {counts['tokens']:,} tokens, {epochs:.3g} epochs"
+        logging.info(f"mix {out.name} {split}: {name}: {of_it}")
+    pieces, documents = (out / f"{split}.{file}" for file in ("pieces.npy", "documents.txt"))
+    return {
+        "rows": len(rows),
+        "pieces": len(np.load(pieces, mmap_mode="r" if len(rows) else None)),
+        "documents": documents.read_bytes().count(b"\n"),
+        "tokens": int(used.sum()),
+        "targets": int(targets.sum()),
+        "padding": len(rows) * length - int(used.sum()),
+        "parts": by_part,
+    }
+
+
+def mix(folders: dict[str, Path], settings: Mixture, out: Path) -> dict:
+    """Mix the rows of the folders by the mixture's parts into `out`; returns the manifest.
+
+    Raises:
+        UserError: a folder is not what its manifest says, the parts have other lengths or tokenizers, or see
+            `mixture_rows`.
+    """
+    manifests = {name: read_manifest(folder) for name, folder in folders.items()}
+    first, *others = folders
+    for name in others:
+        for what in ("length", "vocab_size"):
+            if manifests[name][what] != manifests[first][what]:
+                raise UserError(f"{folders[name]}: {what} is not that of {folders[first]}; pack both alike")
+    length = manifests[first]["length"]
+    total = int(settings.million_tokens * 1e6 // length) if settings.million_tokens else None
+    splits = {}
+    for split in PACKED_SPLITS:
+        splits[split] = mix_split(folders, settings, seed_of(manifests, settings, split), total, out, split)
+        splits[split]["too_long"] = sum(manifest["splits"][split]["too_long"] for manifest in manifests.values())
+    names = [f"{split}.{file}" for split in PACKED_SPLITS for file in SHARD_FILES]
+    facts = {what: manifests[first][what] for what in ("length", "vocab_size")}
+    end = manifests[first]["end_tokens"][-1]  # of a text; those of an answer stand before it
+    answers = {token for manifest in manifests.values() for token in manifest["end_tokens"]} - {end}
+    return write_manifest(out, names, **facts, end_tokens=[*sorted(answers), end], splits=splits)
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--parts", type=Path, nargs="+", required=True, help="folders of shards, as in --settings")
+    arguments.add_argument("--settings", type=Mixture.from_json, required=True, help="tokens.mix.NAME, as JSON")
+    arguments.add_argument("--out", type=Path, required=True, help="folder for the mixed rows")
+    given = arguments.parse_args()
+    folders = {folder.name.rpartition("-")[0]: folder for folder in given.parts}
+    if unknown := folders.keys() ^ given.settings.parts.keys():
+        raise UserError(f"--parts: {', '.join(sorted(unknown))}: must be the parts of --settings")
+    mix({name: folders[name] for name in given.settings.parts}, given.settings, given.out)
+
+
+if __name__ == "__main__":
+    run(main)
