@@ -23,7 +23,7 @@ from scripts.hosts.gpus import lease
 from scripts.hosts.hardware import check_gpu_driver
 from scripts.hosts.openmp import sleep_while_waiting
 from scripts.training.engine.orphans import LAUNCHER
-from scripts.training.planning.automatic import without_auto
+from scripts.training.planning.automatic import PLAN, plan_as_json, without_auto
 from scripts.training.planning.batch import local_ranks
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
@@ -123,6 +123,7 @@ def main() -> None:
     arguments.add_argument("rest", nargs=argparse.REMAINDER)
     given = arguments.parse_args()
     path = without_auto(given.machine, given.rest)
+    os.environ[PLAN] = plan_as_json(path, given.rest)
     machine = load_machine(path)
     command = launch_command(machine, path, given.threads, given.module, given.rest)
     os.environ["OMP_NUM_THREADS"] = str(threads_per_rank(machine, given.threads))

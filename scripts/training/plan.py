@@ -20,6 +20,7 @@ from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.checks import check_validation
 from scripts.training.planning.disk import disk_warning
 from scripts.training.planning.memory import GIB
+from scripts.training.planning.parts import part_plans
 from scripts.training.planning.stage import Given
 from scripts.training.planning.stage_plan import plan
 
@@ -40,7 +41,7 @@ def main() -> None:
     rows = [manifest["splits"][split]["rows"] for split in PACKED_SPLITS]
     machine, layers = load_machine(told.machine), tuple(told.no_rope_layers)
     given = Given(told.stage, told.settings, machine, told.shape, *rows, layers, told.trained_tokens)
-    result = plan(given)
+    result = plan(given) | part_plans(manifest["splits"]["train"], given)
     free = machine.disk_gib or free_bytes(told.out) / GIB
     result.setdefault("warnings", []).extend(disk_warning(told.stage, told.settings, result, free))
     write_json(told.out, result)

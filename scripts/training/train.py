@@ -10,12 +10,14 @@ With several GPUs the same command runs under torchrun (scripts/training/launch.
 """
 
 import contextlib
+import json
 import os
 import signal
 import time
 from pathlib import Path
 
 import torch
+from accelerate import PartialState
 from torch.utils.tensorboard import SummaryWriter
 from transformers import PrinterCallback, TrainerCallback
 from transformers.integrations import TensorBoardCallback
@@ -33,18 +35,18 @@ from scripts.tokens.packing.shards import Shards
 from scripts.training.engine import parallel
 from scripts.training.engine.checkpoint_folders import no_half_written_checkpoint, step_of
 from scripts.training.engine.checkpoints import WholeCheckpoints
+from scripts.training.engine.code_takeover import Run, code_changes, prepare_work_folder, resume_anyway
 from scripts.training.engine.disk_space import check_disk_space
 from scripts.training.engine.early_stopping import (
     AlreadyFinished,
     EarlyStoppingCallback,
-    last_validation_loss,
     stopping_summary,
 )
 from scripts.training.engine.orphans import die_with_torchrun
 from scripts.training.engine.ownership import Ownership
 from scripts.training.engine.pruning import prune_after_publishing, prune_before_start
 from scripts.training.engine.resuming import resume_from
-from scripts.training.engine.stage_folder import Folders, publish_stage, work_key
+from scripts.training.engine.stage_folder import Folders, publish_stage
 from scripts.training.engine.stage_model import load_stage_model
 from scripts.training.engine.trainer import PackedRows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
@@ -60,6 +62,7 @@ from scripts.training.optimization.auto_settings import training_steps
 from scripts.training.optimization.muon import MuonCheck
 from scripts.training.optimization.optimizers import optimizer_factory, resolve_auto_for_model
 from scripts.training.optimization.training_arguments import training_arguments
+from scripts.training.planning.automatic import PLAN
 from scripts.training.planning.batch import divide_batch
 from scripts.training.planning.checks import check_sharding, check_validation
 from scripts.training.planning.schedule import check_schedule, log_warnings
@@ -90,12 +93,15 @@ def train(
     settings = resolve_auto_for_model(settings, origin, rows)
     check_schedule(name, settings, steps := training_steps(settings, rows))
     batch = divide_batch(settings.global_batch, machine.micro_batch, parallel.world_size(), name)
-    work = folders.work / work_key(settings, seed, code, origin_manifest, shards_manifest)
-    work.mkdir(parents=True, exist_ok=True)
+    this_run = Run(settings, seed, origin_manifest, shards_manifest, code)
+    work = folders.work / this_run.folder_name()
     arguments = training_arguments(settings, seed, machine, batch, steps, work, validate)
     parallel.enable_fsdp2_on_cpu(machine, arguments)
 
     first_rank = arguments.process_index == 0
+    if first_rank:
+        prepare_work_folder(name, work, this_run, resume_anyway())
+    PartialState().wait_for_everyone()
     owner = Ownership(work) if first_rank else None
     if first_rank:
         log_warnings(name, settings, steps, parallel.world_size(), shards_manifest["splits"]["validation"]["rows"])
@@ -136,13 +142,14 @@ def train(
         with contextlib.suppress(AlreadyFinished):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         seconds = time.monotonic() - began
-        validation_loss = evaluate_final_weights(trainer, settings.keep_best) if validate else None
+        validation_loss = trainer.evaluate_final_weights(settings.keep_best) if validate else None
     steps, tokens_per_step = trainer.state.global_step, settings.global_batch * settings.sequence_length
     facts = {
         "stage": name,
         "parameters": parallel.count_parameters(model),
         "steps": steps,
         "resumed_at_step": first_step,
+        "code_changes": code_changes(work),
         "tokens": steps * tokens_per_step,
         "tokens_per_second": round((steps - first_step) * tokens_per_step / seconds, 1),
         "seconds": round(seconds, 1),
@@ -159,6 +166,8 @@ def train(
         "eval_loss": validation_loss,
     }
     parallel.gather_weights_on_save(trainer)
+    if planned := os.environ.get(PLAN):
+        facts["plan"] = json.loads(planned)
     if owner:
         owner.check()
     with disk_errors(folders.out):
@@ -207,18 +216,6 @@ def add_callbacks(
     trainer.remove_callback(PrinterCallback)
     for callback in callbacks:
         trainer.add_callback(callback)
-
-
-def evaluate_final_weights(trainer: StageTrainer, keep_best: bool) -> float:
-    """The validation loss of the weights that are published, which are loaded here if the best ones are.
-
-    Not computed again if the last step was also an evaluation.
-    """
-    if keep_best:
-        trainer.load_best()
-    elif (loss := last_validation_loss(trainer.state)) is not None:
-        return loss
-    return trainer.evaluate()["eval_loss"]
 
 
 def main() -> None:

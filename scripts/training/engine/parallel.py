@@ -87,10 +87,12 @@ def barrier_and_destroy() -> None:
 
 
 def deepspeed_settings(machine: Machine) -> dict:
-    """config/deepspeed/{sharding}.json, with the optimizer's states in host memory for `offload`."""
+    """config/deepspeed/{sharding}.json, with the machine file's `offload` and `grad_accum_dtype`."""
     settings = json.loads((SETTINGS / f"{machine.sharding}.json").read_text())
     if machine.offload:
         settings["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": machine.gpus > 0}
+    if machine.grad_accum_dtype != "auto":
+        settings["data_types"] = {"grad_accum_dtype": machine.grad_accum_dtype}
     return settings
 
 
@@ -98,6 +100,7 @@ def sharding_arguments(machine: Machine) -> dict:
     """The TrainingArguments that follow from the machine alone."""
     fsdp2, cpu = machine.sharding == "fsdp2", machine.gpus == 0
     distributed = "WORLD_SIZE" in os.environ
+    recomputed = machine.gradient_checkpointing
     return {
         "use_cpu": cpu,
         "ddp_backend": "gloo" if cpu and distributed else None,
@@ -108,12 +111,13 @@ def sharding_arguments(machine: Machine) -> dict:
         "fsdp_config": {
             "version": 2,
             "state_dict_type": "SHARDED_STATE_DICT",
-            "activation_checkpointing": machine.gradient_checkpointing,
+            "activation_checkpointing": recomputed is not None,
         }
         if fsdp2
         else None,
         # FSDP has its own: outside of it every recomputation would gather the weights once more
-        "activation_checkpointing": machine.gradient_checkpointing and not fsdp2,
+        "activation_checkpointing": recomputed is not None and not fsdp2,
+        "activation_checkpointing_kwargs": {"use_reentrant": False, **recomputed.model_dump()} if recomputed else None,
         "torch_compile": machine.compile,
     }
 
@@ -187,11 +191,15 @@ class ShardingCheck(TrainerCallback):
         )
         if sharding.startswith("zero"):
             assert self.trainer.deepspeed.zero_cpu_offload() == self.machine.offload, "offload is not as configured"
+            added = self.trainer.deepspeed.optimizer.gradient_accumulation_dtype
+            if self.machine.grad_accum_dtype == "fp32":
+                assert added == torch.float32, f"gradients are added up in {added}, not as configured"
         if state.is_world_process_zero:
             ranks = world_size()
             offload = ", optimizer in host memory" if self.machine.offload else ""
             name = "DDP" if sharding == "none" and ranks > 1 else sharding
-            logging.info(f"parallel: {ranks} process{'es' * (ranks > 1)}, sharding {name}{offload}")
+            sums = ", gradients added up in fp32" * (self.machine.grad_accum_dtype == "fp32")
+            logging.info(f"parallel: {ranks} process{'es' * (ranks > 1)}, sharding {name}{offload}{sums}")
 
 
 def gather_weights_on_save(trainer: Trainer) -> None:

@@ -1,8 +1,6 @@
 """A stage's folder: model and tokenizer, metrics, summary, the command and the environment that produced them."""
 
-import hashlib
 import importlib.metadata
-import json
 import platform
 import shlex
 import shutil
@@ -18,7 +16,6 @@ from accelerate import PartialState
 
 from scripts.common.files import move_into_place, read_json, write_json
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.experiment.bookkeeping import determining
 from scripts.experiment.settings.training import Stage
 from scripts.hosts.hardware import cpu_model, gpu_driver
 from scripts.training.engine.parallel import whole_model_loading
@@ -34,15 +31,6 @@ class Folders(NamedTuple):
     shards: Path  # packed training and validation rows
     work: Path  # checkpoints and logs
     out: Path  # the stage's folder, written at the end
-
-
-def work_key(settings: Stage, seed: int, code: str, origin: dict, shards: dict) -> str:
-    """The name of the work folder: a hash over all that decides the weights, but for the machine.
-
-    These are settings, seed, code, and the manifests of origin and shards.
-    """
-    stage = determining(settings) | {"seed": seed}
-    return hashlib.sha256(json.dumps([stage, code, origin, shards], sort_keys=True).encode()).hexdigest()[:16]
 
 
 def environment(threads: int, facts: dict) -> dict:

@@ -1,11 +1,13 @@
 """transformers' Trainer on packed rows: documents separated by position ids, validation loss per token."""
 
 from functools import partial
+from pathlib import Path
 
 import torch
 from transformers.trainer_utils import EvalLoopOutput
 
 from scripts.tokens.packing.shards import Shards
+from scripts.training.engine.early_stopping import last_validation_loss
 from scripts.training.engine.nonfinite_loss import PassRecordingTrainer
 from scripts.training.model.loading import ONE_FILE
 
@@ -59,8 +61,21 @@ class StageTrainer(PassRecordingTrainer):
 
         transformers does so by itself only where `save_steps` is a multiple of `eval_steps`.
         """
-        assert self.state.best_model_checkpoint is not None, "no best checkpoint is known"
+        assert self.state.best_global_step is not None, "no best checkpoint is known"
+        # the saved state holds a path, and the run's folder may have been renamed since (code_takeover.py)
+        self.state.best_model_checkpoint = str(Path(self.args.output_dir) / f"checkpoint-{self.state.best_global_step}")
         self._load_best_model()
+
+    def evaluate_final_weights(self, keep_best: bool) -> float:
+        """The validation loss of the weights that are published, which are loaded here if the best ones are.
+
+        Not computed again if the last step was also an evaluation.
+        """
+        if keep_best:
+            self.load_best()
+        elif (loss := last_validation_loss(self.state)) is not None:
+            return loss
+        return self.evaluate()["eval_loss"]
 
     def evaluation_loop(
         self, dataloader, description, prediction_loss_only=None, ignore_keys=None, metric_key_prefix="eval"

@@ -23,7 +23,6 @@ from scripts.experiment.settings.training import Lora, Shape
 PHASES = ("forward", "loss", "head", "last", "rest")  # in each, what is alive grows with the layers at one rate
 ROWS = (1, 2)
 LENGTH = 2048
-SIZES = (2, 3)  # layers of the traced models; what they take grows linearly from here
 CODE = ("trace.py", "liger_stand_ins.py")
 PACKAGES = ("torch", "transformers", "accelerate", "peft")
 
@@ -35,6 +34,8 @@ class Pass(Record):
     sequence_length: int
     rows: int
     checkpointing: bool
+    every_n_layers: int = 1
+    offloaded: bool = Field(False, description="What recomputed layers start from is held in host memory.")
     flash: bool = Field(description="A kernel that takes documents' offsets, not a mask.")
     liger: bool
     weights: Literal["float32", "bfloat16"]
@@ -54,9 +55,16 @@ class Peak(NamedTuple):
     phase: str
 
 
+def sizes(asked: Pass) -> tuple[int, int]:
+    """Layers of the two traced models: what they take grows linearly from here, in steps of `every_n_layers`."""
+    few = 2 + (asked.shape.num_hidden_layers - 2) % asked.every_n_layers
+    return few, few + asked.every_n_layers
+
+
 def normal(asked: Pass) -> Pass:
-    """The pass without what its trace does not depend on: the number of layers, positions."""
-    plain = {"num_hidden_layers": max(SIZES), "max_position_embeddings": 32768, "rope_theta": 1_000_000}
+    """The pass without what its trace does not depend on: the number of layers (but which of them are recomputed),
+    positions."""
+    plain = {"num_hidden_layers": max(sizes(asked)), "max_position_embeddings": 32768, "rope_theta": 1_000_000}
     update = {"shape": asked.shape.model_copy(update=plain)}
     if asked.lora:
         update["lora"] = asked.lora.model_copy(update={"alpha": 1, "merge": False})
@@ -99,15 +107,15 @@ def needed(asked: Pass) -> list[Pass]:
 
 def peak(asked: Pass, layers: int) -> Peak:
     """The peak of a pass of a model with `layers` layers; the traces of its `needed` passes must be in the cache."""
-    traced = needed(asked)
+    traced, traced_sizes = needed(asked), sizes(asked)
     found = [read_json(cache_file(one)) for one in traced]
     rows = asked.rows * asked.sequence_length / traced[0].sequence_length
 
     def extended(phase: str, kind: int) -> int:
         at_rows = []
         for trace in found:
-            few, more = (trace[str(size)][phase][kind] for size in SIZES)
-            at_rows.append(few + (more - few) / (SIZES[1] - SIZES[0]) * (layers - SIZES[0]))
+            few, more = (trace[str(size)][phase][kind] for size in traced_sizes)
+            at_rows.append(few + (more - few) / asked.every_n_layers * (layers - traced_sizes[0]))
         return round(at_rows[0] + (at_rows[1] - at_rows[0]) / (ROWS[1] - ROWS[0]) * (rows - ROWS[0]))
 
     return max(Peak(extended(phase, 0), extended(phase, 1), phase) for phase in PHASES)

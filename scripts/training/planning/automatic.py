@@ -1,20 +1,27 @@
-"""The machine file of a stage that is about to start, with `auto` replaced as its plan has it.
+"""The plan of a stage that is about to start: kept for the report, and `auto` of the machine file replaced by it.
 
-The launcher does so (scripts/training/launch.py), not the stage: how a plan is made is no part of a stage's code, so a
-better plan reruns nothing.
+The launcher does both (scripts/training/launch.py), not the stage: how a plan is made is no part of a stage's code, so
+a better plan reruns nothing.
 """
 
 import argparse
 import logging
+from contextlib import suppress
 from pathlib import Path
 
 import yaml
 
 from scripts.common.cli import UserError
 from scripts.common.files import atomic, read_json
+from scripts.experiment.layout import PACKED_SPLITS
 from scripts.experiment.machine_files import load_machine
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.record import as_json
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.stage import Given, chosen
+from scripts.training.planning.stage_plan import plan
+
+PLAN = "STAGECRAFT_PLAN"  # the environment variable by which the launcher hands the plan to the stage
 
 
 def switched_off(config: dict) -> tuple[int, ...]:
@@ -26,6 +33,43 @@ def config_of(folder: Path) -> dict:
     """The config.json of a model folder, or of the folder whose model its adapter was trained on."""
     adapter = read_json(folder / "manifest.json").get("adapter")
     return read_json((folder / adapter["base"] if adapter else folder) / "config.json")
+
+
+def known_arguments(arguments: list[str]) -> argparse.Namespace:
+    """Those of the arguments of scripts/training/train.py that a plan depends on; None for those that are not there."""
+    known = argparse.ArgumentParser()
+    known.add_argument("--stage")
+    known.add_argument("--settings", type=Stage.from_json)
+    for folder in ("--origin", "--shards", "--work"):
+        known.add_argument(folder, type=Path)
+    return known.parse_known_args(arguments)[0]
+
+
+def given_of(machine: Machine, told: argparse.Namespace) -> Given:
+    """What the plan of the stage starts from: its rows are counted, its model is there."""
+    config = config_of(told.origin)
+    rows = [read_json(told.shards / "manifest.json")["splits"][split]["rows"] for split in PACKED_SPLITS]
+    layers = switched_off(config)
+    return Given(told.stage, told.settings, machine, Shape.from_config(config), *rows, no_rope_layers=layers)
+
+
+def plan_as_json(path: Path, arguments: list[str]) -> str:
+    """The plan that a stage starts with, which goes into its summary.json; empty where it cannot be planned.
+
+    Where a plan has no figure for the machine's speed, the model is not traced, which takes seconds. What cannot be
+    planned is not refused here: the stage itself says what is wrong.
+
+    Args:
+        path: of the machine file, without `auto`.
+        arguments: of scripts/training/train.py.
+    """
+    told, machine = known_arguments(arguments), load_machine(path)
+    if None in (told.stage, told.settings, told.origin, told.shards):
+        return ""
+    with suppress(UserError):
+        found = plan(given_of(machine, told), traced=bool(machine.gpus or machine.cpu_tflops))
+        return as_json(found | {"machine": path.stem})
+    return ""
 
 
 def without_auto(path: Path, arguments: list[str]) -> Path:
@@ -40,16 +84,8 @@ def without_auto(path: Path, arguments: list[str]) -> Path:
     machine = load_machine(path)
     if "auto" not in (machine.sharding, machine.micro_batch):
         return path
-    known = argparse.ArgumentParser()
-    known.add_argument("--stage")
-    known.add_argument("--settings", type=Stage.from_json)
-    for folder in ("--origin", "--shards", "--work"):
-        known.add_argument(folder, type=Path)
-    told, _ = known.parse_known_args(arguments)
-    config = config_of(told.origin)
-    rows = read_json(told.shards / "manifest.json")["splits"]["train"]["rows"]
-    shape, layers = Shape.from_config(config), switched_off(config)
-    option = chosen(Given(told.stage, told.settings, machine, shape, rows, no_rope_layers=layers))
+    told = known_arguments(arguments)
+    option = chosen(given_of(machine, told))
     if option is None:
         raise UserError(
             f"{path}: `auto` needs a model whose config.json has what a plan needs, {told.origin} has not; "

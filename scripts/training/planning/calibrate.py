@@ -3,19 +3,22 @@
     python -m scripts.training.planning.calibrate --profile a40
 
 It compares each finished stage's summary.json with its plan and rewrites `mfu` and `memory_overhead_gib` in the machine
-file, in place; all else of the file, comments too, stays as it is. A plan says where a stage runs, never what it
-computes, so nothing that is finished reruns.
+file (without GPUs `cpu_tflops`), in place; all else of the file, comments too, stays as it is. A plan says where a
+stage runs, never what it computes, so nothing that is finished reruns.
 """
 
 import logging
 import re
 import statistics
+from pathlib import Path
+
+import yaml
 
 from scripts.common.cli import UserError, run
 from scripts.common.files import atomic
 from scripts.experiment.load import experiment_parser
 from scripts.experiment.settings.machine import Machine
-from scripts.training.planning.overview import StagePlan, plans_of
+from scripts.training.planning.overview import StagePlan, plans_of, stage_plans
 
 
 def ran_as_planned(stage: StagePlan) -> bool:
@@ -23,26 +26,42 @@ def ran_as_planned(stage: StagePlan) -> bool:
     measured = stage.measured
     same = all(measured.get(key) == stage.plan.get(key) for key in ("micro_batch", "gradient_accumulation"))
     where = measured.get("sharding") == stage.plan.get("sharding")
-    return bool(stage.plan.get("tokens_per_second")) and same and where and not measured.get("resumed_at_step")
+    complete = measured.get("seconds") and measured.get("steps") and not measured.get("resumed_at_step")
+    return bool(stage.plan.get("seconds") and complete and same and where)
+
+
+def step_seconds(stage: StagePlan) -> float:
+    """Seconds of a step as measured, the validation losses taken out in the plan's proportion."""
+    planned, measured = stage.plan, stage.measured
+    as_steps = planned["seconds"] / planned["step_seconds"] * measured["steps"] / planned["steps"]
+    return measured["seconds"] / as_steps
 
 
 def calibrated(machine: Machine, stages: list[StagePlan]) -> dict[str, float]:
     """New values for the machine file; the medians over the finished stages.
 
-    The passes' share of the peak is what makes the plan's speed the measured one, communication and offload as planned.
+    The passes' share of the peak is what makes the plan's time the measured one, communication and offload as planned.
 
     Raises:
         UserError: no stage has run as its plan has it.
     """
     finished = [stage for stage in stages if ran_as_planned(stage)]
     if not finished:
+        if refused := next((stage.error for stage in stages if stage.error and stage.measured), ""):
+            raise UserError(f"calibrate: {refused.splitlines()[0]}")
+        peak = machine.gpus and not machine.gpu_tflops
         raise UserError(
-            "calibrate: no finished stage of this experiment ran on this machine file as its plan has it; run one first"
+            "calibrate: give the machine file `gpu_tflops`, the peak of a GPU, of which the share is measured"
+            if peak
+            else "calibrate: no finished stage of this experiment ran on this machine file as its plan has it; run one"
+            " first"
         )
+    if not machine.gpus:
+        ratios = [stage.plan["step_seconds"] / step_seconds(stage) for stage in finished]
+        return {"cpu_tflops": float(f"{machine.cpu_tflops * statistics.median(ratios):.3g}")}
     shares, overheads = [], []
     for stage in finished:
-        planned = stage.plan
-        seconds = planned["tokens_per_step"] / stage.measured["tokens_per_second"]
+        planned, seconds = stage.plan, step_seconds(stage)
         beside = planned["communication_seconds"] + planned["offload_seconds"]
         compute = planned["step_seconds"] - beside
         shares.append(machine.mfu * compute / max(seconds - beside, 0.05 * seconds))
@@ -54,22 +73,38 @@ def calibrated(machine: Machine, stages: list[StagePlan]) -> dict[str, float]:
     return values
 
 
-def rewritten(text: str, values: dict[str, float]) -> str:
-    """The machine file with these values, each in its line or in a new one at the end."""
+def rewritten(text: str, values: dict[str, float], path: Path) -> str:
+    """The machine file at `path` with these values, each in its line or in a new one at the end.
+
+    Raises:
+        UserError: it is not written one key a line.
+    """
     for key, value in values.items():
         line = f"{key}: {value}  # measured by `make calibrate`"
         text, count = re.subn(rf"^{key}:.*$", line, text, flags=re.MULTILINE)
         if not count:
             text = f"{text.rstrip()}\n{line}\n"
+    try:
+        found = Machine.parse(yaml.safe_load(text), str(path))
+        written = {key: getattr(found, key) for key in values} == values
+    except (yaml.YAMLError, UserError):
+        written = False
+    if not written:
+        lines = ", ".join(f"{key}: {value}" for key, value in values.items())
+        raise UserError(f"{path}: must have one key in a line to be rewritten; write yourself: {lines}")
     return text
 
 
 def main() -> None:
     arguments = experiment_parser(__doc__)
     told = arguments.parse_args()
-    _, path, machine, stages = plans_of(told.profile, told.configfile)
-    values = calibrated(machine, stages)
-    text = rewritten(path.read_text(encoding="utf-8"), values)
+    flow, path, machine, stages = plans_of(told.profile, told.configfile)
+    known = machine
+    if not machine.gpus and machine.cpu_tflops is None:  # of a speed of 1 the measured one is a multiple
+        known = machine.model_copy(update={"cpu_tflops": 1.0})
+        stages = stage_plans(flow, known)
+    values = calibrated(known, stages)
+    text = rewritten(path.read_text(encoding="utf-8"), values, path)
     with atomic(path) as temporary:
         temporary.write_text(text, encoding="utf-8")
     for key, value in values.items():

@@ -11,8 +11,11 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
     """Check that the stage can run with the machine's sharding.
 
     Raises:
-        UserError: the weights are quantized, or the optimizer is adamw_8bit, and the machine file shards.
+        UserError: the weights are quantized, or the optimizer is adamw_8bit, and the machine file shards; or the
+            machine file asks for what its sharding or its processor cannot do.
     """
+    check_gradient_sums(name, settings, machine)
+    check_checkpointing(machine)
     if machine.sharding in ("none", "auto"):
         return
     key, remedy = f"training.train.{name}", "use `sharding: none` in the machine file"
@@ -20,6 +23,47 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
         raise UserError(f"{key}.quantize: quantized weights cannot be sharded; {remedy}")
     if settings.optimizer == "adamw_8bit":
         raise UserError(f"{key}.optimizer: adamw_8bit cannot be sharded; {remedy}, or take adamw")
+
+
+def check_gradient_sums(name: str, settings: Stage, machine: Machine) -> None:
+    """Check that DeepSpeed can add up the gradients in the type that the machine file asks for.
+
+    Raises:
+        UserError: it cannot, or nothing needs to be asked for.
+    """
+    if machine.grad_accum_dtype == "auto":
+        return
+    key = "machine: grad_accum_dtype: fp32"
+    if machine.sharding in ("none", "fsdp2"):
+        raise UserError(f"{key} is for ZeRO; with sharding {machine.sharding} gradients are always fp32: leave it out")
+    if machine.sharding == "zero1":  # DeepSpeed takes another optimizer then, whose sums were off by half as much
+        raise UserError(f"{key} needs `sharding` zero2 or zero3, not zero1")
+    if settings.optimizer == "muon":
+        raise UserError(
+            f"{key} cannot be used by training.train.{name}: with `optimizer: muon` DeepSpeed adds up the layers'"
+            " gradients in bf16; leave it out, or take adamw"
+        )
+
+
+def check_checkpointing(machine: Machine) -> None:
+    """Check that activations can be recomputed as the machine file says.
+
+    Raises:
+        UserError: FSDP2 recomputes all layers or none; there is no other memory to move to where there is no GPU.
+    """
+    asked = machine.gradient_checkpointing
+    if asked is None:
+        return
+    if machine.sharding == "fsdp2" and (asked.offload or asked.every_n_layers > 1):
+        key = "offload" if asked.offload else "every_n_layers"
+        raise UserError(
+            f"machine: gradient_checkpointing.{key}: with sharding fsdp2 all layers are recomputed and nothing is"
+            " offloaded: use `gradient_checkpointing: true`, or zero3"
+        )
+    if asked.offload and not machine.gpus:
+        raise UserError(
+            "machine: gradient_checkpointing.offload: there is no GPU to move activations from; leave it out"
+        )
 
 
 def check_validation(name: str, settings: Stage, shards: Path, manifest: dict) -> None:

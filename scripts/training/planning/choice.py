@@ -9,93 +9,23 @@ first.
 from typing import NamedTuple
 
 from scripts.common.cli import UserError
-from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.machine import Checkpointing, Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.activations import measure
-from scripts.training.planning.batch import Batch, divide_batch, total_ranks
-from scripts.training.planning.budget import Budget, passes, stage_budget
+from scripts.training.planning.batch import Batch, total_ranks
+from scripts.training.planning.budget import passes
 from scripts.training.planning.kernels import UNSHARDED_WEIGHTS
 from scripts.training.planning.memory import GIB
-from scripts.training.planning.speed import Speed, stage_speed
-
-MICRO_BATCHES = (1, 2, 4, 8, 16)
-SHARDINGS = ("none", "zero1", "zero2", "fsdp2", "zero3")  # what each GPU holds whole, most first
-OFFLOADABLE = ("zero2", "zero3")
-
-
-class Option(NamedTuple):
-    """One way to run a stage."""
-
-    settings: Stage
-    machine: Machine  # without `auto`
-    batch: Batch
-    budget: Budget
-    speed: Speed | None
-    vocabulary: int
-
-    def missing(self) -> float:
-        """Bytes by which the fuller of GPU and host is too small; 0 where it fits."""
-        over = [0.0]
-        if self.machine.gpus and self.machine.gpu_memory_gib:
-            overhead = self.machine.memory_overhead_gib
-            over.append(self.budget.total - (self.machine.gpu_memory_gib - overhead) * GIB)
-        if self.machine.host_memory_gib:
-            over.append(sum(self.budget.host.values()) - self.machine.host_memory_gib * GIB)
-        return max(over)
-
-    def slowness(self) -> float:
-        """Seconds per token; without a peak in the machine file, the order of what a step sends stands for them."""
-        if self.speed:
-            return 1 / self.speed.tokens_per_second
-        return SHARDINGS.index(self.machine.sharding) + 10 * self.machine.offload
-
-
-def can_shard(settings: Stage) -> bool:
-    """Quantized weights and 8-bit moments cannot be divided."""
-    return settings.quantize == "none" and settings.optimizer != "adamw_8bit"
-
-
-def machines(settings: Stage, machine: Machine) -> list[Machine]:
-    """The machine with each value that `auto` may take."""
-    if machine.sharding == "auto":
-        ways = [(one, False) for one in SHARDINGS] + [(one, True) for one in OFFLOADABLE if machine.gpus]
-        if total_ranks(machine) == 1 or not can_shard(settings):
-            ways = [("none", False), *(way for way in ways if way[1] and can_shard(settings))]
-        if machine.offload:
-            ways = [way for way in ways if way[1]]
-    else:
-        ways = [(machine.sharding, machine.offload)]
-    rows = MICRO_BATCHES if machine.micro_batch == "auto" else (machine.micro_batch,)
-    return [
-        machine.model_copy(update={"sharding": sharding, "offload": offload, "micro_batch": micro})
-        for sharding, offload in ways
-        for micro in rows
-    ]
-
-
-def options(
-    name: str, asked: list[tuple[Stage, Machine]], shape: Shape, no_rope_layers: list[int] | None = None
-) -> list[Option]:
-    """Each stage on each machine, with what it takes; those whose batch was tried already are left out."""
-    tried, found = set(), []
-    for settings, machine in asked:
-        batch = divide_batch(settings.global_batch, machine.micro_batch, total_ranks(machine), name)
-        key = (settings.model_dump_json(), machine.model_copy(update={"micro_batch": batch.micro}).model_dump_json())
-        if key not in tried:
-            tried.add(key)
-            found.append((settings, machine, batch))
-    measure([one for settings, machine, batch in found for one in passes(settings, shape, machine, batch)])
-    return [
-        Option(
-            settings,
-            machine.model_copy(update={"micro_batch": batch.micro}),
-            batch,
-            stage_budget(settings, shape, machine, batch, no_rope_layers),
-            stage_speed(settings, shape, machine, batch, no_rope_layers),
-            shape.vocab_size,
-        )
-        for settings, machine, batch in found
-    ]
+from scripts.training.planning.options import (
+    OFFLOADABLE,
+    SHARDINGS,
+    Option,
+    can_do,
+    can_shard,
+    changed,
+    machines,
+    options,
+)
 
 
 def choose(
@@ -149,17 +79,17 @@ def changed_machines(settings: Stage, machine: Machine) -> list[Machine]:
     elif total_ranks(machine) == 1:
         ways = [way for way in ways if way[0] == "none" or way[1]]
     return [
-        machine.model_copy(
-            update={
-                "sharding": sharding,
-                "offload": offload,
-                "gradient_checkpointing": checkpointing,
-                "liger": liger,
-                "micro_batch": 1,
-            }
+        changed(
+            machine,
+            sharding=sharding,
+            offload=offload,
+            gradient_checkpointing=checkpointing,
+            liger=liger,
+            micro_batch=1,
         )
         for sharding, offload in ways
-        for checkpointing in sorted({machine.gradient_checkpointing, True})
+        for checkpointing in dict.fromkeys((machine.gradient_checkpointing, Checkpointing()))
+        if can_do(sharding, machine.model_copy(update={"gradient_checkpointing": checkpointing}))
         for liger in ((machine.liger, True) if machine.gpus and sharding in UNSHARDED_WEIGHTS else (machine.liger,))
     ]
 
@@ -170,10 +100,11 @@ def changes(settings: Stage, machine: Machine) -> list[tuple[str, Stage, Machine
     for what, stage in changed_stages(settings):
         for other in changed_machines(stage, machine):
             said = [what] if what else []
-            for key in ("sharding", "offload", "gradient_checkpointing", "liger", "micro_batch"):
+            for key in ("sharding", "offload", "gradient_checkpointing", "grad_accum_dtype", "liger", "micro_batch"):
                 value = getattr(other, key)
                 if value != getattr(machine, key):
-                    said.append(f"`{key}: {str(value).lower()}`")
+                    text = "true" if isinstance(value, Checkpointing) else str(value).lower()
+                    said.append(f"`{key}: {text}`")
             if said:
                 found.append((", ".join(said), stage, other))
     return found

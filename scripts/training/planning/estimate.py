@@ -8,9 +8,11 @@ from typing import NamedTuple
 
 from scripts.common.files import read_json
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest
+from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.settings.corpus import Dataset
 from scripts.experiment.settings.experiment import Experiment
 from scripts.sources.tables.source import Source
+from scripts.tokens.packing.mixing import most_rows, validation_rows
 
 # Of 60 source distributions with 746 MB, filters and deduplication kept 197 MB, 50 million Qwen tokens (DECISIONS.md).
 KEPT_OF_RAW = 197 / 746
@@ -46,7 +48,7 @@ def raw_bytes(sources: list[Source]) -> tuple[float, int]:
 
 def estimated_bytes(dataset: Dataset, sources: list[Source]) -> tuple[float, str] | None:
     """(bytes of text, what the estimate rests on) of a dataset that is not there yet; None where nothing is known."""
-    if dataset.kind in ("code", "instruct"):
+    if dataset.kind in ("code", "repository", "instruct"):
         size, known = raw_bytes(sources)
         if not known:
             return None
@@ -64,16 +66,34 @@ def estimated_bytes(dataset: Dataset, sources: list[Source]) -> tuple[float, str
 def stage_rows(experiment: Experiment, sources: list[Source], layout: Layout, stage: str) -> Rows:
     """The packed rows of a stage."""
     settings = experiment.training.train[stage]
-    manifest = layout.shards(settings.data, settings.sequence_length) / MANIFEST
+    packed = PackedRows(experiment, layout)
+    manifest = packed.stage(stage) / MANIFEST
     if manifest.is_file():
         splits = read_json(manifest)["splits"]
         return Rows(splits["train"]["rows"], splits["validation"]["rows"], "counted")
-    dataset = experiment.corpus.compose[settings.data]
+    rows = {
+        part: dataset_rows(experiment, sources, part, settings.sequence_length) for part in packed.parts(settings.data)
+    }
+    first = next(iter(rows.values()))
+    if any(part.train is None for part in rows.values()):
+        return Rows(None, None, "unknown: neither shards nor sources are here")
+    if (mixture := experiment.tokens.mix.get(settings.data)) is None:
+        return first
+    train = most_rows(mixture.parts, {name: part.train for name, part in rows.items()})[0]
+    if mixture.million_tokens:
+        train = min(train, int(mixture.million_tokens * 1e6 // settings.sequence_length))
+    validation = validation_rows(mixture.parts, {name: part.validation for name, part in rows.items()})
+    return Rows(train, sum(validation.values()), f"a mixture, {first.source}")
+
+
+def dataset_rows(experiment: Experiment, sources: list[Source], name: str, length: int) -> Rows:
+    """The estimated rows of a dataset at a length."""
+    dataset = experiment.corpus.compose[name]
     found = estimated_bytes(dataset, sources)
     if found is None:
         return Rows(None, None, "unknown: neither shards nor sources are here")
     size, source = found
     split = dataset if hasattr(dataset, "validation") else experiment.corpus.split
-    rows = size / BYTES_PER_TOKEN / settings.sequence_length
+    rows = size / BYTES_PER_TOKEN / length
     train = max(1, round(rows * (1 - split.validation - split.test)))
     return Rows(train, round(rows * split.validation), source)

@@ -45,6 +45,10 @@ GRADIENTS = {
 # with `offload` fp32 copies and moments are in host memory; ZeRO-2's and ZeRO-3's gradients go there at once
 OFFLOADED_MASTER = Split(host=4)
 OFFLOADED_GRADIENTS = {"zero1": Split(whole=2, host=4), "zero2": Split(host=4), "zero3": Split(host=4)}
+# With `grad_accum_dtype: fp32` DeepSpeed 0.19.8 adds up in one flat fp32 buffer, which of ZeRO-2 stays on the GPU also
+# with `offload`; without offload ZeRO-2's step takes this buffer itself, in place of a copy of bf16 sums.
+FP32_SUMS = {"zero2": Split(divided=4), "zero3": Split(divided=6)}
+OFFLOADED_FP32_SUMS = {"zero2": Split(divided=4, host=4), "zero3": Split(host=6)}
 # ZeRO-3 keeps up to 1e9 gathered bf16 parameters alive (stage3_max_live_parameters in config/deepspeed/zero3.json).
 ZERO3_LIVE_PARAMETERS = 1e9
 # DeepSpeed's buckets, in values of the gradients' type (config/deepspeed): gradients to reduce, twice as one is filled
@@ -117,6 +121,14 @@ def bucket_bytes(shape: Shape, found: Counts, machine: Machine) -> float:
     return 0
 
 
+def gradient_split(machine: Machine) -> Split:
+    """Where the bytes of the gradients lie, per trained parameter."""
+    plain = (OFFLOADED_GRADIENTS if machine.offload else GRADIENTS)[machine.sharding]
+    if machine.grad_accum_dtype == "auto":
+        return plain
+    return (OFFLOADED_FP32_SUMS if machine.offload else FP32_SUMS).get(machine.sharding, plain)
+
+
 def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers: list[int] | None = None) -> States:
     """The model states of a stage.
 
@@ -126,7 +138,7 @@ def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers
     found, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
     sharding, trained = machine.sharding, found.trained
     master = OFFLOADED_MASTER if machine.offload else MASTER[sharding]
-    gradients = (OFFLOADED_GRADIENTS if machine.offload else GRADIENTS)[sharding]
+    gradients = gradient_split(machine)
     moments = moment_bytes(found, settings.optimizer)
     weights = WEIGHTS[sharding]
     share = 1 if sharding == "none" else 1 / ranks

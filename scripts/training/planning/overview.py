@@ -20,7 +20,7 @@ from scripts.common.disk import free_bytes
 from scripts.common.files import atomic, read_json
 from scripts.experiment.dag import Dag
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_of, experiment_parser
+from scripts.experiment.load import experiment_parser, trained_experiment_of
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.machine import Machine
 from scripts.sources.tables.sources_table import sources_of
@@ -85,7 +85,7 @@ class Plans(NamedTuple):
 
 def plans_of(profile: str, configfile: Path | None) -> Plans:
     """The plans of the experiment that `--profile` and `--configfile` mean to Snakemake, on the profile's machine."""
-    experiment, path = experiment_of(profile, configfile)[1], machine_of(profile)
+    experiment, path = trained_experiment_of(profile, configfile)[1], machine_of(profile)
     sources = {source.name: source for source in sources_of(experiment)}
     flow, machine = Dag(experiment, sources, Layout(Path(experiment.results))), load_machine(path)
     return Plans(flow, path, machine, stage_plans(flow, machine))
@@ -172,6 +172,7 @@ def main() -> None:
     told = arguments.parse_args()
     plans = plans_of(told.profile, told.configfile)
     show(plans.stages, plans.path, plans.machine, plans.flow.layout.plan_page)
+    print(f"page: {plans.flow.layout.plan_page}")
     if any(stage.error for stage in plans.stages):
         sys.exit(1)
 

@@ -11,6 +11,7 @@ from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.batch import Batch, total_ranks
 from scripts.training.planning.parameters import Counts, counts, layer_parameters
+from scripts.training.planning.recomputation import offloaded_activations, recomputed_share
 
 # Share of a pass' time behind which communication can hide. DDP, ZeRO and FSDP send while the backward pass runs.
 OVERLAP = 0.5
@@ -31,7 +32,7 @@ class Speed(NamedTuple):
     communication: float  # what of it cannot hide behind compute
     offload: float
     tokens_per_second: float  # of all GPUs
-    mfu: float  # causal, of the whole step
+    mfu: float | None  # causal, of the whole step; None without a GPU, as there is no peak to compare with
 
     @property
     def step(self) -> float:
@@ -49,7 +50,7 @@ def multiplied(shape: Shape) -> float:
     return layer_parameters(shape) + shape.vocab_size * shape.hidden_size
 
 
-def operations(shape: Shape, settings: Stage, found: Counts, checkpointing: bool) -> Operations:
+def operations(shape: Shape, settings: Stage, found: Counts, recomputed: float) -> Operations:
     """The operations of a stage per token of a packed row; documents' bounds inside a row are not counted as a saving.
 
     A frozen weight has no gradient of its own (2 operations per token less), and nothing flows back below the first
@@ -63,7 +64,7 @@ def operations(shape: Shape, settings: Stage, found: Counts, checkpointing: bool
     extra = 4 * found.trained if settings.method == "lora" else 0  # forward and backward through the adapters
     again = 2 * layer_parameters(shape) + attention_operations(shape, settings.sequence_length)
     plain = 6 * multiplied(shape) + 3 * attention_operations(shape, settings.sequence_length)
-    return Operations(forward + backward + own + extra, again * share * checkpointing, plain)
+    return Operations(forward + backward + own + extra, again * share * recomputed, plain)
 
 
 def noncausal_over_causal(shape: Shape, length: int) -> float:
@@ -78,7 +79,7 @@ def bandwidth(machine: Machine) -> float:
     return inside if machine.nodes == 1 else min(inside, machine.network_gbs * 1e9)
 
 
-def communicated(found: Counts, machine: Machine, accumulation: int, checkpointing: bool) -> float:
+def communicated(found: Counts, machine: Machine, accumulation: int) -> float:
     """Bytes that each GPU sends per optimizer step.
 
     DDP and ZeRO-1 reduce once per step (a ring sends twice the bytes, less one part), ZeRO-2 scatters its gradients in
@@ -102,21 +103,24 @@ def communicated(found: Counts, machine: Machine, accumulation: int, checkpointi
 def stage_speed(
     settings: Stage, shape: Shape, machine: Machine, batch: Batch, no_rope_layers: list[int] | None = None
 ) -> Speed | None:
-    """The expected speed of a stage; None where the machine file names no peak.
+    """The expected speed of a stage; None where the machine file names no peak, nor what its processor reaches.
 
     Args:
         batch: micro-batch and accumulation.
     """
-    if not machine.gpu_tflops or not machine.gpus:
+    if not (machine.gpu_tflops if machine.gpus else machine.cpu_tflops):
         return None
     found, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
-    work = operations(shape, settings, found, machine.gradient_checkpointing)
+    work = operations(shape, settings, found, recomputed_share(shape, machine))
     tokens = batch.micro * batch.accumulation * settings.sequence_length  # per GPU
+    if not machine.gpus:
+        seconds = tokens * (work.model + work.recomputed) / (machine.cpu_tflops * 1e12)
+        return Speed(seconds, 0.0, 0.0, ranks * tokens / seconds, None)
     peak = machine.gpu_tflops * 1e12
     compute = tokens * (work.model + work.recomputed) / (peak * machine.mfu)
     if settings.quantize != "none":
         compute *= 1.3  # dequantizing: published QLoRA rows run at three quarters of LoRA's speed (docs/plan.md)
-    sent = communicated(found, machine, batch.accumulation, machine.gradient_checkpointing) / bandwidth(machine)
+    sent = communicated(found, machine, batch.accumulation) / bandwidth(machine)
     communication = max(0.0, sent - OVERLAP * compute)
     offload = 0.0
     if machine.offload:
@@ -124,6 +128,8 @@ def stage_speed(
         moved = (2 * batch.accumulation + 2) * found.trained / ranks / (machine.host_link_gbs * 1e9)
         updated = found.trained / machine.nodes / (machine.host_adam * 1e9)
         offload = moved + updated
+    if held := offloaded_activations(settings, shape, machine, batch, shape.num_hidden_layers - found.first_layer):
+        offload += 2 * batch.accumulation * held / (machine.host_link_gbs * 1e9)  # there and back, on one stream
     seconds = compute + communication + offload
     return Speed(compute, communication, offload, ranks * tokens / seconds, tokens * work.model / seconds / peak)
 

@@ -3,10 +3,11 @@
 from scripts.experiment.settings.machine import Machine
 from scripts.training.planning.batch import divide_batch, total_ranks
 from scripts.training.planning.checks import check_sharding
-from scripts.training.planning.choice import Option
 from scripts.training.planning.disk import stage_disk
 from scripts.training.planning.memory import GIB, model_states
+from scripts.training.planning.options import Option
 from scripts.training.planning.parameters import count_parameters, counts
+from scripts.training.planning.recomputation import recomputed_share
 from scripts.training.planning.schedule import check_schedule, intervals, schedule_warnings
 from scripts.training.planning.speed import noncausal_over_causal, operations, stage_cost
 from scripts.training.planning.stage import Given, chosen, least_memory
@@ -72,6 +73,11 @@ def plan_disk(given: Given, machine: Machine) -> dict:
     }
 
 
+def digits(value: float) -> float:
+    """The first four digits of a number, as seconds may be hours or milliseconds."""
+    return float(f"{value:.4g}")
+
+
 def plan_option(given: Given, option: Option) -> dict:
     """The part of the plan that needs the trace: memory part by part, speed, hours, cost."""
     machine, steps, shape = option.machine, given.steps, given.known
@@ -84,7 +90,7 @@ def plan_option(given: Given, option: Option) -> dict:
         "peak": budget.peak,
     }
     found = counts(shape, option.settings, list(given.no_rope_layers))
-    work = operations(shape, option.settings, found, machine.gradient_checkpointing)
+    work = operations(shape, option.settings, found, recomputed_share(shape, machine))
     tokens = steps and steps * option.settings.global_batch * option.settings.sequence_length
     if tokens:
         result["operations"] = tokens * work.model
@@ -94,16 +100,21 @@ def plan_option(given: Given, option: Option) -> dict:
         return result
     result |= {
         "tokens_per_second": round(speed.tokens_per_second, 1),
-        "step_seconds": round(speed.step, 2),
-        "communication_seconds": round(speed.communication, 2),
-        "offload_seconds": round(speed.offload, 2),
-        "mfu": round(speed.mfu, 4),
-        "mfu_noncausal": round(speed.mfu * noncausal_over_causal(shape, option.settings.sequence_length), 4),
+        "step_seconds": digits(speed.step),
+        "communication_seconds": digits(speed.communication),
+        "offload_seconds": digits(speed.offload),
     }
+    if speed.mfu is not None:
+        ratio = noncausal_over_causal(shape, option.settings.sequence_length)
+        result |= {"mfu": round(speed.mfu, 4), "mfu_noncausal": round(speed.mfu * ratio, 4)}
     if steps:
         rows = min(option.settings.eval_rows, given.validation_rows or option.settings.eval_rows)
         scored = steps // intervals(option.settings, steps).eval * rows * option.settings.sequence_length
         cost = stage_cost(speed, steps, scored / speed.tokens_per_second * VALIDATION_SHARE, machine)
-        result |= {"hours": round(cost.hours, 2), "kwh": cost.kwh and round(cost.kwh, 1)}
+        result |= {
+            "seconds": digits(3600 * cost.hours),
+            "hours": round(cost.hours, 2),
+            "kwh": cost.kwh and round(cost.kwh, 1),
+        }
         result |= {"price": cost.money and round(cost.money, 2), "currency": machine.currency}
     return result

@@ -2,9 +2,10 @@
 
     echo '[{"hidden_size": 3584, ...}]' | python -m scripts.training.planning.trace    # fills the cache
 
-A model of two and of three layers runs forward and backward on FakeTensors, which have shapes and no memory. Every
-storage is counted from its first use to its end. The most that is alive in each phase grows linearly with the layers,
-so two sizes say what any number of layers takes: at 7B in seconds, and again at once from the cache.
+A model of two and of three layers (of more where not all are recomputed) runs forward and backward on FakeTensors,
+which have shapes and no memory. Every storage is counted from its first use to its end. The most that is alive in each
+phase grows linearly with the layers, so two sizes say what any number of layers takes: at 7B in seconds, and again at
+once from the cache.
 
 torch is imported only here. scripts/training/planning/activations.py asks and reads the cache.
 """
@@ -20,13 +21,13 @@ from torch import nn
 from torch._subclasses.fake_tensor import FakeTensorMode
 from torch.utils._python_dispatch import TorchDispatchMode
 from torch.utils._pytree import tree_leaves
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2Config, Qwen2ForCausalLM, modeling_utils
 
 from scripts.common.cli import run
 from scripts.common.files import write_json
 from scripts.experiment.settings.record import parse_json
 from scripts.training.model.attention import VARLEN
-from scripts.training.planning.activations import PHASES, SIZES, Pass, cache_file
+from scripts.training.planning.activations import PHASES, Pass, cache_file, sizes
 from scripts.training.planning.liger_stand_ins import use_stand_ins
 
 BLOCK = 512  # CUDA's allocator hands out multiples of this
@@ -114,6 +115,13 @@ def make_fake(model: nn.Module) -> None:
             part._buffers[name] = None if buffer is None else torch.empty(buffer.shape, dtype=buffer.dtype)
 
 
+def held_elsewhere(**_) -> torch.autograd.graph.saved_tensors_hooks:
+    """In place of torch's `save_on_cpu`: what is saved leaves the ledger, and is made anew when it is asked for."""
+    return torch.autograd.graph.saved_tensors_hooks(
+        lambda tensor: (tensor.shape, tensor.dtype), lambda saved: torch.empty(saved[0], dtype=saved[1])
+    )
+
+
 def model_of(asked: Pass, layers: int) -> nn.Module:
     """The model that the stage would train, with `layers` layers; on `meta`, as peft cannot add to fake tensors."""
     shape = asked.shape
@@ -137,7 +145,8 @@ def model_of(asked: Pass, layers: int) -> nn.Module:
             model = get_peft_model(model, LoraConfig(**adapters, task_type="CAUSAL_LM"))
     model.train(asked.training)
     if asked.checkpointing and asked.training:
-        model.activation_checkpointing_enable()
+        modeling_utils.save_on_cpu = held_elsewhere
+        model.activation_checkpointing_enable(every_n_layers=asked.every_n_layers, offload=asked.offloaded)
         if asked.lora:
             model.enable_input_require_grads()
     if asked.liger and asked.training:
@@ -182,7 +191,7 @@ def one_pass(asked: Pass, layers: int) -> dict[str, list[int]]:
 def main() -> None:
     for asked in parse_json(list[Pass], sys.stdin.read()):
         if not cache_file(asked).exists():
-            write_json(cache_file(asked), {str(layers): one_pass(asked, layers) for layers in SIZES})
+            write_json(cache_file(asked), {str(layers): one_pass(asked, layers) for layers in sizes(asked)})
 
 
 if __name__ == "__main__":

@@ -94,7 +94,7 @@ def test_contradictions_are_one_line(changes, says):
     config = yaml.safe_load(Path("config/config.yaml").read_text())
     name, stage = next(iter(config["training"]["train"].items()))
     stage.pop("epochs", None)
-    for setting in ("clip", "warmup_steps", "learning_rate"):
+    for setting in ("clip", "warmup_share", "learning_rate"):
         stage.pop(setting, None)
     stage |= {"learning_rate": 1e-4, "steps": 100, **changes}
     with pytest.raises(UserError) as caught:

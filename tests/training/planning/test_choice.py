@@ -7,10 +7,12 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape
 from scripts.training.planning.activations import Pass, cache_file, measure, needed, peak
 from scripts.training.planning.choice import choose
 from scripts.training.planning.memory import GIB
+from scripts.training.planning.options import options
 from scripts.training.planning.parameters import counts
 from scripts.training.planning.stage import Given
 from scripts.training.planning.stage_plan import plan
@@ -76,7 +78,17 @@ def test_a_stage_that_trains_some_layers_fits_where_all_would_not():
 SMALL = {"hidden_size": 128, "intermediate_size": 384, "num_attention_heads": 4, "num_key_value_heads": 2}
 
 
-@pytest.mark.parametrize("change", [{}, {"checkpointing": True}, {"training": False}], ids=str)
+TRACED = [
+    {},
+    {"checkpointing": True},
+    {"checkpointing": True, "every_n_layers": 2},
+    {"checkpointing": True, "every_n_layers": 4},
+    {"checkpointing": True, "offloaded": True},
+    {"training": False},
+]
+
+
+@pytest.mark.parametrize("change", TRACED, ids=str)
 def test_a_trace_of_few_layers_and_rows_says_what_one_of_all_of_them_says(change):
     """Traced here at the real size, in this process."""
     from scripts.training.planning.trace import one_pass
@@ -88,3 +100,45 @@ def test_a_trace_of_few_layers_and_rows_says_what_one_of_all_of_them_says(change
     measure([asked])
     assert all(cache_file(one).exists() for one in needed(asked))
     assert peak(asked, 6).bytes == pytest.approx(whole, rel=0.02)
+
+
+def test_recomputing_fewer_layers_takes_more_memory_and_less_time_and_offload_the_other_way_round():
+    """At 7B one layer of 4,096 tokens keeps 15 times what it starts from, 28 MiB, which offload moves to the host."""
+    asked = [True, {"every_n_layers": 2}, {"offload": True}]
+    files = [
+        Machine.parse({**machine("a800").model_dump(), "gradient_checkpointing": one, "liger": False}, "test")
+        for one in asked
+    ]
+    every, second, offloaded = options("sft", [(stage(), one) for one in files], QWEN_7B)
+    kept = {id(one): one.budget.gpu["activations"] + one.budget.gpu["logits"] for one in (every, second, offloaded)}
+    moved = 28 * 4096 * 3584 * 2
+    assert kept[id(every)] - kept[id(offloaded)] == pytest.approx(moved, rel=0.02)
+    assert offloaded.budget.host["activations"] == 4 * moved
+    assert kept[id(second)] > kept[id(every)] + 14 * 10 * moved / 28
+    assert second.speed.tokens_per_second > every.speed.tokens_per_second > offloaded.speed.tokens_per_second
+    work = [one.speed.compute for one in (every, second)]
+    assert work[1] / work[0] == pytest.approx(7 / 8, abs=0.02)  # one forward pass of four, for half of the layers
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        (
+            {"sharding": "fsdp2", "gradient_checkpointing": {"every_n_layers": 2}},
+            r"every_n_layers: with sharding fsdp2",
+        ),
+        ({"sharding": "fsdp2", "gradient_checkpointing": {"offload": True}}, r"offload: with sharding fsdp2"),
+        ({"gpus": 0, "sharding": "none", "gradient_checkpointing": {"offload": True}}, r"offload: there is no GPU"),
+        ({"gradient_checkpointing": {"every_n_layers": 0}}, r"every_n_layers: must be at least 1, not 0"),
+        ({"gradient_checkpointing": {"every": 2}}, r"every: unknown key; known keys: every_n_layers, offload"),
+        (
+            {"gradient_checkpointing": "yes"},
+            r"gradient_checkpointing: must be true, false or a mapping of keys, not 'yes'",
+        ),
+    ],
+)
+def test_checkpointing_that_cannot_be_done_is_refused_in_one_line(changes, says):
+    with pytest.raises(UserError, match=says) as refused:
+        file = Machine.parse({**machine("a800").model_dump(), **changes}, "machine.yaml")
+        plan(Given("sft", stage(), file, QWEN_7B), traced=False)
+    assert "\n" not in str(refused.value)

@@ -53,6 +53,7 @@ def test_one_line_says_before_the_first_job_what_will_run(capability, installed,
     assert kernels_line(machine(gpus=2, **changes), stages, capability, installed) == expected
 
 
+@pytest.mark.slow  # torch is among them
 def test_what_is_installed_is_read_from_the_packages(monkeypatch):
     versions = {"flash-attn": (2, 3, 2)}
     monkeypatch.setattr("scripts.training.planning.kernels.version_of", versions.get)

@@ -1,0 +1,103 @@
+"""Resume a stage from a checkpoint that other code wrote, where the user says so: `RESUME=anyway make eval`.
+
+A run of a stage is a folder that is named by settings, seed, code, origin and data, so after a change of code a stage
+starts anew. With RESUME=anyway in the environment it takes the newest whole checkpoint of an unfinished run that
+differs in nothing but its code. `run.json` in the folder records each change of code with its step; summary.json,
+eval.json and the report name them.
+
+Imports no torch: the Snakefile checks RESUME when the workflow starts.
+"""
+
+import hashlib
+import json
+import logging
+import os
+import shutil
+from pathlib import Path
+from typing import NamedTuple
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_json, write_json
+from scripts.experiment.bookkeeping import determining
+from scripts.experiment.settings.training import Stage
+from scripts.training.engine.checkpoint_folders import newest_whole, step_of
+from scripts.training.engine.pruning import PUBLISHED, other_owner_ended
+
+NAME = "run.json"
+
+
+class Run(NamedTuple):
+    """What decides a stage's weights, but for the machine; manifests as dicts."""
+
+    settings: Stage
+    seed: int
+    origin: dict
+    shards: dict
+    code: str
+
+    def without_code(self) -> list:
+        return [determining(self.settings) | {"seed": self.seed}, self.origin, self.shards]
+
+    def folder_name(self) -> str:
+        stage, *inputs = self.without_code()
+        return short_hash([stage, self.code, *inputs])
+
+
+def short_hash(values: list) -> str:
+    return hashlib.sha256(json.dumps(values, sort_keys=True).encode()).hexdigest()[:16]
+
+
+def resume_anyway() -> bool:
+    """Whether the environment has RESUME=anyway.
+
+    Raises:
+        UserError: it has another value.
+    """
+    value = os.environ.get("RESUME", "")
+    if value not in ("", "anyway"):
+        raise UserError(f"RESUME={value}: only RESUME=anyway is known; leave it out to resume what the same code wrote")
+    return value == "anyway"
+
+
+def other_code_runs(work: Path, run: Run) -> list[Path]:
+    """The unfinished runs beside `work` that differ from `run` in their code alone and have a whole checkpoint."""
+    same = short_hash(run.without_code())
+    return [
+        path.parent
+        for path in sorted(work.parent.glob(f"*/{NAME}"))
+        if path.parent != work and read_json(path)["same_but_code"] == same
+        if not (path.parent / PUBLISHED).exists() and newest_whole(path.parent) and other_owner_ended(path.parent)
+    ]
+
+
+def prepare_work_folder(name: str, work: Path, run: Run, anyway: bool) -> None:
+    """Make the folder of a run. On the first rank, before anything else is written there.
+
+    Args:
+        name: the stage's.
+        anyway: if the folder has no whole checkpoint, go on from one that other code wrote, if there is one. Its folder
+            is renamed, so nothing is copied, and a kill at any point leaves it under one of the two names.
+    """
+    others = [] if newest_whole(work) else other_code_runs(work, run)
+    if others:
+        other = max(others, key=lambda folder: step_of(newest_whole(folder)))
+        step = step_of(newest_whole(other))
+        if anyway:
+            shutil.rmtree(work, ignore_errors=True)
+            other.rename(work)
+        else:
+            logging.info(f"{name}: other code has trained {step} steps of this; RESUME=anyway would go on from them")
+    work.mkdir(parents=True, exist_ok=True)
+    record = read_json(work / NAME) if (work / NAME).is_file() else {"code": run.code, "code_changes": []}
+    if record["code"] != run.code:
+        step = step_of(newest_whole(work))
+        logging.info(f"{name}: goes on from step {step}, which other code has reached, as RESUME=anyway says")
+        # a change at a later step, or at this one, has trained nothing of what goes on
+        changes = [change for change in record["code_changes"] if change["step"] < step]
+        record["code_changes"] = [*changes, {"step": step, "from": record["code"], "to": run.code}]
+    write_json(work / NAME, record | {"code": run.code, "same_but_code": short_hash(run.without_code())})
+
+
+def code_changes(work: Path) -> list[dict]:
+    """At which steps of a run other code took over: [{"step", "from", "to"}], the last two are fingerprints."""
+    return read_json(work / NAME)["code_changes"]

@@ -1,0 +1,29 @@
+"""`gradient_checkpointing` of the machine file: the layers that it names are recomputed, the loss stays the same."""
+
+import pytest
+import torch
+from transformers import Qwen2Config, Qwen2ForCausalLM
+
+from scripts.tokens.packing.shards import Shards
+from scripts.training.engine.trainer import PackedRows, StageTrainer, stack
+from scripts.training.optimization.training_arguments import training_arguments
+from scripts.training.planning.batch import Batch
+from tests.training.conftest import SHAPE, VOCABULARY, machine, stage
+
+
+def test_the_layers_that_the_machine_file_names_are_recomputed_and_the_loss_is_the_same(tmp_path, shards):
+    def trained(checkpointing) -> tuple[list[bool], float]:
+        settings, here = stage(steps=2, global_batch=2), machine(gradient_checkpointing=checkpointing)
+        torch.manual_seed(0)
+        model = Qwen2ForCausalLM(Qwen2Config(**SHAPE | {"num_hidden_layers": 3}, vocab_size=VOCABULARY))
+        arguments = training_arguments(settings, 0, here, Batch(2, 1), 2, tmp_path, validate=False)
+        arguments.save_strategy = "no"
+        rows = PackedRows(Shards(shards, "train"))
+        loss = StageTrainer(model=model, args=arguments, train_dataset=rows, data_collator=stack).train().training_loss
+        return [layer.gradient_checkpointing for layer in model.model.layers], loss
+
+    none, plain = trained(False)
+    every, all_of_them = trained(True)
+    second, some = trained({"every_n_layers": 2})
+    assert (none, every, second) == ([False] * 3, [True] * 3, [True, False, True])
+    assert all_of_them == pytest.approx(plain, abs=1e-6) and some == pytest.approx(plain, abs=1e-6)
