@@ -9,6 +9,7 @@ failed; if the tests or the sandbox are at fault, the benchmark is not measured.
 """
 
 import logging
+from collections.abc import Callable
 from pathlib import Path
 
 from scripts.common.cli import UserError, run
@@ -16,18 +17,26 @@ from scripts.common.files import sha256_file
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.problem import Problem
 from scripts.evaluation.benchmarks.prompts import end, program, prompt_of
+from scripts.evaluation.benchmarks.weak_problems import WEAK
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
 from scripts.evaluation.metrics.pass_at_k import figures, suite
 from scripts.evaluation.sandbox import probe
 from scripts.evaluation.sandbox.bubblewrap import Limits
 from scripts.evaluation.sandbox.judge import Judge, judge_all
+from scripts.evaluation.sandbox.libraries import Libraries
 from scripts.evaluation.sandbox.packages import Packages
 from scripts.evaluation.sandbox.verdict import Verdict
 from scripts.experiment.settings.evaluation import Benchmark, Code, Generation
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import dataset_of
 
+# where a user gives what a benchmark needs
+LIBRARIES = {
+    "python": "an environment that has it as evaluation.code.python",
+    "java": "a jar that has it in evaluation.code.jars",
+    "go": "a vendor folder that has it as evaluation.code.go_vendor (testify: golang-github-stretchr-testify-dev)",
+}
 GENERATION = {"samples", "temperature", "top_p", "max_new_tokens", "engine"}
 
 
@@ -40,14 +49,14 @@ def refuse_benchmark(name: str, problems: list[Problem], judge: Judge, number: i
     Raises:
         UserError: packages are missing, or a solution does not pass.
     """
-    lacking = {problem.id: missing for problem in problems if (missing := judge.packages.missing(problem))}
+    lacking = {problem.id: missing for problem in problems if (missing := judge.missing(problem))}
     if lacking:
         packages, first = sorted(set().union(*lacking.values())), next(iter(lacking))
         raise UserError(
-            f"evaluation.code: {name}: {len(lacking)} problems, as {first}, need {', '.join(packages)}; name an"
-            " environment that has it as evaluation.code.python"
+            f"evaluation.code: {name}: {len(lacking)} problems, as {first}, need {', '.join(packages)}; name"
+            f" {LIBRARIES[problems[0].language]}, or name the problems in `exclude`"
         )
-    solved = [problem for problem in problems if problem.canonical is not None]
+    solved = [problem for problem in problems if problem.canonical is not None and not problem.unjudged]
     count = min(number, len(solved))
     chosen = [solved[place * len(solved) // count] for place in range(count)]
     programs = [(problem, problem.head + problem.canonical) for problem in chosen]
@@ -100,6 +109,20 @@ def score(
     return sorted(items, key=lambda item: item["id"])
 
 
+def weak_problems(items: list[dict], summary: Callable[[list[dict]], dict]) -> dict:
+    """What the problems with weak tests do to a benchmark's score.
+
+    `problems` (id → why its tests are weak), `passed` (how many of them have a sample that passed), and `without`: the
+    score without them. Empty where there are none.
+    """
+    weak = {item["id"]: WEAK[item["id"]] for item in items if item["id"] in WEAK}
+    if not weak:
+        return {}
+    others = [item for item in items if item["id"] not in weak]
+    passed = sum(item["passed"] > 0 for item in items if item["id"] in weak)
+    return {"problems": weak, "passed": passed, "without": summary(others) if others else None}
+
+
 def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | None = None) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
@@ -116,9 +139,10 @@ def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | 
     problems = {name: formats.problems_of(benchmark) for name, benchmark in benchmarks.items()}
     sandbox = probe.sandbox()
     limits = Limits(settings.timeout, settings.memory_megabytes << 20)
-    judge = Judge(sandbox, limits, Packages.given(settings.python))
-    for language in {problem.language for some in problems.values() for problem in some} - {"python"}:
-        judge.compiled.compilers.of(language)  # a missing one is an error before anything is generated
+    libraries = Libraries.given(settings.jars, settings.go_vendor)
+    judge = Judge(sandbox, limits, Packages.given(settings.python), libraries)
+    for language in {problem.language for some in problems.values() for problem in some}:
+        judge.check(language)  # a missing compiler is an error before anything is generated
     for name, own in problems.items():
         refuse_benchmark(name, own, judge, settings.canonical)
     jobs = [(name, benchmark.prompt, problem) for name, benchmark in benchmarks.items() for problem in problems[name]]
@@ -132,15 +156,19 @@ def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | 
     prompts = [prompt_of(problem, style) for _, style, problem in jobs]
     generation = Generation(**settings.model_dump(include=GENERATION))
     completions, engine = model.generate(prompts, generation, seed, finished, "code")
-    items, scores = [], {}
+    items, scores, weak = [], {}, {}
     for name, benchmark in benchmarks.items():
         own = [samples for (owner, _, _), samples in zip(jobs, completions, strict=True) if owner == name]
         rows = score(name, benchmark, problems[name], own, judge, settings.k)
         scores[name] = by_language(rows, lambda some: summarize(measured, some))
+        if found := weak_problems(rows, lambda some: summarize(measured, some)):
+            weak[name] = found
         items += rows
         logging.info(score_line("code", name, measured, scores[name]["all"]))
     hashes = {name: sha256_file(Path(benchmark.path)) for name, benchmark in benchmarks.items()}
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "sandbox": sandbox.mode}
+    if weak:
+        facts["weak_problems"] = weak
     return write_scores(out, folder, items, hashes, scores, **facts)
 
 

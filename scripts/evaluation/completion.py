@@ -20,44 +20,20 @@ from statistics import fmean
 
 import numpy as np
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
 from scripts.common.files import read_jsonl, sha256_file
-from scripts.evaluation.code_tasks.region_end import region_end
+from scripts.evaluation.code_tasks.answers import check_form, shown, write_answers
+from scripts.evaluation.code_tasks.prompts import prompt_of
 from scripts.evaluation.code_tasks.task import Task
 from scripts.evaluation.generation.likelihood import negative_log_likelihood
 from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
-from scripts.evaluation.generation.transformers_engine import Infill, Prompt, encode
+from scripts.evaluation.generation.transformers_engine import Prompt, encode
 from scripts.evaluation.metrics import code_completion
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
 from scripts.experiment.settings.evaluation import Completion
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import scored_datasets
 from scripts.tokens.packing.encoder import Encoded
-
-
-def last_lines(text: str, characters: int) -> str:
-    """The end of a text from a line start on, at most this long."""
-    return text if len(text) <= characters else text[-characters:].partition("\n")[2]
-
-
-def first_lines(text: str, characters: int) -> str:
-    """The beginning of a text up to a line end, at most this long."""
-    return text if len(text) <= characters else text[:characters].rpartition("\n")[0]
-
-
-def prompt_of(task: Task, settings: Completion, with_context: bool) -> Prompt:
-    """The file around the answer: with fill-in-the-middle two thirds of the characters stand before the answer."""
-    context = task.context if with_context else ""
-    if settings.form == "plain":
-        return context + last_lines(task.before, settings.prompt_characters)
-    behind = settings.prompt_characters // 3
-    before = last_lines(task.before, settings.prompt_characters - behind)
-    return Infill(context + before, first_lines(task.after, behind))
-
-
-def end_of(task: Task, completion: str) -> int | None:
-    """Where a completion leaves the task's region; None if it does not."""
-    return region_end(task.size, task.language, task.before.rpartition("\n")[2], completion)
 
 
 def answer_likelihoods(model: ScoredModel, tasks: list[Task], prompts: list[Prompt]) -> np.ndarray:
@@ -99,28 +75,23 @@ def completion(
         UserError: the tokenizer has no tokens for fill-in-the-middle, or a prompt is too long for the model.
     """
     tasks = [Task(**record) for record in read_jsonl(path)]
-    model, fim = load(folder, vllm_python), settings.form == "fim"
-    if fim and "<|fim_middle|>" not in model.encoder.controls:
-        raise UserError(f"evaluation.completion.form: {folder} has no token <|fim_middle|>; set `form: plain`")
+    model = load(folder, vllm_python)
+    check_form(model, settings, "evaluation.completion")
     variants = [False, True] if settings.context_characters else [False]
     pairs = [(task, context) for context in variants for task in tasks]
     prompts = [prompt_of(task, settings, context) for task, context in pairs]
-    likelihoods = answer_likelihoods(model, [task for task, _ in pairs], prompts)
-
-    def finished(number: int, text: str) -> bool:
-        return end_of(pairs[number][0], text) is not None
-
-    completions, engine = model.generate(prompts, settings, seed, finished, label="completion")
+    task_of_prompt = [task for task, _ in pairs]
+    likelihoods = answer_likelihoods(model, task_of_prompt, prompts)
+    completions, engine = write_answers(model, task_of_prompt, prompts, settings, seed, "completion")
     items = []
-    for (task, context), prompt, nll, texts in zip(pairs, prompts, likelihoods, completions, strict=True):
-        samples = texts if fim else [text[: end_of(task, text)] for text in texts]
+    for (task, context), prompt, nll, samples in zip(pairs, prompts, likelihoods, completions, strict=True):
         items.append(
             {
                 "dataset": f"{task.size}+context" if context else task.size,
                 "id": task.id,
                 "language": task.language,
                 "source": task.source,
-                "prompt": prompt if isinstance(prompt, str) else f"{prompt.prefix}<|answer|>{prompt.suffix}",
+                "prompt": shown(prompt),
                 "reference": task.answer,
                 "written": samples,
                 **figures(task, samples),

@@ -8,7 +8,6 @@ are answers that stand once more in their own file, which copying solves, and an
 (scripts/evaluation/code_tasks/occurrences.py). Writes `tasks.jsonl.zst`, and a manifest with the counts.
 """
 
-import hashlib
 import logging
 from collections import Counter, defaultdict
 from collections.abc import Iterator
@@ -18,11 +17,11 @@ from pathlib import Path
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import NAME, read_manifest, write_manifest
-from scripts.common.progress import Progress
 from scripts.evaluation.code_tasks.occurrences import Answers
 from scripts.evaluation.code_tasks.regions import cut, regions
 from scripts.evaluation.code_tasks.repository_context import RepositoryPaths, repository_context
-from scripts.evaluation.code_tasks.task import Task
+from scripts.evaluation.code_tasks.task import Task, draw
+from scripts.evaluation.code_tasks.trained_on import in_training
 from scripts.evaluation.generation.examples import text_of
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.evaluation import CompletionTasks
@@ -31,11 +30,6 @@ from scripts.experiment.suites import check_name
 PER_FILE = 2
 # Of a file this many times as many are tried, as some are left out.
 TRIED = 3
-
-
-def draw(name: str) -> bytes:
-    """What tasks are sorted by."""
-    return hashlib.sha256(name.encode()).digest()
 
 
 def tasks_of(document: dict, settings: CompletionTasks) -> Iterator[Task]:
@@ -55,23 +49,6 @@ def copied(task: Task) -> bool:
     """Whether the answer stands in the rest of the file, too."""
     answer = Answers({0: task.answer})
     return bool(answer.within(task.before) or answer.within(task.after))
-
-
-def in_training(tasks: list[Task], datasets: Path, train: list[str]) -> set[int]:
-    """The numbers of the tasks whose answers stand in a training document.
-
-    Raises:
-        UserError: a dataset does not match its manifest.
-    """
-    answers, found = Answers({number: task.answer for number, task in enumerate(tasks)}), set()
-    counts = {dataset: read_manifest(datasets / dataset)["examples"]["train"] for dataset in train}
-    progress = Progress("completion tasks", "training examples", sum(counts.values()))
-    for dataset in train:
-        for example in read_jsonl(split_file(datasets / dataset, "train")):
-            found |= answers.within(text_of(example))
-            progress.add()
-    progress.end()
-    return found
 
 
 def choose(tasks: list[Task], most: int) -> list[Task]:
@@ -125,7 +102,7 @@ def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks
     read_manifest(folder)
     tried = [task for document in read_jsonl(split_file(folder, "test")) for task in tasks_of(document, settings)]
     new = [task for task in tried if not copied(task)]
-    seen = in_training(new, datasets, train)
+    seen = in_training(new, datasets, train, "completion tasks")
     tasks = choose([task for number, task in enumerate(new) if number not in seen], settings.tasks)
     counts = {
         size: {

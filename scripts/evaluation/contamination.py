@@ -6,7 +6,7 @@
 
 A problem is its prompt and its reference or published solution. The problems are those that the suites score; the
 training data are all turns of all examples in the train splits. What counts as an overlap:
-scripts/evaluation/benchmarks/overlaps.py.
+scripts/corpus/similarity/overlaps.py.
 """
 
 import logging
@@ -17,8 +17,8 @@ from scripts.common.cli import parser, run
 from scripts.common.files import read_jsonl, sha256_file, write_json
 from scripts.common.manifest import read_manifest
 from scripts.common.progress import Progress
+from scripts.corpus.similarity.overlaps import OverlapSearch, ProblemText
 from scripts.evaluation.benchmarks import formats
-from scripts.evaluation.benchmarks.overlaps import OverlapSearch, ProblemText
 from scripts.evaluation.generation.examples import (
     chat_text,
     pick_examples,

@@ -10,8 +10,8 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation.benchmarks import ngrams
-from scripts.evaluation.benchmarks.overlaps import OverlapSearch, ProblemText
+from scripts.corpus.similarity import ngrams
+from scripts.corpus.similarity.overlaps import OverlapSearch, ProblemText
 from scripts.evaluation.contamination import ContaminationSettings, contamination
 from scripts.evaluation.gate import evaluate
 from scripts.experiment.settings.evaluation import Code, Keywords, Qa

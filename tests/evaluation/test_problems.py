@@ -66,6 +66,7 @@ def test_an_empty_path_is_one_line(repository, tmp_path):
     assert done.stderr == "error: --settings: path: must be text of at least 1 character, not ''\n"
 
 
+@pytest.mark.slow
 def test_a_commit_or_repository_that_is_not_there_is_one_line(repository, tmp_path):
     for location, commit, line in (
         (repository[0], "0" * 40, "no commit 0000"),

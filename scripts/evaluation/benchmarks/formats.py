@@ -1,21 +1,23 @@
-"""Read the problems of a benchmark file: HumanEval, HumanEval-X, MBPP, MultiPL-E, HumanEval+ or MBPP+, as published.
+"""Read the problems of a benchmark file: HumanEval, HumanEval-X, HumanEval+, MBPP, MBPP+, MultiPL-E, LiveCodeBench or
+BigCodeBench, as published, or in a format that a YAML file describes.
 
     problems = read(Path("data/benchmarks/HumanEval.jsonl.gz"))
 
-A file is JSON lines or one JSON list, also gzipped; the fields of its first record tell the format. A file with a field
-that its format does not know is refused, as that field may hold tests.
+The fields of the first record tell the format. A file with a field that its format does not know is refused, as that
+field may hold tests.
 """
 
-import gzip
-import json
 import re
-import zlib
 from collections.abc import Callable, Collection
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.evaluation.benchmarks import evalplus
+from scripts.evaluation.benchmarks.bigcodebench import bigcodebench
+from scripts.evaluation.benchmarks.described import DescribedFormat
+from scripts.evaluation.benchmarks.files import records
+from scripts.evaluation.benchmarks.livecodebench import livecodebench
 from scripts.evaluation.benchmarks.problem import (
     BEGINS,
     HUMANEVAL_STOPS,
@@ -26,16 +28,7 @@ from scripts.evaluation.benchmarks.problem import (
 )
 from scripts.experiment.settings.evaluation import Benchmark
 
-# Bytes of an unpacked file; the largest benchmark of these formats has 20 MB.
-LARGEST = 256 << 20
-
-
-def humaneval(record: dict) -> Problem:
-    tests = f"{record['test']}\ncheck({record['entry_point']})\n"
-    prompt, entry = record["prompt"], record["entry_point"]
-    return Problem(
-        record["task_id"], "python", prompt, prompt, tests, entry, HUMANEVAL_STOPS, record.get("canonical_solution")
-    )
+HUMANEVAL = DescribedFormat(Path(__file__).with_name("humaneval.yaml"))
 
 
 def humaneval_x(record: dict) -> Problem:
@@ -93,7 +86,7 @@ class Format:
 PLUS_FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
 # `test` of HumanEval+ in EvalPlus' own format holds the base inputs; `assertion` of MBPP+ the base tests.
 FORMATS = {
-    "HumanEval": Format(("task_id", "prompt", "entry_point", "test"), humaneval, "canonical_solution"),
+    "HumanEval": Format(("task_id", "prompt", "entry_point", "test"), HUMANEVAL.read, "canonical_solution"),
     "HumanEval-X": Format(
         ("task_id", "prompt", "declaration", "test"),
         humaneval_x,
@@ -103,6 +96,16 @@ FORMATS = {
         ("task_id", "test_list", "code"),
         mbpp,
         "text prompt test_setup_code test_imports test - challenge_test_list source_file",
+    ),
+    "LiveCodeBench": Format(
+        ("question_id", "question_content", "starter_code", "public_test_cases", "private_test_cases", "metadata"),
+        livecodebench,
+        "- question_title platform contest_id contest_date difficulty",
+    ),
+    "BigCodeBench": Format(
+        ("task_id", "complete_prompt", "instruct_prompt", "canonical_solution", "test", "entry_point"),
+        bigcodebench,
+        "- code_prompt doc_struct libs",
     ),
     "MultiPL-E": Format(
         ("name", "language", "prompt", "tests", "stop_tokens"),
@@ -114,48 +117,6 @@ FORMATS = {
 }
 
 
-def unpacked(path: Path) -> str:
-    """The text of a file, gzipped or not.
-
-    Raises:
-        UserError: it is missing, damaged, too large or not text.
-    """
-    try:
-        with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
-            data = file.read(LARGEST + 1)
-        if len(data) > LARGEST:
-            raise UserError(f"{path}: more than {LARGEST >> 20} MB unpacked, which no benchmark has; give another file")
-        return data.decode()
-    except (FileNotFoundError, IsADirectoryError) as error:
-        raise UserError(f"{path}: no such file") from error
-    except (OSError, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: truncated or damaged: {error}; download it again") from error
-    except UnicodeDecodeError as error:
-        raise UserError(f"{path}: not UTF-8 text: {error}") from error
-
-
-def records(path: Path) -> list[tuple[str, object]]:
-    """(place for error lines, record) of each record of a file.
-
-    Raises:
-        UserError: the file is not JSON.
-    """
-    text = unpacked(path)
-    if text.lstrip().startswith("["):
-        try:
-            return [(f"{path}: record {number}", record) for number, record in enumerate(json.loads(text), 1)]
-        except (json.JSONDecodeError, RecursionError) as error:
-            raise UserError(f"{path}: not JSON: {error}") from error
-    parsed = []
-    for number, line in enumerate(text.split("\n"), 1):
-        if line.strip():
-            try:
-                parsed.append((f"{path}: line {number}", json.loads(line)))
-            except (json.JSONDecodeError, RecursionError) as error:
-                raise UserError(f"{path}: line {number}: not JSON: {error}") from error
-    return parsed
-
-
 def check_text(problem: Problem) -> None:
     """Check that all fields are text.
 
@@ -163,7 +124,8 @@ def check_text(problem: Problem) -> None:
         TypeError: one is not.
     """
     for name, value in vars(problem).items():
-        for text in value if isinstance(value, tuple) else [value or ""]:
+        optional = name == "canonical" and value is None
+        for text in value if isinstance(value, tuple) else [] if optional else [value]:
             if not isinstance(text, str):
                 raise TypeError(f"its {name} must be text, not {type(text).__name__}")
 
@@ -174,17 +136,32 @@ def problems_of(benchmark: Benchmark) -> list[Problem]:
     Raises:
         UserError: its file cannot be read, or it names a problem that the file does not hold.
     """
-    problems = {problem.id: problem for problem in read(Path(benchmark.path), benchmark.ignore)}
-    for key in ("ids", "exclude"):
+    own = DescribedFormat(Path(benchmark.format)) if benchmark.format else None
+    problems = {problem.id: problem for problem in read(Path(benchmark.path), benchmark.ignore, own)}
+    for key in ("ids", "exclude", "few_shot"):
         if unknown := [name for name in getattr(benchmark, key) or () if name not in problems]:
             raise UserError(
                 f"evaluation.code.benchmarks: {key}: {benchmark.path} has no problem {unknown[0]}; its first is"
                 f" {next(iter(problems))}"
             )
-    chosen = [name for name in benchmark.ids or problems if name not in benchmark.exclude][: benchmark.limit]
+    if unsolved := [name for name in benchmark.few_shot if problems[name].canonical is None]:
+        raise UserError(
+            f"evaluation.code.benchmarks: few_shot: {benchmark.path} has no solution of {unsolved[0]}; name others"
+        )
+    unjudged = [name for name, problem in problems.items() if problem.unjudged and name not in benchmark.exclude]
+    if unjudged and benchmark.unjudged == "refuse":
+        raise UserError(
+            f"evaluation.code.benchmarks: {benchmark.path}: {len(unjudged)} of {len(problems)} problems, as"
+            f" {unjudged[0]}, cannot be judged apart from the program; set `unjudged: leave out`, or `count`"
+        )
+    left_out = {*benchmark.exclude, *benchmark.few_shot}
+    if benchmark.unjudged == "leave out":
+        left_out |= set(unjudged)
+    chosen = [name for name in benchmark.ids or problems if name not in left_out][: benchmark.limit]
     if not chosen:
-        raise UserError(f"evaluation.code.benchmarks: {benchmark.path}: `exclude` leaves no problem")
-    return [problems[name] for name in chosen]
+        raise UserError(f"evaluation.code.benchmarks: {benchmark.path}: `exclude` and `few_shot` leave no problem")
+    examples = tuple((problems[name].prompt, problems[name].canonical) for name in benchmark.few_shot)
+    return [replace(problems[name], examples=examples) for name in chosen]
 
 
 def format_of(record: object, where: str) -> str:
@@ -200,31 +177,35 @@ def format_of(record: object, where: str) -> str:
     return min(fits, key=lambda name: len(FORMATS[name].unknown(record)))
 
 
-def read(path: Path, ignored: Collection[str] = ()) -> list[Problem]:
+def read(path: Path, ignored: Collection[str] = (), own: DescribedFormat | None = None) -> list[Problem]:
     """The problems of a file, in its order.
 
     Args:
         ignored: fields that its format does not know, and that hold nothing needed.
+        own: its format; by default one of `FORMATS`, by the fields of the first record.
 
     Raises:
         UserError: the file is unreadable or empty, a record is in none of the formats, in another than the first or has
             fields unknown to it, or an id is there twice.
     """
-    problems, chosen = {}, None
+    problems, chosen = {}, Format((), own.read, " ".join(own.known)) if own else None
+    name = own.name if own else ""
     for where, record in records(path):
-        chosen = chosen or format_of(record, where)
-        if not isinstance(record, dict) or not set(FORMATS[chosen].fields) <= set(record):
-            raise UserError(f"{where}: not in the format of the first record, {chosen}")
-        if unknown := [field for field in FORMATS[chosen].unknown(record) if field not in ignored]:
+        if chosen is None:
+            name = format_of(record, where)
+            chosen = FORMATS[name]
+        if not isinstance(record, dict) or not set(chosen.fields) <= set(record):
+            raise UserError(f"{where}: not in the format of the first record, {name}")
+        if unknown := [field for field in chosen.unknown(record) if field not in ignored]:
             raise UserError(
-                f"{where}: {chosen}'s format has no {', '.join(unknown)}, and a field that is not read may hold tests;"
+                f"{where}: {name}'s format has no {', '.join(unknown)}, and a field that is not read may hold tests;"
                 " remove it, or name it in the benchmark's `ignore` if it holds none"
             )
         try:
-            problem = FORMATS[chosen].read(record)
+            problem = chosen.read(record)
             check_text(problem)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise UserError(f"{where}: not a problem in {chosen}'s format: {error}") from error
+            raise UserError(f"{where}: not a problem in {name}'s format: {error}") from error
         if problem.id in problems:
             raise UserError(f"{where}: id {problem.id} is there twice")
         problems[problem.id] = problem

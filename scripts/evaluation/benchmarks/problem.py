@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-LANGUAGES = ("python", "java", "go", "rust", "cpp")
+LANGUAGES = ("python", "java", "go", "rust", "cpp", "javascript", "shell")
 
 # Stop strings of the reference harnesses: of HumanEval (Chen et al. 2021, section 2.1, with the decorator,
 # assertion and fence that later harnesses added) and of MBPP (bigcode-evaluation-harness).
@@ -11,6 +11,7 @@ HUMANEVAL_STOPS = ("\nclass", "\ndef", "\n#", "\n@", "\nif", "\nprint", "\nasser
 MBPP_STOPS = ("\nclass", "\nassert", '\n"""', "\nprint", "\nif", "\n<|/", "\n```")
 
 NAMES = {"python": "python", "py": "python", "java": "java", "go": "go", "rust": "rust", "rs": "rust", "cpp": "cpp"}
+NAMES |= {"javascript": "javascript", "js": "javascript", "shell": "shell", "sh": "shell", "bash": "shell"}
 
 # How a function begins that may be the problem's; the group is its name.
 BEGINS = {
@@ -19,6 +20,8 @@ BEGINS = {
     "go": r"^func (\w+)[ \t]*\(",
     "rust": r"^(?:pub )?fn (\w+)",
     "cpp": r"^[A-Za-z_][\w:<>,&* \t]*?[ \t&*>](\w+)[ \t]*\(",
+    "javascript": r"^(?:async )?function (\w+)",
+    "shell": r"^(?:function )?(\w+)[ \t]*\(\)",
 }
 
 
@@ -36,6 +39,12 @@ class Problem:
         defined: for Python, the names that the tests take from the program even where a builtin has the same; only
             `entry` if there are none.
         imports: for Go, source text that names the packages that code and tests may import.
+        judge: `calls`: the tests call the program's functions; `stdio`: the program reads standard input, and the tests
+            are a JSON list of [input, output].
+        preamble: what the judge puts before every program, as the reference harness does.
+        request: the chat that asks for the program, where the benchmark has one of its own.
+        unjudged: why its tests cannot be judged apart from the program; empty if they can.
+        examples: (prompt, solution) of the problems that stand solved before the prompt.
     """
 
     id: str
@@ -48,6 +57,11 @@ class Problem:
     canonical: str | None = None
     imports: str = ""
     defined: tuple[str, ...] = ()
+    judge: str = "calls"
+    preamble: str = ""
+    request: str = ""
+    unjudged: str = ""
+    examples: tuple[tuple[str, str], ...] = ()
 
 
 def language_of(name: str) -> str:

@@ -16,6 +16,7 @@ from scripts.evaluation.generation.transformers_engine import Prompt
 from scripts.evaluation.sandbox.compiled_programs import DEFINED, divided, java_type, shared
 
 TITLES = {"python": "Python", "java": "Java", "go": "Go", "rust": "Rust", "cpp": "C++"}
+TITLES |= {"javascript": "JavaScript", "shell": "Bash"}
 REQUEST = (
     "Complete the following {title} code. Answer with the whole code in one code block.\n\n```{language}\n{prompt}\n```"
 )
@@ -25,11 +26,21 @@ IMPORTS = r"^(?:#include|using|import|use|package)\b.*$"
 
 
 def prompt_of(problem: Problem, style: str) -> Prompt:
-    """The text to continue, or the chat to answer."""
+    """The text to continue, or the chat to answer, behind the solved examples."""
     if style == "completion":
-        return problem.prompt
-    values = {"title": TITLES[problem.language], "language": problem.language, "prompt": problem.prompt.strip()}
-    return [{"role": "user", "content": REQUEST.format(**values)}]
+        return "".join(f"{prompt}{solution.rstrip()}\n\n\n" for prompt, solution in problem.examples) + problem.prompt
+    chat = []
+    for prompt, solution in problem.examples:
+        code = f"```{problem.language}\n{prompt}{solution.rstrip()}\n```"
+        chat += [request(problem, prompt), {"role": "assistant", "content": code}]
+    own = {"role": "user", "content": problem.request} if problem.request else request(problem, problem.prompt)
+    return [*chat, own]
+
+
+def request(problem: Problem, prompt: str) -> dict:
+    """The turn of a chat that wants code."""
+    values = {"title": TITLES[problem.language], "language": problem.language, "prompt": prompt.strip()}
+    return {"role": "user", "content": REQUEST.format(**values)}
 
 
 def end(problem: Problem, text: str) -> int | None:
@@ -67,6 +78,8 @@ def program(problem: Problem, text: str, style: str) -> str:
     code = block(problem, text)
     if problem.language == "python":
         # placed after the prompt, for its imports and helpers; the code's function replaces the prompt's
+        if problem.judge == "stdio" or "Solution" in problem.defined:  # LiveCodeBench: an answer is a whole program
+            return code
         whole = not problem.entry or re.search(rf"^def {problem.entry}\b", code, re.M)
         return f"{problem.head}\n{code}" if whole else completed(problem, code)
     defined = re.findall(BEGINS[problem.language], code, re.M)

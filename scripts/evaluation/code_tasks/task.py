@@ -1,5 +1,6 @@
 """A task of suite `completion`: a file with an answer to be written."""
 
+import hashlib
 from dataclasses import dataclass
 
 
@@ -22,3 +23,8 @@ class Task:
     answer: str
     after: str
     context: str = ""
+
+
+def draw(name: str) -> bytes:
+    """What candidates for tasks are sorted by, so that the choice is random and the same each time."""
+    return hashlib.sha256(name.encode()).digest()

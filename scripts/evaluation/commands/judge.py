@@ -5,7 +5,8 @@
 
 Reads what EvalPlus writes (lines with `task_id` and `completion` or `solution`; also its eval_results.json, whose
 outcomes are compared), what bigcode-evaluation-harness writes (a list of programs per problem, in the benchmark's
-order) and this project's items.jsonl.zst. A completion continues the benchmark's prompt; all others are whole programs.
+order), LiveCodeBench's outputs (`question_id` with `code_list`) and this project's items.jsonl.zst. A completion
+continues the benchmark's prompt; all others are whole programs.
 Writes verdicts.jsonl.zst, one line per program, and prints the score and every disagreement.
 """
 
@@ -17,12 +18,14 @@ from typing import NamedTuple
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import read_jsonl, write_jsonl
-from scripts.evaluation.benchmarks.formats import problems_of, unpacked
+from scripts.evaluation.benchmarks.files import unpacked
+from scripts.evaluation.benchmarks.formats import problems_of
 from scripts.evaluation.benchmarks.problem import Problem
 from scripts.evaluation.metrics.pass_at_k import unbiased
 from scripts.evaluation.sandbox import probe
 from scripts.evaluation.sandbox.bubblewrap import Limits
 from scripts.evaluation.sandbox.judge import Judge, judge_all
+from scripts.evaluation.sandbox.libraries import Libraries
 from scripts.evaluation.sandbox.packages import Packages
 from scripts.experiment.settings.evaluation import Benchmark
 
@@ -77,7 +80,9 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
         else:
             text = unpacked(path)
             whole = json.loads(text) if path.suffix == ".json" or text.lstrip().startswith("[") else None
-            if isinstance(whole, list):
+            if isinstance(whole, list) and whole and isinstance(whole[0], dict) and "code_list" in whole[0]:
+                found = [Generation(one["question_id"], text, True) for one in whole for text in one["code_list"]]
+            elif isinstance(whole, list):
                 if len(whole) != len(problems):
                     raise UserError(f"{path}: programs for {len(whole)} problems; the benchmark has {len(problems)}")
                 pairs = zip(problems, whole, strict=True)
@@ -89,8 +94,8 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
                 found = [one for line in lines for one in from_record(line)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
-            f"{path}: neither EvalPlus' samples or eval_results.json, nor bigcode's generations.json, nor items of this"
-            f" project: {error!r}"
+            f"{path}: neither EvalPlus' samples or eval_results.json, nor bigcode's generations.json, nor outputs of"
+            f" LiveCodeBench, nor items of this project: {error!r}"
         ) from error
     known = {problem.id for problem in problems}
     if unknown := [one.problem for one in found if one.problem not in known]:
@@ -146,11 +151,15 @@ def main() -> None:
     p.add_argument("--timeout", type=float, default=10, help="seconds of one program")
     p.add_argument("--memory", type=int, default=1024, help="megabytes of one program")
     p.add_argument("--python", help="environment whose packages programs and tests may import")
+    p.add_argument("--jars", nargs="*", default=[], help="jars that Java programs and tests may use")
+    p.add_argument("--go-vendor", help="vendor folder of a Go module, for Go programs and tests")
     p.add_argument("--ignore", nargs="*", default=[], help="fields of the benchmark that hold no tests")
+    p.add_argument("--format", help="YAML file of the benchmark's format, where it is one of your own")
     args = p.parse_args()
-    problems = problems_of(Benchmark(path=str(args.benchmark), ignore=args.ignore))
+    problems = problems_of(Benchmark(path=str(args.benchmark), ignore=args.ignore, format=args.format))
     generations = read_generations(args.generations, problems, args.base)
-    judge = Judge(probe.sandbox(), Limits(args.timeout, args.memory << 20), Packages.given(args.python))
+    limits, libraries = Limits(args.timeout, args.memory << 20), Libraries.given(args.jars, args.go_vendor)
+    judge = Judge(probe.sandbox(), limits, Packages.given(args.python), libraries)
     rows = judge_generations(problems, generations, judge)
     path = args.out / "verdicts.jsonl.zst"
     write_jsonl(path, rows)

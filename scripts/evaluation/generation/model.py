@@ -5,6 +5,7 @@
     write_scores(out, model.folder, items, hashes, scores, engine=engine)
 
 A model runs on the GPU if there is one, in the precision its weights are saved in, else on the CPU in float32.
+vLLM always gets the precision of the saved weights.
 """
 
 import argparse
@@ -108,7 +109,8 @@ def load(folder: Path, vllm_python: str | None = None) -> ScoredModel:
     read_manifest(folder)
     encoder = Encoder(folder)
     kind = "cuda" if torch.cuda.is_available() else "cpu"
-    model = load_model(folder, "auto" if kind == "cuda" else torch.float32)
+    # vLLM has a GPU, even where the torch of this environment sees none
+    model = load_model(folder, "auto" if kind == "cuda" or vllm_python else torch.float32)
     logits_fingerprint.check(model, folder)
     return ScoredModel(folder, model.to(kind).eval(), encoder, vllm_python)
 

@@ -12,11 +12,11 @@ import unicodedata
 from collections import Counter
 from difflib import SequenceMatcher
 
+from scripts.common.han import CJK
 from scripts.evaluation.metrics.metric import means
 
 SUITE = means("exact_match", "f1", "strict_match")
 ARTICLES = re.compile(r"\b(a|an|the)\b")
-CJK = re.compile(r"[\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003134f]")
 
 
 def is_chinese(reference: str) -> bool:

@@ -14,8 +14,10 @@ from scripts.evaluation.metrics import (
     code_keywords,
     exact_match,
     human_ratings,
+    lm_eval_score,
     pass_at_k,
     perplexity,
+    repository_outcomes,
 )
 from scripts.evaluation.metrics.metric import Suite
 
@@ -34,6 +36,8 @@ def suites(names: Collection[str], ks: Collection[int] = ()) -> dict[str, Suite]
         "keywords": code_keywords.SUITE,
         "code": pass_at_k.suite(ks),
         "completion": code_completion.SUITE,
+        "repository_tests": repository_outcomes.SUITE,
+        "lm_eval": lm_eval_score.SUITE,
         "human": human_ratings.SUITE,
     }
     return {name: suite for name, suite in table.items() if name in names}

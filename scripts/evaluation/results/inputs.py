@@ -8,6 +8,7 @@ from pathlib import Path
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest, raw_name
+from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.replays.evidence import holding
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
@@ -52,7 +53,8 @@ def hashes(folder: Path) -> dict[str, str]:
 def data_folders(experiment: Experiment) -> list[Path]:
     """The folders below the results root that hold documents, tokenizer and shards, in the order of the data flow."""
     layout = Layout(Path())
-    shards = {layout.shards(stage.data, stage.sequence_length) for stage in experiment.training.train.values()}
+    rows = PackedRows(experiment, layout)
+    shards = {*rows.packed(), *rows.mixed()}
     datasets = [layout.dataset(name) for name in sorted(experiment.corpus.compose)]
     corpus = [layout.deduplicated, layout.split] if experiment.sources else []
     return [*corpus, *datasets, layout.tokenizer, *sorted(shards)]

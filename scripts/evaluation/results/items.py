@@ -17,6 +17,7 @@ from scripts.evaluation.metrics.metric import Suite
 
 AGAIN = "delete the folder and run again"
 SCORING = ("model_sha256", "data", "versions", "device", "engine", "settings", "signatures", "sandbox", "conditions")
+SCORING += ("task_metrics", "weak_problems")  # of lm-eval, and of code
 
 
 class Documents(NamedTuple):

@@ -6,7 +6,6 @@ The tests' exit code is the verdict; the candidate can influence it only by what
 tests are built once, so that every further candidate costs one compilation.
 """
 
-import os
 import re
 from collections import OrderedDict
 from dataclasses import dataclass, replace
@@ -17,7 +16,8 @@ from scripts.evaluation.sandbox import compiled_programs
 from scripts.evaluation.sandbox.bubblewrap import Sandbox
 from scripts.evaluation.sandbox.compilers import TOOLCHAINS, Compilers
 from scripts.evaluation.sandbox.endings import DETAIL, exceeded, message
-from scripts.evaluation.sandbox.program import OUTPUT, Limits, Program, wait
+from scripts.evaluation.sandbox.libraries import NONE, Libraries
+from scripts.evaluation.sandbox.program import OUTPUT, Limits, Program, two_pipes, wait
 from scripts.evaluation.sandbox.verdict import Verdict
 
 COMPILING = Limits(seconds=120, memory=4 << 30, address_space=False, processes=256, scratch=512 << 20, output=OUTPUT)
@@ -43,10 +43,12 @@ class CompiledJudge:
 
     Args:
         limits: of one program.
+        libraries: what programs and tests may use beside the languages' own.
     """
 
-    def __init__(self, sandbox: Sandbox, limits: Limits):
-        self.sandbox, self.limits, self.compilers = sandbox, limits, Compilers()
+    def __init__(self, sandbox: Sandbox, limits: Limits, libraries: Libraries = NONE):
+        self.sandbox, self.limits, self.libraries = sandbox, limits, libraries
+        self.compilers = Compilers(libraries)
         self.lock, self.kept = Lock(), OrderedDict()
 
     def judge(self, problem: Problem, code: str) -> Verdict:
@@ -58,11 +60,19 @@ class CompiledJudge:
         tests = self.tests(problem)
         if isinstance(tests, Verdict):
             return tests
-        chain, sources = TOOLCHAINS[problem.language], compiled_programs.candidate(problem, code)
+        chain, sources = TOOLCHAINS[problem.language], compiled_programs.candidate(problem, code, self.libraries)
         program = self.built(
             problem, chain.candidate, sources, {"/opt/serving": tests.serving} if chain.serving else {}
         )
         return program if isinstance(program, Verdict) else self.called(problem, tests.program, program)
+
+    def missing(self, problem: Problem) -> set[str]:
+        """The libraries that a problem uses and nobody has.
+
+        Raises:
+            UserError: the compiler is not installed.
+        """
+        return self.libraries.missing(problem, self.compilers.of(problem.language).packages)
 
     def tests(self, problem: Problem) -> Tests | Verdict:
         """A problem's tests, or why they cannot be built; threads that want the same ones wait for the first."""
@@ -76,7 +86,7 @@ class CompiledJudge:
             return kept[1]
 
     def built_tests(self, problem: Problem) -> Tests | Verdict:
-        chain, sources = TOOLCHAINS[problem.language], compiled_programs.tests(problem)
+        chain, sources = TOOLCHAINS[problem.language], compiled_programs.tests(problem, self.libraries)
         parts = []
         for script in (chain.tests, chain.serving):
             part = self.built(problem, script, sources, {}) if script else b""
@@ -115,14 +125,9 @@ class CompiledJudge:
     def called(self, problem: Problem, tests: bytes, candidate: bytes) -> Verdict:
         """The verdict of the tests' program, which calls the candidate's."""
         chain = TOOLCHAINS[problem.language]
-        call_reader, call_writer = os.pipe()
-        reply_reader, reply_writer = os.pipe()
-        try:
-            judge = self.started(problem, chain.run_tests, tests, reply_reader, call_writer)
-            called = self.started(problem, chain.run_candidate, candidate, call_reader, reply_writer)
-        finally:
-            for descriptor in (call_reader, call_writer, reply_reader, reply_writer):
-                os.close(descriptor)
+        with two_pipes() as pipes:
+            judge = self.started(problem, chain.run_tests, tests, pipes.reply_reader, pipes.call_writer)
+            called = self.started(problem, chain.run_candidate, candidate, pipes.call_reader, pipes.reply_writer)
         wait([judge, called], lambda: not judge.open and not (judge.code == GONE and called.open))
         if judge.code == 0:
             return Verdict("passed", "")
@@ -144,6 +149,7 @@ class CompiledJudge:
         view, java = self.compilers.of(problem.language), problem.language == "java"
         values = {"megabytes": self.limits.memory >> 21, "entry": problem.entry}
         if java:
+            values |= {"jars": view.environment["JARS"]}
             values |= {"main": compiled_programs.java_main(problem), "type": compiled_programs.java_type(problem)}
         return self.sandbox.start(
             [word.format(**values) for word in command],

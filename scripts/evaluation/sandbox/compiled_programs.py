@@ -12,6 +12,7 @@ import re
 from pathlib import Path
 
 from scripts.evaluation.benchmarks.problem import BEGINS, Problem
+from scripts.evaluation.sandbox.libraries import NONE, Libraries
 
 CHANNELS = Path(__file__).parent / "channels"
 
@@ -59,8 +60,11 @@ def without_crates(text: str) -> str:
     return re.sub(r"^use (?!(?:std|core|alloc|crate|self|super)\b)[^;]*;", "", text, flags=re.M)
 
 
-def without_packages(text: str) -> str:
-    """Java source without the import of javatuples, which MultiPL-E writes even if it is not used."""
+def without_packages(text: str, libraries: Libraries) -> str:
+    """Java source without the import of javatuples, which MultiPL-E writes even if it is not used, where it is not
+    there."""
+    if libraries.holds("org.javatuples.*"):
+        return text
     return re.sub(r"^import org\.javatuples\.[^;]*;", "", text, flags=re.M)
 
 
@@ -125,7 +129,7 @@ def renamed(signature: str, entry: str, name: str) -> str:
     return re.sub(rf"\b{entry}(?=\s*\()", name, plain, count=1)
 
 
-def candidate(problem: Problem, code: str) -> dict[str, str]:
+def candidate(problem: Problem, code: str, libraries: Libraries = NONE) -> dict[str, str]:
     """The candidate's source files by name."""
     entry = problem.entry
     match problem.language:
@@ -150,7 +154,7 @@ def candidate(problem: Problem, code: str) -> dict[str, str]:
             serving = f'package main\n\nimport "stagecraft"\n\nfunc main() {{ stagecraft.Serve({entry}) }}\n'
             return {"candidate.go": go_file(code, "main", problem.imports), "serve.go": serving}
         case "java":
-            return {f"{java_type(problem)}.java": without_packages(code)}
+            return {f"{java_type(problem)}.java": without_packages(code, libraries)}
     raise AssertionError(problem.language)
 
 
@@ -165,7 +169,7 @@ def java_main(problem: Problem) -> str:
     return re.findall(r"^(?:public )?class (\w+)", source[: source.index("static void main")], re.M)[-1]
 
 
-def tests(problem: Problem) -> dict[str, str]:
+def tests(problem: Problem, libraries: Libraries = NONE) -> dict[str, str]:
     """The source files of the tests by name."""
     before, signature = divided(problem)
     entry = problem.entry
@@ -202,6 +206,6 @@ def tests(problem: Problem) -> dict[str, str]:
             if len(parameters(signature, "java")) == 1:  # an array would be taken for the list of arguments
                 call = call.replace(f"call({given})", f"call((Object) {given})")
             closing = "" if problem.stops else "}\n"  # MultiPL-E's tests go on within the class
-            source = f"{without_packages(before)}{signature} {call}{closing}{body}"
+            source = f"{without_packages(before, libraries)}{signature} {call}{closing}{body}"
             return {"Tests.java": re.sub(r"^public class", "class", source, flags=re.M)}
     raise AssertionError(problem.language)

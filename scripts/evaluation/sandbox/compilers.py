@@ -7,6 +7,7 @@ trusted sources and before any candidate, and is read-only in the sandbox.
 """
 
 import functools
+import re
 import shutil
 import subprocess
 import tempfile
@@ -16,8 +17,9 @@ from threading import Lock
 
 from scripts.common.cli import UserError
 from scripts.evaluation.sandbox.compiled_programs import CHANNELS, CPP_INCLUDES
+from scripts.evaluation.sandbox.libraries import NONE, TUPLES, Libraries
 
-JAVATUPLES = "Unit|Pair|Triplet|Quartet|Quintet|Sextet|Septet|Octet|Ennead|Decade"
+JAVATUPLES = "|".join(TUPLES)
 
 JAVA = ("java", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-XX:-UsePerfData", "-XX:+DisplayVMOutputToStderr")
 JAVA_OPTIONS = ("-Xmx{megabytes}m", "-Xss64m", "-ea", "-cp")
@@ -103,12 +105,19 @@ TOOLCHAINS = {
     "java": Toolchain(
         programs=("javac", "java"),
         packages="default-jdk-headless",
-        tests=f"mkdir classes; {JAVAC} -cp /opt/channel.jar -d classes Tests.java; {JAR}",
+        tests=f"mkdir classes; {JAVAC} -cp /opt/channel.jar$JARS -d classes Tests.java; {JAR}",
         serving="",
-        candidate=f"mkdir classes; {JAVAC} -d classes $TYPE.java; {JAR}",
-        run_tests=(*JAVA, *JAVA_OPTIONS, "/opt/channel.jar:/opt/program.jar", "stagecraft.Channel", "tests", "{main}"),
+        candidate=f"mkdir classes; {JAVAC} -cp .$JARS -d classes $TYPE.java; {JAR}",
+        run_tests=(
+            *JAVA,
+            *JAVA_OPTIONS,
+            "/opt/channel.jar:/opt/program.jar{jars}",
+            "stagecraft.Channel",
+            "tests",
+            "{main}",
+        ),
         run_candidate=(
-            *(*JAVA, *JAVA_OPTIONS, "/opt/channel.jar:/opt/program.jar"),
+            *(*JAVA, *JAVA_OPTIONS, "/opt/channel.jar:/opt/program.jar{jars}"),
             *("stagecraft.Channel", "candidate", "{type}", "{entry}"),
         ),
         missing=rf"package [\w.]+ does not exist|symbol:\s+class (?:{JAVATUPLES})\b",
@@ -130,6 +139,7 @@ class CompilerView:
     folders: dict[str, str]
     files: dict[str, bytes]
     environment: dict[str, str]
+    packages: frozenset[str] = frozenset()  # what Go programs can import
 
 
 def output(*command: str, **environment: str) -> str:
@@ -156,7 +166,8 @@ def path_in_sandbox(folder: Path, name: str) -> tuple[str, dict[str, str]]:
 class Compilers:
     """The installed compilers; files that a compiler needs are built on its first use."""
 
-    def __init__(self):
+    def __init__(self, libraries: Libraries = NONE):
+        self.libraries = libraries
         self.folder, self.lock = tempfile.TemporaryDirectory(prefix="stagecraft-"), Lock()
         Path(self.folder.name).chmod(0o755)  # readable for the sandbox's user
 
@@ -200,13 +211,17 @@ class Compilers:
 
     def go(self) -> CompilerView:
         root, folder = Path(output("go", "env", "GOROOT")).resolve(), Path(self.folder.name)
-        cache, channel, packages = folder / "go", folder / "stagecraft.a", folder / "importcfg"
-        wanted = ["std", "github.com/stretchr/testify/assert"]
+        cache, channel, known = folder / "go", folder / "stagecraft.a", folder / "importcfg"
+        wanted, paths = ["std", "github.com/stretchr/testify/assert", *self.libraries.go_packages], "/usr/share/gocode"
+        if self.libraries.go_vendor:  # a GOPATH keeps its packages in `src`
+            (folder / "gopath").mkdir()
+            (folder / "gopath/src").symlink_to(self.libraries.go_vendor)
+            paths = f"{folder / 'gopath'}:{paths}"
         form = "{{if .Export}}packagefile {{.ImportPath}}={{.Export}}{{end}}"
-        settings = {"GO111MODULE": "off", "GOPATH": "/usr/share/gocode", "GOCACHE": str(cache), "GOTOOLCHAIN": "local"}
+        settings = {"GO111MODULE": "off", "GOPATH": paths, "GOCACHE": str(cache), "GOTOOLCHAIN": "local"}
         listed = output("go", "list", "-e", "-export", "-deps", "-f", form, *wanted, **settings)
-        packages.write_text(f"{listed}\n")
-        compile = ("go", "tool", "compile", "-p", "stagecraft", "-importcfg", str(packages), "-o", str(channel))
+        known.write_text(f"{listed}\n")
+        compile = ("go", "tool", "compile", "-p", "stagecraft", "-importcfg", str(known), "-o", str(channel))
         output(*compile, str(CHANNELS / "channel.go"), **settings)
         path, folders = path_in_sandbox(root, "goroot")
         listed = listed.replace(f"={root}/", f"={path}/").replace(f"={cache}/", "=/opt/go-cache/")
@@ -215,7 +230,8 @@ class Compilers:
             "/opt/importcfg": f"{listed}\npackagefile stagecraft=/opt/stagecraft.a\n".encode(),
             "/opt/stagecraft.a": channel.read_bytes(),
         }
-        return CompilerView({**folders, "/opt/go-cache": str(cache)}, files, environment)
+        packages = frozenset(re.findall(r"^packagefile ([^=]+)=", listed, re.M))
+        return CompilerView({**folders, "/opt/go-cache": str(cache)}, files, environment, packages)
 
     def java(self) -> CompilerView:
         home, classes = Path(shutil.which("javac")).resolve().parents[1], Path(self.folder.name) / "java"
@@ -227,6 +243,6 @@ class Compilers:
         path, folders = path_in_sandbox(home, "jdk")
         folders = {**folders, "/opt/javac": str(compiler)}
         folders |= {str(link): str(link) for link in Path("/etc").glob("java*")}  # Debian's JDK links there
-        return CompilerView(
-            folders, {"/opt/channel.jar": Path(jar).read_bytes()}, {"PATH": f"{path}/bin:/usr/bin:/bin"}
-        )
+        jars = {f"/opt/library{number}.jar": str(file) for number, file in enumerate(self.libraries.jars)}
+        environment = {"PATH": f"{path}/bin:/usr/bin:/bin", "JARS": "".join(f":{jar}" for jar in jars)}
+        return CompilerView(folders | jars, {"/opt/channel.jar": Path(jar).read_bytes()}, environment)

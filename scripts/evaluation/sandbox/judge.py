@@ -17,12 +17,15 @@ from pathlib import Path
 
 from scripts.common.progress import Progress
 from scripts.evaluation.benchmarks.problem import Problem
-from scripts.evaluation.sandbox import guest, remote_objects, values
+from scripts.evaluation.sandbox import guest, libraries, remote_objects, values
 from scripts.evaluation.sandbox.bubblewrap import Sandbox
 from scripts.evaluation.sandbox.compiled_judge import CompiledJudge
 from scripts.evaluation.sandbox.endings import DETAIL, exceeded, message
+from scripts.evaluation.sandbox.interpreted_judge import NEEDED, check_interpreter, judge_interpreted
+from scripts.evaluation.sandbox.libraries import Libraries
 from scripts.evaluation.sandbox.packages import NONE, ONE_THREAD, Packages
-from scripts.evaluation.sandbox.program import Limits, Program, wait
+from scripts.evaluation.sandbox.program import Limits, Program, two_pipes, wait
+from scripts.evaluation.sandbox.stdio_judge import judge_stdio
 from scripts.evaluation.sandbox.verdict import Verdict
 
 
@@ -45,20 +48,45 @@ class Judge:
     Args:
         limits: of one program.
         packages: what Python programs and their tests may import beside the standard library.
+        libraries: what Java and Go programs and their tests may use.
     """
 
-    def __init__(self, sandbox: Sandbox, limits: Limits, packages: Packages = NONE):
+    def __init__(
+        self, sandbox: Sandbox, limits: Limits, packages: Packages = NONE, libraries: Libraries = libraries.NONE
+    ):
         self.sandbox, self.limits, self.packages = sandbox, limits, packages
-        self.compiled = CompiledJudge(sandbox, limits)
+        self.compiled = CompiledJudge(sandbox, limits, libraries)
+
+    def missing(self, problem: Problem) -> set[str]:
+        """The packages and libraries that a problem needs and nobody has."""
+        if problem.language == "python":
+            return self.packages.missing(problem)
+        return set() if problem.language in NEEDED else self.compiled.missing(problem)
 
     def judge(self, problem: Problem, code: str) -> Verdict:
         """The verdict on a program that `program` of benchmarks/prompts.py built from a completion."""
-        return self.judge_python(problem, code) if problem.language == "python" else self.compiled.judge(problem, code)
+        if problem.unjudged:
+            return Verdict("unjudged", problem.unjudged)
+        if problem.judge == "stdio":
+            return judge_stdio(self.sandbox, self.limits, problem, code, self.packages.of(problem, "candidate"))
+        if problem.language == "python":
+            return self.judge_python(problem, code)
+        if problem.language in NEEDED:
+            return judge_interpreted(self.sandbox, self.limits, problem, code)
+        return self.compiled.judge(problem, code)
+
+    def check(self, language: str) -> None:
+        """Check that a language can be judged here.
+
+        Raises:
+            UserError: its compiler or interpreter is not installed.
+        """
+        if language in NEEDED:
+            check_interpreter(language)
+        elif language != "python":
+            self.compiled.compilers.of(language)
 
     def judge_python(self, problem: Problem, code: str) -> Verdict:
-        call_reader, call_writer = os.pipe()
-        reply_reader, reply_writer = os.pipe()
-
         def start(role: str, reading: int, writing: int, files: dict[str, str], own: list[str], stdout: int) -> Program:
             paths, folders = [f"/tmp/{name}" for name in files], self.packages.of(problem, role)
             return self.sandbox.start(
@@ -71,14 +99,20 @@ class Judge:
                 descriptors=(reading, writing),
             )
 
-        try:
-            sources = {"prompt.py": problem.head, "tests.py": problem.tests}
+        with two_pipes() as pipes:
+            # with a preamble a program is whole, and the head, as `class Solution:`, may be none
+            head = "" if problem.preamble else problem.head
+            sources = {"prompt.py": head, "tests.py": problem.tests}
             own = [" ".join(problem.defined or (problem.entry,))]
-            judge = start("judge", reply_reader, call_writer, sources, own, subprocess.PIPE)
-            candidate = start("candidate", call_reader, reply_writer, {"solution.py": code}, [], subprocess.DEVNULL)
-        finally:
-            for descriptor in (call_reader, call_writer, reply_reader, reply_writer):
-                os.close(descriptor)
+            judge = start("judge", pipes.reply_reader, pipes.call_writer, sources, own, subprocess.PIPE)
+            candidate = start(
+                "candidate",
+                pipes.call_reader,
+                pipes.reply_writer,
+                {"solution.py": problem.preamble + code},
+                [],
+                subprocess.DEVNULL,
+            )
 
         def candidate_gone() -> bool:
             return bytes(judge.stdout).startswith(b"('gone'")

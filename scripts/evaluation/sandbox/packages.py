@@ -54,8 +54,11 @@ class Packages:
     own: Path = OWN
 
     @classmethod
-    def given(cls, environment: str | None) -> "Packages":
+    def given(cls, environment: str | None, key: str = "evaluation.code.python") -> "Packages":
         """The packages of an environment.
+
+        Args:
+            key: the setting that names it, for errors.
 
         Raises:
             UserError: it is no environment of this Python.
@@ -65,7 +68,7 @@ class Packages:
         folder = Path(environment, "lib", VERSION, "site-packages")
         if not folder.is_dir():
             raise UserError(
-                f"evaluation.code.python: {environment}: no packages in {folder.relative_to(environment)}; make it with"
+                f"{key}: {environment}: no packages in {folder.relative_to(environment)}; make it with"
                 f" {VERSION} -m venv {environment}"
             )
         return cls(folder.resolve())

@@ -13,8 +13,10 @@ import re
 import selectors
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from scripts.evaluation.sandbox.memory_groups import MemoryGroup
 
@@ -113,6 +115,26 @@ def resident(process: int) -> int:
     except OSError:
         return 0
     return total + sum(resident(int(child)) for child in children)
+
+
+class Pipes(NamedTuple):
+    """Two pipes by which a judge calls a candidate: each end is a descriptor for one of the two programs."""
+
+    call_reader: int  # the candidate's
+    call_writer: int
+    reply_reader: int
+    reply_writer: int  # the candidate's
+
+
+@contextmanager
+def two_pipes() -> Iterator[Pipes]:
+    """Pipes for programs that are started in the block; this process's own ends are closed behind it."""
+    pipes = Pipes(*os.pipe(), *os.pipe())
+    try:
+        yield pipes
+    finally:
+        for descriptor in pipes:
+            os.close(descriptor)
 
 
 def wait(programs: list[Program], finished: Callable[[], bool]) -> None:

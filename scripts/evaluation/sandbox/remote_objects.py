@@ -68,6 +68,11 @@ class Handle:
         for name, value in {"request": request, "number": number, "about": about}.items():
             object.__setattr__(self, name, value)
 
+    @property
+    def __class__(self):
+        kind, _ = object.__getattribute__(self, "about")
+        return refused(f"the tests ask whether an object of the program's class {kind} is of some class")
+
     def __getattr__(self, name: str):
         if name.startswith("__array"):  # numpy asks whatever it is given
             raise AttributeError(name)

@@ -57,7 +57,7 @@ def literal(value: object, refer) -> str:
     if (own.__module__, own.__name__) in REBUILT:
         given = REBUILT[own.__module__, own.__name__](value)
         return f"{own.__name__}({','.join(literal(part, refer) for part in given)})"
-    kind = next((kind for kind in KINDS if isinstance(value, kind) and issubclass(own, kind)), None)
+    kind = next((kind for kind in KINDS if issubclass(own, kind)), None)
     if kind is tuple and hasattr(own, "_fields"):
         return f"named({own.__name__!r},{literal(list(own._fields), refer)},{literal(list(value), refer)})"
     if kind in (list, tuple, set, frozenset):

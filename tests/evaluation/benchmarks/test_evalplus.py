@@ -145,5 +145,5 @@ def test_problems_are_chosen_by_id_exclusion_and_number(tmp_path):
     assert chosen(exclude=["MBPP/0"], limit=2) == ["MBPP/1", "MBPP/2"]
     with pytest.raises(UserError, match=r"exclude: .* has no problem MBPP/9; its first is MBPP/0"):
         chosen(exclude=["MBPP/9"])
-    with pytest.raises(UserError, match=r"`exclude` leaves no problem"):
+    with pytest.raises(UserError, match=r"`exclude` and `few_shot` leave no problem"):
         chosen(ids=["MBPP/1"], exclude=["MBPP/1"])

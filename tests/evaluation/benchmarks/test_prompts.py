@@ -2,12 +2,13 @@
 
 import pytest
 
-from scripts.evaluation.benchmarks.formats import humaneval, mbpp, multipl_e, read
+from scripts.evaluation.benchmarks.formats import HUMANEVAL as FORMAT
+from scripts.evaluation.benchmarks.formats import mbpp, multipl_e, read
 from scripts.evaluation.benchmarks.prompts import block, end, program, prompt_of
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MBPP, MULTIPL_E
 from tests.evaluation.sandbox.programs import END, PROBLEMS, RIGHT
 
-PYTHON = humaneval({**HUMANEVAL, "prompt": 'import math\n\n\ndef f(x):\n    """One more."""\n'})
+PYTHON = FORMAT.read({**HUMANEVAL, "prompt": 'import math\n\n\ndef f(x):\n    """One more."""\n'})
 
 
 @pytest.mark.parametrize(

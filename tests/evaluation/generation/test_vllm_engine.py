@@ -3,6 +3,7 @@ with a real one."""
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -14,12 +15,15 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json, read_jsonl
+from scripts.common.manifest import write_manifest
+from scripts.evaluation.generation.model import load
 from scripts.evaluation.generation.transformers_engine import encode, generate
 from scripts.evaluation.generation.vllm_engine import generate as generate_by_vllm
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.evaluation import Qa
 from scripts.experiment.settings.record import to_dict, to_json
+from scripts.training.model import logits_fingerprint
 from tests import forked
 from tests.evaluation.generation.test_transformers_engine import GREEDY, PROMPTS, SEED, changed, encoder  # noqa: F401
 
@@ -93,6 +97,16 @@ def test_a_suite_generates_with_vllm_and_names_it(model_folder, datasets, tmp_pa
     assert {item["written"][0] for item in read_jsonl(tmp_path / "out/items.jsonl.zst")} == {
         "system\nYou are a helpful assistant."
     }
+
+
+def test_vllm_gets_the_precision_of_the_saved_weights_where_our_torch_sees_no_gpu(model_folder, tmp_path, echo):
+    folder = tmp_path / "half"
+    shutil.copytree(model_folder, folder)
+    Qwen2ForCausalLM.from_pretrained(model_folder, dtype=torch.bfloat16).save_pretrained(folder)
+    logits_fingerprint.save(folder, logits_fingerprint.load_float32(folder))
+    write_manifest(folder, ["config.json", "model.safetensors", "tokenizer.json", "tokenizer_config.json"])
+    load(folder, sys.executable).generate(["x = 1"], GREEDY, SEED)
+    assert json.loads(echo.read_text())["options"]["dtype"] == "bfloat16"
 
 
 def test_vllm_that_the_machine_does_not_name_is_one_line(tmp_path):

@@ -122,9 +122,10 @@ STRONG = {
     "java": "the classes on the stack",
 }
 PARAMETERS = [
-    pytest.param(attack, id=f"{attack.language} {attack.name}", marks=[] if chosen else [pytest.mark.soak])
+    pytest.param(attack, id=f"{attack.language} {attack.name}", marks=marks)
     for attack in ATTACKS
-    for chosen in [STRONG[attack.language] == attack.name]
+    for compiled in [[] if attack.language == "python" else [pytest.mark.slow]]
+    for marks in [compiled if STRONG[attack.language] == attack.name else [pytest.mark.soak]]
 ]
 
 

@@ -70,6 +70,7 @@ EXHAUSTING = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", EXHAUSTING)
 def test_what_exhausts_is_stopped(sandbox, name):
     code, why = EXHAUSTING[name]

@@ -1,11 +1,13 @@
 """scripts/evaluation/sandbox/channels/: what passes between tests and candidates of compiled languages."""
 
+import re
+
 import pytest
 
 from scripts.evaluation.benchmarks.problem import Problem
 from scripts.evaluation.sandbox.compilers import TOOLCHAINS, absent
 
-pytestmark = pytest.mark.usefixtures("unharmed")
+pytestmark = [pytest.mark.usefixtures("unharmed"), pytest.mark.slow]
 
 
 def outcome(judge, language, head, body, tests, entry="f", imports=""):
@@ -179,3 +181,42 @@ def test_a_java_test_catches_an_exception_of_the_candidate(judge):
     assert outcome(judge, "java", head, throw.format("IllegalArgumentException"), caught).outcome == "passed"
     assert outcome(judge, "java", head, throw.format("IllegalStateException"), caught).outcome == "exception"
     assert outcome(judge, "java", head, "return 1;\n    ", caught).outcome == "wrong"
+
+
+# A call with one object as two arguments: (head, a body that only reads, a body that changes the first, tests).
+SHARED = {
+    "cpp": (
+        "#include<vector>\nusing namespace std;\nint f(vector<int>& a, const vector<int>& b){\n",
+        "return a[0] + b[0];",
+        "a[0] = 5; return a[0] + b[0];",
+        "#include<cassert>\nint main() { vector<int> x{1}; assert(f(x, x) == (x[0] == 5 ? 10 : 2)); }\n",
+    ),
+    "go": (
+        "func f(a []int, b []int) int {\n",
+        "return a[0] + b[0]",
+        "a[1] = 5; return a[0] + b[0]",
+        "func TestF(t *testing.T) {\n    x := []int{1, 1, 1}\n"
+        '    if f(x[:2], x[1:]) != 1 + x[1] { t.Errorf("wrong") }\n}\n',
+    ),
+    "java": (
+        "import java.util.*;\n\nclass Solution {\n    public int f(List<List<Integer>> a, List<Integer> b) {\n",
+        "return a.get(0).get(0) + b.get(0);",
+        "b.set(0, 5); return a.get(0).get(0) + b.get(0);",
+        "public class Main {\n    public static void main(String[] args) {\n"
+        "        List<Integer> x = new ArrayList<>(List.of(1));\n"
+        "        List<List<Integer>> grid = new ArrayList<>(List.of(x));\n"
+        "        int sum = new Solution().f(grid, x);\n"
+        "        if (sum != 2 * x.get(0)) throw new AssertionError(sum);\n    }\n}\n",
+    ),
+}
+
+
+@pytest.mark.parametrize("language", SHARED)
+def test_arguments_that_share_an_object_are_judged_unless_the_program_changes_it(judge, language):
+    """Each program is right; in two processes the change of one argument is not seen in the other."""
+    head, reading, changing, tests = SHARED[language]
+    imports = GO_IMPORTS.replace('"errors"\n', "")
+    assert outcome(judge, language, head, reading, tests, imports=imports).outcome == "passed"
+    verdict = outcome(judge, language, head, changing, tests, imports=imports)
+    assert verdict.outcome == "unjudged", verdict
+    assert re.search("arguments (share|are one object)", verdict.detail), verdict

@@ -26,6 +26,7 @@ def judged(judge, language, body, beside=""):
     return judge.judge(problem, f"{problem.head}{body}\n{END[language]}{beside}\n")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("language", "body"), OUTCOMES, ids=[f"{key[0]} {outcome}" for key, outcome in OUTCOMES.items()]
 )
@@ -57,6 +58,7 @@ HARMLESS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("language", "name"), HARMLESS)
 def test_a_right_function_passes_beside_names_that_hide_those_of_the_tests(quick, language, name):
     verdict = judged(quick, language, RIGHT[language], BESIDE[language, name])

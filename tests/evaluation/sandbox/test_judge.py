@@ -226,6 +226,7 @@ def test_an_environment_can_be_given_to_programs(sandbox, tmp_path):
         Packages.given(str(tmp_path / "lib"))
 
 
+@pytest.mark.slow
 def test_the_canonical_python_solutions_pass(benchmarks, judge):
     problems = formats.read(benchmarks / "HumanEval.jsonl.gz")
     verdicts = judge_all(judge, [(problem, problem.head + problem.canonical) for problem in problems])
@@ -252,6 +253,7 @@ def patient(sandbox):
     return Judge(sandbox, Limits(60, 1 << 30))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("language", TOOLCHAINS)
 def test_a_sample_of_the_compiled_canonical_solutions_passes(benchmarks, patient, language):
     verdicts = canonical(language, benchmarks, patient, {0, 10, 32, 136} if language != "java" else {10, 137})

@@ -38,7 +38,7 @@ def test_the_buffers_of_sockets_count_towards_memory(sandbox):
 
 def test_without_a_group_few_open_files_keep_the_buffers_small(sandbox, monkeypatch):
     monkeypatch.setattr(sandbox, "groups", None)
-    code = f"import time\ntime.sleep = lambda seconds: None\n{SOCKETS}"
+    code = f"import time\ntime.sleep = lambda seconds: None\n{SOCKETS}for _ in range(20):\n    os.wait()\n"
     program = sandbox.run([*sandbox.python, "-c", code], Limits(20, 512 << 20))
     held = [int(line) for line in bytes(program.stdout).split()]
     assert len(held) == 20

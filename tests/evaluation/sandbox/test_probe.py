@@ -35,6 +35,7 @@ def test_without_the_filter_a_shared_network_shows():
     assert {"reach this machine's network", "reach this machine's Unix sockets"} <= set(found)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("option", "harm"), [("--unshare-pid", "see other processes"), ("--clearenv", "read the environment")]
 )

@@ -74,7 +74,13 @@ public class Channel {
             DataInputStream reply = receive();
             if (!reply.readBoolean()) throwIt(exception(reply.readUTF(), reply.readUTF()));
             Object result = read(reply, 0);
-            for (Object argument : arguments) restore(argument, read(reply, 0));
+            boolean shared = !distinct(arguments, Collections.newSetFromMap(new IdentityHashMap<>()));
+            for (Object argument : arguments) {
+                Object made = read(reply, 0);
+                if (shared && !Objects.deepEquals(argument, made))
+                    leave(UNSUPPORTED, "arguments share an object that the program changes");
+                restore(argument, made);
+            }
             if (reply.available() > 0) leave(UNREADABLE, "a frame that is too long");
             return result;
         } catch (IOException | RuntimeException | StackOverflowError wrong) {
@@ -177,6 +183,8 @@ public class Channel {
 
     private static final Map<String, Supplier<Collection<Object>>> COLLECTIONS = new LinkedHashMap<>();
     private static final Map<String, Supplier<Map<Object, Object>>> MAPS = new LinkedHashMap<>();
+    private static final Set<String> TUPLES = Set.of("Unit", "Pair", "Triplet", "Quartet", "Quintet", "Sextet", "Septet",
+        "Octet", "Ennead", "Decade");
     private static final Class<?> FIXED = Arrays.asList(1).getClass();
     private static final List<Class<?>> COMPONENTS = List.of(int.class, long.class, double.class, boolean.class,
         char.class, byte.class, short.class, float.class, String.class, Integer.class, Long.class, Double.class,
@@ -272,6 +280,12 @@ public class Channel {
             to.writeByte(place(MAPS.keySet(), value, Map.class));
             write(to, new ArrayList<>(map.keySet()), depth + 1);
             write(to, new ArrayList<>(map.values()), depth + 1);
+        } else if (value.getClass().getName().startsWith("org.javatuples.") && value instanceof Iterable<?> items) {
+            to.writeByte('T');
+            write(to, value.getClass().getSimpleName(), depth + 1);
+            List<Object> all = new ArrayList<>();
+            for (Object item : items) all.add(item);
+            write(to, all, depth + 1);
         } else {
             boolean fixed = value.getClass() == FIXED;
             boolean constant = value.getClass().getName().startsWith("java.util.ImmutableCollections$List");
@@ -309,6 +323,7 @@ public class Channel {
             case 'e':
                 Object key = read(from, depth + 1);
                 return new AbstractMap.SimpleEntry<>(key, read(from, depth + 1));
+            case 'T': return tuple((String) read(from, depth + 1), (List<?>) read(from, depth + 1));
             case 'a':
                 Class<?> type = COMPONENTS.get(from.readByte());
                 for (int left = from.readByte() - 1; left > 0; left--) type = type.arrayType();
@@ -326,6 +341,30 @@ public class Channel {
                 return kind == 'F' ? Arrays.asList(items.toArray()) : kind == 'U' ? List.of(items.toArray()) : items;
         }
         throw new IOException("an unknown kind of value");
+    }
+
+    /** Whether no array, collection or map stands twice in the arguments. */
+    private static boolean distinct(Object value, Set<Object> seen) {
+        if (value == null || value instanceof String || value.getClass().getName().contains("ImmutableCollections"))
+            return true;
+        if (value instanceof Object[] items) {
+            if (!seen.add(value)) return items.length == 0;
+            return Arrays.stream(items).allMatch(item -> distinct(item, seen));
+        }
+        if (value.getClass().isArray()) return seen.add(value) || Array.getLength(value) == 0;
+        Collection<?> items = value instanceof Collection<?> some ? some : value instanceof Map<?, ?> map ? map.values() : null;
+        if (items == null || items.isEmpty()) return true;
+        return seen.add(value) && items.stream().allMatch(item -> distinct(item, seen));
+    }
+
+    /** A tuple of the library javatuples, which a jar may hold. */
+    private static Object tuple(String name, Collection<?> items) throws IOException {
+        if (!TUPLES.contains(name)) throw new IOException("an unknown kind of tuple");
+        try {
+            return Class.forName("org.javatuples." + name).getMethod("fromCollection", Collection.class).invoke(null, items);
+        } catch (ReflectiveOperationException | LinkageError wrong) {
+            throw new IOException("a tuple that is none: " + wrong);
+        }
     }
 
     /** A number of items, each of which takes at least one byte. */

@@ -15,6 +15,7 @@ import (
 	"math"
 	"os"
 	"reflect"
+	"sort"
 	"syscall"
 )
 
@@ -308,6 +309,49 @@ func checked(t reflect.Type) reflect.Type {
 	return t
 }
 
+// A part of the memory: from its first byte to the one behind its last.
+type span struct{ from, to uintptr }
+
+// spans appends the memory of the slices, maps and pointers in a value.
+func spans(found []span, value reflect.Value) []span {
+	switch value.Kind() {
+	case reflect.Slice:
+		if value.Len() > 0 {
+			size := uintptr(value.Len()) * value.Type().Elem().Size()
+			found = append(found, span{value.Pointer(), value.Pointer() + size})
+		}
+		for i := 0; i < value.Len(); i++ {
+			found = spans(found, value.Index(i))
+		}
+	case reflect.Map:
+		if !value.IsNil() {
+			found = append(found, span{value.Pointer(), value.Pointer() + 1})
+		}
+	case reflect.Ptr:
+		if !value.IsNil() {
+			found = append(found, span{value.Pointer(), value.Pointer() + value.Type().Elem().Size()})
+		}
+	case reflect.Interface:
+		return spans(found, value.Elem())
+	}
+	return found
+}
+
+// overlap says whether two arguments, or parts of them, share memory.
+func overlap(arguments []reflect.Value) bool {
+	var found []span
+	for _, argument := range arguments {
+		found = spans(found, argument)
+	}
+	sort.Slice(found, func(i, j int) bool { return found[i].from < found[j].from })
+	for i := 1; i < len(found); i++ {
+		if found[i].from < found[i-1].to {
+			return true
+		}
+	}
+	return false
+}
+
 // Stub is the tests' side: it makes a function whose calls the candidate answers.
 func Stub(function interface{}) {
 	f := reflect.ValueOf(function).Elem()
@@ -328,8 +372,13 @@ func Stub(function interface{}) {
 		for i := range results {
 			results[i] = read(reply, t.Out(i))
 		}
+		shared := overlap(arguments)
 		for i, argument := range arguments {
-			restore(argument, read(reply, t.In(i)))
+			made := read(reply, t.In(i))
+			if shared && !reflect.DeepEqual(argument.Interface(), made.Interface()) {
+				leave(unsupported, "arguments share memory that the program changes")
+			}
+			restore(argument, made)
 		}
 		reply.end()
 		return results

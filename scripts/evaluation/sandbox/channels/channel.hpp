@@ -14,7 +14,9 @@
 #include <cstdint>
 #include <cstdio>
 #include <cstring>
+#include <algorithm>
 #include <deque>
+#include <initializer_list>
 #include <list>
 #include <map>
 #include <optional>
@@ -267,6 +269,19 @@ template <class A> void read_changed(Reader& in, std::remove_reference_t<A>& arg
     if constexpr (CHANGED<A>) argument = read<Bare<A>>(in);
 }
 
+// Where an argument lies that the function can share with another: of a reference or a pointer.
+template <class A, class T> const void* shared_place(T& argument) {
+    if constexpr (std::is_pointer_v<Bare<A>>) return argument;
+    else if constexpr (std::is_reference_v<A>) return &argument;
+    else return nullptr;
+}
+
+inline bool twice(std::initializer_list<const void*> places) {
+    for (auto one = places.begin(); one != places.end(); ++one)
+        if (*one && std::find(one + 1, places.end(), *one) != places.end()) return true;
+    return false;
+}
+
 // The tests' side. F is the type of a pointer to the function.
 template <class F> struct Remote;
 template <class R, class... A> struct Remote<R (*)(A...)> {
@@ -275,13 +290,19 @@ template <class R, class... A> struct Remote<R (*)(A...)> {
         (write(frame, arguments), ...);
         send(frame);
         Reader reply;
-        if constexpr (std::is_void_v<R>) {
+        auto finish = [&] {
+            bool shared = twice({shared_place<A>(arguments)...});
             (read_changed<A>(reply, arguments), ...);
             reply.end();
+            Frame changed;
+            if (shared) (write(changed, arguments), ...);
+            if (shared && changed != frame) leave(UNSUPPORTED, "two arguments are one object, which the program changes");
+        };
+        if constexpr (std::is_void_v<R>) {
+            finish();
         } else {
             auto* result = new Bare<R>(read<Bare<R>>(reply));  // never freed: R may be a reference
-            (read_changed<A>(reply, arguments), ...);
-            reply.end();
+            finish();
             return static_cast<R>(*result);
         }
     }

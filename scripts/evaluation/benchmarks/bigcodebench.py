@@ -1,0 +1,55 @@
+"""BigCodeBench, full and hard, as JSON lines of the data set `bigcode/bigcodebench`: tests are a unittest class.
+
+    problem = bigcodebench(record)
+
+The tests run in a process of their own, so that a program cannot touch them. Tests that replace functions inside the
+program (mock), and tests that exchange files with it, need one process for both: they are named as unjudged.
+"""
+
+import ast
+from pathlib import Path
+
+from scripts.evaluation.benchmarks.problem import Problem
+
+RUNNER = Path(__file__).with_name("bigcodebench_tests.py").read_text(encoding="utf-8")
+# those of bigcodebench/provider/utility.py
+STOPS = ("\nif __name__", "\ndef main(", "\nprint(", "\ndef ", "\nclass ", "\nimport ", "\nfrom ", "\nassert ", "\n```")
+# names in tests that reach into the program's process, and that read and write files
+MOCKS = {"patch", "mock", "Mock", "MagicMock", "mock_open"}
+FILES = {"open", "tempfile", "shutil", "makedirs", "mkdir", "remove", "unlink", "listdir", "rmdir", "chdir", "Path"}
+FILES |= {"subprocess", "sqlite3", "savefig", "to_csv", "to_excel", "zipfile", "TemporaryDirectory"}
+
+
+def names_in(tree: ast.Module) -> set[str]:
+    """All names and attributes in a program, imported ones too."""
+    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
+    return found | {part for node in imports for alias in node.names for part in alias.name.split(".")}
+
+
+def bigcodebench(record: dict) -> Problem:
+    prompt, tests = record["complete_prompt"], record["test"]
+    try:
+        tree = ast.parse(tests)
+    except (SyntaxError, RecursionError) as error:
+        raise ValueError(f"test: {error}") from error
+    if "TestCases" not in {node.name for node in tree.body if isinstance(node, ast.ClassDef)}:
+        raise ValueError("test: no class TestCases")
+    used, why = names_in(tree), ""
+    if used & FILES:
+        why = "the tests exchange files with the program"
+    if used & MOCKS:
+        why = "the tests replace functions inside the program (mock)"
+    return Problem(
+        id=record["task_id"],
+        language="python",
+        prompt=prompt,
+        head=prompt,
+        tests=f"{tests}\n{RUNNER}",
+        entry=record["entry_point"],
+        stops=STOPS,
+        canonical=record["canonical_solution"],
+        request=record["instruct_prompt"],
+        unjudged=why,
+    )

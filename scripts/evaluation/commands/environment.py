@@ -1,0 +1,154 @@
+"""A virtual environment with what a Python source and its tests import, made ahead of time for `repository_tests`.
+
+    python -m scripts.evaluation.commands.environment --archive data/raw/boltons-1234567890ab.tar.zst \\
+        --out /opt/environments/boltons
+
+It holds what `pyproject.toml`, `PKG-INFO` and the first file of requirements for tests ask for, with the extras and
+groups that are named after tests; versions are those of the source's `uv.lock`, if it has one. The source itself is
+left out, and only wheels are installed, so no code of any package runs. Needs uv and a package index.
+"""
+
+import email
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import tomllib
+from pathlib import Path
+
+from scripts.common.cli import UserError, parser, run
+from scripts.evaluation.repositories.repository import extract
+
+FOR_TESTS = re.compile(r"(unit)?tests?(ing)?", re.IGNORECASE)
+FILES = ("test-requirements.txt", "requirements-test*.txt", "requirements/test*.txt", "tests/requirements.txt")
+NAME = re.compile(r"\s*([A-Za-z0-9][A-Za-z0-9._-]*)")
+EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
+
+
+def plain_name(text: str) -> str:
+    """The name of the package that a requirement is for, as indexes compare names; empty of an option or a comment."""
+    match = NAME.match(text)
+    return re.sub(r"[-_.]+", "-", match[1]).lower() if match else ""
+
+
+def of_pyproject(content: dict) -> list[str]:
+    """What a pyproject.toml requires for itself and its tests."""
+    project, groups = content.get("project", {}), content.get("dependency-groups", {})
+    found = list(project.get("dependencies", []))
+    for name, some in project.get("optional-dependencies", {}).items():
+        found += some if FOR_TESTS.fullmatch(name) else []
+    for name, some in groups.items():
+        found += [one for one in some if isinstance(one, str)] if FOR_TESTS.fullmatch(name) else []
+    return found
+
+
+def of_metadata(text: str) -> list[str]:
+    """What a PKG-INFO requires for itself and its tests."""
+    found = []
+    for requirement in email.message_from_string(text).get_all("Requires-Dist", []):
+        extra = EXTRA.search(requirement)
+        if extra is None:
+            found.append(requirement)
+        elif FOR_TESTS.fullmatch(extra[1]):
+            found.append(re.sub(r"\s*(and)?\s*" + EXTRA.pattern, "", requirement).rstrip("; "))
+    return found
+
+
+def requirements(folder: Path) -> list[str]:
+    """What a source requires for itself and its tests, without itself.
+
+    Raises:
+        UserError: its pyproject.toml cannot be read.
+    """
+    own, found, pyproject, metadata = "", [], folder / "pyproject.toml", folder / "PKG-INFO"
+    if pyproject.is_file():
+        try:
+            content = tomllib.loads(pyproject.read_text(encoding="utf-8"))
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+            raise UserError(f"pyproject.toml of the source: {error}") from error
+        own, found = content.get("project", {}).get("name", ""), of_pyproject(content)
+    if metadata.is_file():
+        text = metadata.read_text(encoding="utf-8", errors="replace")
+        own = own or str(email.message_from_string(text)["Name"])
+        found += of_metadata(text)
+    for pattern in FILES:
+        if path := next(iter(sorted(folder.glob(pattern))), None):
+            found += [line.partition(" #")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
+            break
+    wanted = [one for one in found if plain_name(one) not in ("", plain_name(own)) and "://" not in one]
+    return sorted(dict.fromkeys(wanted))
+
+
+def test_options(folder: Path) -> list[str]:
+    """uv's options for the groups and extras of a locked source that are named after tests."""
+    content = tomllib.loads((folder / "pyproject.toml").read_text(encoding="utf-8"))
+    groups = content.get("dependency-groups", {})
+    extras = content.get("project", {}).get("optional-dependencies", {})
+    return [
+        *(f"--group={name}" for name in groups if FOR_TESTS.fullmatch(name)),
+        *(f"--extra={name}" for name in extras if FOR_TESTS.fullmatch(name)),
+    ]
+
+
+def uv(*words: str) -> str:
+    """What uv prints.
+
+    Raises:
+        UserError: uv is missing or fails.
+    """
+    if not (command := shutil.which("uv") or shutil.which("uv", path=str(Path(sys.executable).parent))):
+        raise UserError("uv is not installed; `pip install uv`, or make the environment by hand")
+    result = subprocess.run([command, *words], capture_output=True, text=True)
+    if result.returncode:
+        raise UserError(f"uv {' '.join(words[:2])}: {' '.join(result.stderr.split())[-400:]}")
+    return result.stdout
+
+
+def environment(archive: Path, out: Path) -> list[str]:
+    """Make the environment of the source in `archive` at `out`; returns what was asked for.
+
+    Raises:
+        UserError: there is something at `out`, or what the source requires cannot be installed.
+    """
+    if out.exists():
+        raise UserError(f"{out}: exists; remove it to make it again")
+    if not archive.is_file():
+        raise UserError(f"{archive}: no such file")
+    out.parent.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as work:
+        source, made, listed = Path(work) / "source", Path(work) / "made", Path(work) / "requirements.txt"
+        extract(archive, source)
+        if (source / "uv.lock").is_file():
+            options = [
+                "--frozen",
+                "--no-hashes",
+                "--no-emit-project",
+                "--no-default-groups",
+                "--no-header",
+                "--no-annotate",
+            ]
+            asked = uv("export", "--project", str(source), *options, *test_options(source)).splitlines()
+        else:
+            asked = requirements(source)
+        listed.write_text("".join(f"{line}\n" for line in asked), encoding="utf-8")
+        uv("venv", "--python", sys.executable, str(made))
+        if asked:
+            python = str(made / "bin/python")
+            uv("pip", "install", "--python", python, "--only-binary", ":all:", "--requirement", str(listed))
+        made.chmod(0o755)
+        made.rename(out)
+    return asked
+
+
+def main() -> None:
+    p = parser(__doc__)
+    p.add_argument("--archive", type=Path, required=True, help="of the source, data/raw/{source}-{pin}.tar.zst")
+    p.add_argument("--out", type=Path, required=True, help="folder of the environment; must not be there")
+    args = p.parse_args()
+    asked = environment(args.archive, args.out)
+    print(f"{args.out}: {len(asked)} requirements: {', '.join(asked) or 'none'}")
+
+
+if __name__ == "__main__":
+    run(main)

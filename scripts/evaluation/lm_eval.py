@@ -1,0 +1,221 @@
+"""Tasks of the lm-evaluation-harness, item by item: multiple choice, few-shot, general ability before and after.
+
+    python -m scripts.evaluation.lm_eval --model results/training/base --out results/evaluation/lm_eval/base \\
+        --settings '{"tasks": ["colours", "sums:exact_match,digits"], "include_path": "tasks", "limit": 100}'
+
+lm-eval writes the prompts, asks the model with transformers and computes its metrics. What it logs of each item becomes
+an item of ours, so that models are compared on the same items, pair by pair. Nothing is fetched: data is read from
+files below `include_path`, or from the data sets that are in this machine's Hugging Face cache.
+"""
+
+import hashlib
+import logging
+import numbers
+from functools import cache
+from pathlib import Path
+
+import datasets
+import huggingface_hub
+import lm_eval
+from lm_eval.api.task import Task
+from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+from transformers import AutoTokenizer
+
+from scripts.common.cli import UserError, run
+from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
+from scripts.evaluation.metrics.lm_eval_score import SUITE
+from scripts.evaluation.metrics.metric import by_language, score_line, summarize
+from scripts.experiment.settings.evaluation import LmEval
+from scripts.experiment.settings.record import to_dict
+
+ENGINE = {"name": "lm-eval with transformers", "version": lm_eval.__version__}
+KEY = "evaluation.lm_eval.tasks"
+
+
+def go_offline() -> None:
+    """Make the libraries read what is on this machine, and nothing else."""
+    huggingface_hub.constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
+
+
+def check_data(name: str, task: Task, folder: Path | None) -> None:
+    """Check that a task's local files lie in the folder whose changes are noticed.
+
+    Raises:
+        UserError: one lies elsewhere.
+    """
+    data = (task.config.dataset_kwargs or {}).get("data_files") or []
+    given = [data] if isinstance(data, str) else data.values() if isinstance(data, dict) else data
+    files = [file for some in given for file in ([some] if isinstance(some, str) else some)]
+    for file in [*files, task.config.dataset_path or ""]:
+        if file and Path(file).exists() and (folder is None or folder.resolve() not in Path(file).resolve().parents):
+            raise UserError(
+                f"{KEY}: {name} reads {file}, whose changes would not be noticed; move it below"
+                " evaluation.lm_eval.include_path"
+            )
+
+
+@cache
+def index(folder: Path | None, everything: bool) -> TaskManager:
+    """The tasks in a folder, or those that lm-eval comes with, too: reading their 12,000 files takes seconds."""
+    return TaskManager(include_path=str(folder) if folder else None, include_defaults=everything)
+
+
+def find(name: str, folder: Path | None) -> dict[str, Task]:
+    """The tasks that a task, group or tag stands for, by name.
+
+    Raises:
+        KeyError: there is none, or a group names one that is not there.
+    """
+    if folder and name in index(folder, False).all_tasks:
+        try:
+            return index(folder, False).load([name])["tasks"]
+        except KeyError:  # a group may name tasks that lm-eval comes with
+            return index(folder, True).load([name])["tasks"]
+    return index(folder, True).load([name])["tasks"]
+
+
+def leaves(name: str, folder: Path | None) -> dict[str, Task]:
+    """The tasks that a task, group or tag stands for, by name.
+
+    Raises:
+        UserError: there is none of this name, or it cannot be loaded or scored.
+    """
+    own = index(folder, False).all_tasks if folder else []
+    if name not in own and name not in index(folder, True).all_tasks:
+        raise UserError(f"{KEY}: lm-eval has no task {name!r}; in include_path: {', '.join(own) or 'none'}")
+    try:
+        found = find(name, folder)
+    except Exception as error:  # a task is a program of its author's, which may raise anything
+        text = " ".join(f"{type(error).__name__}: {error}".split())
+        raise UserError(f"{KEY}: {name} cannot be loaded: {text:.300}; its data must be on this machine") from error
+    for task in found.values():
+        check_data(name, task, folder)
+        if task.config.unsafe_code:
+            raise UserError(f"{KEY}: {name} runs what the model writes, without a sandbox; use evaluation.code for it")
+    return found
+
+
+def metrics_of(entry: str, tasks: dict[str, Task]) -> dict[str, tuple[str, str]]:
+    """task → (metric, filter) of an entry of `tasks`; by default the first of each.
+
+    Raises:
+        UserError: a task lacks the metric or the filter, or the metric is no mean over items, more being better.
+    """
+    chosen = {}
+    wanted, _, kind = entry.partition(":")[2].partition(",")
+    for name, task in tasks.items():
+        higher, filters = task.higher_is_better(), [ensemble.name for ensemble in task._filters]
+        means = [metric for metric, how in task.aggregation().items() if how.__name__ == "mean" and higher[metric]]
+        metric = wanted or next(iter(task.aggregation()), "")
+        if metric not in means:
+            raise UserError(
+                f"{KEY}: {entry}: {name} has no metric {metric!r} that is a mean over items, more being better; it"
+                f" has {', '.join(means) or 'none'}"
+            )
+        if kind and kind not in filters:
+            raise UserError(f"{KEY}: {entry}: {name} has no filter {kind!r}; it has {', '.join(filters)}")
+        chosen[name] = (metric, kind or filters[0])
+    return chosen
+
+
+def ask(model: ScoredModel, tasks: dict[str, Task], settings: LmEval) -> dict[str, list[dict]]:
+    """What lm-eval logs of each item, by task.
+
+    Raises:
+        UserError: the tokenizer has no chat template.
+    """
+    tokenizer = AutoTokenizer.from_pretrained(model.folder)
+    if settings.chat and not tokenizer.chat_template:
+        raise UserError(f"evaluation.lm_eval.chat: {model.folder} has no chat template; set `chat: false`")
+    if settings.num_fewshot is not None:
+        fixed = [name for name, task in tasks.items() if task.config.num_fewshot == 0 != settings.num_fewshot]
+        for name in fixed:
+            logging.warning(f"{name} says itself that it has no examples in its prompts, so num_fewshot is ignored")
+    results = lm_eval.simple_evaluate(
+        HFLM(pretrained=model.model, tokenizer=tokenizer, batch_size=settings.batch),
+        tasks=list(tasks.values()),
+        task_manager=index(Path(settings.include_path), False) if settings.include_path else index(None, True),
+        num_fewshot=settings.num_fewshot,
+        limit=settings.limit,
+        apply_chat_template=settings.chat,
+        bootstrap_iters=0,
+    )
+    return results["samples"]
+
+
+def written(sample: dict, metric: str) -> str:
+    """What the model answered, as a text for people: what it wrote, or the choice that it finds likeliest."""
+    answer, requests = sample["filtered_resps"], sample["arguments"]
+    if len(requests) < 2 or not all(isinstance(one, tuple | list) for one in answer):
+        return str(answer[0] if isinstance(answer, list) and answer else answer)
+    # choices differ in what follows the prompt or, in a few tasks, in the prompt
+    texts = [context if len({end for _, end in requests}) == 1 else end for context, end in requests]
+    lengths = [len(text.strip()) if metric == "acc_norm" else 1 for text in texts]
+    likelihoods = [one[0] / max(1, length) for one, length in zip(answer, lengths, strict=False)]
+    return texts[max(range(len(likelihoods)), key=likelihoods.__getitem__)]
+
+
+def item_of(entry: str, task: str, sample: dict, metric: str, group: bool) -> dict:
+    """Our item of what lm-eval logged.
+
+    Raises:
+        UserError: the metric's value is not from 0 to 1.
+    """
+    value = sample[metric]
+    if not isinstance(value, numbers.Real) or not 0 <= value <= 1:
+        raise UserError(f"{KEY}: {entry}: {metric} of item {sample['doc_id']} of {task} is {value!r}, not from 0 to 1")
+    target, requests = sample["target"], sample["arguments"]
+    choice = isinstance(target, int) and 0 <= target < len(requests) > 1
+    return {
+        "dataset": entry,
+        "id": f"{task}/{sample['doc_id']}" if group else str(sample["doc_id"]),
+        "language": task,
+        "prompt": str(requests[0][0]),
+        "reference": str(requests[target][1] if choice else target),
+        "written": [written(sample, metric)],
+        "task_score": float(value),
+        "content": [sample[f"{part}_hash"] for part in ("doc", "prompt", "target")],
+    }
+
+
+def evaluate(folder: Path, settings: LmEval, out: Path) -> dict:
+    """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
+
+    A dataset is an entry of `tasks`; the tasks of a group stand in the place of languages.
+
+    Raises:
+        UserError: a task is not there, or cannot be loaded or scored; or the model's files do not match their manifest.
+    """
+    go_offline()
+    place = Path(settings.include_path) if settings.include_path else None
+    names = {entry: entry.partition(":")[0] for entry in settings.tasks}
+    tasks = {name: leaves(name, place) for name in dict.fromkeys(names.values())}
+    metrics = {entry: metrics_of(entry, tasks[name]) for entry, name in names.items()}
+    model = load(folder)
+    logged = {name: ask(model, some, settings) for name, some in tasks.items()}
+    items, scores, data = [], {}, {}
+    for entry, name in names.items():
+        rows = [
+            item_of(entry, task, sample, metric, len(tasks[name]) > 1)
+            for task, (metric, kind) in metrics[entry].items()
+            for sample in logged[name][task]
+            if sample["filter"] == kind
+        ]
+        content = sorted([row["id"], *row.pop("content")] for row in rows)
+        data[entry] = hashlib.sha256(repr(content).encode()).hexdigest()
+        scores[entry] = by_language(rows, lambda some: summarize(SUITE, some))
+        logging.info(score_line("lm_eval", entry, SUITE, scores[entry]["all"]))
+        items += rows
+    chosen = {entry: {task: ",".join(both) for task, both in some.items()} for entry, some in metrics.items()}
+    facts = {"engine": ENGINE, "settings": to_dict(settings), "task_metrics": chosen}
+    return write_scores(out, folder, items, data, scores, **facts)
+
+
+def main() -> None:
+    args = arguments(__doc__, LmEval, seed=False, vllm=False).parse_args()
+    evaluate(args.model, args.settings, args.out)
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,192 @@
+"""Which functions of a repository are tasks: tried one by one, in the order of their hashes, against its own tests.
+
+chosen = Choice(judge, repository, settings).tasks(trained_on)
+chosen.kept, chosen.losses       # [RepositoryTask, ...], {"not covered": 12, "flaky": 1, ...}
+"""
+
+import logging
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+from scripts.evaluation.code_tasks.occurrences import Answers
+from scripts.evaluation.code_tasks.task import draw
+from scripts.evaluation.repositories.functions import Function, functions
+from scripts.evaluation.repositories.judge import Outcome, RepositoryJudge
+from scripts.evaluation.repositories.repository import Repository
+from scripts.evaluation.repositories.task import RepositoryTask
+from scripts.experiment.settings.repository_tasks import RepositoryTasks
+
+MASKED = "raise NotImplementedError"
+# why a repository has no task at all
+OF_SOURCES = ("no tests", "environment", "tests fail", "no functions")
+# why a function is no task, in the order in which it is found out
+OF_FUNCTIONS = (
+    "too long",
+    "coroutine",
+    "not covered",
+    "stands elsewhere",
+    "in training",
+    "not tried",
+    "not separable",
+    "still passes when masked",
+    "trivial body passes",
+    "flaky",
+)
+
+
+@dataclass
+class Chosen:
+    """The tasks of a source.
+
+    Attributes:
+        cause: why there is none, one of OF_SOURCES; empty if tests ran.
+        detail: the message of that cause.
+        found: how many functions of at least two lines there are.
+        tests: how many tests passed, and how many ran.
+        losses: cause of OF_FUNCTIONS → functions.
+        separations: why functions were not separable → functions.
+    """
+
+    cause: str = ""
+    detail: str = ""
+    found: int = 0
+    tests: tuple[int, int] = (0, 0)
+    kept: list[RepositoryTask] = field(default_factory=list)
+    losses: Counter = field(default_factory=Counter)
+    separations: Counter = field(default_factory=Counter)
+
+    def counts(self) -> dict:
+        """What the manifest says of this source."""
+        return {
+            **({"cause": self.cause, "detail": self.detail[:500]} if self.cause else {}),
+            "tests_passed": self.tests[0],
+            "tests_ran": self.tests[1],
+            "functions": self.found,
+            "tasks": len(self.kept),
+            **{cause: self.losses[cause] for cause in OF_FUNCTIONS},
+            "not_separable": dict(sorted(self.separations.items())),
+        }
+
+
+def elsewhere(repository: Repository, path: str, before: str, answer: str, after: str) -> bool:
+    """Whether a body stands once more in its file or in another file of the packages."""
+    answers = Answers({0: answer})
+    texts = [before, after, *(repository.text(other) for other in repository.modules if other != path)]
+    return any(answers.within(text) for text in texts)
+
+
+def reason(outcome: Outcome) -> str:
+    """Why the repository's own body does not pass in two processes, in a few words."""
+    for words in ("unsendable", "refused", "unreadable", "does not load", "timeout", "memory"):
+        if words in f"{outcome.outcome} {outcome.detail[:40]}":
+            return words
+    return "behaves otherwise"
+
+
+class Choice:
+    """Finds the tasks of a repository."""
+
+    def __init__(self, judge: RepositoryJudge, repository: Repository, settings: RepositoryTasks):
+        self.judge, self.repository, self.settings = judge, repository, settings
+
+    def functions(self) -> list[Function]:
+        repository = self.repository
+        found = []
+        for path, module in repository.modules.items():
+            try:
+                found += functions(path, module, repository.text(path))
+            except UnicodeDecodeError:
+                continue
+        return sorted(found, key=lambda one: draw(f"{one.path}:{one.name}:{one.cut(repository.text(one.path)).answer}"))
+
+    def task(self, function: Function, tests: list[str]) -> RepositoryTask:
+        path, region = function.path, function.region
+        name = f"{self.repository.name}/{path}:{region.first + 1}-{region.last + 1}"
+        parts = function.cut(self.repository.text(path))
+        tests = sorted(sorted(tests, key=draw)[: self.settings.tests])
+        place = {"module": function.module, "function": function.name, "line": function.line, "tests": tests}
+        return RepositoryTask(name, "function", "python", self.repository.name, path, *parts, **place)
+
+    def refused(self, task: RepositoryTask, function: Function, chosen: Chosen) -> str:
+        """Why a function is no task; empty if it is one, which then knows what its own body gives back."""
+        own = self.judge.judge(task, task.answer, record=True)
+        if own.outcome != "passed":
+            chosen.separations[reason(own)] += 1
+            return "not separable"
+        task.names, task.kinds = list(own.names), list(own.kinds)
+        if self.judge.judge(task, MASKED).outcome == "passed":
+            return "still passes when masked"
+        first = function.first_argument
+        if any(
+            self.judge.judge(task, body).outcome == "passed" for body in ["pass", *[f"return {first}"] * bool(first)]
+        ):
+            return "trivial body passes"
+        if any(self.judge.judge(task, task.answer, seed=seed).outcome != "passed" for seed in (1, 2)):
+            return "flaky"
+        return ""
+
+    def tasks(self, trained_on: Callable[[list[RepositoryTask]], set[int]]) -> Chosen:
+        """The tasks of the repository.
+
+        Args:
+            trained_on: gives the numbers of the tasks whose answers stand in the training data.
+        """
+        found, settings = self.functions(), self.settings
+        if not self.repository.tests:
+            return Chosen("no tests", "no file test_*.py or *_test.py", len(found))
+        if not found:
+            return Chosen("no functions", "no package or module in ./, src/ or lib/ has one")
+        report = self.judge.covered(found, settings.suite_timeout)
+        if report.get("fault") or not report["ran"]:
+            errors = report.get("fault") or "; ".join(report["errors"]) or "pytest found no test"
+            return Chosen("environment", errors, len(found))
+        passed = set(report["passed"])
+        chosen = Chosen(found=len(found), tests=(len(passed), len(report["ran"])))
+        if not passed:
+            chosen.cause, chosen.detail = "tests fail", "; ".join(report["errors"])
+            return chosen
+        possible, tasks = [], []
+        for function, reaching in zip(found, report["reached"], strict=True):
+            tests = [name for name in reaching if name in passed]
+            cause = (
+                ("too long" if function.lines > settings.max_lines else "")
+                or ("coroutine" if function.coroutine else "")
+                or ("" if tests else "not covered")
+            )
+            task = None if cause else self.task(function, tests)
+            if task and elsewhere(self.repository, task.path, task.before, task.answer, task.after):
+                cause = "stands elsewhere"
+            if cause:
+                chosen.losses[cause] += 1
+            else:
+                possible.append(function)
+                tasks.append(task)
+        seen = trained_on(tasks)
+        chosen.losses["in training"] += len(seen)
+        tried = 0
+        for number, (function, task) in enumerate(zip(possible, tasks, strict=True)):
+            if number in seen:
+                continue
+            if tried == settings.tries or len(chosen.kept) == settings.tasks:
+                chosen.losses["not tried"] += 1
+                continue
+            tried += 1
+            if cause := self.refused(task, function, chosen):
+                chosen.losses[cause] += 1
+            else:
+                chosen.kept.append(task)
+        chosen.kept.sort(key=lambda task: task.id)
+        return chosen
+
+
+def log(name: str, chosen: Chosen) -> None:
+    """A line about a source."""
+    if chosen.cause:
+        logging.info(f"repository tasks: {name}: none: {chosen.cause}: {' '.join(chosen.detail.split())[:300]}")
+        return
+    lost = ", ".join(f"{chosen.losses[cause]} {cause}" for cause in OF_FUNCTIONS if chosen.losses[cause])
+    logging.info(
+        f"repository tasks: {name}: {len(chosen.kept)} tasks of {chosen.found} functions, {chosen.tests[0]} of"
+        f" {chosen.tests[1]} tests pass; {lost}"
+    )

@@ -1,0 +1,90 @@
+"""Judge programs in JavaScript and Shell, in MultiPL-E's form: the tests' process calls the program's, as in Python.
+
+    verdict = judge_interpreted(sandbox, limits, problem, code)
+
+Each side is in a sandbox of its own. In the tests' process the function under test is a stub that sends its arguments
+over a pipe (`channels/`); the tests' exit code is the verdict.
+"""
+
+import re
+import shutil
+import subprocess
+from dataclasses import replace
+
+from scripts.common.cli import UserError
+from scripts.evaluation.benchmarks.problem import Problem
+from scripts.evaluation.sandbox.bubblewrap import Sandbox
+from scripts.evaluation.sandbox.compiled_programs import CHANNELS, divided
+from scripts.evaluation.sandbox.endings import DETAIL, exceeded, message
+from scripts.evaluation.sandbox.program import Limits, Program, two_pipes, wait
+from scripts.evaluation.sandbox.verdict import Verdict
+
+# what a language needs: its interpreter and the Debian package
+NEEDED = {"javascript": ("node", "nodejs"), "shell": ("bash", "bash")}
+# exit codes of the channel: the program has ended; its answer is unreadable; a value cannot be passed; it threw
+GONE, UNREADABLE, UNSUPPORTED, RAISED = 120, 121, 122, 123
+NODE = ("/usr/bin/env", "node", "--max-old-space-size={megabytes}", "/opt/channel.js")
+
+
+def check_interpreter(language: str) -> None:
+    """Check that a language's interpreter is installed.
+
+    Raises:
+        UserError: it is not.
+    """
+    program, package = NEEDED[language]
+    if not shutil.which(program, path="/usr/bin:/bin"):
+        raise UserError(f"evaluation.code: {language} problems need {program}; install it ({package})")
+
+
+def tests_of(problem: Problem, python: str, reading: int, writing: int) -> str:
+    """The source of the tests' program."""
+    before, _ = divided(problem)
+    body = problem.tests.lstrip().removeprefix("}") if problem.stops else problem.tests
+    if problem.language == "javascript":
+        return f"{before}{body}"
+    stub = f'{problem.entry}() {{\n    {python} /opt/channel.py call {reading} {writing} "$@"\n}}\n'
+    last = f"trap '[ ! -e /tmp/stagecraft-gone ] || exit {GONE}' EXIT\n"
+    return f"{before}{stub}{last}{body}"
+
+
+def judge_interpreted(sandbox: Sandbox, limits: Limits, problem: Problem, code: str) -> Verdict:
+    """The verdict on a program."""
+    script, entry = problem.language == "javascript", problem.entry
+    channel, name = ("channel.js", "/opt/channel.js") if script else ("channel_sh.py", "/opt/channel.py")
+    node = [word.format(megabytes=limits.memory >> 21) for word in NODE]
+
+    def start(argv: list[str], reading: int, writing: int, file: str, source: str) -> Program:
+        return sandbox.start(
+            argv,
+            replace(limits, address_space=not script),
+            files={name: (CHANNELS / channel).read_bytes(), file: source.encode(errors="replace")},
+            descriptors=(reading, writing),
+            stdout=subprocess.DEVNULL,
+        )
+
+    with two_pipes() as pipes:
+        pair = (str(pipes.reply_reader), str(pipes.call_writer))
+        tests = tests_of(problem, " ".join(sandbox.python), pipes.reply_reader, pipes.call_writer)
+        argv = [*node, "tests", *pair, "/opt/tests", entry] if script else ["/bin/bash", "/opt/tests"]
+        judge = start(argv, pipes.reply_reader, pipes.call_writer, "/opt/tests", tests)
+        pair = (str(pipes.call_reader), str(pipes.reply_writer))
+        argv = [*node, "candidate", *pair] if script else [*sandbox.python, name, "serve", *pair]
+        called = start([*argv, "/opt/solution", entry], pipes.call_reader, pipes.reply_writer, "/opt/solution", code)
+    wait([judge, called], lambda: not judge.open and not (judge.code == GONE and called.open))
+    if judge.code == 0:
+        return Verdict("passed", "")
+    if verdict := exceeded([judge, called]):
+        return verdict
+    if judge.code is None or judge.code in (126, 127):
+        return Verdict("sandbox error", message(judge))
+    said = message(called)
+    if UNSUPPORTED in (judge.code, called.code):
+        return Verdict("unjudged", message(judge) or said)
+    if judge.code in (GONE, UNREADABLE, RAISED):
+        if re.search("heap out of memory|ReportOOMFailure", called.stderr.decode(errors="replace")):
+            return Verdict("memory", said)
+        return Verdict("compile error" if "SyntaxError: " in said else "exception", (said or message(judge))[:DETAIL])
+    if not script and "syntax error" in said:
+        return Verdict("compile error", said)
+    return Verdict("wrong", message(judge) or said)

@@ -1,0 +1,97 @@
+"""Libraries for programs and tests in Java and Go, beside the languages' own and Debian's.
+
+libraries = Libraries.given(["javatuples-1.2.jar"], "vendor")
+libraries.missing(problem, go_packages)   # {"org.javatuples.Pair"}: what its tests or its prompt need and nobody has
+"""
+
+import re
+import zipfile
+from collections.abc import Collection
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from scripts.common.cli import UserError
+from scripts.evaluation.benchmarks.problem import Problem
+
+OF_THE_PLATFORM = ("java.", "javax.", "jdk.")
+
+
+@dataclass(frozen=True)
+class Libraries:
+    """Jars of Java, and the vendor folder of a Go module."""
+
+    jars: tuple[Path, ...] = ()
+    go_vendor: Path | None = None
+
+    @classmethod
+    def given(cls, jars: Collection[str] = (), go_vendor: str | None = None) -> "Libraries":
+        """The libraries of these files.
+
+        Raises:
+            UserError: a jar is none, or the folder holds no Go package.
+        """
+        for jar in jars:
+            if not zipfile.is_zipfile(jar):
+                raise UserError(f"evaluation.code.jars: {jar}: not a jar")
+        libraries = cls(tuple(Path(jar).resolve() for jar in jars), Path(go_vendor).resolve() if go_vendor else None)
+        if go_vendor and not libraries.go_packages:
+            raise UserError(f"evaluation.code.go_vendor: {go_vendor}: no Go package in it; `go mod vendor` makes one")
+        return libraries
+
+    @cached_property
+    def classes(self) -> frozenset[str]:
+        """The classes in the jars, as `org.javatuples.Pair`."""
+        names = [name for jar in self.jars for name in zipfile.ZipFile(jar).namelist() if name.endswith(".class")]
+        return frozenset(name.removesuffix(".class").replace("/", ".") for name in names)
+
+    @cached_property
+    def go_packages(self) -> list[str]:
+        """The import paths of the packages in the vendor folder."""
+        folders = {path.parent for path in self.go_vendor.rglob("*.go")} if self.go_vendor else set()
+        return sorted(str(folder.relative_to(self.go_vendor)) for folder in folders - {self.go_vendor})
+
+    def holds(self, imported: str) -> bool:
+        """Whether the jars hold what Java imports, a class or, as `org.javatuples.*`, any of a package."""
+        package = imported.removesuffix("*")
+        return imported in self.classes or (
+            imported != package and any(name.startswith(package) for name in self.classes)
+        )
+
+    def missing(self, problem: Problem, go_packages: Collection[str]) -> set[str]:
+        """What the tests or the prompt of a problem use and nobody has.
+
+        Args:
+            go_packages: the import paths that Go programs can import here.
+        """
+        source = f"{problem.head}\n{problem.imports}\n{problem.tests}"
+        if problem.language == "java":
+            imported = re.findall(r"^\s*import (?:static )?([\w.]+(?:\.\*)?);", source, re.M)
+            foreign = {name for name in imported if not name.startswith(OF_THE_PLATFORM) and not self.holds(name)}
+            return {name for part in foreign for name in named_in(part, source)}
+        if problem.language == "go":
+            blocks = re.findall(r'^import\s*(?:\([^)]*\)|(?:\w+\s+)?"[^"]*")', source, re.M)
+            imported = set(re.findall(r'"([\w./-]+)"', "".join(blocks))) - {"testing"}
+            own = [path for path in imported if path not in go_packages]
+            return {path for path in own if re.search(rf"\b{re.escape(path.split('/')[-1])}\.", problem.tests)}
+        return set()
+
+
+TUPLES = ("Unit", "Pair", "Triplet", "Quartet", "Quintet", "Sextet", "Septet", "Octet", "Ennead", "Decade")
+
+
+def named_in(imported: str, source: str) -> set[str]:
+    """What of an import is used: MultiPL-E imports javatuples in every problem.
+
+    Args:
+        imported: a class, or a package with `.*`; of packages whose classes are not known here all counts as used.
+    """
+    code = re.sub(r"^\s*import .*$|//.*", "", source, flags=re.M)
+    package, _, name = imported.rpartition(".")
+    names = [name] if name != "*" else list(TUPLES) if package == "org.javatuples" else []
+    if not names:
+        return {imported}
+    return {f"{package}.{one}" for one in names if re.search(rf"\b{one}\b", code)}
+
+
+NONE = Libraries()

@@ -1,0 +1,135 @@
+"""BigCodeBench's records, from file to verdict: unittest classes; what two processes cannot judge is named."""
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.evaluation.benchmarks.formats import problems_of, read
+from scripts.evaluation.benchmarks.prompts import program, prompt_of
+from scripts.evaluation.sandbox.judge import Judge
+from scripts.evaluation.sandbox.program import Limits
+from scripts.experiment.settings.evaluation import Benchmark
+from tests.evaluation.benchmarks.test_formats import written
+
+PROMPT = 'import collections\nimport random\n\ndef task_func(items, count=2):\n    """The most common items."""\n'
+RIGHT = (
+    "    if count < 0:\n        raise ValueError('count')\n    return collections.Counter(items).most_common(count)\n"
+)
+TESTS = """
+import unittest
+import numpy as np
+
+class TestCases(unittest.TestCase):
+    def setUp(self):
+        self.items = ["a", "b", "a"]
+
+    def test_case_1(self):
+        self.assertEqual(task_func(self.items), [("a", 2), ("b", 1)])
+        self.assertIsInstance(task_func(self.items), list)
+
+    def test_case_2(self):
+        with self.assertRaises(ValueError):
+            task_func(self.items, -1)
+
+    def test_case_3(self):
+        for count in range(3):
+            with self.subTest(count=count):
+                self.assertEqual(len(task_func(self.items, count)), count)
+"""
+RECORD = {
+    "task_id": "BigCodeBench/0",
+    "complete_prompt": PROMPT,
+    "instruct_prompt": "Find the most common items.\\nYou should write self-contained code starting with:\\n",
+    "canonical_solution": RIGHT,
+    "code_prompt": PROMPT.partition('    """')[0],
+    "test": TESTS,
+    "entry_point": "task_func",
+    "doc_struct": "{}",
+    "libs": "['collections', 'random']",
+}
+WHOLE = "import collections\ndef task_func(items, count=2):\n"
+
+
+@pytest.fixture(scope="module")
+def quick(sandbox):
+    return Judge(sandbox, Limits(5, 512 << 20))
+
+
+@pytest.fixture
+def problem(tmp_path):
+    (found,) = read(written(tmp_path / "bcb.jsonl", [RECORD]))
+    return found
+
+
+PROGRAMS = {
+    "right": (RIGHT, "passed"),
+    "wrong in the first test": ("    return [('b', 1)]\n", "wrong"),
+    "no error where one is right": (RIGHT.replace("raise ValueError('count')", "return []"), "wrong"),
+    "another error": (RIGHT.replace("ValueError", "KeyError"), "exception"),
+    "wrong in a subtest alone": (RIGHT.replace("most_common(count)", "most_common(count or 2)"), "wrong"),
+    "exit 0": ("    import os; os._exit(0)\n", "exception"),
+    "exit 0 at once": ("    pass\nimport os; os._exit(0)\n", "exception"),
+    "unittest that always passes": (
+        "    return []\nimport unittest\nunittest.TestResult.addFailure = unittest.TestResult.addError = print\n"
+        "unittest.TestCase.assertEqual = unittest.TestCase.run = lambda *a, **k: None\n",
+        "wrong",
+    ),
+    "a list equal to all": (
+        "    return Equal()\nclass Equal(list):\n    __len__ = __eq__ = lambda *a: True\n",
+        "wrong",
+    ),
+    "an object of its own where a list is right": (
+        "    return Equal()\nclass Equal:\n    __class__ = list\n    def __eq__(self, other): return True\n",
+        "unjudged",
+    ),
+    "the tests skipped": ("    import unittest\n    raise unittest.SkipTest('not today')\n", "exception"),
+    "a package that is not there": ("    import nobody_has_this\n", "environment error"),
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_programs_are_judged_by_the_unittest_class(problem, quick, unharmed, name):
+    body, outcome = PROGRAMS[name]
+    verdict = quick.judge(problem, PROMPT + body)
+    assert verdict.outcome == outcome, verdict
+
+
+def test_prompts_of_both_forms(problem):
+    assert prompt_of(problem, "completion") == PROMPT
+    (turn,) = prompt_of(problem, "chat")
+    assert turn["content"] == RECORD["instruct_prompt"]
+    assert program(problem, f"{RIGHT}\nprint(task_func([]))", "completion") == PROMPT + RIGHT
+
+
+@pytest.mark.parametrize(
+    ("line", "why"),
+    [
+        ("from unittest.mock import patch", "the tests replace functions inside the program (mock)"),
+        ("import tempfile", "the tests exchange files with the program"),
+    ],
+)
+def test_what_needs_one_process_is_refused_or_left_out_by_number(tmp_path, quick, line, why):
+    path = str(written(tmp_path / "bcb.jsonl", [RECORD, RECORD | {"task_id": "B/1", "test": f"{line}\n{TESTS}"}]))
+    with pytest.raises(
+        UserError, match=r"1 of 2 problems, as B/1, cannot be judged apart from the program; .*unjudged"
+    ):
+        problems_of(Benchmark(path=path))
+    assert [one.id for one in problems_of(Benchmark(path=path, unjudged="leave out"))] == ["BigCodeBench/0"]
+    both = problems_of(Benchmark(path=path, unjudged="count"))
+    verdict = quick.judge(both[1], PROMPT + RIGHT)
+    assert (verdict.outcome, verdict.detail) == ("unjudged", why)
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"test": "def f(:"}, "test: invalid syntax"),
+        ({"test": "def check(f): pass"}, "test: no class TestCases"),
+        ({"hidden": ""}, "format has no hidden"),
+        ({"instruct_prompt": None}, "its request must be text"),
+    ],
+)
+def test_a_bad_record_is_one_line(tmp_path, changes, line):
+    path = written(tmp_path / "b.jsonl", [RECORD | changes])
+    with pytest.raises(UserError) as error:
+        read(path)
+    assert str(error.value).startswith(f"{path}: line 1: ") and line in str(error.value), error.value
