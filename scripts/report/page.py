@@ -14,13 +14,14 @@ from pathlib import Path
 from markupsafe import Markup
 
 from scripts.common.cli import UserError, parser, run
-from scripts.common.files import atomic, read_jsonl
+from scripts.common.files import atomic, read_json, read_jsonl
 from scripts.evaluation.sandbox.verdict import OUTCOMES
 from scripts.experiment.layout import PICTURES, Layout, split_file
 from scripts.experiment.suites import CHATS
-from scripts.report.content.eval_json import read_evaluation
+from scripts.report.content.eval_json import read_ablation, read_evaluation
 from scripts.report.content.examples import generated_examples
 from scripts.report.content.funnel import read_funnel
+from scripts.report.content.plans import planned_and_measured, unplanned
 from scripts.report.content.wording import summary
 from scripts.report.templates.rendering import fill
 
@@ -92,17 +93,23 @@ def render(results: Path) -> str:
     def items_of(model: str, dataset: str) -> list[dict]:
         return [item for item in items[model] if item["dataset"] == dataset]
 
+    ablation = read_ablation(results, evaluation)
     compose = inputs["experiment"]["corpus"]["compose"]
     chats = [dataset for dataset in datasets if compose[dataset]["kind"] in CHATS]
     return fill(
         "page.html.j2",
         evaluation,
         date_of(results, evaluation),
+        ablation=ablation,
+        ablation_picture=inline(Layout(results).ablation / "ablation.svg") if ablation else None,
         models=models,
         datasets=datasets,
         outcomes=OUTCOMES,
+        plans=planned_and_measured(evaluation["stages"]),
+        unplanned=unplanned(evaluation["stages"]),
         generated=generated_examples(results, evaluation),
         funnel=read_funnel(results, list(inputs["sources"])),
+        cards=read_json(path) if (path := Layout(results).cards / "cards.json").is_file() else {},
         pictures={name: inline(Layout(results).picture(name)) for name in PICTURES},
         extremes={model: {dataset: extremes(items_of(model, dataset)) for dataset in datasets} for model in models},
         chat=sample_chat(results, chats[0], items_of(models[-1], chats[0])) if chats else None,
@@ -112,7 +119,8 @@ def render(results: Path) -> str:
 def markdown(results: Path) -> str:
     """The short report."""
     evaluation = read_evaluation(results)
-    return fill("report.md.j2", evaluation, date_of(results, evaluation))
+    ablation = read_ablation(results, evaluation)
+    return fill("report.md.j2", evaluation, date_of(results, evaluation), ablation=ablation)
 
 
 def main() -> None:

@@ -27,7 +27,8 @@ OUTCOMES = {"met": GREEN, "met, not secured": ORANGE, "not met, not secured": OR
 OUTCOMES |= {"not measured": GREY}
 
 
-SHARES = ("qa", "bleu", "keywords", "human")  # suites whose metrics are from 0 to 1, as pass@k is
+# suites whose metrics are from 0 to 1, as pass@k is
+SHARES = ("qa", "bleu", "keywords", "repository_tests", "lm_eval", "human")
 
 
 def is_share(metric: str) -> bool:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
+from scripts.common.files import read_json, write_json
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.metrics.exact_match import SUITE
 from scripts.report.content.examples import choose_examples
@@ -109,7 +110,7 @@ def test_a_model_that_forgot_is_no_success_however_the_gates_are_met(make_result
     dump(path, evaluation | evaluate(build_experiment(gates), results))
     text = " ".join("".join(Page(html := render(results)).text).split())
     assert "All gates are met, but sft is worse on code" in text
-    assert re.search(r"sft against pretrain: better on instruct \(bits per byte -0\.\d+, .*worse on code \(bits", text)
+    assert re.search(r"sft against pretrain better on instruct \(bits per byte -0\.\d+, .*worse on code \(bits", text)
     assert 'class="verdict met-not-secured"' in html
     assert "average" not in text
 
@@ -141,6 +142,25 @@ def test_extremes_are_the_easiest_and_hardest_documents():
     found = [(item["kind"], item["id"]) for item in extremes(items)]
     assert found == [("best", "1"), ("best", "2"), ("best", "3"), ("worst", "9"), ("worst", "8"), ("worst", "7")]
     assert [item["id"] for item in extremes(items[:2])] == ["1", "5"]  # none is both
+
+
+def test_what_was_planned_stands_beside_what_was_measured_and_a_resumed_rest_is_not_compared(make_results):
+    results = make_results()
+    evaluation = read_json(results / "evaluation/gate/eval.json")
+    assert "Planned and measured" not in render(results), "these stages started without a plan"
+    plan = {"steps": 40, "tokens_per_second": 1000.0, "seconds": 10.0, "gpu_gib": 20.0}
+    measured = {"tokens_per_second": 1100.0, "memory_gib": 21.0}
+    first, second = list(evaluation["stages"])[:2]
+    evaluation["stages"][first]["summary"] |= {"plan": plan, **measured}
+    evaluation["stages"][second]["summary"] |= {"plan": {"steps": 40}, "resumed_at_step": 8}
+    write_json(results / "evaluation/gate/eval.json", evaluation)
+    page = render(results)
+    cells = [re.sub("<[^>]*>", " ", row).split() for row in re.findall(r"<tr><td>.*?</tr>", page)]
+    assert [first, "tokens", "per", "second", "1,000", "1,100", "+10.0%"] in cells
+    assert [first, "hours", "0.0028", "0.0035", "+25.0%"] in cells
+    assert [first, "GiB", "per", "GPU", "20.00", "21.00", "+5.0%"] in cells
+    assert [second, "hours", "0.0035", "since", "step", "8"] in cells
+    assert "make calibrate" in page
 
 
 def test_no_gates_and_few_documents_are_said(make_results):
@@ -211,6 +231,7 @@ def test_summary_is_the_table_and_nothing_else(made):
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no browser: apt-get install chromium")
 def test_browser_shows_title_and_verdict_at_the_width_of_a_phone(html, tmp_path):
     (tmp_path / "report.html").write_text(html, encoding="utf-8")

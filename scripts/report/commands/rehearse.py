@@ -25,8 +25,9 @@ import yaml
 from scripts.common.cli import UserError, run
 from scripts.common.files import atomic, write_json
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_of, experiment_parser, load_experiment
+from scripts.experiment.load import experiment_parser, load_experiment, trained_experiment_of
 from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
@@ -39,6 +40,7 @@ ROOT = Path("results/rehearsal")
 STEPS, ITEMS = 3, 2
 # settings that a stage of three steps cannot have; null takes a key away
 UNSET = ("epochs", "max_samples", "warmup_steps", "warmup_share", "early_stopping")
+UNSET += ("log_share", "eval_share", "save_share")  # which the numbers of steps given here exclude
 
 
 def small_stage(settings: Stage, ranks: int) -> dict:
@@ -71,6 +73,10 @@ def small_suites(evaluation: Evaluation, machine: Machine, cases: Path) -> dict:
         benchmarks = [to_dict(one) | {"limit": ITEMS} for one in evaluation.code.benchmarks]
         benchmarks = [{key: value for key, value in one.items() if value is not None} for one in benchmarks]
         changes["code"] = {"benchmarks": benchmarks, "max_new_tokens": 64}
+    if evaluation.completion is not None:
+        changes["completion"] = {"tasks": 1, "max_new_tokens": 8}
+    if evaluation.lm_eval is not None:
+        changes["lm_eval"] = {"limit": ITEMS}
     if evaluation.latency is not None:
         device = "gpu" if machine.gpus else "cpu"
         changes["latency"] = {"device": device, "prompt_tokens": 32, "new_tokens": 4, "warmup": 0, "runs": 1}
@@ -99,6 +105,7 @@ def rehearsal_of(path: Path, experiment: Experiment, machine: Machine, folder: P
         "extends": str(path),
         "experiment": f"{experiment.experiment} (rehearsal)",
         "results": str(folder),
+        "ablate": None,  # its arms are stages like these, and may ask for as many steps as they like
         "training": {
             "base": small,
             "train": {name: small_stage(stage, ranks) for name, stage in training.train.items()},
@@ -119,7 +126,7 @@ def plan_stages(experiment: Experiment, machine_path: Path, folder: Path) -> Non
     for name, stage in experiment.training.train.items():
         command = [sys.executable, "-m", "scripts.training.plan", "--stage", name, "--machine", str(machine_path)]
         command += ["--settings", to_json(stage), *(["--shape", to_json(shape)] if shape else [])]
-        command += ["--shards", str(layout.shards(stage.data, stage.sequence_length))]
+        command += ["--shards", str(PackedRows(experiment, layout).stage(name))]
         out = folder.with_name(f"{folder.name}-plan") / f"{name}.json"
         if subprocess.run([*command, "--out", str(out)], check=False).returncode:
             raise UserError(f"training.train.{name}: its plan refuses it; the line above says why")
@@ -131,7 +138,7 @@ def rehearse(profile: str, configfile: Path | None) -> None:
     Raises:
         UserError: a setting or file of the user's is wrong, or a job failed.
     """
-    path, experiment = experiment_of(profile, configfile)
+    path, experiment = trained_experiment_of(profile, configfile)
     settings = read_yaml(Path(profile) / "config.yaml")
     machine_path = Path(f"config/machines/{settings.get('default-resources', {}).get('machine', 'local')}.yaml")
     machine = load_machine(machine_path)

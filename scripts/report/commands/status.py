@@ -15,7 +15,7 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from scripts.common.cli import run
+from scripts.common.cli import UserError, run
 from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.experiment.settings.experiment import Experiment
 from scripts.report.content.jobs import STATES, Job, StageStatus, duration, jobs, stage_status, state_of
@@ -75,6 +75,8 @@ def main() -> None:
     arguments.add_argument("--watch", type=float, help="refresh every so many seconds, until Ctrl-C")
     given = arguments.parse_args()
     experiment = experiment_of(given.profile, given.configfile)[1]
+    if given.results and not given.results.is_dir():
+        raise UserError(f"{given.results}: no such folder")
     shown = (experiment, sources_of(experiment), given.results or Path(experiment.results))
     console = Console(markup=False, highlight=False)
     if not given.watch:

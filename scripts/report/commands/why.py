@@ -31,9 +31,12 @@ def dry_run(profile: str, configfile: Path | None):
     """The workflow after `snakemake -n` in this process, its jobs decided.
 
     Raises:
-        UserError: Snakemake refused; the line is its own.
+        UserError: there is no such experiment file, or Snakemake refused; then the line is its own.
     """
     from snakemake.cli import args_to_api, parse_args
+
+    if configfile and not configfile.is_file():
+        raise UserError(f"{configfile}: no such file")
 
     words = ["--profile", profile, *(["--configfile", str(configfile)] if configfile else [])]
     sys.argv = ["snakemake", "-n", "--quiet", "rules", "progress", *words]  # ends before jobs count as done

@@ -23,8 +23,22 @@ KEYS = {
 }
 
 
+def in_order(stages: dict[str, dict], train: dict[str, dict]) -> dict[str, dict]:
+    """The stages, each behind the one that it starts from; eval.json has them by name.
+
+    Args:
+        train: `training.train` of the experiment.
+    """
+
+    def before(stage: str) -> int:
+        origin = train.get(stage, {}).get("from")
+        return 1 + before(origin) if origin in train else 0
+
+    return dict(sorted(stages.items(), key=lambda item: before(item[0])))
+
+
 def read_evaluation(results: Path) -> dict:
-    """The eval.json that rule gate wrote below the results root.
+    """The eval.json that rule gate wrote below the results root, its stages in the order in which they are trained.
 
     Raises:
         UserError: it is missing, or rule gate did not write it.
@@ -33,7 +47,23 @@ def read_evaluation(results: Path) -> dict:
     evaluation = read_json(path)
     if not isinstance(evaluation, dict) or not evaluation.keys() >= KEYS:
         raise UserError(f"{path}: not written by rule gate; delete it and run again")
-    return evaluation
+    train = evaluation["inputs"]["experiment"].get("training", {}).get("train", {})
+    return evaluation | {"stages": in_order(evaluation["stages"], train)}
+
+
+def read_ablation(results: Path, evaluation: dict) -> dict | None:
+    """What rule ablation wrote; None if the experiment has no arms.
+
+    Raises:
+        UserError: it is missing, or rule ablation did not write it.
+    """
+    if not evaluation["inputs"]["experiment"].get("ablate"):
+        return None
+    path = Layout(results).ablation / "ablation.json"
+    found = read_json(path)
+    if not isinstance(found, dict) or not found.get("rows"):
+        raise UserError(f"{path}: not written by rule ablation; delete it and run again")
+    return found
 
 
 def contamination_rows(evaluation: dict) -> list[dict]:

@@ -21,6 +21,7 @@ class FunnelCounts(NamedTuple):
     languages: pd.DataFrame  # by language, most files first: kept, duplicate, filtered, and bytes of the kept ones
     sources: pd.DataFrame  # by source: seen, kept (by the filters)
     splits: dict[str, int]  # documents by split
+    quality: list[tuple[str, str, int, float]] = ()  # (language or source, which, documents, mean score), if scored
 
 
 def read_funnel(results: Path, sources: list[str]) -> FunnelCounts | None:
@@ -51,7 +52,23 @@ def read_funnel(results: Path, sources: list[str]) -> FunnelCounts | None:
         languages=languages.loc[most_first(languages[FILES].sum(axis=1)).index],
         sources=pd.DataFrame(filtered, index=sources)[["seen", "kept"]],
         splits=read_json(layout.split / MANIFEST)["documents"],
+        quality=mean_scores(dict(zip(sources, filtered, strict=True))),
     )
+
+
+def mean_scores(filtered: dict[str, dict]) -> list[tuple[str, str, int, float]]:
+    """(what, which, documents, mean score) of all, each language and each source; none where nothing was scored."""
+    scored = {source: one["quality"] for source, one in filtered.items() if one.get("quality", {}).get("documents")}
+    groups = {("all", "all"): list(scored.values())}
+    for quality in scored.values():
+        for language, one in quality["languages"].items():
+            groups.setdefault(("language", language), []).append(one)
+    groups |= {("source", source): [quality] for source, quality in scored.items()}
+    rows = []
+    for (what, which), parts in groups.items() if scored else ():
+        count = sum(one["documents"] for one in parts)
+        rows.append((what, which, count, sum(one["score"] * one["documents"] for one in parts) / count))
+    return rows
 
 
 def most_first(counts: pd.Series) -> pd.Series:

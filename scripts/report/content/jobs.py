@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import orjson
 
+from scripts.experiment.ablation_files import compared_suites
+from scripts.experiment.dag import Dag
 from scripts.experiment.layout import MANIFEST, Layout, raw_archive, raw_manifest
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.source_shards import source_shards
@@ -59,23 +61,31 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
     for source in sources:
         rule = "pull" if Path(f"{raw_archive(source.raw_name)}.dvc").is_file() else "fetch"
         yield job("sources", rule, raw_manifest(source.raw_name), source.raw_name)
+    for source in sources if experiment.corpus.split.by == "time" else ():
+        yield job("sources", "history", layout.history(source.name) / MANIFEST, source.name)
     yield from (job("corpus", "filter", layout.filtered(source.name) / MANIFEST, source.name) for source in sources)
     if sources:
         for shard in source_shards(source.name for source in sources):
             yield job("corpus", "signatures", layout.signatures(shard) / MANIFEST, shard)
         yield job("corpus", "deduplicate", layout.deduplicated / MANIFEST)
         yield job("corpus", "split", layout.split / MANIFEST)
-    stages = experiment.training.train
-    for name in experiment.corpus.compose:
+    flow = Dag(experiment, {}, layout)
+    stages, own, rows = flow.stages, ["base", *experiment.stages], flow.rows
+    for name in flow.datasets:
         yield job("corpus", "compose", layout.dataset(name) / MANIFEST, name)
-    yield job("training", "base", layout.model("base") / MANIFEST)
+    if stages:
+        yield job("training", "base", layout.model("base") / MANIFEST)
     yield job("tokens", "tokenizer", layout.tokenizer / MANIFEST)
-    packed = dict.fromkeys(layout.shards(stage.data, stage.sequence_length) for stage in stages.values())
-    yield from (job("tokens", "pack", folder / MANIFEST, folder.name) for folder in packed)
+    yield from (job("tokens", "pack", folder / MANIFEST, folder.name) for folder in rows.packed())
+    yield from (job("tokens", "mix", folder / MANIFEST, folder.name) for folder in rows.mixed())
+    yield job("report", "cards", layout.cards / "cards.json")
+    if not stages:
+        return
     yield from (job("training", "train", layout.model(name) / MANIFEST, name) for name in stages)
+    compared = compared_suites(flow)
     suites = configured(experiment.evaluation)
     for suite in suites:
-        for name in ("base", *stages) if suite != "human" else ():
+        for name in dict.fromkeys([*own, *(flow.arms.scored if suite in compared else ())]) if suite != "human" else ():
             yield job("evaluation", suite, layout.suite(suite, name) / "scores.json", name)
     if any(suite in PROMPTED for suite in suites):
         yield job("evaluation", "contamination", layout.overlaps)
@@ -83,6 +93,8 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
         yield job("evaluation", "sheet", layout.sheet / "key.json")
         yield job("evaluation", "human", layout.agreement)
     yield job("evaluation", "gate", layout.gate)
+    if experiment.ablate:
+        yield job("report", "ablation", layout.ablation / "ablation.json")
     yield job("report", "plots", layout.picture("gates"))
     yield job("report", "page", layout.page)
     yield job("report", "scores", layout.scores)

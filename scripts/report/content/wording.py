@@ -4,7 +4,7 @@ from pathlib import Path
 
 from scripts.experiment.layout import Layout
 from scripts.report.content.formatting import gate_bound, gate_interval, gate_value, table
-from scripts.report.content.handed_on import sentences
+from scripts.report.content.handed_on import changes
 
 SUITES = {
     "perplexity": "Bits per byte do not depend on the tokenizer; perplexity is per token. Less is better for both.",
@@ -18,6 +18,10 @@ SUITES = {
     "completion": "Code written in place in held-out files, by the size of what was to be written. Each 0 to 1, more"
     " is better: share that is the file's own code line by line, edit similarity, F1 over identifiers, share that"
     " parses. Less is better: bits per byte of the file's own code.",
+    "repository_tests": "Functions of the sources written in place, 0 to 1: share whose repository's own tests pass,"
+    " run in a sandbox. More is better.",
+    "lm_eval": "Tasks of the lm-evaluation-harness: the mean over items of the metric named behind the task's colon,"
+    " else of the first that the task lists, 0 to 1; subtasks of a group in the place of languages. More is better.",
     "human": "Share of responses that people called correct, 0 to 1, rated blindly. More is better.",
 }
 
@@ -57,5 +61,5 @@ def summary(evaluation: dict, results: Path) -> str:
         for gate in evaluation["gates"]
     ]
     gates = table(rows) if evaluation["gates"] else []
-    lines = [*sentences(evaluation), f"verdict: {evaluation['verdict']}", f"report:  {Layout(results).page}"]
+    lines = [*map(str, changes(evaluation)), f"verdict: {evaluation['verdict']}", f"report:  {Layout(results).page}"]
     return "\n".join([*gates, *lines])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from scripts.report.content import formatting, handed_on, wording
+from scripts.report.content import arms_table, formatting, handed_on, wording
 from scripts.report.content.eval_json import contamination_rows
 from scripts.report.content.scores_table import scores_table
 
@@ -29,8 +29,8 @@ def escape(value: object) -> str:
     return str(value).translate(str.maketrans(ESCAPES))
 
 
-def fill(name: str, evaluation: dict, dated: str = "", **more) -> str:
-    """Fill the template `name`; `dated`: see `facts`; `more` are the values that only this template uses."""
+def fill(name: str, evaluation: dict, dated: str = "", ablation: dict | None = None, **more) -> str:
+    """Fill the template `name`; `dated`: see `facts`; `more` are values that only this template uses."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=lambda template: template.endswith(".html.j2"),
@@ -48,6 +48,7 @@ def fill(name: str, evaluation: dict, dated: str = "", **more) -> str:
         "gate_interval": formatting.gate_interval,
         "gate_metric": formatting.gate_metric,
         "gate_bound": formatting.gate_bound,
+        "arm_cells": arms_table.cells,
         "words": lambda name: name.replace("_", " "),
         "contamination": wording.contamination,
     }
@@ -56,7 +57,7 @@ def fill(name: str, evaluation: dict, dated: str = "", **more) -> str:
         evaluation=evaluation,
         headline=handed_on.headline(evaluation),
         tone=handed_on.tone(evaluation),
-        changes=handed_on.sentences(evaluation),
+        changes=handed_on.changes(evaluation),
         facts=handed_on.facts(evaluation, dated),
         explanation=wording.explanation(evaluation["gates"]),
         scores=scores,
@@ -64,6 +65,9 @@ def fill(name: str, evaluation: dict, dated: str = "", **more) -> str:
         by_language=scores[scores.language != "all"],
         metrics_of=scores.groupby("suite").metric.unique(),
         suites={suite: wording.SUITES[suite] for suite in scores.suite.unique()},
+        ablation=ablation,
+        arms_head=arms_table.HEAD,
+        arms_note=arms_table.note,
         contaminated=contamination_rows(evaluation),
         **more,
     )

@@ -10,11 +10,14 @@ import pytest
 import yaml
 
 from scripts.common.files import read_json
+from scripts.experiment.checks.stages import check_optimization
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.settings.training import Stage
 from scripts.report.commands import rehearse
 from scripts.training.model.small_base import make_small_base
-from tests.training.conftest import LENGTH, origin, scratch, tokenizer  # noqa: F401
+from scripts.training.planning.schedule import intervals
+from tests.training.conftest import LENGTH, STAGE, origin, scratch, tokenizer  # noqa: F401
 
 PROFILES = {
     "qwen2.5-7b-code": "a40",
@@ -45,6 +48,18 @@ def test_each_experiments_rehearsal_is_valid_and_keeps_data_row_lengths_and_gate
     assert small.evaluation.perplexity.context == real.evaluation.perplexity.context
 
 
+def test_a_stage_that_gives_each_interval_as_a_share_can_be_rehearsed():
+    """Refused once: "give either this or `log_steps`"."""
+    shares = {"warmup_share": 0.1, "log_share": 0.01, "eval_share": 0.02, "save_share": 0.25}
+    plain = {key: value for key, value in STAGE.items() if not key.endswith(("_steps", "_share"))}
+    real = Stage.parse({**plain, **shares}, "test")
+    changes = rehearse.small_stage(real, ranks=2)
+    given = {key: value for key, value in ({**plain, **shares} | changes).items() if value is not None}
+    check_optimization(Stage.parse(given, "test"), "training.train.tiny")
+    assert intervals(Stage.parse(given, "test"), given["steps"]) == (1, 1, 3, 3)
+
+
+@pytest.mark.slow
 def test_the_small_base_has_the_vocabulary_and_kind_of_the_real_one(origin, tmp_path):  # noqa: F811
     real = read_json(origin / "config.json")
     make_small_base(scratch().model_copy(update={"model": str(origin)}), tmp_path / "base")

@@ -176,6 +176,8 @@ def test_make_status_shows_an_experiment_that_never_ran_and_a_mistake_is_one_lin
     assert "pretrain" in done.stdout and "not started" in done.stdout and not list(tmp_path.iterdir())
     done = subprocess.run([*module, "--profile", "mars"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stderr) == (1, "error: mars/config.yaml: no such file\n")
+    done = subprocess.run([*module, "--results", "/mars"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (1, "error: /mars: no such folder\n")
 
 
 @pytest.mark.parametrize(

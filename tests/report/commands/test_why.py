@@ -11,7 +11,7 @@ from scripts.common.cli import UserError
 from scripts.experiment.causes import param_changes, setting_changes
 from scripts.experiment.code_records import FOLDER, CodeRecord, unit_changes, units_of, write_code
 from scripts.experiment.fingerprint import fingerprint
-from scripts.report.commands.why import listed
+from scripts.report.commands.why import dry_run, listed
 from scripts.report.content.differences import differences
 
 MODULE = "scripts.corpus.filter"
@@ -112,3 +112,8 @@ def test_results_without_an_evaluation_are_one_line(made, tmp_path):
     line = [sys.executable, "-m", "scripts.report.commands.why", "--a", str(made)]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr == "error: --a and --b: give both results roots, or neither\n"
+
+
+def test_an_experiment_file_that_is_not_there_is_one_line(tmp_path):
+    with pytest.raises(UserError, match=r"none.yaml: no such file$"):
+        dry_run("local", tmp_path / "none.yaml")

@@ -1,0 +1,181 @@
+"""What each arm of `ablate` did to each metric: helped, hurt, or cannot tell, and how many seeds that needs.
+
+    python -m scripts.report.ablation --results results --out results/report/ablation \\
+        --settings '{"models": {"reference": ["sft", "sft.s2"], "slow": ["sft.slow.s1", "sft.slow.s2"]},
+                     "datasets": {"perplexity": ["code"]}, "k": [], "confidence": 0.95}'
+
+An arm is compared with the experiment itself, seed by seed and document by document
+(scripts/evaluation/results/seeds_and_documents.py). p is corrected for all rows of the table (Holm), so that with none
+of the arms doing anything, at most 5 of 100 tables say that one did. Writes ablation.json and ablation.svg.
+"""
+
+import logging
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import numpy as np
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+
+from scripts.common.cli import parser, run
+from scripts.common.files import write_json
+from scripts.evaluation.metrics.metric import Suite
+from scripts.evaluation.metrics.registry import suites
+from scripts.evaluation.results.intervals import fewest_documents
+from scripts.evaluation.results.items import Documents, read_scored
+from scripts.evaluation.results.seeds_and_documents import (
+    MOST_SEEDS,
+    compare_seeds,
+    document_values,
+    documents_limit,
+    seeds_needed,
+)
+from scripts.evaluation.results.significance import holm
+from scripts.experiment.arms import REFERENCE
+from scripts.experiment.layout import Layout
+from scripts.experiment.settings.ablate import ArmScores
+from scripts.report.content.arms_table import lines
+from scripts.report.content.drawing import GREEN, GREY, RED, WIDTH, save
+
+COLORS = {"helped": GREEN, "hurt": RED}
+
+
+@dataclass
+class Row:
+    """An arm against the experiment itself, in one metric of one dataset."""
+
+    arm: str
+    suite: str
+    dataset: str
+    metric: str
+    better: str  # the side of zero on which the arm is the better one
+    documents: int
+    seeds: int
+    reference: float  # means over seeds
+    value: float
+    difference: float
+    interval: list[float] | None = None
+    p: float | None = None
+    holm: float | None = None
+    verdict: str = ""
+    more_seeds: int | None = None
+
+
+def values_by_arm(suite: Suite, metric: str, scored: Documents, models: list[str]) -> dict[str, np.ndarray]:
+    """model → float64 [documents]: what each document adds to the metric."""
+    columns = np.split(scored.columns, len(models), axis=1)
+    compute = suite.metrics[metric].compute
+    return {model: document_values(own, compute) for model, own in zip(models, columns, strict=True)}
+
+
+def compare_arms(
+    values: dict[str, np.ndarray], models: dict[str, list[str]], confidence: float, about: dict
+) -> list[tuple[Row, np.ndarray]]:
+    """A row per arm, and its differences [seeds, documents]; p is not corrected yet.
+
+    Args:
+        values: model → [documents].
+        about: suite, dataset, metric and `better`.
+    """
+    table = {arm: np.stack([values[model] for model in names]) for arm, names in models.items()}
+    reference, rows = table.pop(REFERENCE), []
+    for arm, own in table.items():
+        gap = own - reference
+        row = Row(
+            arm,
+            **about,
+            documents=gap.shape[1],
+            seeds=len(gap),
+            reference=float(reference.mean()),
+            value=float(own.mean()),
+            difference=float(gap.mean()),
+        )
+        if (gap != 0).any(axis=0).sum() >= fewest_documents(confidence):
+            compared = compare_seeds(gap, confidence)
+            row.interval, row.p = compared.interval, compared.p
+        rows.append((row, gap))
+    return rows
+
+
+def give_verdicts(compared: list[tuple[Row, np.ndarray]], confidence: float) -> list[Row]:
+    """The rows with p corrected for their number, and what each shows."""
+    alpha, family = 1 - confidence, [row for row, _ in compared if row.p is not None]
+    for row, corrected in zip(family, holm([row.p for row in family]), strict=True):
+        row.holm = corrected
+    for row, gap in compared:
+        if row.p is None:
+            differ = int((gap != 0).any(axis=0).sum())
+            row.verdict = (
+                f"cannot tell: {differ} documents differ, {fewest_documents(confidence)} are needed"
+                if differ
+                else "no difference on any document"
+            )
+        elif row.holm < alpha:
+            row.verdict = "helped" if (row.difference < 0) == (row.better == "below") else "hurt"
+        else:
+            each = alpha / len(family)
+            needed = seeds_needed(gap, each)
+            row.more_seeds = needed and needed - row.seeds
+            row.verdict = f"cannot tell: {lacking(row.more_seeds, documents_limit(gap, each))}"
+    return [row for row, _ in compared]
+
+
+def lacking(more_seeds: int | None, few_documents: bool) -> str:
+    """What would show a difference of the size seen."""
+    if more_seeds is not None:
+        return f"needs about {more_seeds} more seed{'s' if more_seeds > 1 else ''}"
+    return "needs more documents" if few_documents else f"needs more than {MOST_SEEDS} seeds"
+
+
+def ablation(results: Path, settings: ArmScores) -> list[Row]:
+    """A row per suite, dataset, metric and arm.
+
+    Raises:
+        UserError: scores are missing, malformed, or of other examples than the experiment's own.
+    """
+    layout, compared = Layout(results), []
+    models = list(dict.fromkeys(model for names in settings.models.values() for model in names))
+    for name, suite in suites(settings.datasets, settings.k).items():
+        scored = read_scored(layout.suite(name, ""), suite, models, settings.datasets[name])
+        for dataset, documents in scored.items():
+            for metric in [one for one in suite.metrics if one in (settings.metrics or suite.compared)]:
+                about = {"suite": name, "dataset": dataset, "metric": metric, "better": suite.metrics[metric].better}
+                values = values_by_arm(suite, metric, documents, models)
+                compared += compare_arms(values, settings.models, settings.confidence, about)
+    return give_verdicts(compared, settings.confidence)
+
+
+def picture(rows: list[Row]) -> Figure:
+    """A panel per metric and dataset: each arm's difference from the experiment itself, with its interval."""
+    groups: dict[tuple, list[Row]] = {}
+    for row in rows:
+        groups.setdefault((row.metric, row.dataset), []).append(row)
+    size = (WIDTH, sum(0.75 + 0.3 * len(group) for group in groups.values()))
+    figure, panels = pyplot.subplots(len(groups), squeeze=False, figsize=size, layout="constrained")
+    for axes, ((metric, dataset), group) in zip(panels[:, 0], groups.items(), strict=True):
+        axes.axvline(0, color=GREY, linewidth=1)
+        for place, row in enumerate(group):
+            color = COLORS.get(row.verdict, GREY)
+            axes.plot(row.interval or [row.difference] * 2, [place, place], color=color, linewidth=5, alpha=0.4)
+            axes.plot(row.difference, place, "o", color=color, markersize=6)
+        axes.set_yticks(range(len(group)), [row.arm for row in group])
+        axes.set_ylim(len(group) - 0.5, -0.5)
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(f"{metric.replace('_', ' ')}, {dataset}: difference ({group[0].better} zero is better)")
+    return figure
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--results", type=Path, required=True, help="the results root")
+    arguments.add_argument("--settings", type=ArmScores.from_json, required=True, help="what is compared, as JSON")
+    arguments.add_argument("--out", type=Path, required=True, help="folder for ablation.json and ablation.svg")
+    given = arguments.parse_args()
+    rows = ablation(given.results, given.settings)
+    save(picture, rows, given.out / "ablation.svg")
+    write_json(given.out / "ablation.json", {"confidence": given.settings.confidence, "rows": [*map(asdict, rows)]})
+    logging.info("\n".join(["ablation", *lines([asdict(row) for row in rows], given.settings.confidence)]))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,44 @@
+"""Run the arms of an experiment's `ablate`, and print what each did.
+
+    python -m scripts.report.commands.ablate --profile local --configfile config/experiments/mine.yaml
+    make ablate EXPERIMENT=config/experiments/mine.yaml
+
+What is finished is not run again, so a second call prints the table at once.
+"""
+
+import subprocess
+import sys
+from pathlib import Path
+
+from scripts.common.cli import UserError, run
+from scripts.common.files import read_json
+from scripts.experiment.layout import Layout
+from scripts.experiment.load import experiment_of, experiment_parser
+from scripts.report.content.arms_table import lines
+
+
+def ablate(profile: str, configfile: Path | None) -> list[str]:
+    """The lines of the table, all arms trained and scored.
+
+    Raises:
+        UserError: the experiment has no arms, or a job failed.
+    """
+    path, experiment = experiment_of(profile, configfile)
+    if experiment.ablate is None:
+        raise UserError(f"{path}: ablate: not there; give it `arms`, see docs/evaluation.md")
+    table = Layout(Path(experiment.results)).ablation / "ablation.json"
+    command = [sys.executable, "-m", "snakemake", str(table), "--profile", profile]
+    command += ["--configfile", str(configfile)] if configfile else []
+    if subprocess.run(command, check=False).returncode:
+        raise UserError(f"ablation of {path}: a job failed; the lines above say why")
+    found = read_json(table)
+    return [*lines(found["rows"], found["confidence"]), f"picture: {table.with_suffix('.svg')}"]
+
+
+def main() -> None:
+    given = experiment_parser(__doc__).parse_args()
+    print("\n".join(ablate(given.profile, given.configfile)))
+
+
+if __name__ == "__main__":
+    run(main)

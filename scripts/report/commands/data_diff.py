@@ -1,0 +1,150 @@
+"""Show how the data of two runs or of two git revisions differ: sources, files, tokens, funnel, and examples.
+
+    python -m scripts.report.commands.data_diff --a results --b results/mine
+    python -m scripts.report.commands.data_diff --a main~1 --b main --configfile config/experiments/mine.yaml
+    make data-diff A=main~1 B=main
+
+A folder of results is read as it is. Of a git revision the sources table is read from git, and the results from what
+was published with it, through DVC. A file that came or went is named with the reason in the other side's rejects.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Iterable
+from pathlib import Path
+
+from scripts.common.cli import run
+from scripts.experiment.load import experiment_parser
+from scripts.experiment.machine_files import read_yaml
+from scripts.report.content.data_state import DataState, data_state
+from scripts.report.content.formatting import table
+
+EXAMPLES = 5  # files named of those that came, went, changed
+LISTED = 20  # rows of a table of sources
+
+
+def difference(a: int | None, b: int | None) -> tuple[str, str, str]:
+    """The cells of a count on both sides."""
+    cells = ["-" if value is None else f"{value:,}" for value in (a, b)]
+    return cells[0], cells[1], f"{b - a:+,}" if a is not None and b is not None and a != b else ""
+
+
+def counts(title: str, rows: Iterable[tuple[str, int | None, int | None]]) -> list[str]:
+    """A table of counts; those that are equal are left out and said to be."""
+    rows = list(rows)
+    changed = [(name, *difference(a, b)) for name, a, b in rows if a != b]
+    if not rows:
+        return []
+    if not changed:
+        return ["", f"{title}: the same"]
+    equal = [f"  {len(rows) - len(changed)} more are the same"] if len(changed) < len(rows) else []
+    return ["", *table([(title, "A", "B", "B - A"), *changed]), *equal]
+
+
+def pairs(a: dict, b: dict) -> list[tuple[str, int | None, int | None]]:
+    """(name, of A, of B) of every name of two counters."""
+    return [(name, a.get(name), b.get(name)) for name in dict.fromkeys([*a, *b])]
+
+
+def source_lines(a: DataState, b: DataState) -> list[str]:
+    """What came into the sources table, went out of it or changed in it."""
+    if a.sources is None or b.sources is None:
+        return []
+    lines = []
+    for name in sorted({*a.sources, *b.sources}):
+        old, new = a.sources.get(name), b.sources.get(name)
+        row = new or old
+        if old is None or new is None:
+            lines.append(f"  {'+' if new else '-'} {name}: {row['kind']} {row['pin'][:12]}, {row['licence']}")
+        elif changed := [column for column in new if old.get(column) != new[column]]:
+            values = (f"{column} {str(old.get(column))[:40]} -> {str(new[column])[:40]}" for column in changed)
+            lines.append(f"  * {name}: {'; '.join(values)}")
+    more = [f"  and {len(lines) - LISTED} more"] if len(lines) > LISTED else []
+    head = f"sources: {len(a.sources)} in A, {len(b.sources)} in B{'' if lines else ', the same'}"
+    return ["", head, *lines[:LISTED], *more]
+
+
+def funnel_rows(state: DataState) -> dict[str, int]:
+    """The stations of the funnel and the reasons of what was dropped."""
+    if (funnel := state.funnel) is None:
+        return {}
+    dropped = {f"dropped: {reason}": int(count) for reason, count in funnel.dropped.items()}
+    return {"files seen": funnel.seen, **dropped, "documents kept": funnel.kept, **funnel.splits}
+
+
+def chosen(keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """Some of the keys, whatever their order, as a hash decides: no folder is all that is seen."""
+    return sorted(sorted(keys, key=lambda key: hashlib.sha256("/".join(key).encode()).digest())[:EXAMPLES])
+
+
+def example_lines(title: str, keys: set[tuple[str, str]], other: DataState, side: str) -> list[str]:
+    """Some of the files that are on one side alone, each with why the other one, `side`, dropped it."""
+    if not keys:
+        return []
+    shown = chosen(keys)
+    reasons = other.reasons(set(shown))
+    more = f", as {len(shown)} of them" if len(keys) > len(shown) else ""
+    lines = [f"  {'/'.join(key)}{f'  ({side}: {reasons[key]})' if key in reasons else ''}" for key in shown]
+    return ["", f"{title}: {len(keys):,}{more}:", *lines]
+
+
+def document_lines(a: DataState, b: DataState) -> list[str]:
+    """The documents that came, went, changed or moved, by source, and examples."""
+    if a.documents is None or b.documents is None:
+        return []
+    came, went = b.documents.keys() - a.documents.keys(), a.documents.keys() - b.documents.keys()
+    both = a.documents.keys() & b.documents.keys()
+    changed = {key for key in both if a.documents[key].sha256 != b.documents[key].sha256}
+    moved = {key for key in both if a.documents[key].split != b.documents[key].split}
+    if not came | went | changed | moved:
+        return ["", f"documents: the same {len(both):,}, in the same splits"]
+    kinds = {"came": came, "went": went, "changed": changed, "moved": moved}
+    numbers = {kind: Counter(source for source, _ in keys) for kind, keys in kinds.items()}
+    total = sum(numbers.values(), Counter())
+    rows = [(source, *(f"{numbers[kind][source]:,}" for kind in kinds)) for source, _ in total.most_common(LISTED)]
+    more = [f"  and {len(total) - LISTED} more sources"] if len(total) > LISTED else []
+    lines = ["", *table([("documents of", *kinds), *sorted(rows)]), *more]
+    lines += example_lines("came", came, a, "A")
+    lines += example_lines("went", went, b, "B")
+    lines += example_lines("changed in their text", changed, b, "B")
+    if moved:
+        shown = (f"  {'/'.join(key)}: {a.documents[key].split} -> {b.documents[key].split}" for key in chosen(moved))
+        lines += ["", f"moved to another split: {len(moved):,}, such as", *shown]
+    return lines
+
+
+def flat(counted: dict[str, dict[str, int]]) -> dict[str, int]:
+    return {f"{name} {split}": count for name, splits in counted.items() for split, count in splits.items()}
+
+
+def compared(a: DataState, b: DataState) -> list[str]:
+    """All lines."""
+    lines = [f"A: {a.label}", f"B: {b.label}"]
+    lines += [f"note: {side}: {note}" for side, state in (("A", a), ("B", b)) for note in state.notes]
+    lines += source_lines(a, b)
+    if a.funnel and b.funnel:
+        lines += counts("files", pairs(funnel_rows(a), funnel_rows(b)))
+        sizes = [state.funnel.languages["bytes"].to_dict() for state in (a, b)]
+        lines += counts("bytes kept of", pairs(*sizes))
+    lines += document_lines(a, b)
+    if a.datasets and b.datasets:
+        lines += counts("examples", pairs(flat(a.datasets), flat(b.datasets)))
+    if a.tokens and b.tokens:
+        lines += counts("tokens", pairs(flat(a.tokens), flat(b.tokens)))
+    return lines
+
+
+def main() -> None:
+    arguments = experiment_parser(__doc__)
+    arguments.add_argument("--a", required=True, help="a results folder or a git revision")
+    arguments.add_argument("--b", required=True, help="a results folder or a git revision")
+    given = arguments.parse_args()
+    default = read_yaml(Path(given.profile) / "config.yaml").get("configfile", "config/config.yaml")
+    configfile = Path(os.path.relpath(given.configfile or default))
+    with data_state(given.a, configfile) as a, data_state(given.b, configfile) as b:
+        print("\n".join(compared(a, b)))
+
+
+if __name__ == "__main__":
+    run(main)

@@ -1,0 +1,119 @@
+"""What a data card says of a dataset: sources and their pins, licences, languages, funnel, tokens, samples.
+
+    cards = data_cards(settings, sources, Path("results"))     # {"code": {"kind": "code", ...}, ...}
+
+Tables of sources, licences and languages count the training split, which is read once.
+"""
+
+import hashlib
+import heapq
+from collections import Counter
+from pathlib import Path
+
+from scripts.common.files import read_json, read_jsonl
+from scripts.experiment.layout import MANIFEST, Layout, split_file
+from scripts.report.content.funnel import read_funnel
+
+SAMPLES = 3
+OWN = ("chat", "text")  # kinds made from the user's own files
+UNKNOWN = "not stated"  # the licence of files that are the user's own
+
+
+def text_of(example: dict) -> str:
+    """The text of an example, or the messages of a chat under each other."""
+    if "messages" in example:
+        return "\n\n".join(f"{message['role']}: {message['content']}" for message in example["messages"])
+    return example["text"]
+
+
+def content_of(folder: Path, sources: dict[str, dict]) -> dict:
+    """Counts and samples of a dataset's training split.
+
+    Args:
+        sources: the columns of each row of the sources table, by name.
+
+    Returns:
+        `sources`, `languages` and `licences`, each name → examples and characters, most examples first, and `samples`,
+        those whose names have the smallest hashes.
+    """
+    counted = {kind: (Counter(), Counter()) for kind in ("sources", "languages", "licences")}
+    samples: list[tuple] = []  # (minus the hash of the name, id, example): the largest hash is the first to go
+    for example in read_jsonl(split_file(folder, "train")):
+        size, source = len(text_of(example)), example["source"]
+        licence = example.get("licence") or sources.get(source, {}).get("licence", UNKNOWN)
+        for kind, name in (("sources", source), ("languages", example["language"]), ("licences", licence)):
+            counted[kind][0][name] += 1
+            counted[kind][1][name] += size
+        rank = -int.from_bytes(hashlib.sha256(str(example["id"]).encode()).digest()[:8])
+        if len(samples) < SAMPLES:
+            heapq.heappush(samples, (rank, str(example["id"]), example))
+        elif rank > samples[0][0]:
+            heapq.heapreplace(samples, (rank, str(example["id"]), example))
+    tables = {
+        kind: {
+            name: {"examples": count, "characters": characters[name]}
+            for name, count in sorted(examples.items(), key=lambda item: (-item[1], item[0]))
+        }
+        for kind, (examples, characters) in counted.items()
+    }
+    keys = ("id", "source", "language")
+    found = [{key: one[key] for key in keys} | {"text": text_of(one)} for *_, one in sorted(samples, reverse=True)]
+    return tables | {"samples": found}
+
+
+def tokens_of(dataset: str, settings: dict, layout: Layout) -> list[dict]:
+    """The packed rows of a dataset, and its parts of mixtures: folder, split and counts of each."""
+    found = []
+    for folder in (layout.shards("", "").with_name(name) for name in settings["packed"]):
+        if folder.name.rpartition("-")[0] == dataset:
+            for split, counts in read_json(folder / MANIFEST)["splits"].items():
+                numbers = {key: counts[key] for key in ("rows", "tokens", "targets", "too_long")}
+                found.append({"folder": folder.name, "split": split, "epochs": 1, **numbers})
+    for folder in (layout.mixture("", "").with_name(name) for name in settings["mixed"]):
+        counts = read_json(folder / MANIFEST)["splits"]["train"]
+        if (part := counts["parts"].get(dataset)) is not None:
+            numbers = {key: part[key] for key in ("epochs", "rows", "tokens", "targets")}
+            found.append({"folder": folder.name, "split": "train", "too_long": 0, **numbers})
+    return found
+
+
+def funnel_of(results: Path, sources: list[str], manifest: dict) -> dict[str, int]:
+    """Station → files or documents, from what was seen in the repositories to the documents of each split."""
+    funnel = read_funnel(results, sources)
+    dropped = {f"dropped: {reason}": int(count) for reason, count in funnel.dropped.items()}
+    splits = {f"documents for {split}": count for split, count in funnel.splits.items()}
+    left_out = sum((Counter(reasons) for reasons in manifest["dropped"].values()), Counter())
+    made = {f"left out of the dataset: {reason}": count for reason, count in left_out.most_common()}
+    return {"files seen": funnel.seen, **dropped, "documents kept": funnel.kept, **splits, **made}
+
+
+def data_cards(settings: dict, sources: dict[str, dict], results: Path) -> dict[str, dict]:
+    """The card of each dataset.
+
+    Args:
+        settings: `compose`, the settings of each dataset, and `packed` and `mixed`, the names of the folders of rows.
+        sources: the columns of each row of the sources table, by name.
+
+    Raises:
+        UserError: a manifest or a file is missing or malformed.
+    """
+    layout, cards = Layout(results), {}
+    for name, given in settings["compose"].items():
+        manifest, own = read_json(layout.dataset(name) / MANIFEST), given["kind"] in OWN
+        content = content_of(layout.dataset(name), {} if own else sources)
+        if own:
+            dropped = sum((Counter(reasons) for reasons in manifest["dropped"].values()), Counter())
+            funnel = {f"left out: {reason}": count for reason, count in dropped.most_common()}
+        else:
+            funnel = funnel_of(results, list(sources), manifest)
+            for source, counts in content["sources"].items():
+                counts |= {key: sources[source][key] for key in ("kind", "location", "pin", "licence")}
+        cards[name] = {
+            "kind": given["kind"],
+            "settings": {key: value for key, value in given.items() if key != "kind"},
+            "examples": manifest["examples"],
+            "funnel": funnel,
+            "tokens": tokens_of(name, settings, layout),
+            **content,
+        }
+    return cards
