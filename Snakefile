@@ -7,12 +7,19 @@ include: "rules/common.smk"
 include: "rules/sources.smk"
 include: "rules/corpus.smk"
 include: "rules/tokens.smk"
-include: "rules/training.smk"
-include: "rules/evaluation.smk"
+
+
+if EXPERIMENT.training:
+
+    include: "rules/training.smk"
+    include: "rules/evaluation.smk"
+
+
 include: "rules/report.smk"
 
 
 from scripts.experiment.code_records import record_codes, rule_modules
+from scripts.experiment.load import extended
 from scripts.hosts.invocation import check_targets
 
 
@@ -20,41 +27,54 @@ from scripts.hosts.invocation import check_targets
 localrules:
     all,
     data,
-    plans,
+    cards,
     pull,
     fetch,
-    plan,
-    gate,
-    plots,
-    page,
-    scores,
-    verdict,
+    history,
+
+
+if EXPERIMENT.training:
+
+    localrules:
+        plans,
+        plan,
+        gate,
+        plots,
+        page,
+        scores,
+        verdict,
 
 
 rule all:
     default_target: True
     input:
-        L.evaluation,
-        L.page,
-        L.scores,
+        [L.evaluation, L.page, L.scores]
+        if EXPERIMENT.training
+        else [L.cards / "cards.json", *(folder / MANIFEST for folder in FLOW.rows.folders())],
 
 
 # Everything up to the shards. Run it alone after a change to filters or sources: where the shards come out
 # identical, the next `results/eval.json` trains nothing.
 rule data:
     input:
-        [FLOW.shards(stage) / MANIFEST for stage in FLOW.stages],
+        L.cards / "cards.json",
+        [folder / MANIFEST for folder in FLOW.rows.folders()],
 
 
-# What each stage will take in steps, tokens and memory, before it is queued.
-rule plans:
-    input:
-        [L.plan(stage) for stage in FLOW.stages],
+if EXPERIMENT.training:
+
+    # What each stage will take in steps, tokens and memory, before it is queued.
+    rule plans:
+        input:
+            [L.plan(stage) for stage in FLOW.stages],
 
 
 if CALL:
     try:
-        check_targets(workflow, CALL.targets)
+        without_training = "" if EXPERIMENT.training else "without `training` all there is to make is `data`"
+        if without_training and extended(config, "config").get("evaluation"):
+            print(f"note: `evaluation` is not used: {without_training}", file=sys.stderr)
+        check_targets(workflow, CALL.targets, without_training)
         if CALL.runs_jobs:
             record_codes(rule_modules())  # by which `make why` names what changed since
     except UserError as error:

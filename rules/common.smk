@@ -6,15 +6,17 @@ from pathlib import Path
 sys.path.insert(0, workflow.basedir)
 
 from scripts.common.cli import UserError
+from scripts.experiment.checks.datasets import check_dataset_sources
 from scripts.experiment.checks.machine import check_machine
 from scripts.experiment.dag import Dag
 from scripts.experiment.fingerprint import fingerprint
-from scripts.experiment.layout import MANIFEST, PACKED_SPLITS, SPLITS, Layout, raw_archive, raw_manifest
+from scripts.experiment.layout import FIRST_COMMITS, MANIFEST, PACKED_SPLITS, SPLITS, Layout, raw_archive, raw_manifest
 from scripts.experiment.layout import shard_files, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.provenance import restore
 from scripts.experiment.settings.record import as_json, to_dict, to_json
+from scripts.experiment.tested_sources import tested_sources
 from scripts.hosts.missing import make_missing
 from scripts.hosts.profile import Profile, check_placement
 from scripts.hosts.snakefile import argument_writer, big, only
@@ -38,6 +40,9 @@ try:
     SOURCES = {source.name: source for source in sources}
     L = Layout(Path(EXPERIMENT.results))
     FLOW = Dag(EXPERIMENT, SOURCES, L)
+    TESTED = tested_sources(EXPERIMENT.evaluation.repository_tests, SOURCES)
+    check_dataset_sources(FLOW.whole, SOURCES)
+    FLOW.dated_sources, FLOW.decontaminated  # refuse sources without a history, files that are not there
     if CALL := begin(workflow, PROFILE.slurm):
         restore(workflow, EXPERIMENT.results)  # what `dvc pull` got has records again, or is marked to be made again
         make_missing(FLOW, CALL)
@@ -49,7 +54,8 @@ except UserError as error:
 wildcard_constraints:
     source=only(SOURCES),
     shard=only(FLOW.source_shards),
-    dataset=only(EXPERIMENT.corpus.compose),
+    dataset=only(FLOW.datasets),
+    mixture=only(FLOW.whole.tokens.mix),
     stage=only(FLOW.stages),
     model=only(FLOW.models),
     length=r"\d+",

@@ -8,6 +8,7 @@ rule filter:
     input:
         manifest=lambda wildcards: raw_manifest(SOURCES[wildcards.source].raw_name),
         archive=lambda wildcards: big(raw_archive(SOURCES[wildcards.source].raw_name)),
+        benchmarks=FLOW.decontaminated,
     output:
         manifest=L.filtered("{source}") / MANIFEST,
         documents=L.filtered("{source}") / "documents.jsonl.zst",
@@ -18,11 +19,16 @@ rule filter:
         "../envs/stagecraft.yaml"
     params:
         settings=to_json(EXPERIMENT.corpus.filter),
+        # a licence that decides nothing is left to the table, so that a changed text there reruns nothing
+        licence=lambda wildcards: (
+            ["--licence", SOURCES[wildcards.source].licence] if EXPERIMENT.corpus.filter.licences else []
+        ),
+        benchmarks=["--benchmarks", *FLOW.decontaminated] if FLOW.decontaminated else [],
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.filter"),
     shell:
         "python -m scripts.corpus.filter --archive {input.archive:q} --source {wildcards.source:q}"
-        " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
+        " {params.licence:q} {params.benchmarks:q} --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule signatures:
@@ -81,7 +87,9 @@ rule deduplicate:
 rule split:
     input:
         manifest=L.deduplicated / MANIFEST,
-        documents=big(L.deduplicated / "documents.jsonl.zst"),
+        documents=big(*(L.deduplicated / name for name in ("documents.jsonl.zst", "rejects.jsonl.zst"))),
+        dates=[L.history(source) / MANIFEST for source in FLOW.dated_sources],
+        commits=big(*(L.history(source) / FIRST_COMMITS for source in FLOW.dated_sources)),
     output:
         manifest=L.split / MANIFEST,
         splits=[split_file(L.split, split) for split in SPLITS],
@@ -91,25 +99,29 @@ rule split:
         "../envs/stagecraft.yaml"
     params:
         documents=subpath(input.manifest, parent=True),
+        history=["--history", str(L.history("x").parent)] if FLOW.dated_sources else [],
         settings=to_json(EXPERIMENT.corpus.split),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.split"),
     shell:
-        "python -m scripts.corpus.split --documents {params.documents:q}"
+        "python -m scripts.corpus.split --documents {params.documents:q} {params.history:q}"
         " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 # A dataset of chats or texts of the user's own reads these files instead of the split documents.
 try:
     OWN_FILES = {
-        name: [str(path) for path in files_of(Path(EXPERIMENT.corpus.compose[name].path))]
+        name: [str(path) for path in files_of(Path(FLOW.datasets[name].path))]
         for name in FLOW.own_datasets
-        if EXPERIMENT.corpus.compose[name].path
+        if FLOW.datasets[name].path
     }
     for name in FLOW.own_datasets if CALL else []:
-        check_first_chats(EXPERIMENT.corpus.compose[name])
+        check_first_chats(FLOW.datasets[name])
 except UserError as error:
     sys.exit(f"error: {error}")
+
+
+PARSERS = min(8, workflow.cores or 8)
 
 
 rule compose:
@@ -126,12 +138,14 @@ rule compose:
         L.log("corpus", "compose", "{dataset}"),
     conda:
         "../envs/stagecraft.yaml"
+    # parsing takes nearly all of the time of chats
+    threads: lambda wildcards: PARSERS if FLOW.datasets[wildcards.dataset].kind == "instruct" else 1
     params:
         splits=lambda wildcards: [] if wildcards.dataset in FLOW.own_datasets else ["--splits", str(L.split)],
-        settings=lambda wildcards: to_json(EXPERIMENT.corpus.compose[wildcards.dataset]),
+        settings=lambda wildcards: to_json(FLOW.datasets[wildcards.dataset]),
         seed=EXPERIMENT.seed,
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.compose"),
     shell:
         "python -m scripts.corpus.compose {params.splits:q}"
-        " --settings {params.settings:q} --seed {params.seed:q} --out {params.out:q} 2>&1 | tee {log:q}"
+        " --settings {params.settings:q} --seed {params.seed:q} --threads {threads} --out {params.out:q} 2>&1 | tee {log:q}"

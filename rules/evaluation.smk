@@ -1,11 +1,14 @@
 # Model × suite → scores, then the gates over all of them. A suite that the experiment does not configure has no rule.
 
 from scripts.experiment.settings.evaluation import CompletionTasks
+from scripts.experiment.settings.repository_tasks import RepositoryTasks
 from scripts.hosts.profile import uses_vllm, vllm_option
 
 # On a CPU, two models side by side on a core each finish sooner than one after the other on two cores.
 THREADS = {suite: 2 if MACHINE.gpus else 1 for suite in FLOW.suites}
 THREADS["code"] = 2
+WITH_TASKS = ("completion", "repository_tests")  # suites whose tasks a rule of their own makes
+TESTED_ARCHIVES = {name: raw_archive(source.raw_name) for name, source in TESTED.items()}
 # nothing runs beside latency while it is timed: here it takes all cores, on Slurm the profile requests a whole node
 THREADS["latency"] = 8 if PROFILE.slurm else workflow.cores
 
@@ -20,6 +23,7 @@ for suite in [suite for suite in FLOW.suites if suite != "human"]:
             datasets=[L.dataset(name) / MANIFEST for name in FLOW.scored_datasets(suite)],
             data=big(*(split_file(L.dataset(name), "test") for name in FLOW.scored_datasets(suite))),
             files=FLOW.prompt_files(suite),
+            archives=big(*TESTED_ARCHIVES.values()) if suite == "repository_tests" else [],
         output:
             scores=L.suite(suite, "{model}") / "scores.json",
             documents=L.suite(suite, "{model}") / "items.jsonl.zst",
@@ -37,10 +41,10 @@ for suite in [suite for suite in FLOW.suites if suite != "human"]:
             check=[] if uses_vllm(FLOW.suites[suite]) else ["--torch"],
             model=subpath(input.model, parent=True),
             datasets=["--datasets", str(L.dataset(""))] if FLOW.scored_datasets(suite) else [],
-            tasks=["--tasks", FLOW.prompt_files(suite)[0]] if suite == "completion" else [],
+            tasks=["--tasks", FLOW.prompt_files(suite)[0]] if suite in WITH_TASKS else [],
             settings=to_json(FLOW.suites[suite]),
-            # perplexity draws nothing
-            seed=[] if suite == "perplexity" else ["--seed", str(EXPERIMENT.seed)],
+            # perplexity draws nothing, lm-eval by its own seeds
+            seed=[] if suite in ("perplexity", "lm_eval") else ["--seed", str(EXPERIMENT.seed)],
             out=subpath(output.scores, parent=True),
             code=fingerprint(f"scripts.evaluation.{suite}"),
         shell:
@@ -95,6 +99,33 @@ if completion := FLOW.suites.get("completion"):
         shell:
             "python -m scripts.evaluation.completion_tasks --datasets {params.datasets:q} --train {params.train:q}"
             " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
+
+
+if tests := FLOW.suites.get("repository_tests"):
+
+    rule repository_tasks:
+        input:
+            manifests=[L.dataset(name) / MANIFEST for name in FLOW.trained_on],
+            train=big(*(split_file(L.dataset(name), "train") for name in FLOW.trained_on)),
+            raw=[raw_manifest(source.raw_name) for source in TESTED.values()],
+            archives=big(*TESTED_ARCHIVES.values()),
+        output:
+            tasks=L.repository_tasks / "tasks.jsonl.zst",
+            manifest=L.repository_tasks / MANIFEST,
+        log:
+            L.log("evaluation", "repository_tasks"),
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            archives=by_file("--archives", *(f"{name}={archive}" for name, archive in TESTED_ARCHIVES.items())),
+            datasets=str(L.dataset("")),
+            train=FLOW.trained_on,
+            settings=as_json(tests.model_dump(include=set(RepositoryTasks.model_fields) - {"sources"})),
+            out=subpath(output.manifest, parent=True),
+            code=fingerprint("scripts.evaluation.repository_tasks"),
+        shell:
+            "python -m scripts.evaluation.repository_tasks {params.archives:q} --datasets {params.datasets:q}"
+            " --train {params.train:q} --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 if human := FLOW.suites.get("human"):
@@ -178,15 +209,19 @@ rule gate:
         documents=FLOW.suite_files("items.jsonl.zst"),
         human=L.agreement if "human" in FLOW.suites else [],
         overlaps=L.overlaps if FLOW.prompts else [],
-        stages=[L.model(stage) / f"{file}.json" for stage in FLOW.stages for file in ("summary", "environment")],
+        stages=[
+            L.model(stage) / f"{file}.json"
+            for stage in EXPERIMENT.training.train
+            for file in ("summary", "environment")
+        ],
         # recorded in eval.json as its inputs
         archives=[raw_manifest(source.raw_name) for source in SOURCES.values()],
         filtered=[L.filtered(source) / MANIFEST for source in SOURCES],
         corpus=[L.deduplicated / MANIFEST, L.split / MANIFEST] if SOURCES else [],
         datasets=[L.dataset(name) / MANIFEST for name in EXPERIMENT.corpus.compose],
         tokenizer=L.tokenizer / MANIFEST,
-        shards=[FLOW.shards(stage) / MANIFEST for stage in FLOW.stages],
-        models=[L.model(model) / MANIFEST for model in FLOW.models],
+        shards=[FLOW.shards(stage) / MANIFEST for stage in EXPERIMENT.training.train],
+        models=[L.model(model) / MANIFEST for model in ("base", *EXPERIMENT.training.train)],
         accepted=FLOW.evidence_files,
     output:
         evaluation=L.gate,

@@ -1,88 +1,143 @@
-# Scores, training metrics and funnels → pictures, results/report.html and report.md, results/scores.csv, and, last,
-# results/eval.json.
+# Datasets → their cards; scores, training metrics and funnels → pictures, results/report.html and report.md,
+# results/scores.csv, and, last, results/eval.json.
 
+from scripts.experiment.ablation_files import ablation_files, arm_scores
 from scripts.experiment.layout import PICTURES
+from scripts.experiment.packed_rows import PackedRows
+
+ROWS = PackedRows(EXPERIMENT, L)  # those of arms have no cards
 
 
-rule plots:
+rule cards:
     input:
-        evaluation=L.gate,
+        datasets=[L.dataset(name) / MANIFEST for name in EXPERIMENT.corpus.compose],
+        train=big(*(split_file(L.dataset(name), "train") for name in EXPERIMENT.corpus.compose)),
+        rows=[folder / MANIFEST for folder in (*ROWS.packed(), *ROWS.mixed())],
         filtered=[L.filtered(source) / MANIFEST for source in SOURCES],
-        deduplicated=L.deduplicated / MANIFEST if SOURCES else [],
-        splits=L.split / MANIFEST if SOURCES else [],
-        metrics=[L.model(stage) / "metrics.jsonl" for stage in FLOW.stages],
+        corpus=[L.deduplicated / MANIFEST, L.split / MANIFEST] if SOURCES else [],
     output:
-        gates=report(L.picture("gates"), caption="captions/gates.rst", category="Evaluation"),
-        scores=report(L.picture("scores"), caption="captions/scores.rst", category="Evaluation"),
-        loss=report(L.picture("loss"), caption="captions/loss.rst", category="Training"),
-        funnel=report(L.picture("funnel"), caption="captions/funnel.rst", category="Data"),
+        cards=L.cards / "cards.json",
+        pages=[L.cards / f"{name}.md" for name in EXPERIMENT.corpus.compose],
     log:
-        L.log("report", "plots"),
+        L.log("report", "cards"),
     conda:
         "../envs/stagecraft.yaml"
     params:
-        results=subpath(output.gates, ancestor=3),
-        out=subpath(output.gates, parent=True),
-        code=fingerprint("scripts.report.plots"),
+        given=by_file(
+            *("--settings", as_json({"experiment": EXPERIMENT.experiment, **ROWS.card_settings()})),
+            *("--sources", as_json({name: source.model_dump() for name, source in SOURCES.items()})),
+        ),
+        results=subpath(output.cards, ancestor=3),
+        out=subpath(output.cards, parent=True),
+        code=fingerprint("scripts.report.cards"),
     shell:
-        "python -m scripts.report.plots --results {params.results:q} --out {params.out:q} 2>&1 | tee {log:q}"
+        "python -m scripts.report.cards --results {params.results:q} {params.given:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
-rule page:
-    input:
-        evaluation=L.gate,
-        pictures=[L.picture(name) for name in PICTURES],
-        documents=FLOW.suite_files("items.jsonl.zst"),
-        filtered=[L.filtered(source) / MANIFEST for source in SOURCES],
-        deduplicated=L.deduplicated / MANIFEST if SOURCES else [],
-        splits=L.split / MANIFEST if SOURCES else [],
-        chats=big(*(split_file(L.dataset(name), "test") for name in FLOW.chat_datasets)),
-        templates=["scripts/report/templates/page.html.j2", "scripts/report/templates/report.md.j2"],
-    output:
-        page=report(L.page, caption="captions/page.rst", category="Evaluation"),
-        markdown=L.markdown,
-    log:
-        L.log("report", "page"),
-    conda:
-        "../envs/stagecraft.yaml"
-    params:
-        results=subpath(output.page, parent=True),
-        code=fingerprint("scripts.report.page"),
-    shell:
-        "python -m scripts.report.page --results {params.results:q} 2>&1 | tee {log:q}"
+if FLOW.arms.models:
+
+    rule ablation:
+        input:
+            scores=ablation_files(FLOW, "scores.json"),
+            documents=ablation_files(FLOW, "items.jsonl.zst"),
+        output:
+            table=L.ablation / "ablation.json",
+            picture=report(L.ablation / "ablation.svg", caption="captions/ablation.rst", category="Evaluation"),
+        log:
+            L.log("report", "ablation"),
+        localrule: True
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            results=subpath(output.table, ancestor=3),
+            settings=to_json(arm_scores(FLOW)),
+            out=subpath(output.table, parent=True),
+            code=fingerprint("scripts.report.ablation"),
+        shell:
+            "python -m scripts.report.ablation --results {params.results:q} --settings {params.settings:q}"
+            " --out {params.out:q} 2>&1 | tee {log:q}"
 
 
-rule scores:
-    input:
-        evaluation=L.gate,
-    output:
-        table=L.scores,
-    log:
-        L.log("report", "scores"),
-    conda:
-        "../envs/stagecraft.yaml"
-    params:
-        results=subpath(output.table, parent=True),
-        code=fingerprint("scripts.report.scores"),
-    shell:
-        "python -m scripts.report.scores --results {params.results:q} 2>&1 | tee {log:q}"
+if EXPERIMENT.training:
 
+    rule plots:
+        input:
+            evaluation=L.gate,
+            filtered=[L.filtered(source) / MANIFEST for source in SOURCES],
+            deduplicated=L.deduplicated / MANIFEST if SOURCES else [],
+            splits=L.split / MANIFEST if SOURCES else [],
+            metrics=[L.model(stage) / "metrics.jsonl" for stage in EXPERIMENT.training.train],
+        output:
+            gates=report(L.picture("gates"), caption="captions/gates.rst", category="Evaluation"),
+            scores=report(L.picture("scores"), caption="captions/scores.rst", category="Evaluation"),
+            loss=report(L.picture("loss"), caption="captions/loss.rst", category="Training"),
+            funnel=report(L.picture("funnel"), caption="captions/funnel.rst", category="Data"),
+        log:
+            L.log("report", "plots"),
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            results=subpath(output.gates, ancestor=3),
+            out=subpath(output.gates, parent=True),
+            code=fingerprint("scripts.report.plots"),
+        shell:
+            "python -m scripts.report.plots --results {params.results:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
-# A rule of its own, so that a run which an unmet gate fails (evaluation.gate.fail) still keeps scores and page.
-rule verdict:
-    input:
-        evaluation=L.gate,
-        page=L.page,
-        scores=L.scores,
-    output:
-        evaluation=L.evaluation,
-    log:
-        L.log("report", "verdict"),
-    retries: 0  # a gate does not change its mind
-    conda:
-        "../envs/stagecraft.yaml"
-    params:
-        results=subpath(output.evaluation, parent=True),
-        code=fingerprint("scripts.report.verdict"),
-    shell:
-        "python -m scripts.report.verdict --results {params.results:q} 2>&1 | tee {log:q}"
+    rule page:
+        input:
+            evaluation=L.gate,
+            pictures=[L.picture(name) for name in PICTURES],
+            documents=FLOW.suite_files("items.jsonl.zst"),
+            filtered=[L.filtered(source) / MANIFEST for source in SOURCES],
+            deduplicated=L.deduplicated / MANIFEST if SOURCES else [],
+            splits=L.split / MANIFEST if SOURCES else [],
+            cards=L.cards / "cards.json",
+            chats=big(*(split_file(L.dataset(name), "test") for name in FLOW.chat_datasets)),
+            ablation=[L.ablation / f"ablation.{ending}" for ending in ("json", "svg")] if FLOW.arms.models else [],
+            templates=["scripts/report/templates/page.html.j2", "scripts/report/templates/report.md.j2"],
+        output:
+            page=report(L.page, caption="captions/page.rst", category="Evaluation"),
+            markdown=L.markdown,
+        log:
+            L.log("report", "page"),
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            results=subpath(output.page, parent=True),
+            code=fingerprint("scripts.report.page"),
+        shell:
+            "python -m scripts.report.page --results {params.results:q} 2>&1 | tee {log:q}"
+
+    rule scores:
+        input:
+            evaluation=L.gate,
+        output:
+            table=L.scores,
+        log:
+            L.log("report", "scores"),
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            results=subpath(output.table, parent=True),
+            code=fingerprint("scripts.report.scores"),
+        shell:
+            "python -m scripts.report.scores --results {params.results:q} 2>&1 | tee {log:q}"
+
+    # A rule of its own, so that a run which an unmet gate fails (evaluation.gate.fail) still keeps scores and page.
+    rule verdict:
+        input:
+            evaluation=L.gate,
+            page=L.page,
+            scores=L.scores,
+        output:
+            evaluation=L.evaluation,
+        log:
+            L.log("report", "verdict"),
+        retries: 0  # a gate does not change its mind
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            results=subpath(output.evaluation, parent=True),
+            code=fingerprint("scripts.report.verdict"),
+        shell:
+            "python -m scripts.report.verdict --results {params.results:q} 2>&1 | tee {log:q}"

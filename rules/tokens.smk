@@ -1,26 +1,35 @@
-# JSON lines → packed, tokenized shards. From scratch the tokenizer is learned from the corpus, else it is the base's.
+# JSON lines → packed, tokenized shards. From scratch the tokenizer is learned from the corpus, else it is the base's, or,
+# without `training`, that of a folder.
 
 from functools import partial
 
-from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, small_files
+from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, small_files, tokenizer_content
 
 # Say no before a job is queued: a base without a chat template, or without the tokens of fill-in-the-middle, ends here.
 # Of a hub model the files are seen once rule `base` is about to run (rules/training.smk).
-BASE = EXPERIMENT.training.base
+BASE = EXPERIMENT.training.base if EXPERIMENT.training else None
+TOKENIZER_FOLDER = BASE.model if BASE else FLOW.tokenizer_folder
 
 
 check_tokenizer = partial(
     check_base_tokenizer,
-    datasets=EXPERIMENT.corpus.compose,
-    used=FLOW.trained_on,
-    template=BASE.chat_template,
+    datasets=FLOW.datasets,
+    used=FLOW.packed_datasets,
+    template=BASE.chat_template if BASE else None,
 )
 
 try:
-    if CALL and Path(BASE.model).is_dir():
-        check_tokenizer(Path(BASE.model))
+    if CALL and TOKENIZER_FOLDER and Path(TOKENIZER_FOLDER).is_dir():
+        check_tokenizer(Path(TOKENIZER_FOLDER))
 except UserError as error:
     sys.exit(f"error: {error}")
+
+
+os.environ["TOKENIZER_FOLDER"] = FLOW.tokenizer_folder
+
+
+envvars:
+    "TOKENIZER_FOLDER",
 
 
 rule tokenizer:
@@ -43,10 +52,13 @@ rule tokenizer:
         folders=[str(folder) for folder in FLOW.tokenizer_texts],
         # without settings the base's tokenizer is copied
         settings=["--settings", to_json(EXPERIMENT.tokens.tokenizer)] if FLOW.scratch else [],
+        content=tokenizer_content(FLOW.tokenizer_folder),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.tokens.tokenizer"),
+    # the folder is no param: its content is one, so the same files in another folder rerun nothing. Nor is it a resource:
+    # in a group of jobs a text must be the same for all
     shell:
-        "python -m scripts.tokens.tokenizer --from {params.folders:q}"
+        'python -m scripts.tokens.tokenizer --from {params.folders:q} --folder="$TOKENIZER_FOLDER"'
         " {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
@@ -72,3 +84,32 @@ rule pack:
     shell:
         "python -m scripts.tokens.pack --dataset {params.dataset:q} --tokenizer {params.tokenizer:q}"
         " --length {wildcards.length:q} --out {params.out:q} 2>&1 | tee {log:q}"
+
+
+rule mix:
+    input:
+        parts=lambda wildcards: [
+            str(L.shards(part, wildcards.length) / MANIFEST) for part in FLOW.rows.parts(wildcards.mixture)
+        ],
+        data=lambda wildcards: big(
+            *(
+                file
+                for part in FLOW.rows.parts(wildcards.mixture)
+                for file in shard_files(L.shards(part, wildcards.length))
+            )
+        ),
+    output:
+        manifest=L.mixture("{mixture}", "{length}") / MANIFEST,
+        shards=shard_files(L.mixture("{mixture}", "{length}")),
+    log:
+        L.log("tokens", "mix", "{mixture}-{length}"),
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        parts=lambda wildcards: [str(L.shards(part, wildcards.length)) for part in FLOW.rows.parts(wildcards.mixture)],
+        settings=lambda wildcards: to_json(FLOW.whole.tokens.mix[wildcards.mixture]),
+        out=subpath(output.manifest, parent=True),
+        code=fingerprint("scripts.tokens.mix"),
+    shell:
+        "python -m scripts.tokens.mix --parts {params.parts:q}"
+        " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"

@@ -4,6 +4,7 @@ from scripts.experiment.bookkeeping import determining, every_of
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver
 from scripts.hosts.profile import STAGES, stage_threads, uses_vllm
+from scripts.training.engine.code_takeover import resume_anyway
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.kernels import installed_kernels, kernels_line, least_capability
@@ -16,6 +17,7 @@ WATCH = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
 # Say no before a job is queued: a layer that is not there, or a stage that cannot fit, ends here.
 try:
     load_monitoring(WATCH)
+    resume_anyway()
     NOPE = expand_layers(EXPERIMENT.training.base.no_rope_layers, FLOW.shape.num_hidden_layers) if FLOW.shape else []
     BASE_TOKENS = EXPERIMENT.training.base.trained_tokens
     STAGES_GIVEN = [
@@ -148,7 +150,7 @@ rule train:
         shards=subpath(input.shards, parent=True),
         work=lambda wildcards: str(L.work(wildcards.stage)),
         settings=lambda wildcards: as_json(determining(FLOW.stages[wildcards.stage])),
-        seed=EXPERIMENT.seed,
+        seed=lambda wildcards: FLOW.seed(wildcards.stage),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.training.train"),
     # a time limit's SIGTERM goes to every process of the job: shell and tee outlive it until the checkpoint is saved

@@ -8,20 +8,29 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from scripts.common.cli import UserError
 from scripts.common.files import read_json
-from scripts.experiment.fingerprint import fingerprint
-from scripts.experiment.layout import Layout
+from scripts.experiment.arms import Arms, expand, with_arms
+from scripts.experiment.base_settings import settings_of_base
+from scripts.experiment.checks.datasets import dated_sources, decontaminated
+from scripts.experiment.layout import MANIFEST, Layout
 from scripts.experiment.licences import permissive
-from scripts.experiment.model_folder import folder_content
+from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.replays.evidence import NAME as EVIDENCE
-from scripts.experiment.settings.corpus import OwnDataset
+from scripts.experiment.rule_codes import rule_codes
+from scripts.experiment.settings.corpus import Dataset, OwnDataset
 from scripts.experiment.settings.evaluation import Benchmark
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.settings.record import Record, to_dict
+from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.experiment.source_shards import source_shards
-from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
+from scripts.experiment.suites import (
+    CHATS,
+    PROMPTED,
+    configured,
+    problem_files,
+    prompts_from,
+    scored_models,
+)
 
 
 @dataclass(frozen=True)
@@ -38,19 +47,46 @@ class Dag:
     sources: dict[str, Record]
     layout: Layout
 
-    @property
+    @cached_property
+    def arms(self) -> Arms:
+        """What `ablate` adds."""
+        return expand(self.experiment)
+
+    @cached_property
+    def whole(self) -> Experiment:
+        """The experiment with the datasets, mixtures and stages of its arms."""
+        return with_arms(self.experiment, self.arms)
+
+    @cached_property
     def stages(self) -> dict[str, Stage]:
-        return self.experiment.training.train
+        """The experiment's stages, then those of its arms."""
+        return self.whole.stages
+
+    @cached_property
+    def datasets(self) -> dict[str, Dataset]:
+        """The experiment's datasets, then those of its arms."""
+        return self.whole.corpus.compose
+
+    def seed(self, stage: str) -> int:
+        """The seed that a stage is trained with."""
+        return self.arms.seeds.get(stage, self.experiment.seed)
 
     @cached_property
     def models(self) -> list[str]:
-        """What is scored: the base and every stage."""
-        return ["base", *self.stages]
+        """The base and the model of every stage; nothing in an experiment of data alone."""
+        return ["base", *self.stages] if self.experiment.training else []
 
     @property
     def scratch(self) -> bool:
-        """Whether the base is made here, with a tokenizer learned from the corpus."""
+        """Whether the tokenizer is learned from the corpus, and the base, if there is one, made here."""
+        if self.experiment.training is None:
+            return self.experiment.tokens.tokenizer.folder is None
         return self.experiment.training.base.model == "scratch"
+
+    @property
+    def last(self) -> str:
+        """The target that everything leads to."""
+        return str(self.layout.evaluation) if self.experiment.training else "data"
 
     @cached_property
     def adapters(self) -> list[str]:
@@ -60,7 +96,7 @@ class Dag:
     @cached_property
     def own_datasets(self) -> list[str]:
         """The datasets made from files of the user's own or from a hub, not from the sources."""
-        return [name for name, dataset in self.experiment.corpus.compose.items() if isinstance(dataset, OwnDataset)]
+        return [name for name, dataset in self.datasets.items() if isinstance(dataset, OwnDataset)]
 
     @cached_property
     def source_order(self) -> list[str]:
@@ -78,13 +114,28 @@ class Dag:
         return source_shards(self.source_order)
 
     @cached_property
+    def dated_sources(self) -> list[str]:
+        """The sources whose history is read; raises UserError where one has none."""
+        return dated_sources(self.experiment, self.sources)
+
+    @cached_property
     def tokenizer_texts(self) -> list[Path]:
-        """The folders that the tokenizer is learned from, or the base whose tokenizer is taken."""
+        """The folders that the tokenizer is learned from, or the base whose tokenizer is taken.
+
+        None where an experiment of data alone names the tokenizer's folder.
+        """
+        if self.tokenizer_folder:
+            return []
         if not self.scratch:
             return [self.layout.model("base")]
         if self.sources:
             return [self.layout.split]
         return [self.layout.dataset(name) for name in self.experiment.corpus.compose]
+
+    @property
+    def tokenizer_folder(self) -> str:
+        """The folder of an existing tokenizer that an experiment of data alone takes; else empty."""
+        return self.experiment.tokens.tokenizer.folder or ""
 
     @cached_property
     def base_folder(self) -> str:
@@ -100,25 +151,8 @@ class Dag:
 
     @cached_property
     def base_settings(self) -> dict:
-        """The settings that rule `base` uses: of a folder its content, not its path.
-
-        The shape of a model that exists, and `trained_tokens`, are for the plan alone. A hub model is pinned by its
-        revision.
-
-        Raises:
-            UserError: the content is not what `sha256` says.
-        """
-        base = self.experiment.training.base.model_copy(update={"trained_tokens": None})
-        if self.scratch:
-            return to_dict(base)
-        if self.base_folder:
-            content = folder_content(Path(self.base_folder))
-            if base.sha256 not in (None, content):
-                raise UserError(
-                    f"training.base.sha256: expected {base.sha256}, the content of {base.model} has {content}"
-                )
-            base = base.model_copy(update={"model": "folder", "sha256": content})
-        return {key: value for key, value in to_dict(base).items() if key != "shape"}
+        """The settings that rule `base` uses; see `settings_of_base`."""
+        return settings_of_base(self.experiment.training.base)
 
     @cached_property
     def shape(self) -> Shape | None:
@@ -129,9 +163,18 @@ class Dag:
         vocabulary = {"vocab_size": self.experiment.tokens.tokenizer.vocab_size} if self.scratch else {}
         return shape.model_copy(update=vocabulary)
 
+    @property
+    def rows(self) -> PackedRows:
+        """The folders of packed rows."""
+        return PackedRows(self.whole, self.layout)
+
     def shards(self, stage: str) -> Path:
         """The folder of the packed rows that a stage trains on."""
-        return self.layout.shards(self.stages[stage].data, self.stages[stage].sequence_length)
+        return self.rows.stage(stage)
+
+    @cached_property
+    def packed_datasets(self) -> list[str]:
+        return list(self.experiment.corpus.compose) if self.experiment.training is None else self.trained_on
 
     @cached_property
     def pinned(self) -> dict[str, Benchmark]:
@@ -166,6 +209,8 @@ class Dag:
         """The files of cases or problems of a suite; none where datasets give the prompts."""
         if suite == "completion":
             return [str(self.layout.completion_tasks / "tasks.jsonl.zst")]
+        if suite == "repository_tests":
+            return [str(self.layout.repository_tasks / name) for name in ("tasks.jsonl.zst", MANIFEST)]
         return problem_files(self.suites[suite])
 
     def scored_datasets(self, suite: str) -> list[str]:
@@ -173,12 +218,18 @@ class Dag:
         return getattr(self.suites[suite], "datasets", None) or []
 
     @cached_property
+    def decontaminated(self) -> list[str]:
+        """The files of problems that no document of the sources may share text with."""
+        return decontaminated(self.experiment, self.suites)
+
+    @cached_property
     def prompt_datasets(self) -> list[str]:
         return sorted({name for suite in self.prompts for name in self.scored_datasets(suite)})
 
     @cached_property
     def trained_on(self) -> list[str]:
-        return sorted({stage.data for stage in self.stages.values()})
+        """The datasets of the stages, those of their mixtures one by one."""
+        return sorted({part for stage in self.stages.values() for part in self.rows.parts(stage.data)})
 
     @cached_property
     def chat_datasets(self) -> list[str]:
@@ -187,8 +238,8 @@ class Dag:
         return [name for name in self.scored_datasets("perplexity") if compose[name].kind in CHATS]
 
     def suite_files(self, name: str) -> list[Path]:
-        """The file of this name of each suite and each model that it scores."""
-        scored = scored_models(self.experiment.evaluation, list(self.stages))
+        """The file of this name of each suite and each of the experiment's own models that it scores."""
+        scored = scored_models(self.experiment.evaluation, list(self.experiment.stages))
         return [self.layout.suite(suite, model) / name for suite, models in scored.items() for model in models]
 
     @cached_property
@@ -196,7 +247,7 @@ class Dag:
         """The evidence that `make accept` left beside outputs, where there is some."""
         layout = self.layout
         folders = [*map(layout.filtered, self.sources), layout.deduplicated, layout.split, layout.tokenizer]
-        folders += [*map(layout.dataset, self.experiment.corpus.compose), *map(self.shards, self.stages)]
+        folders += [*map(layout.dataset, self.datasets), *self.rows.packed(), *self.rows.mixed()]
         folders += [*map(layout.model, self.models), layout.overlaps.parent]
         folders += [path.parent for path in self.suite_files(EVIDENCE)]
         return sorted({str(folder / EVIDENCE) for folder in folders if (folder / EVIDENCE).is_file()})
@@ -204,16 +255,5 @@ class Dag:
     @cached_property
     def codes(self) -> dict[str, str]:
         """What eval.json names as the code that made it: a fingerprint per rule up to the gates."""
-        rules = {
-            "sources": ["pull", "fetch"],
-            "corpus": ["filter", "signatures", "deduplicate", "split", "compose"],
-            "tokens": ["tokenizer", "pack"],
-            "training": ["base", "train"],
-            "evaluation": [
-                *self.suites,
-                *(["completion_tasks"] if "completion" in self.suites else []),
-                *(["contamination"] if self.prompts else []),
-                "gate",
-            ],
-        }
-        return {f"{area}.{rule}": fingerprint(f"scripts.{area}.{rule}") for area in rules for rule in rules[area]}
+        mixed = bool(self.experiment.tokens.mix)
+        return rule_codes(list(self.suites), dated=bool(self.dated_sources), mixed=mixed, prompted=bool(self.prompts))

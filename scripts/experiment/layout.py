@@ -15,6 +15,7 @@ MANIFEST = manifest.NAME
 SPLITS = ("train", "validation", "test")
 PACKED_SPLITS = ("train", "validation")  # a test split is read as text
 SHARD_FILES = ("tokens.bin", "flags.bin", "pieces.npy", "documents.txt")  # of each packed split
+FIRST_COMMITS = "first_commits.jsonl.zst"  # of the files of a git source
 PICTURES = ("gates", "scores", "loss", "funnel")
 
 
@@ -59,6 +60,10 @@ class Layout:
         folder = Path("logs") if area == "sources" else self.results / "logs"
         return folder / area / (f"{rule}/{name}.log" if name else f"{rule}.log")
 
+    def history(self, source: str) -> Path:
+        """The first commits of a git source's files, for a split by time."""
+        return self.results / "sources/history" / source
+
     def filtered(self, source: str) -> Path:
         return self.results / "corpus/filter" / source
 
@@ -84,6 +89,10 @@ class Layout:
     def shards(self, dataset: str, length: int | str) -> Path:
         """The packed rows of a dataset, `length` tokens each."""
         return self.results / "tokens/pack" / f"{dataset}-{length}"
+
+    def mixture(self, name: str, length: int | str) -> Path:
+        """The rows of a mixture of packed datasets."""
+        return self.results / "tokens/mix" / f"{name}-{length}"
 
     def model(self, name: str) -> Path:
         """The model of a stage, or `base`."""
@@ -115,6 +124,11 @@ class Layout:
         return self.results / "evaluation/completion_tasks"
 
     @property
+    def repository_tasks(self) -> Path:
+        """The folder of the tasks of suite `repository_tests`, and their manifest."""
+        return self.results / "evaluation/repository_tasks"
+
+    @property
     def sheet(self) -> Path:
         """The folder of the blank rating sheet and its key."""
         return self.results / "evaluation/sheet"
@@ -139,6 +153,16 @@ class Layout:
 
     def picture(self, name: str) -> Path:
         return self.results / "report/plots" / f"{name}.svg"
+
+    @property
+    def ablation(self) -> Path:
+        """The folder of the table and the picture of `ablate`."""
+        return self.results / "report/ablation"
+
+    @property
+    def cards(self) -> Path:
+        """The folder of the data cards, a Markdown page for each dataset."""
+        return self.results / "report/cards"
 
     @property
     def page(self) -> Path:

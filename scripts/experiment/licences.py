@@ -4,6 +4,7 @@ permissive("MIT OR GPL-2.0-only")      # True: one may choose MIT
 """
 
 import re
+from collections.abc import Collection
 
 # The permissive licences of The Stack and of BigCode's list that sources name most.
 PERMISSIVE = set(
@@ -14,8 +15,12 @@ PERMISSIVE = set(
 )
 
 
-def permissive(expression: str) -> bool:
-    """Whether an SPDX expression lets one choose permissive licences alone; NOASSERTION and what is unknown do not."""
+def permissive(expression: str, allowed: Collection[str] = PERMISSIVE) -> bool:
+    """Whether an SPDX expression lets one choose permissive licences alone; NOASSERTION and what is unknown do not.
+
+    Args:
+        allowed: the licences that count, in lower case.
+    """
     words = re.findall(r"[()]|[^\s()]+", expression)
 
     def either(at: int) -> tuple[bool, int]:
@@ -38,7 +43,7 @@ def permissive(expression: str) -> bool:
         if words[at] == "(":
             value, at = either(at + 1)
             return value, at + 1
-        value, at = words[at].lower() in PERMISSIVE, at + 1
+        value, at = words[at].lower() in allowed, at + 1
         # an exception only adds permissions
         return value, at + 2 if at < len(words) and words[at].upper() == "WITH" else at
 

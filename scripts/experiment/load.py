@@ -10,24 +10,16 @@ import sys
 from pathlib import Path
 
 from scripts.common.cli import UserError, parser, run
+from scripts.experiment.checks.ablation import check_ablation
 from scripts.experiment.checks.datasets import check_datasets
 from scripts.experiment.checks.gates import check_gates
 from scripts.experiment.checks.stages import check_training
 from scripts.experiment.checks.suites import check_suites, with_datasets
+from scripts.experiment.checks.tokens import check_tokens
 from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.overlay import merged
+from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.experiment import Experiment
-
-
-def merged(below: dict, above: dict) -> dict:
-    """`above` laid over `below`: mappings are merged key by key, `null` takes a key away, all else is replaced."""
-    result = dict(below)
-    for key, value in above.items():
-        if value is None:
-            result.pop(key, None)
-        else:
-            both = isinstance(value, dict) and isinstance(below.get(key), dict)
-            result[key] = merged(below[key], value) if both else value
-    return result
 
 
 def extended(config: dict, name: str, seen: tuple[str, ...] = ()) -> dict:
@@ -57,10 +49,17 @@ def load_experiment(config: dict, name: str = "config") -> Experiment:
     """
     experiment = Experiment.parse(extended(config, name), name)
     check_datasets(experiment, name)
+    check_tokens(experiment, name)
+    if experiment.training is None:  # there is no model to evaluate
+        if experiment.ablate:
+            raise UserError(f"{name}: ablate: needs `training`, whose stages its arms change")
+        nothing = Evaluation().model_copy(update={"perplexity": None})
+        return experiment.model_copy(update={"evaluation": nothing})
     check_training(experiment, name)
     experiment = experiment.model_copy(update={"evaluation": with_datasets(experiment)})
     check_suites(experiment, name)
     check_gates(experiment, name)
+    check_ablation(experiment, name)
     return experiment
 
 
@@ -76,6 +75,18 @@ def experiment_of(profile: str, configfile: Path | None) -> tuple[Path, Experime
     """(file, checked content) of the experiment that `--profile` and `--configfile` mean to Snakemake."""
     path = configfile or Path(read_yaml(Path(profile) / "config.yaml").get("configfile", "config/config.yaml"))
     return path, load_experiment(read_yaml(path), str(path))
+
+
+def trained_experiment_of(profile: str, configfile: Path | None) -> tuple[Path, Experiment]:
+    """What `experiment_of` gives, for a command about stages.
+
+    Raises:
+        UserError: it is an experiment of data alone.
+    """
+    path, experiment = experiment_of(profile, configfile)
+    if experiment.training is None:
+        raise UserError(f"{path}: training: required here; without it an experiment has only its data, target `data`")
+    return path, experiment
 
 
 def main() -> None:

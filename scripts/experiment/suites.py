@@ -1,9 +1,10 @@
 """The evaluation's suites by name: their metrics, and what each scores with an experiment's settings."""
 
+import re
 from pathlib import Path
 
 from scripts.common.cli import UserError
-from scripts.experiment.settings.evaluation import Code, Completion, Evaluation
+from scripts.experiment.settings.evaluation import Code, Completion, Evaluation, LmEval, RepositoryTests
 from scripts.experiment.settings.record import Record
 
 # the metrics of each suite, unique over all suites; their definitions are in scripts/evaluation/metrics/registry.py
@@ -14,9 +15,12 @@ METRICS = {
     "keywords": ("keywords", "structure"),
     "code": ("pass@{k}",),  # for each of its `k`
     "completion": ("completion_match", "edit_similarity", "identifier_f1", "parses", "answer_bits_per_byte"),
+    "repository_tests": ("repository_pass@1",),
+    "lm_eval": ("task_score",),
     "latency": ("first_token_seconds", "answer_seconds", "tokens_per_second"),  # no sums over items; no datasets
     "human": ("correct",),
 }
+REPOSITORIES = "repositories"  # the one dataset of suite repository_tests
 CHATS = ("instruct", "chat")  # the kinds of dataset that hold chats
 PROMPTED = ("qa", "bleu", "keywords", "code")  # suites whose prompts may occur in the training data
 
@@ -58,11 +62,25 @@ def dataset_of(file: str | Path) -> str:
     return Path(file).name.split(".")[0]
 
 
+def task_files(folder: Path) -> list[str]:
+    """The files of a folder of lm-eval's tasks: all but hidden and compiled ones."""
+    files = [path for path in folder.rglob("*") if path.is_file()]
+    kept = [path for path in files if not re.search(r"(^|/)(\.|__pycache__/)", str(path.relative_to(folder)))]
+    return sorted(map(str, kept))
+
+
 def problem_files(settings: Record) -> list[str]:
-    """The files of cases or problems of a suite with these settings; none where datasets give the prompts."""
+    """The files of cases or problems of a suite with these settings, and what judging them needs; none where datasets
+    give the prompts."""
+    if isinstance(settings, LmEval):
+        return task_files(Path(settings.include_path)) if settings.include_path else []
     if hasattr(settings, "cases"):
         return [settings.cases]
-    return [benchmark.path for benchmark in getattr(settings, "benchmarks", [])]
+    if isinstance(settings, Code):
+        formats = dict.fromkeys(one.format for one in settings.benchmarks if one.format)
+        vendored = task_files(Path(settings.go_vendor)) if settings.go_vendor else []
+        return [*(one.path for one in settings.benchmarks), *formats, *settings.jars, *vendored]
+    return []
 
 
 def scored_datasets(settings: Record) -> list[str]:
@@ -70,15 +88,21 @@ def scored_datasets(settings: Record) -> list[str]:
     if isinstance(settings, Completion):
         with_context = [f"{size}+context" for size in settings.sizes] if settings.context_characters else []
         return [*settings.sizes, *with_context]
+    if isinstance(settings, RepositoryTests):
+        return [REPOSITORIES]
+    if isinstance(settings, LmEval):
+        return settings.tasks
     if hasattr(settings, "datasets"):
         return settings.datasets
+    if isinstance(settings, Code):
+        return [dataset_of(benchmark.path) for benchmark in settings.benchmarks]
     return [dataset_of(file) for file in problem_files(settings)]
 
 
 def prompts_from(settings: Record) -> dict:
     """Those of a prompted suite's settings that decide the prompts, however the completions are generated."""
     if isinstance(settings, Code):
-        chosen = {"path", "ignore", "ids", "exclude", "limit"}
+        chosen = {"path", "format", "few_shot", "ignore", "ids", "exclude", "unjudged", "limit"}
         return {
             "benchmarks": [one.model_dump(include=chosen, exclude_defaults=True) for one in settings.benchmarks],
         }

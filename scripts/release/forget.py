@@ -61,11 +61,11 @@ def remove_files(dag: Dag, evidence: Evidence) -> list[str]:
             remains.append("DVC's cache and remote, for what was published: commit, publish, then `dvc gc --cloud`")
         for path in (raw_archive(source.raw_name), raw_manifest(source.raw_name), *pointers):
             path.unlink(missing_ok=True)
-    for folder in (dag.layout.filtered(source.name), *map(Path, evidence.checkpoints)):
+    for folder in (dag.layout.filtered(source.name), dag.layout.history(source.name), *map(Path, evidence.checkpoints)):
         shutil.rmtree(folder, ignore_errors=True)
     roots = [root for root in evidence.lineage.published if root != str(dag.layout.results)]
     remains += [f"{root}: published results of another experiment that hold it" for root in roots]
-    if not dag.scratch:
+    if dag.models and not dag.scratch:
         remains.append(f"the base model {dag.experiment.training.base.model}: what it was trained on is not known here")
     remains.append("the history of git: the source's name and pin, none of its text; copies that others pulled")
     return remains
@@ -95,13 +95,13 @@ def forget(dag: Dag, source: Source, table: Path, jobs: list[PlannedJob], rerun:
     return path
 
 
-def snakemake(target: Path, options: list[str]) -> None:
+def snakemake(target: str, options: list[str]) -> None:
     """Bring `target` up to date.
 
     Raises:
         UserError: a job failed; its lines are above.
     """
-    command = [sys.executable, "-m", "snakemake", str(target), *options]
+    command = [sys.executable, "-m", "snakemake", target, *options]
     if subprocess.run(command, check=False).returncode:
         raise UserError("the run without the source failed: see the lines above; then call this again")
 
@@ -129,7 +129,7 @@ def main() -> None:
         print("\n".join(report(dag, given.source, jobs)))
     if given.apply:
         dag = Dag(experiment, {**sources, source.name: source}, layout)
-        path = forget(dag, source, table, jobs, lambda: snakemake(layout.evaluation, options))
+        path = forget(dag, source, table, jobs, lambda: snakemake(dag.last, options))
         logging.info(f"{path}: written; now commit {table}")
 
 

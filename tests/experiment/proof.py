@@ -11,6 +11,7 @@ trace executes the function: perhaps a rerun too many, or an error path.
 
 import argparse
 import ast
+import json
 import os
 import re
 import shutil
@@ -119,7 +120,15 @@ def run_experiment(name: str, clone: Path, folder: Path) -> None:
     if name == "tiny":
         environment["NUMBA_DISABLE_JIT"] = "1"
         write_tiny(clone)
-        words = ["snakemake", "--profile", "local", "results/tiny/eval.json", "--configfile", "config/tiny.yaml"]
+        words = [
+            "snakemake",
+            "--profile",
+            "local",
+            "results/tiny/eval.json",
+            "results/tiny/training/plan/sft.json",
+            "--configfile",
+            "config/tiny.yaml",
+        ]
     elif name == "default":
         words = ["snakemake", "--profile", "local", "results/eval.json"]
     elif name == "pull":
@@ -167,9 +176,19 @@ def write_tiny(clone: Path) -> None:
         "qa": {"max_new_tokens": 4},
         "bleu": {"documents": 1, "max_new_tokens": 4},
         "human": {"of": "keywords"},
+        "completion": {"sizes": ["line"], "tasks": 1, "prompt_characters": 200, "max_new_tokens": 4},
+        "code": {"benchmarks": [{"path": "config/problems.jsonl"}], "max_new_tokens": 4},
         "latency": {"device": "cpu", "prompt_tokens": 4, "new_tokens": 4, "warmup": 1, "runs": 3, "batches": [1]},
     }
     (clone / "config/tiny.yaml").write_text(yaml.safe_dump(config))
+    problem = {
+        "task_id": "HumanEval/0",
+        "prompt": 'def add(a, b):\n    """Return the sum."""\n',
+        "canonical_solution": "    return a + b\n",
+        "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n",
+        "entry_point": "add",
+    }
+    (clone / "config/problems.jsonl").write_text(json.dumps(problem) + "\n")
     folder = clone / "sources"
     small = {"alpha": "json", "beta": "importlib"}
     table = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
+from scripts.experiment.checks.datasets import check_dataset_sources
 from scripts.experiment.dag import Dag
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import load_experiment
@@ -33,6 +34,37 @@ def test_from_scratch_the_tokenizer_is_learned_from_the_split_corpus_and_the_sha
     assert str(flow.shards("pretrain")) == "results/tokens/pack/code-512"
     assert flow.trained_on == ["code", "instruct"] and flow.chat_datasets == ["instruct"]
     assert flow.models == ["base", "pretrain", "sft"] and flow.adapters == [] and flow.own_datasets == []
+
+
+def test_without_training_all_datasets_are_packed_at_each_length_with_a_tokenizer_of_their_own():
+    flow = dag("config/config.yaml", lambda config: config.pop("training"))
+    packed = ["results/tokens/pack/code-4096", "results/tokens/pack/instruct-4096"]
+    assert (
+        flow.scratch
+        and names(flow.tokenizer_texts) == ["results/corpus/split"]
+        and names(flow.rows.folders()) == packed
+    )
+    assert flow.models == [] and flow.suites == {} and flow.suite_files("scores.json") == [] and flow.last == "data"
+    assert names(dag("config/config.yaml").rows.folders()) == [
+        "results/tokens/pack/code-512",
+        "results/tokens/pack/instruct-1024",
+    ]
+
+
+def test_a_stage_on_a_mixture_trains_on_its_datasets_which_are_packed_at_the_stages_length():
+    def edit(config):
+        parts = {"code": {"weight": 1}, "instruct": {"weight": 4, "max_epochs": 3}}
+        config["tokens"]["mix"] = {"both": {"parts": parts}}
+        config["training"]["train"]["sft"]["data"] = "both"
+
+    flow = dag("config/config.yaml", edit)
+    assert str(flow.shards("sft")) == "results/tokens/mix/both-1024" and flow.trained_on == ["code", "instruct"]
+    assert names(flow.rows.folders()) == ["results/tokens/pack/code-512", "results/tokens/mix/both-1024"]
+    assert names(flow.rows.packed()) == [
+        f"results/tokens/pack/{name}" for name in ("code-512", "code-1024", "instruct-1024")
+    ]
+    assert names(flow.rows.mixed()) == ["results/tokens/mix/both-1024"]
+    assert "tokens.mix" in flow.codes and "tokens.mix" not in dag("config/config.yaml").codes
 
 
 def test_with_a_real_base_the_tokenizer_is_the_bases_and_the_shape_is_only_the_plans():
@@ -86,3 +118,49 @@ def test_a_pinned_benchmark_is_read_where_rule_problems_puts_it_and_is_fetched_b
     assert flow.prompts["code"] == {"benchmarks": [{"path": "results/evaluation/problems/HumanEval.jsonl"}]}
     assert flow.pinned["HumanEval.jsonl"].path == "data/deep/HumanEval.jsonl"
     assert "evaluation.contamination" in flow.codes
+
+
+def test_a_split_by_time_needs_the_history_of_every_source_and_git_for_it():
+    after = {"by": "time", "after": "2025-01-01"}
+    flow = dag("config/config.yaml")
+    assert flow.dated_sources == [] and "sources.history" not in flow.codes
+    flow = dag("config/config.yaml", lambda config: config["corpus"].update(split=after))
+    with pytest.raises(UserError, match=r"needs sources of kind git, but \w+ is of kind sdist"):
+        _ = flow.dated_sources
+    rows = {name: one.model_copy(update={"kind": "git"}) for name, one in flow.sources.items()}
+    flow = Dag(flow.experiment, rows, flow.layout)
+    assert flow.dated_sources == list(rows) and "sources.history" in flow.codes
+
+
+def test_a_dataset_names_sources_of_the_table():
+    def edit(*sources):
+        return lambda config: config["corpus"]["compose"]["code"].update(sources=list(sources))
+
+    flow = dag("config/config.yaml", edit("ruff", "hugo"))
+    check_dataset_sources(flow.whole, flow.sources)
+    flow = dag("config/config.yaml", edit("ruff", "tokio"))
+    with pytest.raises(UserError, match=r"^corpus\.compose\.code\.sources\.1: no 'tokio' here; known: .*ruff"):
+        check_dataset_sources(flow.whole, flow.sources)
+    with pytest.raises(UserError, match="ruff is there twice"):
+        dag("config/config.yaml", edit("ruff", "ruff"))
+
+
+def test_documents_are_decontaminated_against_the_files_that_are_scored_or_those_that_are_named(tmp_path):
+    def edit(settings, **evaluation):
+        def change(config):
+            config["corpus"]["filter"] = {"decontaminate": settings}
+            config["evaluation"].update(evaluation)
+
+        return change
+
+    assert dag("config/config.yaml").decontaminated == []
+    code = {"benchmarks": [{"path": "data/HumanEval.jsonl.gz", "git": "https://example.org/x", "commit": "0" * 40}]}
+    flow = dag("config/config.yaml", edit({}, code=code, keywords={}))
+    assert flow.decontaminated == ["results/evaluation/problems/HumanEval.jsonl.gz", "config/cases/keywords.yaml"]
+    with pytest.raises(UserError, match=r"decontaminate\.benchmarks: required, as neither"):
+        _ = dag("config/config.yaml", edit({}, keywords=None)).decontaminated
+    with pytest.raises(UserError, match=r"benchmarks: none\.jsonl: no such file"):
+        _ = dag("config/config.yaml", edit({"benchmarks": ["none.jsonl"]})).decontaminated
+    (tmp_path / "b.jsonl").write_text("{}")
+    named = [str(tmp_path / "b.jsonl")]
+    assert dag("config/config.yaml", edit({"benchmarks": named}, code=code)).decontaminated == named

@@ -191,6 +191,7 @@ def test_a_checkout_elsewhere_has_the_same_fingerprints(project, tmp_path, monke
     assert now() == before
 
 
+@pytest.mark.slow
 def test_another_python_gives_the_same_fingerprints():
     """`ast.dump` would not: 3.12 has fields more, 3.13 leaves empty ones out."""
     pythons = [python for minor in range(11, 15) if (python := usable(f"python3.{minor}"))]

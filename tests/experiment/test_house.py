@@ -12,7 +12,8 @@ NOT_RULES = {
 # rules without a module of their own name: the same command, other outputs
 SHARED = {"train_adapter"}
 # rules that a loop defines, whose names are suites
-IN_A_LOOP = {"evaluation": {"perplexity", "qa", "bleu", "keywords", "code", "completion", "latency"}}
+SUITES = {"perplexity", "qa", "bleu", "keywords", "code", "completion", "repository_tests", "lm_eval", "latency"}
+IN_A_LOOP = {"evaluation": SUITES}
 MAX_LINES = 260
 # what a rule's command may hold without `:q`: a number, and an option that is quoted where it is made
 UNQUOTED = {"threads", "resources.engine"}
@@ -32,7 +33,7 @@ def test_no_module_is_long():
 
 @pytest.mark.parametrize("path", sorted(Path("rules").glob("*.smk")), ids=lambda path: path.name)
 def test_rules_quote_every_value_in_their_commands(path):
-    commands = re.findall(r"shell:\n((?:\s+\".*\"\n)+)", path.read_text())
+    commands = re.findall(r"shell:\n((?:\s+[\"'].*[\"']\n)+)", path.read_text())
     assert path.name == "common.smk" or len(commands) == path.read_text().count("shell:\n") > 0
     values = {value for command in commands for value in re.findall(r"\{([^{}]*)\}", command)}
     assert {value for value in values if not value.endswith(":q")} <= UNQUOTED

@@ -16,7 +16,7 @@ from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.record import to_dict, to_json
 from scripts.experiment.settings.training import Stage
-from scripts.experiment.suites import METRICS, scored_models
+from scripts.experiment.suites import METRICS, configured, scored_models
 
 SHIPPED = [Path("config/config.yaml"), *sorted(Path("config/experiments").glob("*.yaml"))]
 EXPERIMENTS = [*SHIPPED, *sorted(Path("config/smoke").glob("*.yaml"))]
@@ -90,7 +90,7 @@ def human(gate=(), **keys):
         ),
         (
             put("corpus", "compose", "code", "kind", "poem"),
-            "corpus.compose.code.kind: must be one of code, instruct, chat, text, not 'poem'",
+            "corpus.compose.code.kind: must be one of code, repository, instruct, chat, text, not 'poem'",
         ),
         (
             put("corpus", "compose", "code", []),
@@ -217,6 +217,54 @@ def test_a_mistake_is_one_line_that_names_the_key(experiment, edit, line):
     assert "\n" not in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("training", "tokens", "line"),
+    [
+        (True, {"sequence_lengths": [512]}, "tokens.sequence_lengths: only without `training`"),
+        (True, {"tokenizer": {"folder": "a"}}, "tokens.tokenizer.folder: only without `training`"),
+        (False, {"tokenizer": {"folder": "a"}}, "tokens.tokenizer.folder: no file a/tokenizer.json"),
+        (False, {"tokenizer": {"folder": "a", "vocab_size": 999}}, "tokens.tokenizer.folder: give either this or"),
+        (False, {"sequence_lengths": []}, "tokens.sequence_lengths: must be a list or mapping of at least 1 entry"),
+        (False, {"sequence_lengths": [512, 512]}, "tokens.sequence_lengths: 512 is there twice"),
+        (False, {"sequence_lengths": [8]}, "tokens.sequence_lengths.0: must be at least 16, not 8"),
+        (False, {"sequence_lengths": 512}, "tokens.sequence_lengths: must be a list, not 512"),
+    ],
+)
+def test_what_is_for_data_alone_is_refused_beside_training(experiment, training, tokens, line):
+    experiment["tokens"] = tokens
+    if not training:
+        del experiment["training"]
+    with pytest.raises(UserError) as error:
+        load_experiment(experiment, "x.yaml")
+    assert str(error.value).startswith(f"x.yaml: {line}")
+
+
+@pytest.mark.parametrize(
+    ("mix", "line"),
+    [
+        (
+            {"code": {"parts": {"code": {"weight": 1}}}},
+            "tokens.mix.code: the name of a dataset; give the mixture another",
+        ),
+        ({"m": {"parts": {"cod": {"weight": 1}}}}, "tokens.mix.m.parts: no 'cod' here; known: code, instruct"),
+        ({"m": {"parts": {}}}, "tokens.mix.m.parts: must be a list or mapping of at least 1 entry"),
+        ({"m": {"parts": {"code": {"weight": 0}}}}, "tokens.mix.m.parts.code.weight: must be greater than 0, not 0"),
+        ({"m": {"parts": {"code": {}}}}, "tokens.mix.m.parts.code.weight: required"),
+    ],
+)
+def test_a_mixture_of_what_is_not_there_is_refused(experiment, mix, line):
+    experiment["tokens"]["mix"] = mix
+    with pytest.raises(UserError) as error:
+        load_experiment(experiment, "x.yaml")
+    assert str(error.value).startswith(f"x.yaml: {line}")
+
+
+def test_without_training_nothing_is_evaluated_whatever_the_file_says(experiment):
+    del experiment["training"]
+    loaded = load_experiment(experiment)
+    assert loaded.stages == {} and configured(loaded.evaluation) == {} and loaded.evaluation.gate.gates == []
+
+
 @pytest.mark.parametrize("written", ["1e-3", "1E-3", "1.e-3", "0.001", "1.0e-3"])
 def test_a_number_may_be_written_as_yaml_1_1_reads_as_text(written):
     """PyYAML reads `1e-3` as text, for want of a dot; users mean the number."""
@@ -299,7 +347,7 @@ def test_a_smoke_size_changes_sizes_only(path):
     whole, tiny = (to_dict(load_experiment(read_yaml(file))) for file in (path, smoke))
     assert tiny["results"] == f"results/smoke/{path.stem}"
     sizes = {"sequence_length", "global_batch", "steps", "epochs", "max_samples", "learning_rate", "early_stopping"}
-    sizes |= {"warmup_steps", "warmup_share", "log_steps", "eval_steps", "eval_rows", "save_steps"}
+    sizes |= {"warmup_steps", "warmup_share", "log_share", "eval_share", "eval_rows", "save_share"}
     assert set(tiny["training"]["train"]) == set(whole["training"]["train"])
     for name, stage in whole["training"]["train"].items():
         other = tiny["training"]["train"][name]

@@ -54,6 +54,7 @@ def check(tree, sample: slice) -> None:
     assert {rule: fingerprint.fingerprint(rule) for rule in before} == before
 
 
+@pytest.mark.slow
 def test_a_changed_function_changes_the_fingerprints_that_the_proof_says(tree):
     check(tree, slice(7, None, 60))
 

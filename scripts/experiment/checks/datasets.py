@@ -1,8 +1,12 @@
 """Whether the settings of sources, split and datasets agree with each other."""
 
+from pathlib import Path
+
 from scripts.common.cli import UserError
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset
 from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.record import Record
+from scripts.experiment.suites import check_name, problem_files
 
 
 def check_datasets(experiment: Experiment, name: str) -> None:
@@ -18,10 +22,10 @@ def check_datasets(experiment: Experiment, name: str) -> None:
     if split.validation + split.test >= 1:
         raise UserError(f"{name}: corpus.split: validation and test leave nothing to train on")
     kinds = {dataset.kind for dataset in experiment.corpus.compose.values()}
-    if experiment.sources and not kinds & {"code", "instruct"}:
+    if experiment.sources and not kinds & {"code", "repository", "instruct"}:
         raise UserError(f"{name}: sources: no dataset is made from repositories; leave it out")
     for dataset, settings in experiment.corpus.compose.items():
-        if settings.kind in ("code", "instruct"):
+        if settings.kind in ("code", "repository", "instruct"):
             if not experiment.sources:
                 raise UserError(f"{name}: sources: required, dataset {dataset} is made from repositories")
         else:
@@ -42,3 +46,50 @@ def check_own_dataset(settings: ChatDataset | TextDataset, key: str) -> None:
         raise UserError(f"{key}.revision: required with `hub` (a commit of 40 hex digits), and only there")
     if settings.hub and settings.sha256:
         raise UserError(f"{key}.sha256: only with `path`; a hub dataset is pinned by its revision")
+
+
+def check_dataset_sources(experiment: Experiment, sources: dict[str, Record]) -> None:
+    """Check that each dataset's sources are in the table.
+
+    Raises:
+        UserError: one is not.
+    """
+    for dataset, settings in experiment.corpus.compose.items():
+        for number, source in enumerate(getattr(settings, "sources", None) or ()):
+            check_name(f"corpus.compose.{dataset}.sources.{number}", source, list(sources))
+
+
+def dated_sources(experiment: Experiment, sources: dict[str, Record]) -> list[str]:
+    """The sources whose history is read: all with a split by time, else none.
+
+    Raises:
+        UserError: one has no history.
+    """
+    if experiment.corpus.split.by != "time":
+        return []
+    if other := next((one for one in sources.values() if one.kind != "git"), None):
+        raise UserError(
+            f"corpus.split.by: time needs sources of kind git, but {other.name} is of kind {other.kind}, which has"
+            f" no history; take it out of {experiment.sources.table}, or use `by: repository`"
+        )
+    return list(sources)
+
+
+def decontaminated(experiment: Experiment, suites: dict[str, Record]) -> list[str]:
+    """The files of problems that no document of the sources may share text with.
+
+    Args:
+        suites: by name, with benchmarks out of a repository where they are put.
+
+    Raises:
+        UserError: documents are to be decontaminated, but no file is known, or one is not there.
+    """
+    settings, key = experiment.corpus.filter.decontaminate, "corpus.filter.decontaminate.benchmarks"
+    if not settings or not experiment.sources:
+        return []
+    if missing := next((file for file in settings.benchmarks or () if not Path(file).is_file()), None):
+        raise UserError(f"{key}: {missing}: no such file")
+    scored = [file for name in ("code", "keywords") if name in suites for file in problem_files(suites[name])]
+    if not (files := settings.benchmarks or scored):
+        raise UserError(f"{key}: required, as neither evaluation.code nor evaluation.keywords names a file of problems")
+    return files

@@ -23,7 +23,7 @@ def check_training(experiment: Experiment, name: str) -> None:
         raise UserError(f"{name}: training.train.base: the name of the base model; give the stage another one")
     for stage, settings in stages.items():
         key = f"{name}: training.train.{stage}"
-        check_name(f"{key}.data", settings.data, list(experiment.corpus.compose))
+        check_name(f"{key}.data", settings.data, [*experiment.corpus.compose, *experiment.tokens.mix])
         if (settings.steps is None) == (settings.epochs is None):
             raise UserError(f"{key}: give either `steps` or `epochs`")
         check_origins(stage, stages, name)

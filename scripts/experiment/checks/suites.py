@@ -4,12 +4,14 @@ import re
 from pathlib import Path
 
 from scripts.common.cli import UserError
-from scripts.experiment.settings.evaluation import Code, Evaluation, Human
+from scripts.experiment.settings.evaluation import Code, Evaluation, Human, LmEval
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.suites import CHATS, check_name, configured, dataset_of, scored_datasets
 
 # of a benchmark out of a repository: part of the path of an output, and so of a command
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
+# of lm-eval: `task`, `task:metric`, `task:metric,filter`
+TASK = re.compile(r"[\w.+-]+(:[\w@.+-]+(,[\w.+-]+)?)?")
 
 
 def with_datasets(experiment: Experiment) -> Evaluation:
@@ -59,6 +61,9 @@ def check_suites(experiment: Experiment, name: str) -> None:
                 check_name(f"{name}: evaluation.{suite}.datasets", dataset, scorable(experiment, suite))
             if not settings.datasets:
                 raise UserError(f"{name}: evaluation.{suite}.datasets: none of kind {' or '.join(CHATS)}")
+    known = dict.fromkeys(one for suite in configured(evaluation).values() for one in scored_datasets(suite) or ())
+    for dataset in evaluation.general or ():
+        check_name(f"{name}: evaluation.general", dataset, list(known))
     if evaluation.perplexity.stride > evaluation.perplexity.context:
         raise UserError(f"{name}: evaluation.perplexity.stride: {evaluation.perplexity.stride} exceeds `context`")
     if evaluation.completion:
@@ -66,7 +71,7 @@ def check_suites(experiment: Experiment, name: str) -> None:
         if not code_datasets(experiment):
             raise UserError(f"{key}: no dataset of kind `code` here; add one to corpus.compose")
         check_name(key, evaluation.completion.dataset, code_datasets(experiment))
-    for suite in ("qa", "bleu", "keywords", "code", "completion"):
+    for suite in ("qa", "bleu", "keywords", "code", "completion", "repository_tests"):
         if getattr(evaluation, suite) is not None:
             check_generation(getattr(evaluation, suite), f"{name}: evaluation.{suite}")
     if evaluation.latency and evaluation.latency.batches != sorted({1, *evaluation.latency.batches}):
@@ -74,6 +79,8 @@ def check_suites(experiment: Experiment, name: str) -> None:
         raise UserError(f"{name}: evaluation.latency.batches: must grow from 1, the batch of an answer; not {batches}")
     if evaluation.code:
         check_code(evaluation.code, f"{name}: evaluation.code")
+    if evaluation.lm_eval:
+        check_lm_eval(evaluation.lm_eval, f"{name}: evaluation.lm_eval")
     if evaluation.human:
         check_human(evaluation.human, experiment, f"{name}: evaluation.human")
 
@@ -103,6 +110,11 @@ def check_code(settings: Code, key: str) -> None:
     """
     if max(settings.k) > settings.samples:
         raise UserError(f"{key}.k: pass@{max(settings.k)} needs as many `samples`, not {settings.samples}")
+    for number, jar in enumerate(settings.jars):
+        if not Path(jar).is_file():
+            raise UserError(f"{key}.jars.{number}: {jar}: no such file")
+    if settings.go_vendor is not None and not Path(settings.go_vendor).is_dir():
+        raise UserError(f"{key}.go_vendor: {settings.go_vendor}: no such folder")
     files = {}
     for number, benchmark in enumerate(settings.benchmarks):
         path = Path(benchmark.path)
@@ -113,9 +125,24 @@ def check_code(settings: Code, key: str) -> None:
             )
         if benchmark.git is None and not path.is_file():
             raise UserError(f"{key}.benchmarks.{number}.path: {path}: no such file")
+        if benchmark.format is not None and not Path(benchmark.format).is_file():
+            raise UserError(f"{key}.benchmarks.{number}.format: {benchmark.format}: no such file")
         other = files.setdefault(dataset_of(path), path)
         if other is not path:
             raise UserError(f"{key}.benchmarks.{number}.path: {path} has the name of {other}; rename one")
+
+
+def check_lm_eval(settings: LmEval, key: str) -> None:
+    """Check what can be checked of lm-eval's tasks without loading them.
+
+    Raises:
+        UserError: the folder of tasks is not there, or a task is named wrongly; the line starts with `key`.
+    """
+    if settings.include_path is not None and not Path(settings.include_path).is_dir():
+        raise UserError(f"{key}.include_path: no folder {settings.include_path}")
+    for number, task in enumerate(settings.tasks):
+        if not TASK.fullmatch(task):
+            raise UserError(f"{key}.tasks.{number}: must be `task` or `task:metric`, not {task!r:.60}")
 
 
 def check_human(settings: Human, experiment: Experiment, key: str) -> None:

@@ -17,7 +17,7 @@ import yaml
 from scripts.common.cli import UserError
 from scripts.experiment.arguments import words_of
 
-DATA = ("filter", "deduplicate", "split", "compose", "tokenizer", "pack", "base", "contamination")
+DATA = ("filter", "deduplicate", "split", "compose", "tokenizer", "pack", "mix", "base", "contamination")
 SUITES = ("perplexity", "qa", "bleu", "keywords", "code")
 STEPS, ITEMS = 8, 20
 

@@ -4,19 +4,14 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
-from scripts.experiment.settings.corpus import Text
+from scripts.experiment.settings.filter import Text
 from scripts.experiment.settings.gates import Gates
+from scripts.experiment.settings.generation import ENGINE, REPETITION, Engine, Generation, InPlace
 from scripts.experiment.settings.location import Location
 from scripts.experiment.settings.record import Number, Record, Unique
+from scripts.experiment.settings.repository_tasks import RepositoryTasks
 
 Names = Annotated[list[str], Unique, Field(min_length=1)]
-Engine = Literal["transformers", "vllm"]
-ENGINE = Field(
-    "transformers",
-    description="What runs generation. vLLM is made for throughput on GPUs and has an environment of its own, which the"
-    " machine file names (`vllm`).",
-)
-REPETITION = "Divides the logits of tokens that the text already has where they are positive, else multiplies them."
 
 
 class Perplexity(Record):
@@ -26,18 +21,6 @@ class Perplexity(Record):
     documents: int = Field(200, ge=1, description="Most documents per dataset and language.")
     context: int = Field(4096, ge=2, description="Tokens of a window; longer documents are scored in several.")
     stride: int = Field(2048, ge=1, description="Tokens newly scored per further window, at most `context`.")
-
-
-class Generation(Record):
-    """How a model generates texts."""
-
-    max_new_tokens: int = Field(512, ge=1, description="Most tokens generated.")
-    temperature: Number = Field(0, ge=0, description="Sampling temperature; 0 is greedy.")
-    top_p: Number = Field(1, gt=0, le=1, description="Sample from the likeliest tokens that hold this probability.")
-    repetition_penalty: Number = Field(1.0, gt=0, description=REPETITION)
-    beams: int = Field(1, ge=1, description="Beams of a beam search; more than one only with temperature 0.")
-    samples: int = Field(1, ge=1, description="Completions per prompt; more than one only with a temperature.")
-    engine: Engine = ENGINE
 
 
 class ChatSuite(Generation):
@@ -74,8 +57,8 @@ class Keywords(Generation):
 
 class Benchmark(Record):
     path: Text = Field(
-        description="File in the format of HumanEval, HumanEval-X, MBPP, MultiPL-E, HumanEval+ or MBPP+: JSON lines,"
-        " also gzipped. With `git`, its path in the repository."
+        description="File in the format of HumanEval, HumanEval-X, HumanEval+, MBPP, MBPP+, MultiPL-E, LiveCodeBench"
+        " or BigCodeBench: JSON lines, also gzipped. With `git`, its path in the repository."
     )
     git: Location | None = Field(
         None, min_length=1, description="Repository that the file comes from: a URL or a folder."
@@ -86,13 +69,26 @@ class Benchmark(Record):
     prompt: Literal["completion", "chat"] = Field(
         "completion", description="Whether the model continues the prompt, or answers a request."
     )
-
+    format: Text | None = Field(
+        None,
+        description="YAML file that says how problems are made of the file's records, for a format of your own; by"
+        " default one of those above, known by its fields.",
+    )
+    few_shot: Annotated[list[str], Unique] = Field(
+        [],
+        description="Problems of the file that stand solved before each prompt, in this order; they are not scored.",
+    )
     ignore: Annotated[list[str], Unique] = Field(
         [], description="Fields of the file that its format does not know and that hold no tests; others are refused."
     )
     ids: Names | None = Field(None, description="Problems that are scored; all by default.")
     exclude: Annotated[list[str], Unique] = Field(
         [], description="Problems left out, as those whose published solution does not pass here."
+    )
+    unjudged: Literal["refuse", "leave out", "count"] = Field(
+        "refuse",
+        description="What becomes of problems whose tests need one process with the program (mocks, files), as many of"
+        " BigCodeBench: the benchmark is refused, they are left out, or they count as not passed.",
     )
     limit: int | None = Field(None, ge=1, description="Only so many problems, the first of those chosen.")
 
@@ -126,8 +122,30 @@ class Code(Record):
         description="Folder of a virtual environment, made with this Python, whose packages generated programs and"
         " their tests may import. Without it programs have the standard library alone.",
     )
+    jars: Annotated[list[Text], Unique] = Field(
+        [], description="Jars that Java programs and their tests may use, as javatuples."
+    )
+    go_vendor: Text | None = Field(
+        None, description="Vendor folder of a Go module, whose packages Go programs and their tests may import."
+    )
     timeout: Number = Field(10, gt=0, description="Wall clock and CPU time of one program (seconds).")
     memory_megabytes: int = Field(1024, ge=64, description="Memory of one program with all its processes (MB).")
+
+
+class LmEval(Record):
+    """Runs where it is given: tasks of the lm-evaluation-harness, with data that is on this machine."""
+
+    tasks: Names = Field(
+        description="Tasks, groups or tags of lm-eval, each a dataset of this name. `task:metric` chooses a metric, as"
+        " `arc_easy:acc_norm` or `gsm8k:exact_match,flexible-extract`; by default the first that the task lists."
+    )
+    include_path: Text | None = Field(
+        None, description="Folder with tasks of your own (YAML) and their data; a change of any file in it counts."
+    )
+    num_fewshot: int | None = Field(None, ge=0, description="Solved examples in each prompt; by default the task's.")
+    limit: int | None = Field(None, ge=1, description="Only so many items of each task, the first.")
+    chat: bool = Field(False, description="Whether a prompt is a request in the model's chat template.")
+    batch: int = Field(8, ge=1, description="Prompts at once.")
 
 
 class CompletionTasks(Record):
@@ -151,17 +169,14 @@ class CompletionTasks(Record):
     )
 
 
-class Completion(Generation, CompletionTasks):
+class Completion(InPlace, CompletionTasks):
     """Runs where it is given, `completion: {}` with the defaults: writing lines, blocks and functions of the held-out
     code in place."""
 
-    form: Literal["fim", "plain"] = Field(
-        "fim",
-        description="`fim` shows the file before and behind the answer as fill-in-the-middle, `plain` what stands"
-        " before it.",
-    )
-    prompt_characters: int = Field(6000, ge=1, description="Most characters of the file in a prompt.")
-    max_new_tokens: int = Field(256, ge=1, description="Most tokens generated.")
+
+class RepositoryTests(InPlace, RepositoryTasks):
+    """Runs where it is given, `repository_tests: {}` with the defaults: functions of the sources written in place, run
+    under the sources' own tests; needs bubblewrap."""
 
 
 class Latency(Record):
@@ -216,12 +231,20 @@ class Contamination(Record):
 
 
 class Evaluation(Record):
+    general: Names | None = Field(
+        None,
+        description="Datasets or tasks, of any suite here, that stand for what a model should not forget: held-back"
+        " files of other repositories, lm-eval tasks. The report then says what a model gained on ours, all others,"
+        " and what it lost in general.",
+    )
     perplexity: Perplexity = Perplexity()
     qa: Qa | None = None
     bleu: Bleu | None = None
     keywords: Keywords | None = None
     code: Code | None = None
     completion: Completion | None = None
+    repository_tests: RepositoryTests | None = None
+    lm_eval: LmEval | None = None
     latency: Latency | None = None
     human: Human | None = None
     contamination: Contamination = Contamination()

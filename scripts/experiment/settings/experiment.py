@@ -4,12 +4,14 @@ from typing import Annotated
 
 from pydantic import Field
 
-from scripts.experiment.settings.corpus import Corpus, Text
+from scripts.experiment.settings.ablate import Ablate
+from scripts.experiment.settings.corpus import Corpus
 from scripts.experiment.settings.evaluation import Evaluation
+from scripts.experiment.settings.filter import Text
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.sources import Sources
 from scripts.experiment.settings.tokens import Tokens
-from scripts.experiment.settings.training import Training
+from scripts.experiment.settings.training import Stage, Training
 
 
 class Experiment(Record):
@@ -27,10 +29,20 @@ class Experiment(Record):
     sources: Sources | None = None
     corpus: Corpus
     tokens: Tokens = Tokens()
-    training: Training
+    training: Training | None = Field(
+        None,
+        description="The base model and the stages. Without it an experiment is of data alone: all that can be made are"
+        " the datasets and their packed rows, by target `data`, and `evaluation` is not used.",
+    )
     monitoring: str = Field(
         "default",
         pattern="^[a-z0-9][a-z0-9_.-]*$",
         description="How the stages are watched: `config/monitoring/{name}.yaml`; no setting there reruns anything.",
     )
     evaluation: Evaluation = Evaluation()
+    ablate: Ablate | None = None
+
+    @property
+    def stages(self) -> dict[str, Stage]:
+        """The stages by name; none in an experiment of data alone."""
+        return self.training.train if self.training else {}

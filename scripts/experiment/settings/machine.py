@@ -1,10 +1,37 @@
 """Settings of a machine file, `config/machines/{name}.yaml`: where a stage runs, never what it computes."""
 
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
+from pydantic_core import PydanticCustomError
 
 from scripts.experiment.settings.record import Number, Record, Unique
+
+
+class Checkpointing(Record):
+    """`true` recomputes the activations of all layers in the backward pass, `false` of none; a mapping says more."""
+
+    every_n_layers: int = Field(
+        1, ge=1, description="Recompute only every n-th layer, from layer 0 on; the others keep their activations."
+    )
+    offload: bool = Field(
+        False, description="Hold what the recomputed layers start from in host memory; GPUs only, and slower."
+    )
+
+
+def checkpointing(value: Any) -> Any:
+    """The record that `true` or `false` stands for; any other mapping unchanged.
+
+    Raises:
+        PydanticCustomError: it is neither.
+    """
+    if isinstance(value, bool):
+        return Checkpointing() if value else None
+    if value is None or isinstance(value, dict | Checkpointing):
+        return value
+    raise PydanticCustomError(
+        "checkpointing", "must be true, false or a mapping of keys, not {value}", {"value": repr(value)}
+    )
 
 
 class Machine(Record):
@@ -40,6 +67,12 @@ class Machine(Record):
         description="Share of `gpu_tflops` that a GPU reaches in the passes themselves, recomputation counted as work"
         " and communication left out (docs/plan.md has the sources); `make calibrate` measures it.",
     )
+    cpu_tflops: Number | None = Field(
+        None,
+        gt=0,
+        description="What one process trains at where `gpus` is 0 (10^12 operations per second), for plans;"
+        " `make calibrate` measures it.",
+    )
     memory_overhead_gib: Number = Field(
         0, description="GiB per GPU that stages took beyond their plan, as `make calibrate` measures it."
     )
@@ -72,7 +105,12 @@ class Machine(Record):
         " data parallelism, the others are DeepSpeed's. `auto`: with each stage the fastest that fits, by its plan.",
     )
     offload: bool = Field(False, description="Keep the optimizer's states in host memory (ZeRO only).")
-    gradient_checkpointing: bool = Field(False, description="Recompute activations in the backward pass.")
+    grad_accum_dtype: Literal["auto", "fp32"] = Field(
+        "auto",
+        description="Type in which the passes of a step add up their gradients. `auto`: fp32 with DDP and FSDP2, the"
+        " precision of compute with ZeRO. `fp32` is for `zero2` and `zero3`, and not for Muon.",
+    )
+    gradient_checkpointing: Annotated[Checkpointing | None, BeforeValidator(checkpointing)] = None
     liger: Literal["auto"] | bool = Field(
         "auto",
         description="Liger's fused Triton kernels. `auto`: on GPUs, where liger-kernel is installed and knows the model"

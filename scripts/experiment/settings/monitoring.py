@@ -4,7 +4,7 @@ from typing import Literal
 
 from pydantic import Field
 
-from scripts.experiment.settings.corpus import Text
+from scripts.experiment.settings.filter import Text
 from scripts.experiment.settings.record import Number, Record
 
 

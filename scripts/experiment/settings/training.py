@@ -4,7 +4,8 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
-from scripts.experiment.settings.corpus import Sha256, Text
+from scripts.experiment.settings.corpus import Sha256
+from scripts.experiment.settings.filter import Text
 from scripts.experiment.settings.record import Number, Record, Unique
 
 Auto = Literal["auto"]
@@ -88,7 +89,7 @@ class EarlyStopping(Record):
 
 class Stage(Record):
     origin: str = Field(alias="from", description="`base`, or the stage whose model this one starts from.")
-    data: str = Field(description="A dataset of `corpus.compose`.")
+    data: str = Field(description="A dataset of `corpus.compose`, or a mixture of `tokens.mix`.")
     sequence_length: int = Field(4096, ge=16, description="Length of a packed row (tokens).")
     method: Literal["full", "lora"] = Field(
         "full",

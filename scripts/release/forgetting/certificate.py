@@ -70,7 +70,8 @@ def other_documents(dag: Dag, source: str) -> Iterator[dict]:
 
 def shard_folders(dag: Dag) -> list[Path]:
     """All folders of shards in the results, whether a stage of the experiment uses them or not."""
-    return sorted(path.parent for path in dag.layout.shards("x", 1).parent.glob("*/manifest.json"))
+    places = (dag.layout.shards("x", 1).parent, dag.layout.mixture("x", 1).parent)
+    return sorted(path.parent for place in places for path in place.glob("*/manifest.json"))
 
 
 def search_all(dag: Dag, source: str) -> tuple[set[bytes], list[Found]]:
@@ -119,10 +120,10 @@ def check_gone(dag: Dag, source: str) -> list[Found]:
     Raises:
         UserError: a dataset or a folder of shards still holds the source.
     """
-    for name in dag.experiment.corpus.compose:
+    for name in dag.datasets:
         if name not in dag.own_datasets and (counts := examples_of(dag.layout.dataset(name), source)):
             raise UserError(f"{dag.layout.dataset(name)}: still holds {source}: {counts}; not certified")
-    used = {str(dag.shards(stage)) for stage in dag.stages}
+    used = {*map(str, dag.rows.packed()), *map(str, dag.rows.mixed())}
     _, after = search_all(dag, source)
     for found in after:
         if found.names or found.lines:

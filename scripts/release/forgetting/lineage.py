@@ -52,7 +52,7 @@ def lineage(dag: Dag, source: str) -> Lineage:
     """
     manifest = dag.layout.filtered(source) / MANIFEST
     datasets = {}
-    for name in dag.experiment.corpus.compose:
+    for name in dag.datasets:
         if name not in dag.own_datasets and (counts := examples_of(dag.layout.dataset(name), source)):
             datasets[name] = counts
     documents = read_json(manifest)["kept"] if manifest.is_file() else None
@@ -77,12 +77,12 @@ def examples_of(folder: Path, source: str) -> dict[str, int]:
 def models(dag: Dag, datasets: set[str]) -> dict[str, str]:
     """Model → why it contains the source whose documents are in `datasets`."""
     found = {}
-    if dag.scratch and dag.tokenizer_texts == [dag.layout.split] and datasets:
+    if dag.models and dag.scratch and dag.tokenizer_texts == [dag.layout.split] and datasets:
         found["base"] = "its tokenizer was learned from the corpus"
     for _ in dag.stages:  # stages may be listed in any order
         for name, stage in dag.stages.items():
-            if stage.data in datasets:
-                found[name] = f"was trained on dataset {stage.data}"
+            if held := [part for part in dag.rows.parts(stage.data) if part in datasets]:
+                found[name] = f"was trained on dataset {', '.join(held)}"
             elif stage.origin in found:
                 found.setdefault(name, f"goes on from {stage.origin}")
     return found

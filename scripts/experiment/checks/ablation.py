@@ -1,0 +1,60 @@
+"""Whether each arm of `ablate` is an experiment that can run, and changes the model that is compared."""
+
+from scripts.common.cli import UserError
+from scripts.experiment.arms import REFERENCE, arm_experiment, compared_model, expand
+from scripts.experiment.checks.datasets import check_datasets
+from scripts.experiment.checks.stages import check_training
+from scripts.experiment.checks.tokens import check_tokens
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.suites import check_name, configured, metrics_of
+
+WITHOUT_PAIRS = ("latency", "human")  # suites whose figures are not of the same items for all models
+
+
+def ablated_suites(experiment: Experiment) -> list[str]:
+    """The suites that the models of all arms are scored by: those with a metric that is compared."""
+    suites = {suite: settings for suite, settings in configured(experiment.evaluation).items()}
+    wanted = experiment.ablate.metrics
+    return [
+        suite
+        for suite, settings in suites.items()
+        if suite not in WITHOUT_PAIRS and (wanted is None or {*wanted} & {*metrics_of(suite, settings)})
+    ]
+
+
+def check_ablation(experiment: Experiment, name: str) -> None:
+    """Check the arms.
+
+    Args:
+        name: the experiment's file, for errors.
+
+    Raises:
+        UserError: an arm's settings are wrong or do not agree, or it changes nothing.
+    """
+    if experiment.ablate is None:
+        return
+    key = f"{name}: ablate"
+    check_name(f"{key}.model", compared_model(experiment), list(experiment.stages))
+    if REFERENCE in experiment.ablate.arms:
+        raise UserError(f"{key}.arms.{REFERENCE}: the name of the experiment itself; give the arm another one")
+    measured = [
+        metric
+        for suite, settings in configured(experiment.evaluation).items()
+        if suite not in WITHOUT_PAIRS
+        for metric in metrics_of(suite, settings)
+    ]
+    for metric in experiment.ablate.metrics or ():
+        check_name(f"{key}.metrics", metric, measured)
+    for arm in experiment.ablate.arms:
+        variant, where = arm_experiment(experiment, arm, name), f"{key}.arms.{arm}"
+        check_datasets(variant, where)
+        check_tokens(variant, where)
+        check_training(variant, where)
+        check_name(f"{where}.training.train", compared_model(experiment), list(variant.stages))
+    arms = expand(experiment, name)
+    for arm, models in arms.models.items():
+        if arm != REFERENCE and models == arms.models[REFERENCE]:
+            raise UserError(
+                f"{key}.arms.{arm}: changes nothing that {compared_model(experiment)} is trained by or on; change a"
+                " setting of a stage or dataset that leads to it, or the seed"
+            )

@@ -1,0 +1,35 @@
+"""Whether the settings of `tokens` agree with those of `training`."""
+
+from pathlib import Path
+
+from scripts.common.cli import UserError
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.suites import check_name
+
+
+def check_tokens(experiment: Experiment, name: str) -> None:
+    """Check tokenizer, mixtures and rows.
+
+    Args:
+        name: the experiment's file, for errors.
+
+    Raises:
+        UserError: a mixture has the name of a dataset or a part that is none, a setting is for experiments of data
+            alone, or the tokenizer's folder holds none.
+    """
+    tokens = experiment.tokens
+    for mixture, settings in tokens.mix.items():
+        if mixture in experiment.corpus.compose:
+            raise UserError(f"{name}: tokens.mix.{mixture}: the name of a dataset; give the mixture another one")
+        for part in settings.parts:
+            check_name(f"{name}: tokens.mix.{mixture}.parts", part, list(experiment.corpus.compose))
+    if experiment.training is not None:
+        if tokens.sequence_lengths is not None:
+            raise UserError(f"{name}: tokens.sequence_lengths: only without `training`; a stage has `sequence_length`")
+        if tokens.tokenizer.folder is not None:
+            raise UserError(f"{name}: tokens.tokenizer.folder: only without `training`, whose base has its tokenizer")
+    elif tokens.tokenizer.folder is not None:
+        if tokens.tokenizer.model_fields_set & {"vocab_size", "sample_megabytes"}:
+            raise UserError(f"{name}: tokens.tokenizer.folder: give either this or what to learn a tokenizer with")
+        if not (path := Path(tokens.tokenizer.folder) / "tokenizer.json").is_file():
+            raise UserError(f"{name}: tokens.tokenizer.folder: no file {path}; give a folder that has it")

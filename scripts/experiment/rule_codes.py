@@ -1,0 +1,28 @@
+"""The rules whose code makes an experiment's results, each with its fingerprint."""
+
+from scripts.experiment.fingerprint import fingerprint
+
+
+def rule_codes(suites: list[str], dated: bool, mixed: bool, prompted: bool) -> dict[str, str]:
+    """A fingerprint per rule up to the gates.
+
+    Args:
+        suites: the configured ones.
+        dated: whether first commits are read.
+        mixed: whether there are mixtures.
+        prompted: whether prompts are searched in the training data.
+    """
+    rules = {
+        "sources": ["pull", "fetch", *(["history"] if dated else [])],
+        "corpus": ["filter", "signatures", "deduplicate", "split", "compose"],
+        "tokens": ["tokenizer", "pack", *(["mix"] if mixed else [])],
+        "training": ["base", "train"],
+        "evaluation": [
+            *suites,
+            *(["completion_tasks"] if "completion" in suites else []),
+            *(["repository_tasks"] if "repository_tests" in suites else []),
+            *(["contamination"] if prompted else []),
+            "gate",
+        ],
+    }
+    return {f"{area}.{rule}": fingerprint(f"scripts.{area}.{rule}") for area in rules for rule in rules[area]}
