@@ -7,7 +7,7 @@ BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
 .PHONY: eval quick test soak smoke env lock lint format docs sources publish forget rehearse plan calibrate status why
-.PHONY: accept compare judge bench clean
+.PHONY: accept ablate proof compare data-diff judge bench clean
 .DEFAULT_GOAL := eval
 
 # $(call known,VARIABLE,its file,known values): one line and the end if the file is not there
@@ -23,9 +23,10 @@ eval: env ## the main job on the embedded default, then its verdict
 quick: env ## the tests that need neither torch nor a DAG: tests/quick.py says which
 	pytest --quick --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-# Two files at a time, as they mostly wait.
+# Two files at a time, as they mostly wait. The quick ones first, without torch: those that need it fail here too.
 test: env ## all tests but the long ones
-	pytest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	pytest --quick --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	pytest --rest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
 # The tests need what CI installs; see docs/install.md. The table goes to docs/soak.md.
 soak: env ## the long tests: kill -9 a real workflow 20 times, faults on a real Slurm
@@ -112,11 +113,25 @@ accept: env ## RULE=train.sft REASON="...": after a change of code that changes 
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
 	@python -m scripts.report.commands.accept --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) --rule "$(or $(RULE),$(error RULE=train.sft is needed))" --reason "$$ACCEPT_REASON"
 
+ablate: env ## what each arm of `ablate` did: trains and scores what is missing: PROFILE=, or EXPERIMENT=file
+	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
+	@python -m scripts.report.commands.ablate --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
+
+# The sources are two versions each of six packages, as the package index has them, made into repositories with a history.
+proof: env ## does it know our code? own repository against a placebo, with differences in differences: docs/your-repositories.md
+	@python -m tests.benchmarks.own_code.repositories --out results/own-code/repositories
+	@snakemake --profile $(PROFILE) results/own-code/eval.json --configfile config/examples/own-code.yaml
+	@python -m tests.benchmarks.own_code.differences --results results/own-code --out results/own-code/differences
+
 compare: env ## A=results B=results of another run: what B gained and lost, problem by problem; OUT=folder
 	@python -m scripts.report.commands.compare --a "$(or $(A),$(error A=folder is needed))" --b "$(or $(B),$(error B=folder is needed))" --out "$(or $(OUT),results/compare)"
 
-judge: env ## BENCHMARK=file GENERATIONS=file: judge programs that exist, problem by problem; OUT=folder, BASE=1
-	@python -m scripts.evaluation.commands.judge --benchmark "$(or $(BENCHMARK),$(error BENCHMARK=file is needed))" --generations "$(or $(GENERATIONS),$(error GENERATIONS=file is needed))" --out "$(or $(OUT),results/judge)" $(if $(BASE),--base)
+data-diff: env ## A=revision B=revision, or results folders: how their data differ; PROFILE=, or EXPERIMENT=file
+	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
+	@python -m scripts.report.commands.data_diff --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) --a="$(or $(A),$(error A=revision is needed))" --b="$(or $(B),$(error B=revision is needed))"
+
+judge: env ## BENCHMARK=file GENERATIONS=file: judge programs that exist, problem by problem; OUT=folder
+	@python -m scripts.evaluation.commands.judge --benchmark "$(or $(BENCHMARK),$(error BENCHMARK=file is needed))" --generations "$(or $(GENERATIONS),$(error GENERATIONS=file is needed))" --out "$(or $(OUT),results/judge)" $(if $(BASE),--base) $(if $(FORMAT),--format "$(FORMAT)")
 
 bench: env ## speed, as ratios against named peers in the same run
 	for bench in tests/benchmarks/bench_*.py; do python -m "tests.benchmarks.$$(basename "$$bench" .py)"; done

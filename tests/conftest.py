@@ -1,7 +1,8 @@
-"""What all tests share: how threads wait, garbage collection, the order of files, `--quick`."""
+"""What all tests share: how threads wait, garbage collection, the order of files, `--quick` and `--rest`."""
 
 import gc
 import os
+import sys
 
 import pytest
 
@@ -11,14 +12,19 @@ from tests import quick
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`: a test's own make would print more, as a part of it
     os.environ.pop(name, None)
+# clones of this repository are read by hundreds of processes, which must not compile every module anew
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
 gc.disable()  # until all tests are imported; see scripts/__init__.py
 
 LONGEST = ["test_experiments.py", "test_cluster.py", "test_kills.py", "test_parallel.py", "test_interruption.py"]
-LONGEST += ["test_pull.py", "test_compiled_programs.py", "test_page.py", "test_judge.py"]  # of the quick ones
+LONGEST += ["test_judge.py", "test_fetch.py", "test_page.py", "test_gpus.py", "test_plots.py"]  # of the quick ones
 
 
 def pytest_addoption(parser):
-    parser.addoption("--quick", action="store_true", help="only tests that need neither torch nor a DAG")
+    group = parser.getgroup("stagecraft").addoption
+    group("--quick", action="store_true", help="only tests that need neither torch nor a DAG")
+    group("--rest", action="store_true", help="only those that --quick leaves out")
 
 
 def pytest_configure(config):
@@ -27,21 +33,33 @@ def pytest_configure(config):
 
 
 def pytest_ignore_collect(collection_path, config):
-    if config.option.quick and collection_path.suffix == ".py" and not quick.is_quick(collection_path):
+    """Files without a wanted test are not even imported; each may hold such a test if it names the mark `slow`."""
+    if collection_path.suffix != ".py":
+        return None
+    if config.option.quick and not quick.is_quick(collection_path):
+        return True
+    if config.option.rest and quick.is_quick(collection_path) and b".slow" not in collection_path.read_bytes():
         return True
     return None
+
+
+def is_quick(item) -> bool:
+    """Whether `make quick` runs a test."""
+    return quick.is_quick(item.path) and not item.get_closest_marker("slow")
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(config, items):
     """The longest files first: last, one of them leaves one of two workers without work for ten minutes."""
     items.sort(key=lambda item: LONGEST.index(item.path.name) if item.path.name in LONGEST else len(LONGEST))
-    if config.option.quick:
-        slow = [item for item in items if item.get_closest_marker("slow")]
-        items[:] = [item for item in items if item not in slow]
-        config.hook.pytest_deselected(items=slow)
+    if config.option.quick or config.option.rest:
+        others = [item for item in items if is_quick(item) == config.option.rest]
+        items[:] = [item for item in items if is_quick(item) == config.option.quick]
+        config.hook.pytest_deselected(items=others)
 
 
-def pytest_collection_finish():
+def pytest_collection_finish(session):
+    if session.items and all(map(is_quick, session.items)):
+        quick.block_torch()  # so that to run one file shows what `make quick` would
     gc.freeze()
     gc.enable()

@@ -1,41 +1,81 @@
-"""Run programs of this repository as forks of a process that has imported torch, transformers and the stage already.
+"""Run programs as forks of a process that has imported torch, transformers, Snakemake, DVC and the stages already.
 
     done = forked.run([sys.executable, "-m", "scripts.training.train", ...])
+    done = subprocess.run([forked.python(), "-m", "snakemake", ...])  # its jobs are forks too
 
-Each is a process of its own with its arguments, environment, output and exit code, as `subprocess.run` gives them; only
-the seconds of imports are spent once. What such a program executes in its place (os.execvp, as
-scripts/training/launch.py does) runs in the same process. Tests that kill, signal or time a program, or that want
-torchrun itself, start a real one.
+Each is a process of its own with its arguments, environment, descriptors, output and exit code; only the seconds of
+imports are spent once. What such a program executes in its place (os.execvp, as scripts/training/launch.py does) runs
+in the same process. In another folder than this checkout a program imports the modules of scripts/ that lie there.
+Tests that kill, signal or time a program start a real one.
 """
 
+import atexit
 import gc
 import json
 import os
 import random
 import runpy
+import selectors
+import shlex
+import shutil
+import signal
 import socket
 import subprocess
 import sys
 import tempfile
+import threading
 import traceback
+from collections.abc import Iterable
 from contextlib import ExitStack, suppress
 from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-IMPORTED = ["scripts.training.train", "scripts.evaluation.perplexity", "scripts.evaluation.qa"]
+ENVIRONMENT = dict(os.environ)  # before any test changes it
+# What the programs import, some of it only while they run. No pygit2: it reads HOME, which tests set.
+IMPORTED = ["scripts.training.train", "scripts.training.launch", "torch.distributed.run", "deepspeed", "peft"]
+IMPORTED += ["scripts.evaluation.perplexity", "scripts.evaluation.qa", "scripts.evaluation.code"]
+IMPORTED += ["scripts.report.plots", "scripts.report.page"]
+IMPORTED += ["snakemake.cli", "snakemake.api", "snakemake.workflow", "snakemake.scheduling", "snakemake.profiles"]
+IMPORTED += ["snakemake.storage", "snakemake.report.html_reporter", "yte", "smart_open", "requests"]
+IMPORTED += ["platformdirs"]
+IMPORTED += ["dvc.cli.parser", "dvc.repo.init", "dvc.repo.index", "dvc.repo.open_repo", "dvc.repo.plots"]
+IMPORTED += ["dvc.output", "dvc.scm", "dvc.cachemgr", "dvc.data_cloud", "dvc.rwlock", "dvc.daemon", "dvc.lock"]
+IMPORTED += ["dvc.dirs", "dvc.repo.worktree", "dvc_data.hashfile.db.local", "dvc_data.hashfile.db.index"]
+IMPORTED += ["dvc_data.hashfile.status", "dvc_data.index.checkout", "dvc_data.index.fetch", "dvc_data.index.push"]
+IMPORTED += ["ruamel.yaml", "rich.live", "rich.status", "dulwich.client", "configobj"]
+# Beside what they run, these are told which Python this is, for the sandbox and for what is recorded: the real one.
+REAL_PYTHON = ("scripts.evaluation.", "scripts.training.train")
 
 
 @cache
-def server() -> socket.socket:
-    """Start the process that is forked, once per pytest process; it ends when the other end of its socket closes."""
+def folder() -> Path:
+    """The folder of the process that is forked: its socket and `bin/`. It ends with this process."""
+    place = Path(tempfile.mkdtemp(prefix="forked-"))
+    atexit.register(shutil.rmtree, place, ignore_errors=True)
     ours, theirs = socket.socketpair()
-    words = [sys.executable, "-m", "tests.forked", str(theirs.fileno())]
-    # threads that the libraries would start at once: a process with threads cannot be forked safely
-    environment = os.environ | {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
-    subprocess.Popen(words, cwd=ROOT, env=environment, pass_fds=[theirs.fileno()], stdin=subprocess.DEVNULL)
-    theirs.close()
-    return ours
+    with socket.socket(socket.AF_UNIX) as listener, theirs:
+        listener.bind(str(place / "socket"))
+        listener.listen(64)
+        given = [listener.fileno(), theirs.fileno()]
+        words = [sys.executable, "-m", "tests.forked", *map(str, given)]
+        # threads that the libraries would start at once: a process with threads cannot be forked safely
+        environment = ENVIRONMENT | {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
+        environment["DS_ACCELERATOR"] = "cpu"  # as launch.py has it where there is no GPU
+        subprocess.Popen(words, cwd=ROOT, env=environment, pass_fds=given, stdin=subprocess.DEVNULL)
+    atexit.register(ours.close)
+    (place / "bin").mkdir()
+    shim = [sys.executable, "-IS", str(Path(__file__).with_name("forked_python.py")), str(place), sys.executable]
+    for name, more in (("python", []), ("snakemake", ["-m", "snakemake"])):
+        (place / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.join([*shim, *more])} "$@"\n')
+        (place / "bin" / name).chmod(0o755)
+    (place / "environment.json").write_text(json.dumps(ENVIRONMENT))
+    return place
+
+
+def python() -> str:
+    """A Python whose programs of this project, Snakemake and DVC are forks, and those that they start too."""
+    return str(folder() / "bin/python")
 
 
 class Program:
@@ -44,14 +84,16 @@ class Program:
     def __init__(self, words: list[str], env: dict | None = None, cwd: Path | None = None):
         self.words = [str(word) for word in words]
         assert self.words[:2] == [sys.executable, "-m"], f"not a module of Python: {self.words}"
-        request = {"words": self.words[2:], "env": dict(env or os.environ), "cwd": str(cwd or Path.cwd())}
+        request = {"words": self.words[1:], "env": dict(env or os.environ), "cwd": str(cwd or Path.cwd())}
+        request |= {"python": sys.executable, "parent": os.getpid(), "umask": None, "ignored": []}
         self.out, self.err = tempfile.TemporaryFile(), tempfile.TemporaryFile()  # noqa: SIM115
-        self.socket, theirs = socket.socketpair()
-        with theirs, tempfile.TemporaryFile() as line:
-            line.write(json.dumps(request).encode())
-            line.flush()
-            descriptors = [theirs.fileno(), line.fileno(), self.out.fileno(), self.err.fileno()]
-            socket.send_fds(server(), [b"."], descriptors)
+        self.socket = socket.socket(socket.AF_UNIX)
+        self.socket.connect(str(folder() / "socket"))
+        with Path(os.devnull).open() as nothing:
+            text = json.dumps(request).encode()
+            descriptors = [file.fileno() for file in (nothing, self.out, self.err)]
+            socket.send_fds(self.socket, [len(text).to_bytes(8)], descriptors)
+            self.socket.sendall(text)
 
     def wait(self, timeout: float | None = None) -> subprocess.CompletedProcess:
         """Wait for its end, at most `timeout` seconds.
@@ -63,7 +105,8 @@ class Program:
             for file in (self.out, self.err, self.socket):
                 stack.enter_context(file)
             self.socket.settimeout(timeout)
-            code = self.socket.recv(16)
+            with self.socket.makefile("r") as answer:
+                _, code = answer.readline(), answer.readline()
             texts = []
             for file in (self.out, self.err):
                 file.seek(0)
@@ -94,60 +137,143 @@ def run_ranks(words: list[str], count: int, env: dict | None = None, timeout: fl
     )
 
 
-def execute(words: list[str]) -> None:
-    """Run `module argument...` as `python -m` would, in this process."""
-    module, *sys.argv[1:] = words
-    sys.modules.pop(module, None)  # it runs as __main__, and is not imported beside that
-    runpy.run_module(module, run_name="__main__", alter_sys=True)
+def execute(words: list[str], python: str) -> None:
+    """Run `-m module argument...` or `-c code argument...` as Python would, in this process."""
+    option, program, *arguments = words
+    sys.executable = sys.orig_argv[0] = sys.executable if program.startswith(REAL_PYTHON) else python
+    sys.orig_argv[1:] = words
+    if "TRACE" in os.environ:  # as a real start does with PYTHONPATH=tests/trace
+        runpy.run_path(str(ROOT / "tests/trace/sitecustomize.py"))
+    if option == "-c":
+        sys.argv, sys.path[0] = ["-c", *arguments], ""
+        exec(compile(program, "<string>", "exec"), {"__name__": "__main__"})  # noqa: S102
+        return
+    sys.argv[1:] = arguments
+    if program.startswith("scripts."):
+        sys.modules.pop(program, None)  # it runs as __main__, and is not imported beside that
+    runpy.run_module(program, run_name="__main__", alter_sys=True)
 
 
-def become(request: dict, out: int, err: int) -> int:
-    """Be the program that is requested, in a forked process; return its exit code."""
+def forget_project(request: dict) -> None:
+    """In another folder than this checkout, import its modules as that folder has them, and anew after an execvp."""
+    if Path(request["cwd"]) != ROOT:
+        for name in [name for name in sys.modules if name.partition(".")[0] in ("scripts", "tests")]:
+            del sys.modules[name]
+
+
+def set_up(request: dict, descriptors: Iterable[int]) -> None:
+    """Give this forked process all that the requested one would have got from the process that starts it."""
     os.setsid()
     os.chdir(request["cwd"])
-    os.dup2(out, 1), os.dup2(err, 2)
+    for number, descriptor in enumerate(descriptors):
+        os.dup2(descriptor, number)
+        os.close(descriptor)
+    if request["umask"] is not None:
+        os.umask(request["umask"])
+    for number in request["ignored"]:
+        signal.signal(number, signal.SIG_IGN)
     os.environ.clear()
     os.environ.update(request["env"])
     sys.path[0] = request["cwd"]  # as Python has it with `-m`
     sys.path[1:1] = filter(None, os.environ.get("PYTHONPATH", "").split(os.pathsep))
+    forget_project(request)
+    me, parent, real_getppid = os.getpid(), request["parent"], os.getppid
+    os.getppid = lambda: parent if os.getpid() == me else real_getppid()  # who started it, or the one in its place
     random.seed()
+    if threads := os.environ.get("OMP_NUM_THREADS"):
+        sys.modules["torch"].set_num_threads(int(threads))  # read when it is loaded
     if os.environ.get("TORCHDYNAMO_DISABLE") == "1":
         sys.modules["torch._dynamo"].config.disable = True  # read at its import
-    os.execvp = lambda _, words: execute(words[2:])
+    real_execvp = os.execvp
+
+    def execvp(file: str, words: list[str]) -> None:
+        if words[0] not in (sys.executable, request["python"]) or words[1] != "-m":
+            real_execvp(file, words)
+        forget_project(request)
+        execute(words[1:], request["python"])
+        sys.exit()
+
+    os.execvp = execvp
+
+
+def become(request: dict, descriptors: Iterable[int]) -> int:
+    """Be the program that is requested, in a forked process; return its exit code."""
+    code = 0
     try:
-        execute(request["words"])
-        return 0
+        set_up(request, descriptors)
+        execute(request["words"], request["python"])
     except SystemExit as end:
         if isinstance(end.code, str):
             print(end.code, file=sys.stderr)
-        return end.code if isinstance(end.code, int) else int(end.code is not None)
+        code = end.code if isinstance(end.code, int) else int(end.code is not None)
     except BaseException:
         traceback.print_exc()
-        return 1
-    finally:
-        sys.stdout.flush(), sys.stderr.flush()
+        code = 1
+    with suppress(BaseException):
+        threading._shutdown()
+        atexit._run_exitfuncs()
+    for stream in (sys.stdout, sys.stderr):
+        with suppress(OSError):
+            stream.flush()
+    return code & 0xFF
 
 
-def serve(requests: socket.socket) -> None:
-    """Fork a process per request, and one that waits for it and sends its exit code."""
-    while received := socket.recv_fds(requests, 1, 4):
-        if not received[0]:
-            return
-        answer, line, out, err = received[1]
-        if os.fork() == 0:
-            requests.close()
-            request = json.loads(os.pread(line, os.fstat(line).st_size, 0))
-            if (program := os.fork()) == 0:
-                os.close(answer)
-                os._exit(become(request, out, err))
-            code = os.waitstatus_to_exitcode(os.waitpid(program, 0)[1])
-            socket.socket(fileno=answer).send(str(code).encode())
-            os._exit(0)
-        for descriptor in received[1]:
+class Server:
+    """Forks a process per request, and sends its process id, then its exit code, a line each.
+
+    Where who asked is gone before its program is at its end, the program is killed with all of its session.
+    """
+
+    def __init__(self, listener: socket.socket, owner: socket.socket):
+        self.own, self.selector = (listener, owner), selectors.DefaultSelector()
+        self.selector.register(listener, selectors.EVENT_READ, self.accept)
+        self.selector.register(owner, selectors.EVENT_READ, sys.exit)
+
+    def run(self) -> None:
+        while True:
+            for key, _ in self.selector.select():
+                if key.fileobj in self.selector.get_map():
+                    key.data()
+
+    def accept(self) -> None:
+        asking, _ = self.own[0].accept()
+        asking.settimeout(60)
+        try:
+            size, descriptors, _, _ = socket.recv_fds(asking, 8, 3)
+            with asking.makefile("rb") as file:
+                request = json.loads(file.read(int.from_bytes(size)))
+        except (OSError, ValueError):
+            return asking.close()
+        if (pid := os.fork()) == 0:
+            for key in list(self.selector.get_map().values()):
+                key.fileobj.close() if isinstance(key.fileobj, socket.socket) else os.close(key.fd)
+            self.selector.close()
+            asking.close()
+            os._exit(become(request, descriptors))
+        for descriptor in descriptors:
             os.close(descriptor)
-        with suppress(ChildProcessError):
-            while os.waitpid(-1, os.WNOHANG)[0]:
-                pass
+        end = os.pidfd_open(pid)
+        self.selector.register(asking, selectors.EVENT_READ, lambda: self.kill(pid, asking))
+        self.selector.register(end, selectors.EVENT_READ, lambda: self.answer(pid, end, asking))
+        with suppress(OSError):
+            asking.sendall(f"{pid}\n".encode())
+        return None
+
+    def kill(self, pid: int, asking: socket.socket) -> None:
+        self.selector.unregister(asking)
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+            os.killpg(pid, signal.SIGKILL)
+
+    def answer(self, pid: int, end: int, asking: socket.socket) -> None:
+        self.selector.unregister(end)
+        os.close(end)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        with suppress(KeyError):
+            self.selector.unregister(asking)
+        with suppress(OSError):
+            asking.sendall(f"{code}\n".encode())
+        asking.close()
 
 
 if __name__ == "__main__":
@@ -157,4 +283,4 @@ if __name__ == "__main__":
     gc.freeze()
     gc.enable()
     assert len(os.listdir("/proc/self/task")) == 1, "a library has started threads"  # noqa: PTH208
-    serve(socket.socket(fileno=int(sys.argv[1])))
+    Server(*(socket.socket(fileno=int(number)) for number in sys.argv[1:])).run()

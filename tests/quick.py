@@ -1,8 +1,9 @@
 """Which tests are quick: those that need neither torch nor a real DAG. `pytest --quick` runs them alone.
 
 A file of tests is quick unless it lies in tests/workflow, or it or a module that it imports at its top imports torch
-(or a library that does). A test of a quick file that starts such a program is marked `slow`. While quick tests run,
-torch cannot be imported, neither here nor in the Python programs that they start, so a wrong guess is an error.
+(or a library that does). A test of a quick file is marked `slow` if it starts such a program, a compiler or DVC, or
+works for seconds. While quick tests run, torch cannot be imported, neither here nor in the Python programs that they
+start: a wrong guess is an error. `make test` runs them so too, then the others with `pytest --rest`.
 """
 
 import ast
@@ -10,6 +11,7 @@ import os
 import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
@@ -52,7 +54,16 @@ def is_quick(path: Path) -> bool:
     return ROOT / "tests/workflow" not in path.parents and not needs_torch(path)
 
 
+class WithoutTorch(PathFinder):
+    """Finds all that is installed but torch."""
+
+    @classmethod
+    def find_spec(cls, name, path=None, target=None):
+        return None if name.partition(".")[0] == "torch" else super().find_spec(name, path, target)
+
+
 def block_torch() -> None:
     """Make `import torch` an error, in this process and in the Python programs that it starts."""
-    sys.modules["torch"] = None
+    # not by None in sys.modules, where scipy looks for torch's classes
+    sys.meta_path[:] = [WithoutTorch if finder is PathFinder else finder for finder in sys.meta_path]
     os.environ["PYTHONPATH"] = os.pathsep.join(filter(None, [str(BLOCKED), os.environ.get("PYTHONPATH")]))

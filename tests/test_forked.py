@@ -1,6 +1,7 @@
 """tests/forked.py: a forked program does what a started one does."""
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -41,3 +42,37 @@ def test_ranks_meet_and_the_first_exit_code_that_is_not_0_counts(tmp_path):
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     done = forked.run_ranks([sys.executable, "-m", "meet"], 2, environment)
     assert (done.returncode, done.stdout) == (3, "2\n2\n"), done.stderr
+
+
+@pytest.mark.slow
+def test_the_python_of_forks_is_as_a_real_one_in_all_that_its_caller_sees(tmp_path):
+    (tmp_path / "scripts").mkdir()  # what a program imports is what lies in its own folder
+    (tmp_path / "scripts/here.py").write_text(
+        "import os, sys\nprint(__file__, sys.argv, os.getppid(), os.umask(0), sys.stdin.read())\nsys.exit(7)\n"
+    )
+    words = ["-m", "scripts.here", "a", "b c"]
+    real, fork = (
+        subprocess.run([python, *words], cwd=tmp_path, input="text", capture_output=True, text=True, umask=0o027)
+        for python in (sys.executable, forked.python())
+    )
+    assert (real.returncode, real.stdout, real.stderr) == (fork.returncode, fork.stdout, fork.stderr)
+    assert fork.returncode == 7 and f" {os.getpid()} " in fork.stdout
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_ends_the_fork_and_whoever_stands_for_it(number):
+    words = ["-c", "import time; print('ready', flush=True); time.sleep(60)"]
+    with subprocess.Popen([forked.python(), *words], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        process.send_signal(number)
+        assert process.wait(20) == -number
+        assert process.stdout.read() == ""  # its other end is closed only with the fork
+
+
+@pytest.mark.slow
+def test_what_python_or_a_library_reads_when_it_starts_is_read():
+    words = ["-c", "import sys; print(sys.flags.optimize)"]
+    environment = os.environ | {"PYTHONOPTIMIZE": "2"}
+    done = subprocess.run([forked.python(), *words], env=environment, capture_output=True, text=True, check=True)
+    assert done.stdout == "2\n"

@@ -13,7 +13,7 @@ import tempfile
 from pathlib import Path
 
 from scripts.common.files import read_jsonl, write_jsonl
-from scripts.evaluation.benchmarks.ngrams import NGrams, hashes, words
+from scripts.corpus.similarity.ngrams import NGrams, hashes, words
 from tests.benchmarks.bench_filter import sources, timed
 
 SIZE = 10

@@ -22,7 +22,7 @@ import zstandard
 from scripts.corpus.filter import extension_of, filter_archive
 from scripts.corpus.formats.funnel import Funnel
 from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
-from scripts.experiment.settings.corpus import Filter
+from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import write_archive
 from tests.corpus.naive import naive_reason
 

@@ -40,8 +40,8 @@ def missing_links(page: Path) -> Iterator[str]:
 
 
 def missing_targets(page: Path) -> Iterator[str]:
-    targets = re.findall(r"^([a-z]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    for words in re.findall(r"(?:^|&& )\s*make((?: [a-z]+)+)(?![\w=])", code(page), re.MULTILINE):
+    targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    for words in re.findall(r"(?:^|&& )\s*make((?: [a-z]+(?:-[a-z]+)*)+)(?![\w=-])", code(page), re.MULTILINE):
         yield from (f"make {word}" for word in words.split() if word not in targets)
 
 

@@ -17,6 +17,7 @@ import yaml
 
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
+from tests import forked
 from tests.workflow.slurm import Slurm, missing
 
 ROOT = Path(__file__).parents[2]
@@ -81,7 +82,9 @@ EXPERIMENT = {
 
 
 class Clone:
-    """A checkout in which the workflow can be run."""
+    """A checkout in which the workflow can be run; Snakemake and its jobs are forks, if not `real`: tests/forked.py."""
+
+    real = False
 
     def __init__(self, root: Path):
         self.root = root
@@ -89,7 +92,8 @@ class Clone:
     def snakemake(self, *words: str, check: bool = True) -> subprocess.CompletedProcess:
         profile = [] if "--profile" in words else ["--profile", "local"]
         configfile = [] if "--configfile" in words else ["--configfile", "config/tiny.yaml"]
-        line = [sys.executable, "-m", "snakemake", *words, *profile, *configfile]
+        python = sys.executable if self.real else forked.python()
+        line = [python, "-m", "snakemake", *words, *profile, *configfile]
         done = subprocess.run(line, cwd=self.root, capture_output=True, text=True, check=False)
         if check and done.returncode:
             raise AssertionError(f"{' '.join(words)} failed:\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
@@ -181,9 +185,14 @@ def finished(tmp_path_factory) -> Clone:
         trace.mkdir()
         with pytest.MonkeyPatch.context() as patch:
             patch.setenv("TRACE", str(trace))
-            patch.setenv("PYTHONPATH", str(ROOT / "tests/trace"))
             clone.snakemake("results/eval.json")
         return clone
+
+
+@pytest.fixture
+def real(monkeypatch) -> None:
+    """Snakemake and its jobs are started, not forked."""
+    monkeypatch.setattr(Clone, "real", True)
 
 
 @pytest.fixture

@@ -1,7 +1,8 @@
 """make accept on the tiny experiment: a harmless edit is accepted, a harmful one refused, and nothing unread."""
 
 import subprocess
-import sys
+
+from tests import forked
 
 EXTENSION = 'return name[dot:] if dot > 0 else ""'
 
@@ -13,7 +14,7 @@ def git(clone, *words):
 
 def accept(clone, rule):
     words = ["--profile", "local", "--configfile", "config/tiny.yaml", "--rule", rule, "--reason", "a cleaner line"]
-    line = [sys.executable, "-m", "scripts.report.commands.accept", *words]
+    line = [forked.python(), "-m", "scripts.report.commands.accept", *words]
     return subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=False)
 
 

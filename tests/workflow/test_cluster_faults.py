@@ -19,7 +19,7 @@ from tests.workflow.conftest import Clone
 from tests.workflow.slurm import Slurm
 from tests.workflow.test_cluster import A40, SFT, checkpoint, copied_to_cluster, weights
 
-pytestmark = pytest.mark.soak
+pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("real")]
 STEPS = 14
 
 
@@ -196,13 +196,19 @@ def test_an_orphan_gives_way_to_the_job_that_slurm_requeued(slurm, finished, sta
     slurm.processes[node].wait()
     owner = next(clone.root.glob("results/work/train/sft/*/owner.json"))
     first = owner.read_text()
-    slurm.wait(lambda: owner.exists() and owner.read_text() != first, "the requeued job", 180)
-    for rank in orphans:
-        with suppress(psutil.NoSuchProcess):
-            rank.resume()
-    slurm.wait(lambda: not any(rank.is_running() for rank in orphans), "the orphan to end", 60)
-    assert process.wait(600) == 0, (clone.root / "snakemake.out").read_text()[-6000:]
-    slurm.start_node(node)
+    try:
+        # Slurm gives the node up after a minute and lets a requeued job wait for two more
+        slurm.wait(lambda: owner.exists() and owner.read_text() != first, "the requeued job", 400)
+        for rank in orphans:
+            with suppress(psutil.NoSuchProcess):
+                rank.resume()
+        slurm.wait(lambda: not any(rank.is_running() for rank in orphans), "the orphan to end", 60)
+        assert process.wait(600) == 0, (clone.root / "snakemake.out").read_text()[-6000:]
+    finally:
+        for rank in orphans:
+            with suppress(psutil.NoSuchProcess):
+                rank.kill()
+        slurm.start_node(node)
     assert "sft: resumes at step" in (clone.root / "results/logs/training/train/sft.log").read_text()
     assert weights(clone) == weights(straight)
     assert logged_steps(clone) == logged_steps(straight)

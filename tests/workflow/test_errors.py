@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
 from tests.hosts.test_hardware import CUDA_13, OLD, on_host
 
 
@@ -96,7 +97,7 @@ def test_a_pin_that_does_not_match_shows_both_values_and_leaves_no_archive(finis
 
 def test_without_a_profile_the_local_machine_is_meant(finished):
     words = ["-m", "snakemake", "-n", "results/eval.json", "--cores", "1", "--configfile", "config/tiny.yaml"]
-    done = subprocess.run([sys.executable, *words], cwd=finished.root, capture_output=True, text=True, check=False)
+    done = subprocess.run([forked.python(), *words], cwd=finished.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "config/machines" not in done.stderr
 

@@ -14,6 +14,7 @@ from safetensors.torch import load_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.record import to_dict
+from tests import forked
 from tests.workflow.conftest import Clone, checkout
 
 EXPERIMENTS = ["qwen2.5-7b-code", "qwen2.5-7b-code-dual", "two-stage-nope", "cpt-muon", "lora-qa"]
@@ -42,7 +43,7 @@ def command(file: Path) -> list[str]:
 def test_an_experiments_own_command_plans_every_stage(place, name):
     words = command(place.root / f"config/experiments/{name}.yaml")
     done = subprocess.run(
-        [sys.executable, "-m", "snakemake", "-n", *words], cwd=place.root, capture_output=True, text=True, check=False
+        [forked.python(), "-m", "snakemake", "-n", *words], cwd=place.root, capture_output=True, text=True, check=False
     )
     said = done.stdout + done.stderr
     assert done.returncode == 0, said[-3000:]
@@ -54,7 +55,10 @@ def test_an_experiments_own_command_plans_every_stage(place, name):
 
 def smoke(place: Clone, name: str) -> tuple[Path, dict]:
     """(results root, eval.json) of `make smoke`."""
-    environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
+    programs = (
+        [Path(sys.executable).parent] if place.real else [Path(forked.python()).parent, Path(sys.executable).parent]
+    )
+    environment = {**os.environ, "PATH": ":".join([*map(str, programs), os.environ["PATH"]])}
     line = ["make", "--no-print-directory", "--old-file", "env", "smoke", f"EXPERIMENT={name}"]
     done = subprocess.run(line, cwd=place.root, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
@@ -123,7 +127,7 @@ def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_
     assert evaluation["latency"]["sft"]["throughput"][1]["batch"] == 2
 
 
-def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(place):
+def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(place, real):
     results, evaluation = smoke(place, "two-stage-nope")
     for stage in ("adapt", "whole"):
         summary(evaluation, stage, sharding="zero2", processes=2)

@@ -1,17 +1,17 @@
 """`make forget` in the real workflow: what it would mean, and that afterwards the models never saw the source."""
 
 import subprocess
-import sys
 
 import pytest
 
 from scripts.common.files import sha256_file
 from scripts.common.manifest import NAME
+from tests import forked
 from tests.workflow.conftest import Clone, row, source
 
 
 def forget(clone: Clone, *words: str) -> str:
-    line = [sys.executable, "-m", "scripts.release.forget", *words, "--configfile", "config/tiny.yaml"]
+    line = [forked.python(), "-m", "scripts.release.forget", *words, "--configfile", "config/tiny.yaml"]
     done = subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout

@@ -20,11 +20,13 @@ import time
 from pathlib import Path
 
 import psutil
+import pytest
 import torch
 from safetensors.torch import load_file
 
 from tests.workflow.conftest import Clone
 
+pytestmark = pytest.mark.usefixtures("real")
 TARGET = "results/training/train/sft/manifest.json"
 STAGES = ("pretrain", "sft")
 STAGE = {"steps": 16, "save_steps": 1, "global_batch": 2}  # small steps: much of the time goes into saves

@@ -3,12 +3,12 @@
 import json
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests import forked
 from tests.workflow.conftest import row, source
 
 REPORT = {"plots", "page", "scores", "verdict"}
@@ -28,6 +28,7 @@ CORPUS = {
     "pack code 128",
     "pack instruct 2048",
     "contamination",
+    "cards",
 } | TRAINING
 ALL = {"filter alpha", "filter beta"} | CORPUS
 
@@ -86,6 +87,21 @@ def another_machine(clone):
     clone.replace("config/machines/local.yaml", "micro_batch: 4", "micro_batch: 2\nhost_memory_gib: 64")
 
 
+def another_plan(clone):
+    """What `make calibrate` writes, what `make plan` writes, and other code to make plans with."""
+    clone.replace("config/machines/local.yaml", "micro_batch: 4", "micro_batch: 4\ncpu_tflops: 0.021\nmfu: 0.31")
+    code("scripts/training/planning/speed.py", "OVERLAP = 0.5", "OVERLAP = 0.4")(clone)
+    code("scripts/training/planning/stage_plan.py", "VALIDATION_SHARE = 1 / 3", "VALIDATION_SHARE = 1 / 2")(clone)
+    code(
+        "scripts/training/planning/automatic.py",
+        'told.shards):\n        return ""',
+        "told.shards):\n        return str()",
+    )(clone)
+    (clone.root / "results/plan.html").write_text("<html>another plan</html>")
+    (clone.root / "results/training/plan").mkdir(parents=True, exist_ok=True)
+    (clone.root / "results/training/plan/sft.json").write_text("{}")
+
+
 def bookkeeping(clone):
     """Another stage's bookkeeping too; eval.json, which holds the whole experiment, is made again."""
     for stage, name in (("pretrain", "save_steps"), ("sft", "log_steps"), ("sft", "keep_checkpoints")):
@@ -103,7 +119,7 @@ CHANGES = {
     ),
     "a constant that two rules use": (
         code("scripts/tokens/packing/shards.py", "FIRST, TARGET = 1, 2", "FIRST, TARGET = 1, 4"),
-        {"pack code 128", "pack instruct 2048"} | STAGES,
+        {"pack code 128", "pack instruct 2048", "cards"} | STAGES,
     ),
     "a helper that all use": (
         code("scripts/common/cli.py", "level=logging.INFO,", "level=logging.DEBUG,"),
@@ -113,12 +129,12 @@ CHANGES = {
     "the threshold of near-duplicates": (setting("corpus", "deduplicate", "jaccard", 0.8), CORPUS),
     "the fill-in-the-middle rate": (
         setting("corpus", "compose", "code", "fim_rate", 0.4),
-        {"compose code", "pack code 128", "contamination"} | STAGES | PERPLEXITY,
+        {"compose code", "pack code 128", "contamination", "cards"} | STAGES | PERPLEXITY,
     ),
     "the sft learning rate": (setting("training", "train", "sft", "learning_rate", 2e-3), SFT),
     "how often a stage logs and saves": (bookkeeping, GATE),
-    "the experiment's name": (setting("experiment", "another name"), GATE),
-    "a licence in the sources table": (code("config/tiny.tsv", "PSF-2.0", "MIT"), GATE),
+    "the experiment's name": (setting("experiment", "another name"), GATE | {"cards"}),
+    "a licence in the sources table": (code("config/tiny.tsv", "PSF-2.0", "MIT"), GATE | {"cards"}),
     "a setting of one suite": (setting("evaluation", "perplexity", "documents", 5), PERPLEXITY | GATE),
     "a setting of another suite": (setting("evaluation", "keywords", "max_new_tokens", 5), KEYWORDS | GATE),
     "a suite added": (setting("evaluation", "qa", {}), {"qa base", "qa pretrain", "qa sft", "contamination"} | GATE),
@@ -130,9 +146,10 @@ CHANGES = {
     "texts to be rated by people": (setting("evaluation", "human", {"of": "keywords"}), {"sheet", "human"} | GATE),
     "a gate": (setting("evaluation", "gate", "confidence", 0.9), GATE),
     "one source's pin": (repin_beta, {"fetch beta", "filter beta"} | CORPUS),
-    "one source's location, with the same pin": (move_beta, GATE),  # eval.json names the location
+    "one source's location, with the same pin": (move_beta, GATE | {"cards"}),  # eval.json names the location
     "a source added": (add_gamma, {"fetch gamma", "filter gamma"} | CORPUS),
     "another machine file": (another_machine, set()),
+    "another plan, and a calibration": (another_plan, set()),
 }
 
 
@@ -146,7 +163,7 @@ def test_exactly_what_changed_would_run(finished, tmp_path, change):
 
 def why(clone) -> list[str]:
     words = ["--profile", "local", "--configfile", "config/tiny.yaml"]
-    line = [sys.executable, "-m", "scripts.report.commands.why", *words]
+    line = [forked.python(), "-m", "scripts.report.commands.why", *words]
     done = subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return done.stdout.splitlines()
@@ -165,7 +182,9 @@ def test_why_names_the_first_cause_of_each_job(finished, tmp_path):
     assert causes["qa base, qa pretrain, qa sft"] == "not made yet"
     (same,) = [jobs for jobs in causes if causes[jobs].startswith("input compose/code/manifest.json changed")]
     assert same.startswith("pack code 128, ") and "perplexity" in same
-    assert any(jobs.startswith("train pretrain") and "pack code 128" in cause for jobs, cause in causes.items())
+    assert any(
+        "train" in jobs and "because of" in cause and "pack code 128" in cause for jobs, cause in causes.items()
+    ), lines
 
 
 def test_another_profile_reruns_nothing(finished):

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tests import forked
+
 REPOSITORY = Path(__file__).parents[3]
 ALL_JOBS = {"filter alpha", "filter beta", "train first", "train second", "gate"}
 PUBLISH = """
@@ -36,13 +38,13 @@ class Checkout:
         return self.call("git", *arguments)
 
     def dvc(self, *arguments: str, fails: bool = False) -> str:
-        return self.call(sys.executable, "-m", "dvc", *arguments, fails=fails)
+        return self.call(forked.python(), "-m", "dvc", *arguments, fails=fails)
 
     def snakemake(self, *arguments: str, fails: bool = False) -> str:
-        return self.call(sys.executable, "-m", "snakemake", "--cores", "1", *arguments, fails=fails)
+        return self.call(forked.python(), "-m", "snakemake", "--cores", "1", *arguments, fails=fails)
 
     def publish(self, root: str = "results", *arguments: str, pin: str = "1", fails: bool = False) -> str:
-        return self.call(sys.executable, "-c", PUBLISH, root, f"alpha-{pin} beta-{pin}", *arguments, fails=fails)
+        return self.call(forked.python(), "-c", PUBLISH, root, f"alpha-{pin} beta-{pin}", *arguments, fails=fails)
 
     def commit(self) -> None:
         self.git("add", "--all")

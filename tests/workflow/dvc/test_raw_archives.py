@@ -1,12 +1,12 @@
 """Raw archives in the real workflow: other pins side by side, the same pin elsewhere, a new pin once published."""
 
 import shutil
-import sys
 from pathlib import Path
 
 import pytest
 import yaml
 
+from tests import forked
 from tests.workflow.conftest import EXPERIMENT, Clone, checkout, row, source
 from tests.workflow.dvc.conftest import Checkout
 
@@ -79,7 +79,7 @@ def test_a_new_pin_is_fetched_after_the_old_one_was_published(clone, tmp_path):
     publisher.git("init", "--quiet")
     publisher.dvc("remote", "add", "--quiet", "--default", "shelf", str(tmp_path / "shelf"))
     publisher.dvc("remote", "modify", "shelf", "verify", "true")
-    publisher.call(sys.executable, "-m", "scripts.release.publish", *workflow[1:])
+    publisher.call(forked.python(), "-m", "scripts.release.publish", *workflow[1:])
     assert len(list((publisher / "data/raw").glob("*.dvc"))) == 4
     assert publisher.planned(*workflow) == set()
     publisher.commit()

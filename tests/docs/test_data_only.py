@@ -1,0 +1,74 @@
+"""The programs of docs/data-only.md run one after the other, as a reader would copy them, on real shards."""
+
+import hashlib
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from scripts.common.files import write_jsonl
+from scripts.common.manifest import write_manifest
+from scripts.corpus.compose import compose
+from scripts.experiment.layout import SPLITS, Layout, split_file
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.settings.corpus import CodeDataset
+from scripts.experiment.settings.tokens import Tokenizer
+from scripts.tokens.pack import pack
+from scripts.tokens.tokenizer import train
+
+ROOT = Path(__file__).parents[2]
+PAGE = (ROOT / "docs/data-only.md").read_text()
+
+
+def programs() -> list[str]:
+    """The indented blocks that are Python."""
+    blocks = re.findall(r"(?:^ {4}.*\n|^\n(?= {4}| *\n {4}))+", PAGE, re.MULTILINE)
+    code = ["\n".join(line[4:] for line in block.splitlines()) for block in blocks]
+    return [text for text in code if re.search(r"^\s*(import|from|def) ", text, re.MULTILINE)]
+
+
+@pytest.fixture
+def mine(tmp_path, monkeypatch) -> Layout:
+    """The page's results, made from this repository's own code."""
+    layout = Layout(tmp_path / "results/mine")
+    documents = [
+        {"text": path.read_text(), "path": str(path.relative_to(ROOT)), "source": "mytool", "language": "python"}
+        for path in sorted((ROOT / "scripts/corpus").rglob("*.py"))
+        if path.read_text()
+    ]
+    for document in documents:
+        document["sha256"] = hashlib.sha256(document["text"].encode()).hexdigest()
+    for split, part in zip(SPLITS, (documents[4:], documents[:2], documents[2:4]), strict=True):
+        write_jsonl(split_file(layout.split, split), part)
+    counts = {"train": len(documents) - 4, "validation": 2, "test": 2}
+    write_manifest(layout.split, [split_file(layout.split, split).name for split in SPLITS], documents=counts)
+    write_jsonl(layout.filtered("mytool") / "rejects.jsonl.zst", [{"path": "a", "reason": "too_large"}])
+    compose(layout.split, CodeDataset(kind="code"), 42, layout.dataset("code"))
+    train([layout.split], Tokenizer(vocab_size=600), layout.tokenizer)
+    pack(layout.dataset("code"), layout.tokenizer, 512, layout.shards("code", 512))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HF_HOME", str(tmp_path / "cache"))
+    return layout
+
+
+def test_the_experiment_on_the_page_is_valid(tmp_path, monkeypatch):
+    block = re.search(r"^    experiment: my-data\n(?:    .*\n)+", PAGE, re.MULTILINE)[0]
+    (tmp_path / "mine.yaml").write_text("\n".join(line[4:] for line in block.splitlines()))
+    experiment = load_experiment(read_yaml(tmp_path / "mine.yaml"))
+    assert experiment.training is None and experiment.tokens.sequence_lengths == [512, 2048]
+
+
+@pytest.mark.slow  # torch
+def test_the_programs_on_the_page_run_and_agree_with_each_other(mine, capsys):
+    said = {}
+    assert len(programs()) == 6
+    for program in programs():
+        exec(compile(program, "docs/data-only.md", "exec"), said)  # noqa: S102
+    row, shards = said["row"], said["shards"]
+    assert np.array_equal(said["positions"], row["position_ids"]) and np.array_equal(said["labels"], row["labels"])
+    assert np.array_equal(next(iter(said["stream"]))["input_ids"], row["input_ids"])
+    assert np.array_equal(said["rows"][len(shards) - 1]["labels"], shards.row(len(shards) - 1)["labels"])
+    assert "torch.Size([4, 512])" in capsys.readouterr().out
+    assert len(said["code"]["train"]) == len(said["documents"]) and said["code"]["test"][0]["source"] == "mytool"

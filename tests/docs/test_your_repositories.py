@@ -1,0 +1,33 @@
+"""The experiment on the page "A model for your repositories" is valid, in both languages the same."""
+
+import re
+from pathlib import Path
+
+import pytest
+import yaml
+
+from scripts.experiment.arms import expand
+from scripts.experiment.load import load_experiment
+
+PAGES = ["your-repositories.md", "your-repositories.zh.md"]
+
+
+def settings(page: str) -> dict:
+    """The experiment, with the arms of the last section."""
+    text = Path("docs", page).read_text().replace("<40 hex digits>", "a" * 40)
+    blocks = re.findall(r"(?:^ {4}.*\n|^\n(?= {4}))+", text, re.MULTILINE)
+    wanted = [block for block in blocks if re.search(r"^ {4}(experiment|ablate):", block, re.MULTILINE)]
+    assert len(wanted) == 2
+    return {key: value for block in wanted for key, value in yaml.safe_load(block.partition("    make ")[0]).items()}
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_the_experiment_of_the_page_is_valid_and_its_arms_train_what_it_says(page):
+    experiment = load_experiment(settings(page), page)
+    assert expand(experiment).models["no_replay"] == [f"own.no_replay.s{number}" for number in (1, 2, 3)]
+    assert expand(experiment).stages["own.no_replay.s1"].data == "ours"
+    assert experiment.evaluation.completion.dataset == "ours" and experiment.evaluation.general == ["general"]
+
+
+def test_both_languages_show_one_experiment():
+    assert settings(PAGES[0]) == settings(PAGES[1])
