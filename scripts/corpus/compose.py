@@ -8,8 +8,8 @@
 Datasets of kind `chat` and `text` come from the user's own files and take no --splits:
 scripts/corpus/formats/own_datasets.py.
 
-Of instruction tasks so many examples are made that each has its share by weight. Code is written as it is:
-fill-in-the-middle is made by `pack`, which knows what fits in a row, by the rates that the manifest hands on.
+Instruction tasks are balanced by their weights. Code is written as it is: fill-in-the-middle is made by `pack`, which
+knows what fits in a row, at the rates that this manifest names.
 """
 
 from collections import Counter
@@ -22,7 +22,7 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats import own_datasets
 from scripts.corpus.formats.repository_documents import repository_documents
-from scripts.corpus.formats.shares import capped, task_shares
+from scripts.corpus.formats.shares import balance_tasks, cap_sources
 from scripts.corpus.instruct.workers import chats_about
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import (
@@ -37,7 +37,7 @@ from scripts.experiment.settings.record import parse_json
 
 
 def of_sources(documents: Iterator[dict], names: list[str] | None, dropped: Counter) -> Iterator[dict]:
-    """Yield the documents of these sources, or all; the others are counted."""
+    """Yield the documents of these sources, of all if `names` is None; the others are counted in `dropped`."""
     for document in documents:
         if names and document["source"] not in names:
             dropped["other_source"] += 1
@@ -67,7 +67,7 @@ def examples(
 
 
 def place_of(document: dict) -> dict:
-    """What every example says of the document that it is about."""
+    """The keys of an example that name its document: id, language, source, licence."""
     facts = {key: document[key] for key in ("language", "source", "licence") if key in document}
     return {"id": f"{document['source']}/{document['path']}", **facts}
 
@@ -76,7 +76,7 @@ def compose(folder: Path, settings: SourceDataset, seed: int, out: Path, process
     """Write the examples of all splits in `folder` to `out`; returns the manifest.
 
     Raises:
-        UserError: the documents differ from their manifest, or see `sifted`.
+        UserError: the documents differ from their manifest; or see `cap_sources` and `balance_tasks`.
     """
     counts = read_manifest(folder)["documents"]
     tasks = {split: Counter() for split in SPLITS}
@@ -85,9 +85,9 @@ def compose(folder: Path, settings: SourceDataset, seed: int, out: Path, process
     for split in SPLITS:
         made = examples(read_jsonl(split_file(folder, split)), settings, seed, processes, dropped[split])
         if isinstance(settings, InstructDataset) and len(settings.tasks) > 1:
-            made = task_shares(made, settings.tasks, split == "train", seed, out, dropped[split])
+            made = balance_tasks(made, settings.tasks, split == "train", seed, out, dropped[split])
         if split == "train" and settings.max_source_share < 1:
-            made = capped(made, settings.max_source_share, seed, out, dropped[split])
+            made = cap_sources(made, settings.max_source_share, seed, out, dropped[split])
         with jsonl_writer(split_file(out, split)) as write:
             for example in made:
                 write(example)
@@ -110,7 +110,7 @@ def main() -> None:
         "--settings", type=lambda text: parse_json(Dataset, text), required=True, help="corpus.compose.NAME, as JSON"
     )
     arguments.add_argument("--seed", type=int, required=True, help="the experiment's seed")
-    arguments.add_argument("--threads", type=int, default=1, help="processes that parse; they change no byte")
+    arguments.add_argument("--threads", type=int, default=1, help="processes that parse; the output is the same")
     arguments.add_argument("--out", type=Path, required=True, help="folder for a file per split")
     given = arguments.parse_args()
     if isinstance(given.settings, OwnDataset):

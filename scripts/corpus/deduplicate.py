@@ -1,15 +1,16 @@
-"""Remove duplicates across all sources: of documents that are equal or similar the first is kept.
+"""Remove duplicates across all sources: of equal or similar documents only the first is kept.
 
     python -m scripts.corpus.deduplicate --filtered results/corpus/filter --sources A B C \\
         --signatures results/corpus/signatures/0 --settings '{"jaccard": 0.7}' --out results/corpus/deduplicate
 
 The order is that of --sources, then of paths; the workflow gives sources of high priority first, then those with a
-permissive licence. Documents are similar if their sets of word sequences are: equal bands of signatures make candidates
-that are compared exactly. Clusters are joined through such pairs, and of each cluster one document is
-kept, so none is in two splits. Rejects name it. Where similar documents are kept (`near_duplicates: false`), each of a
-cluster has the name of the first as `cluster`, by which `split` keeps them together.
+permissive licence. Documents are similar if their sets of word sequences have a Jaccard index of at least `jaccard`:
+pairs with an equal band of their signatures are candidates, which are compared exactly. Similar pairs are joined to
+clusters. The first document of a cluster is kept; the rejects name it as the reason for dropping the others. With
+`near_duplicates: false` all are kept, and each has the name of the first as `cluster`, so that `split` does not put
+them into different splits.
 
-Documents are streamed; memory holds the signatures, about 360 bytes of each document, and the word sequences of the
+Documents are streamed. Memory holds the signatures, about 360 bytes a document, and the word sequences of the
 candidates, 8 bytes a word.
 """
 
@@ -31,7 +32,7 @@ from scripts.experiment.settings.corpus import Deduplicate
 
 
 class Signatures(NamedTuple):
-    """Those of all documents, in the order in which duplicates are kept."""
+    """Signatures of all documents, in the order in which duplicates are kept."""
 
     counts: list[int]  # documents of each source
     digests: np.ndarray  # uint8 [documents, 16]
@@ -64,36 +65,36 @@ def read_signatures(filtered: Path, sources: list[str], folders: list[Path]) -> 
 
 
 def first_equal(digests: np.ndarray) -> np.ndarray:
-    """int64 [documents]: the first document with the same text."""
+    """int64 [documents]: index of the first document with the same text."""
     whole = np.ascontiguousarray(digests).view(np.void(digests.shape[1]).dtype).ravel()
     _, first, group = np.unique(whole, return_index=True, return_inverse=True)
     return first[group.ravel()]
 
 
-def numbered(filtered: Path, sources: list[str]) -> Iterator[dict]:
+def documents_of(filtered: Path, sources: list[str]) -> Iterator[dict]:
     """The documents of all sources, in order."""
     for source in sources:
         yield from read_jsonl(filtered / source / DOCUMENTS)
 
 
-def first_similar(filtered: Path, sources: list[str], known: Signatures, settings: Deduplicate) -> np.ndarray:
-    """int64 [documents]: the first document of each one's cluster."""
-    equal = first_equal(known.digests)
+def first_similar(filtered: Path, sources: list[str], signatures: Signatures, settings: Deduplicate) -> np.ndarray:
+    """int64 [documents]: index of the first document of the cluster that each document is in."""
+    equal = first_equal(signatures.digests)
     different = np.flatnonzero(equal == np.arange(len(equal)))
-    candidates = different[sharing(known.bands[different])]
-    sets, wanted = [], iter(candidates.tolist())
-    following = next(wanted, None)
-    for number, document in enumerate(numbered(filtered, sources) if following is not None else ()):
-        if number == following:
+    candidates = different[sharing(signatures.bands[different])]
+    sets, remaining = [], iter(candidates.tolist())
+    candidate = next(remaining, None)
+    for number, document in enumerate(documents_of(filtered, sources) if candidate is not None else ()):
+        if number == candidate:
             sets.append(sequence_set(np.frombuffer(document["text"].encode(), np.uint8), settings.words))
-            following = next(wanted, None)
-            if following is None:
+            candidate = next(remaining, None)
+            if candidate is None:
                 break
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in sets], dtype=np.int64)])
     members = np.concatenate([np.empty(0, np.uint64), *sets])
     first = np.arange(len(equal))
     if len(candidates):
-        first[candidates] = candidates[clusters(known.bands[candidates], members, offsets, settings.jaccard)]
+        first[candidates] = candidates[clusters(signatures.bands[candidates], members, offsets, settings.jaccard)]
     return first[equal]
 
 
@@ -101,25 +102,26 @@ def deduplicate(filtered: Path, sources: list[str], folders: list[Path], setting
     """Pass the documents of `filtered`/SOURCE, for each of `sources` in order, to `result`.
 
     Args:
-        folders: of the signatures.
+        folders: folders of the signatures.
 
     Raises:
         UserError: documents or signatures are missing, or differ from their manifest.
     """
-    known = read_signatures(filtered, sources, folders)
-    first = first_similar(filtered, sources, known, settings)
-    equal = first_equal(known.digests)
+    signatures = read_signatures(filtered, sources, folders)
+    first = first_similar(filtered, sources, signatures, settings)
+    equal = first_equal(signatures.digests)
     kept = first if settings.near_duplicates else equal
-    others = np.arange(len(kept))
-    stand = {*kept[kept != others].tolist(), *first[(first != others) & (kept == others)].tolist()}  # for others
+    itself = np.arange(len(kept))
+    # documents that others name: as the copy that is kept, or as the first of their cluster
+    referenced = {*kept[kept != itself].tolist(), *first[(first != itself) & (kept == itself)].tolist()}
     names = {}
     progress = Progress("deduplicate", "documents", len(kept))
-    for number, document in enumerate(numbered(filtered, sources)):
+    for number, document in enumerate(documents_of(filtered, sources)):
         name = f"{document['source']}/{document['path']}"
         if kept[number] == number:
-            if number in stand:
+            if number in referenced:
                 names[number] = name
-            if first[number] in stand and not settings.near_duplicates:
+            if first[number] in referenced and not settings.near_duplicates:
                 document["cluster"] = names[int(first[number])]
             result.keep(document, len(document["text"].encode()))
         else:
@@ -133,7 +135,7 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--filtered", type=Path, required=True, help="folder with a folder of documents per source")
     arguments.add_argument(
-        "--sources", nargs="+", required=True, help="names; of duplicates the earliest source's stays"
+        "--sources", nargs="+", required=True, help="names; of duplicates, that of the earliest source is kept"
     )
     arguments.add_argument("--signatures", nargs="+", type=Path, required=True, help="folders of their signatures")
     arguments.add_argument("--settings", type=Deduplicate.from_json, required=True, help="corpus.deduplicate, as JSON")

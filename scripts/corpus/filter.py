@@ -6,11 +6,13 @@
 Settings that are left out have their defaults. A file is dropped for the first of these reasons that applies:
 extension, folder, size, encoding, binary, too_short, too_long, few_lines, long_line, mean_line, alphanumeric,
 generated, encoded_data, licence or licence_unknown (with `licences`), low_quality (with `quality`), contaminated (with
---benchmarks). Every regular file of the archive is either kept or listed in the rejects; links are skipped. What the
-fetch left out of the archive (duplicates, names that are not UTF-8, links that leave the tree) is in the rejects too,
-with the reason odd_member. Secrets and personal data in what is kept are replaced by placeholders (`secrets: keep`
-leaves them); the manifest counts them by kind. A document's licence is that of its header, else that of the source,
-where --licence names it. Documents are in the order of the archive, which is sorted by path.
+`decontaminate` and --benchmarks). Every regular file of the archive is either kept or listed in the rejects; links are
+skipped. Members that `fetch` left out of the archive (duplicates, names that are not UTF-8, links that leave the tree)
+are in the rejects too, with the reason odd_member.
+
+Secrets and personal data are replaced by placeholders unless `secrets: keep` is set; the manifest counts them by kind.
+A document's licence is that of its header, else that of its source (--licence). Documents are in the order of the
+archive, which is sorted by path.
 """
 
 import hashlib
@@ -26,11 +28,11 @@ from scripts.corpus.formats.tar_reader import members
 from scripts.corpus.heuristics.header_language import header_language
 from scripts.corpus.heuristics.licence_header import licence_in
 from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
-from scripts.corpus.secrets.replace import Replaced
+from scripts.corpus.secrets.replace import SecretReplacer
 from scripts.experiment.licences import PERMISSIVE, permissive
 from scripts.experiment.settings.filter import BY_CONTENT, Filter
 
-LONGEST_RUN = 200  # characters of a shared run of words that the rejects show
+LONGEST_RUN = 200  # characters of an overlap with a benchmark that the rejects show
 
 
 def extension_of(path: str) -> str:
@@ -41,7 +43,7 @@ def extension_of(path: str) -> str:
 
 
 def language_of(path: str, content: memoryview | None, settings: Filter) -> str | None:
-    """The language of a file, None if its extension is not configured; a header whose content is not read is C."""
+    """The language of a file, None if its extension is not configured; a header too large to be read counts as C."""
     language = settings.extensions.get(extension_of(path))
     if language == BY_CONTENT:
         return "c" if content is None else header_language(bytes(content))
@@ -67,12 +69,12 @@ def accept(
             raise Dropped("folder", folder)
     if content is None:
         raise Dropped("size", f"{size} bytes")
-    raw, text, encoding = decode_any(bytes(content), settings.encodings)
+    raw, text, encoding = decode_or_convert(bytes(content), settings.encodings)
     check_quality(raw, text, settings)
     return raw, text, encoding
 
 
-def decode_any(content: bytes, encodings: list[str]) -> tuple[bytes, str, str | None]:
+def decode_or_convert(content: bytes, encodings: list[str]) -> tuple[bytes, str, str | None]:
     """A file's content as (UTF-8 bytes, text, encoding that it was converted from, None for UTF-8).
 
     Raises:
@@ -83,10 +85,11 @@ def decode_any(content: bytes, encodings: list[str]) -> tuple[bytes, str, str | 
     except Dropped as drop:
         if not encodings:
             raise
-        from scripts.corpus.heuristics.encodings import converted  # takes longer to import than most sources to filter
+        # imported here: chardet takes longer to import than a typical source to filter
+        from scripts.corpus.heuristics.encodings import decode_detected
 
         try:
-            encoding, text = converted(content, encodings)
+            encoding, text = decode_detected(content, encodings)
         except ValueError as error:
             raise Dropped(drop.reason, f"{drop.detail}; {error}") from error
         return text.encode(), text, encoding
@@ -100,7 +103,7 @@ def contamination_check(settings: Filter, benchmarks: Sequence[Path]) -> Callabl
     """
     if settings.decontaminate is None:
         return lambda text: None
-    # here, as the compiled kernel takes longer to import than a typical source to filter
+    # imported here: the compiled kernel takes longer to import than a typical source to filter
     from scripts.corpus.similarity.benchmark_texts import read_problems
     from scripts.corpus.similarity.overlaps import OverlapSearch
 
@@ -109,8 +112,8 @@ def contamination_check(settings: Filter, benchmarks: Sequence[Path]) -> Callabl
     search = OverlapSearch(read_problems(benchmarks), settings.decontaminate.words, settings.decontaminate.common)
 
     def check(text: str) -> None:
-        if found := search.worst(text):
-            problem, words = found
+        if overlap := search.longest_overlap(text):
+            problem, words = overlap
             run = " ".join(words)[:LONGEST_RUN]
             raise Dropped("contaminated", f"{problem.id} of {problem.dataset}: {len(words)} words: {run}")
 
@@ -123,23 +126,23 @@ def licence_of(raw: bytes, licence: str, settings: Filter) -> str:
     Raises:
         Dropped: `licence_unknown`, or `licence` where it is known and not allowed.
     """
-    found = licence_in(raw) or licence
+    expression = licence_in(raw) or licence
     if settings.licences is not None:
         allowed = {name.lower() for name in settings.licences}
-        if not permissive(found, allowed | PERMISSIVE if "permissive" in allowed else allowed):
-            raise Dropped("licence_unknown" if found.upper() == "NOASSERTION" else "licence", found)
-    return found
+        if not permissive(expression, allowed | PERMISSIVE if "permissive" in allowed else allowed):
+            raise Dropped("licence_unknown" if expression.upper() == "NOASSERTION" else "licence", expression)
+    return expression
 
 
 def score_of(text: str, path: str, language: str, settings: Filter) -> dict[str, float] | None:
-    """The quality score of a file and its parts; None where it is not asked for.
+    """The quality score of a file and its parts; None without `settings.quality`.
 
     Raises:
         Dropped: `low_quality`.
     """
     if settings.quality is None:
         return None
-    from scripts.corpus.heuristics.quality_score import quality_of  # grammars, which few filters need
+    from scripts.corpus.heuristics.quality_score import quality_of  # imports grammars
 
     quality = quality_of(text, path, language)
     if quality["score"] < settings.quality.min_score:
@@ -161,13 +164,13 @@ def filter_archive(
     Args:
         archive: a tar.zst file; the .json file beside it holds the sha256 of the unpacked bytes.
         benchmarks: files of problems that no document may share text with, for `settings.decontaminate`.
-        licence: of the source, an SPDX expression; empty leaves it out where a file has none of its own.
+        licence: of the source, an SPDX expression; if empty, documents without a licence of their own have none.
 
     Raises:
         UserError: the archive is missing, damaged, or differs from its .json file.
     """
     manifest = read_json(archive.with_name(archive.name.removesuffix(".tar.zst") + ".json"))
-    replaced = Replaced() if settings.secrets == "replace" else None
+    secrets = SecretReplacer() if settings.secrets == "replace" else None
     check_contamination, encodings = contamination_check(settings, benchmarks), Counter()
     licences, scores = Counter(), None
     if settings.quality:
@@ -185,8 +188,8 @@ def filter_archive(
         except Dropped as drop:
             result.drop(path, source, language, drop.reason, drop.detail)
         else:
-            if replaced:
-                raw, text = replaced.clean(raw, text)
+            if secrets:
+                raw, text = secrets.replace(raw, text)
             document = {"text": text, "path": path, "source": source, "language": language}
             document |= {"licence": file_licence} if file_licence else {}
             licences[file_licence or "of the source"] += 1
@@ -201,15 +204,15 @@ def filter_archive(
         progress.add()
     progress.end()
     if scores:
-        result.facts_of_filter["quality"] = scores.facts()
-    result.facts_of_filter["licences"] = licences
+        result.filter_facts["quality"] = scores.facts()
+    result.filter_facts["licences"] = licences
     if settings.encodings:
-        result.facts_of_filter["converted"] = encodings
-    if replaced:
-        result.facts_of_filter["secrets"] = replaced.facts()
+        result.filter_facts["converted"] = encodings
+    if secrets:
+        result.filter_facts["secrets"] = secrets.facts()
     for fault, count in manifest.get("skipped", {}).items():
         names = manifest.get("skipped_names", {}).get(fault, [])
-        for name in [*names, *[""] * (count - len(names))]:  # of very many the manifest names the first
+        for name in [*names, *[""] * (count - len(names))]:  # the manifest counts all, but names only the first
             result.drop(name, source, language_of(name, None, settings), "odd_member", fault)
 
 
@@ -218,8 +221,8 @@ def main() -> None:
     arguments.add_argument("--archive", type=Path, required=True, help="data/raw/NAME.tar.zst")
     arguments.add_argument("--source", required=True, help="the source's name")
     arguments.add_argument("--settings", type=Filter.from_json, required=True, help="corpus.filter, as JSON")
-    arguments.add_argument("--licence", default="", help="of the source, an SPDX expression; by default it is left out")
-    arguments.add_argument("--benchmarks", type=Path, nargs="+", default=(), help="files of problems, to decontaminate")
+    arguments.add_argument("--licence", default="", help="SPDX expression of the source's licence; by default none")
+    arguments.add_argument("--benchmarks", type=Path, nargs="+", default=(), help="benchmark files")
     arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
     given = arguments.parse_args()
     with funnel(given.out) as result:

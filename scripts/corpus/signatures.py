@@ -1,12 +1,12 @@
-"""Make the signatures by which `deduplicate` finds equal and similar documents, for a shard of the sources.
+"""Compute the signatures by which `deduplicate` finds equal and similar documents, for one shard of the sources.
 
     python -m scripts.corpus.signatures --filtered results/corpus/filter --sources A B C \\
         --settings '{"jaccard": 0.7}' --out results/corpus/signatures/0
 
-A document has one row in each file: `digests.npy`, uint8 [documents, 16] of its text's sha256, and `bands.npy`, uint64
-[documents, bands], see scripts/corpus/similarity/minhash.py. The manifest names the sources in the order of the rows,
-with the documents that each had. Sources are in shards so that a changed source makes few signatures again, and ten
-thousand sources are some hundred jobs.
+Each document has one row in two files: `digests.npy`, uint8 [documents, 16], the first bytes of the sha256 of its text,
+and `bands.npy`, uint64 [documents, bands], see scripts/corpus/similarity/minhash.py. The manifest names the sources in
+the order of the rows, with their numbers of documents. Thanks to the shards a changed source changes few signatures,
+and ten thousand sources need only some hundred jobs.
 """
 
 import logging

@@ -6,10 +6,10 @@
         --settings '{"by": "time", "after": "2025-01-01"}' --out results/corpus/split
 
 By file, the split depends only on the document's source and path, so it stays the same when sources are added or
-removed, or when the text changes. By repository it depends only on the source's name, unless the shares of few sources
-are less than one (see `repository_splits`). By time, what was first committed on the day `after` or later is held out
-as test split, and validation is a share of the rest as by file. A document is as old as the oldest of its copies, the
-dropped ones included. Documents of one cluster (see `deduplicate`) are in one split.
+removed, or when the text changes. By repository it depends only on the source's name, unless there are so few sources
+that a share would be less than one (see `repository_splits`). By time, documents first committed on the day `after` or
+later are the test split, and validation is a share of the rest as by file. A document is as old as the oldest of its
+copies, also of those that `deduplicate` removed. Documents of one cluster (see `deduplicate`) are in one split.
 """
 
 import hashlib
@@ -18,7 +18,6 @@ from collections import Counter
 from contextlib import ExitStack
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import jsonl_writer, read_jsonl
@@ -36,27 +35,21 @@ def named_split(name: str, settings: Split) -> str:
 
 
 def name_of(document: dict) -> str:
+    """`source/path`."""
     return f"{document['source']}/{document['path']}"
 
 
 def cluster_of(document: dict) -> str:
-    """The name of the first document of its cluster; its own where none is like it."""
+    """The name of the first document of its cluster; its own name if it is in none."""
     return document.get("cluster") or name_of(document)
 
 
-class Ages(NamedTuple):
-    """When documents were first committed (seconds since 1970, UTC), by cluster, and what of it the manifest tells."""
-
-    first: dict[str, int]
-    newest: int
-
-
-def ages(folder: Path, history: Path) -> Ages:
-    """The first commit of each cluster: of the oldest of its documents, those included that were dropped as copies.
+def commit_times(folder: Path, history: Path) -> dict[str, int]:
+    """By cluster: when the oldest of its documents, removed copies included, was committed (seconds since 1970, UTC).
 
     Args:
-        folder: of the deduplicated documents and rejects.
-        history: with a folder of first commits per source.
+        folder: folder of the deduplicated documents and rejects.
+        history: folder with a folder of first commits per source.
 
     Raises:
         UserError: a source or file has no first commit.
@@ -69,23 +62,23 @@ def ages(folder: Path, history: Path) -> Ages:
         if reject["reason"] in ("duplicate", "near_duplicate"):  # the detail names the copy that was kept
             copies.setdefault(reject["source"], {})[reject["path"]] = cluster_by_name[reject["detail"]]
     for source in {**names, **copies}:
-        wanted = copies.get(source, {}) | names.get(source, {})
+        undated = copies.get(source, {}) | names.get(source, {})
         read_manifest(history / source)
         for row in read_jsonl(history / source / FIRST_COMMITS):
-            if cluster := wanted.pop(row["path"], None):
+            if cluster := undated.pop(row["path"], None):
                 first[cluster] = min(row["first_commit"], first.get(cluster, row["first_commit"]))
-        if wanted:
+        if undated:
             raise UserError(
-                f"{history / source / FIRST_COMMITS}: no first commit of {min(wanted)}; delete it and run again"
+                f"{history / source / FIRST_COMMITS}: no first commit of {min(undated)}; delete it and run again"
             )
-    return Ages(first, max(first.values(), default=0))
+    return first
 
 
-def assignment(folder: Path, settings: Split, history: Path | None) -> tuple[dict[str, str] | None, dict]:
-    """(split by cluster, None where the name alone decides; facts for the manifest).
+def assign_clusters(folder: Path, settings: Split, history: Path | None) -> tuple[dict[str, str] | None, dict]:
+    """(the split of each cluster, or None if it follows from the cluster's name alone; facts for the manifest).
 
     Raises:
-        UserError: the first commits are missing, or too few sources or new files are there to hold out.
+        UserError: the first commits are missing, or there are too few sources or new files to hold any out.
     """
     if settings.by == "repository":
         sources, clusters = set(), {}
@@ -100,17 +93,17 @@ def assignment(folder: Path, settings: Split, history: Path | None) -> tuple[dic
         if history is None:
             raise UserError("--history: required with `by: time`")
         start = datetime.fromisoformat(settings.after).replace(tzinfo=UTC).timestamp()
-        known = ages(folder, history)
+        times = commit_times(folder, history)
         before = settings.model_copy(update={"test": 0})
-        splits = {one: "test" if at >= start else named_split(one, before) for one, at in known.first.items()}
-        if known.first and known.newest < start:
-            newest = datetime.fromtimestamp(known.newest, UTC).date()
+        splits = {one: "test" if at >= start else named_split(one, before) for one, at in times.items()}
+        if times and max(times.values()) < start:
+            newest = datetime.fromtimestamp(max(times.values()), UTC).date()
             raise UserError(
                 f"corpus.split.after: no document was first committed on {settings.after} or later, the newest on"
                 f" {newest}; set an earlier day"
             )
-        if known.first and not {"train", "validation"} & {*splits.values()}:
-            oldest = datetime.fromtimestamp(min(known.first.values()), UTC).date()
+        if times and not {"train", "validation"} & {*splits.values()}:
+            oldest = datetime.fromtimestamp(min(times.values()), UTC).date()
             raise UserError(
                 f"corpus.split.after: all documents were first committed on {settings.after} or later, the oldest on"
                 f" {oldest}; set a later day"
@@ -123,13 +116,13 @@ def split(folder: Path, settings: Split, out: Path, history: Path | None = None)
     """Write the documents in `folder` to one file per split in `out`; returns the manifest.
 
     Args:
-        history: with a folder of first commits per source, for `by: time`.
+        history: folder with a folder of first commits per source, for `by: time`.
 
     Raises:
         UserError: the documents differ from their manifest, or none is left for training.
     """
     progress = Progress("split", "documents", read_manifest(folder)["kept"])
-    splits, facts = assignment(folder, settings, history)
+    splits, facts = assign_clusters(folder, settings, history)
     counts = dict.fromkeys(SPLITS, 0)
     with ExitStack() as stack:
         write = {name: stack.enter_context(jsonl_writer(split_file(out, name))) for name in SPLITS}

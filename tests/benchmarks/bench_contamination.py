@@ -34,7 +34,7 @@ def plain(problems: list[str], documents: list[str]) -> int:
 
 def ours(problems: list[str], documents: list[str]) -> int:
     index = NGrams(problems, SIZE)
-    return sum(1 for text in documents for _ in index.new_in(text))
+    return sum(1 for text in documents for _ in index.new_matches(text))
 
 
 def main() -> None:

@@ -13,7 +13,7 @@ from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.corpus.compose import compose
 from scripts.corpus.formats.shares import largest_cap
-from scripts.corpus.instruct.chat import SYSTEM, answer_en, answer_zh, fenced
+from scripts.corpus.instruct.chat import SYSTEM, answer_en, answer_zh, code_block
 from scripts.corpus.instruct.facts import Facts, Type
 from scripts.corpus.instruct.tasks import examples_of
 from scripts.experiment.layout import SPLITS
@@ -159,7 +159,7 @@ def test_answers_about_real_code_hold_no_figure_and_only_names_and_quotes_out_of
 
 @pytest.mark.parametrize("text", ["", "x", "x\n", "```\n", "a ```` b", "`" * 50, "~~~"])
 def test_a_fence_is_longer_than_any_run_of_backticks_within(text):
-    block = fenced(text, "c")
+    block = code_block(text, "c")
     fence = re.match("`{3,}", block).group()
     assert fence not in text and block.endswith(f"\n{fence}") and block.startswith(f"{fence}c\n{text}")
 
@@ -208,7 +208,7 @@ def test_the_largest_cap_is_what_trying_all_caps_finds():
         if met:
             assert largest_cap(counts, share) == min(max(met), max(counts))
         else:
-            with pytest.raises(ValueError, match=f"of {len(counts)} sources is not all of it; at least"):
+            with pytest.raises(ValueError, match=f"impossible with {len(counts)} sources; at least"):
                 largest_cap(counts, share)
 
 
@@ -233,7 +233,7 @@ def test_of_a_source_at_most_its_share_of_the_training_examples_stays_by_name_an
     write_splits(tmp_path / "in", documents)
     _, more = composed(tmp_path / "in", settings, tmp_path / "more")
     assert {example["id"] for example in made["train"]} < {example["id"] for example in more["train"]}
-    with pytest.raises(UserError, match=r"corpus.compose.few.max_source_share: 0.2 of 4 sources is not all of it"):
+    with pytest.raises(UserError, match=r"corpus.compose.few.max_source_share: 0.2 is impossible with 4 sources"):
         composed(tmp_path / "in", CODE.model_copy(update={"max_source_share": 0.2}), tmp_path / "few")
     assert not list((tmp_path / "few").glob("*"))
 

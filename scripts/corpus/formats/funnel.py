@@ -17,7 +17,7 @@ class Funnel:
     def __init__(self, write_document: Callable[[dict], object], write_reject: Callable[[dict], object]):
         self.write_document, self.write_reject = write_document, write_reject
         self.kept, self.bytes, self.dropped = Counter(), Counter(), Counter()
-        self.facts_of_filter = {}
+        self.filter_facts = {}
 
     def keep(self, document: dict, size: int) -> None:
         """Keep a document; `size` is the length of its text in bytes of UTF-8."""
@@ -33,7 +33,7 @@ class Funnel:
     def facts(self) -> dict:
         """The counts in the manifest: seen = kept + sum(dropped), and per language kept, bytes and dropped.
 
-        Files without a language are in the totals only. What a filter counts besides is in `facts_of_filter`.
+        Files without a language are in the totals only. Further facts of a filter are in `filter_facts`.
         """
         dropped, languages = Counter(), {}
         for language in {*self.kept, *(language for language, _ in self.dropped)} - {None}:
@@ -44,7 +44,7 @@ class Funnel:
                 languages[language]["dropped"][reason] = count
         kept = self.kept.total()
         counts = {"seen": kept + dropped.total(), "kept": kept, "dropped": dropped, "languages": languages}
-        return counts | self.facts_of_filter
+        return counts | self.filter_facts
 
 
 @contextmanager

@@ -7,24 +7,29 @@
     <|file_sep|>src/click/utils.py
     ...
 
-An example's `text` is all of it without the control tokens, and `marks` are (character, token) of each. So whatever
-reads texts reads it as a text, and the encoder puts the control tokens where they belong; one that is spelt in a file
-stays text.
+An example's `text` is all of this without the control tokens, and `marks` lists (position in `text`, token) of each
+one. The encoder inserts the tokens there; everything else reads the example as plain text. A control token that is
+spelt out in a file stays text.
 """
 
 from collections.abc import Iterable, Iterator
 from itertools import groupby
 
-from scripts.corpus.syntax.imports import by_imports
+from scripts.corpus.syntax.imports import sort_by_imports
 from scripts.experiment.settings.corpus import FILE_SEPARATOR, REPOSITORY_NAME
 
 
 def repository_documents(documents: Iterable[dict], max_characters: int) -> Iterator[dict]:
-    """Yield the repositories of a split, whose documents lie together; a file that is longer than `max_characters`
-    stands alone, and a repository that is longer is several documents."""
+    """Yield one example per repository; a repository of more than `max_characters` gives several.
+
+    A file that is longer than that by itself is an example of its own.
+
+    Args:
+        documents: of a split; those of one source are consecutive.
+    """
     for source, found in groupby(documents, key=lambda document: document["source"]):
         group, size = [], 0
-        for document in by_imports(list(found)):
+        for document in sort_by_imports(list(found)):
             length = len(document["path"]) + len(document["text"]) + 2
             if group and size + length > max_characters:
                 yield example(source, group)
@@ -35,7 +40,7 @@ def repository_documents(documents: Iterable[dict], max_characters: int) -> Iter
 
 
 def example(source: str, documents: list[dict]) -> dict:
-    """An example out of the files of a repository, named after the first of them."""
+    """The example made of these files of a repository; its id is that of the first file."""
     parts, marks, at = [f"{source}\n"], [[0, REPOSITORY_NAME]], len(source) + 1
     for document in documents:
         marks.append([at, FILE_SEPARATOR])

@@ -1,10 +1,8 @@
-"""Examples of which no source has more than a share, or of which each task has its share.
+"""Balance a dataset: limit each source to a share of the examples, or give each task its share.
 
-Which examples stay follows from their names and the seed: of each group those whose hashes are smallest, so that other
-examples, when they come, move few.
+Each group keeps the examples with the smallest hashes of id and seed, so added examples displace few others.
 """
 
-import hashlib
 import math
 import tempfile
 from collections import Counter, defaultdict
@@ -14,15 +12,17 @@ from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.common.files import jsonl_writer, read_jsonl
+from scripts.common.hashing import text_digest
 
-Limits = Callable[[dict[str, int]], dict[str, int]]  # the examples of each group -> how many of them may stay
+Limits = Callable[[dict[str, int]], dict[str, int]]  # number of examples by group -> how many of them are kept
 
 
 def rank_of(example: dict, seed: int) -> bytes:
-    return hashlib.sha256(f"{seed}:{example['id']}".encode()).digest()
+    """What the examples of a group are sorted by."""
+    return text_digest(f"{seed}:{example['id']}")
 
 
-def sifted(
+def limit_groups(
     made: Iterator[dict],
     group: Callable[[dict], str],
     limits: Limits,
@@ -31,18 +31,21 @@ def sifted(
     dropped: Counter,
     reason: str,
 ) -> Iterator[dict]:
-    """Yield the examples, of each group as many as `limits` says; the others are counted as `reason`.
+    """Yield of each group as many examples as `limits` says; the others are counted in `dropped` as `reason`.
 
-    They wait in a temporary file in `out` until all are known.
+    All examples are first written to a temporary file in `out`, as the limits depend on their number.
+
+    Args:
+        group: gives the group of an example.
 
     Raises:
-        UserError: `limits` does.
+        UserError: from `limits`.
     """
     out.mkdir(parents=True, exist_ok=True)
     ranks = defaultdict(list)
     with tempfile.TemporaryDirectory(dir=out) as folder:
-        whole = Path(folder) / "all.jsonl.zst"
-        with jsonl_writer(whole) as write:
+        all_examples = Path(folder) / "all.jsonl.zst"
+        with jsonl_writer(all_examples) as write:
             for example in made:
                 write(example)
                 ranks[group(example)].append(rank_of(example, seed))
@@ -51,18 +54,18 @@ def sifted(
         for name, found in ranks.items():
             if len(found) > most[name]:
                 last[name] = sorted(found)[most[name] - 1] if most[name] else b""
-        for example in read_jsonl(whole):
+        for example in read_jsonl(all_examples):
             if (name := group(example)) in last and rank_of(example, seed) > last[name]:
                 dropped[reason] += 1
             else:
                 yield example
 
 
-def capped(made: Iterator[dict], share: float, seed: int, out: Path, dropped: Counter) -> Iterator[dict]:
-    """Yield the examples, of each source at most `share` of all.
+def cap_sources(made: Iterator[dict], share: float, seed: int, out: Path, dropped: Counter) -> Iterator[dict]:
+    """Yield the examples without those by which a source exceeds `share` of all.
 
     Raises:
-        UserError: there are too few sources for such a share.
+        UserError: there are too few sources for this share, e.g. 0.2 of 3 sources.
     """
 
     def limits(counts: dict[str, int]) -> dict[str, int]:
@@ -71,41 +74,45 @@ def capped(made: Iterator[dict], share: float, seed: int, out: Path, dropped: Co
         except ValueError as error:
             raise UserError(f"corpus.compose.{out.name}.max_source_share: {error}") from error
 
-    return sifted(made, lambda example: example["source"], limits, seed, out, dropped, "source_share")
+    return limit_groups(made, lambda example: example["source"], limits, seed, out, dropped, "source_share")
 
 
 def largest_cap(counts: list[int], share: float) -> int:
-    """The most examples that a source may have so that none has more than `share` of all: the largest c with
-    c <= share * sum(min(count, c)).
+    """The most examples that each source may keep so that none has more than `share` of all that are kept.
+
+    It is the largest c with c <= share * sum(min(count, c)).
+
+    Args:
+        counts: examples of each source.
 
     Raises:
-        ValueError: there are fewer sources than such a share needs.
+        ValueError: share * number of sources is less than 1, so no such c exists.
     """
     part = Fraction(str(share))
     if counts and part * len(counts) < 1:
         least = math.ceil(1000 / len(counts)) / 1000
-        raise ValueError(f"{share:g} of {len(counts)} sources is not all of it; at least {least:g}")
+        raise ValueError(f"{share:g} is impossible with {len(counts)} sources; at least {least:g}")
 
-    def met(cap: int) -> bool:
+    def holds(cap: int) -> bool:
         return cap <= part * sum(min(count, cap) for count in counts)
 
-    low, high = 1, max(counts, default=1)  # `met` holds up to some cap and never beyond
+    low, high = 1, max(counts, default=1)  # `holds` is true up to some cap and false above it
     while low < high:
         middle = (low + high + 1) // 2
-        low, high = (middle, high) if met(middle) else (low, middle - 1)
+        low, high = (middle, high) if holds(middle) else (low, middle - 1)
     return low
 
 
-def task_shares(
+def balance_tasks(
     made: Iterator[dict], weights: dict[str, float], every: bool, seed: int, out: Path, dropped: Counter
 ) -> Iterator[dict]:
-    """Yield as many examples as leave each task its share by weight: all of the scarcest one.
+    """Yield examples so that the tasks' numbers are in proportion to their weights; the scarcest task keeps all.
 
     Args:
-        every: whether each task must have examples; else those that have none are left out of the shares.
+        every: whether a task without examples is an error; if not, it is ignored.
 
     Raises:
-        UserError: a task has none although it must.
+        UserError: a task has no examples, with `every`.
     """
 
     def limits(counts: dict[str, int]) -> dict[str, int]:
@@ -114,7 +121,7 @@ def task_shares(
                 f"corpus.compose.{out.name}.tasks.{missing[0]}: no document gives an example of it; leave it out"
             )
         there = {task: Fraction(str(weight)) for task, weight in weights.items() if task in counts}
-        whole = min((counts[task] / weight for task, weight in there.items()), default=Fraction(0))
-        return {task: max(1, int(weight * whole)) for task, weight in there.items()}
+        per_weight = min((counts[task] / weight for task, weight in there.items()), default=Fraction(0))
+        return {task: max(1, int(weight * per_weight)) for task, weight in there.items()}
 
-    return sifted(made, lambda example: example.get("task", "analysis"), limits, seed, out, dropped, "task_share")
+    return limit_groups(made, lambda example: example.get("task", "analysis"), limits, seed, out, dropped, "task_share")

@@ -1,17 +1,12 @@
-"""Which split an example or a repository belongs to, by a hash of what identifies it."""
+"""Which split an example or a repository belongs to, by a hash of its identity."""
 
-import hashlib
 from collections.abc import Iterable
 
 from scripts.common.cli import UserError
+from scripts.common.hashing import fraction_of, text_digest
 from scripts.experiment.settings.corpus import OwnDataset, Split
 
 HELD_OUT_FIRST = ("test", "validation", "train")
-
-
-def point_of(digest: bytes) -> float:
-    """A point in [0, 1): the first 8 bytes of a sha256 digest."""
-    return int.from_bytes(digest[:8]) / 2**64
 
 
 def split_of(digest: bytes, settings: Split | OwnDataset) -> str:
@@ -19,7 +14,7 @@ def split_of(digest: bytes, settings: Split | OwnDataset) -> str:
 
     The test split is cut off first, so a different share for validation moves no example into or out of it.
     """
-    point = point_of(digest)
+    point = fraction_of(digest)
     if point < settings.test:
         return "test"
     return "validation" if point < settings.test + settings.validation else "train"
@@ -33,13 +28,13 @@ def held_out_first(splits: Iterable[str]) -> str:
 def repository_splits(sources: Iterable[str], settings: Split) -> dict[str, str]:
     """The split of each source, by a hash of its name.
 
-    Where no source falls into a share that is more than zero, as with few of them, the one with the smallest hash that
-    is left for it is taken.
+    If a share is above zero but no source falls into it, as happens with few sources, the remaining source with the
+    smallest hash is held out.
 
     Raises:
-        UserError: there are too few sources to hold any out.
+        UserError: there are fewer sources than splits.
     """
-    points = {source: point_of(hashlib.sha256(source.encode()).digest()) for source in sources}
+    points = {source: fraction_of(text_digest(source)) for source in sources}
     order, splits = sorted(points, key=points.get), {}
     needed = 2 + (settings.validation > 0)
     if 0 < len(order) < needed:

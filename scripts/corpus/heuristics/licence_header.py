@@ -4,8 +4,8 @@
     licence_in(b"/* Licensed under the Apache License, Version 2.0")   # "Apache-2.0"
     licence_in(b"int main() {")                                        # None
 
-SPDX identifiers come first, then words that no other of these licences has, special cases first. What a header does not
-say, as "or later", is not assumed.
+An SPDX identifier wins; otherwise phrases that occur in one licence only are searched for, special cases first. Nothing
+is assumed that the header does not say, such as "or later".
 """
 
 import re
@@ -16,7 +16,7 @@ SPDX = re.compile(
 )
 EXPRESSION = re.compile(r"\(*[A-Za-z0-9][A-Za-z0-9.+:-]*\)*(?: (?:AND|OR|WITH) \(*[A-Za-z0-9][A-Za-z0-9.+:-]*\)*)*")
 HINT = re.compile(rb"licen[cs]e|permission|redistribution|public domain|confidential", re.IGNORECASE)
-MARKS = re.compile(rb"[\s*/#;!|\"'(),-]+")  # comment signs and what differs between copies of a text
+MARKS = re.compile(rb"[\s*/#;!|\"'(),-]+")  # comment marks, punctuation and white space, which differ between copies
 GNU_NAMES = {"affero general public license": "AGPL", "lesser general public license": "LGPL",
              "library general public license": "LGPL", "general public license": "GPL"}  # fmt: skip
 TEXTS = [
@@ -53,7 +53,7 @@ TEXTS = [
 
 
 def gnu_licence(text: str) -> str | None:
-    """The licence of the GNU family that a header names with its version."""
+    """The SPDX identifier of a GNU licence that a header names together with its version; None without a version."""
     for name, short in GNU_NAMES.items():
         if match := re.search(rf"gnu {name}.{{0,160}}?\bv(?:ersion ?)?([123](?:\.[01])?)\b(.{{0,80}}any later)?", text):
             version = match[1] if "." in match[1] else f"{match[1]}.0"
@@ -62,7 +62,7 @@ def gnu_licence(text: str) -> str | None:
 
 
 def licence_in(raw: bytes) -> str | None:
-    """The SPDX expression of the licence in the header of a file; None where it names none that is known."""
+    """The SPDX expression of the licence in the header of a file; None if it names no known licence."""
     head = raw[:HEAD]
     if not HINT.search(head):
         return None

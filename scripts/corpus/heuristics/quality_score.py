@@ -5,13 +5,13 @@
 
 Each part is from 0 to 1:
 - parse: 1 without syntax errors, 0 where a tenth of the bytes or more do not parse.
-- documentation: the share of comments and docstrings, 1 from a tenth on; above 60% it falls to 0 at nothing else.
+- documentation: the share of bytes in comments and docstrings: 1 between 10% and 60%, falling to 0 at 0% and at 100%.
   Licence headers and instructions to tools do not count.
-- structure: functions and types, 1 from one in 40 lines on.
-- repetition: the share of different lines among those of four characters or more, 1 from 80% on.
-- origin: 0 for vendored and generated files and 0.5 for tests, by the paths that GitHub's linguist knows; else 1.
+- structure: functions and types: 1 if there is one in every 40 lines or fewer.
+- repetition: the share of distinct lines among those of four characters or more: 1 from 80% on.
+- origin: 0 for vendored and generated files, 0.5 for tests, else 1; by the path patterns of GitHub's linguist.
 
-Of a file that hardly parses documentation and structure are not known, and count as 0.
+Documentation and structure are 0 for a file that hardly parses, as they cannot be measured.
 """
 
 import re
@@ -26,7 +26,7 @@ WEIGHTS = {"parse": 0.3, "documentation": 0.2, "structure": 0.2, "repetition": 0
 ENOUGH_COMMENTS, MOST_COMMENTS = 0.1, 0.6  # shares of the bytes
 LINES_OF_DEFINITION = 40
 ENOUGH_DIFFERENT = 0.8
-# of linguist's vendor.yml and generated.rb what concerns source code
+# those patterns of linguist's vendor.yml and generated.rb that concern source code
 VENDORED = re.compile(
     r"(^|/)(vendors?|vendored|third[-_]?party|3rd[-_]?party|extern(als?)?|deps|dependencies|Godeps|node_modules|bower_components"
     r"|site-packages|dist|\.yarn|Pods|Carthage|gradle/wrapper|cordova|inst/extdata|_vendor)/|(^|/)(configure|ltmain)\.\w+$",
@@ -49,13 +49,13 @@ def origin_of(path: str) -> float:
 
 
 def repetition_of(text: str) -> float:
-    """1 where lines hardly repeat, 0 where one line fills the file."""
+    """From 1, if 80% or more of the lines are distinct, to 0, if one line fills the file."""
     lines = [line for line in map(str.strip, text.split("\n")) if len(line) >= 4]
     return min(1.0, (len(set(lines)) - (len(lines) > 1)) / max(1, len(lines)) / ENOUGH_DIFFERENT) if lines else 0.0
 
 
 def syntax_of(text: str, path: str, language: str) -> dict[str, float]:
-    """The parts that the syntax tree tells: parse, documentation, structure."""
+    """The parts that need the syntax tree: parse, documentation, structure."""
     source, size = text.encode(), max(1, len(text.encode()))
     parser, query = grammar("cpp" if path.endswith(".h") else language)
     root = parser.parse(source).root_node

@@ -1,7 +1,6 @@
 """Code-analysis chats in Chinese and English: system prompt, question, and an answer made from the file's facts."""
 
-import re
-
+from scripts.common.text import code_block, enumeration
 from scripts.corpus.instruct.facts import Facts, Type
 from scripts.corpus.instruct.phrasings import phrasing
 
@@ -10,7 +9,7 @@ SYSTEM = {
     "zh": "你是一名专业的代码分析助手，请根据用户给出的源代码，准确、简明地说明它的功能和实现。",
     "en": "You are an expert code analyst. Explain accurately and concisely what the given source code does and how.",
 }
-LISTED = 8  # names in a list; that there are others is said
+LISTED = 8  # names in a list; a longer one ends with "and others"
 KINDS_ZH = {
     "class": "类",
     "interface": "接口",
@@ -32,23 +31,11 @@ IMPORTED = {  # language of the code -> (Chinese, English singular, plural)
 }
 
 
-def fenced(text: str, language: str) -> str:
-    """`text` as a Markdown code block whose fence is longer than any run of backticks in it."""
-    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
-    end = "" if text.endswith("\n") else "\n"
-    return f"{fence}{language}\n{text}{end}{fence}"
-
-
-def joined(parts: list[str]) -> str:
-    """English enumeration: a, b and c."""
-    return " and ".join(filter(None, [", ".join(parts[:-1]), parts[-1]]))
-
-
 def plural(kind: str) -> str:
     return kind + ("es" if kind.endswith("s") else "s")
 
 
-def ticked(names: list[str]) -> list[str]:
+def in_backticks(names: list[str]) -> list[str]:
     return [f"`{name}`" for name in names[:LISTED]]
 
 
@@ -59,12 +46,12 @@ def kinds(types: list[Type]) -> list[str]:
 
 def names_zh(names: list[str]) -> str:
     """`a`、`b` 等"""
-    return "、".join(ticked(names)) + (" 等" if len(names) > LISTED else "")
+    return "、".join(in_backticks(names)) + (" 等" if len(names) > LISTED else "")
 
 
 def names_en(names: list[str]) -> str:
     """`a`, `b` and others"""
-    return ", ".join(ticked(names)) + " and others" if len(names) > LISTED else joined(ticked(names))
+    return ", ".join(in_backticks(names)) + " and others" if len(names) > LISTED else enumeration(in_backticks(names))
 
 
 def answer_zh(facts: Facts, language: str) -> str:
@@ -106,7 +93,7 @@ def answer_en(facts: Facts, language: str) -> str:
         defined.append("functions")
     if any(item.methods for item in facts.types):
         defined.append("methods")
-    said = [f"This {NAMES[language]} code defines {joined(defined)}."] if defined else []
+    said = [f"This {NAMES[language]} code defines {enumeration(defined)}."] if defined else []
     if facts.sentence:
         whose = "Its documentation" if said else f"The documentation of this {NAMES[language]} code"
         said.append(f'{whose} says: "{facts.sentence}"')
@@ -147,6 +134,6 @@ def messages(
     question = question or phrasing("analysis", chat_language, 0).format(language=NAMES[language])
     return [
         {"role": "system", "content": SYSTEM[chat_language] if system is None else system},
-        {"role": "user", "content": f"{question}\n\n{fenced(text, language)}"},
+        {"role": "user", "content": f"{question}\n\n{code_block(text, language)}"},
         {"role": "assistant", "content": ANSWER[chat_language](facts, language)},
     ]

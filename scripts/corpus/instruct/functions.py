@@ -1,10 +1,10 @@
-"""The documented functions of a file: documentation, signature and body, literally from its text.
+"""The documented functions of a file: documentation, signature and body, as they are in its text.
 
     functions_of(text, "src/area.py", "python")[0].documentation     # The area of a circle.
 
-Documentation is a docstring of Python, in the other languages the comment that ends on the line above. Left out are
-functions that do not parse, have fewer lines than `MIN_LINES` or more than `MAX_LINES`, or whose documentation is no
-prose or says next to nothing, and tests, which mean little without their fixtures.
+Documentation is the docstring in Python, and in the other languages the comment that ends on the line above. Left out
+are functions that do not parse, that have fewer lines than `MIN_LINES` or more than `MAX_LINES`, or whose documentation
+is not prose or too short, and tests, which mean little without their fixtures.
 """
 
 import ast
@@ -19,11 +19,11 @@ from scripts.corpus.instruct.facts import base_name, function_name, receiver, ty
 from scripts.corpus.syntax.comments import CJK, MARKS, WORD, sentence
 from scripts.corpus.syntax.grammars import parse
 
-MIN_LINES, MAX_LINES = 3, 60  # of a function without its documentation
+MIN_LINES, MAX_LINES = 3, 60  # of a function, its documentation not counted
 MAX_DOCUMENTATION = 1000  # characters
-TEST_PATH = re.compile(r"(^|[/_.])tests?([/_.]|$)|[a-z]Tests?\.java$", re.IGNORECASE)  # its functions need its fixtures
+TEST_PATH = re.compile(r"(^|[/_.])tests?([/_.]|$)|[a-z]Tests?\.java$", re.IGNORECASE)
 COMMENTS = {"comment", "line_comment", "block_comment"}
-BETWEEN = {"attribute_item", "marker_annotation", "annotation"}  # stand between a comment and its function
+BETWEEN = {"attribute_item", "marker_annotation", "annotation"}  # may lie between a comment and its function
 TYPES = {"class_definition", "class_declaration", "class_specifier", "struct_specifier", "interface_declaration"}
 
 
@@ -32,13 +32,13 @@ class Function:
     """A documented function; texts are dedented.
 
     Attributes:
-        holder: the type that it is a method of.
-        documentation: without marks of comments.
-        summary: the first sentence of it.
-        source: the whole function without its documentation.
-        documented: signature and documentation, as far as the body.
-        calls: names that it calls, in the order of its text.
-        line: the number of its first line.
+        holder: name of the type that it is a method of; None for other functions.
+        documentation: without comment marks.
+        summary: the first sentence of the documentation.
+        source: the function without its documentation.
+        documented: signature and documentation, without the body.
+        calls: the names that it calls, in the order of the text.
+        line: of its first line, from 1.
     """
 
     name: str
@@ -57,7 +57,7 @@ def functions_of(text: str, path: str, language: str) -> list[Function]:
 
 
 def functions_from(captures: dict[str, list[Node]], text: str, path: str, language: str) -> list[Function]:
-    """The documented functions of a file that is parsed."""
+    """The documented functions of a parsed file."""
     if TEST_PATH.search(path):
         return []
     source = text.encode()
@@ -66,7 +66,7 @@ def functions_from(captures: dict[str, list[Node]], text: str, path: str, langua
 
 
 def definition(node: Node) -> Node:
-    """The whole definition that a captured node stands for: of C's declarator the function around it."""
+    """The definition that a captured node belongs to: for a C declarator the function around it, else the node."""
     if node.type == "function_declarator":
         outer = node.parent
         while outer is not None and outer.type in ("pointer_declarator", "reference_declarator"):
@@ -76,7 +76,7 @@ def definition(node: Node) -> Node:
 
 
 def function_at(node: Node, source: bytes, language: str) -> Function | None:
-    """A function, or None if it is left out."""
+    """The function that `node` defines, or None if it is left out (see the module)."""
     body = node.child_by_field_name("body")
     named = node if node.child_by_field_name("name") else innermost(node)
     name = function_name(named) if named is not None else None
@@ -90,23 +90,23 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
     lines = whole.count("\n") + 1
     if (
         not summary
-        or not says_something(summary)
+        or not is_informative(summary)
         or len(documentation) > MAX_DOCUMENTATION
         or not MIN_LINES <= lines <= MAX_LINES
     ):
         return None
-    calls = tuple(dict.fromkeys(called(body)))
+    calls = tuple(dict.fromkeys(called_names(body)))
     line = node.start_point.row + 1
     return Function(name, holder_of(node), documentation, summary, whole, documented, calls, line)
 
 
-def says_something(summary: str) -> bool:
-    """Whether a sentence is more than `For internal use.`: four words, or six characters of Chinese."""
+def is_informative(summary: str) -> bool:
+    """Whether a sentence has at least four words, or six Chinese characters; `For internal use.` has three."""
     return len(WORD.findall(summary)) >= 4 or len(CJK.findall(summary)) >= 6
 
 
 def innermost(node: Node) -> Node | None:
-    """The declarator of C that names a function."""
+    """The innermost C declarator, which names the function."""
     while node is not None and node.type != "function_declarator":
         node = node.child_by_field_name("declarator")
     return node
@@ -177,8 +177,8 @@ def commented_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, st
     return documentation, whole, documented
 
 
-def called(body: Node) -> list[str]:
-    """The names that are called in a body: of `a.b(c)` it is `b`."""
+def called_names(body: Node) -> list[str]:
+    """The names of the functions that a body calls: for `a.b(c)` it is `b`."""
     names, nodes = [], [body]
     while nodes:
         node = nodes.pop()

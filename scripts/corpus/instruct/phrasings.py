@@ -1,5 +1,6 @@
-"""The requests of instruction chats: for each task twenty phrasings in Chinese and in English, out of five ways to
-begin and four ways to ask. The first of task `analysis` is the one of a dataset with a single phrasing.
+"""The requests of instruction chats: for each task 20 phrasings in Chinese and in English (5 beginnings × 4 requests).
+
+A dataset with `phrasings: 1` uses the first one.
 
     phrasing("signature_to_body", "en", 7).format(language="Go", name="Read", english="")
 """

@@ -1,17 +1,18 @@
-"""Instruction chats out of the structure of a file: an analysis, what its parts are for, and tasks on its functions.
+"""Make instruction chats from the syntax tree of a file: an analysis, what its parts are for, tasks on functions.
 
     for example in examples_of(document, settings, seed=42):
         example["task"], example["messages"]
 
-Each documented function serves one task, which a hash of its place decides by the weights, so that no model learns the
-answer of one task in the request of another.
+Each documented function is used for one task only, chosen by a hash of its place with the tasks' weights. Otherwise the
+request of one task could hold the answer of another.
 """
 
-import hashlib
 from collections.abc import Iterator
 from fractions import Fraction
 
-from scripts.corpus.instruct.chat import LISTED, NAMES, SYSTEM, fenced, messages, ticked
+from scripts.common.hashing import fraction_of, text_digest
+from scripts.common.text import code_block
+from scripts.corpus.instruct.chat import LISTED, NAMES, SYSTEM, in_backticks, messages
 from scripts.corpus.instruct.facts import facts_from
 from scripts.corpus.instruct.functions import Function, functions_from
 from scripts.corpus.instruct.phrasings import phrasing
@@ -22,18 +23,19 @@ from scripts.experiment.settings.corpus import InstructDataset
 OF_FUNCTIONS = ("docstring_to_function", "function_to_docstring", "signature_to_body")
 
 
-def point(*words: object) -> float:
-    """A point in [0, 1) by a hash."""
-    return int.from_bytes(hashlib.sha256("\0".join(map(str, words)).encode()).digest()[:8]) / 2**64
+def fraction(*words: object) -> float:
+    """A number in [0, 1) by a hash of some values."""
+    return fraction_of(text_digest("\0".join(map(str, words))))
 
 
 def chat(request: str, material: str, answer: str, settings: InstructDataset) -> list[dict]:
+    """The messages of a chat; `material` is the code or documentation that the request is about."""
     system = SYSTEM[settings.language] if settings.system is None else settings.system
     turns = (("system", system), ("user", f"{request}\n\n{material}"), ("assistant", answer))
     return [{"role": role, "content": content} for role, content in turns]
 
 
-def named(function: Function, chat_language: str) -> str:
+def function_phrase(function: Function, chat_language: str) -> str:
     """`read`, or the method `read` of `Table`."""
     if function.holder is None:
         return f"函数 `{function.name}`" if chat_language == "zh" else f"the function `{function.name}`"
@@ -45,14 +47,14 @@ def named(function: Function, chat_language: str) -> str:
 def function_chat(task: str, function: Function, language: str, number: int, settings: InstructDataset) -> list[dict]:
     """The chat of a task on a function."""
     english = "" if settings.language == "en" or CJK.search(function.documentation) else "用英文"
-    fields = {"language": NAMES[language], "name": named(function, settings.language), "english": english}
+    fields = {"language": NAMES[language], "name": function_phrase(function, settings.language), "english": english}
     request = phrasing(task, settings.language, number).format(**fields)
     if task == "docstring_to_function":
-        return chat(request, function.documentation, fenced(function.source, language), settings)
+        return chat(request, function.documentation, code_block(function.source, language), settings)
     if task == "function_to_docstring":
-        return chat(request, fenced(function.source, language), function.documentation, settings)
-    answer = fenced(function.source, language)
-    return chat(request, fenced(function.documented, language), answer, settings)
+        return chat(request, code_block(function.source, language), function.documentation, settings)
+    answer = code_block(function.source, language)
+    return chat(request, code_block(function.documented, language), answer, settings)
 
 
 def parts_chat(
@@ -63,11 +65,11 @@ def parts_chat(
     for one in functions[:LISTED]:
         calls = [name for name in one.calls if name in here and name != one.name]
         if settings.language == "zh":
-            uses = f"；它调用 {'、'.join(ticked(calls))}" if calls else ""
-            lines.append(f"- {named(one, 'zh')}：“{one.summary}”{uses}")
+            uses = f"；它调用 {'、'.join(in_backticks(calls))}" if calls else ""
+            lines.append(f"- {function_phrase(one, 'zh')}：“{one.summary}”{uses}")
         else:
-            uses = f" It calls {', '.join(ticked(calls))}." if calls else ""
-            lines.append(f'- {named(one, "en").removeprefix("the ")}: "{one.summary}"{uses}')
+            uses = f" It calls {', '.join(in_backticks(calls))}." if calls else ""
+            lines.append(f'- {function_phrase(one, "en").removeprefix("the ")}: "{one.summary}"{uses}')
     more = len(functions) > LISTED
     if settings.language == "zh":
         head, tail = "有文档的部分及其用途如下（引号内为源码中的说明）：", "\n\n另有其他有文档的函数。" if more else ""
@@ -75,11 +77,11 @@ def parts_chat(
         head = "Its documented parts, and what each is for in the words of the source:"
         tail = "\n\nThere are further documented functions." if more else ""
     request = phrasing("parts", settings.language, number).format(language=NAMES[language])
-    return chat(request, fenced(text, language), f"{head}\n\n" + "\n".join(lines) + tail, settings)
+    return chat(request, code_block(text, language), f"{head}\n\n" + "\n".join(lines) + tail, settings)
 
 
 def task_of(weights: dict[str, float], at: float) -> str:
-    """The task at a point in [0, 1), by weights."""
+    """The task at a fraction in [0, 1) of the weights' sum."""
     total, reached = sum(Fraction(str(weight)) for weight in weights.values()), Fraction(0)
     for task, weight in weights.items():
         reached += Fraction(str(weight)) / total
@@ -89,7 +91,10 @@ def task_of(weights: dict[str, float], at: float) -> str:
 
 
 def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterator[dict] | str:
-    """The chats about a document, each with `task` and a name of its place; or why there is none."""
+    """The chats about a document, or the reason why there is none.
+
+    Each has `messages`, a `name` that is unique in the document, and `task` (unless `analysis` is the only one).
+    """
     text, path, language = document["text"], document["path"], document["language"]
     if len(text) > settings.max_characters:
         return "too_long"
@@ -100,7 +105,7 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
     made, place = [], f"{document['source']}/{path}"
 
     def number(*words: object) -> int:
-        return int(point(seed, "phrasing", place, *words) * settings.phrasings)
+        return int(fraction(seed, "phrasing", place, *words) * settings.phrasings)
 
     if "analysis" in settings.tasks and (facts.types or facts.functions or facts.imports or facts.sentence):
         question = phrasing("analysis", settings.language, number("analysis")).format(language=NAMES[language])
@@ -113,7 +118,7 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
         made.append({"name": "#parts", "task": "parts", "messages": turns})
     for one in functions if weights else ():
         where = f"#{one.name}:{one.line}"
-        task = task_of(weights, point(seed, "task", place, where))
+        task = task_of(weights, fraction(seed, "task", place, where))
         turns = function_chat(task, one, language, number(where), settings)
         made.append({"name": where, "task": task, "messages": turns})
     return iter(made) if made else "no_facts"

@@ -1,7 +1,7 @@
-"""The chats about many documents, made by several processes, in the order of the documents.
+"""Make the chats about many documents in several processes, in the order of the documents.
 
 for document, made in chats_about(documents, settings, seed=42, processes=2):
-    made          # the chats, or why there is none
+    made          # the list of chats, or the reason why there is none
 """
 
 import ctypes
@@ -14,17 +14,18 @@ from itertools import chain, islice
 from scripts.corpus.instruct.tasks import examples_of
 from scripts.experiment.settings.corpus import InstructDataset
 
-BATCH = 2048  # documents in memory; fewer are not worth processes
+BATCH = 2048  # documents in memory; for fewer, starting processes takes longer than it saves
 PR_SET_PDEATHSIG = 1
 
 
 def end_with_parent() -> None:
-    """Let the kernel end this process when its parent ends, however it does: a worker waits for it forever."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent ends it
+    """Let the kernel kill this process when its parent ends, even by `kill -9`: a worker would wait for it forever."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent ends the workers
     ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
-def one(document: dict, settings: InstructDataset, seed: int) -> list[dict] | str:
+def chats_of(document: dict, settings: InstructDataset, seed: int) -> list[dict] | str:
+    """As `examples_of`, but a list, which can be sent to another process."""
     made = examples_of(document, settings, seed)
     return made if isinstance(made, str) else list(made)
 
@@ -32,8 +33,8 @@ def one(document: dict, settings: InstructDataset, seed: int) -> list[dict] | st
 def chats_about(
     documents: Iterator[dict], settings: InstructDataset, seed: int, processes: int = 1
 ) -> Iterator[tuple[dict, list[dict] | str]]:
-    """Yield each document with the chats about it, or why there is none."""
-    work = partial(one, settings=settings, seed=seed)
+    """Yield each document with the chats about it, or the reason why there is none."""
+    work = partial(chats_of, settings=settings, seed=seed)
     first = list(islice(documents, BATCH))
     if processes == 1 or len(first) < BATCH:
         yield from ((document, work(document)) for document in chain(first, documents))

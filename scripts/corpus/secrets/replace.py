@@ -2,8 +2,8 @@
 
     raw, counts = replace_secrets(b"key = 'ghp_...'")        # b"key = '<TOKEN>'", {"github-pat": 1}
 
-One pass over the text finds which keywords it holds; only rules with one of these are run. What was found is never
-logged or written: only kinds are counted.
+One pass over the text finds which keywords occur; only the rules with one of these keywords are run. The secrets
+themselves are never logged or written: only their kinds are counted.
 """
 
 import math
@@ -13,22 +13,22 @@ from typing import NamedTuple
 
 import re2
 
-from scripts.corpus.secrets.rules import Rule, detect_secrets_rules, options, own_rules
+from scripts.corpus.secrets.rules import Rule, detect_secrets_rules, own_rules, re2_options
 
 
 class Rules(NamedTuple):
-    """All rules, and what finds those that may match."""
+    """All rules, and an index that tells which of them may match a text."""
 
     rules: list[Rule]
-    keywords: object  # a set of patterns, searched for at once
-    by_keyword: list[list[int]]  # the rules of each
+    keywords: object  # re2.Set of all keywords, searched for in one pass
+    by_keyword: list[list[int]]  # by number of the keyword: the numbers of the rules with it
 
 
 @cache
 def all_rules() -> Rules:
     rules = [*own_rules(), *detect_secrets_rules()]
     keywords = sorted({word for rule in rules for word in rule.keywords})
-    search = re2.Set.SearchSet(options(case_sensitive=False))
+    search = re2.Set.SearchSet(re2_options(case_sensitive=False))
     for word in keywords:
         search.Add(word.encode())
     search.Compile()
@@ -36,13 +36,13 @@ def all_rules() -> Rules:
 
 
 def entropy_of(secret: bytes) -> float:
-    """Bits per character, by Shannon."""
+    """Shannon entropy, in bits per byte."""
     counts = Counter(secret).values()
     return -sum(count / len(secret) * math.log2(count / len(secret)) for count in counts)
 
 
 def secrets_of(rule: Rule, text: bytes) -> list[tuple[int, int]]:
-    """[start, end) of what a rule finds."""
+    """[start, end) of each secret that a rule finds, in bytes."""
     found = []
     for match in rule.compiled.finditer(text):
         group = rule.group
@@ -60,30 +60,30 @@ def secrets_of(rule: Rule, text: bytes) -> list[tuple[int, int]]:
 
 def replace_secrets(text: bytes) -> tuple[bytes, Counter]:
     """(the text with placeholders, how many of each kind were replaced); UTF-8 stays UTF-8."""
-    known = all_rules()
-    numbers = {number for word in known.keywords.Match(text) or () for number in known.by_keyword[word]}
+    rules = all_rules()
+    numbers = {number for word in rules.keywords.Match(text) or () for number in rules.by_keyword[word]}
     found = [
-        (start, -end, number) for number in sorted(numbers) for start, end in secrets_of(known.rules[number], text)
+        (start, -end, number) for number in sorted(numbers) for start, end in secrets_of(rules.rules[number], text)
     ]
     counts, parts, at = Counter(), [], 0
-    for start, end, number in sorted(found):  # of those that overlap the first, of those the longest
+    for start, end, number in sorted(found):  # of overlapping secrets the first one counts, of equal starts the longest
         if start < at:
             continue
-        rule = known.rules[number]
+        rule = rules.rules[number]
         parts += [text[at:start], rule.placeholder.encode()]
         counts[rule.kind] += 1
         at = -end
     return (b"".join([*parts, text[at:]]), counts) if parts else (text, counts)
 
 
-class Replaced:
-    """Cleans documents, and counts what was replaced."""
+class SecretReplacer:
+    """Replaces the secrets of documents, and counts them."""
 
     def __init__(self):
         self.documents, self.kinds = 0, Counter()
 
-    def clean(self, raw: bytes, text: str) -> tuple[bytes, str]:
-        """(UTF-8 bytes, text) of a document with placeholders."""
+    def replace(self, raw: bytes, text: str) -> tuple[bytes, str]:
+        """(UTF-8 bytes, text) of a document, its secrets replaced by placeholders."""
         cleaned, counts = replace_secrets(raw)
         if not counts:
             return raw, text
@@ -92,5 +92,5 @@ class Replaced:
         return cleaned, cleaned.decode()
 
     def facts(self) -> dict:
-        """For the manifest: documents in which something was replaced, and how often each kind was."""
+        """For the manifest: in how many documents secrets were replaced, and how many of each kind."""
         return {"documents": self.documents, "replaced": dict(sorted(self.kinds.items()))}

@@ -1,8 +1,8 @@
-"""The rules by which secrets and personal data are found: those of detect-secrets, and some of our own.
+"""The rules by which secrets and personal data are found: those of detect-secrets, and rules of our own.
 
-detect-secrets is installed as a library, and its patterns run on RE2, whose time is linear in the text; what RE2 cannot
-do (looking behind or ahead) is written otherwise. Ours are e-mails, IP addresses, passwords, whole private keys, and
-keys of services that it does not know.
+detect-secrets is installed as a library. Its patterns run on RE2, whose time is linear in the text; lookaround, which
+RE2 lacks, is rewritten. Our own rules find e-mail addresses, IP addresses, passwords, whole private keys, and keys of
+services that detect-secrets does not know.
 """
 
 import ipaddress
@@ -15,9 +15,9 @@ import re2
 from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 from detect_secrets.plugins.base import RegexBasedDetector
 
-# Of each detector of detect-secrets, patterns of which a text holds one if it holds a match. Left out are those that
-# find a header alone (private keys), any URL with a password, any address, any literal of 44 or 48 characters (IBM), or
-# that take the name before a key with it (Azure).
+# For each detector of detect-secrets the keywords of which at least one occurs in every match. Left out are detectors
+# that find only a header (private keys), any URL with a password, any address or any literal of 44 or 48 characters
+# (IBM), and one whose match includes the name before the key (Azure).
 KEYWORDS = {
     "Artifactory Credentials": ["akc", r"ap[\da-f][a-z0-9]{8}"],
     "AWS Access Key": ["a3t", "abia", "acca", "akia", "asia", "aws"],
@@ -38,9 +38,9 @@ KEYWORDS = {
     "Telegram Bot Token": [r"\d{8}:[\w-]{35}"],
     "Twilio API Key": ["(?:ac|sk)[a-z0-9]{32}"],
 }
-# whose first group is the secret; of the others it is the whole match
+# detectors whose first group is the secret; for the others it is the whole match
 ONE_GROUP = {"AWS Access Key", "Cloudant Credentials", "NPM tokens", "SoftLayer Credentials"}
-ENTROPY = 3.0  # the least of a match (bits per character); less have names, and digests of nothing but zeros
+ENTROPY = 3.0  # the least of a match (bits per byte); names, and digests of zeros only, have less
 # Top-level domains of addresses: without a list, `x@weights.T` in Python would be an address.
 DOMAINS = (
     "com|org|net|edu|gov|mil|int|info|biz|io|dev|ai|app|co|me|tv|cc|xyz|tech|cloud|online|site|name|pro|email"
@@ -53,7 +53,7 @@ VERSION = re.compile(rb"(?:version|release|ver|oid|identifier|[\s\"'(]v)\W{0,4}$
 WEAK = re.compile(rb"(?i)^(?:[a-z_]+|[\d.]+|x+|\*+)$|^(?:https?|file):|[/\\]|^\W+$|^[A-Z0-9_]+$|\.\w+\(|^%|^\$|^\{")
 
 
-def options(**chosen: object) -> re2.Options:
+def re2_options(**chosen: object) -> re2.Options:
     result = re2.Options()
     result.log_errors, result.max_mem = False, 1 << 28
     for name, value in chosen.items():
@@ -63,15 +63,16 @@ def options(**chosen: object) -> re2.Options:
 
 @dataclass
 class Rule:
-    """A kind of secret.
+    """How one kind of secret is found.
 
     Attributes:
-        kind: as in the counts.
-        placeholder: what takes its place.
-        pattern: in RE2's syntax; its group `group`, by default the first that matches, is the secret.
-        keywords: patterns of which a text holds at least one.
-        entropy: the least of the secret (bits per character).
-        check: whether the match at [start, end) of a text is one.
+        kind: its name in the counts.
+        placeholder: the text that replaces it.
+        pattern: in RE2's syntax.
+        keywords: patterns; a text without any of them has no match.
+        entropy: the least entropy of the secret (bits per byte).
+        group: the group of `pattern` that is the secret; None for the first one that matches.
+        check: whether the match at [start, end) of a text really is a secret; None for all matches.
     """
 
     kind: str
@@ -84,11 +85,11 @@ class Rule:
 
     @cached_property
     def compiled(self):
-        return re2.compile(self.pattern.encode(), options())
+        return re2.compile(self.pattern.encode(), re2_options())
 
 
-def without_looking(pattern: str) -> str:
-    """A pattern of detect-secrets in RE2's syntax."""
+def without_lookaround(pattern: str) -> str:
+    """A pattern of detect-secrets in RE2's syntax, which has no lookaround."""
     for old, new in (
         (r"(?:(?<=\W)|(?<=^))", r"(?:\W|^)"),  # the secret is a group behind it
         (r"(?!\w)", r"\b"),
@@ -107,14 +108,14 @@ def detect_secrets_rules() -> list[Rule]:
         kind = name.lower().replace(" ", "-")
         placeholder = "<TOKEN>" if "token" in kind or "oauth" in kind else "<API_KEY>"
         for regex in detector().denylist:
-            pattern = ("(?i)" if regex.flags & re.IGNORECASE else "") + without_looking(regex.pattern)
+            pattern = ("(?i)" if regex.flags & re.IGNORECASE else "") + without_lookaround(regex.pattern)
             group = 1 if name in ONE_GROUP and regex.groups else 0
             rules.append(Rule(kind, placeholder, pattern, KEYWORDS[name], ENTROPY, group))
     return rules
 
 
 def is_address(text: bytes, start: int, end: int) -> bool:
-    """Whether this is an IPv4 or IPv6 address of the internet, and no version or mask."""
+    """Whether this is a public IPv4 or IPv6 address, and not a version number or a netmask."""
     try:
         address = ipaddress.ip_address(text[start:end].decode())
     except ValueError:
@@ -133,20 +134,20 @@ def is_address(text: bytes, start: int, end: int) -> bool:
 
 
 def is_password(text: bytes, start: int, end: int) -> bool:
-    """Whether a literal looks chosen: letters beside digits or signs, and no name, path, format or number."""
+    """Whether a literal looks like a password: letters and digits or symbols, and no name, path, format or number."""
     secret = text[start:end]
     return not WEAK.search(secret) and len(set(secret)) > 3 and bool(re.search(rb"[\d!@#^&*+?~$]", secret))
 
 
 def is_random(text: bytes, start: int, end: int) -> bool:
-    """Whether a literal looks drawn: at least three digits, and no path, URL or words that `-` or `.` part."""
+    """Whether a literal looks random: at least three digits, and no path, URL or words separated by `-` or `.`."""
     secret = text[start:end]
     words = max(map(len, re.split(rb"[-._/]", secret)))
     return len(re.findall(rb"\d", secret)) >= 3 and words >= 16
 
 
 def own_rules() -> list[Rule]:
-    """The kinds that detect-secrets has no rule for, or a narrower one."""
+    """Rules for the kinds that detect-secrets does not find, or finds only in part."""
     secret = r"(?i)(?:secret|token|api_?-?key|access_?-?key|private_?-?key|credential|auth)\w{0,20}"
     assigned = r"""["'\])]{0,2}[ \t]{0,4}(?::=|=>|=|:)[ \t]{0,4}["'`]([\w.=+/-]{20,150})["'`]"""
     quoted = r"""["'`]([^"'`\s<>{}()%,;]{6,64})["'`]"""

@@ -1,10 +1,10 @@
-"""The texts of benchmark problems, whatever the benchmark: prompts and solutions, which no training document may hold.
+"""Read the prompts and solutions of benchmark problems, in almost any format, for decontamination.
 
     texts = read_problems([Path("HumanEval.jsonl.gz")])     # ProblemText(suite, dataset, id, language, text)
 
-A file is JSON lines or a JSON list, also gzipped, or YAML with a mapping of cases by name. Of a record the fields in
-`FIELDS` are read, those that say what is asked and what the answer is; tests are not. The formats that are scored, with
-all their fields, are read by scripts/evaluation/benchmarks/formats.py.
+A file is JSON lines or a JSON list, also gzipped, or YAML with a mapping of cases by name. Only the fields in `FIELDS`
+are read, which hold prompts and solutions; tests are not. For scoring, scripts/evaluation/benchmarks/formats.py reads
+all fields.
 """
 
 from pathlib import Path
@@ -22,7 +22,7 @@ IDS = ("task_id", "id", "name", "question_id", "problem_id")
 
 
 def read_records(path: Path) -> list[tuple[str, object]]:
-    """(name for want of an id, record) of each record of a file.
+    """(name, record) of each record of a file; the name is used if the record has no id.
 
     Raises:
         UserError: it is missing, empty, damaged, or of another format.
@@ -42,14 +42,14 @@ def read_records(path: Path) -> list[tuple[str, object]]:
 
 
 def problem_of(path: Path, name: str, record: object) -> ProblemText:
-    """The text of a record.
+    """The problem in a record.
 
     Raises:
         UserError: it has none of the fields.
     """
     texts = [record[key] for key in FIELDS if isinstance(record.get(key), str)] if isinstance(record, dict) else []
     if not texts:
-        raise UserError(f"{path}: record {name}: no text of a problem; read are the fields {', '.join(FIELDS)}")
+        raise UserError(f"{path}: record {name}: no text; it must have one of the fields {', '.join(FIELDS)}")
     identity = next((str(record[key]) for key in IDS if isinstance(record.get(key), str | int)), name)
     return ProblemText("", path.name, identity, str(record.get("language", "")), "\n".join(texts))
 

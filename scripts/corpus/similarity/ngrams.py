@@ -1,11 +1,11 @@
-"""Find the n-grams of words that a few texts share with very many documents: exact, though almost all need only a hash.
+"""Find the word n-grams that a few texts share with very many documents: exact, and hardly slower than hashing.
 
     grams = NGrams(["the text of a problem", "of another"], size=10)
-    for document_words, at, places in grams.new_in("a training document"): ...
+    for document_words, start, places in grams.new_matches("a training document"): ...
 
 A word is a run of letters, digits and underscores; a Han character is a word by itself. Case and everything between
-words are ignored. A document is hashed in one pass over its characters; if a hash is one of the texts', the words
-themselves are compared, so a collision costs time but never gives a false match.
+words are ignored. A document is hashed in one pass over its characters. Where a hash equals one of the texts', the
+words themselves are compared, so a collision costs time but never gives a false match.
 """
 
 import re
@@ -17,12 +17,13 @@ from numba import njit
 
 from scripts.common.han import CJK
 
-# (words of a text, number of an n-gram's first word, its places); see `NGrams.new_in`
-Found = tuple[list[str], int, list[tuple[int, int]]]
+# An n-gram of a document that occurs in the texts: (words of the document, index of the n-gram's first word, places).
+# A place is (number of a text, index of the n-gram's first word in it).
+Match = tuple[list[str], int, list[tuple[int, int]]]
 
 HAN = CJK.pattern[1:-1]
 WORD = re.compile(rf"[{HAN}]|[^\W{HAN}]+")
-# of the 64-bit hashes: FNV-1a's prime over the characters of a word, Knuth's multiplier (MMIX) over words
+# 64-bit hashes: FNV-1a's prime over the characters of a word, Knuth's multiplier (MMIX) over words
 PRIMES = (0x100000001B3, 0x5851F42D4C957F2D)
 
 
@@ -33,7 +34,7 @@ def words(text: str) -> list[str]:
 
 @cache
 def kinds() -> np.ndarray:
-    """uint8 [0x110000], by character: 0 between words, 1 part of a word, 2 a word by itself."""
+    """uint8 [0x110000], by code point: 0 between words, 1 part of a word, 2 a word by itself."""
     characters = "".join(map(chr, range(0x110000)))
     table = np.zeros(len(characters), np.uint8)
     for kind, pattern in enumerate((r"\w+", rf"[{HAN}]+"), 1):
@@ -43,8 +44,8 @@ def kinds() -> np.ndarray:
 
 
 @njit(cache=True)
-def rolled(codes, kinds, size, prime, multiplier, table):
-    """(uint64 [n-grams], int64 [n-grams]): hashes that may match, and the word where each n-gram begins.
+def rolling_hashes(codes, kinds, size, prime, multiplier, table):
+    """(uint64 [n-grams], int64 [n-grams]): hashes that may match, and the index of each n-gram's first word.
 
     The hash of an n-gram is Σ hash of a word * multiplier^(number of words after it), modulo 2^64.
 
@@ -54,7 +55,7 @@ def rolled(codes, kinds, size, prime, multiplier, table):
         table: uint8 [a power of two], a bit for each value of the low bits of a hash's upper half: whether one of the
             texts' hashes has that value. It fits into a core's cache and saves the search for almost all n-grams.
     """
-    found, starts, ring = np.empty(len(codes), np.uint64), np.empty(len(codes), np.int64), np.zeros(size, np.uint64)
+    matched, starts, ring = np.empty(len(codes), np.uint64), np.empty(len(codes), np.int64), np.zeros(size, np.uint64)
     leaving, mask = np.uint64(1), np.uint64(8 * len(table) - 1)
     for _ in range(size):
         leaving *= multiplier  # the factor of the word that leaves the window
@@ -75,24 +76,24 @@ def rolled(codes, kinds, size, prime, multiplier, table):
         count += 1
         bit = (total >> np.uint64(32)) & mask
         if count >= size and (table[bit >> np.uint64(3)] >> (bit & np.uint64(7))) & np.uint64(1):
-            found[hits], starts[hits] = total, count - size
+            matched[hits], starts[hits] = total, count - size
             hits += 1
-    return found[:hits], starts[:hits]
+    return matched[:hits], starts[:hits]
 
 
 def hashes(text: str, size: int, table: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """`rolled` of a text."""
+    """`rolling_hashes` of a text."""
     codes = np.frombuffer(text.casefold().encode("utf-32-le", "surrogatepass"), np.uint32)
     prime, multiplier = map(np.uint64, PRIMES)
-    return rolled(codes, kinds(), size, prime, multiplier, table)
+    return rolling_hashes(codes, kinds(), size, prime, multiplier, table)
 
 
 class NGrams:
-    """The n-grams of some texts; each is found once, in the first document that has it.
+    """The n-grams of some texts, which documents are searched for.
 
     Attributes:
-        words: of each text.
-        sizes: int64 [texts], number of n-grams of each.
+        words: the words of each text.
+        sizes: int64 [texts], number of n-grams of each text.
     """
 
     def __init__(self, texts: list[str], size: int):
@@ -101,28 +102,28 @@ class NGrams:
         self.sizes = np.array([len(one) for one in hashed], np.int64)
         self.starts = np.cumsum(self.sizes) - self.sizes
         self.keys, which = np.unique(np.concatenate([np.empty(0, np.uint64), *hashed]), return_inverse=True)
-        self.order = np.argsort(which, kind="stable")  # n-grams by hash, each numbered through all texts
+        self.order = np.argsort(which, kind="stable")  # n-grams sorted by hash; they are numbered through all texts
         self.bounds = np.searchsorted(which[self.order], np.arange(len(self.keys) + 1))
-        self.found, self.open = np.zeros(len(which), bool), np.ones(len(self.keys), bool)  # open: not all found yet
-        # at most one bit in 32 is set
+        self.matched, self.open = np.zeros(len(which), bool), np.ones(len(self.keys), bool)  # open: not all matched yet
+        # a Bloom filter with one hash; at most one bit in 32 is set
         bits = np.zeros(1 << max(16, (32 * len(self.keys)).bit_length()), bool)
         bits[(self.keys >> np.uint64(32)) & np.uint64(len(bits) - 1)] = True
         self.table = np.packbits(bits, bitorder="little")
 
     def place(self, number: int) -> tuple[int, int]:
-        """(text, its word) where an n-gram begins."""
+        """(number of the text, index of the word) where n-gram `number` begins."""
         text = int(np.searchsorted(self.starts, number, "right")) - 1
         return text, int(number - self.starts[text])
 
     def candidates(self, text: str) -> Iterator[tuple[int, int]]:
-        """(word of `text`, key) of each possible n-gram."""
+        """(index of the first word in `text`, index in `keys`) of each n-gram whose hash matches."""
         hashed, starts = hashes(text, self.size, self.table)
         keys = np.searchsorted(self.keys, hashed).clip(max=len(self.keys) - 1)
         right = self.keys[keys] == hashed
         return zip(starts[right].tolist(), keys[right].tolist(), strict=True)
 
-    def all_in(self, text: str) -> Iterator[Found]:
-        """Each n-gram in `text`, also one that an earlier document had; as `new_in`."""
+    def matches(self, text: str) -> Iterator[Match]:
+        """Each n-gram of the texts that occurs in `text`, whether or not an earlier document had it."""
         document = None
         for at, key in self.candidates(text):
             document = document or words(text)
@@ -134,23 +135,20 @@ class NGrams:
             if places:
                 yield document, at, places
 
-    def new_in(self, text: str) -> Iterator[Found]:
-        """Each n-gram that was in no earlier document: (words of `text`, number of its first word, its places).
-
-        A place is (number of one of the texts, number of the n-gram's first word in it).
-        """
+    def new_matches(self, text: str) -> Iterator[Match]:
+        """Each n-gram of the texts that occurs in `text` and was in no document given before."""
         document = None
         for at, key in self.candidates(text):
-            if not self.open[key]:  # found a few words before
+            if not self.open[key]:  # matched a few words before
                 continue
             document = document or words(text)
             gram, same = document[at : at + self.size], self.order[self.bounds[key] : self.bounds[key + 1]]
             equal = {}
-            for number in same[~self.found[same]].tolist():
+            for number in same[~self.matched[same]].tolist():
                 one, start = self.place(number)
                 if self.words[one][start : start + self.size] == gram:
                     equal[number] = one, start
             if equal:
-                self.found[list(equal)] = True
-                self.open[key] = not self.found[same].all()
+                self.matched[list(equal)] = True
+                self.open[key] = not self.matched[same].all()
                 yield document, at, list(equal.values())

@@ -1,9 +1,9 @@
-"""Search training documents for runs of words that evaluation problems contain.
+"""Search training documents for runs of words that also occur in evaluation problems.
 
     search = OverlapSearch(problems, words=10, common=0.05)
     search.add("code", "src/a.py", "text of a training document")
     search.longest[0]  # the longest run shared with problem 0: Overlap(length, dataset, document, words)
-    search.worst("text of a training document")  # (problem, words) of the longest run that any problem shares with it
+    search.longest_overlap("text of a training document")  # (problem, words of the longest run that it shares)
 
 n-grams shared by many problems of a dataset are boilerplate (a system prompt, a list of includes) and are ignored.
 """
@@ -12,13 +12,13 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from scripts.corpus.similarity.ngrams import Found, NGrams
+from scripts.corpus.similarity.ngrams import Match, NGrams
 
 LONGEST_SHOWN = 1000  # characters of a run that are kept as evidence
 
 
 class ProblemText(NamedTuple):
-    """A scored problem, and the text that is searched for: its prompt and its reference or published solution."""
+    """A scored problem; `text` is its prompt and its reference or published solution."""
 
     suite: str
     dataset: str
@@ -28,7 +28,7 @@ class ProblemText(NamedTuple):
 
     @property
     def groups(self) -> list[tuple[str, str, str]]:
-        """The groups within which n-grams may be boilerplate: the dataset, and its problems of the same language."""
+        """The groups in which boilerplate is counted: the whole dataset, and its problems in the same language."""
         return [(self.suite, self.dataset, language) for language in ("all", self.language)]
 
 
@@ -42,15 +42,15 @@ class Overlap(NamedTuple):
 
 
 class OverlapSearch:
-    """Which problems share n-grams with the training documents.
+    """Finds out which problems share n-grams with the training documents.
 
     Args:
-        words: of an n-gram.
+        words: number of words of an n-gram.
         common: n-grams that more than this share of a group's problems contain are ignored.
 
     Attributes:
-        shared: number of a problem → how many of its n-grams were found, ignored ones left out.
-        longest: number of a problem → the longest run found around such an n-gram; only problems that overlap.
+        shared: index of a problem → how many of its n-grams occur in the documents, boilerplate left out.
+        longest: index of a problem → the longest run around such an n-gram; only problems that overlap.
     """
 
     def __init__(self, problems: list[ProblemText], words: int, common: float):
@@ -60,7 +60,7 @@ class OverlapSearch:
         self.shared, self.longest = Counter(), {}
 
     def without_boilerplate(self, places: list[tuple[int, int]]) -> list[tuple[int, int]]:
-        """The places (problem, word) of one n-gram in those groups where few problems contain it."""
+        """The places (problem, word) of one n-gram, without problems in whose groups many problems contain it."""
         holders = defaultdict(set)
         for problem, _ in places:
             for group in self.problems[problem].groups:
@@ -71,14 +71,13 @@ class OverlapSearch:
             if all(len(holders[group]) <= self.most_holders[group] for group in self.problems[problem].groups)
         ]
 
-    def runs(self, found: Iterable[Found]) -> Iterator[tuple[int, list[str]]]:
-        """(problem, the words of the run that it shares) for each n-gram of one document; no words if it was told.
+    def runs(self, matches: Iterable[Match]) -> Iterator[tuple[int, list[str]]]:
+        """(index of a problem, words of the run that it shares with a document) for each n-gram of the document.
 
-        Args:
-            found: as the searches of `NGrams` give it.
+        The words are empty if the n-gram is part of a run that was yielded before.
         """
-        ends = {}  # (problem, offset of its words in the document) → end of the last run found
-        for document_words, at, places in found:
+        ends = {}  # (problem, offset of its words in the document) → end of the last run
+        for document_words, at, places in matches:
             for problem, start in self.without_boilerplate(places):
                 line, words = (problem, at - start), self.grams.words[problem]
                 if start < ends.get(line, 0):
@@ -89,15 +88,15 @@ class OverlapSearch:
                 yield problem, words[first:last]
 
     def add(self, dataset: str, document: str, text: str) -> None:
-        """Search one training document for n-grams that no earlier document had."""
-        for problem, run in self.runs(self.grams.new_in(text)):
+        """Count a training document: its n-grams that no earlier document had."""
+        for problem, run in self.runs(self.grams.new_matches(text)):
             self.shared[problem] += 1
             if run and (problem not in self.longest or len(run) > self.longest[problem].length):
                 self.longest[problem] = Overlap(len(run), dataset, document, " ".join(run)[:LONGEST_SHOWN])
 
-    def worst(self, text: str) -> tuple[ProblemText, list[str]] | None:
-        """The problem with the longest run that it shares with `text`, and the run; None where none shares one."""
-        problem, run = max(self.runs(self.grams.all_in(text)), key=lambda one: len(one[1]), default=(0, []))
+    def longest_overlap(self, text: str) -> tuple[ProblemText, list[str]] | None:
+        """(problem, words) of the longest run that `text` shares with any problem; None if there is none."""
+        problem, run = max(self.runs(self.grams.matches(text)), key=lambda one: len(one[1]), default=(0, []))
         return (self.problems[problem], run) if run else None
 
 

@@ -2,8 +2,8 @@
 
     by_imports([{"path": "a.py", "text": "import b", "language": "python"}, {"path": "b.py", ...}])    # b.py, a.py
 
-Imports are found by their lines, not parsed, and a name means the file of the repository whose path ends like it. Where
-files import each other in a circle, the one that comes first in the given order is read last.
+Imports are found line by line with regular expressions. A name is resolved to the file of the repository whose path has
+the longest common suffix with it. In an import cycle, the file that is first in the given order comes last.
 """
 
 import re
@@ -22,18 +22,18 @@ IMPORTS = {
     "cpp": C,
 }
 OWN = {"crate", "self", "super"}  # Rust's names of the repository itself
-FOLDER_FILES = {"__init__", "mod", "lib"}  # a name of the folder means one of these in it
+FOLDER_FILES = {"__init__", "mod", "lib"}  # an import of a folder means one of these files in it
 
 
 def parts_of(path: str) -> tuple[str, ...]:
-    """The folders of a path and its name without an ending; of `a/__init__.py`, as of `a/mod.rs`, `a` alone."""
+    """The folders of a path and its name without suffix; for `a/__init__.py` and `a/mod.rs` only `a`."""
     pure = PurePosixPath(path)
     parts = (*pure.parent.parts, pure.stem)
     return parts[:-1] if pure.stem in FOLDER_FILES and len(parts) > 1 else parts
 
 
-def imported(document: dict) -> list[tuple[str, ...]]:
-    """The names that a document imports, as parts, in the order of its text."""
+def imported_names(document: dict) -> list[tuple[str, ...]]:
+    """The names that a document imports, each as a tuple of parts, in the order of its text."""
     language, path = document["language"], PurePosixPath(document["path"])
     found = []
     for match in IMPORTS[language].finditer(document["text"]) if language in IMPORTS else ():
@@ -52,8 +52,8 @@ def imported(document: dict) -> list[tuple[str, ...]]:
     return list(dict.fromkeys(filter(None, found)))
 
 
-class Files:
-    """The files of a repository by how their paths end."""
+class FileIndex:
+    """The files of a repository, indexed by the last part of their paths."""
 
     def __init__(self, documents: list[dict]):
         self.paths = [parts_of(document["path"]) for document in documents]
@@ -65,38 +65,38 @@ class Files:
             if document["language"] == "go":  # a package is a folder
                 self.by_folder[PurePosixPath(document["path"]).parent.name].append(number)
 
-    def meant(self, name: tuple[str, ...], number: int, language: str) -> list[int]:
-        """The files that an import of file `number` means: those with the longest common end, the nearest first."""
+    def resolve(self, name: tuple[str, ...], number: int, language: str) -> list[int]:
+        """The files that file `number` imports as `name`, the nearest first; Go imports whole folders."""
         if language == "go":
             found = [one for one in self.by_folder.get(name[-1], ()) if one != number]
-            return self.best(found, name, [self.paths[one][:-1] for one in found], number)[:20]
-        for end in range(len(name), max(0, len(name) - 2), -1):  # the last part may be a name in the file
+            return self.nearest(found, name, [self.paths[one][:-1] for one in found], number)[:20]
+        for end in range(len(name), max(0, len(name) - 2), -1):  # the last part may be a name defined in the file
             if found := [one for one in self.by_last.get(name[end - 1], ()) if one != number]:
                 paths = [(*self.paths[one][:-1], name[end - 1]) for one in found]
-                best = self.best(found, name[:end], paths, number)
-                if best and self.certain(paths[found.index(best[0])], name[:end], language):
-                    return best[:1]
+                nearest = self.nearest(found, name[:end], paths, number)
+                if nearest and self.is_certain(paths[found.index(nearest[0])], name[:end], language):
+                    return nearest[:1]
         return []
 
-    def certain(self, path: tuple, name: tuple, language: str) -> bool:
-        """Whether a file at `path` is what `name` means, and not one of a library with the same last part."""
-        if len(name) == 1:  # a module of Python stands at the top, or in the one folder of the sources
+    def is_certain(self, path: tuple, name: tuple, language: str) -> bool:
+        """Whether `name` means the file at `path`, and not a library whose name has the same last part."""
+        if len(name) == 1:  # a Python module at the top, or in the one folder of the sources
             return language != "python" or len(path) <= 2
-        return self.common(path, name) > 1 or language in ("c", "cpp")
+        return self.common_suffix(path, name) > 1 or language in ("c", "cpp")
 
-    def best(self, found: list[int], name: tuple, paths: list[tuple], number: int) -> list[int]:
-        """Those of `found` whose `paths` end most like `name`, the nearest to file `number` first."""
-        common = [self.common(path, name) for path in paths]
-        most = [one for one, length in zip(found, common, strict=True) if length == max(common)]
-        return sorted(most, key=lambda one: (-self.together(one, number), self.paths[one]))
+    def nearest(self, candidates: list[int], name: tuple, paths: list[tuple], number: int) -> list[int]:
+        """Those of `candidates` whose `paths` have the longest common suffix with `name`, the nearest first."""
+        lengths = [self.common_suffix(path, name) for path in paths]
+        longest = [one for one, length in zip(candidates, lengths, strict=True) if length == max(lengths)]
+        return sorted(longest, key=lambda one: (-self.common_folders(one, number), self.paths[one]))
 
     @staticmethod
-    def common(path: tuple, name: tuple) -> int:
+    def common_suffix(path: tuple, name: tuple) -> int:
         """How many parts at the end of both are equal."""
         pairs = zip(reversed(path), reversed(name), strict=False)
         return next((count for count, (a, b) in enumerate(pairs) if a != b), min(len(path), len(name)))
 
-    def together(self, one: int, other: int) -> int:
+    def common_folders(self, one: int, other: int) -> int:
         """How many folders two files have in common."""
         pairs = zip(self.paths[one][:-1], self.paths[other][:-1], strict=False)
         return next(
@@ -104,9 +104,9 @@ class Files:
         )
 
 
-def by_imports(documents: list[dict]) -> list[dict]:
+def sort_by_imports(documents: list[dict]) -> list[dict]:
     """The documents of a repository, each after those that it imports; otherwise in the given order."""
-    files, state, order = Files(documents), {}, []
+    files, state, order = FileIndex(documents), {}, []
     for first in range(len(documents)):
         stack = [first]
         while stack:
@@ -114,7 +114,8 @@ def by_imports(documents: list[dict]) -> list[dict]:
             if number not in state:
                 state[number] = False  # its imports are on the stack
                 language = documents[number]["language"]
-                needed = [one for name in imported(documents[number]) for one in files.meant(name, number, language)]
+                names = imported_names(documents[number])
+                needed = [one for name in names for one in files.resolve(name, number, language)]
                 stack += [one for one in reversed(list(dict.fromkeys(needed))) if one not in state]
             else:
                 stack.pop()

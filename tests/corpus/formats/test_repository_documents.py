@@ -11,7 +11,7 @@ from scripts.common.files import read_jsonl, write_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.corpus.compose import compose
 from scripts.corpus.formats.repository_documents import repository_documents
-from scripts.corpus.syntax.imports import by_imports
+from scripts.corpus.syntax.imports import sort_by_imports
 from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import RepositoryDataset
 from scripts.tokens.packing.base_tokenizer import check_base_tokenizer
@@ -61,7 +61,7 @@ def test_a_file_comes_after_those_that_it_imports_in_every_language_whatever_the
     for seed in range(6):
         given = [document(*file, language) for file in REPOSITORIES[language]]
         random.Random(seed).shuffle(given)
-        order = [one["path"] for one in by_imports(given)]
+        order = [one["path"] for one in sort_by_imports(given)]
         if language == "cpp":
             assert order.index("include/fmt/core.h") < order.index("include/fmt/base.h") < order.index("src/a.cc")
             assert order.index("src/core.h") < order.index("src/a.cc")
@@ -77,7 +77,7 @@ def test_this_repository_is_ordered_as_its_parsed_imports_say():
         document(path.relative_to(ROOT).as_posix(), path.read_text())
         for path in sorted((ROOT / "scripts").rglob("*.py"))
     ]
-    order = {one["path"]: place for place, one in enumerate(by_imports(given))}
+    order = {one["path"]: place for place, one in enumerate(sort_by_imports(given))}
     assert len(order) == len(given)
     wrong = total = 0
     for one in given:
@@ -99,11 +99,11 @@ def test_circles_odd_names_and_files_that_import_themselves_come_out_once_each()
         document("__init__.py", "from .a import b\n"),
         document("prose.txt", "import a", "prose"),
     ]
-    assert sorted(one["path"] for one in by_imports(given)) == sorted(one["path"] for one in given)
+    assert sorted(one["path"] for one in sort_by_imports(given)) == sorted(one["path"] for one in given)
     chain = [
         document(f"m{number}.py", f"import m{number + 1}\n") for number in range(5000)
     ]  # deeper than recursion goes
-    assert [one["path"] for one in by_imports(chain)] == [one["path"] for one in reversed(chain)]
+    assert [one["path"] for one in sort_by_imports(chain)] == [one["path"] for one in reversed(chain)]
 
 
 def test_an_example_is_qwens_form_with_a_mark_at_each_control_token():

@@ -8,7 +8,7 @@ from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
-from scripts.corpus.heuristics.encodings import converted
+from scripts.corpus.heuristics.encodings import decode_detected
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive
 
@@ -31,9 +31,9 @@ POLISH = "# długość ścieżki, błąd żądania, zażółć gęślą jaźń\n
 )  # fmt: skip
 def test_what_is_sure_comes_out_as_it_was(text, codec, name):
     whole = CODE + text + CODE
-    assert converted(whole.encode(codec), ALL) == (name, whole)
+    assert decode_detected(whole.encode(codec), ALL) == (name, whole)
     with pytest.raises(ValueError, match="looks like"):
-        converted(whole.encode(codec), [other for other in ALL if other != name])
+        decode_detected(whole.encode(codec), [other for other in ALL if other != name])
 
 
 HOSTILE = {
@@ -82,7 +82,7 @@ def test_converted_documents_say_so_and_are_counted(tmp_path):
 def test_a_guess_of_latin_1_that_does_not_read_as_such_is_refused(monkeypatch):
     guess = {"encoding": "WINDOWS-1252", "confidence": 0.5}
     monkeypatch.setattr("scripts.corpus.heuristics.encodings.chardet.detect", lambda raw: guess)
-    assert converted((CODE + GERMAN).encode("latin-1"), ALL) == ("latin-1", CODE + GERMAN)
+    assert decode_detected((CODE + GERMAN).encode("latin-1"), ALL) == ("latin-1", CODE + GERMAN)
     for raw in ((CODE + POLISH).encode("iso8859-2"), (CODE + CHINESE).encode("gbk"), (CODE + GERMAN).encode()):
-        with pytest.raises(ValueError, match="signs stand inside of words"):
-            converted(raw, ALL)
+        with pytest.raises(ValueError, match="symbols inside words"):
+            decode_detected(raw, ALL)

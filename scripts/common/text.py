@@ -1,0 +1,25 @@
+"""Texts for people: enumerations, durations, code blocks of Markdown."""
+
+import re
+
+
+def enumeration(names: list[str]) -> str:
+    """`a, b and c`."""
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+def duration(seconds: float) -> str:
+    """`40 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
+    minutes = int(seconds // 60)
+    if minutes >= 1440:
+        return f"{minutes // 1440} d {minutes % 1440 // 60} h"
+    if minutes >= 60:
+        return f"{minutes // 60} h {minutes % 60} min"
+    return f"{minutes} min" if minutes else f"{seconds:.0f} s"
+
+
+def code_block(text: str, language: str = "") -> str:
+    """`text` as a Markdown code block whose fence is longer than any run of backticks in it."""
+    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
+    end = "" if text.endswith("\n") else "\n"
+    return f"{fence}{language}\n{text}{end}{fence}"
