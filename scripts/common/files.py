@@ -60,6 +60,15 @@ def read_json(path: Path) -> dict:
         raise UserError(f"{path}: not JSON: {error}") from error
 
 
+def read_json_or_empty(path: Path) -> dict:
+    """The JSON object in `path`; an empty one if the file is missing, half written or holds something else."""
+    try:
+        content = orjson.loads(path.read_bytes())
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        return {}
+    return content if isinstance(content, dict) else {}
+
+
 def sha256_file(path: Path) -> str:
     """The hex sha256 of a file's bytes."""
     with path.open("rb") as file:

@@ -9,9 +9,7 @@ in `.snakemake/stagecraft/hashes.json`, and computed again where one of these is
 import hashlib
 from pathlib import Path
 
-import orjson
-
-from scripts.common.files import sha256_file, write_json
+from scripts.common.files import read_json_or_empty, sha256_file, write_json
 
 # what transformers loads; a folder or hub repository may hold the same weights in other formats too, or a README
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
@@ -32,18 +30,9 @@ def content_hash(manifest: dict) -> str:
     return hashlib.sha256("".join(lines).encode()).hexdigest()
 
 
-def read_notes(notes: Path) -> dict:
-    """The hashes noted before; none where the file is missing or broken."""
-    try:
-        found = orjson.loads(notes.read_bytes())
-    except (FileNotFoundError, orjson.JSONDecodeError):
-        return {}
-    return found if isinstance(found, dict) else {}
-
-
 def folder_content(folder: Path, notes: Path = NOTES) -> str:
     """The content hash of the model in `folder`, as `training.base.sha256` has it."""
-    known, now = read_notes(notes), {}
+    known, now = read_json_or_empty(notes), {}
     for path in model_files(folder):
         facts = path.stat()
         state = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]

@@ -17,13 +17,13 @@ from pathlib import Path
 
 from scripts.common.cli import UserError, run
 from scripts.common.files import atomic, read_json, write_json
+from scripts.common.text import duration
 from scripts.experiment.dag import Dag
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.release.forgetting.certificate import Evidence, check_gone, collect, write_certificate
 from scripts.release.forgetting.lineage import lineage
 from scripts.release.forgetting.plan import PlannedJob, jobs_without, without_row
-from scripts.report.content.jobs import duration
 from scripts.sources.tables.source import Source
 from scripts.sources.tables.sources_table import read_sources, sources_of
 

@@ -1,12 +1,12 @@
-"""What each arm of `ablate` did to each metric: helped, hurt, or cannot tell, and how many seeds that needs.
+"""The effect of each arm of `ablate` on each metric: helped, hurt, or cannot tell, with the number of missing seeds.
 
     python -m scripts.report.ablation --results results --out results/report/ablation \\
         --settings '{"models": {"reference": ["sft", "sft.s2"], "slow": ["sft.slow.s1", "sft.slow.s2"]},
                      "datasets": {"perplexity": ["code"]}, "k": [], "confidence": 0.95}'
 
 An arm is compared with the experiment itself, seed by seed and document by document
-(scripts/evaluation/results/seeds_and_documents.py). p is corrected for all rows of the table (Holm), so that with none
-of the arms doing anything, at most 5 of 100 tables say that one did. Writes ablation.json and ablation.svg.
+(scripts/evaluation/results/seeds_and_documents.py). p is corrected for all rows of the table (Holm): if no arm has any
+effect, at most 5 of 100 tables contain a verdict of helped or hurt. Writes ablation.json and ablation.svg.
 """
 
 import logging
@@ -48,7 +48,7 @@ class Row:
     suite: str
     dataset: str
     metric: str
-    better: str  # the side of zero on which the arm is the better one
+    better: str  # `below` or `above`: the side of zero on which a difference is an improvement
     documents: int
     seeds: int
     reference: float  # means over seeds
@@ -62,7 +62,7 @@ class Row:
 
 
 def values_by_arm(suite: Suite, metric: str, scored: Documents, models: list[str]) -> dict[str, np.ndarray]:
-    """model → float64 [documents]: what each document adds to the metric."""
+    """model → float64 [documents]: values whose mean is the metric, see `document_values`."""
     columns = np.split(scored.columns, len(models), axis=1)
     compute = suite.metrics[metric].compute
     return {model: document_values(own, compute) for model, own in zip(models, columns, strict=True)}
@@ -75,7 +75,7 @@ def compare_arms(
 
     Args:
         values: model → [documents].
-        about: suite, dataset, metric and `better`.
+        about: the fields suite, dataset, metric and better of the rows.
     """
     table = {arm: np.stack([values[model] for model in names]) for arm, names in models.items()}
     reference, rows = table.pop(REFERENCE), []
@@ -98,7 +98,7 @@ def compare_arms(
 
 
 def give_verdicts(compared: list[tuple[Row, np.ndarray]], confidence: float) -> list[Row]:
-    """The rows with p corrected for their number, and what each shows."""
+    """The rows with Holm-corrected p and verdicts."""
     alpha, family = 1 - confidence, [row for row, _ in compared if row.p is not None]
     for row, corrected in zip(family, holm([row.p for row in family]), strict=True):
         row.holm = corrected
@@ -116,12 +116,12 @@ def give_verdicts(compared: list[tuple[Row, np.ndarray]], confidence: float) -> 
             each = alpha / len(family)
             needed = seeds_needed(gap, each)
             row.more_seeds = needed and needed - row.seeds
-            row.verdict = f"cannot tell: {lacking(row.more_seeds, documents_limit(gap, each))}"
+            row.verdict = f"cannot tell: {missing_data(row.more_seeds, documents_limit(gap, each))}"
     return [row for row, _ in compared]
 
 
-def lacking(more_seeds: int | None, few_documents: bool) -> str:
-    """What would show a difference of the size seen."""
+def missing_data(more_seeds: int | None, few_documents: bool) -> str:
+    """How many seeds or documents are missing to show a difference of the observed size."""
     if more_seeds is not None:
         return f"needs about {more_seeds} more seed{'s' if more_seeds > 1 else ''}"
     return "needs more documents" if few_documents else f"needs more than {MOST_SEEDS} seeds"
@@ -131,7 +131,7 @@ def ablation(results: Path, settings: ArmScores) -> list[Row]:
     """A row per suite, dataset, metric and arm.
 
     Raises:
-        UserError: scores are missing, malformed, or of other examples than the experiment's own.
+        UserError: scores are missing, malformed, or not of the same examples as the experiment's own.
     """
     layout, compared = Layout(results), []
     models = list(dict.fromkeys(model for names in settings.models.values() for model in names))

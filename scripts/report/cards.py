@@ -1,34 +1,32 @@
 """Write a data card for each dataset: `NAME.md` for people, and all of them in `cards.json`.
 
-    python -m scripts.report.cards --results results \
-        --settings '{"experiment": "x", "compose": {"code": {"kind": "code"}}, "packed": ["code-512"], "mixed": []}' \
+    python -m scripts.report.cards --results results \\
+        --settings '{"experiment": "x", "compose": {"code": {"kind": "code"}}, "packed": ["code-512"], "mixed": []}' \\
         --sources '{"click": {"name": "click", "kind": "git", ...}}' --out results/report/cards
 
-A card says what a dataset is made from (sources, commits, licences), what was left out on the way and why, how much of
-which language and how many tokens there are, and shows samples. The report shows the same.
+A card names the sources, commits and licences of a dataset, counts what was left out at each step and why, the examples
+of each language and the tokens, and shows samples. The report shows the same.
 """
 
 import json
-import re
 from pathlib import Path
 
 from scripts.common.cli import parser, run
 from scripts.common.files import atomic, write_json
+from scripts.common.text import code_block
 from scripts.report.content.data_card import data_cards
 from scripts.report.templates.rendering import escape
 
 SHOWN = 1200  # characters of a sample
 
 
-def fenced(text: str) -> str:
-    """A text as a Markdown block that nothing in it ends, cut at `SHOWN` characters."""
-    fence = "`" * max([3, *(len(run) + 1 for run in re.findall("`+", text))])
-    cut = f"\n… ({len(text) - SHOWN:,} characters more)" if len(text) > SHOWN else ""
-    return f"{fence}\n{text[:SHOWN]}{cut}\n{fence}"
+def shortened(text: str) -> str:
+    """A text cut at `SHOWN` characters."""
+    return f"{text[:SHOWN]}\n… ({len(text) - SHOWN:,} characters more)" if len(text) > SHOWN else text
 
 
 def table(head: tuple[str, ...], rows: list[tuple]) -> list[str]:
-    """A Markdown table; numbers stand right."""
+    """A Markdown table; numbers are right-aligned."""
     line = ["---:" if rows and isinstance(cell, int | float) else "---" for cell in (rows[0] if rows else head)]
     cells = [[f"{cell:,}" if isinstance(cell, int | float) else escape(cell) for cell in row] for row in rows]
     return [f"| {' | '.join(row)} |" for row in ([*head], line, *cells)]
@@ -39,7 +37,7 @@ def share(count: int, total: int) -> str:
 
 
 def markdown(name: str, card: dict, experiment: str) -> str:
-    """A card for people."""
+    """A card as a Markdown page."""
     examples, train = card["examples"], card["examples"]["train"]
     splits = ", ".join(f"{count:,} for {split}" for split, count in examples.items())
     lines = [
@@ -74,12 +72,17 @@ def markdown(name: str, card: dict, experiment: str) -> str:
     lines += ["", "## What was left out", "", *table(("files", "count"), list(card["funnel"].items()))]
     lines += ["", "## Samples"]
     for sample in card["samples"]:
-        lines += ["", f"{escape(sample['id'])} ({escape(sample['language'])}):", "", fenced(sample["text"])]
+        lines += [
+            "",
+            f"{escape(sample['id'])} ({escape(sample['language'])}):",
+            "",
+            code_block(shortened(sample["text"])),
+        ]
     return "\n".join(lines) + "\n"
 
 
 def write_cards(cards: dict[str, dict], experiment: str, out: Path) -> None:
-    """Write all cards; `cards.json` comes last."""
+    """Write a page per card, then `cards.json`, whose existence shows that all are complete."""
     for name, card in cards.items():
         with atomic(out / f"{name}.md") as temporary:
             temporary.write_text(markdown(name, card, experiment), encoding="utf-8")
@@ -90,7 +93,7 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--results", type=Path, required=True, help="the results root")
     arguments.add_argument(
-        "--settings", type=json.loads, required=True, help="name, datasets, folders of rows, as JSON"
+        "--settings", type=json.loads, required=True, help="experiment, compose, packed, mixed, as JSON"
     )
     arguments.add_argument(
         "--sources", type=json.loads, required=True, help="rows of the sources table by name, as JSON"

@@ -140,7 +140,7 @@ def test_the_page_shows_table_and_picture_and_hostile_names_as_text(with_arms):
     page = Page(html)
     text = " ".join(" ".join(page.text).split())
     assert "<script" not in html and HOSTILE in text and len(page.ids) == len(set(page.ids))
-    assert "4 seeds, each arm against the experiment as it is" in text and "helped" in text and "hurt" in text
+    assert "4 seeds, each arm against the experiment itself" in text and "helped" in text and "hurt" in text
     assert page.tags.count("svg") == 5
     assert "| helped |" in markdown(results) and "<script" not in markdown(results)
     assert any(line.startswith("bits per byte, code  better") for line in lines(rows, 0.95))

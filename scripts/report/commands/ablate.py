@@ -1,9 +1,9 @@
-"""Run the arms of an experiment's `ablate`, and print what each did.
+"""Run the arms of an experiment's `ablate`, and print the effect of each.
 
     python -m scripts.report.commands.ablate --profile local --configfile config/experiments/mine.yaml
     make ablate EXPERIMENT=config/experiments/mine.yaml
 
-What is finished is not run again, so a second call prints the table at once.
+Finished jobs do not run again, so a second call prints the table at once.
 """
 
 import subprocess
@@ -18,14 +18,14 @@ from scripts.report.content.arms_table import lines
 
 
 def ablate(profile: str, configfile: Path | None) -> list[str]:
-    """The lines of the table, all arms trained and scored.
+    """Train and score what is missing of all arms; returns the lines of the table.
 
     Raises:
         UserError: the experiment has no arms, or a job failed.
     """
     path, experiment = experiment_of(profile, configfile)
     if experiment.ablate is None:
-        raise UserError(f"{path}: ablate: not there; give it `arms`, see docs/evaluation.md")
+        raise UserError(f"{path}: ablate: missing; add it with `arms`, see docs/evaluation.md")
     table = Layout(Path(experiment.results)).ablation / "ablation.json"
     command = [sys.executable, "-m", "snakemake", str(table), "--profile", profile]
     command += ["--configfile", str(configfile)] if configfile else []

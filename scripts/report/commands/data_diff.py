@@ -4,34 +4,35 @@
     python -m scripts.report.commands.data_diff --a main~1 --b main --configfile config/experiments/mine.yaml
     make data-diff A=main~1 B=main
 
-A folder of results is read as it is. Of a git revision the sources table is read from git, and the results from what
-was published with it, through DVC. A file that came or went is named with the reason in the other side's rejects.
+Each side is a results folder or a git revision. For a revision the sources table is read from git, and the results that
+were published with it come through DVC. Files that were added or removed are listed with the reason, where the rejects
+of the side without them give one.
 """
 
-import hashlib
 import os
 from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
 from scripts.common.cli import run
+from scripts.common.hashing import text_digest
 from scripts.experiment.load import experiment_parser
 from scripts.experiment.machine_files import read_yaml
 from scripts.report.content.data_state import DataState, data_state
 from scripts.report.content.formatting import table
 
-EXAMPLES = 5  # files named of those that came, went, changed
-LISTED = 20  # rows of a table of sources
+EXAMPLES = 5  # files that are named of those added, removed, changed or moved
+LISTED = 20  # sources in a table
 
 
 def difference(a: int | None, b: int | None) -> tuple[str, str, str]:
-    """The cells of a count on both sides."""
+    """The cells of a row: the count in A, in B, and the difference."""
     cells = ["-" if value is None else f"{value:,}" for value in (a, b)]
     return cells[0], cells[1], f"{b - a:+,}" if a is not None and b is not None and a != b else ""
 
 
 def counts(title: str, rows: Iterable[tuple[str, int | None, int | None]]) -> list[str]:
-    """A table of counts; those that are equal are left out and said to be."""
+    """A table of the counts that differ; the number of equal ones is below it."""
     rows = list(rows)
     changed = [(name, *difference(a, b)) for name, a, b in rows if a != b]
     if not rows:
@@ -43,12 +44,12 @@ def counts(title: str, rows: Iterable[tuple[str, int | None, int | None]]) -> li
 
 
 def pairs(a: dict, b: dict) -> list[tuple[str, int | None, int | None]]:
-    """(name, of A, of B) of every name of two counters."""
+    """(name, count in A, count in B) of every name in two counters; None where a side lacks it."""
     return [(name, a.get(name), b.get(name)) for name in dict.fromkeys([*a, *b])]
 
 
 def source_lines(a: DataState, b: DataState) -> list[str]:
-    """What came into the sources table, went out of it or changed in it."""
+    """The rows of the sources table that were added, removed or changed."""
     if a.sources is None or b.sources is None:
         return []
     lines = []
@@ -66,23 +67,23 @@ def source_lines(a: DataState, b: DataState) -> list[str]:
 
 
 def funnel_rows(state: DataState) -> dict[str, int]:
-    """The stations of the funnel and the reasons of what was dropped."""
+    """The counts of the funnel: files seen, dropped by reason, documents kept, documents of each split."""
     if (funnel := state.funnel) is None:
         return {}
     dropped = {f"dropped: {reason}": int(count) for reason, count in funnel.dropped.items()}
     return {"files seen": funnel.seen, **dropped, "documents kept": funnel.kept, **funnel.splits}
 
 
-def chosen(keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
-    """Some of the keys, whatever their order, as a hash decides: no folder is all that is seen."""
-    return sorted(sorted(keys, key=lambda key: hashlib.sha256("/".join(key).encode()).digest())[:EXAMPLES])
+def sample(keys: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    """`EXAMPLES` of the keys, chosen by a hash, so that they come from different folders."""
+    return sorted(sorted(keys, key=lambda key: text_digest("/".join(key)))[:EXAMPLES])
 
 
 def example_lines(title: str, keys: set[tuple[str, str]], other: DataState, side: str) -> list[str]:
-    """Some of the files that are on one side alone, each with why the other one, `side`, dropped it."""
+    """Some of the `keys`, each with the reason why the `other` side, called `side`, dropped it."""
     if not keys:
         return []
-    shown = chosen(keys)
+    shown = sample(keys)
     reasons = other.reasons(set(shown))
     more = f", as {len(shown)} of them" if len(keys) > len(shown) else ""
     lines = [f"  {'/'.join(key)}{f'  ({side}: {reasons[key]})' if key in reasons else ''}" for key in shown]
@@ -90,36 +91,37 @@ def example_lines(title: str, keys: set[tuple[str, str]], other: DataState, side
 
 
 def document_lines(a: DataState, b: DataState) -> list[str]:
-    """The documents that came, went, changed or moved, by source, and examples."""
+    """The documents that were added, removed, changed or moved to another split: counts by source, and examples."""
     if a.documents is None or b.documents is None:
         return []
-    came, went = b.documents.keys() - a.documents.keys(), a.documents.keys() - b.documents.keys()
+    added, removed = b.documents.keys() - a.documents.keys(), a.documents.keys() - b.documents.keys()
     both = a.documents.keys() & b.documents.keys()
     changed = {key for key in both if a.documents[key].sha256 != b.documents[key].sha256}
     moved = {key for key in both if a.documents[key].split != b.documents[key].split}
-    if not came | went | changed | moved:
+    if not added | removed | changed | moved:
         return ["", f"documents: the same {len(both):,}, in the same splits"]
-    kinds = {"came": came, "went": went, "changed": changed, "moved": moved}
+    kinds = {"added": added, "removed": removed, "changed": changed, "moved": moved}
     numbers = {kind: Counter(source for source, _ in keys) for kind, keys in kinds.items()}
     total = sum(numbers.values(), Counter())
     rows = [(source, *(f"{numbers[kind][source]:,}" for kind in kinds)) for source, _ in total.most_common(LISTED)]
     more = [f"  and {len(total) - LISTED} more sources"] if len(total) > LISTED else []
     lines = ["", *table([("documents of", *kinds), *sorted(rows)]), *more]
-    lines += example_lines("came", came, a, "A")
-    lines += example_lines("went", went, b, "B")
+    lines += example_lines("added", added, a, "A")
+    lines += example_lines("removed", removed, b, "B")
     lines += example_lines("changed in their text", changed, b, "B")
     if moved:
-        shown = (f"  {'/'.join(key)}: {a.documents[key].split} -> {b.documents[key].split}" for key in chosen(moved))
+        shown = (f"  {'/'.join(key)}: {a.documents[key].split} -> {b.documents[key].split}" for key in sample(moved))
         lines += ["", f"moved to another split: {len(moved):,}, such as", *shown]
     return lines
 
 
 def flat(counted: dict[str, dict[str, int]]) -> dict[str, int]:
+    """{"code": {"train": 5}} as {"code train": 5}."""
     return {f"{name} {split}": count for name, splits in counted.items() for split, count in splits.items()}
 
 
-def compared(a: DataState, b: DataState) -> list[str]:
-    """All lines."""
+def difference_lines(a: DataState, b: DataState) -> list[str]:
+    """All differences, as lines for a terminal."""
     lines = [f"A: {a.label}", f"B: {b.label}"]
     lines += [f"note: {side}: {note}" for side, state in (("A", a), ("B", b)) for note in state.notes]
     lines += source_lines(a, b)
@@ -143,7 +145,7 @@ def main() -> None:
     default = read_yaml(Path(given.profile) / "config.yaml").get("configfile", "config/config.yaml")
     configfile = Path(os.path.relpath(given.configfile or default))
     with data_state(given.a, configfile) as a, data_state(given.b, configfile) as b:
-        print("\n".join(compared(a, b)))
+        print("\n".join(difference_lines(a, b)))
 
 
 if __name__ == "__main__":

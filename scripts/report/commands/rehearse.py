@@ -1,4 +1,4 @@
-"""Rehearse an experiment: all of its data for real, its plan, then every stage and every suite in small.
+"""Rehearse an experiment: all of its data, its plan, then every stage and every suite with a tiny model.
 
     python -m scripts.report.commands.rehearse --profile a40 --configfile config/experiments/qwen2.5-7b-code.yaml
 
@@ -105,7 +105,7 @@ def rehearsal_of(path: Path, experiment: Experiment, machine: Machine, folder: P
         "extends": str(path),
         "experiment": f"{experiment.experiment} (rehearsal)",
         "results": str(folder),
-        "ablate": None,  # its arms are stages like these, and may ask for as many steps as they like
+        "ablate": None,  # its arms are stages like these, of any number of steps
         "training": {
             "base": small,
             "train": {name: small_stage(stage, ranks) for name, stage in training.train.items()},

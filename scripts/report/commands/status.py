@@ -16,9 +16,10 @@ from rich.live import Live
 from rich.table import Table
 
 from scripts.common.cli import UserError, run
+from scripts.common.text import duration
 from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.experiment.settings.experiment import Experiment
-from scripts.report.content.jobs import STATES, Job, StageStatus, duration, jobs, stage_status, state_of
+from scripts.report.content.jobs import STATES, Job, StageStatus, jobs, stage_status, state_of
 from scripts.sources.tables.source import Source
 from scripts.sources.tables.sources_table import sources_of
 

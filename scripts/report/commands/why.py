@@ -71,7 +71,7 @@ def short(path: str, root: str) -> str:
 
 
 def own_causes(job, dag, persistence, root: str) -> list[str]:
-    """Why a job runs, whatever runs before it; the first cause first. None where only what it stands on runs."""
+    """The causes of a job's own, the first one first; none if it runs only because a job before it runs."""
     reason, causes = dag.reason(job), []
     output = next((path for path in job.output if persistence.metadata(path)), None)
     if reason.forced:
@@ -103,7 +103,7 @@ def own_causes(job, dag, persistence, root: str) -> list[str]:
 
 
 def in_order(dag) -> list:
-    """The jobs that would run, each after those that it stands on."""
+    """The jobs that would run, each after those that it depends on."""
     order, seen = [], set()
 
     def visit(job) -> None:

@@ -1,12 +1,12 @@
-"""The table of rule `ablation` in words."""
+"""The table of rule `ablation` as text."""
 
 from scripts.report.content.formatting import interval, number, table
 
-HEAD = ("metric, dataset", "arm", "as it is", "arm", "difference", "interval", "p", "Holm", "verdict")
+HEAD = ("metric, dataset", "arm", "reference", "value", "difference", "interval", "p", "Holm", "verdict")
 
 
 def cells(row: dict) -> tuple[str, ...]:
-    """A row of ablation.json as text."""
+    """The cells of a row of ablation.json, in the order of `HEAD`."""
     corrected = ("", "") if row["p"] is None else (number(row["p"]), number(row["holm"]))
     values = number(row["reference"]), number(row["value"]), number(row["difference"], True)
     ends = "" if row["interval"] is None else interval(row["interval"], True)
@@ -15,11 +15,11 @@ def cells(row: dict) -> tuple[str, ...]:
 
 
 def note(rows: list[dict], confidence: float) -> str:
-    """What the figures are about."""
+    """The note below the table: what was compared, and what the intervals and verdicts mean."""
     return (
-        f"{rows[0]['seeds']} seeds, each arm against the experiment as it is, paired by seed and document; intervals at"
-        f" {confidence:.0%}, for other seeds and other documents. The verdict goes by p corrected for all {len(rows)}"
-        " rows (Holm)."
+        f"{rows[0]['seeds']} seeds, each arm against the experiment itself (reference), paired by seed and document;"
+        f" intervals at {confidence:.0%}, for other seeds and other documents. The verdict is by p"
+        f" corrected for all {len(rows)} rows (Holm)."
     )
 
 

@@ -1,4 +1,4 @@
-"""What a data card says of a dataset: sources and their pins, licences, languages, funnel, tokens, samples.
+"""The content of a data card: sources and their pins, licences, languages, funnel, tokens, samples of a dataset.
 
     cards = data_cards(settings, sources, Path("results"))     # {"code": {"kind": "code", ...}, ...}
 
@@ -15,12 +15,12 @@ from scripts.experiment.layout import MANIFEST, Layout, split_file
 from scripts.report.content.funnel import read_funnel
 
 SAMPLES = 3
-OWN = ("chat", "text")  # kinds made from the user's own files
+OWN = ("chat", "text")  # kinds of dataset made from the user's own files
 UNKNOWN = "not stated"  # the licence of files that are the user's own
 
 
 def text_of(example: dict) -> str:
-    """The text of an example, or the messages of a chat under each other."""
+    """The text of an example; of a chat its messages, one below the other."""
     if "messages" in example:
         return "\n\n".join(f"{message['role']}: {message['content']}" for message in example["messages"])
     return example["text"]
@@ -33,11 +33,11 @@ def content_of(folder: Path, sources: dict[str, dict]) -> dict:
         sources: the columns of each row of the sources table, by name.
 
     Returns:
-        `sources`, `languages` and `licences`, each name → examples and characters, most examples first, and `samples`,
-        those whose names have the smallest hashes.
+        `sources`, `languages` and `licences`, each name → {`examples`, `characters`}, most examples first; and
+        `samples`, chosen by a hash of the id.
     """
     counted = {kind: (Counter(), Counter()) for kind in ("sources", "languages", "licences")}
-    samples: list[tuple] = []  # (minus the hash of the name, id, example): the largest hash is the first to go
+    samples: list[tuple] = []  # heap of (minus the hash of the id, id, example): the largest hash is removed first
     for example in read_jsonl(split_file(folder, "train")):
         size, source = len(text_of(example)), example["source"]
         licence = example.get("licence") or sources.get(source, {}).get("licence", UNKNOWN)
@@ -62,7 +62,7 @@ def content_of(folder: Path, sources: dict[str, dict]) -> dict:
 
 
 def tokens_of(dataset: str, settings: dict, layout: Layout) -> list[dict]:
-    """The packed rows of a dataset, and its parts of mixtures: folder, split and counts of each."""
+    """Folder, split and counts of each set of packed rows that holds the dataset, mixtures included."""
     found = []
     for folder in (layout.shards("", "").with_name(name) for name in settings["packed"]):
         if folder.name.rpartition("-")[0] == dataset:
@@ -78,7 +78,7 @@ def tokens_of(dataset: str, settings: dict, layout: Layout) -> list[dict]:
 
 
 def funnel_of(results: Path, sources: list[str], manifest: dict) -> dict[str, int]:
-    """Station → files or documents, from what was seen in the repositories to the documents of each split."""
+    """Step → files or documents that are left after it, or were dropped in it, from the repositories to the splits."""
     funnel = read_funnel(results, sources)
     dropped = {f"dropped: {reason}": int(count) for reason, count in funnel.dropped.items()}
     splits = {f"documents for {split}": count for split, count in funnel.splits.items()}

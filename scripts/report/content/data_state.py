@@ -1,11 +1,10 @@
-"""The data of one side of `make data-diff`, read from a results folder or from a git revision: its sources, funnel,
-documents, datasets and tokens.
+"""Read the data of one side of `make data-diff` from a results folder or a git revision.
 
     with data_state("main~1", Path("config/config.yaml")) as state:
         state.documents["click", "src/click/core.py"]
 
-Of a revision the experiment and the sources table are read from git, and the results through the pointer that `make
-publish` committed: from DVC's cache, else from its remote.
+For a revision, the experiment and the sources table are read from git, and the results through the pointer that `make
+publish` committed: from DVC's cache, or from its remote if they are not there.
 """
 
 import subprocess
@@ -40,7 +39,7 @@ class Document(NamedTuple):
 
 @dataclass
 class DataState:
-    """The data of a side; what is not known of it is None or empty, and `notes` say why.
+    """The data of one side; what could not be read is None or empty, and `notes` say why.
 
     Attributes:
         sources: the columns of each row of the sources table, by name.
@@ -58,15 +57,15 @@ class DataState:
     tokens: dict[str, dict[str, int]] = field(default_factory=dict)
     notes: list[str] = field(default_factory=list)
 
-    def reasons(self, wanted: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
-        """Why some of these files are not among the documents, where the rejects of this side say so."""
-        folders = [self.layout.filtered(source) for source in sorted({source for source, _ in wanted})]
-        found = {}
+    def reasons(self, keys: set[tuple[str, str]]) -> dict[tuple[str, str], str]:
+        """(source, path) → why this side dropped the file, for those of `keys` that are in its rejects."""
+        folders = [self.layout.filtered(source) for source in sorted({source for source, _ in keys})]
+        reasons = {}
         for path in [folder / REJECTS for folder in [*folders, self.layout.deduplicated]]:
             for reject in read_jsonl(path) if path.is_file() else ():
-                if (key := (reject["source"], reject["path"])) in wanted:
-                    found[key] = ", ".join(filter(None, [reject["reason"], reject["detail"]]))
-        return found
+                if (key := (reject["source"], reject["path"])) in keys:
+                    reasons[key] = ", ".join(filter(None, [reject["reason"], reject["detail"]]))
+        return reasons
 
 
 def git(*words: str) -> subprocess.CompletedProcess:
@@ -77,7 +76,7 @@ def commit_of(given: str) -> str:
     """The commit that a git revision names.
 
     Raises:
-        UserError: it is none, and no folder either.
+        UserError: it is neither a revision nor a folder.
     """
     done = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{given}^{{commit}}")
     if done.returncode:
@@ -96,7 +95,7 @@ def exported(commit: str, path: str, folder: Path) -> Path | None:
 
 
 def experiment_at(commit: str, label: str, path: str, folder: Path) -> dict:
-    """The experiment file of a commit, laid over those that it extends; unchecked, as its settings may be of then.
+    """The experiment file of a commit with what it extends; not checked, as settings may have changed since.
 
     Raises:
         UserError: the commit has no such file, or it extends itself.
@@ -113,10 +112,10 @@ def experiment_at(commit: str, label: str, path: str, folder: Path) -> dict:
 
 
 def published_files(commit: str, root: str, folder: Path) -> str:
-    """Put what is compared of a commit's published results below `folder`.
+    """Copy those of a commit's published results that are compared to `folder`.
 
     Returns:
-        Why there is nothing to compare; else nothing.
+        Why there are none; empty if there are.
     """
     pointer = exported(commit, str(provenance_path(root).with_suffix(".dvc")), folder)
     if pointer is None:
@@ -145,7 +144,7 @@ def published_files(commit: str, root: str, folder: Path) -> str:
 
 
 def read_results(state: DataState) -> None:
-    """Fill in what the results of a side hold, as far as they are there."""
+    """Fill in whatever exists of the results of a side."""
     layout = state.layout
     if (layout.split / MANIFEST).is_file():
         shards = [read_json(path)["sources"] for path in sorted(layout.signatures("").glob(f"*/{MANIFEST}"))]
@@ -203,10 +202,14 @@ def read_folder(folder: Path) -> DataState:
 
 
 @contextmanager
-def data_state(given: str, configfile: Path) -> Iterator[DataState]:
-    """The data of a results folder or of a git revision, whose experiment is `configfile`."""
-    if Path(given).is_dir():
-        yield read_folder(Path(given))
+def data_state(side: str, configfile: Path) -> Iterator[DataState]:
+    """The data of `side`, a results folder or a git revision.
+
+    Args:
+        configfile: the experiment file, read from git at the revision.
+    """
+    if Path(side).is_dir():
+        yield read_folder(Path(side))
         return
     with tempfile.TemporaryDirectory() as folder:
-        yield read_revision(given, configfile, Path(folder))
+        yield read_revision(side, configfile, Path(folder))

@@ -24,7 +24,7 @@ KEYS = {
 
 
 def in_order(stages: dict[str, dict], train: dict[str, dict]) -> dict[str, dict]:
-    """The stages, each behind the one that it starts from; eval.json has them by name.
+    """The stages, each after the one that it starts from; eval.json has them sorted by name.
 
     Args:
         train: `training.train` of the experiment.
@@ -52,7 +52,7 @@ def read_evaluation(results: Path) -> dict:
 
 
 def read_ablation(results: Path, evaluation: dict) -> dict | None:
-    """What rule ablation wrote; None if the experiment has no arms.
+    """The content of ablation.json; None if the experiment has no arms.
 
     Raises:
         UserError: it is missing, or rule ablation did not write it.

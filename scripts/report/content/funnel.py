@@ -72,7 +72,7 @@ def mean_scores(filtered: dict[str, dict]) -> list[tuple[str, str, int, float]]:
 
 
 def most_first(counts: pd.Series) -> pd.Series:
-    """Sorted by falling count, equal counts by name."""
+    """Sorted by count, largest first; equal counts by name."""
     return counts.sort_index().sort_values(ascending=False, kind="stable")
 
 

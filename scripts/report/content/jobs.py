@@ -10,6 +10,8 @@ from typing import NamedTuple
 
 import orjson
 
+from scripts.common.files import read_json_or_empty
+from scripts.common.text import duration
 from scripts.experiment.ablation_files import compared_suites
 from scripts.experiment.dag import Dag
 from scripts.experiment.layout import MANIFEST, Layout, raw_archive, raw_manifest
@@ -122,31 +124,12 @@ def read_last_records(path: Path) -> list[dict]:
     return [record for record in records if isinstance(record, dict)]
 
 
-def read_record(path: Path) -> dict:
-    """The JSON object in a file; an empty one if the file is missing or half written."""
-    try:
-        record = orjson.loads(path.read_bytes())
-    except (FileNotFoundError, orjson.JSONDecodeError):
-        return {}
-    return record if isinstance(record, dict) else {}
-
-
 def modified(path: Path) -> float:
     """When a file was last written (seconds since 1970); 0 if it does not exist."""
     try:
         return path.stat().st_mtime
     except FileNotFoundError:
         return 0.0
-
-
-def duration(seconds: float) -> str:
-    """`40 s`, `12 min`, `3 h 20 min`, `2 d 4 h`."""
-    minutes = int(seconds // 60)
-    if minutes >= 1440:
-        return f"{minutes // 1440} d {minutes % 1440 // 60} h"
-    if minutes >= 60:
-        return f"{minutes // 60} h {minutes % 60} min"
-    return f"{minutes} min" if minutes else f"{seconds:.0f} s"
 
 
 def state_of(job: Job, other_files: list[Path], now: float) -> tuple[str, str]:
@@ -175,9 +158,9 @@ def stage_status(job: Job, results: Path, now: float) -> StageStatus:
     named = [match[1] for match in map(WORK_FOLDER.search, read_lines(job.log, end=False)) if match]
     work = Layout(results).work(job.name) / (Path(named[0]).name if named else "")
     state, note = state_of(job, [work / "progress.json", work / "metrics.jsonl"], now)
-    progress, done = read_record(work / "progress.json"), state == "done"
+    progress, done = read_json_or_empty(work / "progress.json"), state == "done"
     folder = job.output.parent if done else work
-    summary = read_record(folder / "summary.json")
+    summary = read_json_or_empty(folder / "summary.json")
     logged, alerts = read_last_records(folder / "metrics.jsonl"), read_last_records(folder / "alerts.jsonl")
 
     def last(name: str):

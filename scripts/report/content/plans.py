@@ -1,10 +1,10 @@
-"""What was planned of each stage beside what was measured, from its summary.json.
+"""Compare the plan of each stage with what was measured, both from its summary.json.
 
 planned_and_measured(evaluation["stages"])    # [{"stage": "sft", "what": "hours", "planned": 2.4, ...}]
 """
 
 FIGURES = (
-    # what, key of the plan, key of the summary, its unit in that of the plan
+    # (name, key of the plan, key of the summary, factor from the summary's unit to the plan's)
     ("optimizer steps", "steps", "steps", 1),
     ("tokens per second", "tokens_per_second", "tokens_per_second", 1),
     ("hours", "seconds", "seconds", 1 / 3600),
@@ -13,10 +13,10 @@ FIGURES = (
 
 
 def planned_and_measured(stages: dict) -> list[dict]:
-    """A row per stage and figure that its plan or its run has; none for stages that started without a plan.
+    """A row per stage and figure; stages that started without a plan have none.
 
-    `off` is the measured figure over the planned one, less 1; None where there is only one of them. `resumed` is the
-    step from which on the measured hours count, 0 where all were measured.
+    `off` is measured / planned - 1, None if one of them is missing. `resumed` is the step from which the measured hours
+    were counted, 0 if they cover the whole stage.
 
     Args:
         stages: stage → {"summary": its summary.json, ...}, as eval.json holds them.
@@ -40,6 +40,6 @@ def planned_and_measured(stages: dict) -> list[dict]:
 
 
 def unplanned(stages: dict) -> list[str]:
-    """The stages whose machine file names no speed, so that their plan has no hours."""
+    """The stages whose plan has no hours, as their machine file names no speed."""
     plans = {stage: facts["summary"].get("plan") for stage, facts in stages.items()}
     return [stage for stage, planned in plans.items() if planned and planned.get("seconds") is None]

@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from scripts.experiment.layout import Layout
+from scripts.report.content.final_model import changes
 from scripts.report.content.formatting import gate_bound, gate_interval, gate_value, table
-from scripts.report.content.handed_on import changes
 
 SUITES = {
     "perplexity": "Bits per byte do not depend on the tokenizer; perplexity is per token. Less is better for both.",
@@ -54,7 +54,7 @@ def contamination(words: int, rows: list[dict]) -> str:
 
 
 def summary(evaluation: dict, results: Path) -> str:
-    """The gates, what the model handed on gained and lost, the verdict, the report's path: lines for a terminal."""
+    """The gates, what the final model gained and lost, the verdict, the report's path: lines for a terminal."""
     rows = [("gate", "value", f"{evaluation['confidence']:.0%} interval", "bound", "outcome")]
     rows += [
         (gate["name"], gate_value(gate), gate_interval(gate), gate_bound(gate), gate["outcome"])

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from scripts.report.content import arms_table, formatting, handed_on, wording
+from scripts.report.content import arms_table, final_model, formatting, run_facts, wording
 from scripts.report.content.eval_json import contamination_rows
 from scripts.report.content.scores_table import scores_table
 
@@ -30,7 +30,7 @@ def escape(value: object) -> str:
 
 
 def fill(name: str, evaluation: dict, dated: str = "", ablation: dict | None = None, **more) -> str:
-    """Fill the template `name`; `dated`: see `facts`; `more` are values that only this template uses."""
+    """Fill the template `name`; `dated`: see `run_facts`; `more` are values that only this template uses."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=lambda template: template.endswith(".html.j2"),
@@ -55,10 +55,10 @@ def fill(name: str, evaluation: dict, dated: str = "", ablation: dict | None = N
     scores = scores_table(evaluation)
     return environment.get_template(name).render(
         evaluation=evaluation,
-        headline=handed_on.headline(evaluation),
-        tone=handed_on.tone(evaluation),
-        changes=handed_on.changes(evaluation),
-        facts=handed_on.facts(evaluation, dated),
+        headline=final_model.headline(evaluation),
+        tone=final_model.tone(evaluation),
+        changes=final_model.changes(evaluation),
+        facts=run_facts.run_facts(evaluation, dated),
         explanation=wording.explanation(evaluation["gates"]),
         scores=scores,
         together=scores[scores.language == "all"],

@@ -68,7 +68,7 @@ def test_two_folders_are_compared_count_by_count_and_file_by_file(tmp_path, line
     cells = [line.split() for line in said]
     assert ["files", "seen", "61", "62", "+1"] in cells
     assert ["dropped:", "too_long", "-", "1"] in cells
-    assert ["documents", "of", "came", "went", "changed", "moved"] in cells
+    assert ["documents", "of", "added", "removed", "changed", "moved"] in cells
     assert ["alpha", "1", "1", "1", "0"] in cells and ["beta", "0", "1", "0", "0"] in cells
     assert "  alpha/m1.py  (B: too_long, 74813 characters)" in said and "  gamma/g.py" in said
     assert ["code-512", "train", "1,000", "1,500", "+500"] in cells and "  1 more are the same" in said

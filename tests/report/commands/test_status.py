@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from scripts.common.text import duration
 from scripts.experiment.settings.experiment import Experiment
 from scripts.report.commands.status import view
-from scripts.report.content.jobs import Job, duration, stage_status, state_of
+from scripts.report.content.jobs import Job, stage_status, state_of
 from scripts.sources.tables.source import Source
 
 NOW = 1_800_000_000.0

@@ -1,7 +1,7 @@
-"""scripts/report/content/handed_on.py: what a model gained on ours and lost in general, in one sentence."""
+"""scripts/report/content/final_model.py: what a model gained on ours and lost in general, in one sentence."""
 
 from scripts.report.content.eval_json import in_order
-from scripts.report.content.handed_on import changes, headline
+from scripts.report.content.final_model import changes, headline
 
 
 def row(dataset, value, interval, reading, metric="bits_per_byte", against="base"):

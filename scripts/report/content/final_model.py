@@ -1,0 +1,116 @@
+"""What the final model, that of the last stage, gained and lost: the report's headline and comparison sentences.
+
+final_comparisons(evaluation)      # {"pretrain": {"better": [...], "worse": [...], ...}, "base": {...}}
+"""
+
+from typing import NamedTuple
+
+from scripts.common.text import enumeration
+from scripts.report.content.formatting import interval, number
+
+HEADLINES = {
+    "met": "All gates are met",
+    "met, not secured": "Met, but not secured",
+    "not measured": "Met as far as it was measured",
+    "not met": "Not met",
+    "no gates": "No gates, no verdict",
+}
+READINGS = {"better": "better", "worse": "worse", "no difference shown": "not known", "not measured": "not measured"}
+
+
+def final_model(evaluation: dict) -> str:
+    """The last stage; its model is what the run produces."""
+    return list(evaluation["stages"])[-1]
+
+
+def final_comparisons(evaluation: dict) -> dict[str, dict[str, list[dict]]]:
+    """Model that the final model was compared with → reading (`better`, ...) → comparisons over all languages."""
+    model, against = final_model(evaluation), {}
+    for row in evaluation["comparisons"]:
+        if row["model"] == model and row["language"] == "all":
+            by_reading = against.setdefault(row["against"], {name: [] for name in READINGS.values()})
+            by_reading[READINGS[row["reading"]]].append(row)
+    return against
+
+
+def subject(row: dict) -> str:
+    """What a comparison is about: a dataset, such as `code`; for suite `completion` a size, as `line completion`."""
+    return f"{row['dataset']} completion" if row.get("suite") == "completion" else row["dataset"]
+
+
+def metric_name(row: dict) -> str:
+    return row["metric"].replace("_", " ")
+
+
+def difference(row: dict) -> str:
+    """A difference, as `code (bits per byte +0.7012, 0.6350 to 0.7610)`."""
+    return f"{subject(row)} ({metric_name(row)} {number(row['value'], True)}, {interval(row['interval'], True)})"
+
+
+def amount(row: dict) -> str:
+    """A difference, as `by 0.5489 bits per byte [0.4839, 0.6208] on code`."""
+    low, high = sorted(map(abs, row["interval"]))
+    return f"by {number(abs(row['value']))} {metric_name(row)} [{number(low)}, {number(high)}] on {subject(row)}"
+
+
+def metrics_by_subject(rows: list[dict]) -> list[str]:
+    """The metrics of each dataset, as `line completion (completion match, edit similarity)`."""
+    metrics = {}
+    for row in rows:
+        metrics.setdefault(subject(row), []).append(metric_name(row))
+    return [f"{name} ({', '.join(some)})" for name, some in metrics.items()]
+
+
+class Change(NamedTuple):
+    """What the final model gained and lost against another one.
+
+    Attributes:
+        against: e.g. `sft against base`.
+        readings: e.g. `better on` → differences in words.
+    """
+
+    against: str
+    readings: dict[str, list[str]]
+
+    def __str__(self) -> str:
+        parts = [f"{name} {', '.join(differences)}" for name, differences in self.readings.items()]
+        return f"{self.against}: {'; '.join(parts)}."
+
+
+def changes(evaluation: dict) -> list[Change]:
+    """A record for each model that the final one was compared with; general datasets are kept apart from the others."""
+    result, model = [], final_model(evaluation)
+    general = evaluation["inputs"]["experiment"]["evaluation"].get("general")
+    groups, phrase = ([(" on ours", False), (" in general", True)], amount) if general else ([("", False)], difference)
+    for other, by_reading in final_comparisons(evaluation).items():
+        clear, unclear = {}, {}
+        for suffix, is_general in groups:
+            for name, rows in by_reading.items():
+                selected = [row for row in rows if not general or (row["dataset"] in general) == is_general]
+                if selected and name in ("better", "worse"):
+                    clear[f"{name}{suffix}" if general else f"{name} on"] = list(map(phrase, selected))
+                elif selected:
+                    unclear[f"{name}{suffix}:"] = metrics_by_subject(selected)
+        result.append(Change(f"{model} against {other}", clear | unclear))
+    return result
+
+
+def worse_on(evaluation: dict) -> list[str]:
+    """What the final model is worse on than a model that it was compared with."""
+    readings = final_comparisons(evaluation).values()
+    return list(dict.fromkeys(subject(row) for by_reading in readings for row in by_reading["worse"]))
+
+
+def headline(evaluation: dict) -> str:
+    """The gates' verdict, and on what the final model is worse, which gates may not cover."""
+    verdict, worse = HEADLINES[evaluation["verdict"]], worse_on(evaluation)
+    if not worse or evaluation["verdict"] == "not met":
+        return verdict
+    return f"{verdict}, but {final_model(evaluation)} is worse on {enumeration(worse)}"
+
+
+def tone(evaluation: dict) -> str:
+    """The CSS class of the verdict; `met` only if the final model is worse on nothing."""
+    secured = evaluation["verdict"] == "met" and not worse_on(evaluation)
+    shown = "met" if secured else "met, not secured" if evaluation["verdict"] == "met" else evaluation["verdict"]
+    return shown.replace(", ", "-").replace(" ", "-")

@@ -1,0 +1,45 @@
+"""The facts about a run at the top of the report.
+
+run_facts(evaluation)      # {"Model": "sft, 4,524,000 parameters, from scratch", "Data": ..., ...}
+"""
+
+from scripts.common.text import duration
+
+
+def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:
+    """Heading → text, for model, data, machine, commit, date, time and cost; what is not recorded is left out.
+
+    Args:
+        dated: the date of the last stage's files.
+    """
+    stages, experiment = evaluation["stages"], evaluation["inputs"]["experiment"]
+    last = list(stages)[-1]
+    environments = [one["environment"] for one in stages.values()]
+    summaries = [one["summary"] for one in stages.values()]
+    base = experiment["training"]["base"]["model"]
+    parameters = summaries[-1].get("parameters")
+    data = [f"{stage['data']} ({name})" for name, stage in experiment["training"]["train"].items()]
+    environment = environments[-1]
+    gpus = environment.get("gpus") or []
+    processor = " ".join([f"{len(gpus)} × {gpus[0]}"] if gpus else [environment.get("cpu") or "CPU"])
+    commits = list(dict.fromkeys(one["git_commit"] for one in environments if one.get("git_commit")))
+    seconds = sum(one.get("seconds") or 0 for one in summaries)
+    tokens = sum(one.get("tokens") or 0 for one in summaries)
+    hours = sum(
+        (one.get("seconds") or 0) * len(machine.get("gpus") or [])
+        for one, machine in zip(summaries, environments, strict=True)
+    )
+    size = f", {parameters:,} parameters" if parameters else ""
+    host = f", {environment['host']}" if environment.get("host") else ""
+    cost = f", {hours / 3600:.1f} GPU hours" if hours else ""
+    facts = {
+        "Model": f"{last}{size}, from {base}",
+        "Data": ", ".join(data),
+        "Machine": f"{processor}{host}",
+        "Commit": ", ".join(one[:12] for one in commits),
+        "Files dated": dated,
+        "Training took": f"{duration(seconds)}{cost}" if seconds else "",
+        "Tokens trained on": f"{tokens:,}" if tokens else "",
+        "Sources": f"{len(evaluation['inputs']['sources']):,}" if evaluation["inputs"]["sources"] else "",
+    }
+    return {name: value for name, value in facts.items() if value}
