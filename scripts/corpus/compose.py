@@ -9,7 +9,7 @@ Datasets of kind `chat` and `text` come from the user's own files and take no --
 scripts/corpus/formats/own_datasets.py.
 
 Instruction tasks are balanced by their weights. Code is written as it is: fill-in-the-middle is made by `pack`, which
-knows what fits in a row, at the rates that this manifest names.
+knows what fits in a row, at the rates that this manifest names. `filter` drops training documents alone.
 """
 
 from collections import Counter
@@ -23,6 +23,7 @@ from scripts.common.progress import Progress
 from scripts.corpus.formats import own_datasets
 from scripts.corpus.formats.repository_documents import repository_documents
 from scripts.corpus.formats.shares import balance_tasks, cap_sources
+from scripts.corpus.heuristics.training_filter import passing
 from scripts.corpus.instruct.workers import chats_about
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import (
@@ -48,8 +49,7 @@ def of_sources(documents: Iterator[dict], names: list[str] | None, dropped: Coun
 def examples(
     documents: Iterator[dict], settings: SourceDataset, seed: int, processes: int, dropped: Counter
 ) -> Iterator[dict]:
-    """Yield the examples of a split; documents that are left out are counted by reason in `dropped`."""
-    documents = of_sources(documents, settings.sources, dropped)
+    """Yield the examples of some documents; those that are left out are counted by reason in `dropped`."""
     if isinstance(settings, RepositoryDataset):
         yield from repository_documents(documents, settings.max_characters)
         return
@@ -83,7 +83,10 @@ def compose(folder: Path, settings: SourceDataset, seed: int, out: Path, process
     written, dropped = Counter(), {split: Counter() for split in SPLITS}
     progress = Progress(f"compose {out.name}", "examples", sum(counts.values()))
     for split in SPLITS:
-        made = examples(read_jsonl(split_file(folder, split)), settings, seed, processes, dropped[split])
+        documents = of_sources(read_jsonl(split_file(folder, split)), settings.sources, dropped[split])
+        if split == "train" and settings.filter:
+            documents = passing(documents, settings.filter, dropped[split])
+        made = examples(documents, settings, seed, processes, dropped[split])
         if isinstance(settings, InstructDataset) and len(settings.tasks) > 1:
             made = balance_tasks(made, settings.tasks, split == "train", seed, out, dropped[split])
         if split == "train" and settings.max_source_share < 1:

@@ -62,8 +62,9 @@ def arm_experiment(experiment: Experiment, arm: str, name: str) -> Experiment:
         others = [f"{key}.{one}" for one in value or () if one not in inner] if inner else []
         for other in [key] if inner == () or (key == "training" and value is None) else others:
             raise UserError(
-                f"{name}: ablate.arms.{arm}.{other}: an arm may change corpus.compose, tokens.mix, training.train and"
-                " seed; for the rest make an experiment of its own (`extends`), and compare the two with `make compare`"
+                f"{name}: ablate.arms.{arm}.{other}: an arm may change corpus.compose (also a dataset's `filter`),"
+                " tokens.mix, training.train and seed; for the rest make an experiment of its own (`extends`), and"
+                " compare the two with `make compare`"
             )
     return made
 

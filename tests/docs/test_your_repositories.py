@@ -8,6 +8,7 @@ import yaml
 
 from scripts.experiment.arms import expand
 from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
 
 PAGES = ["your-repositories.md", "your-repositories.zh.md"]
 
@@ -31,3 +32,16 @@ def test_the_experiment_of_the_page_is_valid_and_its_arms_train_what_it_says(pag
 
 def test_both_languages_show_one_experiment():
     assert settings(PAGES[0]) == settings(PAGES[1])
+
+
+def test_the_examples_measured_on_the_page_share_the_pretrained_model_of_the_proof():
+    proof = load_experiment(read_yaml(Path("config/examples/own-code.yaml")), "own-code.yaml")
+    for name, arms in {
+        "own-code-forgotten": ["gentle", "strong", "replay_20", "replay_50"],
+        "own-code-planted": ["short_files", "networkx_added", "again"],
+    }.items():
+        experiment = load_experiment(read_yaml(Path(f"config/examples/{name}.yaml")), name)
+        assert list(experiment.ablate.arms) == arms and experiment.results == proof.results
+        assert experiment.stages["pretrain"] == proof.stages["pretrain"]
+        own = experiment.stages.get("own")
+        assert own is None or own == proof.stages["own"], "the proof's own model would be trained again"

@@ -67,6 +67,15 @@ def test_an_arm_with_other_data_has_a_dataset_of_its_own_which_arms_alike_share(
     assert flow.trained_on == ["code", "instruct", "instruct.english"]  # none of it may hold a task's answer
 
 
+def test_an_arm_may_filter_a_dataset_otherwise_and_shares_filter_deduplication_and_split():
+    filtered = {"corpus": {"compose": {"instruct": {"filter": {"min_lines": 40, "quality": {"min_score": 3}}}}}}
+    flow = dag(seeds=2, arms={"strict": filtered})
+    assert [flow.stages[name].data for name in flow.arms.models["strict"]] == ["instruct.strict"] * 2
+    assert flow.datasets["instruct.strict"].filter.min_lines == 40 and flow.datasets["instruct"].filter is None
+    assert flow.whole.corpus.filter == flow.experiment.corpus.filter
+    assert "filter" not in to_json(flow.datasets["instruct"])  # so a dataset without one is not made again
+
+
 def test_an_arm_with_another_share_of_replay_or_other_data_in_a_mixture_has_a_mixture_of_its_own():
     config = read_yaml(FILE)
     config["tokens"]["mix"] = {"both": {"parts": {"code": {"weight": 1}, "instruct": {"weight": 9}}}}
@@ -150,6 +159,11 @@ def test_only_what_an_arm_changes_runs_again_when_an_arm_is_added():
         ({"training": {"base": {"shape": {"hidden_size": 64}}}}, r"ablate\.arms\.a\.training\.base: an arm may change"),
         ({"evaluation": {"perplexity": {"documents": 3}}}, r"ablate\.arms\.a\.evaluation: an arm may change"),
         ({"corpus": {"filter": {"min_lines": 3}}}, r"ablate\.arms\.a\.corpus\.filter: an arm may change"),
+        ({"corpus": {"split": {"by": "repository"}}}, r"ablate\.arms\.a\.corpus\.split: an arm may change"),
+        (
+            {"corpus": {"compose": {"code": {"filter": {"secrets": "keep"}}}}},
+            r"compose\.code\.filter\.secrets: unknown key",
+        ),
         ({"corpus": {"compose": {"extra": {"kind": "code"}}}}, r"ablate\.arms\.a: changes nothing that sft"),
         ({"training": {"train": {"sft": {"log_share": 0.3}}}}, r"ablate\.arms\.a: changes nothing that sft"),
         ({}, r"ablate\.arms\.a: changes nothing that sft"),

@@ -10,7 +10,7 @@ filtering a typical source.
 
 import re
 
-from scripts.experiment.settings.filter import Filter
+from scripts.experiment.settings.filter import TextFilter
 
 ASCII = bytes(range(128))
 ALPHANUMERIC = bytes(code for code in ASCII if chr(code).isalnum())
@@ -102,7 +102,7 @@ def encoded_runs(raw: bytes) -> list[int]:
     return runs
 
 
-def check_quality(raw: bytes, text: str, settings: Filter) -> None:
+def check_quality(raw: bytes, text: str, settings: TextFilter) -> None:
     """Apply the quality filters to `text`; `raw` is its UTF-8.
 
     A line ends with "\\n" (a "\\r" before it belongs to the line); after the last one there is no further line.

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from scripts.experiment.settings.filter import Filter, Text
+from scripts.experiment.settings.filter import Filter, Text, TextFilter
 from scripts.experiment.settings.record import Number, Record, Unique
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -88,6 +88,11 @@ class SourceDataset(Record):
         le=1,
         description="Largest share of one source in the training examples; of larger ones, which examples stay follows"
         " from their names and the seed.",
+    )
+    filter: TextFilter | None = Field(
+        None,
+        description="Documents that it drops are left out of the training split; validation and test keep all, so that"
+        " models of different filters are scored on the same documents.",
     )
 
 

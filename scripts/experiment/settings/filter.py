@@ -57,19 +57,9 @@ class Quality(Record):
     min_score: Number = Field(0, ge=0, le=10, description="Documents with a lower score are dropped.")
 
 
-class Filter(Record):
-    """What is kept of a repository's files. Of several reasons to drop a file the first one is counted."""
+class TextFilter(Record):
+    """What a text alone decides: the filters that a dataset may have, too, for what it trains on."""
 
-    extensions: dict[Extension, Language | Literal["c_or_cpp"]] = Field(
-        EXTENSIONS,
-        min_length=1,
-        description="File name extensions that are read, and the language each means; `c_or_cpp` decides by content.",
-    )
-    excluded_folders: list[str] = Field(
-        ["node_modules", "target", "build", ".git", "__pycache__"],
-        description="Folder names, at any depth, below which nothing is read.",
-    )
-    max_bytes: int = Field(1_000_000, ge=1, description="Files of this size or larger are dropped (bytes).")
     min_characters: int = Field(100, ge=0, description="Fewest characters.")
     max_characters: int = Field(50_000, ge=1, description="Most characters.")
     min_lines: int = Field(10, ge=0, description="Fewest lines.")
@@ -84,6 +74,22 @@ class Filter(Record):
         1024, ge=1, description="Longest run of base64, hex or \\u-escaped data (characters; StarCoder2)."
     )
     max_encoded_share: Number = Field(0.5, ge=0, le=1, description="Largest share of such data (StarCoder2).")
+    quality: Quality | None = None
+
+
+class Filter(TextFilter):
+    """What is kept of a repository's files. Of several reasons to drop a file the first one is counted."""
+
+    extensions: dict[Extension, Language | Literal["c_or_cpp"]] = Field(
+        EXTENSIONS,
+        min_length=1,
+        description="File name extensions that are read, and the language each means; `c_or_cpp` decides by content.",
+    )
+    excluded_folders: list[str] = Field(
+        ["node_modules", "target", "build", ".git", "__pycache__"],
+        description="Folder names, at any depth, below which nothing is read.",
+    )
+    max_bytes: int = Field(1_000_000, ge=1, description="Files of this size or larger are dropped (bytes).")
     licences: Annotated[list[Text], Unique, Field(min_length=1)] | None = Field(
         None,
         description="Licences whose files are kept, by their SPDX names; `permissive` stands for all permissive ones,"
@@ -99,5 +105,4 @@ class Filter(Record):
         description="What is done with keys, tokens, passwords, e-mail and IP addresses: replaced by `<API_KEY>`,"
         " `<TOKEN>`, `<PRIVATE_KEY>`, `<PASSWORD>`, `<EMAIL>`, `<IP_ADDRESS>` and counted, or kept.",
     )
-    quality: Quality | None = None
     decontaminate: Decontaminate | None = None
