@@ -8,24 +8,24 @@ from scripts.training.engine.code_takeover import resume_anyway
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.kernels import installed_kernels, kernels_line, least_capability
-from scripts.training.planning.stage import Given, chosen
+from scripts.training.planning.stage import PlanInputs, choose_option
 from scripts.training.planning.stage_plan import plan as plan_stage
 
-# how the stages are watched; like the machine it is no param
+# how the stages are monitored; like the machine file it is not a param, so changing it reruns nothing
 WATCH = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
 
-# Say no before a job is queued: a layer that is not there, or a stage that cannot fit, ends here.
+# Refused here, before a job is queued: a layer that does not exist, or a stage that cannot fit.
 try:
     load_monitoring(WATCH)
     resume_anyway()
     NOPE = expand_layers(EXPERIMENT.training.base.no_rope_layers, FLOW.shape.num_hidden_layers) if FLOW.shape else []
     BASE_TOKENS = EXPERIMENT.training.base.trained_tokens
-    STAGES_GIVEN = [
-        Given(name, stage, MACHINE, FLOW.shape, no_rope_layers=tuple(NOPE), trained_tokens=BASE_TOKENS)
+    PLAN_INPUTS = [
+        PlanInputs(name, stage, MACHINE, FLOW.shape, no_rope_layers=tuple(NOPE), trained_tokens=BASE_TOKENS)
         for name, stage in FLOW.stages.items()
     ]
-    for given in STAGES_GIVEN:
-        warnings = plan_stage(given, traced=False).get("warnings", [])
+    for inputs in PLAN_INPUTS:
+        warnings = plan_stage(inputs, traced=False).get("warnings", [])
         for warning in warnings if CALL else []:
             print(f"warning: {warning}", file=sys.stderr)
     BASE_SETTINGS = FLOW.base_settings
@@ -49,8 +49,8 @@ onstart:
     if MACHINE.gpus and needed & GPU_RULES:
         try:
             note = check_gpu_driver(str(PROFILE.machine), elsewhere=PROFILE.slurm)
-            for given in STAGES_GIVEN if needed & {*STAGES} else []:
-                chosen(given)  # the memory of the real model, traced; in the cache from then on
+            for inputs in PLAN_INPUTS if needed & {*STAGES} else []:
+                choose_option(inputs)  # traces the memory of the real model; later from the cache
         except UserError as error:
             sys.exit(f"error: {error}")
         if note:

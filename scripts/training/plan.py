@@ -1,7 +1,7 @@
 """Plan a stage on a machine: steps, memory part by part, disk, hours and cost; whether it fits, and what would.
 
-    python -m scripts.training.plan --stage sft --machine config/machines/a40.yaml \
-        --settings '{"from": "base", ...}' --shape '{"hidden_size": 3584, ...}' \
+    python -m scripts.training.plan --stage sft --machine config/machines/a40.yaml \\
+        --settings '{"from": "base", ...}' --shape '{"hidden_size": 3584, ...}' \\
         --shards results/tokens/pack/instruct-4096 --out results/training/plan/sft.json
 
 The workflow checks the same when it starts, so that a stage that cannot fit ends it before any job is queued.
@@ -21,7 +21,7 @@ from scripts.training.planning.checks import check_validation
 from scripts.training.planning.disk import disk_warning
 from scripts.training.planning.memory import GIB
 from scripts.training.planning.parts import part_plans
-from scripts.training.planning.stage import Given
+from scripts.training.planning.stage import PlanInputs
 from scripts.training.planning.stage_plan import plan
 
 
@@ -32,24 +32,24 @@ def main() -> None:
     arguments.add_argument("--settings", type=Stage.from_json, required=True)
     arguments.add_argument("--shape", type=Shape.from_json, help="the model's shape, where it is known")
     arguments.add_argument("--no-rope-layers", type=int, nargs="*", default=[])
-    arguments.add_argument("--trained-tokens", type=float, help="that the base was trained on")
+    arguments.add_argument("--trained-tokens", type=float, help="tokens that the base was trained on")
     arguments.add_argument("--shards", type=Path, required=True)
     arguments.add_argument("--out", type=Path, required=True)
-    told = arguments.parse_args()
-    manifest = read_json(told.shards / "manifest.json")
-    check_validation(told.stage, told.settings, told.shards, manifest)
+    args = arguments.parse_args()
+    manifest = read_json(args.shards / "manifest.json")
+    check_validation(args.stage, args.settings, args.shards, manifest)
     rows = [manifest["splits"][split]["rows"] for split in PACKED_SPLITS]
-    machine, layers = load_machine(told.machine), tuple(told.no_rope_layers)
-    given = Given(told.stage, told.settings, machine, told.shape, *rows, layers, told.trained_tokens)
-    result = plan(given) | part_plans(manifest["splits"]["train"], given)
-    free = machine.disk_gib or free_bytes(told.out) / GIB
-    result.setdefault("warnings", []).extend(disk_warning(told.stage, told.settings, result, free))
-    write_json(told.out, result)
+    machine, layers = load_machine(args.machine), tuple(args.no_rope_layers)
+    inputs = PlanInputs(args.stage, args.settings, machine, args.shape, *rows, layers, args.trained_tokens)
+    result = plan(inputs) | part_plans(manifest["splits"]["train"], inputs)
+    free = machine.disk_gib or free_bytes(args.out) / GIB
+    result.setdefault("warnings", []).extend(disk_warning(args.stage, args.settings, result, free))
+    write_json(args.out, result)
     for warning in result.pop("warnings"):
         logging.warning(f"warning: {warning}")
     for key, value in result.items():
         text = f"{value:,}" if isinstance(value, int | float) else value or "unknown"
-        logging.info(f"plan {told.stage}: {key} {text}")
+        logging.info(f"plan {args.stage}: {key} {text}")
 
 
 if __name__ == "__main__":

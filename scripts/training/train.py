@@ -1,8 +1,8 @@
 """Train one stage: packed shards and a model folder in, a model folder out. A killed run resumes by itself.
 
-    python -m scripts.training.train --machine config/machines/local.yaml --threads 2 --stage sft \
-        --origin results/training/train/pretrain --shards results/tokens/pack/instruct-1024 \
-        --work results/work/train/sft --out results/training/train/sft --code 0123 --seed 42 \
+    python -m scripts.training.train --machine config/machines/local.yaml --threads 2 --stage sft \\
+        --origin results/training/train/pretrain --shards results/tokens/pack/instruct-1024 \\
+        --work results/work/train/sft --out results/training/train/sft --code 0123 --seed 42 \\
         --settings '{"from": "pretrain", "data": "instruct", "steps": 100, ...}'
 
 With several GPUs the same command runs under torchrun (scripts/training/launch.py). Checkpoints go to a folder below

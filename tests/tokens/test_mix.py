@@ -19,7 +19,7 @@ from scripts.tokens.pack import pack
 from scripts.tokens.packing.mixing import mixture_rows
 from scripts.tokens.packing.shards import Shards
 from scripts.training.planning.parts import part_plans
-from scripts.training.planning.stage import Given
+from scripts.training.planning.stage import PlanInputs
 
 
 @pytest.fixture(scope="module")
@@ -196,7 +196,7 @@ def test_the_plan_says_tokens_and_epochs_of_each_part_over_all_steps():
     }
     experiment = load_experiment(read_yaml(Path("config/config.yaml")))
     stage = experiment.stages["sft"].model_copy(update={"steps": 50, "global_batch": 8})
-    given = Given("sft", stage, load_machine(Path("config/machines/local.yaml")), rows=100)
+    given = PlanInputs("sft", stage, load_machine(Path("config/machines/local.yaml")), rows=100)
     assert part_plans(train, given) == {
         "parts": {"a": {"tokens": 28000, "epochs": 10}, "b": {"tokens": 400, "epochs": 0.4}}
     }

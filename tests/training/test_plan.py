@@ -12,7 +12,7 @@ from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.batch import divide_batch
-from scripts.training.planning.stage import Given
+from scripts.training.planning.stage import PlanInputs
 from scripts.training.planning.stage_plan import plan
 
 QWEN_7B = Shape.parse(
@@ -54,7 +54,7 @@ def stage(**changes) -> Stage:
 )
 def test_model_states_agree_with_deepspeeds_estimate(sharding, gpus, gib):
     machine = a40(gpus=gpus, sharding=sharding, gpu_memory_gib=100)
-    assert plan(Given("sft", stage(), machine, QWEN_7B), traced=False)["model_states_gib"] == pytest.approx(
+    assert plan(PlanInputs("sft", stage(), machine, QWEN_7B), traced=False)["model_states_gib"] == pytest.approx(
         gib, rel=0.01
     )
 
@@ -71,8 +71,8 @@ def test_micro_batch_times_accumulation_times_processes_is_the_global_batch(glob
 def test_what_cannot_be_sharded_is_refused_without_a_shape(change, sharding):
     key = f"training.train.sft.{next(iter(change))}: .*use `sharding: none` in the machine file"
     with pytest.raises(UserError, match=key):
-        plan(Given("sft", stage(**change), a40(sharding=sharding)))
-    assert plan(Given("sft", stage(**change), a40()))["steps"] is None
+        plan(PlanInputs("sft", stage(**change), a40(sharding=sharding)))
+    assert plan(PlanInputs("sft", stage(**change), a40()))["steps"] is None
 
 
 def test_a_global_batch_that_does_not_divide_is_refused():

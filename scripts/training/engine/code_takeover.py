@@ -1,9 +1,9 @@
-"""Resume a stage from a checkpoint that other code wrote, where the user says so: `RESUME=anyway make eval`.
+"""Resume a stage from a checkpoint of another version of the code: `RESUME=anyway make eval`.
 
-A run of a stage is a folder that is named by settings, seed, code, origin and data, so after a change of code a stage
-starts anew. With RESUME=anyway in the environment it takes the newest whole checkpoint of an unfinished run that
-differs in nothing but its code. `run.json` in the folder records each change of code with its step; summary.json,
-eval.json and the report name them.
+The folder of a run is named by a hash of settings, seed, code, origin and data, so after a change of code a stage
+starts from step 0. With RESUME=anyway in the environment it resumes from the newest complete checkpoint of an
+unfinished run that differs in its code only. `run.json` in the folder records each change of code with its step;
+summary.json, eval.json and the report show them.
 
 Imports no torch: the Snakefile checks RESUME when the workflow starts.
 """
@@ -27,7 +27,7 @@ NAME = "run.json"
 
 
 class Run(NamedTuple):
-    """What decides a stage's weights, but for the machine; manifests as dicts."""
+    """All that determines a stage's weights, except the machine; manifests as dicts."""
 
     settings: Stage
     seed: int
@@ -55,12 +55,12 @@ def resume_anyway() -> bool:
     """
     value = os.environ.get("RESUME", "")
     if value not in ("", "anyway"):
-        raise UserError(f"RESUME={value}: only RESUME=anyway is known; leave it out to resume what the same code wrote")
+        raise UserError(f"RESUME={value}: must be `anyway`; without it only checkpoints of the same code count")
     return value == "anyway"
 
 
 def other_code_runs(work: Path, run: Run) -> list[Path]:
-    """The unfinished runs beside `work` that differ from `run` in their code alone and have a whole checkpoint."""
+    """The unfinished runs beside `work` that differ from `run` in their code only and have a complete checkpoint."""
     same = short_hash(run.without_code())
     return [
         path.parent
@@ -71,12 +71,12 @@ def other_code_runs(work: Path, run: Run) -> list[Path]:
 
 
 def prepare_work_folder(name: str, work: Path, run: Run, anyway: bool) -> None:
-    """Make the folder of a run. On the first rank, before anything else is written there.
+    """Create the folder of a run. On the first rank, before anything else is written there.
 
     Args:
         name: the stage's.
-        anyway: if the folder has no whole checkpoint, go on from one that other code wrote, if there is one. Its folder
-            is renamed, so nothing is copied, and a kill at any point leaves it under one of the two names.
+        anyway: if the folder has no complete checkpoint, continue from one that other code wrote, if there is one. Its
+            folder is renamed: nothing is copied, and after a kill it has one of the two names.
     """
     others = [] if newest_whole(work) else other_code_runs(work, run)
     if others:
@@ -86,18 +86,18 @@ def prepare_work_folder(name: str, work: Path, run: Run, anyway: bool) -> None:
             shutil.rmtree(work, ignore_errors=True)
             other.rename(work)
         else:
-            logging.info(f"{name}: other code has trained {step} steps of this; RESUME=anyway would go on from them")
+            logging.info(f"{name}: other code has trained {step} steps; RESUME=anyway continues from there")
     work.mkdir(parents=True, exist_ok=True)
     record = read_json(work / NAME) if (work / NAME).is_file() else {"code": run.code, "code_changes": []}
     if record["code"] != run.code:
         step = step_of(newest_whole(work))
-        logging.info(f"{name}: goes on from step {step}, which other code has reached, as RESUME=anyway says")
-        # a change at a later step, or at this one, has trained nothing of what goes on
+        logging.info(f"{name}: continues from step {step} of another version of the code (RESUME=anyway)")
+        # changes at this step or later did not contribute to the weights
         changes = [change for change in record["code_changes"] if change["step"] < step]
         record["code_changes"] = [*changes, {"step": step, "from": record["code"], "to": run.code}]
     write_json(work / NAME, record | {"code": run.code, "same_but_code": short_hash(run.without_code())})
 
 
 def code_changes(work: Path) -> list[dict]:
-    """At which steps of a run other code took over: [{"step", "from", "to"}], the last two are fingerprints."""
+    """The changes of code in a run: [{"step", "from", "to"}]; `from` and `to` are fingerprints."""
     return read_json(work / NAME)["code_changes"]

@@ -18,7 +18,7 @@ from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import as_json
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.training.planning.stage import Given, chosen
+from scripts.training.planning.stage import PlanInputs, choose_option
 from scripts.training.planning.stage_plan import plan
 
 PLAN = "STAGECRAFT_PLAN"  # the environment variable by which the launcher hands the plan to the stage
@@ -35,8 +35,8 @@ def config_of(folder: Path) -> dict:
     return read_json((folder / adapter["base"] if adapter else folder) / "config.json")
 
 
-def known_arguments(arguments: list[str]) -> argparse.Namespace:
-    """Those of the arguments of scripts/training/train.py that a plan depends on; None for those that are not there."""
+def stage_arguments(arguments: list[str]) -> argparse.Namespace:
+    """The arguments of scripts/training/train.py that a plan depends on; None for those that are missing."""
     known = argparse.ArgumentParser()
     known.add_argument("--stage")
     known.add_argument("--settings", type=Stage.from_json)
@@ -45,12 +45,12 @@ def known_arguments(arguments: list[str]) -> argparse.Namespace:
     return known.parse_known_args(arguments)[0]
 
 
-def given_of(machine: Machine, told: argparse.Namespace) -> Given:
-    """What the plan of the stage starts from: its rows are counted, its model is there."""
-    config = config_of(told.origin)
-    rows = [read_json(told.shards / "manifest.json")["splits"][split]["rows"] for split in PACKED_SPLITS]
+def plan_inputs(machine: Machine, args: argparse.Namespace) -> PlanInputs:
+    """The inputs of the plan of a stage whose data and origin exist."""
+    config = config_of(args.origin)
+    rows = [read_json(args.shards / "manifest.json")["splits"][split]["rows"] for split in PACKED_SPLITS]
     layers = switched_off(config)
-    return Given(told.stage, told.settings, machine, Shape.from_config(config), *rows, no_rope_layers=layers)
+    return PlanInputs(args.stage, args.settings, machine, Shape.from_config(config), *rows, no_rope_layers=layers)
 
 
 def plan_as_json(path: Path, arguments: list[str]) -> str:
@@ -63,12 +63,12 @@ def plan_as_json(path: Path, arguments: list[str]) -> str:
         path: of the machine file, without `auto`.
         arguments: of scripts/training/train.py.
     """
-    told, machine = known_arguments(arguments), load_machine(path)
-    if None in (told.stage, told.settings, told.origin, told.shards):
+    args, machine = stage_arguments(arguments), load_machine(path)
+    if None in (args.stage, args.settings, args.origin, args.shards):
         return ""
     with suppress(UserError):
-        found = plan(given_of(machine, told), traced=bool(machine.gpus or machine.cpu_tflops))
-        return as_json(found | {"machine": path.stem})
+        planned = plan(plan_inputs(machine, args), traced=bool(machine.gpus or machine.cpu_tflops))
+        return as_json(planned | {"machine": path.stem})
     return ""
 
 
@@ -84,16 +84,16 @@ def without_auto(path: Path, arguments: list[str]) -> Path:
     machine = load_machine(path)
     if "auto" not in (machine.sharding, machine.micro_batch):
         return path
-    told = known_arguments(arguments)
-    option = chosen(given_of(machine, told))
+    args = stage_arguments(arguments)
+    option = choose_option(plan_inputs(machine, args))
     if option is None:
         raise UserError(
-            f"{path}: `auto` needs a model whose config.json has what a plan needs, {told.origin} has not; "
+            f"{path}: `auto` needs a model with a complete config.json, which {args.origin} has not; "
             "give `sharding` and `micro_batch`"
         )
-    found = option.machine
-    logging.info(f"auto: sharding {found.sharding}, offload {found.offload}, micro-batch {found.micro_batch}")
-    copy = told.work / f"machine-{path.stem}.yaml"
+    chosen = option.machine
+    logging.info(f"auto: sharding {chosen.sharding}, offload {chosen.offload}, micro-batch {chosen.micro_batch}")
+    copy = args.work / f"machine-{path.stem}.yaml"
     with atomic(copy) as temporary:
-        temporary.write_text(yaml.safe_dump(found.model_dump(mode="json", exclude_none=True)), encoding="utf-8")
+        temporary.write_text(yaml.safe_dump(chosen.model_dump(mode="json", exclude_none=True)), encoding="utf-8")
     return copy

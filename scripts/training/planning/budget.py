@@ -1,4 +1,4 @@
-"""What a stage takes of a GPU's memory and of the host's, part by part.
+"""Memory of a stage per GPU and per host, part by part.
 
 budget = stage_budget(settings, shape, machine, Batch(micro=1, accumulation=16))
 budget.gpu["logits"], budget.total     # bytes
@@ -30,7 +30,7 @@ PROCESS = 2.0 * GIB  # of host memory: interpreter, libraries, pinned buffers, t
 class Budget(NamedTuple):
     gpu: dict[str, float]  # bytes by part
     host: dict[str, float]
-    peak: str  # what is going on when most is taken
+    peak: str  # the phase in which most memory is used
 
     @property
     def total(self) -> float:
@@ -38,7 +38,7 @@ class Budget(NamedTuple):
 
 
 def uses_liger(machine: Machine) -> bool:
-    """Whether the stage will run Liger's kernels; `liger: true` is believed, as the package is only needed there."""
+    """Whether the stage will run Liger's kernels; `liger: true` is not checked, as planning does not need it."""
     installed = machine.liger is True or importlib.util.find_spec("liger_kernel") is not None
     return choose_liger(machine, installed).name == "on"
 
@@ -85,22 +85,22 @@ def stage_budget(
     no_rope_layers: list[int] | None = None,
     validates: bool = True,
 ) -> Budget:
-    """What a stage takes; its passes' traces must be in the cache (`activations.measure`).
+    """The memory of a stage; the traces of its passes must be in the cache (`activations.measure`).
 
     Args:
         batch: rows per process and pass, and passes per optimizer step.
         validates: whether validation rows are scored too, as every stage with such rows does.
     """
     states = model_states(shape, settings, machine, no_rope_layers)
-    found = counts(shape, settings, no_rope_layers or [])
+    counted = counts(shape, settings, no_rope_layers or [])
     training, validation = passes(settings, shape, machine, batch)
     # Layers before the first trained one keep nothing for the backward pass.
-    layers = max(2, shape.num_hidden_layers - found.first_layer)
+    layers = max(2, shape.num_hidden_layers - counted.first_layer)
     ranks = total_ranks(machine)
     busy = peak(training, layers)
     if not training.accumulated:  # its gradients are made within the pass, and are counted with the states
         busy = busy._replace(bytes=max(0, busy.bytes - round(states.gradients)))
-    step = optimizer_workspace(shape, settings, found.largest)
+    step = optimizer_workspace(shape, settings, counted.largest)
     if step > busy.bytes:
         busy = Peak(round(step), 0, "optimizer step")
     scored = peak(validation, shape.num_hidden_layers)

@@ -1,4 +1,4 @@
-"""Keep what finished stages measured on a machine for its next plans: the share of the peak, memory beyond the plan.
+"""Write the speed and memory that finished stages measured into the machine file, for later plans.
 
     python -m scripts.training.planning.calibrate --profile a40
 
@@ -22,7 +22,7 @@ from scripts.training.planning.overview import StagePlan, plans_of, stage_plans
 
 
 def ran_as_planned(stage: StagePlan) -> bool:
-    """Whether a finished stage's figures are of the plan's way to run it, and not of a resumed rest."""
+    """Whether a finished stage ran as its plan says, and was not resumed."""
     measured = stage.measured
     same = all(measured.get(key) == stage.plan.get(key) for key in ("micro_batch", "gradient_accumulation"))
     where = measured.get("sharding") == stage.plan.get("sharding")
@@ -31,7 +31,7 @@ def ran_as_planned(stage: StagePlan) -> bool:
 
 
 def step_seconds(stage: StagePlan) -> float:
-    """Seconds of a step as measured, the validation losses taken out in the plan's proportion."""
+    """Measured seconds of a step, without the validation losses, whose share is taken from the plan."""
     planned, measured = stage.plan, stage.measured
     as_steps = planned["seconds"] / planned["step_seconds"] * measured["steps"] / planned["steps"]
     return measured["seconds"] / as_steps
@@ -43,7 +43,7 @@ def calibrated(machine: Machine, stages: list[StagePlan]) -> dict[str, float]:
     The passes' share of the peak is what makes the plan's time the measured one, communication and offload as planned.
 
     Raises:
-        UserError: no stage has run as its plan has it.
+        UserError: no stage has run as its plan says.
     """
     finished = [stage for stage in stages if ran_as_planned(stage)]
     if not finished:
@@ -77,7 +77,7 @@ def rewritten(text: str, values: dict[str, float], path: Path) -> str:
     """The machine file at `path` with these values, each in its line or in a new one at the end.
 
     Raises:
-        UserError: it is not written one key a line.
+        UserError: the file does not have one key per line.
     """
     for key, value in values.items():
         line = f"{key}: {value}  # measured by `make calibrate`"
@@ -91,16 +91,16 @@ def rewritten(text: str, values: dict[str, float], path: Path) -> str:
         written = False
     if not written:
         lines = ", ".join(f"{key}: {value}" for key, value in values.items())
-        raise UserError(f"{path}: must have one key in a line to be rewritten; write yourself: {lines}")
+        raise UserError(f"{path}: must have one key per line to be rewritten; add by hand: {lines}")
     return text
 
 
 def main() -> None:
     arguments = experiment_parser(__doc__)
-    told = arguments.parse_args()
-    flow, path, machine, stages = plans_of(told.profile, told.configfile)
+    args = arguments.parse_args()
+    flow, path, machine, stages = plans_of(args.profile, args.configfile)
     known = machine
-    if not machine.gpus and machine.cpu_tflops is None:  # of a speed of 1 the measured one is a multiple
+    if not machine.gpus and machine.cpu_tflops is None:  # with a speed of 1, the measured speed is the factor
         known = machine.model_copy(update={"cpu_tflops": 1.0})
         stages = stage_plans(flow, known)
     values = calibrated(known, stages)

@@ -29,7 +29,7 @@ def check_gradient_sums(name: str, settings: Stage, machine: Machine) -> None:
     """Check that DeepSpeed can add up the gradients in the type that the machine file asks for.
 
     Raises:
-        UserError: it cannot, or nothing needs to be asked for.
+        UserError: it cannot, or the setting has no effect.
     """
     if machine.grad_accum_dtype == "auto":
         return
@@ -51,16 +51,16 @@ def check_checkpointing(machine: Machine) -> None:
     Raises:
         UserError: FSDP2 recomputes all layers or none; there is no other memory to move to where there is no GPU.
     """
-    asked = machine.gradient_checkpointing
-    if asked is None:
+    checkpointing = machine.gradient_checkpointing
+    if checkpointing is None:
         return
-    if machine.sharding == "fsdp2" and (asked.offload or asked.every_n_layers > 1):
-        key = "offload" if asked.offload else "every_n_layers"
+    if machine.sharding == "fsdp2" and (checkpointing.offload or checkpointing.every_n_layers > 1):
+        key = "offload" if checkpointing.offload else "every_n_layers"
         raise UserError(
             f"machine: gradient_checkpointing.{key}: with sharding fsdp2 all layers are recomputed and nothing is"
             " offloaded: use `gradient_checkpointing: true`, or zero3"
         )
-    if asked.offload and not machine.gpus:
+    if checkpointing.offload and not machine.gpus:
         raise UserError(
             "machine: gradient_checkpointing.offload: there is no GPU to move activations from; leave it out"
         )

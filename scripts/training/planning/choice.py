@@ -2,8 +2,8 @@
 
     option = choose("sft", settings, shape, machine)      # option.machine has numbers in place of `auto`
 
-If nothing fits, the error is one table: what was asked, by how much it misses, and which changes would fit, the fastest
-first.
+If nothing fits, the error is a table: what was configured, how much memory is missing, and which changes would fit, the
+fastest first.
 """
 
 from typing import NamedTuple
@@ -20,11 +20,11 @@ from scripts.training.planning.options import (
     OFFLOADABLE,
     SHARDINGS,
     Option,
-    can_do,
     can_shard,
-    changed,
     machines,
     options,
+    supports,
+    with_values,
 )
 
 
@@ -44,11 +44,11 @@ def choose(
     Raises:
         UserError: none fits; the table says what would.
     """
-    asked = options(name, [(settings, one) for one in machines(settings, machine)], shape, no_rope_layers)
-    fitting = [option for option in asked if option.missing() <= 0]
+    candidates = options(name, [(settings, one) for one in machines(settings, machine)], shape, no_rope_layers)
+    fitting = [option for option in candidates if option.missing() <= 0]
     if fitting:
         return min(fitting, key=lambda option: (option.slowness(), -option.batch.micro))
-    closest = min(asked, key=Option.missing)
+    closest = min(candidates, key=Option.missing)
     raise UserError(refusal(name, closest, alternatives(name, closest, shape, no_rope_layers), tokens))
 
 
@@ -58,7 +58,7 @@ class Change(NamedTuple):
 
 
 def changed_stages(settings: Stage) -> list[tuple[str, Stage]]:
-    """The stage, and with less to hold: adapters, quantized weights, shorter rows."""
+    """(change as a text, the changed stage): the stage itself, then with adapters, quantized weights, shorter rows."""
     lora = {"method": "lora", "optimizer": "adamw", "trainable": "all"}
     found = [("", settings)]
     if settings.method == "full":
@@ -79,7 +79,7 @@ def changed_machines(settings: Stage, machine: Machine) -> list[Machine]:
     elif total_ranks(machine) == 1:
         ways = [way for way in ways if way[0] == "none" or way[1]]
     return [
-        changed(
+        with_values(
             machine,
             sharding=sharding,
             offload=offload,
@@ -89,7 +89,7 @@ def changed_machines(settings: Stage, machine: Machine) -> list[Machine]:
         )
         for sharding, offload in ways
         for checkpointing in dict.fromkeys((machine.gradient_checkpointing, Checkpointing()))
-        if can_do(sharding, machine.model_copy(update={"gradient_checkpointing": checkpointing}))
+        if supports(sharding, machine.model_copy(update={"gradient_checkpointing": checkpointing}))
         for liger in ((machine.liger, True) if machine.gpus and sharding in UNSHARDED_WEIGHTS else (machine.liger,))
     ]
 
@@ -97,25 +97,25 @@ def changed_machines(settings: Stage, machine: Machine) -> list[Machine]:
 def changes(settings: Stage, machine: Machine) -> list[tuple[str, Stage, Machine]]:
     """Changes of machine file or stage that take less memory, alone or together, as the user would write them."""
     found = []
-    for what, stage in changed_stages(settings):
+    for stage_text, stage in changed_stages(settings):
         for other in changed_machines(stage, machine):
-            said = [what] if what else []
+            texts = [stage_text] if stage_text else []
             for key in ("sharding", "offload", "gradient_checkpointing", "grad_accum_dtype", "liger", "micro_batch"):
                 value = getattr(other, key)
                 if value != getattr(machine, key):
                     text = "true" if isinstance(value, Checkpointing) else str(value).lower()
-                    said.append(f"`{key}: {text}`")
-            if said:
-                found.append((", ".join(said), stage, other))
+                    texts.append(f"`{key}: {text}`")
+            if texts:
+                found.append((", ".join(texts), stage, other))
     return found
 
 
-def alternatives(name: str, asked: Option, shape: Shape, no_rope_layers: list[int] | None) -> list[Change]:
-    """The changes that would fit, the fastest first; of each method the fastest."""
-    wanted = changes(asked.settings, asked.machine)
-    measure([one for _, stage, machine in wanted for one in passes(stage, shape, machine, Batch(1, 2))])
+def alternatives(name: str, option: Option, shape: Shape, no_rope_layers: list[int] | None) -> list[Change]:
+    """The changes that would fit, the fastest first; only the fastest for each method and sharding."""
+    candidates = changes(option.settings, option.machine)
+    measure([one for _, stage, machine in candidates for one in passes(stage, shape, machine, Batch(1, 2))])
     found = [
-        Change(text, options(name, [(stage, machine)], shape, no_rope_layers)[0]) for text, stage, machine in wanted
+        Change(text, options(name, [(stage, machine)], shape, no_rope_layers)[0]) for text, stage, machine in candidates
     ]
     fitting = sorted(
         (one for one in found if one.option.missing() <= 0),
@@ -124,7 +124,7 @@ def alternatives(name: str, asked: Option, shape: Shape, no_rope_layers: list[in
     kept, kinds = [], set()
     for one in fitting:
         settings = one.option.settings
-        if settings.sequence_length != asked.settings.sequence_length and (
+        if settings.sequence_length != option.settings.sequence_length and (
             any(other.option.settings.sequence_length > settings.sequence_length for other in kept)
         ):
             continue  # rows need not be shorter than this
@@ -139,21 +139,21 @@ def alternatives(name: str, asked: Option, shape: Shape, no_rope_layers: list[in
 def hours_text(option: Option, tokens: int | None) -> str:
     """How long the stage takes; where its tokens are not known, how long 100 million take."""
     if not option.speed:
-        return "hours unknown, for want of `gpu_tflops` in the machine file"
+        return "hours unknown without `gpu_tflops` in the machine file"
     hours = (tokens or 1e8) / option.speed.tokens_per_second / 3600
     return f"{hours:.1f} h" + ("" if tokens else " per 100 million tokens")
 
 
-def refusal(name: str, asked: Option, changes: list[Change], tokens: int | None) -> str:
-    """The error: what was asked, by how much it misses, and what would fit. Several lines, as a table needs them."""
-    machine = asked.machine
+def refusal(name: str, option: Option, changes: list[Change], tokens: int | None) -> str:
+    """The error: what was configured, how much memory is missing, and a table of what would fit."""
+    machine = option.machine
     gpu = machine.gpus and machine.gpu_memory_gib
     limit = machine.gpu_memory_gib if gpu else machine.host_memory_gib
     where = "GPU" if gpu else "host"
-    over_host = gpu and asked.budget.total <= (machine.gpu_memory_gib - machine.memory_overhead_gib) * GIB
+    over_host = gpu and option.budget.total <= (machine.gpu_memory_gib - machine.memory_overhead_gib) * GIB
     if over_host:
         where, limit = "host", machine.host_memory_gib
-    parts = asked.budget.host if where == "host" else asked.budget.gpu
+    parts = option.budget.host if where == "host" else option.budget.gpu
     taken = sum(parts.values())
     names = {"logits": "logits in all their copies"}
     largest = ", ".join(
@@ -163,14 +163,14 @@ def refusal(name: str, asked: Option, changes: list[Change], tokens: int | None)
     )
     head = (
         f"training.train.{name}: does not fit: {taken / GIB:.1f} GiB per {where}, the machine has {limit:g}, "
-        f"{asked.missing() / GIB:.1f} too few, with sharding {machine.sharding}{' and offload' * machine.offload}, "
-        f"micro-batch {asked.batch.micro} and {asked.settings.sequence_length:,} tokens on "
+        f"{option.missing() / GIB:.1f} too few, with sharding {machine.sharding}{' and offload' * machine.offload}, "
+        f"micro-batch {option.batch.micro} and {option.settings.sequence_length:,} tokens on "
         f"{total_ranks(machine)} GPU{'s' * (total_ranks(machine) > 1)} ({largest})"
     )
-    logits = asked.budget.gpu.get("logits", 0)
-    at_once = asked.batch.micro * asked.settings.sequence_length
+    logits = option.budget.gpu.get("logits", 0)
+    at_once = option.batch.micro * option.settings.sequence_length
     if logits:
-        head += f"; the logits of {at_once:,} tokens alone are {4 * at_once * asked.vocabulary / GIB:.1f} GiB in fp32"
+        head += f"; the logits of {at_once:,} tokens alone are {4 * at_once * option.vocabulary / GIB:.1f} GiB in fp32"
     if not changes:
         return head + "; no change of sharding, offload, checkpointing, micro-batch or method fits: use more GPUs"
     width = max(len(one.text) for one in changes)

@@ -69,17 +69,17 @@ class States(NamedTuple):
     host: float
 
 
-def moment_bytes(found: Counts, optimizer: str) -> float:
+def moment_bytes(counted: Counts, optimizer: str) -> float:
     """Bytes of an optimizer's moments for the trained parameters; AdamW has two in fp32 for each.
 
     Muon has one in fp32 for the layers' matrices. adamw_8bit has two of one byte, each with a scale per 256 weights,
     for all matrices but the embedding. (With bf16 DeepSpeed's ZeRO-2 and ZeRO-3 hold Muon's in bf16: half.)
     """
-    adamw = 8 * found.trained
+    adamw = 8 * counted.trained
     if optimizer == "muon":
-        return adamw - 4 * found.matrices
+        return adamw - 4 * counted.matrices
     if optimizer == "adamw_8bit":
-        return adamw - (8 - 2 * (1 + 4 / 256)) * found.quantized
+        return adamw - (8 - 2 * (1 + 4 / 256)) * counted.quantized
     return adamw
 
 
@@ -100,24 +100,24 @@ def frozen_bytes(shape: Shape, settings: Stage) -> float:
     return embedding_parameters(shape) * plain + layer_parameters(shape) * QUANTIZED.get(settings.quantize, plain)
 
 
-def gathered_bytes(shape: Shape, found: Counts, machine: Machine) -> float:
+def gathered_bytes(shape: Shape, counted: Counts, machine: Machine) -> float:
     """Bytes of weights that a GPU holds for a while, out of those that are divided."""
     if machine.sharding == "zero3":
-        return max(4 * largest_layer(shape), 2 * min(ZERO3_LIVE_PARAMETERS, found.all))
+        return max(4 * largest_layer(shape), 2 * min(ZERO3_LIVE_PARAMETERS, counted.all))
     if machine.sharding == "fsdp2":
         # this unit and the next in bf16, the gradient of one before it is reduced
         return (2 * 2 + 4) * largest_fsdp_unit(shape)
     return 0
 
 
-def bucket_bytes(shape: Shape, found: Counts, machine: Machine) -> float:
+def bucket_bytes(shape: Shape, counted: Counts, machine: Machine) -> float:
     """Bytes of the buffers through which gradients are reduced and weights gathered."""
     if machine.sharding == "none":
-        return 4 * found.trained if total_ranks(machine) > 1 else 0  # DDP's buckets hold every gradient once more
+        return 4 * counted.trained if total_ranks(machine) > 1 else 0  # DDP's buckets hold every gradient once more
     if machine.sharding == "zero3":
-        return 2 * 2 * min(shape.hidden_size**2, found.trained)
+        return 2 * 2 * min(shape.hidden_size**2, counted.trained)
     if machine.sharding.startswith("zero"):
-        return 3 * 2 * min(BUCKET, found.trained)
+        return 3 * 2 * min(BUCKET, counted.trained)
     return 0
 
 
@@ -135,11 +135,11 @@ def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers
     The host holds offloaded states, divided among the hosts, or while loading an fp32 copy of the weights per process
     (ZeRO-3 loads shard by shard), whichever is more.
     """
-    found, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
-    sharding, trained = machine.sharding, found.trained
+    counted, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
+    sharding, trained = machine.sharding, counted.trained
     master = OFFLOADED_MASTER if machine.offload else MASTER[sharding]
     gradients = gradient_split(machine)
-    moments = moment_bytes(found, settings.optimizer)
+    moments = moment_bytes(counted, settings.optimizer)
     weights = WEIGHTS[sharding]
     share = 1 if sharding == "none" else 1 / ranks
     lora = settings.method == "lora"
@@ -147,16 +147,16 @@ def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers
         frozen = frozen_bytes(shape, settings) * (1 if weights.whole else share)
         weight_bytes = frozen + (weights.whole + weights.divided * share) * trained
     else:
-        weight_bytes = (weights.whole + weights.divided * share) * found.all
+        weight_bytes = (weights.whole + weights.divided * share) * counted.all
     host = (master.host + gradients.host) * trained + moments if machine.offload else 0
     per_weight = 2 if lora and settings.precision == "bf16" else 4
     copies = local_ranks(machine)
-    loading = 4 * largest_layer(shape) * copies if sharding == "zero3" else per_weight * found.all * copies
+    loading = 4 * largest_layer(shape) * copies if sharding == "zero3" else per_weight * counted.all * copies
     return States(
         weights=weight_bytes,
         gradients=(gradients.whole + gradients.divided * share) * trained,
         optimizer=master.divided * share * trained + (0 if machine.offload else moments * share),
-        gathered=gathered_bytes(shape, found, machine),
-        buckets=bucket_bytes(shape, found, machine),
+        gathered=gathered_bytes(shape, counted, machine),
+        buckets=bucket_bytes(shape, counted, machine),
         host=max(host / machine.nodes, loading),
     )

@@ -1,4 +1,4 @@
-"""The ways to run a stage that a machine file leaves open, and what each takes: memory, speed.
+"""The ways to run a stage that `auto` in a machine file allows, with the memory and the speed of each.
 
 options("sft", [(settings, machine) for machine in machines(settings, machine)], shape)
 
@@ -16,7 +16,7 @@ from scripts.training.planning.memory import GIB
 from scripts.training.planning.speed import Speed, stage_speed
 
 MICRO_BATCHES = (1, 2, 4, 8, 16)
-SHARDINGS = ("none", "zero1", "zero2", "fsdp2", "zero3")  # what each GPU holds whole, most first
+SHARDINGS = ("none", "zero1", "zero2", "fsdp2", "zero3")  # from all states whole on each GPU to all divided
 OFFLOADABLE = ("zero2", "zero3")
 
 
@@ -31,7 +31,7 @@ class Option(NamedTuple):
     vocabulary: int
 
     def missing(self) -> float:
-        """Bytes by which the fuller of GPU and host is too small; 0 where it fits."""
+        """Bytes that are missing on the GPU or the host, whichever lacks more; 0 if the stage fits."""
         over = [0.0]
         if self.machine.gpus and self.machine.gpu_memory_gib:
             overhead = self.machine.memory_overhead_gib
@@ -41,63 +41,63 @@ class Option(NamedTuple):
         return max(over)
 
     def slowness(self) -> float:
-        """Seconds per token; without a peak in the machine file, the order of what a step sends stands for them."""
+        """Seconds per token; without `gpu_tflops` in the machine file a rank by how much a step sends."""
         if self.speed:
             return 1 / self.speed.tokens_per_second
         return SHARDINGS.index(self.machine.sharding) + 10 * self.machine.offload
 
 
 def can_shard(settings: Stage) -> bool:
-    """Quantized weights and 8-bit moments cannot be divided."""
+    """Whether the states can be sharded: quantized weights and 8-bit moments cannot."""
     return settings.quantize == "none" and settings.optimizer != "adamw_8bit"
 
 
-def can_do(sharding: str, machine: Machine) -> bool:
-    """Whether this sharding can do what else the machine file asks for (checks.py says so of a fixed one)."""
+def supports(sharding: str, machine: Machine) -> bool:
+    """Whether this sharding works with the other settings of the machine file (checks.py refuses a fixed one)."""
     checkpointing = machine.gradient_checkpointing
     if sharding == "fsdp2" and checkpointing and (checkpointing.offload or checkpointing.every_n_layers > 1):
         return False
     return sharding != "zero1" or machine.grad_accum_dtype == "auto"
 
 
-def changed(machine: Machine, **changes) -> Machine:
-    """The machine with these values; DDP and FSDP2 add up gradients in fp32 by themselves, and refuse to be told."""
+def with_values(machine: Machine, **changes) -> Machine:
+    """The machine with these values; `grad_accum_dtype` is reset for DDP and FSDP2, which always use fp32."""
     if changes["sharding"] in ("none", "fsdp2"):
         changes["grad_accum_dtype"] = "auto"
     return machine.model_copy(update=changes)
 
 
 def machines(settings: Stage, machine: Machine) -> list[Machine]:
-    """The machine with each value that `auto` may take."""
+    """The machine with each combination of values that `auto` may take."""
     if machine.sharding == "auto":
         ways = [(one, False) for one in SHARDINGS] + [(one, True) for one in OFFLOADABLE if machine.gpus]
         if total_ranks(machine) == 1 or not can_shard(settings):
             ways = [("none", False), *(way for way in ways if way[1] and can_shard(settings))]
         if machine.offload:
             ways = [way for way in ways if way[1]]
-        ways = [way for way in ways if can_do(way[0], machine)]
+        ways = [way for way in ways if supports(way[0], machine)]
     else:
         ways = [(machine.sharding, machine.offload)]
     rows = MICRO_BATCHES if machine.micro_batch == "auto" else (machine.micro_batch,)
     return [
-        changed(machine, sharding=sharding, offload=offload, micro_batch=micro)
+        with_values(machine, sharding=sharding, offload=offload, micro_batch=micro)
         for sharding, offload in ways
         for micro in rows
     ]
 
 
 def options(
-    name: str, asked: list[tuple[Stage, Machine]], shape: Shape, no_rope_layers: list[int] | None = None
+    name: str, candidates: list[tuple[Stage, Machine]], shape: Shape, no_rope_layers: list[int] | None = None
 ) -> list[Option]:
-    """Each stage on each machine, with what it takes; those whose batch was tried already are left out."""
-    tried, found = set(), []
-    for settings, machine in asked:
+    """Memory and speed of each candidate; candidates that come to the same batch are taken once."""
+    tried, runs = set(), []
+    for settings, machine in candidates:
         batch = divide_batch(settings.global_batch, machine.micro_batch, total_ranks(machine), name)
         key = (settings.model_dump_json(), machine.model_copy(update={"micro_batch": batch.micro}).model_dump_json())
         if key not in tried:
             tried.add(key)
-            found.append((settings, machine, batch))
-    measure([one for settings, machine, batch in found for one in passes(settings, shape, machine, batch)])
+            runs.append((settings, machine, batch))
+    measure([one for settings, machine, batch in runs for one in passes(settings, shape, machine, batch)])
     return [
         Option(
             settings,
@@ -107,5 +107,5 @@ def options(
             stage_speed(settings, shape, machine, batch, no_rope_layers),
             shape.vocab_size,
         )
-        for settings, machine, batch in found
+        for settings, machine, batch in runs
     ]

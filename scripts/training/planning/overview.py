@@ -28,7 +28,7 @@ from scripts.training.model.nope import expand_layers
 from scripts.training.planning.disk import disk_warning
 from scripts.training.planning.estimate import Rows, stage_rows
 from scripts.training.planning.memory import GIB
-from scripts.training.planning.stage import Given
+from scripts.training.planning.stage import PlanInputs
 from scripts.training.planning.stage_plan import plan
 
 WIDTH = 150  # of the page, in characters
@@ -57,11 +57,11 @@ def stage_plans(flow: Dag, machine: Machine) -> list[StagePlan]:
     for name, settings in flow.stages.items():
         rows = stage_rows(flow.experiment, list(flow.sources.values()), flow.layout, name)
         shape, off = flow.shape, tuple(layers)
-        given = Given(name, settings, machine, shape, rows.train, rows.validation, off, base.trained_tokens)
+        inputs = PlanInputs(name, settings, machine, shape, rows.train, rows.validation, off, base.trained_tokens)
         summary = flow.layout.model(name) / "summary.json"
         measured = read_json(summary) if summary.is_file() else {}
         try:
-            planned = plan(given)
+            planned = plan(inputs)
         except UserError as error:
             found.append(StagePlan(name, rows, {}, str(error), measured))
             continue
@@ -169,8 +169,8 @@ def show(stages: list[StagePlan], path: Path, machine: Machine, page: Path) -> N
 
 def main() -> None:
     arguments = experiment_parser(__doc__)
-    told = arguments.parse_args()
-    plans = plans_of(told.profile, told.configfile)
+    args = arguments.parse_args()
+    plans = plans_of(args.profile, args.configfile)
     show(plans.stages, plans.path, plans.machine, plans.flow.layout.plan_page)
     print(f"page: {plans.flow.layout.plan_page}")
     if any(stage.error for stage in plans.stages):

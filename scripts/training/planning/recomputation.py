@@ -1,4 +1,4 @@
-"""What `gradient_checkpointing` of the machine file costs: layers computed twice, activations in host memory."""
+"""The cost of `gradient_checkpointing`: the share of layers computed twice, activations in host memory."""
 
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
@@ -6,7 +6,7 @@ from scripts.training.planning.batch import Batch
 
 
 def recomputed_share(shape: Shape, machine: Machine) -> float:
-    """The share of the layers that the backward pass runs forward once more."""
+    """The share of the layers whose forward pass is repeated in the backward pass."""
     recomputed = machine.gradient_checkpointing
     return -(-shape.num_hidden_layers // recomputed.every_n_layers) / shape.num_hidden_layers if recomputed else 0
 
@@ -15,7 +15,7 @@ def offloaded_activations(settings: Stage, shape: Shape, machine: Machine, batch
     """Bytes of host memory per process that `gradient_checkpointing.offload` fills in one pass.
 
     Args:
-        layers: through which gradients flow.
+        layers: number of layers through which gradients flow.
     """
     recomputed = machine.gradient_checkpointing
     if not recomputed or not recomputed.offload:

@@ -29,7 +29,7 @@ class Speed(NamedTuple):
     """Per optimizer step, in seconds, unless it says otherwise."""
 
     compute: float
-    communication: float  # what of it cannot hide behind compute
+    communication: float  # only what does not overlap with compute
     offload: float
     tokens_per_second: float  # of all GPUs
     mfu: float | None  # causal, of the whole step; None without a GPU, as there is no peak to compare with
@@ -50,18 +50,18 @@ def multiplied(shape: Shape) -> float:
     return layer_parameters(shape) + shape.vocab_size * shape.hidden_size
 
 
-def operations(shape: Shape, settings: Stage, found: Counts, recomputed: float) -> Operations:
+def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: float) -> Operations:
     """The operations of a stage per token of a packed row; documents' bounds inside a row are not counted as a saving.
 
     A frozen weight has no gradient of its own (2 operations per token less), and nothing flows back below the first
     trained layer.
     """
     forward = 2 * multiplied(shape) + attention_operations(shape, settings.sequence_length)
-    share = 1 - found.first_layer / shape.num_hidden_layers
+    share = 1 - counted.first_layer / shape.num_hidden_layers
     through = 2 * (layer_parameters(shape) * share + shape.vocab_size * shape.hidden_size)
     backward = through + 2 * attention_operations(shape, settings.sequence_length) * share
-    own = 2 * min(found.trained, multiplied(shape))
-    extra = 4 * found.trained if settings.method == "lora" else 0  # forward and backward through the adapters
+    own = 2 * min(counted.trained, multiplied(shape))
+    extra = 4 * counted.trained if settings.method == "lora" else 0  # forward and backward through the adapters
     again = 2 * layer_parameters(shape) + attention_operations(shape, settings.sequence_length)
     plain = 6 * multiplied(shape) + 3 * attention_operations(shape, settings.sequence_length)
     return Operations(forward + backward + own + extra, again * share * recomputed, plain)
@@ -79,7 +79,7 @@ def bandwidth(machine: Machine) -> float:
     return inside if machine.nodes == 1 else min(inside, machine.network_gbs * 1e9)
 
 
-def communicated(found: Counts, machine: Machine, accumulation: int) -> float:
+def bytes_sent(counted: Counts, machine: Machine, accumulation: int) -> float:
     """Bytes that each GPU sends per optimizer step.
 
     DDP and ZeRO-1 reduce once per step (a ring sends twice the bytes, less one part), ZeRO-2 scatters its gradients in
@@ -87,13 +87,13 @@ def communicated(found: Counts, machine: Machine, accumulation: int) -> float:
     """
     ranks = total_ranks(machine)
     ring = (ranks - 1) / ranks
-    weights, gradients = 2 * found.all, 2 * found.trained
+    weights, gradients = 2 * counted.all, 2 * counted.trained
     return (
         ring
         * {
-            "none": 2 * 4 * found.trained,
-            "zero1": 2 * gradients + 2 * found.trained,
-            "zero2": accumulation * gradients + 2 * found.trained,
+            "none": 2 * 4 * counted.trained,
+            "zero1": 2 * gradients + 2 * counted.trained,
+            "zero2": accumulation * gradients + 2 * counted.trained,
             "zero3": accumulation * (2 * weights + gradients),
             "fsdp2": accumulation * (2 * weights + 2 * gradients),
         }[machine.sharding]
@@ -110,8 +110,8 @@ def stage_speed(
     """
     if not (machine.gpu_tflops if machine.gpus else machine.cpu_tflops):
         return None
-    found, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
-    work = operations(shape, settings, found, recomputed_share(shape, machine))
+    counted, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
+    work = operations(shape, settings, counted, recomputed_share(shape, machine))
     tokens = batch.micro * batch.accumulation * settings.sequence_length  # per GPU
     if not machine.gpus:
         seconds = tokens * (work.model + work.recomputed) / (machine.cpu_tflops * 1e12)
@@ -120,15 +120,15 @@ def stage_speed(
     compute = tokens * (work.model + work.recomputed) / (peak * machine.mfu)
     if settings.quantize != "none":
         compute *= 1.3  # dequantizing: published QLoRA rows run at three quarters of LoRA's speed (docs/plan.md)
-    sent = communicated(found, machine, batch.accumulation) / bandwidth(machine)
+    sent = bytes_sent(counted, machine, batch.accumulation) / bandwidth(machine)
     communication = max(0.0, sent - OVERLAP * compute)
     offload = 0.0
     if machine.offload:
         # gradients go to the host in each pass (ZeRO-2) and are added there; the new weights come back once
-        moved = (2 * batch.accumulation + 2) * found.trained / ranks / (machine.host_link_gbs * 1e9)
-        updated = found.trained / machine.nodes / (machine.host_adam * 1e9)
+        moved = (2 * batch.accumulation + 2) * counted.trained / ranks / (machine.host_link_gbs * 1e9)
+        updated = counted.trained / machine.nodes / (machine.host_adam * 1e9)
         offload = moved + updated
-    if held := offloaded_activations(settings, shape, machine, batch, shape.num_hidden_layers - found.first_layer):
+    if held := offloaded_activations(settings, shape, machine, batch, shape.num_hidden_layers - counted.first_layer):
         offload += 2 * batch.accumulation * held / (machine.host_link_gbs * 1e9)  # there and back, on one stream
     seconds = compute + communication + offload
     return Speed(compute, communication, offload, ranks * tokens / seconds, tokens * work.model / seconds / peak)

@@ -1,4 +1,4 @@
-"""What a stage does on a machine whatever its size in memory: batch, steps, tokens, intervals."""
+"""Batch, steps, tokens and intervals of a stage on a machine; and how it is run there."""
 
 from typing import NamedTuple
 
@@ -13,8 +13,8 @@ from scripts.training.planning.options import Option
 from scripts.training.planning.parameters import count_parameters
 
 
-class Given(NamedTuple):
-    """What a stage's plan starts from."""
+class PlanInputs(NamedTuple):
+    """The inputs of a stage's plan."""
 
     name: str  # the stage's, for errors
     settings: Stage
@@ -26,13 +26,13 @@ class Given(NamedTuple):
     trained_tokens: float | None = None  # of the base
 
     @property
-    def known(self) -> Shape | None:
+    def known_shape(self) -> Shape | None:
         return self.shape if self.shape and self.shape.vocab_size else None
 
     @property
     def resolved(self) -> Stage:
         """The settings with numbers in place of `auto`, where they are known."""
-        return resolve_auto(self.settings, count_parameters(self.known) if self.known else None, self.rows)
+        return resolve_auto(self.settings, count_parameters(self.known_shape) if self.known_shape else None, self.rows)
 
     @property
     def steps(self) -> int | None:
@@ -44,18 +44,18 @@ class Given(NamedTuple):
         return training_steps(settings, self.rows)
 
 
-def least_memory(given: Given) -> None:
-    """Check, in no time and without a trace, that the stage can fit at all: its model states, and its logits once.
+def least_memory(inputs: PlanInputs) -> None:
+    """Check without a trace, at once, that the model states and one copy of the logits fit.
 
     Only for a machine file without `auto`, whose choice needs the trace.
 
     Raises:
         UserError: it cannot; the table says what would.
     """
-    machine, shape, settings = given.machine, given.known, given.resolved
+    machine, shape, settings = inputs.machine, inputs.known_shape, inputs.resolved
     if shape is None or "auto" in (machine.sharding, machine.micro_batch, settings.global_batch):
         return
-    states = model_states(shape, settings, machine, list(given.no_rope_layers))
+    states = model_states(shape, settings, machine, list(inputs.no_rope_layers))
     least = sum(states[:3])
     limit = machine.gpu_memory_gib if machine.gpus else machine.host_memory_gib
     host = states.host if machine.gpus else 0
@@ -63,20 +63,21 @@ def least_memory(given: Given) -> None:
         rows = min(machine.micro_batch, settings.global_batch // total_ranks(machine) or 1)
         least += 4 * shape.vocab_size * rows * settings.sequence_length
     if (limit and least > limit * GIB) or (machine.host_memory_gib and host > machine.host_memory_gib * GIB):
-        chosen(given)
-        raise UserError(  # the trace found room after all: closed form and trace disagree
-            f"training.train.{given.name}: model states take {least / GIB:.1f} GiB per process, the machine has {limit}"
+        choose_option(inputs)
+        raise UserError(  # `choose` found an option that fits: closed form and trace disagree
+            f"training.train.{inputs.name}: model states take {least / GIB:.1f} GiB per process,"
+            f" the machine has {limit}"
         )
 
 
-def chosen(given: Given) -> Option | None:
-    """How the stage is run, traced: sharding, offload and micro-batch chosen or checked; None without a shape.
+def choose_option(inputs: PlanInputs) -> Option | None:
+    """Sharding, offload and micro-batch, chosen or checked by a trace; None without a shape.
 
     Raises:
         UserError: nothing that the machine file allows fits; the table says what would.
     """
-    settings, steps = given.resolved, given.steps
-    if given.known is None or settings.global_batch == "auto":
+    settings, steps = inputs.resolved, inputs.steps
+    if inputs.known_shape is None or settings.global_batch == "auto":
         return None
     tokens = steps and steps * settings.global_batch * settings.sequence_length
-    return choose(given.name, settings, given.known, given.machine, list(given.no_rope_layers), tokens)
+    return choose(inputs.name, settings, inputs.known_shape, inputs.machine, list(inputs.no_rope_layers), tokens)

@@ -10,12 +10,12 @@ from scripts.training.planning.parameters import count_parameters, counts
 from scripts.training.planning.recomputation import recomputed_share
 from scripts.training.planning.schedule import check_schedule, intervals, schedule_warnings
 from scripts.training.planning.speed import noncausal_over_causal, operations, stage_cost
-from scripts.training.planning.stage import Given, chosen, least_memory
+from scripts.training.planning.stage import PlanInputs, choose_option, least_memory
 
 VALIDATION_SHARE = 1 / 3  # of a training row's time: a forward pass alone
 
 
-def plan(given: Given, traced: bool = True) -> dict:
+def plan(inputs: PlanInputs, traced: bool = True) -> dict:
     """The plan of one stage, as plan/{stage}.json holds it.
 
     Args:
@@ -26,46 +26,46 @@ def plan(given: Given, traced: bool = True) -> dict:
         UserError: the global batch does not divide, the stage does not fit, the machine file shards what cannot be
             sharded, or the warm-up is longer than the stage.
     """
-    check_sharding(given.name, given.settings, given.machine)
-    settings, steps, machine = given.resolved, given.steps, given.machine
+    check_sharding(inputs.name, inputs.settings, inputs.machine)
+    settings, steps, machine = inputs.resolved, inputs.steps, inputs.machine
     result = {"learning_rate": settings.learning_rate, "global_batch": settings.global_batch}
     if settings.global_batch == "auto":
         return result
     tokens_per_step = settings.global_batch * settings.sequence_length
     result |= {"tokens_per_step": tokens_per_step, "steps": steps, "tokens": steps and steps * tokens_per_step}
     if steps:
-        check_schedule(given.name, settings, steps)
-        warnings = schedule_warnings(given.name, settings, steps, total_ranks(machine), given.validation_rows)
+        check_schedule(inputs.name, settings, steps)
+        warnings = schedule_warnings(inputs.name, settings, steps, total_ranks(machine), inputs.validation_rows)
         result |= intervals(settings, steps)._asdict() | {"warnings": warnings}
-    least_memory(given)
-    option = chosen(given) if traced else None
+    least_memory(inputs)
+    option = choose_option(inputs) if traced else None
     if option:
         machine = option.machine
     if machine.micro_batch != "auto":
-        batch = divide_batch(settings.global_batch, machine.micro_batch, total_ranks(machine), given.name)
+        batch = divide_batch(settings.global_batch, machine.micro_batch, total_ranks(machine), inputs.name)
         result |= {"micro_batch": batch.micro, "gradient_accumulation": batch.accumulation}
-    if given.known and machine.sharding != "auto":
-        result |= plan_states(given, machine) | plan_disk(given, machine)
-    return result | (plan_option(given, option) if option else {})
+    if inputs.known_shape and machine.sharding != "auto":
+        result |= plan_states(inputs, machine) | plan_disk(inputs, machine)
+    return result | (plan_option(inputs, option) if option else {})
 
 
-def plan_states(given: Given, machine: Machine) -> dict:
+def plan_states(inputs: PlanInputs, machine: Machine) -> dict:
     """The part of the plan that is about the model states, by closed forms."""
-    found = counts(given.known, given.settings, list(given.no_rope_layers))
-    states = model_states(given.known, given.settings, machine, list(given.no_rope_layers))
+    counted = counts(inputs.known_shape, inputs.settings, list(inputs.no_rope_layers))
+    states = model_states(inputs.known_shape, inputs.settings, machine, list(inputs.no_rope_layers))
     return {
         "sharding": machine.sharding,
         "offload": machine.offload,
-        "parameters": count_parameters(given.known),
-        "trainable_parameters": found.trained,
+        "parameters": count_parameters(inputs.known_shape),
+        "trainable_parameters": counted.trained,
         "model_states_gib": round(sum(states[:4]) / GIB, 2),
         "host_gib": round(states.host / GIB, 2),
     }
 
 
-def plan_disk(given: Given, machine: Machine) -> dict:
+def plan_disk(inputs: PlanInputs, machine: Machine) -> dict:
     """The part of the plan that is about disk: one checkpoint, the most at once, the published model."""
-    disk = stage_disk(given.resolved, given.known, machine, given.steps, list(given.no_rope_layers))
+    disk = stage_disk(inputs.resolved, inputs.known_shape, machine, inputs.steps, list(inputs.no_rope_layers))
     return {
         "checkpoint_gib": round(disk.checkpoint / GIB, 2),
         "checkpoints_gib": round(disk.checkpoint * disk.most / GIB, 2),
@@ -78,9 +78,9 @@ def digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def plan_option(given: Given, option: Option) -> dict:
+def plan_option(inputs: PlanInputs, option: Option) -> dict:
     """The part of the plan that needs the trace: memory part by part, speed, hours, cost."""
-    machine, steps, shape = option.machine, given.steps, given.known
+    machine, steps, shape = option.machine, inputs.steps, inputs.known_shape
     budget, speed = option.budget, option.speed
     result = {
         "gpu_parts_gib": {part: round(value / GIB, 2) for part, value in budget.gpu.items()} if machine.gpus else {},
@@ -89,13 +89,13 @@ def plan_option(given: Given, option: Option) -> dict:
         "host_total_gib": round(sum(budget.host.values()) / GIB, 2),
         "peak": budget.peak,
     }
-    found = counts(shape, option.settings, list(given.no_rope_layers))
-    work = operations(shape, option.settings, found, recomputed_share(shape, machine))
+    counted = counts(shape, option.settings, list(inputs.no_rope_layers))
+    work = operations(shape, option.settings, counted, recomputed_share(shape, machine))
     tokens = steps and steps * option.settings.global_batch * option.settings.sequence_length
     if tokens:
         result["operations"] = tokens * work.model
-        if given.trained_tokens:
-            result["share_of_base"] = tokens * work.model / (6 * count_parameters(shape) * given.trained_tokens)
+        if inputs.trained_tokens:
+            result["share_of_base"] = tokens * work.model / (6 * count_parameters(shape) * inputs.trained_tokens)
     if speed is None:
         return result
     result |= {
@@ -108,7 +108,7 @@ def plan_option(given: Given, option: Option) -> dict:
         ratio = noncausal_over_causal(shape, option.settings.sequence_length)
         result |= {"mfu": round(speed.mfu, 4), "mfu_noncausal": round(speed.mfu * ratio, 4)}
     if steps:
-        rows = min(option.settings.eval_rows, given.validation_rows or option.settings.eval_rows)
+        rows = min(option.settings.eval_rows, inputs.validation_rows or option.settings.eval_rows)
         scored = steps // intervals(option.settings, steps).eval * rows * option.settings.sequence_length
         cost = stage_cost(speed, steps, scored / speed.tokens_per_second * VALIDATION_SHARE, machine)
         result |= {

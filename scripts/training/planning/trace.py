@@ -7,7 +7,7 @@ which have shapes and no memory. Every storage is counted from its first use to 
 phase grows linearly with the layers, so two sizes say what any number of layers takes: at 7B in seconds, and again at
 once from the cache.
 
-torch is imported only here. scripts/training/planning/activations.py asks and reads the cache.
+torch is imported only here. scripts/training/planning/activations.py starts this module and reads the cache.
 """
 
 import sys
@@ -116,15 +116,15 @@ def make_fake(model: nn.Module) -> None:
 
 
 def held_elsewhere(**_) -> torch.autograd.graph.saved_tensors_hooks:
-    """In place of torch's `save_on_cpu`: what is saved leaves the ledger, and is made anew when it is asked for."""
+    """Replaces torch's `save_on_cpu`: a saved tensor leaves the ledger, and returns to it when it is read."""
     return torch.autograd.graph.saved_tensors_hooks(
         lambda tensor: (tensor.shape, tensor.dtype), lambda saved: torch.empty(saved[0], dtype=saved[1])
     )
 
 
-def model_of(asked: Pass, layers: int) -> nn.Module:
+def model_of(spec: Pass, layers: int) -> nn.Module:
     """The model that the stage would train, with `layers` layers; on `meta`, as peft cannot add to fake tensors."""
-    shape = asked.shape
+    shape = spec.shape
     config = Qwen2Config(
         hidden_size=shape.hidden_size,
         intermediate_size=shape.intermediate_size,
@@ -133,65 +133,65 @@ def model_of(asked: Pass, layers: int) -> nn.Module:
         num_key_value_heads=shape.num_key_value_heads,
         vocab_size=shape.vocab_size,
         tie_word_embeddings=shape.tie_word_embeddings,
-        attn_implementation=VARLEN if asked.flash else "sdpa",
-        dtype=asked.weights,
+        attn_implementation=VARLEN if spec.flash else "sdpa",
+        dtype=spec.weights,
     )
     with torch.device("meta"):
-        model = Qwen2ForCausalLM(config).to(getattr(torch, asked.weights))
-        if asked.lora:
+        model = Qwen2ForCausalLM(config).to(getattr(torch, spec.weights))
+        if spec.lora:
             from peft import LoraConfig, get_peft_model
 
-            adapters = {"r": asked.lora.r, "lora_dropout": asked.lora.dropout, "target_modules": asked.lora.targets}
+            adapters = {"r": spec.lora.r, "lora_dropout": spec.lora.dropout, "target_modules": spec.lora.targets}
             model = get_peft_model(model, LoraConfig(**adapters, task_type="CAUSAL_LM"))
-    model.train(asked.training)
-    if asked.checkpointing and asked.training:
+    model.train(spec.training)
+    if spec.checkpointing and spec.training:
         modeling_utils.save_on_cpu = held_elsewhere
-        model.activation_checkpointing_enable(every_n_layers=asked.every_n_layers, offload=asked.offloaded)
-        if asked.lora:
+        model.activation_checkpointing_enable(every_n_layers=spec.every_n_layers, offload=spec.offloaded)
+        if spec.lora:
             model.enable_input_require_grads()
-    if asked.liger and asked.training:
+    if spec.liger and spec.training:
         use_stand_ins(model)
-    if asked.autocast:
+    if spec.autocast:
         model.forward = convert_outputs_to_fp32(torch.autocast("cpu", torch.bfloat16)(model.forward))
     return model
 
 
-def batch_of(asked: Pass) -> dict:
+def batch_of(spec: Pass) -> dict:
     """One packed batch; two documents in each row."""
-    rows, length = asked.rows, asked.sequence_length
+    rows, length = spec.rows, spec.sequence_length
     tokens = {name: torch.zeros(rows, length, dtype=torch.int64) for name in ("input_ids", "position_ids", "labels")}
-    if not asked.flash:
+    if not spec.flash:
         return tokens
     offsets = torch.zeros(2 * rows + 1, dtype=torch.int32)
     bounds = {"cu_seq_lens_q": offsets, "cu_seq_lens_k": offsets}
     return tokens | bounds | dict.fromkeys(("max_length_q", "max_length_k"), length)
 
 
-def one_pass(asked: Pass, layers: int) -> dict[str, list[int]]:
+def one_pass(spec: Pass, layers: int) -> dict[str, list[int]]:
     """The peaks of one pass of a model with `layers` layers."""
-    model = model_of(asked, layers)
+    model = model_of(spec, layers)
     with FakeTensorMode(allow_non_fake_inputs=True):
         make_fake(model)
-        if asked.accumulated and asked.training:
+        if spec.accumulated and spec.training:
             for weight in model.parameters():
                 weight.grad = torch.empty_like(weight) if weight.requires_grad else None
-        batch = batch_of(asked)
-        ledger = Ledger(asked.shape.vocab_size, asked.rows * asked.sequence_length)
+        batch = batch_of(spec)
+        ledger = Ledger(spec.shape.vocab_size, spec.rows * spec.sequence_length)
         ledger.ignore(weight for weight in [*model.parameters(), *model.buffers()])
         ledger.ignore(weight.grad for weight in model.parameters() if weight.grad is not None)
         with ledger.phases(model), ledger:
-            with nullcontext() if asked.training else torch.no_grad():
+            with nullcontext() if spec.training else torch.no_grad():
                 loss = model(**batch, use_cache=False).loss
-            if asked.training:
+            if spec.training:
                 ledger.phase = "head"
                 loss.backward()
     return ledger.peaks
 
 
 def main() -> None:
-    for asked in parse_json(list[Pass], sys.stdin.read()):
-        if not cache_file(asked).exists():
-            write_json(cache_file(asked), {str(layers): one_pass(asked, layers) for layers in sizes(asked)})
+    for spec in parse_json(list[Pass], sys.stdin.read()):
+        if not cache_file(spec).exists():
+            write_json(cache_file(spec), {str(layers): one_pass(spec, layers) for layers in sizes(spec)})
 
 
 if __name__ == "__main__":

@@ -60,7 +60,7 @@ def killed(straight, tmp_path) -> Path:
 
 def test_resume_anyway_goes_on_from_the_other_codes_checkpoint_and_says_where(origin, shards, straight, killed):
     log = trained(origin, shards, killed, "new", ANYWAY)
-    assert "tiny: goes on from step 8, which other code has reached, as RESUME=anyway says" in log
+    assert "tiny: continues from step 8 of another version of the code (RESUME=anyway)" in log
     assert summary(killed)["code_changes"] == [{"step": 8, "from": "old", "to": "new"}]
     assert summary(killed)["resumed_at_step"] == 8
     assert len(list((killed / "work").iterdir())) == 1
@@ -72,7 +72,7 @@ def test_resume_anyway_goes_on_from_the_other_codes_checkpoint_and_says_where(or
 
 def test_without_it_the_stage_starts_anew_and_its_log_names_the_way(origin, shards, killed):
     log = trained(origin, shards, killed, "new")
-    assert "tiny: other code has trained 8 steps of this; RESUME=anyway would go on from them" in log
+    assert "tiny: other code has trained 8 steps; RESUME=anyway continues from there" in log
     assert summary(killed)["resumed_at_step"] == 0 and summary(killed)["code_changes"] == []
 
 
@@ -103,5 +103,5 @@ def test_the_best_checkpoint_is_found_in_the_renamed_folder(origin, shards, tmp_
 
 def test_another_value_of_resume_is_one_line(monkeypatch):
     monkeypatch.setenv("RESUME", "always")
-    with pytest.raises(UserError, match="RESUME=always: only RESUME=anyway is known"):
+    with pytest.raises(UserError, match="RESUME=always: must be `anyway`"):
         resume_anyway()

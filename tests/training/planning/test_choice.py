@@ -9,12 +9,12 @@ from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape
-from scripts.training.planning.activations import Pass, cache_file, measure, needed, peak
+from scripts.training.planning.activations import Pass, cache_file, measure, peak, traced_passes
 from scripts.training.planning.choice import choose
 from scripts.training.planning.memory import GIB
 from scripts.training.planning.options import options
 from scripts.training.planning.parameters import counts
-from scripts.training.planning.stage import Given
+from scripts.training.planning.stage import PlanInputs
 from scripts.training.planning.stage_plan import plan
 from tests.training.test_plan import QWEN_7B, stage
 
@@ -28,7 +28,7 @@ def machine(name: str, **changes):
 def test_the_flagship_fits_its_cluster_without_liger_as_the_designs_figures_say():
     """About 43 of 44.5 GiB: logits in all copies 7 to 8, activations 0.8 and a layer, buckets 2 to 3, context 1."""
     experiment = load_experiment(read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml")))
-    found = plan(Given("sft", experiment.training.train["sft"], machine("a40", liger=False), QWEN_7B))
+    found = plan(PlanInputs("sft", experiment.training.train["sft"], machine("a40", liger=False), QWEN_7B))
     parts = found["gpu_parts_gib"]
     assert found["gpu_gib"] == pytest.approx(43, abs=0.7)
     assert found["model_states_gib"] == pytest.approx(30.1, rel=0.01)
@@ -50,7 +50,7 @@ def test_two_a40_offer_zero_with_offload_and_lora_for_a_whole_7b_with_their_hour
 def test_rows_of_32k_tokens_eight_at_a_time_are_refused_for_149_gib_of_logits():
     lora = stage(method="lora", quantize="8bit", sequence_length=32768)
     with pytest.raises(UserError, match=r"does not fit: .*the logits of 262,144 tokens alone are 148\.5 GiB in fp32"):
-        plan(Given("qa", lora, machine("rtx4090", micro_batch=8, liger=False), QWEN_7B))
+        plan(PlanInputs("qa", lora, machine("rtx4090", micro_batch=8, liger=False), QWEN_7B))
 
 
 def test_auto_takes_offload_only_where_nothing_else_fits_and_the_larger_batch_where_it_is_faster():
@@ -98,7 +98,7 @@ def test_a_trace_of_few_layers_and_rows_says_what_one_of_all_of_them_says(change
     asked = Pass(shape=shape, sequence_length=512, rows=5, **known)
     whole = max(found[0] for found in one_pass(asked, 6).values())
     measure([asked])
-    assert all(cache_file(one).exists() for one in needed(asked))
+    assert all(cache_file(one).exists() for one in traced_passes(asked))
     assert peak(asked, 6).bytes == pytest.approx(whole, rel=0.02)
 
 
@@ -140,5 +140,5 @@ def test_recomputing_fewer_layers_takes_more_memory_and_less_time_and_offload_th
 def test_checkpointing_that_cannot_be_done_is_refused_in_one_line(changes, says):
     with pytest.raises(UserError, match=says) as refused:
         file = Machine.parse({**machine("a800").model_dump(), **changes}, "machine.yaml")
-        plan(Given("sft", stage(), file, QWEN_7B), traced=False)
+        plan(PlanInputs("sft", stage(), file, QWEN_7B), traced=False)
     assert "\n" not in str(refused.value)

@@ -8,7 +8,7 @@ from scripts.common.cli import UserError
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.training.planning.schedule import Intervals, check_schedule, intervals, schedule_warnings
-from scripts.training.planning.stage import Given
+from scripts.training.planning.stage import PlanInputs
 from scripts.training.planning.stage_plan import plan
 from tests.training.test_plan import a40, stage
 
@@ -34,7 +34,7 @@ def test_the_flagships_old_settings_are_refused_and_what_the_line_says_passes():
     with pytest.raises(UserError, match=r"sft\.warmup_steps: 1,000 of the stage's 207 steps .* `warmup_share: 0\.03`"):
         check_schedule("sft", stage(warmup_steps=1000), 207)
     with pytest.raises(UserError, match=r"sft\.warmup_steps: 207 of"):
-        plan(Given("sft", stage(warmup_steps=207), a40(), rows=69 * 64))
+        plan(PlanInputs("sft", stage(warmup_steps=207), a40(), rows=69 * 64))
     check_schedule("sft", stage(warmup_share=0.03), 207)
     check_schedule("sft", stage(warmup_steps=206), 207)
     with pytest.raises(UserError, match=r"100 and a decay of 120 are more than .* 200 steps; at most 80 would do"):
@@ -68,7 +68,7 @@ def test_what_shows_or_keeps_too_little_is_one_line_with_the_value_that_would_do
 def test_few_validation_rows_are_named_with_the_factor_that_is_missing():
     (line,) = schedule_warnings("sft", stage(), 207, ranks=8, validation_rows=5)
     assert "5 validation rows leave some of the 8 processes none; make `validation` 1.6 times as large" in line
-    found = plan(Given("sft", stage(eval_steps=1000), a40(), rows=69 * 64, validation_rows=1))
+    found = plan(PlanInputs("sft", stage(eval_steps=1000), a40(), rows=69 * 64, validation_rows=1))
     assert [line.split(":")[0] for line in found["warnings"]] == [
         f"training.train.sft.{n}" for n in ("eval_steps", "data")
     ]
