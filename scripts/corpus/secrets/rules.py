@@ -49,8 +49,13 @@ DOMAINS = (
 )
 KEPT_ADDRESSES = {"1.1.1.1", "1.0.0.1", "8.8.8.8", "8.8.4.4", "9.9.9.9"}  # public DNS servers
 RESERVED = [ipaddress.ip_network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
-VERSION = re.compile(rb"(?:version|release|ver|oid|identifier|[\s\"'(]v)\W{0,4}$", re.IGNORECASE)
-WEAK = re.compile(rb"(?i)^(?:[a-z_]+|[\d.]+|x+|\*+)$|^(?:https?|file):|[/\\]|^\W+$|^[A-Z0-9_]+$|\.\w+\(|^%|^\$|^\{")
+# `ver` and `oid` as words alone: `server = "8.131.77.204"` is an address
+VERSION = re.compile(rb"(?:version|release|identifier|(?<![a-z])(?:ver|oid)|[\s\"'(]v)\W{0,4}$", re.IGNORECASE)
+WEAK = re.compile(
+    rb"(?i)^(?:[a-z_]+|[\d.]+|x+|\*+)$|^(?:https?|file):|[/\\]|^\W+$|\.\w+\(|^%|^\$|^\{"
+    rb"|(?-i:^[A-Z0-9_]+$|^[a-z]+(?:_[a-z0-9]+)+$)"  # names of constants and variables: DB_PASSWORD_1, user_password_1
+)
+IN_URL = re.compile(rb"://[^/\s:@]{0,64}:$")  # what stands before a password in a URL
 
 
 def re2_options(**chosen: object) -> re2.Options:
@@ -133,6 +138,11 @@ def is_address(text: bytes, start: int, end: int) -> bool:
     )
 
 
+def is_email(text: bytes, start: int, end: int) -> bool:
+    """Whether this is an e-mail address: not a user of git, and not a password with the host behind it in a URL."""
+    return text[start : start + 4] != b"git@" and not IN_URL.search(text[max(0, start - 70) : start])
+
+
 def is_password(text: bytes, start: int, end: int) -> bool:
     """Whether a literal looks like a password: letters and digits or symbols, and no name, path, format or number."""
     secret = text[start:end]
@@ -151,17 +161,22 @@ def own_rules() -> list[Rule]:
     secret = r"(?i)(?:secret|token|api_?-?key|access_?-?key|private_?-?key|credential|auth)\w{0,20}"
     assigned = r"""["'\])]{0,2}[ \t]{0,4}(?::=|=>|=|:)[ \t]{0,4}["'`]([\w.=+/-]{20,150})["'`]"""
     quoted = r"""["'`]([^"'`\s<>{}()%,;]{6,64})["'`]"""
-    named = (
-        r"""(?i)(?:passw(?:or)?d|passwd|pwd|passphrase|passcode)\w{0,20}["'\])]{0,2}[ \t]{0,4}(?::=|=>|=|:)[ \t]{0,4}"""
-    )
+    words = r"(?i)(?:passw(?:or)?d|passwd|pwd|passphrase|passcode|密码|口令)\w{0,20}"
+    named = words + r"""["'\])]{0,2}[ \t]{0,4}(?::=|=>|=|:)[ \t]{0,4}"""
     address = rf"(?i)\b[A-Z0-9][A-Z0-9._%+-]{{0,63}}@(?:[A-Z0-9][A-Z0-9-]{{0,62}}\.){{1,4}}(?:{DOMAINS})\b"
     digits = r"(?:^|[^\w.:-])(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3})(?:$|[^\w.-]|\.(?:\W|$))"
     groups = r"(?i)(?:^|[^\w:])([23][0-9a-f]{3}:[0-9a-f:]{2,34})(?:$|[^\w:])"
     return [
-        Rule("email", "<EMAIL>", address, [r"\w@\w"], check=lambda text, start, _: text[start : start + 4] != b"git@"),
+        Rule("email", "<EMAIL>", address, [r"\w@\w"], check=is_email),
         Rule("ip-address", "<IP_ADDRESS>", digits, [r"\d\.\d{1,3}\.\d{1,3}\.\d"], check=is_address),
         Rule("ip-address", "<IP_ADDRESS>", groups, [r"\b[23][0-9a-f]{3}:[0-9a-f]{0,4}:"], check=is_address),
-        Rule("password", "<PASSWORD>", named + quoted, ["passw", "pwd", "passphrase", "passcode"], check=is_password),
+        Rule(
+            "password",
+            "<PASSWORD>",
+            named + quoted,
+            ["passw", "pwd", "passphrase", "passcode", "密码", "口令"],
+            check=is_password,
+        ),
         Rule(
             "password",
             "<PASSWORD>",
@@ -200,6 +215,8 @@ def own_rules() -> list[Rule]:
         ),
         Rule("telegram-bot-api-token", "<TOKEN>", r"\b[0-9]{8,10}:AA[\w-]{33}\b", [":AA"], entropy=3.5),
         Rule("github-fine-grained-pat", "<TOKEN>", r"\bgithub_pat_\w{22,255}\b", ["github_pat_"], entropy=3),
+        Rule("alibaba-access-key", "<API_KEY>", r"\bLTAI[A-Za-z0-9]{12,20}\b", ["ltai"], entropy=3),
+        Rule("tencent-secret-id", "<API_KEY>", r"\bAKID[A-Za-z0-9]{32}\b", ["akid"], entropy=3.5),
         Rule("gcp-api-key", "<API_KEY>", r"\bAIza[\w-]{35}", ["aiza"], entropy=3),
         Rule("anthropic-api-key", "<API_KEY>", r"\bsk-ant-[\w-]{80,120}", ["sk-ant-"], entropy=3.5),
         Rule("huggingface-access-token", "<TOKEN>", r"\bhf_[A-Za-z]{34}\b", ["hf_"], entropy=3),
