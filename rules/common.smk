@@ -9,7 +9,7 @@ from scripts.common.cli import UserError
 from scripts.experiment.checks.datasets import check_dataset_sources
 from scripts.experiment.checks.machine import check_machine
 from scripts.experiment.dag import Dag
-from scripts.experiment.fingerprint import fingerprint
+from scripts.experiment.kept_fingerprints import fingerprint
 from scripts.experiment.layout import FIRST_COMMITS, MANIFEST, PACKED_SPLITS, SPLITS, Layout, raw_archive, raw_manifest
 from scripts.experiment.layout import shard_files, split_file
 from scripts.experiment.load import load_experiment

@@ -1,6 +1,6 @@
 """The rules whose code makes an experiment's results, each with its fingerprint."""
 
-from scripts.experiment.fingerprint import fingerprint
+from scripts.experiment.kept_fingerprints import fingerprint
 
 
 def rule_codes(suites: list[str], dated: bool, mixed: bool, prompted: bool) -> dict[str, str]:

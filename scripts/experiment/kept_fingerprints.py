@@ -1,0 +1,44 @@
+"""Fingerprints of rules, kept in a file for as long as no file of scripts/ changes: to compute them takes seconds.
+
+    fingerprint("scripts.corpus.filter")     # as scripts/experiment/fingerprint.py computes it
+
+The file, `.snakemake/stagecraft/fingerprints.json`, names the hash of all files of scripts/ that it holds for.
+"""
+
+import hashlib
+import json
+import sys
+from functools import cache
+from pathlib import Path
+
+import orjson
+
+from scripts.common.files import write_json
+from scripts.experiment import code_units
+from scripts.experiment.fingerprint import fingerprint as computed
+
+KEPT = Path(".snakemake/stagecraft/fingerprints.json")
+
+
+@cache
+def tree_hash(root: Path) -> str:
+    """A hash of the names and contents of all files of scripts/, and of the Python that reads them."""
+    files = sorted(path for path in (root / code_units.PACKAGE).rglob("*") if "__pycache__" not in path.parts)
+    found = {
+        str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files if path.is_file()
+    }
+    return hashlib.sha256(json.dumps([sys.version, found]).encode()).hexdigest()
+
+
+def fingerprint(module: str, file: Path = KEPT) -> str:
+    """The fingerprint of what `python -m module` reaches, from the file where it holds for these scripts."""
+    tree, kept = tree_hash(code_units.ROOT), {}
+    try:
+        noted = orjson.loads(file.read_bytes())
+        kept = noted["fingerprints"] if noted["tree"] == tree else {}
+    except (FileNotFoundError, orjson.JSONDecodeError):
+        pass
+    if module not in kept:
+        kept[module] = computed(module)
+        write_json(file, {"tree": tree, "fingerprints": kept})
+    return kept[module]

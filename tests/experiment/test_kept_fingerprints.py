@@ -1,0 +1,52 @@
+"""Kept fingerprints are those that would be computed, and none is kept once any file of scripts/ is another."""
+
+import shutil
+
+import pytest
+
+from scripts.experiment import code_units, fingerprint, kept_fingerprints
+from tests.experiment.proof import ROOT, rules
+
+RULES = ["scripts.report.scores", "scripts.evaluation.problems"]
+
+
+@pytest.fixture
+def kept(tmp_path, monkeypatch):
+    """A copy of scripts/, and a function: the kept fingerprints of RULES, and which of them were computed for it."""
+    shutil.copytree(ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code_units, "ROOT", tmp_path)
+    computed = []
+
+    def compute(module):
+        computed.append(module)
+        return f"{len(computed)}"
+
+    monkeypatch.setattr(kept_fingerprints, "computed", compute)
+
+    def ask() -> tuple[list[str], list[str]]:
+        kept_fingerprints.tree_hash.cache_clear()
+        computed.clear()
+        return [kept_fingerprints.fingerprint(module, tmp_path / "kept.json") for module in RULES], list(computed)
+
+    return tmp_path, ask
+
+
+def test_what_was_computed_once_is_read_until_a_file_changes_comes_or_goes(kept):
+    root, ask = kept
+    assert ask() == (["1", "2"], RULES)
+    assert ask() == (["1", "2"], [])
+    path = root / "scripts/experiment/checks/tokens.py"
+    path.write_text(f"{path.read_text()}\n# more\n")
+    assert ask() == (["1", "2"], RULES)
+    for change in ((root / "scripts/new.txt").touch, (root / "scripts/new.txt").unlink):
+        change()
+        assert ask()[1] == RULES and ask()[1] == []
+    (root / "kept.json").write_text("{")  # as a full disk may leave it
+    assert ask()[1] == RULES
+
+
+def test_they_are_those_that_are_computed(tmp_path):
+    for _ in range(2):
+        assert [kept_fingerprints.fingerprint(rule, tmp_path / "kept.json") for rule in rules()[:5]] == [
+            fingerprint.fingerprint(rule) for rule in rules()[:5]
+        ]
