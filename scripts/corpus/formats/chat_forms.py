@@ -2,7 +2,7 @@
 
     messages_in({"instruction": "Add.", "input": "1 2", "output": "3"}, "a.jsonl: 1")
 
-- `messages`: a list of `role` and `content`, as it is;
+- `messages`: a list of `role` and `content`, as it is; behind a field `system`, if there is one;
 - `conversations` (ShareGPT): a list of `from` (human, gpt, system ...) and `value`; with `role` and `content` too;
 - `instruction`, `output`, and if there are any `input`, `system` and `history` (Alpaca): the input follows the
   instruction after an empty line; `history` is a list of earlier [question, answer] pairs.
@@ -25,7 +25,7 @@ def messages_in(record: object, where: str) -> list:
     if isinstance(record, dict) and (tools := next((key for key in ("tools", "functions") if record.get(key)), None)):
         raise UserError(f"{where}: `{tools}`: tool calls are not trained on; leave such chats out, or remove `{tools}`")
     if isinstance(found.get("messages"), list):
-        return found["messages"]
+        return [*system_of(found), *found["messages"]]
     if isinstance(found.get("conversations"), list):
         return [*system_of(found), *map(from_sharegpt, found["conversations"])]
     if "instruction" in found and "output" in found:

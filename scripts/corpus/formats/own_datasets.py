@@ -31,6 +31,8 @@ from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset
 
 ROLES = ("system", "user", "assistant")
+# Keys of a message by which other tools leave an answer out of the loss, or keep thinking beside it.
+UNTRAINED, THINKING = ("weight", "train", "training", "loss"), ("reasoning_content", "reasoning", "thinking")
 FIRST = 1000  # chats of each file that are looked at before the first job
 
 
@@ -50,6 +52,8 @@ def chat_of(record: object, where: str) -> tuple[list[dict], str | None]:
             raise UserError(
                 f"{place}: {what}: tool calls are not trained on; leave such chats out, or write them as text"
             )
+        if isinstance(message, dict):
+            check_other_keys(message, place)
         if role not in ROLES:
             raise UserError(f"{place}: role must be {', '.join(ROLES)}, not {str(role)[:40]!r}")
         turns.append({"role": role, "content": content_of(message.get("content"), place)})
@@ -57,6 +61,23 @@ def chat_of(record: object, where: str) -> tuple[list[dict], str | None]:
         return turns, "empty"
     answers = [turn["content"] for turn in turns if turn["role"] == "assistant"]
     return turns, None if any(answer.strip() for answer in answers) else "no_answer"
+
+
+def check_other_keys(message: dict, place: str) -> None:
+    """Refuse a message with a key that says what would not be done here: all answers are trained on, as they are.
+
+    Raises:
+        UserError: it is marked as not to be trained on, or has thinking beside its content.
+    """
+    for key in UNTRAINED:
+        if message.get("role") == "assistant" and message.get(key, True) in (0, False):
+            raise UserError(
+                f"{place}: `{key}: {message[key]}`: every answer is trained on; "
+                "leave such chats out, or end them before it"
+            )
+    for key in THINKING:
+        if message.get(key):
+            raise UserError(f"{place}: `{key}` is not trained on; remove it, or write it into `content`")
 
 
 def content_of(content: object, place: str) -> str:

@@ -155,6 +155,11 @@ def test_alpaca_records_have_their_input_system_and_history():
     assert bare == [{"role": "user", "content": "Add."}, {"role": "assistant", "content": "3"}]
 
 
+def test_messages_may_have_their_system_prompt_beside_them():
+    said, _ = own_datasets.chat_of({"system": "Be brief.", "messages": turns("a", "b")}, "x")
+    assert said == [{"role": "system", "content": "Be brief."}, *turns("a", "b")]
+
+
 def test_an_id_is_file_and_line_and_unique_even_where_records_share_theirs(tmp_path):
     write_lines(tmp_path / "in/b/one.jsonl", chats(5))
     write_lines(tmp_path / "in/two.jsonl", chats(9)[5:])
@@ -291,6 +296,16 @@ def record(messages: object) -> bytes:
             "a.jsonl",
             record([*turns("a"), {"role": "assistant", "content": None, "tool_calls": [{"id": "1"}]}]),
             "a.jsonl: 2: message 2: `tool_calls`: tool calls are not trained on; leave such chats out",
+        ),
+        (
+            "a.jsonl",
+            record([*turns("a"), {"role": "assistant", "content": "b", "weight": 0}]),
+            "a.jsonl: 2: message 2: `weight: 0`: every answer is trained on; leave such chats out",
+        ),
+        (
+            "a.jsonl",
+            record([*turns("a"), {"role": "assistant", "content": "b", "reasoning_content": "c"}]),
+            "a.jsonl: 2: message 2: `reasoning_content` is not trained on; remove it",
         ),
         ("a.jsonl", record([{"role": "tool", "content": "4"}]), "a.jsonl: 2: message 1: role tool: tool calls are not"),
         ("a.jsonl", record([{"role": "user", "content": 1}]), "a.jsonl: 2: message 1: content must be text, not 1"),
