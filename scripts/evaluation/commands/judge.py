@@ -97,8 +97,11 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
             f"{path}: neither EvalPlus' samples or eval_results.json, nor bigcode's generations.json, nor outputs of"
             f" LiveCodeBench, nor items of this project: {error!r}"
         ) from error
-    known = {problem.id for problem in problems}
-    if unknown := [one.problem for one in found if one.problem not in known]:
+    if wrong := next((one for one in found if not isinstance(one.text, str)), None):
+        raise UserError(f"{path}: {wrong.problem}: the program must be text, not {wrong.text!r:.40}")
+    known = {problem.id.casefold(): problem.id for problem in problems}  # EvalPlus writes Mbpp/2 for MBPP/2
+    found = [one._replace(problem=known.get(str(one.problem).casefold(), one.problem)) for one in found]
+    if unknown := [one.problem for one in found if str(one.problem).casefold() not in known]:
         raise UserError(f"{path}: {len(unknown)} programs for problems that the benchmark lacks, as {unknown[0]}")
     if not found:
         raise UserError(f"{path}: holds no program")

@@ -69,8 +69,14 @@ def test_the_command_writes_a_verdict_per_program(sandbox, problems, tmp_path, m
     assert [row["sample"] for row in read_jsonl(tmp_path / "out/verdicts.jsonl.zst")] == [0, 0]
 
 
+def test_a_problem_is_known_whatever_the_case_of_its_name(problems, tmp_path):
+    path = put(tmp_path / "a.jsonl", [{"task_id": "humaneval/1", "solution": ""}])
+    assert [one.problem for one in read_generations(path, problems)] == ["HumanEval/1"]
+
+
 BAD = {
     "a.json": ([[RIGHT]], "programs for 1 problems; the benchmark has 2"),
+    "d.jsonl": ([{"task_id": "HumanEval/0", "completion": 5}], "HumanEval/0: the program must be text, not 5"),
     "a.jsonl": ([{"task_id": "HumanEval/9", "completion": ""}], "1 programs for problems that the benchmark lacks, as"),
     "b.jsonl": ([{"name": "x"}], "neither EvalPlus' samples or eval_results.json, nor"),
     "b.json": ({"results": 1}, "neither EvalPlus' samples or eval_results.json, nor"),
