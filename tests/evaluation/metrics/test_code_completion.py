@@ -42,6 +42,9 @@ def test_a_match_ignores_indentation_and_empty_lines_but_no_line():
         ("python", "return self.area('not me', \"nor me\") if True else x1", {"self", "area", "True", "x1"}),
         ("java", 'final String s = name("x").trim();', {"String", "s", "name", "trim"}),
         ("rust", "let part: &'a str = self.part('x');", {"part", "a", "str", "x"} - {"x"} | {"self"}),
+        ("python", "_, type = match(print, x) if y else None", {"_", "type", "match", "print", "x", "y", "None"}),
+        ("rust", "let path = item.block(literal) as u8;", {"path", "item", "block", "literal", "u8"}),
+        ("java", "return open(record, to);", {"open", "record", "to"}),
         ("go", "for _, v := range items { use(v) }", {"_", "v", "items", "use"}),
     ],
 )
