@@ -33,6 +33,12 @@ localrules:
     history,
 
 
+if MADE.in_shards:
+
+    localrules:
+        fetch_shard,
+
+
 if EXPERIMENT.training:
 
     localrules:

@@ -31,12 +31,46 @@ rule filter:
         " {params.licence:q} {params.benchmarks:q} --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
+if MADE.in_shards:
+
+    rule filter_shard:
+        input:
+            manifest=L.fetched_shard("{shard}") / MANIFEST,
+            benchmarks=FLOW.decontaminated,
+        output:
+            manifest=L.filtered_shard("{shard}") / MANIFEST,
+        log:
+            L.log("corpus", "filter_shard", "{shard}"),
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            settings=to_json(EXPERIMENT.corpus.filter),
+            sources=lambda wildcards: by_file(
+                "--sources",
+                *(
+                    as_json(
+                        {
+                            "name": each.name,
+                            "archive": str(raw_archive(each.raw_name)),
+                            "licence": each.licence if EXPERIMENT.corpus.filter.licences else "",
+                        }
+                    )
+                    for each in MADE.members(wildcards.shard)
+                ),
+            ),
+            benchmarks=["--benchmarks", *FLOW.decontaminated] if FLOW.decontaminated else [],
+            filtered=lambda wildcards: str(L.filtered("x").parent),
+            out=subpath(output.manifest, parent=True),
+            code=fingerprint("scripts.corpus.filter_shard"),
+        shell:
+            "python -m scripts.corpus.filter_shard {params.sources:q} {params.benchmarks:q} --settings {params.settings:q}"
+            " --code {params.code:q} --filtered {params.filtered:q} --out {params.out:q} 2>&1 | tee {log:q}"
+
+
 rule signatures:
     input:
-        manifests=lambda wildcards: [L.filtered(source) / MANIFEST for source in FLOW.source_shards[wildcards.shard]],
-        documents=lambda wildcards: big(
-            *(L.filtered(source) / "documents.jsonl.zst" for source in FLOW.source_shards[wildcards.shard])
-        ),
+        manifests=lambda wildcards: MADE.filtered(FLOW.source_shards[wildcards.shard]),
+        documents=lambda wildcards: big(*MADE.documents(FLOW.source_shards[wildcards.shard])),
     output:
         manifest=L.signatures("{shard}") / MANIFEST,
         digests=L.signatures("{shard}") / "digests.npy",
@@ -46,7 +80,7 @@ rule signatures:
     conda:
         "../envs/stagecraft.yaml"
     params:
-        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
+        filtered=lambda wildcards: str(L.filtered("x").parent),
         sources=lambda wildcards: by_file("--sources", *FLOW.source_shards[wildcards.shard]),
         settings=to_json(EXPERIMENT.corpus.deduplicate),
         out=subpath(output.manifest, parent=True),
@@ -58,12 +92,12 @@ rule signatures:
 
 rule deduplicate:
     input:
-        manifests=[L.filtered(source) / MANIFEST for source in SOURCES],
+        manifests=MADE.filtered(SOURCES),
         signatures=[L.signatures(shard) / MANIFEST for shard in FLOW.source_shards],
         bands=big(
             *(L.signatures(shard) / name for shard in FLOW.source_shards for name in ("digests.npy", "bands.npy"))
         ),
-        documents=big(*(L.filtered(source) / "documents.jsonl.zst" for source in SOURCES)),
+        documents=big(*MADE.documents(SOURCES)),
     output:
         manifest=L.deduplicated / MANIFEST,
         documents=L.deduplicated / "documents.jsonl.zst",
@@ -73,7 +107,7 @@ rule deduplicate:
     conda:
         "../envs/stagecraft.yaml"
     params:
-        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
+        filtered=lambda wildcards: str(L.filtered("x").parent),
         sources=by_file("--sources", *FLOW.source_order),
         signatures=[str(L.signatures(shard)) for shard in FLOW.source_shards],
         settings=to_json(EXPERIMENT.corpus.deduplicate),

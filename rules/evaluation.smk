@@ -23,7 +23,7 @@ for suite in [suite for suite in FLOW.suites if suite != "human"]:
             datasets=[L.dataset(name) / MANIFEST for name in FLOW.scored_datasets(suite)],
             data=big(*(split_file(L.dataset(name), "test") for name in FLOW.scored_datasets(suite))),
             files=FLOW.prompt_files(suite),
-            archives=big(*TESTED_ARCHIVES.values()) if suite == "repository_tests" else [],
+            archives=big(*MADE.archives(TESTED)) if suite == "repository_tests" else [],
         output:
             scores=L.suite(suite, "{model}") / "scores.json",
             documents=L.suite(suite, "{model}") / "items.jsonl.zst",
@@ -107,8 +107,8 @@ if tests := FLOW.suites.get("repository_tests"):
         input:
             manifests=[L.dataset(name) / MANIFEST for name in FLOW.trained_on],
             train=big(*(split_file(L.dataset(name), "train") for name in FLOW.trained_on)),
-            raw=[raw_manifest(source.raw_name) for source in TESTED.values()],
-            archives=big(*TESTED_ARCHIVES.values()),
+            raw=MADE.fetched(TESTED),
+            archives=big(*MADE.archives(TESTED)),
         output:
             tasks=L.repository_tasks / "tasks.jsonl.zst",
             manifest=L.repository_tasks / MANIFEST,
@@ -215,8 +215,8 @@ rule gate:
             for file in ("summary", "environment")
         ],
         # recorded in eval.json as its inputs
-        archives=[raw_manifest(source.raw_name) for source in SOURCES.values()],
-        filtered=[L.filtered(source) / MANIFEST for source in SOURCES],
+        archives=MADE.fetched(SOURCES),
+        filtered=MADE.filtered(SOURCES),
         corpus=[L.deduplicated / MANIFEST, L.split / MANIFEST] if SOURCES else [],
         datasets=[L.dataset(name) / MANIFEST for name in EXPERIMENT.corpus.compose],
         tokenizer=L.tokenizer / MANIFEST,

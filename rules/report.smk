@@ -13,7 +13,7 @@ rule cards:
         datasets=[L.dataset(name) / MANIFEST for name in EXPERIMENT.corpus.compose],
         train=big(*(split_file(L.dataset(name), "train") for name in EXPERIMENT.corpus.compose)),
         rows=[folder / MANIFEST for folder in (*ROWS.packed(), *ROWS.mixed())],
-        filtered=[L.filtered(source) / MANIFEST for source in SOURCES],
+        filtered=MADE.filtered(SOURCES),
         corpus=[L.deduplicated / MANIFEST, L.split / MANIFEST] if SOURCES else [],
     output:
         cards=L.cards / "cards.json",
@@ -63,7 +63,7 @@ if EXPERIMENT.training:
     rule plots:
         input:
             evaluation=L.gate,
-            filtered=[L.filtered(source) / MANIFEST for source in SOURCES],
+            filtered=MADE.filtered(SOURCES),
             deduplicated=L.deduplicated / MANIFEST if SOURCES else [],
             splits=L.split / MANIFEST if SOURCES else [],
             metrics=[L.model(stage) / "metrics.jsonl" for stage in EXPERIMENT.training.train],
@@ -88,7 +88,7 @@ if EXPERIMENT.training:
             evaluation=L.gate,
             pictures=[L.picture(name) for name in PICTURES],
             documents=FLOW.suite_files("items.jsonl.zst"),
-            filtered=[L.filtered(source) / MANIFEST for source in SOURCES],
+            filtered=MADE.filtered(SOURCES),
             deduplicated=L.deduplicated / MANIFEST if SOURCES else [],
             splits=L.split / MANIFEST if SOURCES else [],
             cards=L.cards / "cards.json",

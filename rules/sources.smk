@@ -1,7 +1,8 @@
 # Pinned repositories → an archive and its manifest in data/raw. Where DVC pointers are committed, they win. An archive has
-# its pin in its name: another pin is another file, for which no pointer stands.
+# its pin in its name: another pin is another file, for which no pointer stands. The archives of more than 512 sources are
+# made in shards.
 
-ARCHIVES = {source.raw_name: source for source in SOURCES.values()}
+ARCHIVES = {} if MADE.in_shards else {source.raw_name: source for source in SOURCES.values()}
 PULLED = [name for name in ARCHIVES if Path(f"{raw_archive(name)}.dvc").is_file()]
 
 
@@ -51,6 +52,35 @@ rule fetch:
     shell:
         "python -m scripts.sources.fetch --source {params.source:q} --location={resources.location:q}"
         " --settings {params.settings:q} --max-minutes {resources.minutes:q} --archive {output.archive:q} 2>&1 | tee {log:q}"
+
+
+if MADE.in_shards:
+
+    rule fetch_shard:
+        output:
+            manifest=L.fetched_shard("{shard}") / MANIFEST,
+        log:
+            L.log("sources", "fetch_shard", "{shard}"),
+        conda:
+            "../envs/stagecraft.yaml"
+        resources:
+            network=1,
+            # no params, as in rule fetch
+            locations=lambda wildcards: by_file(
+                "--locations", *(each.location for each in MADE.members(wildcards.shard))
+            ),
+            minutes=str(EXPERIMENT.sources.fetch.max_minutes),
+        params:
+            sources=lambda wildcards: by_file(
+                "--sources",
+                *(as_json(each.model_dump(include={"name", "kind", "pin"})) for each in MADE.members(wildcards.shard)),
+            ),
+            settings=as_json(EXPERIMENT.sources.fetch.model_dump(exclude={"max_minutes"})),
+            out=subpath(output.manifest, parent=True),
+            code=fingerprint("scripts.sources.fetch_shard"),
+        shell:
+            "python -m scripts.sources.fetch_shard {params.sources:q} {resources.locations:q}"
+            " --settings {params.settings:q} --max-minutes {resources.minutes:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 # Only for a split by time, as archives hold no history.

@@ -22,7 +22,7 @@ from scripts.experiment.settings.evaluation import Benchmark
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.experiment.source_shards import source_shards
+from scripts.experiment.source_shards import in_shards, source_shards
 from scripts.experiment.suites import (
     CHATS,
     PROMPTED,
@@ -255,5 +255,6 @@ class Dag:
     @cached_property
     def codes(self) -> dict[str, str]:
         """What eval.json names as the code that made it: a fingerprint per rule up to the gates."""
-        mixed = bool(self.experiment.tokens.mix)
-        return rule_codes(list(self.suites), dated=bool(self.dated_sources), mixed=mixed, prompted=bool(self.prompts))
+        given = {"dated": self.dated_sources, "mixed": self.experiment.tokens.mix, "prompted": self.prompts}
+        given["sharded"] = in_shards(self.sources)
+        return rule_codes(list(self.suites), **{name: bool(value) for name, value in given.items()})

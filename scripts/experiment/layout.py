@@ -64,8 +64,16 @@ class Layout:
         """The first commits of a git source's files, for a split by time."""
         return self.results / "sources/history" / source
 
+    def fetched_shard(self, shard: str) -> Path:
+        """What was fetched of a shard of very many sources; the archives lie in data/raw as always."""
+        return self.results / "sources/fetch_shard" / shard
+
     def filtered(self, source: str) -> Path:
         return self.results / "corpus/filter" / source
+
+    def filtered_shard(self, shard: str) -> Path:
+        """What was filtered of a shard of very many sources; the documents lie in `filtered` as always."""
+        return self.results / "corpus/filter_shard" / shard
 
     def signatures(self, shard: str) -> Path:
         """The signatures of a shard of the sources."""

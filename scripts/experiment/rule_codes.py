@@ -3,7 +3,7 @@
 from scripts.experiment.kept_fingerprints import fingerprint
 
 
-def rule_codes(suites: list[str], dated: bool, mixed: bool, prompted: bool) -> dict[str, str]:
+def rule_codes(suites: list[str], dated: bool, mixed: bool, prompted: bool, sharded: bool) -> dict[str, str]:
     """A fingerprint per rule up to the gates.
 
     Args:
@@ -11,10 +11,11 @@ def rule_codes(suites: list[str], dated: bool, mixed: bool, prompted: bool) -> d
         dated: whether first commits are read.
         mixed: whether there are mixtures.
         prompted: whether prompts are searched in the training data.
+        sharded: whether very many sources are fetched and filtered in shards.
     """
     rules = {
-        "sources": ["pull", "fetch", *(["history"] if dated else [])],
-        "corpus": ["filter", "signatures", "deduplicate", "split", "compose"],
+        "sources": ["pull", "fetch", *(["fetch_shard"] if sharded else []), *(["history"] if dated else [])],
+        "corpus": ["filter", *(["filter_shard"] if sharded else []), "signatures", "deduplicate", "split", "compose"],
         "tokens": ["tokenizer", "pack", *(["mix"] if mixed else [])],
         "training": ["base", "train"],
         "evaluation": [

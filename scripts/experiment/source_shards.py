@@ -5,9 +5,14 @@ source_shards(["click", "jinja"])      # {"0": ["click", "jinja"]}
 
 import hashlib
 from collections import defaultdict
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
+from pathlib import Path
+
+from scripts.experiment.layout import MANIFEST, Layout, raw_archive, raw_manifest
+from scripts.experiment.settings.record import Record
 
 SIZE = 64  # most sources of a shard, on average
+ONE_BY_ONE = 512  # most sources that are fetched and filtered in a job each; a dry run takes 10 to 20 ms for each
 
 
 def source_shards(names: Iterable[str]) -> dict[str, list[str]]:
@@ -23,3 +28,54 @@ def source_shards(names: Iterable[str]) -> dict[str, list[str]]:
     for name in names:
         shards[str(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % count)].append(name)
     return dict(shards)
+
+
+def in_shards(names: Collection[str]) -> bool:
+    """Whether so many sources are fetched and filtered in shards, not in a job each."""
+    return len(names) > ONE_BY_ONE
+
+
+class SourceFiles:
+    """The manifests that say what was fetched and filtered: of each source, or of each shard where there are many.
+
+    Args:
+        sources: the rows of the sources table by name.
+        shards: their names by shard.
+        layout: where the results lie.
+
+    Attributes:
+        in_shards: whether the sources are fetched and filtered in shards.
+    """
+
+    def __init__(self, sources: dict[str, Record], shards: dict[str, list[str]], layout: Layout):
+        self.sources, self.shards, self.layout = sources, shards, layout
+        self.in_shards = in_shards(sources)
+
+    def members(self, shard: str) -> list[Record]:
+        """The sources of a shard, by name: in fetching and filtering the order of duplicates does not matter."""
+        return [self.sources[name] for name in sorted(self.shards[shard])]
+
+    def shards_of(self, names: Iterable[str]) -> list[str]:
+        """The shards in which these sources are."""
+        names = set(names)
+        return [shard for shard, members in self.shards.items() if names.intersection(members)]
+
+    def fetched(self, names: Iterable[str]) -> list[Path]:
+        """The manifests of what was fetched of these sources."""
+        if self.in_shards:
+            return [self.layout.fetched_shard(shard) / MANIFEST for shard in self.shards_of(names)]
+        return [raw_manifest(self.sources[name].raw_name) for name in names]
+
+    def filtered(self, names: Iterable[str]) -> list[Path]:
+        """The manifests of what was filtered of these sources."""
+        if self.in_shards:
+            return [self.layout.filtered_shard(shard) / MANIFEST for shard in self.shards_of(names)]
+        return [self.layout.filtered(name) / MANIFEST for name in names]
+
+    def documents(self, names: Iterable[str]) -> list[Path]:
+        """The documents of these sources that rules declare; those of a shard are listed in its manifest."""
+        return [] if self.in_shards else [self.layout.filtered(name) / "documents.jsonl.zst" for name in names]
+
+    def archives(self, names: Iterable[str]) -> list[Path]:
+        """The archives of these sources that rules declare; those of a shard are listed in its manifest."""
+        return [] if self.in_shards else [raw_archive(self.sources[name].raw_name) for name in names]

@@ -8,32 +8,38 @@ called: what follows then compares contents, and runs only where they changed.
 import os
 import subprocess
 import sys
+from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.experiment.dag import Dag
 from scripts.experiment.layout import MANIFEST
+from scripts.experiment.source_shards import in_shards
 from scripts.hosts.invocation import INNER, Invocation
 
 
-def missing_files(dag: Dag) -> list[str]:
-    """The missing files of folders that have a manifest; a folder without one was never made, or deleted as a whole."""
+def missing_files(dag: Dag) -> dict[str, str]:
+    """The missing files of folders that have a manifest, each with the target that makes it again.
+
+    That is the file itself, or the manifest of a shard, which lists the files of its sources. A folder without a
+    manifest was never made, or deleted as a whole.
+    """
     layout = dag.layout
     folders = [layout.history(source) for source in dag.dated_sources]
-    folders += [layout.filtered(source) for source in dag.sources]
+    shards = [layout.filtered_shard(shard) for shard in dag.source_shards] if in_shards(dag.sources) else []
+    folders += shards or [layout.filtered(source) for source in dag.sources]
     folders += [layout.signatures(shard) for shard in dag.source_shards]
     folders += [layout.deduplicated, layout.split] if dag.sources else []
     folders += [layout.dataset(name) for name in dag.datasets]
     folders += [layout.tokenizer, *dag.rows.packed(), *dag.rows.mixed()]
     folders += [layout.completion_tasks] if "completion" in dag.suites else []
     folders += [layout.repository_tasks] if "repository_tests" in dag.suites else []
-    return [
-        str(folder / name)
-        for folder in folders
-        if (folder / MANIFEST).is_file()
-        for name in read_json(folder / MANIFEST).get("files", {})
-        if not (folder / name).is_file()
-    ]
+    missing = {}
+    for folder in folders:
+        if (manifest := folder / MANIFEST).is_file():
+            paths = [os.path.normpath(folder / name) for name in read_json(manifest).get("files", {})]
+            missing |= {path: str(manifest) if folder in shards else path for path in paths if not Path(path).is_file()}
+    return missing
 
 
 def make_missing(dag: Dag, call: Invocation) -> None:
@@ -44,11 +50,13 @@ def make_missing(dag: Dag, call: Invocation) -> None:
     """
     if call.inner or not call.remakes or not (files := missing_files(dag)):
         return
-    first = f"{files[0]}{f' and {len(files) - 1} more' if len(files) > 1 else ''}"
+    first = f"{next(iter(files))}{f' and {len(files) - 1} more' if len(files) > 1 else ''}"
     if call.dry_run:
         print(f"missing: {first}; a run makes them again first, and what follows only if they changed", file=sys.stderr)
         return
     print(f"missing, made again first: {first}", file=sys.stderr)
-    command = [sys.executable, "-m", "snakemake", *files, *call.options]
+    targets = list(dict.fromkeys(files.values()))
+    forced = [target for target in targets if Path(target).is_file()]  # shards
+    command = [sys.executable, "-m", "snakemake", *targets, *call.options, *(["--forcerun", *forced] if forced else [])]
     if subprocess.run(command, env={**os.environ, INNER: "1"}, check=False).returncode:
         raise UserError(f"{first}: missing, and could not be made again; the lines above say why")

@@ -21,7 +21,7 @@ from pathlib import Path
 import yaml
 
 from scripts.common.cli import UserError, run
-from scripts.common.files import atomic
+from scripts.common.files import atomic, read_json
 from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.experiment.provenance import (
@@ -132,10 +132,29 @@ def unfinished(job: Job, records) -> str | None:
     return None
 
 
+def files_of_sources(manifest: Path) -> list[Path]:
+    """The files in the folders of the sources that a shard's manifest lists."""
+    folders = {Path(os.path.normpath(manifest.parent / name)).parent for name in read_json(manifest)["files"]}
+    return [file for folder in folders for file in folder.iterdir()]
+
+
+def add_shard_archives(jobs: list[Job]) -> list[str]:
+    """Version the archives that jobs fetched in shards; returns the pointers. No rule declares them: nothing reruns."""
+    names = {
+        name for job in jobs if job.rule == "fetch_shard" for name in read_json(Path(min(job.outputs)))["archives"]
+    }
+    paths = [str(path) for name in sorted(names) for path in (raw_archive(name), raw_manifest(name)) if path.is_file()]
+    if new := [path for path in paths if not Path(f"{path}.dvc").is_file()]:
+        dvc("add", *new)
+    return [f"{path}.dvc" for path in paths]
+
+
 def files_beside(job: Job, owners: dict[Path, set[int]]) -> list[str]:
-    """The undeclared files in the folders that hold the outputs of this job alone."""
+    """The undeclared files in the folders that hold the outputs of this job alone, and those of a shard's sources."""
     folders = {Path(path).parent for path in job.outputs}
-    files = (file for folder in folders if owners[folder] == {id(job)} for file in folder.rglob("*"))
+    files = [file for folder in folders if owners[folder] == {id(job)} for file in folder.rglob("*")]
+    if job.rule == "filter_shard":
+        files += files_of_sources(Path(min(job.outputs)))
     return sorted(
         str(file) for file in files if file.is_file() and not file.name.startswith(".") and str(file) not in job.outputs
     )
@@ -206,6 +225,7 @@ def publish(root: str, archives: list[str], snakemake: list[str]) -> None:
     jobs = finished_jobs(root, archives)
     results = sorted(path for job in jobs for path in job.outputs | job.beside if path.startswith(f"{root}/"))
     pointers = [f"{path}.dvc" for job in jobs for path in job.outputs if not path.startswith(f"{root}/")]
+    pointers += add_shard_archives(jobs)
     if not results and not pointers:
         raise UserError(f"{root}: nothing finished to publish; run `snakemake --profile NAME` first")
     if results:

@@ -174,8 +174,9 @@ def test_a_source_that_is_not_there_or_the_only_one_is_one_line(tmp_path):
 
 
 def test_published_results_are_followed_through_jobs_in_any_order():
-    def job(inputs: str, outputs: str) -> Job:
-        return Job("x", "", [], [], "", dict.fromkeys(inputs.split(), ""), dict.fromkeys(outputs.split(), ""), {})
+    def job(inputs: str, outputs: str, beside: str = "") -> Job:
+        files = [dict.fromkeys(names.split(), "") for names in (inputs, outputs, beside)]
+        return Job("x", "", [], [], "", *files)
 
     archive = "data/raw/gamma-0123456789ab"
     jobs = [
@@ -186,4 +187,12 @@ def test_published_results_are_followed_through_jobs_in_any_order():
         job(f"{archive}.json.dvc", f"{archive}.json {archive}.tar.zst"),
         job("data/raw/gamma-ray-0123456789ab.json", "f"),
     ]
-    assert made_from("gamma", jobs) == {"a", "b", "c"}
+    folder = Path("results/corpus/filter")
+    shards = [
+        job("fetched/0", "filtered/0", f"{folder}/gamma/documents.jsonl.zst {folder}/click/documents.jsonl.zst"),
+        job("fetched/1", "filtered/1", f"{folder}/gamma-ray/documents.jsonl.zst"),
+        job("filtered/0", "g"),
+        job("filtered/1", "h"),
+    ]
+    assert made_from("gamma", shards, folder / "gamma") == {"filtered/0", "g", f"{folder}/gamma/documents.jsonl.zst"}
+    assert made_from("gamma", jobs, Path("results/corpus/filter/gamma")) == {"a", "b", "c"}

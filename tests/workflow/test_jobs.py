@@ -89,6 +89,8 @@ def test_deduplicate_and_gate_run_with_ten_thousand_sources(finished, tmp_path):
     assert len(shards) == 256
     for shard, members in shards.items():
         signatures(filtered, members, Deduplicate(), filtered.parent / "signatures" / shard)
+        write_manifest(filtered.parent / "filter_shard" / shard, [])
+        write_manifest(clone.root / "results/sources/fetch_shard" / shard, [])
     done = clone.snakemake("results/evaluation/gate/eval.json", "--allowed-rules", "deduplicate", "gate")
     assert "2 of 2 done: gate" in done.stderr
     inputs = json.loads((clone.root / "results/evaluation/gate/eval.json").read_text())["inputs"]

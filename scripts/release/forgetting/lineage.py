@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scripts.common.files import read_json, read_jsonl
 from scripts.experiment.dag import Dag
-from scripts.experiment.layout import MANIFEST, SPLITS, split_file
+from scripts.experiment.layout import MANIFEST, SPLITS, Layout, split_file
 from scripts.experiment.provenance import Job, provenance_path, read_provenance
 
 
@@ -93,20 +93,27 @@ def published(source: str) -> dict[str, int]:
     counts = {}
     for path in sorted(Path("data").glob("*.json")):
         root = path.stem.replace("+", "/")
-        if provenance_path(root) == path and (files := made_from(source, read_provenance(path).jobs)):
+        if provenance_path(root) == path and (
+            files := made_from(source, read_provenance(path).jobs, Layout(Path(root)).filtered(source))
+        ):
             counts[root] = len(files)
     return counts
 
 
-def made_from(source: str, jobs: list[Job]) -> set[str]:
-    """The files that these jobs made from a source's archives, directly or not, less the archives themselves."""
+def made_from(source: str, jobs: list[Job], filtered: Path) -> set[str]:
+    """The files that these jobs made from a source's archives, directly or not, less the archives themselves.
+
+    Args:
+        filtered: the folder of the source's documents. A job that filters a shard of sources has no archive among its
+            inputs, but these files beside its outputs.
+    """
     archive = re.compile(rf"data/raw/{re.escape(source)}-[0-9a-f]{{12}}\.(json|tar\.zst)(\.dvc)?")
-    found: set[str] = set()
+    found = {path for job in jobs for path in job.beside if Path(path).parent == filtered}
     while True:
         more = {
             path
             for job in jobs
-            if any(path in found or archive.fullmatch(path) for path in job.inputs)
+            if any(path in found or archive.fullmatch(path) for path in (*job.inputs, *job.beside))
             for path in job.outputs
             if not archive.fullmatch(path)
         }

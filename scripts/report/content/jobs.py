@@ -16,7 +16,7 @@ from scripts.experiment.ablation_files import compared_suites
 from scripts.experiment.dag import Dag
 from scripts.experiment.layout import MANIFEST, Layout, raw_archive, raw_manifest
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.source_shards import source_shards
+from scripts.experiment.source_shards import in_shards, source_shards
 from scripts.experiment.suites import PROMPTED, configured
 from scripts.sources.tables.source import Source
 
@@ -60,14 +60,21 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
     def job(area: str, rule: str, output: Path, name: str = "") -> Job:
         return Job(rule, name, output, layout.log(area, rule, name))
 
-    for source in sources:
+    shards = source_shards(source.name for source in sources)
+    sharded = in_shards(sources)
+    for shard in shards if sharded else ():
+        yield job("sources", "fetch_shard", layout.fetched_shard(shard) / MANIFEST, shard)
+    for source in () if sharded else sources:
         rule = "pull" if Path(f"{raw_archive(source.raw_name)}.dvc").is_file() else "fetch"
         yield job("sources", rule, raw_manifest(source.raw_name), source.raw_name)
     for source in sources if experiment.corpus.split.by == "time" else ():
         yield job("sources", "history", layout.history(source.name) / MANIFEST, source.name)
-    yield from (job("corpus", "filter", layout.filtered(source.name) / MANIFEST, source.name) for source in sources)
+    for shard in shards if sharded else ():
+        yield job("corpus", "filter_shard", layout.filtered_shard(shard) / MANIFEST, shard)
+    for source in () if sharded else sources:
+        yield job("corpus", "filter", layout.filtered(source.name) / MANIFEST, source.name)
     if sources:
-        for shard in source_shards(source.name for source in sources):
+        for shard in shards:
             yield job("corpus", "signatures", layout.signatures(shard) / MANIFEST, shard)
         yield job("corpus", "deduplicate", layout.deduplicated / MANIFEST)
         yield job("corpus", "split", layout.split / MANIFEST)

@@ -1,0 +1,139 @@
+"""Rule filter_shard: each source's folder is that of rule `filter`; what is made from the same is kept as it is."""
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.common.files import read_json
+from scripts.common.manifest import read_manifest
+from scripts.corpus import filter_shard as module
+from scripts.corpus.filter import filter_archive
+from scripts.corpus.filter_shard import MADE_FROM, Member, filter_shard
+from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.experiment.settings.filter import Filter
+from tests.corpus.archives import GOOD, write_archive
+
+NAMES, CODE = ("a", "b", "c"), "0123456789abcdef"
+
+
+@pytest.fixture
+def members(tmp_path):
+    return [Member(name, write_archive(tmp_path / "raw", name, files(name)), "") for name in NAMES]
+
+
+def files(name):
+    return {f"{name}.py": GOOD + name.encode(), "short.py": b"x = 1\n", "readme.txt": b"text"}
+
+
+def run(members, tmp_path, settings=None, code=CODE, benchmarks=()):
+    corpus = tmp_path / "results/corpus"
+    return filter_shard(
+        members, settings or Filter(), code, corpus / "filter", corpus / "filter_shard/0", list(benchmarks)
+    )
+
+
+def made_again(tmp_path, rerun):
+    """The sources whose documents `rerun` writes."""
+    paths = {name: tmp_path / "results/corpus/filter" / name / DOCUMENTS for name in NAMES}
+    before = {name: (path.stat().st_ino if path.exists() else None) for name, path in paths.items()}
+    rerun()
+    return {name for name in NAMES if paths[name].stat().st_ino != before[name]}
+
+
+def test_each_folder_is_that_of_rule_filter_and_the_manifest_lists_them(members, tmp_path):
+    made = run(members, tmp_path)
+    assert read_manifest(tmp_path / "results/corpus/filter_shard/0") == made  # it checks each file that it lists
+    assert set(made["files"]) == {
+        f"../../filter/{name}/{file}" for name in NAMES for file in (DOCUMENTS, REJECTS, "manifest.json")
+    }
+    for member in members:
+        with funnel(tmp_path / "alone" / member.name) as result:
+            filter_archive(member.archive, member.name, Filter(), result, licence="")
+        for file in (DOCUMENTS, REJECTS, "manifest.json"):
+            alone = tmp_path / "alone" / member.name / file
+            assert (tmp_path / "results/corpus/filter" / member.name / file).read_bytes() == alone.read_bytes()
+
+
+def test_a_changed_archive_makes_that_source_again_and_nothing_else(members, tmp_path):
+    before = run(members, tmp_path)["files"]
+    assert made_again(tmp_path, lambda: run(members, tmp_path)) == set()
+    members[1] = Member("b", write_archive(tmp_path / "raw", "b", {"b.py": GOOD + b"other"}), "")
+    assert made_again(tmp_path, lambda: run(members, tmp_path)) == {"b"}
+    after = read_manifest(tmp_path / "results/corpus/filter_shard/0")["files"]
+    assert {name.split("/")[3] for name in after if after[name] != before[name]} == {"b"}
+
+
+def test_another_location_of_the_same_archive_makes_nothing_again(members, tmp_path):
+    run(members, tmp_path)
+    manifest = tmp_path / "raw/b.json"
+    facts = manifest.read_text()
+    manifest.write_text(facts.replace("{", '{"location": "https://example.org/b", ', 1))
+    assert made_again(tmp_path, lambda: run(members, tmp_path)) == set()
+
+
+def test_other_settings_code_licence_or_benchmarks_make_it_again(members, tmp_path):
+    benchmark = tmp_path / "problems.jsonl"
+    benchmark.write_text("{}\n")
+    run(members, tmp_path)
+    assert made_again(tmp_path, lambda: run(members, tmp_path, Filter(min_lines=3))) == set(NAMES)
+    assert made_again(tmp_path, lambda: run(members, tmp_path, code="f" * 16)) == set(NAMES)
+    assert made_again(tmp_path, lambda: run(members, tmp_path, benchmarks=[benchmark])) == set(NAMES)
+    benchmark.write_text('{"another": 1}\n')
+    assert made_again(tmp_path, lambda: run(members, tmp_path, benchmarks=[benchmark])) == set(NAMES)
+    licensed = [members[0], members[1]._replace(licence="MIT"), members[2]]
+    assert made_again(tmp_path, lambda: run(licensed, tmp_path, benchmarks=[benchmark])) == {"b"}
+
+
+@pytest.mark.parametrize("damage", ["flip", "delete", "no record", "broken record", "no manifest"])
+def test_a_folder_that_is_not_as_it_was_left_is_made_again(members, tmp_path, damage):
+    made, folder = run(members, tmp_path), tmp_path / "results/corpus/filter/b"
+    if damage == "flip":
+        content = bytearray((folder / REJECTS).read_bytes())
+        content[-1] ^= 1
+        (folder / REJECTS).write_bytes(content)
+    elif damage == "broken record":
+        (folder / MADE_FROM).write_text("{")
+    else:
+        (folder / {"delete": REJECTS, "no record": MADE_FROM, "no manifest": "manifest.json"}[damage]).unlink()
+    assert made_again(tmp_path, lambda: run(members, tmp_path)) == {"b"}
+    assert read_manifest(tmp_path / "results/corpus/filter_shard/0") == made
+
+
+def test_a_run_that_was_killed_goes_on_and_never_takes_a_half_made_folder_for_a_new_one(members, tmp_path, monkeypatch):
+    """Killed after the new documents of `b` and before its manifest, which still is the old one's."""
+    run(members, tmp_path)
+    members = [Member(name, write_archive(tmp_path / "raw", name, {f"{name}.py": GOOD + b"new"}), "") for name in NAMES]
+
+    def killed(folder, *given, **facts):
+        if folder.name == "b":
+            raise KeyboardInterrupt
+        return write_manifest(folder, *given, **facts)
+
+    from scripts.corpus.formats import funnel as written
+
+    write_manifest = written.write_manifest
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(written, "write_manifest", killed)
+        run(members, tmp_path)
+    assert not (tmp_path / "results/corpus/filter/b" / MADE_FROM).exists()
+    assert made_again(tmp_path, lambda: run(members, tmp_path)) == {"b", "c"}
+    made = read_manifest(tmp_path / "results/corpus/filter_shard/0")
+    assert made == run(members, tmp_path / "fresh")
+
+
+def test_an_archive_that_is_missing_or_damaged_is_named_with_what_fetches_it_again(members, tmp_path):
+    members[1].archive.write_bytes(b"not an archive")
+    with pytest.raises(UserError, match=r"source b: .*/raw/b\.tar\.zst: .*fetch_shard/0/manifest\.json too") as caught:
+        run(members, tmp_path)
+    assert "\n" not in str(caught.value)
+    assert not (tmp_path / "results/corpus/filter_shard/0").exists()
+    members[1].archive.unlink()
+    with pytest.raises(UserError, match=r"source b: .*/raw/b\.tar\.zst: no such file"):
+        run(members, tmp_path)
+    write_archive(tmp_path / "raw", "b", files("b"))
+    assert made_again(tmp_path, lambda: run(members, tmp_path)) == {"b", "c"}  # `a` was done
+    assert read_json(tmp_path / "results/corpus/filter/b" / MADE_FROM)["code"] == CODE
+
+
+def test_a_member_is_read_from_json():
+    text = '{"name": "b", "archive": "data/raw/b.tar.zst", "licence": "MIT"}'
+    assert module.read_member(text).archive.name == "b.tar.zst" and module.read_member(text).licence == "MIT"

@@ -1,0 +1,92 @@
+"""More sources than are worth a job each: shards make the same data, and rerun what one job each would rerun.
+
+The limit is lowered, so that the two sources of the tiny experiment are one shard.
+"""
+
+import re
+import shutil
+
+import pytest
+
+from tests.workflow.conftest import row, source
+from tests.workflow.test_reruns import repin_beta
+
+SHARDS = {"fetch_shard 0", "filter_shard 0"}
+FILES = ("documents.jsonl.zst", "rejects.jsonl.zst", "manifest.json")
+DATA = "results/corpus/deduplicate/manifest.json"
+
+
+@pytest.fixture(scope="module")
+def sharded(finished, tmp_path_factory):
+    """The finished experiment, its data made once more in shards. Do not change it: copy it."""
+    clone = finished.copy(tmp_path_factory.mktemp("many") / "clone")
+    clone.replace("scripts/experiment/source_shards.py", "ONE_BY_ONE = 512", "ONE_BY_ONE = 1")
+    shutil.rmtree(clone.root / "results/corpus")
+    shutil.rmtree(clone.root / "data/raw")
+    clone.snakemake(DATA)
+    return clone
+
+
+def ids(clone):
+    """Which file each file is: another one after it was written again."""
+    paths = [*clone.root.glob("data/raw/*"), *clone.root.glob("results/corpus/filter/*/*")]
+    return {str(path.relative_to(clone.root)): path.stat().st_ino for path in paths}
+
+
+def test_shards_make_the_data_that_one_job_each_makes(finished, sharded):
+    for name in ("alpha", "beta"):
+        for file in FILES:
+            path = f"results/corpus/filter/{name}/{file}"
+            assert (sharded.root / path).read_bytes() == (finished.root / path).read_bytes()
+    assert (sharded.root / DATA).read_bytes() == (finished.root / DATA).read_bytes()
+    assert {path.name for path in (sharded.root / "data/raw").iterdir()} == {
+        path.name for path in (finished.root / "data/raw").iterdir()
+    }
+    assert sharded.jobs(DATA) == set()
+
+
+def test_a_changed_pin_makes_its_source_again_and_what_stands_on_it(sharded, tmp_path):
+    clone = sharded.copy(tmp_path / "clone")
+    before = ids(clone)
+    repin_beta(clone)
+    done = clone.snakemake(DATA)
+    assert set(re.findall(r"done: (.*)", done.stderr)) == {*SHARDS, "signatures 0", "deduplicate"}
+    after = ids(clone)
+    changed = {path for path in after if after[path] != before.get(path)}
+    assert changed and all("/beta" in path for path in changed), changed
+
+
+def test_a_source_at_another_location_or_with_another_priority_is_not_made_again(sharded, tmp_path):
+    clone = sharded.copy(tmp_path / "clone")
+    source("beta", clone.root / "moved")
+    table = clone.root / "config/tiny.tsv"
+    rows = [line for line in table.read_text().splitlines(keepends=True) if not line.startswith("beta")]
+    table.write_text("".join(rows) + row("beta", clone.root / "moved").replace("\thigh\t", "\tmedium\t"))
+    assert not clone.jobs(DATA) & SHARDS
+
+
+def test_another_filter_makes_no_archive_again(sharded, tmp_path):
+    clone = sharded.copy(tmp_path / "clone")
+    clone.experiment(lambda config: config["corpus"].update(filter={"min_lines": 11}))
+    assert clone.jobs(DATA) == {"filter_shard 0", "signatures 0", "deduplicate"}
+
+
+def test_a_deleted_document_file_is_made_again_and_nothing_after_it(sharded, tmp_path):
+    clone = sharded.copy(tmp_path / "clone")
+    gone, before = clone.root / "results/corpus/filter/beta/documents.jsonl.zst", ids(clone)
+    content = gone.read_bytes()
+    gone.unlink()
+    done = clone.snakemake(DATA)
+    assert "missing, made again first: results/corpus/filter/beta/documents.jsonl.zst" in done.stderr
+    assert "done: filter_shard 0" in done.stderr and "deduplicate" not in done.stderr
+    assert gone.read_bytes() == content
+    assert {path for path, number in ids(clone).items() if number != before[path] and "/alpha" in path} == set()
+
+
+def test_a_wrong_pin_in_a_shard_ends_in_a_line_that_names_the_source(sharded, tmp_path):
+    clone = sharded.copy(tmp_path / "clone")
+    table = clone.root / "config/tiny.tsv"
+    line = next(line for line in table.read_text().splitlines() if line.startswith("beta"))
+    clone.replace("config/tiny.tsv", line.split("\t")[3], "0" * 64)
+    done = clone.snakemake(DATA, "--retries", "0", check=False)
+    assert done.returncode == 1 and done.stderr.splitlines()[-1].startswith("error: source beta: ")
