@@ -189,7 +189,7 @@ def test_the_command_takes_what_the_rule_gives_it(packed, tmp_path, monkeypatch)
 
 
 def test_the_plan_says_tokens_and_epochs_of_each_part_over_all_steps():
-    """100 rows a pass, 50 steps of 8 rows: 4 passes."""
+    """100 rows a pass of 13 steps, the last of 4 rows; 50 steps of 8: 3 passes and 11 steps, so 388 rows."""
     train = {
         "rows": 100,
         "parts": {"a": {"rows": 75, "tokens": 7000, "epochs": 2.5}, "b": {"rows": 25, "tokens": 100, "epochs": 0.1}},
@@ -198,6 +198,6 @@ def test_the_plan_says_tokens_and_epochs_of_each_part_over_all_steps():
     stage = experiment.stages["sft"].model_copy(update={"steps": 50, "global_batch": 8})
     given = PlanInputs("sft", stage, load_machine(Path("config/machines/local.yaml")), rows=100)
     assert part_plans(train, given) == {
-        "parts": {"a": {"tokens": 28000, "epochs": 10}, "b": {"tokens": 400, "epochs": 0.4}}
+        "parts": {"a": {"tokens": 27160, "epochs": 9.7}, "b": {"tokens": 388, "epochs": 0.388}}
     }
     assert part_plans({"rows": 100}, given) == {}

@@ -3,6 +3,9 @@
 part_plans(read_json(shards / "manifest.json")["splits"]["train"], given)
 """
 
+import math
+
+from scripts.training.optimization.auto_settings import used_rows
 from scripts.training.planning.stage import PlanInputs
 
 
@@ -18,7 +21,9 @@ def part_plans(train: dict, inputs: PlanInputs) -> dict:
     """
     if "parts" not in train or not inputs.steps or not train["rows"]:
         return {}
-    passes = inputs.steps * inputs.resolved.global_batch / train["rows"]
+    batch, used = inputs.resolved.global_batch, used_rows(inputs.settings, train["rows"])
+    whole, more = divmod(inputs.steps, math.ceil(used / batch))  # the last step of a pass has the rows that are left
+    passes = (whole * used + more * batch) / train["rows"]
     return {
         "parts": {
             name: {"tokens": round(part["tokens"] * passes), "epochs": round(part["epochs"] * passes, 4)}
