@@ -2,7 +2,7 @@
 
     python -m tests.experiment.proof                 # the figures, from tests/experiment/executed.txt
     python -m tests.experiment.proof --run           # run the experiments under a trace first, and write that file
-    python -m tests.experiment.proof --run tiny pull # some of them alone: tiny, pull, default, cpt-muon, ...
+    python -m tests.experiment.proof --run tiny rest # some of them alone: tests/experiment/traced_experiments.py
 
 A pair is a function and a rule. It is missed where the rule's job executes the function and a change of the function
 leaves the rule's fingerprint as it is: a rerun too few. It is an over-trigger where the fingerprint changes and no
@@ -11,24 +11,17 @@ trace executes the function: perhaps a rerun too many, or an error path.
 
 import argparse
 import ast
-import json
-import os
 import re
-import shutil
 import subprocess
-import sys
-import sysconfig
 import tempfile
 from collections import Counter
 from collections.abc import Iterator
-from copy import deepcopy
 from pathlib import Path
-
-import yaml
 
 from scripts.experiment import code_units, fingerprint
 from scripts.experiment.settings.evaluation import Evaluation
-from tests.workflow.conftest import EXPERIMENT, row
+from tests import forked
+from tests.experiment.traced_experiments import TRACED, run_experiment, smoke_sizes
 
 ROOT = Path(__file__).parents[2]
 EXECUTED = Path(__file__).with_name("executed.txt")
@@ -90,12 +83,6 @@ def covered() -> Pairs:
     return pairs
 
 
-def traced(folder: Path, environment: dict | None = None) -> dict[str, str]:
-    """The environment for a command whose rules' jobs are traced into `folder`, which is made."""
-    folder.mkdir(parents=True, exist_ok=True)
-    return {**(environment or os.environ), "TRACE": str(folder), "PYTHONPATH": str(ROOT / "tests/trace")}
-
-
 def executed(folder: Path) -> Pairs:
     """The pairs that a trace in `folder` holds, of the rules alone."""
     known, functions, pairs = set(rules()), all_functions(), set()
@@ -105,46 +92,6 @@ def executed(folder: Path) -> Pairs:
             if rule in known and (file, function) in functions:  # the body of a class is no function
                 pairs.add(((file, function), rule))
     return pairs
-
-
-def smoke_sizes() -> list[str]:
-    return sorted(path.stem for path in (ROOT / "config/smoke").glob("*.yaml"))
-
-
-def run_experiment(name: str, clone: Path, folder: Path) -> None:
-    """Run an experiment by its own command in a clone, traced; a failed run is an error.
-
-    `tiny` is the tests' experiment with every suite, without compiling, so that numba's functions are seen as well.
-    """
-    environment = traced(folder) | {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
-    if name == "tiny":
-        environment["NUMBA_DISABLE_JIT"] = "1"
-        write_tiny(clone)
-        words = [
-            "snakemake",
-            "--profile",
-            "local",
-            "results/tiny/eval.json",
-            "results/tiny/training/plan/sft.json",
-            "--configfile",
-            "config/tiny.yaml",
-        ]
-    elif name == "default":
-        words = ["snakemake", "--profile", "local", "results/eval.json"]
-    elif name == "pull":
-        words = [
-            sys.executable,
-            "-m",
-            "pytest",
-            "-q",
-            "-p",
-            "no:cacheprovider",
-            "tests/workflow/dvc/test_raw_archives.py",
-        ]
-        words += ["tests/sources/test_pull.py"]
-    else:
-        words = ["make", "--no-print-directory", "--old-file", "env", "smoke", f"EXPERIMENT={name}"]
-    subprocess.run(words, cwd=clone, env=environment, check=True)
 
 
 def changed_rules(function: Function, node: ast.AST, root: Path, before: dict[str, str], forget) -> set[str]:
@@ -166,37 +113,6 @@ def changed_rules(function: Function, node: ast.AST, root: Path, before: dict[st
     finally:
         path.write_text(text)
         forget(module_name(function[0]))
-
-
-def write_tiny(clone: Path) -> None:
-    """The tests' tiny experiment with every suite that needs no GPU."""
-    config = deepcopy(EXPERIMENT) | {"results": "results/tiny"}
-    config["training"]["train"]["sft"] |= {"eval_steps": 1, "early_stopping": {"patience": 1}}
-    config["evaluation"] |= {
-        "qa": {"max_new_tokens": 4},
-        "bleu": {"documents": 1, "max_new_tokens": 4},
-        "human": {"of": "keywords"},
-        "completion": {"sizes": ["line"], "tasks": 1, "prompt_characters": 200, "max_new_tokens": 4},
-        "code": {"benchmarks": [{"path": "config/problems.jsonl"}], "max_new_tokens": 4},
-        "latency": {"device": "cpu", "prompt_tokens": 4, "new_tokens": 4, "warmup": 1, "runs": 3, "batches": [1]},
-    }
-    (clone / "config/tiny.yaml").write_text(yaml.safe_dump(config))
-    problem = {
-        "task_id": "HumanEval/0",
-        "prompt": 'def add(a, b):\n    """Return the sum."""\n',
-        "canonical_solution": "    return a + b\n",
-        "test": "def check(candidate):\n    assert candidate(1, 2) == 3\n",
-        "entry_point": "add",
-    }
-    (clone / "config/problems.jsonl").write_text(json.dumps(problem) + "\n")
-    folder = clone / "sources"
-    small = {"alpha": "json", "beta": "importlib"}
-    table = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
-    for source, package in small.items():
-        library = Path(sysconfig.get_paths()["stdlib"], package)
-        shutil.copytree(library, folder / source / package, ignore=shutil.ignore_patterns("__pycache__"))
-        table += row(source, folder / source)
-    (clone / "config/tiny.tsv").write_text(table)
 
 
 def run_all(names: list[str], keep: Path | None = None) -> Pairs:
@@ -257,9 +173,10 @@ def figures(pairs: Pairs) -> str:
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument(
-        "--run", nargs="*", metavar="NAME", help="experiments: tiny, default, pull, a smoke size; all"
+        "--run", nargs="*", metavar="NAME", help="experiments: tiny, rest, pull, default, a smoke size; all"
     )
     given = arguments.parse_args()
     if given.run is not None:
-        write_executed(run_all(given.run or ["tiny", "pull", *smoke_sizes(), "default"]))
+        forked.ENVIRONMENT.update(TRACED)
+        write_executed(run_all(given.run or ["tiny", "rest", "pull", *smoke_sizes(), "default"]))
     print(figures(read_executed()))

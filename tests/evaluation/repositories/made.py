@@ -133,11 +133,12 @@ def test_lengthy():
 def test_that_fails():
     assert shapes.lengthy(1) == 2
 """
+FILES = {"src/shapes/__init__.py": MODULE, "tests/test_shapes.py": TESTS}
 
 
 def archive(folder: Path, files: dict[str, str] | None = None) -> Path:
     """The archive of a repository with these files, by default of the shapes."""
-    for path, text in (files or {"src/shapes/__init__.py": MODULE, "tests/test_shapes.py": TESTS}).items():
+    for path, text in (files or FILES).items():
         (folder / "files" / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / "files" / path).write_text(text)
     pack_folder(folder / "files", folder / "made.tar.zst", Limits())
