@@ -21,7 +21,7 @@ from scripts.evaluation.code_tasks.occurrences import Answers
 from scripts.evaluation.code_tasks.regions import cut, regions
 from scripts.evaluation.code_tasks.repository_context import RepositoryPaths, repository_context
 from scripts.evaluation.code_tasks.task import Task, draw
-from scripts.evaluation.code_tasks.trained_on import in_training
+from scripts.evaluation.code_tasks.training_overlap import in_training
 from scripts.evaluation.generation.examples import text_of
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.evaluation import CompletionTasks

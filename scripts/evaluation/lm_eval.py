@@ -3,9 +3,9 @@
     python -m scripts.evaluation.lm_eval --model results/training/base --out results/evaluation/lm_eval/base \\
         --settings '{"tasks": ["colours", "sums:exact_match,digits"], "include_path": "tasks", "limit": 100}'
 
-lm-eval writes the prompts, asks the model with transformers and computes its metrics. What it logs of each item becomes
-an item of ours, so that models are compared on the same items, pair by pair. Nothing is fetched: data is read from
-files below `include_path`, or from the data sets that are in this machine's Hugging Face cache.
+lm-eval writes the prompts, runs the model with transformers and computes its metrics. Its log of each item becomes an
+item here, so that models are compared pairwise on the same items. Nothing is downloaded: data is read from files below
+`include_path`, or from this machine's Hugging Face cache.
 """
 
 import hashlib
@@ -34,15 +34,15 @@ KEY = "evaluation.lm_eval.tasks"
 
 
 def go_offline() -> None:
-    """Make the libraries read what is on this machine, and nothing else."""
+    """Switch the Hugging Face libraries to their offline mode."""
     huggingface_hub.constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
 
 
 def check_data(name: str, task: Task, folder: Path | None) -> None:
-    """Check that a task's local files lie in the folder whose changes are noticed.
+    """Check that a task's local files lie in `folder`, as only changes there cause a rerun.
 
     Raises:
-        UserError: one lies elsewhere.
+        UserError: one lies outside.
     """
     data = (task.config.dataset_kwargs or {}).get("data_files") or []
     given = [data] if isinstance(data, str) else data.values() if isinstance(data, dict) else data
@@ -56,37 +56,37 @@ def check_data(name: str, task: Task, folder: Path | None) -> None:
 
 
 @cache
-def index(folder: Path | None, everything: bool) -> TaskManager:
-    """The tasks in a folder, or those that lm-eval comes with, too: reading their 12,000 files takes seconds."""
+def task_manager(folder: Path | None, everything: bool) -> TaskManager:
+    """The tasks in a folder; with `everything` also lm-eval's own, whose 12,000 files take seconds to read."""
     return TaskManager(include_path=str(folder) if folder else None, include_defaults=everything)
 
 
-def find(name: str, folder: Path | None) -> dict[str, Task]:
-    """The tasks that a task, group or tag stands for, by name.
+def find_tasks(name: str, folder: Path | None) -> dict[str, Task]:
+    """Name → task, of a task, or of all tasks in a group or with a tag.
 
     Raises:
-        KeyError: there is none, or a group names one that is not there.
+        KeyError: the name is unknown, or a group contains an unknown one.
     """
-    if folder and name in index(folder, False).all_tasks:
+    if folder and name in task_manager(folder, False).all_tasks:
         try:
-            return index(folder, False).load([name])["tasks"]
-        except KeyError:  # a group may name tasks that lm-eval comes with
-            return index(folder, True).load([name])["tasks"]
-    return index(folder, True).load([name])["tasks"]
+            return task_manager(folder, False).load([name])["tasks"]
+        except KeyError:  # a group may contain tasks of lm-eval's own
+            return task_manager(folder, True).load([name])["tasks"]
+    return task_manager(folder, True).load([name])["tasks"]
 
 
-def leaves(name: str, folder: Path | None) -> dict[str, Task]:
-    """The tasks that a task, group or tag stands for, by name.
+def load_tasks(name: str, folder: Path | None) -> dict[str, Task]:
+    """As `find_tasks`, and checked.
 
     Raises:
-        UserError: there is none of this name, or it cannot be loaded or scored.
+        UserError: the name is unknown, or a task cannot be loaded or scored.
     """
-    own = index(folder, False).all_tasks if folder else []
-    if name not in own and name not in index(folder, True).all_tasks:
+    own = task_manager(folder, False).all_tasks if folder else []
+    if name not in own and name not in task_manager(folder, True).all_tasks:
         raise UserError(f"{KEY}: lm-eval has no task {name!r}; in include_path: {', '.join(own) or 'none'}")
     try:
-        found = find(name, folder)
-    except Exception as error:  # a task is a program of its author's, which may raise anything
+        found = find_tasks(name, folder)
+    except Exception as error:  # a task can run code of its author's, which may raise anything
         text = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(f"{KEY}: {name} cannot be loaded: {text:.300}; its data must be on this machine") from error
     for task in found.values():
@@ -96,21 +96,21 @@ def leaves(name: str, folder: Path | None) -> dict[str, Task]:
     return found
 
 
-def metrics_of(entry: str, tasks: dict[str, Task]) -> dict[str, tuple[str, str]]:
-    """task → (metric, filter) of an entry of `tasks`; by default the first of each.
+def choose_metrics(entry: str, tasks: dict[str, Task]) -> dict[str, tuple[str, str]]:
+    """task → (metric, filter) for an entry of the setting `tasks`; by default the first of each.
 
     Raises:
-        UserError: a task lacks the metric or the filter, or the metric is no mean over items, more being better.
+        UserError: a task lacks the metric or filter, or the metric is not a mean over items where higher is better.
     """
     chosen = {}
-    wanted, _, kind = entry.partition(":")[2].partition(",")
+    requested, _, kind = entry.partition(":")[2].partition(",")
     for name, task in tasks.items():
         higher, filters = task.higher_is_better(), [ensemble.name for ensemble in task._filters]
         means = [metric for metric, how in task.aggregation().items() if how.__name__ == "mean" and higher[metric]]
-        metric = wanted or next(iter(task.aggregation()), "")
+        metric = requested or next(iter(task.aggregation()), "")
         if metric not in means:
             raise UserError(
-                f"{KEY}: {entry}: {name} has no metric {metric!r} that is a mean over items, more being better; it"
+                f"{KEY}: {entry}: {name} has no metric {metric!r} that is a mean over items where higher is better; it"
                 f" has {', '.join(means) or 'none'}"
             )
         if kind and kind not in filters:
@@ -119,8 +119,8 @@ def metrics_of(entry: str, tasks: dict[str, Task]) -> dict[str, tuple[str, str]]
     return chosen
 
 
-def ask(model: ScoredModel, tasks: dict[str, Task], settings: LmEval) -> dict[str, list[dict]]:
-    """What lm-eval logs of each item, by task.
+def run_harness(model: ScoredModel, tasks: dict[str, Task], settings: LmEval) -> dict[str, list[dict]]:
+    """Task → lm-eval's log of each of its items.
 
     Raises:
         UserError: the tokenizer has no chat template.
@@ -131,11 +131,13 @@ def ask(model: ScoredModel, tasks: dict[str, Task], settings: LmEval) -> dict[st
     if settings.num_fewshot is not None:
         fixed = [name for name, task in tasks.items() if task.config.num_fewshot == 0 != settings.num_fewshot]
         for name in fixed:
-            logging.warning(f"{name} says itself that it has no examples in its prompts, so num_fewshot is ignored")
+            logging.warning(f"{name} sets num_fewshot to 0 itself, so evaluation.lm_eval.num_fewshot is ignored")
     results = lm_eval.simple_evaluate(
         HFLM(pretrained=model.model, tokenizer=tokenizer, batch_size=settings.batch),
         tasks=list(tasks.values()),
-        task_manager=index(Path(settings.include_path), False) if settings.include_path else index(None, True),
+        task_manager=task_manager(Path(settings.include_path), False)
+        if settings.include_path
+        else task_manager(None, True),
         num_fewshot=settings.num_fewshot,
         limit=settings.limit,
         apply_chat_template=settings.chat,
@@ -144,8 +146,8 @@ def ask(model: ScoredModel, tasks: dict[str, Task], settings: LmEval) -> dict[st
     return results["samples"]
 
 
-def written(sample: dict, metric: str) -> str:
-    """What the model answered, as a text for people: what it wrote, or the choice that it finds likeliest."""
+def answer_text(sample: dict, metric: str) -> str:
+    """The model's answer as text: what it generated, or the choice with the highest likelihood."""
     answer, requests = sample["filtered_resps"], sample["arguments"]
     if len(requests) < 2 or not all(isinstance(one, tuple | list) for one in answer):
         return str(answer[0] if isinstance(answer, list) and answer else answer)
@@ -157,7 +159,7 @@ def written(sample: dict, metric: str) -> str:
 
 
 def item_of(entry: str, task: str, sample: dict, metric: str, group: bool) -> dict:
-    """Our item of what lm-eval logged.
+    """The item of the suite for an entry of lm-eval's log.
 
     Raises:
         UserError: the metric's value is not from 0 to 1.
@@ -173,7 +175,7 @@ def item_of(entry: str, task: str, sample: dict, metric: str, group: bool) -> di
         "language": task,
         "prompt": str(requests[0][0]),
         "reference": str(requests[target][1] if choice else target),
-        "written": [written(sample, metric)],
+        "written": [answer_text(sample, metric)],
         "task_score": float(value),
         "content": [sample[f"{part}_hash"] for part in ("doc", "prompt", "target")],
     }
@@ -182,7 +184,7 @@ def item_of(entry: str, task: str, sample: dict, metric: str, group: bool) -> di
 def evaluate(folder: Path, settings: LmEval, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
-    A dataset is an entry of `tasks`; the tasks of a group stand in the place of languages.
+    Each entry of `tasks` is a dataset; the tasks of a group are its `language`s.
 
     Raises:
         UserError: a task is not there, or cannot be loaded or scored; or the model's files do not match their manifest.
@@ -190,10 +192,10 @@ def evaluate(folder: Path, settings: LmEval, out: Path) -> dict:
     go_offline()
     place = Path(settings.include_path) if settings.include_path else None
     names = {entry: entry.partition(":")[0] for entry in settings.tasks}
-    tasks = {name: leaves(name, place) for name in dict.fromkeys(names.values())}
-    metrics = {entry: metrics_of(entry, tasks[name]) for entry, name in names.items()}
+    tasks = {name: load_tasks(name, place) for name in dict.fromkeys(names.values())}
+    metrics = {entry: choose_metrics(entry, tasks[name]) for entry, name in names.items()}
     model = load(folder)
-    logged = {name: ask(model, some, settings) for name, some in tasks.items()}
+    logged = {name: run_harness(model, some, settings) for name, some in tasks.items()}
     items, scores, data = [], {}, {}
     for entry, name in names.items():
         rows = [

@@ -20,10 +20,10 @@ from pathlib import Path
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation.code_tasks.trained_on import in_training
-from scripts.evaluation.repositories.choice import Choice, Chosen, log
+from scripts.evaluation.code_tasks.training_overlap import in_training
 from scripts.evaluation.repositories.judge import RepositoryJudge
 from scripts.evaluation.repositories.repository import unpack
+from scripts.evaluation.repositories.task_selection import Selection, TaskSelector, log
 from scripts.evaluation.sandbox import probe
 from scripts.evaluation.sandbox.bubblewrap import Sandbox
 from scripts.evaluation.sandbox.packages import Packages
@@ -61,21 +61,21 @@ def repository_tasks(
     for name, archive in sorted(archives.items()):
         with tempfile.TemporaryDirectory() as folder:
             judge = judge_of(name, archive, settings, sandbox, Path(folder))
-            chosen: Chosen = Choice(judge, judge.repository, settings).tasks(
+            selection: Selection = TaskSelector(judge, judge.repository, settings).select(
                 lambda tried: in_training(tried, datasets, train, "repository tasks") if tried else set()
             )
-        log(name, chosen)
-        counts[name] = chosen.counts()
-        tasks += chosen.kept
+        log(name, selection)
+        counts[name] = selection.counts()
+        tasks += selection.kept
     if not tasks:
-        causes = "; ".join(f"{name}: {why(count)}" for name, count in counts.items())
+        causes = "; ".join(f"{name}: {cause_text(count)}" for name, count in counts.items())
         raise UserError(f"evaluation.repository_tests: no source has a task ({causes}); leave the suite out")
     write_jsonl(out / "tasks.jsonl.zst", map(asdict, tasks))
     places = {name: str(archive) for name, archive in sorted(archives.items())}
     return write_manifest(out, ["tasks.jsonl.zst"], counts=counts, archives=places)
 
 
-def why(count: dict) -> str:
+def cause_text(count: dict) -> str:
     """Why a source has no task, in a few words."""
     if "cause" in count:
         return f"{count['cause']}: {' '.join(count['detail'].split())[:120]}"

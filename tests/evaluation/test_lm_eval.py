@@ -53,8 +53,8 @@ def folder(tmp_path, monkeypatch):
     """A folder of two tasks and a group, with their data; the libraries' cache is the test's own."""
     monkeypatch.setattr(hf_datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setattr(harness, "add_env_info", lambda results: None)  # starts programs
-    find_all = lm_eval.index  # reading all of lm-eval's own tasks takes 6 s
-    monkeypatch.setattr(lm_eval, "index", lambda place, everything: find_all(place, False))
+    find_all = lm_eval.task_manager  # reading all of lm-eval's own tasks takes 6 s
+    monkeypatch.setattr(lm_eval, "task_manager", lambda place, everything: find_all(place, False))
     place = tmp_path / "tasks"
     place.mkdir()
     write(place, COLOURS, QUESTIONS)

@@ -15,7 +15,7 @@ LOSSES = {
     "too long": 1,  # lengthy; grow has as many lines as may be
     "coroutine": 1,
     "not covered": 1,
-    "stands elsewhere": 0,
+    "occurs elsewhere": 0,
     "in training": 0,
     "not tried": 0,
     "not separable": 1,  # printed: what the other process prints no test sees
@@ -51,7 +51,7 @@ def test_a_body_in_the_training_data_or_in_another_file_is_no_task(sandbox, tmp_
     settings = SETTINGS.model_copy(update={"tries": 1, "max_lines": 2})
     with pytest.raises(UserError, match=r"evaluation\.repository_tests: no source has a task") as error:
         repository_tasks({"made": archive}, tmp_path, ["code"], settings, tmp_path / "out")
-    assert "1 stands elsewhere, 1 in training" in str(error.value)
+    assert "1 occurs elsewhere, 1 in training" in str(error.value)
     assert not (tmp_path / "out").exists()
 
 

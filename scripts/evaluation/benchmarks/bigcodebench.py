@@ -1,9 +1,9 @@
-"""BigCodeBench, full and hard, as JSON lines of the data set `bigcode/bigcodebench`: tests are a unittest class.
+"""Read BigCodeBench, full and hard, as JSON lines of `bigcode/bigcodebench`; the tests are a unittest class.
 
     problem = bigcodebench(record)
 
 The tests run in a process of their own, so that a program cannot touch them. Tests that replace functions inside the
-program (mock), and tests that exchange files with it, need one process for both: they are named as unjudged.
+program (mock), and tests that exchange files with it, need one process for both; such problems are `unjudged`.
 """
 
 import ast

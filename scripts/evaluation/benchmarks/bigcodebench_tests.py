@@ -1,4 +1,4 @@
-"""Runs the unittest class `TestCases` of a BigCodeBench problem, in the judge, below the problem's tests.
+"""Appended to the tests of a BigCodeBench problem in the judge: runs the unittest class `TestCases`.
 
 The first failure is raised as it is: the judge tells a wrong result from an exception of the program by its class.
 """

@@ -15,7 +15,6 @@ from pathlib import Path
 from scripts.common.cli import UserError
 from scripts.evaluation.benchmarks import evalplus
 from scripts.evaluation.benchmarks.bigcodebench import bigcodebench
-from scripts.evaluation.benchmarks.described import DescribedFormat
 from scripts.evaluation.benchmarks.files import records
 from scripts.evaluation.benchmarks.livecodebench import livecodebench
 from scripts.evaluation.benchmarks.problem import (
@@ -26,9 +25,10 @@ from scripts.evaluation.benchmarks.problem import (
     entry_of,
     language_of,
 )
+from scripts.evaluation.benchmarks.template_format import TemplateFormat
 from scripts.experiment.settings.evaluation import Benchmark
 
-HUMANEVAL = DescribedFormat(Path(__file__).with_name("humaneval.yaml"))
+HUMANEVAL = TemplateFormat(Path(__file__).with_name("humaneval.yaml"))
 
 
 def humaneval_x(record: dict) -> Problem:
@@ -70,8 +70,8 @@ class Format:
     """A format of benchmark files.
 
     Attributes:
-        fields: by which it is known.
-        read: makes a problem of a record.
+        fields: those that identify it.
+        read: makes a problem from a record.
         others: further fields of published files, space-separated; those after `-` hold nothing that a judge needs.
     """
 
@@ -136,7 +136,7 @@ def problems_of(benchmark: Benchmark) -> list[Problem]:
     Raises:
         UserError: its file cannot be read, or it names a problem that the file does not hold.
     """
-    own = DescribedFormat(Path(benchmark.format)) if benchmark.format else None
+    own = TemplateFormat(Path(benchmark.format)) if benchmark.format else None
     problems = {problem.id: problem for problem in read(Path(benchmark.path), benchmark.ignore, own)}
     for key in ("ids", "exclude", "few_shot"):
         if unknown := [name for name in getattr(benchmark, key) or () if name not in problems]:
@@ -177,7 +177,7 @@ def format_of(record: object, where: str) -> str:
     return min(fits, key=lambda name: len(FORMATS[name].unknown(record)))
 
 
-def read(path: Path, ignored: Collection[str] = (), own: DescribedFormat | None = None) -> list[Problem]:
+def read(path: Path, ignored: Collection[str] = (), own: TemplateFormat | None = None) -> list[Problem]:
     """The problems of a file, in its order.
 
     Args:

@@ -1,10 +1,10 @@
-"""LiveCodeBench, as its files test.jsonl, test2.jsonl and so on of code_generation and code_generation_lite.
+"""Read LiveCodeBench: files test.jsonl, test2.jsonl, ... of code_generation and code_generation_lite.
 
     problem = livecodebench(record)
 
-A problem's cases are texts for standard input and output, or arguments and result of a method of class Solution, one
-JSON value a line. The private ones are base64 of zlib of a pickled text; nothing but a text is unpickled. Prompts and
-what stands before every program are those of lcb_runner (prompts/code_generation.py, evaluation/testing_util.py).
+A problem's cases are standard input and output, or arguments and result of a method of class Solution as one JSON value
+per line. The private ones are base64 of zlib of a pickled text; anything but a text is refused. Prompts and the
+preamble of programs are those of lcb_runner (prompts/code_generation.py, evaluation/testing_util.py).
 """
 
 import base64
@@ -32,7 +32,7 @@ STDIO = (
     " inputs). Enclose your code within delimiters as follows. Ensure that when the python program runs, it reads the"
     " inputs, runs the algorithm and writes output to STDOUT."
 )
-# what calls the method; the result may be a tuple where a list is right
+# calls the method; a tuple is accepted where a list is expected
 CALLS = r"""
 import json
 for given, expected in CASES:

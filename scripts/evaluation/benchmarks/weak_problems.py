@@ -1,4 +1,4 @@
-"""Problems whose tests a wrong program can pass, or a right one fail: scored as they are, and counted apart.
+"""Problems whose tests pass a wrong program or fail a right one: they are scored as usual, and also reported apart.
 
     why = WEAK.get("CPP/20")
 

@@ -1,4 +1,4 @@
-"""Let a model write the answers of tasks in place: what suites `completion` and `repository_tests` share.
+"""Generate the answers to tasks in place, for suites `completion` and `repository_tests`.
 
 check_form(model, settings, "evaluation.completion")
 written, engine = write_answers(model, tasks, prompts, settings, seed, "completion")
@@ -15,13 +15,13 @@ from scripts.experiment.settings.generation import InPlace
 
 
 def check_form(model: ScoredModel, settings: InPlace, key: str) -> None:
-    """Check that a model can be shown tasks as fill-in-the-middle, where `form` says so.
+    """Check that a model supports fill-in-the-middle, if `form` requires it.
 
     Args:
-        key: of the suite's settings, for the error.
+        key: the key of the settings, for the error.
 
     Raises:
-        UserError: its tokenizer has no tokens for it.
+        UserError: its tokenizer lacks the control tokens.
     """
     if settings.form == "fim" and "<|fim_middle|>" not in model.encoder.controls:
         raise UserError(f"{key}.form: {model.folder} has no token <|fim_middle|>; set `form: plain`")
@@ -32,11 +32,12 @@ def write_answers(
 ) -> tuple[list[list[str]], dict]:
     """(the answers to each task, the engine's name and version).
 
-    With `form: fim` an answer counts whole; one of `form: plain` cannot know where to stop, so it is cut there.
+    With `form: fim` an answer counts as it is. With `form: plain` the model cannot know where to stop, so the answer is
+    cut at the end of the region.
 
     Args:
         tasks: one for each prompt.
-        label: of the progress.
+        label: label of the progress lines.
     """
 
     def finished(number: int, text: str) -> bool:
@@ -50,5 +51,5 @@ def write_answers(
 
 
 def shown(prompt: Prompt) -> str:
-    """A prompt as an item keeps it."""
+    """The text of a prompt for `items.jsonl.zst`."""
     return prompt if isinstance(prompt, str) else f"{prompt.prefix}<|answer|>{prompt.suffix}"

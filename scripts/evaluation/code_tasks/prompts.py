@@ -1,4 +1,4 @@
-"""What a model is shown of a task, and where its answer ends.
+"""The prompt of a task, and where an answer to it ends.
 
 prompt_of(task, settings, with_context=False)     # Infill("...def f(a):\\n    ", "\\n\\ndef g...")
 end_of(task, "return a\\n\\ndef h(): ...")          # 9
@@ -11,17 +11,17 @@ from scripts.experiment.settings.generation import InPlace
 
 
 def last_lines(text: str, characters: int) -> str:
-    """The end of a text from a line start on, at most this long."""
+    """The last lines of a text, with at most this many characters."""
     return text if len(text) <= characters else text[-characters:].partition("\n")[2]
 
 
 def first_lines(text: str, characters: int) -> str:
-    """The beginning of a text up to a line end, at most this long."""
+    """The first lines of a text, with at most this many characters."""
     return text if len(text) <= characters else text[:characters].rpartition("\n")[0]
 
 
 def prompt_of(task: Task, settings: InPlace, with_context: bool) -> Prompt:
-    """The file around the answer: with fill-in-the-middle two thirds of the characters stand before the answer."""
+    """The file around the answer; with fill-in-the-middle two thirds of the characters are from before the answer."""
     context = task.context if with_context else ""
     if settings.form == "plain":
         return context + last_lines(task.before, settings.prompt_characters)

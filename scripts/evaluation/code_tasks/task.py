@@ -26,5 +26,5 @@ class Task:
 
 
 def draw(name: str) -> bytes:
-    """What candidates for tasks are sorted by, so that the choice is random and the same each time."""
+    """What candidates for tasks are sorted by: a hash, so that the choice is random but repeatable."""
     return hashlib.sha256(name.encode()).digest()

@@ -1,11 +1,11 @@
-"""A virtual environment with what a Python source and its tests import, made ahead of time for `repository_tests`.
+"""Make a virtual environment with the packages that a Python source and its tests import, for `repository_tests`.
 
     python -m scripts.evaluation.commands.environment --archive data/raw/boltons-1234567890ab.tar.zst \\
         --out /opt/environments/boltons
 
-It holds what `pyproject.toml`, `PKG-INFO` and the first file of requirements for tests ask for, with the extras and
-groups that are named after tests; versions are those of the source's `uv.lock`, if it has one. The source itself is
-left out, and only wheels are installed, so no code of any package runs. Needs uv and a package index.
+The requirements are those of `pyproject.toml`, `PKG-INFO` and the first requirements file for tests, with the extras
+and groups that are named after tests; versions are those of the source's `uv.lock`, if it has one. The source itself is
+not installed. Only wheels are, so no code of any package runs. Needs uv and a package index.
 """
 
 import email
@@ -27,7 +27,7 @@ EXTRA = re.compile(r"""extra\s*==\s*['"]([^'"]+)['"]""")
 
 
 def plain_name(text: str) -> str:
-    """The name of the package that a requirement is for, as indexes compare names; empty of an option or a comment."""
+    """The normalized package name of a requirement; empty for an option or a comment."""
     match = NAME.match(text)
     return re.sub(r"[-_.]+", "-", match[1]).lower() if match else ""
 
@@ -92,7 +92,7 @@ def test_options(folder: Path) -> list[str]:
 
 
 def uv(*words: str) -> str:
-    """What uv prints.
+    """Run uv; returns its output.
 
     Raises:
         UserError: uv is missing or fails.
@@ -106,10 +106,10 @@ def uv(*words: str) -> str:
 
 
 def environment(archive: Path, out: Path) -> list[str]:
-    """Make the environment of the source in `archive` at `out`; returns what was asked for.
+    """Make the environment of the source in `archive` at `out`; returns the requirements.
 
     Raises:
-        UserError: there is something at `out`, or what the source requires cannot be installed.
+        UserError: `out` exists, or a requirement cannot be installed.
     """
     if out.exists():
         raise UserError(f"{out}: exists; remove it to make it again")
@@ -143,8 +143,8 @@ def environment(archive: Path, out: Path) -> list[str]:
 
 def main() -> None:
     p = parser(__doc__)
-    p.add_argument("--archive", type=Path, required=True, help="of the source, data/raw/{source}-{pin}.tar.zst")
-    p.add_argument("--out", type=Path, required=True, help="folder of the environment; must not be there")
+    p.add_argument("--archive", type=Path, required=True, help="the source's archive, data/raw/{source}-{pin}.tar.zst")
+    p.add_argument("--out", type=Path, required=True, help="folder of the environment; must not exist")
     args = p.parse_args()
     asked = environment(args.archive, args.out)
     print(f"{args.out}: {len(asked)} requirements: {', '.join(asked) or 'none'}")

@@ -48,10 +48,10 @@ def write_chats(tasks: list[RepositoryTask], out: Path) -> int:
 
 @contextmanager
 def new_folder(out: Path) -> Iterator[Path]:
-    """A folder that gets its name once it is whole.
+    """A temporary folder that is renamed to `out` once it is complete.
 
     Raises:
-        UserError: there is something of that name.
+        UserError: `out` exists.
     """
     if out.exists():
         raise UserError(f"{out}: exists; remove it or name another folder")
@@ -67,7 +67,7 @@ def write_harbor_tasks(tasks: list[RepositoryTask], archives: dict[str, Path], o
     """Write a folder for each task below `out`.
 
     Raises:
-        UserError: `out` exists, or an archive is not there.
+        UserError: `out` exists, or an archive is missing.
     """
     with new_folder(out) as made, tempfile.TemporaryDirectory() as work:
         for source in sorted({task.source for task in tasks}):
@@ -85,7 +85,7 @@ def main() -> None:
     p = parser(__doc__)
     p.add_argument("--tasks", type=Path, required=True, help="file of tasks, beside its manifest")
     p.add_argument("--chats", type=Path, help="JSON lines to write")
-    p.add_argument("--harbor", type=Path, help="folder to write; must not be there")
+    p.add_argument("--harbor", type=Path, help="folder to write; must not exist")
     args = p.parse_args()
     if not (args.chats or args.harbor):
         p.error("--chats or --harbor is needed")

@@ -1,4 +1,4 @@
-"""Judge generations that already exist, problem by problem, and compare with what was published of them.
+"""Judge existing generations, problem by problem, and compare with their published outcomes.
 
     make judge BENCHMARK=MbppPlus.jsonl GENERATIONS=generated_eval_results.json OUT=results/judge
     python -m scripts.evaluation.commands.judge --benchmark HumanEval.jsonl.gz --generations samples.jsonl --out out
@@ -121,7 +121,7 @@ def judge_generations(problems: list[Problem], generations: list[Generation], ju
     return rows
 
 
-def told(rows: list[dict], problems: int) -> list[str]:
+def summary_lines(rows: list[dict], problems: int) -> list[str]:
     """The score, the outcomes, and the disagreements with what was published, as lines."""
     passed, samples = Counter(), Counter()
     for row in rows:
@@ -166,7 +166,7 @@ def main() -> None:
     rows = judge_generations(problems, generations, judge)
     path = args.out / "verdicts.jsonl.zst"
     write_jsonl(path, rows)
-    print("\n".join([*told(rows, len(problems)), f"verdicts: {path}"]))
+    print("\n".join([*summary_lines(rows, len(problems)), f"verdicts: {path}"]))
 
 
 if __name__ == "__main__":

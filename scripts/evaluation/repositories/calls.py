@@ -1,10 +1,10 @@
-"""Calls between the process with the tests and the process with the candidate, either way, one inside the other.
+"""Nested calls in both directions between the process with the tests and the process with the candidate.
 
     peer = Peer(reading=3, writing=4)
     peer.request("run", {"value": 3})     # in the process with the tests
     peer.serve_all(server)                # in the other one
 
-It is sent into the sandboxes together with object_graph.py.
+Part of the programs in the sandboxes, like object_graph.py.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""The functions of a module whose body can be masked: those of the module and of its classes.
+"""Find the functions of a module, also in classes, whose bodies can be masked.
 
 functions("a.py", "a", text, max_lines=20)    # [Function("a.py", "a", "Class.method", 7, ...)]
 """

@@ -1,4 +1,4 @@
-"""A task in the form of Harbor, the successor of Terminal-Bench's: a folder that its agents and others' tools can run.
+"""Write a task in the format of Harbor, the successor of Terminal-Bench: a folder that other tools can run.
 
     write_harbor(task, repository, requirements, Path("tasks/toolz-getter"))
 
@@ -17,10 +17,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from scripts.evaluation.repositories.choice import MASKED
 from scripts.evaluation.repositories.instruction import instruction_of
 from scripts.evaluation.repositories.repository import Repository
 from scripts.evaluation.repositories.task import RepositoryTask
+from scripts.evaluation.repositories.task_selection import MASKED
 
 DOCKERFILE = """FROM python:{version}-slim
 RUN pip install --no-cache-dir pytest{packages}

@@ -13,7 +13,7 @@ from scripts.evaluation.repositories.task import RepositoryTask
 
 @dataclass(frozen=True)
 class Instruction:
-    """What is asked for a task.
+    """A task as an instruction.
 
     Attributes:
         head: the function up to its body, with decorators and docstring, not indented.
@@ -28,7 +28,7 @@ class Instruction:
 
     @property
     def request(self) -> str:
-        """What a person would ask."""
+        """The request, as a user would write it."""
         name, _, function = self.task.function.rpartition(".")
         kind = f"the method `{function}` of the class `{name}`" if name else f"the function `{function}`"
         return f"Complete {kind} of the module `{self.task.module}`.\n\n```python\n{self.head}```\n"

@@ -1,4 +1,4 @@
-"""Run a repository's own tests with one function written anew; the new code cannot influence the verdict.
+"""Run a repository's own tests with one function body replaced; the new code cannot influence the verdict.
 
     judge = RepositoryJudge(probe.sandbox(), limits, repository, packages=None)
     judge.covered(functions, limits)          # which tests reach which functions
@@ -10,12 +10,9 @@ the two (calls.py). The verdict is that of the first one, which runs nothing of 
 """
 
 import json
-import marshal
-import re
 import subprocess
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.util import MAGIC_NUMBER
 from pathlib import Path
 
 from scripts.evaluation.repositories import (
@@ -32,6 +29,7 @@ from scripts.evaluation.repositories.repository import Repository
 from scripts.evaluation.repositories.task import RepositoryTask
 from scripts.evaluation.sandbox.bubblewrap import Sandbox
 from scripts.evaluation.sandbox.endings import DETAIL, exceeded, message
+from scripts.evaluation.sandbox.guest_programs import bundle
 from scripts.evaluation.sandbox.packages import ONE_THREAD, OWN
 from scripts.evaluation.sandbox.program import Limits, Program, two_pipes, wait
 
@@ -39,25 +37,22 @@ CALL = 'return __import__("sys").modules["stagecraft_calls"].call(locals())'
 REPLY = 64 << 20  # bytes of a verdict
 
 
-def guest_program(process: object) -> bytes:
-    """A process with what it imports as one program, in the format of .pyc files (PEP 552)."""
-    modules = (object_state, policy, object_writer, object_graph, calls, process)
-    text = "".join(Path(module.__file__).read_text(encoding="utf-8").split("\nif __name__")[0] for module in modules)
-    alone = re.sub(r"^from scripts\.[^\n(]*(?:\([^)]*\))?\n", "", text, flags=re.M) + "\nmain()\n"
-    return MAGIC_NUMBER + bytes(12) + marshal.dumps(compile(alone, f"{process.__name__}.py", "exec"))
+COMMON = (object_state, policy, object_writer, object_graph, calls)
 
 
 @cache
 def guests() -> dict[str, bytes]:
-    return {"judge": guest_program(test_process), "candidate": guest_program(candidate_process)}
+    """Role → program of the process in the sandbox."""
+    processes = {"judge": test_process, "candidate": candidate_process}
+    return {role: bundle((*COMMON, process), f"{role}.py", "main()") for role, process in processes.items()}
 
 
 @dataclass(frozen=True)
 class Outcome:
-    """What became of one run.
+    """The result of one run.
 
     Attributes:
-        outcome: one of metrics/repository_tests.py's.
+        outcome: one of those in metrics/repository_outcomes.py.
         names, kinds: what the candidate sent by name, and the kinds of objects that it changed.
     """
 
@@ -148,8 +143,8 @@ class RepositoryJudge:
         """The outcome of the task's tests with this body.
 
         Args:
-            record: whether the body is the repository's own, so that all it sends by name is taken, and noted.
-            seed: of the hashes of texts, on which the order of sets depends.
+            record: whether the body is the repository's own; all that it sends by name is then accepted and recorded.
+            seed: PYTHONHASHSEED, on which the order of sets depends.
         """
         taken = {"names": None, "kinds": None} if record else {"names": task.names, "kinds": task.kinds}
         path = f"/repo/{task.path}"
@@ -182,7 +177,7 @@ class RepositoryJudge:
         return self.outcome(task, judge, candidate)
 
     def outcome(self, task: RepositoryTask, judge: Program, candidate: Program) -> Outcome:
-        """What two processes that ended say."""
+        """The outcome, from the output of the two processes that have ended."""
         if verdict := exceeded([judge, candidate]):
             kind = {"exception": "failed"}.get(verdict.outcome, verdict.outcome)
             return Outcome(kind, verdict.detail)

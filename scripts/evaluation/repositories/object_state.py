@@ -1,4 +1,4 @@
-"""What an object is made of: the name of its class, its attributes, the builtin class that it adds to.
+"""Take objects apart: the name of the class, the attributes, the builtin base class.
 
     name_of(collections.deque)      # "collections:deque"
     state_of(Point(1, 2))           # {"x": 1, "y": 2}

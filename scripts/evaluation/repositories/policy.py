@@ -1,4 +1,4 @@
-"""What one process takes from the other by name, and the handles of objects that stay where they are.
+"""Which names and changes one process accepts from the other, and handles of objects that are not sent.
 
 It is sent into the sandboxes together with object_graph.py.
 """
@@ -9,7 +9,7 @@ SHOWN = ("__name__", "__qualname__", "__module__", "__doc__")  # what decorators
 class Handle:
     """Stands for a function, an iterator or anything else that stayed with the other side.
 
-    It cannot be compared, nor ask what it equals: the other side would say yes.
+    It has no comparison, as the other side could claim to equal everything.
     """
 
     def __init__(self, peer, number: int, about: str):

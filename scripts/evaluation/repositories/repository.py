@@ -1,4 +1,4 @@
-"""A Python repository out of its archive, as two folders: all of it beside the tests, its packages alone elsewhere.
+"""Unpack a Python repository into two folders: the whole of it for the tests, only its packages for the candidate.
 
     repository = unpack("toolz", Path("data/raw/toolz-....tar.zst"), Path("/tmp/x"))
     repository.tests                # ["toolz/tests/test_core.py", ...]

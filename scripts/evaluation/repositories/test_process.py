@@ -2,8 +2,8 @@
 
     python -I -S tests.pyc '{"mode": "judge", "reading": 3, "writing": 4, "tests": ["tests/test_a.py::test_b"], ...}'
 
-Modes: `judge` runs the tests named, `cover` runs all and tells which tests reach which functions. What it found goes to
-standard output as JSON; what tests print does not.
+Modes: `judge` runs the named tests, `cover` runs all and reports which tests reach which functions. The report goes to
+standard output as JSON; the output of the tests does not.
 """
 
 import importlib.metadata

@@ -1,4 +1,4 @@
-"""Judge programs in JavaScript and Shell, in MultiPL-E's form: the tests' process calls the program's, as in Python.
+"""Judge programs in JavaScript and Shell (MultiPL-E): the tests' process calls the program's, as in Python.
 
     verdict = judge_interpreted(sandbox, limits, problem, code)
 

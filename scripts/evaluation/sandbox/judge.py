@@ -7,13 +7,9 @@ languages: `compiled_judge.py`.
 """
 
 import ast
-import marshal
 import os
-import re
 import subprocess
 from concurrent.futures import ThreadPoolExecutor
-from importlib.util import MAGIC_NUMBER
-from pathlib import Path
 
 from scripts.common.progress import Progress
 from scripts.evaluation.benchmarks.problem import Problem
@@ -21,6 +17,7 @@ from scripts.evaluation.sandbox import guest, libraries, remote_objects, values
 from scripts.evaluation.sandbox.bubblewrap import Sandbox
 from scripts.evaluation.sandbox.compiled_judge import CompiledJudge
 from scripts.evaluation.sandbox.endings import DETAIL, exceeded, message
+from scripts.evaluation.sandbox.guest_programs import bundle
 from scripts.evaluation.sandbox.interpreted_judge import NEEDED, check_interpreter, judge_interpreted
 from scripts.evaluation.sandbox.libraries import Libraries
 from scripts.evaluation.sandbox.packages import NONE, ONE_THREAD, Packages
@@ -28,18 +25,7 @@ from scripts.evaluation.sandbox.program import Limits, Program, two_pipes, wait
 from scripts.evaluation.sandbox.stdio_judge import judge_stdio
 from scripts.evaluation.sandbox.verdict import Verdict
 
-
-def guest_program() -> bytes:
-    """guest.py with what it imports as one program, in the format of .pyc files (PEP 552).
-
-    Else both processes of every problem would compile it.
-    """
-    text = "".join(Path(module.__file__).read_text(encoding="utf-8") for module in (values, remote_objects, guest))
-    alone = re.sub(r"^from scripts\.[^\n(]*(?:\([^)]*\))?\n", "", text, flags=re.M)
-    return MAGIC_NUMBER + bytes(12) + marshal.dumps(compile(alone, "guest.py", "exec"))
-
-
-GUEST = guest_program()
+GUEST = bundle((values, remote_objects, guest), "guest.py", "main()")
 
 
 class Judge:

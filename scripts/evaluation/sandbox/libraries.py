@@ -1,4 +1,4 @@
-"""Libraries for programs and tests in Java and Go, beside the languages' own and Debian's.
+"""Libraries for programs and tests in Java and Go, besides the standard libraries and Debian's packages.
 
 libraries = Libraries.given(["javatuples-1.2.jar"], "vendor")
 libraries.missing(problem, go_packages)   # {"org.javatuples.Pair"}: what its tests or its prompt need and nobody has
@@ -29,7 +29,7 @@ class Libraries:
         """The libraries of these files.
 
         Raises:
-            UserError: a jar is none, or the folder holds no Go package.
+            UserError: a file is not a jar, or the folder holds no Go package.
         """
         for jar in jars:
             if not zipfile.is_zipfile(jar):
@@ -59,7 +59,7 @@ class Libraries:
         )
 
     def missing(self, problem: Problem, go_packages: Collection[str]) -> set[str]:
-        """What the tests or the prompt of a problem use and nobody has.
+        """What the tests or the prompt of a problem import and is not installed.
 
         Args:
             go_packages: the import paths that Go programs can import here.

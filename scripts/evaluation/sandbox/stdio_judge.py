@@ -50,7 +50,7 @@ def difference(printed: str, expected: str) -> str:
 
 
 def ended(program: Program) -> Verdict | None:
-    """The verdict on a run that did not end well; None if it did."""
+    """The verdict on a run that failed before its output could be compared; None if it ended normally."""
     if verdict := exceeded([program]):
         return verdict
     if program.code is None:
@@ -71,7 +71,7 @@ def judge_stdio(sandbox: Sandbox, limits: Limits, problem: Problem, code: str, f
     """The verdict on a Python program, at the first case that it fails.
 
     Args:
-        folders: of packages, by their paths in the sandbox.
+        folders: path in the sandbox → folder of packages on this machine.
     """
     source = {"/tmp/solution.py": (problem.preamble + code).encode(errors="replace")}
     environment = {"PYTHONPATH": ":".join(folders)} if folders else None

@@ -8,7 +8,7 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.formats import read
 from scripts.evaluation.commands import judge as command
-from scripts.evaluation.commands.judge import judge_generations, read_generations, told
+from scripts.evaluation.commands.judge import judge_generations, read_generations, summary_lines
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, written
 
 SECOND = {**HUMANEVAL, "task_id": "HumanEval/1"}
@@ -53,7 +53,7 @@ def test_each_form_is_judged_problem_by_problem(judge, problems, tmp_path, name)
     generations = read_generations(put(tmp_path / name, FORMS[name]), problems)
     rows = judge_generations(problems, generations, judge)
     assert [(row["id"], row["outcome"]) for row in rows] == [("HumanEval/0", "passed"), ("HumanEval/1", "wrong")]
-    lines = told(rows, 2)
+    lines = summary_lines(rows, 2)
     assert lines[0] == "pass@1 0.5000 over 2 of 2 problems, 2 programs"
     if rows[0]["published"] is not None:
         assert lines[2] == "published: 0 of 2 passed; 1 programs are judged otherwise here:"

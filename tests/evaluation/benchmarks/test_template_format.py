@@ -1,15 +1,15 @@
-"""A format is one YAML (described.py); what it would ignore and what does not fit is refused; few-shot examples."""
+"""One YAML file defines a format (template_format.py); few-shot examples; what does not fit is refused."""
 
 import pytest
 import yaml
 
 from scripts.common.cli import UserError
 from scripts.evaluation.benchmarks import formats
-from scripts.evaluation.benchmarks.described import DescribedFormat
 from scripts.evaluation.benchmarks.files import records
 from scripts.evaluation.benchmarks.formats import problems_of
 from scripts.evaluation.benchmarks.problem import HUMANEVAL_STOPS
 from scripts.evaluation.benchmarks.prompts import program, prompt_of
+from scripts.evaluation.benchmarks.template_format import TemplateFormat
 from scripts.experiment.settings.evaluation import Benchmark, Code
 from scripts.experiment.suites import problem_files, prompts_from, scored_datasets
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, written
@@ -99,7 +99,7 @@ def test_the_format_is_an_input_of_the_suite_and_decides_its_prompts(tmp_path):
     assert problem_files(code) == [str(tmp_path / "ours.jsonl"), str(tmp_path / "form.yaml")]
     assert scored_datasets(code) == ["ours"]
     assert prompts_from(code)["benchmarks"][0]["format"] == str(tmp_path / "form.yaml")
-    assert DescribedFormat(tmp_path / "form.yaml").known == {"number", "name", "what", "pairs", "solution"}
+    assert TemplateFormat(tmp_path / "form.yaml").known == {"number", "name", "what", "pairs", "solution"}
 
 
 def test_few_shot_examples_stand_solved_before_each_prompt_and_are_not_scored(tmp_path):

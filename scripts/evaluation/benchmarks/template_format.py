@@ -1,7 +1,7 @@
-"""Benchmark formats that a YAML file describes: each part of a problem is a template over the fields of a record.
+"""Benchmark formats defined by a YAML file: each part of a problem is a template over the fields of a record.
 
-    described = DescribedFormat(Path("formats/ours.yaml"))
-    problem = described.read({"task_id": "a/1", "prompt": "def f(x):\\n", "test": "assert f(1) == 2"})
+    ours = TemplateFormat(Path("formats/ours.yaml"))
+    problem = ours.read({"task_id": "a/1", "prompt": "def f(x):\\n", "test": "assert f(1) == 2"})
 
 The keys are those of scripts/experiment/settings/benchmark_format.py. The fields that the templates use are the fields
 that the format knows.
@@ -20,10 +20,10 @@ from scripts.experiment.settings.benchmark_format import BenchmarkFormat
 
 
 def text_only(value: object) -> str:
-    """A value of a template, which must be text: a list or null in its place is a mistake.
+    """A value in a template, which must be text; a list or null would be a mistake in the template.
 
     Raises:
-        TypeError: it is not.
+        TypeError: it is not text.
     """
     if isinstance(value, Undefined):
         return str(value)  # raises
@@ -43,10 +43,10 @@ PARTS = ("id", "language", "prompt", "head", "tests", "entry", "canonical", "imp
 
 
 def cases(text: str) -> str:
-    """The cases of a problem whose program reads standard input, in one form: a JSON list of [input, output].
+    """The cases of a problem whose program reads standard input, as a JSON list of [input, output].
 
     Raises:
-        ValueError: they are not.
+        ValueError: the text holds no such cases.
     """
     found = json.loads(text)
     if not isinstance(found, list) or not found:
@@ -57,14 +57,14 @@ def cases(text: str) -> str:
     return json.dumps(pairs)
 
 
-class DescribedFormat:
-    """A format that a YAML file describes.
+class TemplateFormat:
+    """A format defined by a YAML file.
 
     Attributes:
-        known: the fields that it uses or names as holding nothing.
+        known: the fields that it uses, or lists as irrelevant.
 
     Raises:
-        UserError: the file is not such a description.
+        UserError: the file does not define a format.
     """
 
     def __init__(self, path: Path):

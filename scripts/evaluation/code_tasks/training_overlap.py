@@ -1,4 +1,4 @@
-"""Which tasks have an answer that a model was trained on.
+"""Find the tasks whose answers occur in the training data.
 
 in_training(tasks, Path("results/corpus/compose"), ["code"], "completion tasks")     # {0, 7}
 """
@@ -15,7 +15,7 @@ from scripts.experiment.layout import split_file
 
 
 def in_training(tasks: list[Task], datasets: Path, train: list[str], label: str) -> set[int]:
-    """The numbers of the tasks whose answers stand in a training document.
+    """The indices of the tasks whose answers occur in a training document.
 
     Raises:
         UserError: a dataset does not match its manifest.

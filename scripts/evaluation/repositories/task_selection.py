@@ -20,12 +20,12 @@ from scripts.experiment.settings.repository_tasks import RepositoryTasks
 MASKED = "raise NotImplementedError"
 # why a repository has no task at all
 OF_SOURCES = ("no tests", "environment", "tests fail", "no functions")
-# why a function is no task, in the order in which it is found out
+# why a function is no task, in the order of the checks
 OF_FUNCTIONS = (
     "too long",
     "coroutine",
     "not covered",
-    "stands elsewhere",
+    "occurs elsewhere",
     "in training",
     "not tried",
     "not separable",
@@ -36,16 +36,16 @@ OF_FUNCTIONS = (
 
 
 @dataclass
-class Chosen:
+class Selection:
     """The tasks of a source.
 
     Attributes:
-        cause: why there is none, one of OF_SOURCES; empty if tests ran.
+        cause: why there are none, one of OF_SOURCES; empty if tests ran.
         detail: the message of that cause.
-        found: how many functions of at least two lines there are.
-        tests: how many tests passed, and how many ran.
-        losses: cause of OF_FUNCTIONS → functions.
-        separations: why functions were not separable → functions.
+        found: number of functions with a body of at least two lines.
+        tests: numbers of tests that passed and that ran.
+        losses: cause of OF_FUNCTIONS → number of functions.
+        separations: why functions were not separable → number of functions.
     """
 
     cause: str = ""
@@ -57,7 +57,7 @@ class Chosen:
     separations: Counter = field(default_factory=Counter)
 
     def counts(self) -> dict:
-        """What the manifest says of this source."""
+        """The counts of this source in the manifest."""
         return {
             **({"cause": self.cause, "detail": self.detail[:500]} if self.cause else {}),
             "tests_passed": self.tests[0],
@@ -69,14 +69,14 @@ class Chosen:
         }
 
 
-def elsewhere(repository: Repository, path: str, before: str, answer: str, after: str) -> bool:
-    """Whether a body stands once more in its file or in another file of the packages."""
+def occurs_elsewhere(repository: Repository, path: str, before: str, answer: str, after: str) -> bool:
+    """Whether the lines of a body occur again in its file or in another file of the packages."""
     answers = Answers({0: answer})
     texts = [before, after, *(repository.text(other) for other in repository.modules if other != path)]
     return any(answers.within(text) for text in texts)
 
 
-def reason(outcome: Outcome) -> str:
+def separation_cause(outcome: Outcome) -> str:
     """Why the repository's own body does not pass in two processes, in a few words."""
     for words in ("unsendable", "refused", "unreadable", "does not load", "timeout", "memory"):
         if words in f"{outcome.outcome} {outcome.detail[:40]}":
@@ -84,8 +84,8 @@ def reason(outcome: Outcome) -> str:
     return "behaves otherwise"
 
 
-class Choice:
-    """Finds the tasks of a repository."""
+class TaskSelector:
+    """Selects the tasks of a repository."""
 
     def __init__(self, judge: RepositoryJudge, repository: Repository, settings: RepositoryTasks):
         self.judge, self.repository, self.settings = judge, repository, settings
@@ -108,11 +108,11 @@ class Choice:
         place = {"module": function.module, "function": function.name, "line": function.line, "tests": tests}
         return RepositoryTask(name, "function", "python", self.repository.name, path, *parts, **place)
 
-    def refused(self, task: RepositoryTask, function: Function, chosen: Chosen) -> str:
-        """Why a function is no task; empty if it is one, which then knows what its own body gives back."""
+    def rejection_cause(self, task: RepositoryTask, function: Function, selection: Selection) -> str:
+        """Why a function is no task; empty if it is one: then `task.names` and `task.kinds` are filled in."""
         own = self.judge.judge(task, task.answer, record=True)
         if own.outcome != "passed":
-            chosen.separations[reason(own)] += 1
+            selection.separations[separation_cause(own)] += 1
             return "not separable"
         task.names, task.kinds = list(own.names), list(own.kinds)
         if self.judge.judge(task, MASKED).outcome == "passed":
@@ -126,26 +126,26 @@ class Choice:
             return "flaky"
         return ""
 
-    def tasks(self, trained_on: Callable[[list[RepositoryTask]], set[int]]) -> Chosen:
+    def select(self, trained_on: Callable[[list[RepositoryTask]], set[int]]) -> Selection:
         """The tasks of the repository.
 
         Args:
-            trained_on: gives the numbers of the tasks whose answers stand in the training data.
+            trained_on: gives the indices of the tasks whose answers occur in the training data.
         """
         found, settings = self.functions(), self.settings
         if not self.repository.tests:
-            return Chosen("no tests", "no file test_*.py or *_test.py", len(found))
+            return Selection("no tests", "no file test_*.py or *_test.py", len(found))
         if not found:
-            return Chosen("no functions", "no package or module in ./, src/ or lib/ has one")
+            return Selection("no functions", "no package or module in ./, src/ or lib/ has one")
         report = self.judge.covered(found, settings.suite_timeout)
         if report.get("fault") or not report["ran"]:
             errors = report.get("fault") or "; ".join(report["errors"]) or "pytest found no test"
-            return Chosen("environment", errors, len(found))
+            return Selection("environment", errors, len(found))
         passed = set(report["passed"])
-        chosen = Chosen(found=len(found), tests=(len(passed), len(report["ran"])))
+        selection = Selection(found=len(found), tests=(len(passed), len(report["ran"])))
         if not passed:
-            chosen.cause, chosen.detail = "tests fail", "; ".join(report["errors"])
-            return chosen
+            selection.cause, selection.detail = "tests fail", "; ".join(report["errors"])
+            return selection
         possible, tasks = [], []
         for function, reaching in zip(found, report["reached"], strict=True):
             tests = [name for name in reaching if name in passed]
@@ -155,38 +155,38 @@ class Choice:
                 or ("" if tests else "not covered")
             )
             task = None if cause else self.task(function, tests)
-            if task and elsewhere(self.repository, task.path, task.before, task.answer, task.after):
-                cause = "stands elsewhere"
+            if task and occurs_elsewhere(self.repository, task.path, task.before, task.answer, task.after):
+                cause = "occurs elsewhere"
             if cause:
-                chosen.losses[cause] += 1
+                selection.losses[cause] += 1
             else:
                 possible.append(function)
                 tasks.append(task)
-        seen = trained_on(tasks)
-        chosen.losses["in training"] += len(seen)
+        in_training = trained_on(tasks)
+        selection.losses["in training"] += len(in_training)
         tried = 0
         for number, (function, task) in enumerate(zip(possible, tasks, strict=True)):
-            if number in seen:
+            if number in in_training:
                 continue
-            if tried == settings.tries or len(chosen.kept) == settings.tasks:
-                chosen.losses["not tried"] += 1
+            if tried == settings.tries or len(selection.kept) == settings.tasks:
+                selection.losses["not tried"] += 1
                 continue
             tried += 1
-            if cause := self.refused(task, function, chosen):
-                chosen.losses[cause] += 1
+            if cause := self.rejection_cause(task, function, selection):
+                selection.losses[cause] += 1
             else:
-                chosen.kept.append(task)
-        chosen.kept.sort(key=lambda task: task.id)
-        return chosen
+                selection.kept.append(task)
+        selection.kept.sort(key=lambda task: task.id)
+        return selection
 
 
-def log(name: str, chosen: Chosen) -> None:
-    """A line about a source."""
-    if chosen.cause:
-        logging.info(f"repository tasks: {name}: none: {chosen.cause}: {' '.join(chosen.detail.split())[:300]}")
+def log(name: str, selection: Selection) -> None:
+    """Log a line about a source."""
+    if selection.cause:
+        logging.info(f"repository tasks: {name}: none: {selection.cause}: {' '.join(selection.detail.split())[:300]}")
         return
-    lost = ", ".join(f"{chosen.losses[cause]} {cause}" for cause in OF_FUNCTIONS if chosen.losses[cause])
+    lost = ", ".join(f"{selection.losses[cause]} {cause}" for cause in OF_FUNCTIONS if selection.losses[cause])
     logging.info(
-        f"repository tasks: {name}: {len(chosen.kept)} tasks of {chosen.found} functions, {chosen.tests[0]} of"
-        f" {chosen.tests[1]} tests pass; {lost}"
+        f"repository tasks: {name}: {len(selection.kept)} tasks of {selection.found} functions, {selection.tests[0]} of"
+        f" {selection.tests[1]} tests pass; {lost}"
     )
