@@ -53,6 +53,7 @@ def stage_plans(flow: Dag, machine: Machine) -> list[StagePlan]:
     """The plan of each stage, with its error in the place of those that cannot be run."""
     base, found = flow.experiment.training.base, []
     layers = expand_layers(base.no_rope_layers, flow.shape.num_hidden_layers) if flow.shape else []
+    unknown = "" if flow.shape and flow.shape.vocab_size else "training.base.shape" + ".vocab_size" * bool(flow.shape)
     free = machine.disk_gib or free_bytes(flow.layout.results) / GIB
     for name, settings in flow.stages.items():
         rows = stage_rows(flow.experiment, list(flow.sources.values()), flow.layout, name)
@@ -66,6 +67,8 @@ def stage_plans(flow: Dag, machine: Machine) -> list[StagePlan]:
             found.append(StagePlan(name, rows, {}, str(error), measured))
             continue
         planned.setdefault("warnings", []).extend(disk_warning(name, settings, planned, free))
+        if unknown:
+            planned["warnings"].append(f"{unknown}: not given; without it nothing says whether {name} fits its memory")
         found.append(StagePlan(name, rows, planned, "", measured))
     return found
 
