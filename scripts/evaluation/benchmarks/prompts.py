@@ -16,7 +16,7 @@ from scripts.evaluation.generation.transformers_engine import Prompt
 from scripts.evaluation.sandbox.compiled_programs import DEFINED, divided, java_type, shared
 
 TITLES = {"python": "Python", "java": "Java", "go": "Go", "rust": "Rust", "cpp": "C++"}
-TITLES |= {"javascript": "JavaScript", "shell": "Bash"}
+TITLES |= {"javascript": "JavaScript", "php": "PHP", "shell": "Bash"}
 REQUEST = (
     "Complete the following {title} code. Answer with the whole code in one code block.\n\n```{language}\n{prompt}\n```"
 )
@@ -85,6 +85,8 @@ def program(problem: Problem, text: str, style: str) -> str:
     defined = re.findall(BEGINS[problem.language], code, re.M)
     if problem.entry not in defined:
         return completed(problem, code)
+    if problem.language == "php" and code.lstrip().startswith("<?php"):
+        return code.lstrip()
     before, _ = divided(problem)
     imports = "\n".join(re.findall(IMPORTS, before, re.M))
     if problem.language == "java":

@@ -1,4 +1,4 @@
-"""Judge programs in JavaScript and Shell (MultiPL-E): the tests' process calls the program's, as in Python.
+"""Judge programs in JavaScript, PHP and Shell (MultiPL-E): the tests' process calls the program's, as in Python.
 
     verdict = judge_interpreted(sandbox, limits, problem, code)
 
@@ -10,6 +10,7 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.evaluation.benchmarks.problem import Problem
@@ -20,10 +21,20 @@ from scripts.evaluation.sandbox.program import Limits, Program, two_pipes, wait
 from scripts.evaluation.sandbox.verdict import Verdict
 
 # what a language needs: its interpreter and the Debian package
-NEEDED = {"javascript": ("node", "nodejs"), "shell": ("bash", "bash")}
+NEEDED = {"javascript": ("node", "nodejs"), "php": ("php", "php-cli"), "shell": ("bash", "bash")}
+PHP_FOLDER = Path("/usr/lib/php")  # Debian's, an extension of PHP is a file in a folder of its version
+CHANNEL = {"javascript": "channel.js", "php": "channel.php", "shell": "channel_sh.py"}
 # exit codes of the channel: the program has ended; its answer is unreadable; a value cannot be passed; it threw
 GONE, UNREADABLE, UNSUPPORTED, RAISED = 120, 121, 122, 123
-NODE = ("/usr/bin/env", "node", "--max-old-space-size={megabytes}", "/opt/channel.js")
+# Shell has a channel in Python instead; /etc is not in the sandbox, so PHP's extensions are named
+EXTENSIONS = [name for name in ("ctype", "iconv", "mbstring", "tokenizer") if any(PHP_FOLDER.glob(f"*/{name}.so"))]
+INTERPRETERS = {
+    "javascript": ("node", "--max-old-space-size={megabytes}"),
+    "php": (
+        *("php", "-n", "-d", "memory_limit={megabytes}M", "-d", "display_errors=stderr", "-d", "log_errors=0"),
+        *(word for name in EXTENSIONS for word in ("-d", f"extension={name}")),
+    ),
+}
 
 
 def check_interpreter(language: str) -> None:
@@ -41,7 +52,7 @@ def tests_of(problem: Problem, python: str, reading: int, writing: int) -> str:
     """The source of the tests' program."""
     before, _ = divided(problem)
     body = problem.tests.lstrip().removeprefix("}") if problem.stops else problem.tests
-    if problem.language == "javascript":
+    if problem.language in INTERPRETERS:  # where the channel makes the stub
         return f"{before}{body}"
     stub = f'{problem.entry}() {{\n    {python} /opt/channel.py call {reading} {writing} "$@"\n}}\n'
     last = f"trap '[ ! -e /tmp/stagecraft-gone ] || exit {GONE}' EXIT\n"
@@ -50,15 +61,16 @@ def tests_of(problem: Problem, python: str, reading: int, writing: int) -> str:
 
 def judge_interpreted(sandbox: Sandbox, limits: Limits, problem: Problem, code: str) -> Verdict:
     """The verdict on a program."""
-    script, entry = problem.language == "javascript", problem.entry
-    channel, name = ("channel.js", "/opt/channel.js") if script else ("channel_sh.py", "/opt/channel.py")
-    node = [word.format(megabytes=limits.memory >> 21) for word in NODE]
+    language, entry = problem.language, problem.entry
+    script, name = language in INTERPRETERS, f"/opt/channel{Path(CHANNEL[language]).suffix}"
+    words = [word.format(megabytes=limits.memory >> 21) for word in INTERPRETERS.get(language, ())]
+    interpreter = ["/usr/bin/env", *words, name]
 
     def start(argv: list[str], reading: int, writing: int, file: str, source: str) -> Program:
         return sandbox.start(
             argv,
-            replace(limits, address_space=not script),
-            files={name: (CHANNELS / channel).read_bytes(), file: source.encode(errors="replace")},
+            replace(limits, address_space=language != "javascript"),
+            files={name: (CHANNELS / CHANNEL[language]).read_bytes(), file: source.encode(errors="replace")},
             descriptors=(reading, writing),
             stdout=subprocess.DEVNULL,
         )
@@ -66,10 +78,10 @@ def judge_interpreted(sandbox: Sandbox, limits: Limits, problem: Problem, code: 
     with two_pipes() as pipes:
         pair = (str(pipes.reply_reader), str(pipes.call_writer))
         tests = tests_of(problem, " ".join(sandbox.python), pipes.reply_reader, pipes.call_writer)
-        argv = [*node, "tests", *pair, "/opt/tests", entry] if script else ["/bin/bash", "/opt/tests"]
+        argv = [*interpreter, "tests", *pair, "/opt/tests", entry] if script else ["/bin/bash", "/opt/tests"]
         judge = start(argv, pipes.reply_reader, pipes.call_writer, "/opt/tests", tests)
         pair = (str(pipes.call_reader), str(pipes.reply_writer))
-        argv = [*node, "candidate", *pair] if script else [*sandbox.python, name, "serve", *pair]
+        argv = [*interpreter, "candidate", *pair] if script else [*sandbox.python, name, "serve", *pair]
         called = start([*argv, "/opt/solution", entry], pipes.call_reader, pipes.reply_writer, "/opt/solution", code)
     wait([judge, called], lambda: not judge.open and not (judge.code == GONE and called.open))
     if judge.code == 0:
@@ -82,9 +94,10 @@ def judge_interpreted(sandbox: Sandbox, limits: Limits, problem: Problem, code: 
     if UNSUPPORTED in (judge.code, called.code):
         return Verdict("unjudged", message(judge) or said)
     if judge.code in (GONE, UNREADABLE, RAISED):
-        if re.search("heap out of memory|ReportOOMFailure", called.stderr.decode(errors="replace")):
+        if re.search("heap out of memory|ReportOOMFailure|Allowed memory size", called.stderr.decode(errors="replace")):
             return Verdict("memory", said)
-        return Verdict("compile error" if "SyntaxError: " in said else "exception", (said or message(judge))[:DETAIL])
+        kind = "compile error" if re.search("SyntaxError: |Parse error: ", said) else "exception"
+        return Verdict(kind, (said or message(judge))[:DETAIL])
     if not script and "syntax error" in said:
         return Verdict("compile error", said)
     return Verdict("wrong", message(judge) or said)
