@@ -209,11 +209,7 @@ rule gate:
         documents=FLOW.suite_files("items.jsonl.zst"),
         human=L.agreement if "human" in FLOW.suites else [],
         overlaps=L.overlaps if FLOW.prompts else [],
-        stages=[
-            L.model(stage) / f"{file}.json"
-            for stage in EXPERIMENT.training.train
-            for file in ("summary", "environment")
-        ],
+        stages=[L.model(stage) / f"{file}.json" for stage in FLOW.own_models for file in ("summary", "environment")],
         # recorded in eval.json as its inputs
         archives=MADE.fetched(SOURCES),
         filtered=MADE.filtered(SOURCES),
@@ -221,7 +217,7 @@ rule gate:
         datasets=[L.dataset(name) / MANIFEST for name in EXPERIMENT.corpus.compose],
         tokenizer=L.tokenizer / MANIFEST,
         shards=[FLOW.shards(stage) / MANIFEST for stage in EXPERIMENT.training.train],
-        models=[L.model(model) / MANIFEST for model in ("base", *EXPERIMENT.training.train)],
+        models=[L.model(model) / MANIFEST for model in ("base", *FLOW.own_models)],
         accepted=FLOW.evidence_files,
     output:
         evaluation=L.gate,

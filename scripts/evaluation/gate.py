@@ -14,7 +14,7 @@ from pathlib import Path
 from scripts.common.cli import parser, run
 from scripts.common.files import read_json, write_json
 from scripts.evaluation.metrics.registry import suites
-from scripts.evaluation.results.comparison import SuiteComparison
+from scripts.evaluation.results.comparison_over_seeds import ComparisonOverSeeds
 from scripts.evaluation.results.decontaminated import decontaminate
 from scripts.evaluation.results.gates import GateResult, latency_gate, stage_gate, suite_gate, verdict
 from scripts.evaluation.results.inputs import gather
@@ -28,18 +28,22 @@ from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.gates import Gate
 from scripts.experiment.settings.training import Stage
+from scripts.experiment.stage_seeds import further_models, models_by_seed
 from scripts.experiment.suites import METRICS, PROMPTED, scored_datasets, scored_models
 
 
 def judge_gates(
-    gates: list[Gate], comparisons: dict[str, SuiteComparison], latency: dict | None, summaries: dict[str, dict]
+    gates: list[Gate],
+    comparisons: dict[str, ComparisonOverSeeds],
+    latency: dict | None,
+    summaries: dict[str, list[dict]],
 ) -> list[GateResult]:
     """The result of each gate.
 
     Args:
         comparisons: of each suite that has scores.
         latency: model → figures; None if the experiment does not configure suite `latency`.
-        summaries: stage → summary.json.
+        summaries: stage → summary.json with each seed.
 
     Raises:
         UserError: a gate names a language that has no documents.
@@ -58,7 +62,7 @@ def judge_gates(
     return results
 
 
-def guards(gate: Gate, comparisons: dict[str, SuiteComparison]) -> list[Gate]:
+def guards(gate: Gate, comparisons: dict[str, ComparisonOverSeeds]) -> list[Gate]:
     """The gates that a gate's `not_worse` stands for."""
     made = []
     for guard in gate.not_worse:
@@ -71,7 +75,7 @@ def guards(gate: Gate, comparisons: dict[str, SuiteComparison]) -> list[Gate]:
     return made
 
 
-def compare_stages(stages: dict[str, Stage], comparisons: dict[str, SuiteComparison]) -> list[dict]:
+def compare_stages(stages: dict[str, Stage], comparisons: dict[str, ComparisonOverSeeds]) -> list[dict]:
     """The `comparisons` of eval.json: each stage against the model it starts from, and against the base.
 
     p is corrected for the number of comparisons over all languages; those of one language are exploratory.
@@ -97,19 +101,24 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
         UserError: scores are missing, malformed or not comparable, or a gate names a language that has no documents.
     """
     evaluation, stages, settings = experiment.evaluation, experiment.training.train, experiment.evaluation.gate
-    layout, models, models_of = Layout(results), ["base", *stages], scored_models(evaluation, list(stages))
+    seeds, further = models_by_seed(stages), further_models(stages)
+    layout, models, models_of = Layout(results), ["base", *stages], scored_models(evaluation, list(stages), further)
     scored, comparisons = {}, {}
     for name, suite in suites(models_of, evaluation.code.k if evaluation.code else ()).items():
         datasets = scored_datasets(getattr(evaluation, name))
         scored[name] = read_scored(layout.suite(name, ""), suite, models_of[name], datasets)
-        comparisons[name] = SuiteComparison(
-            suite, scored[name], models_of[name], settings.confidence, settings.resamples
+        comparisons[name] = ComparisonOverSeeds(
+            suite, scored[name], models_of[name], settings.confidence, settings.resamples, seeds
         )
     latency = evaluation.latency and {
         model: read_latency(layout.suite("latency", model), evaluation.latency, experiment.seed, settings.confidence)
         for model in models
     }
-    summaries = {stage: read_json(layout.model(stage) / "summary.json") for stage in stages}
+    facts = {
+        model: {file: read_json(layout.model(model) / f"{file}.json") for file in ("summary", "environment")}
+        for model in (*stages, *further)
+    }
+    summaries = {stage: [facts[model]["summary"] for model in seeds.get(stage, [stage])] for stage in stages}
     gates = judge_gates(settings.gates, comparisons, latency, summaries)
     scoring = {
         model: {
@@ -117,7 +126,7 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
             for name in models_of
             if model in models_of[name]
         }
-        for model in models
+        for model in (*models, *further)
     }
     contamination = None
     if prompted := {name: comparison for name, comparison in comparisons.items() if name in PROMPTED}:
@@ -138,10 +147,7 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
         "human": read_json(layout.agreement) if evaluation.human else None,
         "contamination": contamination,
         "stages": {
-            stage: {
-                "summary": summaries[stage],
-                "environment": read_json(layout.model(stage) / "environment.json"),
-            }
+            stage: facts[stage] | ({"seeds": {model: facts[model] for model in seeds[stage]}} if stage in seeds else {})
             for stage in stages
         },
         "scoring": scoring,

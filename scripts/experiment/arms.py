@@ -21,6 +21,7 @@ from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record, as_json, to_json
 from scripts.experiment.settings.tokens import Mixture
 from scripts.experiment.settings.training import Stage
+from scripts.experiment.stage_seeds import models_by_seed
 
 REFERENCE = "reference"  # the experiment as it is
 CHANGED = {"corpus": ("compose",), "tokens": ("mix",), "training": ("train",), "seed": None}  # what an arm may change
@@ -28,12 +29,12 @@ CHANGED = {"corpus": ("compose",), "tokens": ("mix",), "training": ("train",), "
 
 @dataclass(frozen=True)
 class Arms:
-    """What `ablate` adds to an experiment; nothing without it.
+    """What `ablate` adds to an experiment, or without it what the `seeds` of its stages add.
 
     Attributes:
         datasets, mixtures, stages: by name, beside the experiment's own.
         seeds: of these stages.
-        models: arm, the reference first → its model of each seed.
+        models: arm, the reference first → its model of each seed; empty without `ablate`.
     """
 
     datasets: dict[str, Dataset] = field(default_factory=dict)
@@ -100,7 +101,7 @@ def expand(experiment: Experiment, name: str = "config") -> Arms:
         UserError: see `arm_experiment`.
     """
     if experiment.ablate is None:
-        return Arms()
+        return with_seeds(experiment.stages)
     model, arms = compared_model(experiment), Arms()
     variants = {REFERENCE: experiment}
     variants |= {arm: arm_experiment(experiment, arm, name) for arm in experiment.ablate.arms}
@@ -133,6 +134,15 @@ def expand(experiment: Experiment, name: str = "config") -> Arms:
     return arms
 
 
+def with_seeds(train: dict[str, Stage]) -> Arms:
+    """The stages with `seeds`, once for each of them."""
+    arms = Arms()
+    for stage, models in models_by_seed(train).items():
+        for model, seed in zip(models, train[stage].seeds, strict=True):
+            arms.stages[model], arms.seeds[model] = train[stage].model_copy(update={"seeds": None}), seed
+    return arms
+
+
 def renamed_data(experiment: Experiment, arm: str, variant: Experiment, arms: Arms) -> dict[str, str]:
     """The name that each dataset and mixture has in an arm, where it is not the experiment's own; new ones are added to
     `arms`."""
@@ -158,7 +168,7 @@ def add_variant(name: str, settings: Record, own: dict, made: dict, arm: str, na
 
 def with_arms(experiment: Experiment, arms: Arms) -> Experiment:
     """The experiment with the datasets, mixtures and stages of its arms beside its own."""
-    if not arms.models:
+    if not arms.stages:
         return experiment
     corpus, tokens, training = experiment.corpus, experiment.tokens, experiment.training
     return experiment.model_copy(

@@ -23,6 +23,7 @@ from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.experiment.source_shards import in_shards, source_shards
+from scripts.experiment.stage_seeds import further_models
 from scripts.experiment.suites import (
     CHATS,
     PROMPTED,
@@ -49,17 +50,17 @@ class Dag:
 
     @cached_property
     def arms(self) -> Arms:
-        """What `ablate` adds."""
+        """What `ablate`, or the `seeds` of stages, add."""
         return expand(self.experiment)
 
     @cached_property
     def whole(self) -> Experiment:
-        """The experiment with the datasets, mixtures and stages of its arms."""
+        """The experiment with the datasets, mixtures and stages of its arms and seeds."""
         return with_arms(self.experiment, self.arms)
 
     @cached_property
     def stages(self) -> dict[str, Stage]:
-        """The experiment's stages, then those of its arms."""
+        """The experiment's stages, then those of its arms and further seeds."""
         return self.whole.stages
 
     @cached_property
@@ -75,6 +76,11 @@ class Dag:
     def models(self) -> list[str]:
         """The base and the model of every stage; nothing in an experiment of data alone."""
         return ["base", *self.stages] if self.experiment.training else []
+
+    @cached_property
+    def own_models(self) -> list[str]:
+        """The models of the experiment's own stages, of all their seeds."""
+        return [*self.experiment.stages, *further_models(self.experiment.stages)]
 
     @property
     def scratch(self) -> bool:
@@ -239,7 +245,8 @@ class Dag:
 
     def suite_files(self, name: str) -> list[Path]:
         """The file of this name of each suite and each of the experiment's own models that it scores."""
-        scored = scored_models(self.experiment.evaluation, list(self.experiment.stages))
+        stages = self.experiment.stages
+        scored = scored_models(self.experiment.evaluation, list(stages), further_models(stages))
         return [self.layout.suite(suite, model) / name for suite, models in scored.items() for model in models]
 
     @cached_property

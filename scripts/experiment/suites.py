@@ -1,6 +1,7 @@
 """The evaluation's suites by name: their metrics, and what each scores with an experiment's settings."""
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
 
 from scripts.common.cli import UserError
@@ -22,6 +23,7 @@ METRICS = {
 }
 REPOSITORIES = "repositories"  # the one dataset of suite repository_tests
 CHATS = ("instruct", "chat")  # the kinds of dataset that hold chats
+WITHOUT_PAIRS = ("latency", "human")  # suites whose figures are not of the same items for all models
 PROMPTED = ("qa", "bleu", "keywords", "code")  # suites whose prompts may occur in the training data
 
 
@@ -47,11 +49,17 @@ def metrics_of(suite: str, settings: Record) -> tuple[str, ...]:
     return METRICS[suite]
 
 
-def scored_models(evaluation: Evaluation, stages: list[str]) -> dict[str, list[str]]:
-    """The models that each configured suite scores; `human` is left out until a sheet is filled."""
+def scored_models(evaluation: Evaluation, stages: list[str], further: Sequence[str] = ()) -> dict[str, list[str]]:
+    """The models that each configured suite scores; `human` is left out until a sheet is filled.
+
+    Args:
+        further: models of a stage's further seeds, of which there is neither latency nor a sheet.
+    """
     everyone = ["base", *stages]
     return {
-        suite: settings.models or everyone if suite == "human" else everyone
+        suite: settings.models or everyone
+        if suite == "human"
+        else [*everyone, *(further if suite not in WITHOUT_PAIRS else ())]
         for suite, settings in configured(evaluation).items()
         if suite != "human" or settings.sheets
     }

@@ -198,7 +198,7 @@ def test_a_gate_on_a_stage_itself_reads_its_summary_and_has_no_interval(tmp_path
     assert evaluation["gates"][0] == {
         **{"name": "engine", "model": "sft", "metric": metric, "value": next(iter(summary.values()))},
         **{"dataset": None, "language": None, "against": None, "interval": None},
-        **{"side": side, "bound": limit, "outcome": outcome},
+        **{"side": side, "bound": limit, "outcome": outcome, "seeds": None, "documents": None},
     }
     assert evaluation["verdict"] == outcome
     assert set(evaluation["gates"][0]) == set(evaluation["gates"][1])

@@ -132,6 +132,10 @@ CHANGES = {
         {"compose code", "pack code 128", "contamination", "cards"} | STAGES | PERPLEXITY,
     ),
     "the sft learning rate": (setting("training", "train", "sft", "learning_rate", 2e-3), SFT),
+    "seeds of a stage, the experiment's own first": (
+        setting("training", "train", "sft", "seeds", [42, 7]),
+        {"train sft.seed7", "perplexity sft.seed7", "keywords sft.seed7"} | GATE,
+    ),
     "how often a stage logs and saves": (bookkeeping, GATE),
     "the experiment's name": (setting("experiment", "another name"), GATE | {"cards"}),
     "a licence in the sources table": (code("config/tiny.tsv", "PSF-2.0", "MIT"), GATE | {"cards"}),

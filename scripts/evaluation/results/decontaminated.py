@@ -7,7 +7,7 @@ import numpy as np
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
-from scripts.evaluation.results.comparison import SuiteComparison
+from scripts.evaluation.results.comparison_over_seeds import ComparisonOverSeeds
 from scripts.evaluation.results.items import AGAIN, Documents
 
 OVERLAP_TYPES = {"share": (int, float), "length": int, "dataset": str, "document": str, "words": str}
@@ -53,7 +53,7 @@ def without(documents: Documents, overlapping: dict) -> Documents:
 
 def decontaminate(
     path: Path,
-    comparisons: dict[str, SuiteComparison],
+    comparisons: dict[str, ComparisonOverSeeds],
     scored: dict[str, dict[str, Documents]],
     data: dict[str, dict[str, str]],
     resamples: int,
@@ -76,9 +76,9 @@ def decontaminate(
         for dataset, documents in scored[suite].items():
             kept = without(documents, overlaps["suites"][suite][dataset]["overlapping"])
             left = {dataset: kept} if kept.ids else {}
-            rest = SuiteComparison(whole.suite, left, whole.models, whole.confidence, resamples)
+            rest = ComparisonOverSeeds(whole.suite, left, whole.models, whole.confidence, resamples, whole.seeds)
             languages = [language for name, language in whole.places if name == dataset]
-            for model in whole.models:
+            for model in whole.named:
                 result.setdefault(model, {}).setdefault(suite, {})[dataset] = {
                     language: rest.score((dataset, language), model) if (dataset, language) in rest.places else None
                     for language in languages

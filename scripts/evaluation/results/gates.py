@@ -26,6 +26,8 @@ class GateResult(NamedTuple):
     side: str  # "below" or "above"
     bound: float
     outcome: str  # see `outcome`, or "not measured"
+    seeds: list[float] | None = None  # the value with each seed, of a stage that has several
+    documents: int | None = None  # of which the values are, then
 
 
 def on_side(value: float, side: str, bound: float) -> bool:
@@ -45,16 +47,29 @@ def bound_of(gate: Gate) -> tuple[str, float]:
     return ("below", gate.below) if gate.below is not None else ("above", gate.above)
 
 
-def result(gate: Gate, value: float | None, interval: Interval, judged: str) -> GateResult:
+def result(
+    gate: Gate,
+    value: float | None,
+    interval: Interval,
+    judged: str,
+    seeds: list[float] | None = None,
+    documents: int | None = None,
+) -> GateResult:
     side, bound = bound_of(gate)
     language = gate.language if gate.dataset else None  # by default "all"
     place = gate.name, gate.dataset, language, gate.model, gate.against, gate.metric
-    return GateResult(*place, value, interval, side, bound, judged)
+    return GateResult(*place, value, interval, side, bound, judged, seeds, documents)
 
 
-def stage_gate(gate: Gate, summary: dict) -> GateResult:
-    """A gate on a figure of a stage's summary.json: met, not met or not measured; such a figure has no interval."""
-    value = summary.get({"loss": "eval_loss"}.get(gate.metric, gate.metric))
+def stage_gate(gate: Gate, summaries: list[dict]) -> GateResult:
+    """A gate on a figure of a stage's summary.json: met, not met or not measured; such a figure has no interval.
+
+    Args:
+        summaries: with each seed; the worst figure decides.
+    """
+    figures = [summary.get({"loss": "eval_loss"}.get(gate.metric, gate.metric)) for summary in summaries]
+    worst = max if gate.below is not None else min
+    value = None if None in figures else worst(figures)
     judged = "not measured" if value is None else "met" if on_side(value, *bound_of(gate)) else "not met"
     return result(gate, value, None, judged)
 
@@ -87,7 +102,8 @@ def suite_gate(gate: Gate, comparison: SuiteComparison | None, key: str) -> Gate
     value, interval = estimated["value"], estimated["interval"]
     if value is None:
         return result(gate, None, None, "not measured")
-    return result(gate, value, interval, outcome(value, interval, *bound_of(gate)))
+    judged = outcome(value, interval, *bound_of(gate))
+    return result(gate, value, interval, judged, estimated.get("seeds"), estimated.get("documents"))
 
 
 def verdict(outcomes: list[str]) -> str:

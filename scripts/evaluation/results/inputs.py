@@ -12,6 +12,7 @@ from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.replays.evidence import holding
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
+from scripts.experiment.stage_seeds import further_models
 from scripts.experiment.suites import scored_models
 from scripts.sources.tables.source import check_pin
 
@@ -70,7 +71,8 @@ def archive_manifest(row: dict, raw: Path) -> dict:
 
 def scored_folders(experiment: Experiment) -> list[Path]:
     """The folders of scores below the results root."""
-    scored = scored_models(experiment.evaluation, list(experiment.training.train))
+    stages = experiment.training.train
+    scored = scored_models(experiment.evaluation, list(stages), further_models(stages))
     return [Layout(Path()).suite(suite, model) for suite, models in scored.items() for model in models]
 
 
@@ -96,7 +98,8 @@ def gather(experiment: Experiment, sources: dict, codes: dict[str, str], results
     Raises:
         UserError: a manifest is missing or malformed, or an archive is not what the sources table pins.
     """
-    layout, models = Layout(Path()), ["base", *experiment.training.train]
+    stages = experiment.training.train
+    layout, models = Layout(Path()), ["base", *stages, *further_models(stages)]
     folders = [*(layout.filtered(name) for name in sources), *data_folders(experiment)]
     return {
         "experiment": to_dict(experiment),

@@ -98,6 +98,13 @@ def compare_seeds(differences: np.ndarray, confidence: float) -> SeedComparison:
     return SeedComparison(value, [value - half, value + half], p_value(value, parts))
 
 
+def detectable_with_seeds(differences: np.ndarray, confidence: float) -> float | None:
+    """The smallest true difference that as many seeds and documents would show, in a share `POWER` of comparisons."""
+    parts = parts_of(differences)
+    error = math.sqrt(parts.seeds + parts.documents)
+    return half_width(parts, 1 - confidence) + float(stdtrit(len(differences) - 1, POWER)) * error or None
+
+
 def difference_in_differences(first: np.ndarray, second: np.ndarray, confidence: float) -> SeedComparison:
     """How much more the same models changed on one set of documents than on another.
 

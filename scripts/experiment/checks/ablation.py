@@ -6,9 +6,7 @@ from scripts.experiment.checks.datasets import check_datasets
 from scripts.experiment.checks.stages import check_training
 from scripts.experiment.checks.tokens import check_tokens
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.suites import check_name, configured, metrics_of
-
-WITHOUT_PAIRS = ("latency", "human")  # suites whose figures are not of the same items for all models
+from scripts.experiment.suites import WITHOUT_PAIRS, check_name, configured, metrics_of
 
 
 def ablated_suites(experiment: Experiment) -> list[str]:
@@ -20,6 +18,17 @@ def ablated_suites(experiment: Experiment) -> list[str]:
         for suite, settings in suites.items()
         if suite not in WITHOUT_PAIRS and (wanted is None or {*wanted} & {*metrics_of(suite, settings)})
     ]
+
+
+def check_without_seeds(experiment: Experiment, key: str) -> None:
+    """Refuse `seeds` of a stage beside those of `ablate`.
+
+    Raises:
+        UserError: a stage has some; the line starts with `key`.
+    """
+    for stage, settings in experiment.stages.items():
+        if settings.seeds:
+            raise UserError(f"{key}training.train.{stage}.seeds: not with `ablate`, whose own `seeds` are for all arms")
 
 
 def check_ablation(experiment: Experiment, name: str) -> None:
@@ -37,6 +46,7 @@ def check_ablation(experiment: Experiment, name: str) -> None:
     check_name(f"{key}.model", compared_model(experiment), list(experiment.stages))
     if REFERENCE in experiment.ablate.arms:
         raise UserError(f"{key}.arms.{REFERENCE}: the name of the experiment itself; give the arm another one")
+    check_without_seeds(experiment, f"{name}: ")
     measured = [
         metric
         for suite, settings in configured(experiment.evaluation).items()
@@ -50,6 +60,7 @@ def check_ablation(experiment: Experiment, name: str) -> None:
         check_datasets(variant, where)
         check_tokens(variant, where)
         check_training(variant, where)
+        check_without_seeds(variant, f"{where}.")
         check_name(f"{where}.training.train", compared_model(experiment), list(variant.stages))
     arms = expand(experiment, name)
     for arm, models in arms.models.items():

@@ -17,7 +17,7 @@ def check_gates(experiment: Experiment, name: str) -> None:
     Raises:
         UserError: a gate names something that is not measured.
     """
-    suites, stages = configured(experiment.evaluation), list(experiment.training.train)
+    suites, stages = configured(experiment.evaluation), experiment.training.train
     measured = {metric: suite for suite, settings in suites.items() for metric in metrics_of(suite, settings)}
     without_dataset = (*STAGE_METRICS, *(METRICS["latency"] if "latency" in suites else ()))
     for number, gate in enumerate(experiment.evaluation.gate.gates):
@@ -37,6 +37,11 @@ def check_gates(experiment: Experiment, name: str) -> None:
         check_name(f"{key}.model", gate.model, models)
         if gate.against is not None:
             check_name(f"{key}.against", gate.against, models)
+            own, other = (len(stages[name].seeds or ()) if name in stages else 0 for name in (gate.model, gate.against))
+            if own and other and own != other:
+                raise UserError(
+                    f"{key}.against: {gate.model} has {own} seeds, {gate.against} {other}; give both as many"
+                )
         for place, guard in enumerate(gate.not_worse):
             own = f"{key}.not_worse.{place}"
             check_name(f"{own}.metric", guard.metric, [metric for metric in measured if metric not in without_dataset])

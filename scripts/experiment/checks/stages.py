@@ -32,6 +32,10 @@ def check_training(experiment: Experiment, name: str) -> None:
             raise UserError(f"{key}.trainable: no layers are chosen; list them in training.base.no_rope_layers")
         check_optimization(settings, key)
         check_adapter(settings, stages, key)
+        if settings.seeds and (later := [name for name, other in stages.items() if other.origin == stage]):
+            raise UserError(
+                f"{key}.seeds: {later[0]} starts from this stage; only a stage that none starts from has seeds"
+            )
 
 
 def check_base(base: Base, key: str) -> None:

@@ -171,6 +171,11 @@ class Stage(Record):
         0.1, gt=0, le=1, description="Share of the steps between checkpoints; a killed job loses at most so many."
     )
     keep_checkpoints: int = Field(3, ge=1, description="Checkpoints kept.")
+    seeds: Annotated[list[Annotated[int, Field(ge=0)]], Unique, Field(min_length=2)] | None = Field(
+        None,
+        description="Train this stage once with each, in place of the experiment's `seed`: its scores, comparisons and"
+        " gates are then over seeds and documents. For a stage that no other starts from; not with `ablate`.",
+    )
 
 
 StageName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]

@@ -6,7 +6,7 @@ final_comparisons(evaluation)      # {"pretrain": {"better": [...], "worse": [..
 from typing import NamedTuple
 
 from scripts.common.text import enumeration
-from scripts.report.content.formatting import interval, number
+from scripts.report.content.formatting import interval, number, over
 
 HEADLINES = {
     "met": "All gates are met",
@@ -44,13 +44,15 @@ def metric_name(row: dict) -> str:
 
 def difference(row: dict) -> str:
     """A difference, as `code (bits per byte +0.7012, 0.6350 to 0.7610)`."""
-    return f"{subject(row)} ({metric_name(row)} {number(row['value'], True)}, {interval(row['interval'], True)})"
+    ends = f"{interval(row['interval'], True)}{over(row)}"
+    return f"{subject(row)} ({metric_name(row)} {number(row['value'], True)}, {ends})"
 
 
 def amount(row: dict) -> str:
     """A difference, as `by 0.5489 bits per byte [0.4839, 0.6208] on code`."""
     low, high = sorted(map(abs, row["interval"]))
-    return f"by {number(abs(row['value']))} {metric_name(row)} [{number(low)}, {number(high)}] on {subject(row)}"
+    where = f"{subject(row)}{over(row)}"
+    return f"by {number(abs(row['value']))} {metric_name(row)} [{number(low)}, {number(high)}] on {where}"
 
 
 def metrics_by_subject(rows: list[dict]) -> list[str]:

@@ -44,7 +44,12 @@ def gate_metric(gate: dict) -> str:
     measured = f"{models}, {gate['metric'].replace('_gib', ' (GiB)').replace('_', ' ')}"
     if gate["dataset"] is None:
         return measured
-    return f"{measured}, {gate['dataset']}{'' if gate['language'] == 'all' else '/' + gate['language']}"
+    return f"{measured}, {gate['dataset']}{'' if gate['language'] == 'all' else '/' + gate['language']}{over(gate)}"
+
+
+def over(row: dict) -> str:
+    """`, over 3 seeds and 118 documents` of a gate or comparison of a stage with several seeds; else nothing."""
+    return f", over {len(row['seeds'])} seeds and {row['documents']:,} documents" if row.get("seeds") else ""
 
 
 def gate_bound(gate: dict) -> str:

@@ -17,7 +17,7 @@ from scripts.experiment.dag import Dag
 from scripts.experiment.layout import MANIFEST, Layout, raw_archive, raw_manifest
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.source_shards import in_shards, source_shards
-from scripts.experiment.suites import PROMPTED, configured
+from scripts.experiment.suites import PROMPTED, WITHOUT_PAIRS, configured
 from scripts.sources.tables.source import Source
 
 SILENCE = 600.0  # seconds without any output after which a job counts as stopped; a step or checkpoint takes less
@@ -79,7 +79,7 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
         yield job("corpus", "deduplicate", layout.deduplicated / MANIFEST)
         yield job("corpus", "split", layout.split / MANIFEST)
     flow = Dag(experiment, {}, layout)
-    stages, own, rows = flow.stages, ["base", *experiment.stages], flow.rows
+    stages, rows = flow.stages, flow.rows
     for name in flow.datasets:
         yield job("corpus", "compose", layout.dataset(name) / MANIFEST, name)
     if stages:
@@ -93,8 +93,9 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
     yield from (job("training", "train", layout.model(name) / MANIFEST, name) for name in stages)
     compared = compared_suites(flow)
     suites = configured(experiment.evaluation)
-    for suite in suites:
-        for name in dict.fromkeys([*own, *(flow.arms.scored if suite in compared else ())]) if suite != "human" else ():
+    for suite in [suite for suite in suites if suite != "human"]:
+        own = ["base", *(experiment.stages if suite in WITHOUT_PAIRS else flow.own_models)]
+        for name in dict.fromkeys([*own, *(flow.arms.scored if suite in compared else ())]):
             yield job("evaluation", suite, layout.suite(suite, name) / "scores.json", name)
     if any(suite in PROMPTED for suite in suites):
         yield job("evaluation", "contamination", layout.overlaps)

@@ -14,8 +14,9 @@ def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:
     """
     stages, experiment = evaluation["stages"], evaluation["inputs"]["experiment"]
     last = list(stages)[-1]
-    environments = [one["environment"] for one in stages.values()]
-    summaries = [one["summary"] for one in stages.values()]
+    trained = [model for stage in stages.values() for model in stage.get("seeds", {"": stage}).values()]
+    environments = [model["environment"] for model in trained]
+    summaries = [model["summary"] for model in trained]
     base = experiment["training"]["base"]["model"]
     parameters = summaries[-1].get("parameters")
     data = [f"{stage['data']} ({name})" for name, stage in experiment["training"]["train"].items()]

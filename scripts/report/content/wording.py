@@ -26,6 +26,22 @@ SUITES = {
 }
 
 
+def seeds_note(train: dict[str, dict]) -> str:
+    """What intervals are about beyond other documents.
+
+    Args:
+        train: `training.train` of the experiment.
+    """
+    trained = [f"{stage} ({len(settings['seeds'])} seeds)" for stage, settings in train.items() if "seeds" in settings]
+    if not trained:
+        return "They say what other documents would give, not what training with another seed would."
+    return (
+        f"They say what other documents would give, and of {', '.join(trained)} what training with other seeds would,"
+        " too: there, values and counts are means over the seeds. Curves of training, latency and what was written are"
+        " of the first seed."
+    )
+
+
 def explanation(gates: list[dict]) -> str:
     """The reasons for the verdict, in one to four sentences."""
     if not gates:

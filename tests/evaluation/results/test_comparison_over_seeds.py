@@ -1,0 +1,121 @@
+"""A stage trained with several seeds: its figures are those over seeds and documents, of one seed what they were."""
+
+import numpy as np
+import pytest
+
+from scripts.evaluation.metrics import pass_at_k
+from scripts.evaluation.metrics.exact_match import SUITE as ANSWERS
+from scripts.evaluation.metrics.perplexity import SUITE as PERPLEXITY
+from scripts.evaluation.results.comparison import SuiteComparison
+from scripts.evaluation.results.comparison_over_seeds import ComparisonOverSeeds
+from scripts.evaluation.results.items import Documents
+from scripts.evaluation.results.seeds_and_documents import compare_seeds
+
+PLACE = ("d", "all")
+SEEDS = {"sft": ["sft", "sft.seed2", "sft.seed3"]}
+MODELS = ["base", *SEEDS["sft"]]
+
+
+def compared(suite, columns, seeds=SEEDS, models=MODELS):
+    """A comparison over [documents, models, width] figures."""
+    documents = [str(number) for number in range(len(columns))]
+    scored = {"d": Documents(documents, np.array(["go"] * len(columns)), columns.reshape(len(columns), -1))}
+    if seeds is None:
+        return SuiteComparison(suite, scored, models, 0.95, 200)
+    return ComparisonOverSeeds(suite, scored, models, 0.95, 200, seeds)
+
+
+def shares(generator, documents=40, models=4, effect=(0.3, 0.5, 0.7, 0.6)):
+    """Figures of suite qa: every metric is right with the model's probability."""
+    right = (generator.random((documents, models)) < effect[:models]).astype(float)
+    return np.stack([right, right, right, np.ones_like(right)], axis=2)
+
+
+def losses(generator, levels=(2.0, 1.1, 1.2, 1.0), documents=30):
+    tokens = generator.integers(50, 200, (documents, 1)).astype(float) * np.ones(len(levels))
+    nll = tokens * np.array(levels) * generator.lognormal(0, 0.2, (documents, 1))
+    nll *= generator.lognormal(0, 0.05, nll.shape)
+    rows = [[PERPLEXITY.columns({"nll": a, "tokens": b, "bytes": 3 * b}) for a, b in zip(*one, strict=True)]
+            for one in zip(nll, tokens, strict=True)]  # fmt: skip
+    return np.array(rows)
+
+
+def test_a_mean_over_seeds_is_compared_as_a_table_of_seeds_and_documents():
+    columns = shares(np.random.default_rng(1))
+    row = compared(ANSWERS, columns).comparison("exact_match", PLACE, "sft", "base")
+    gap = (columns[:, 1:, 0] - columns[:, :1, 0]).T
+    expected = compare_seeds(gap, 0.95)
+    assert row["seeds"] == pytest.approx(gap.mean(axis=1).tolist()) and row["documents"] == 40
+    assert row["value"] == pytest.approx(gap.mean()) and row["p"] == pytest.approx(expected.p)
+    assert row["interval"] == pytest.approx(expected.interval)  # wider here than for other documents alone
+    assert row["mcnemar"] is None and 0 < row["detectable"] < 1
+
+
+def test_a_function_of_sums_is_that_of_each_seed_over_all_documents():
+    columns = losses(np.random.default_rng(2))
+    found, single = compared(PERPLEXITY, columns), compared(PERPLEXITY, columns, None)
+    each = [single.measure("bits_per_byte", PLACE, model)["value"] for model in SEEDS["sft"]]
+    score = found.measure("bits_per_byte", PLACE, "sft")
+    assert score["seeds"] == pytest.approx(each) and score["value"] == pytest.approx(np.mean(each))
+    row = found.comparison("bits_per_byte", PLACE, "sft", "base")
+    assert row["reading"] == "better" and row["value"] == pytest.approx(
+        np.mean(each) - single.measure("bits_per_byte", PLACE, "base")["value"]
+    )
+
+
+def test_seeds_that_differ_leave_open_what_the_first_alone_would_show():
+    columns = losses(np.random.default_rng(3), levels=(1.2, 1.1, 1.25, 1.3))
+    alone = compared(PERPLEXITY, columns, None).comparison("bits_per_byte", PLACE, "sft", "base")
+    over = compared(PERPLEXITY, columns).comparison("bits_per_byte", PLACE, "sft", "base")
+    assert alone["reading"] == "better" and over["reading"] == "no difference shown"
+
+
+def test_models_of_one_seed_have_the_figures_they_had():
+    columns = shares(np.random.default_rng(4))
+    found, before = compared(ANSWERS, columns), compared(ANSWERS, columns, None)
+    assert found.score(PLACE, "base") == before.score(PLACE, "base") and found.named == ["base", "sft"]
+    none = compared(ANSWERS, columns, {})
+    assert none.comparison("f1", PLACE, "sft", "base") == before.comparison("f1", PLACE, "sft", "base")
+    # of suite human, where raters saw the model of the first seed alone
+    one = compared(ANSWERS, columns[:, :2], SEEDS, MODELS[:2])
+    assert one.score(PLACE, "sft") == before.score(PLACE, "sft")
+
+
+def test_where_all_seeds_are_right_on_all_documents_the_interval_is_no_point():
+    columns = shares(np.random.default_rng(5), effect=(0.5, 2, 2, 2))
+    score = compared(ANSWERS, columns).measure("exact_match", PLACE, "sft")
+    assert score["value"] == score["interval"][1] == 1 and score["interval"][0] < 0.96
+
+
+def test_too_few_documents_or_differences_give_no_interval():
+    columns = shares(np.random.default_rng(6), documents=5)
+    assert compared(ANSWERS, columns).measure("exact_match", PLACE, "sft")["interval"] is None
+    columns = shares(np.random.default_rng(7))
+    columns[3:, 1:] = columns[3:, :1]  # three documents differ at most
+    row = compared(ANSWERS, columns).comparison("exact_match", PLACE, "sft", "base")
+    assert (row["interval"], row["p"], row["reading"]) == (None, None, "no difference shown")
+
+
+def test_a_fault_with_one_seed_leaves_nothing_measured_and_counts_are_means_over_seeds():
+    suite = pass_at_k.suite([1])
+
+    def columns(*models):
+        """Of each model the outcomes of eight problems."""
+        return np.array(
+            [[suite.columns(pass_at_k.figures([one], [1])) for one in some] for some in zip(*models, strict=True)]
+        )
+
+    passed, wrong = ["passed"] * 8, ["wrong"] * 8
+    score = compared(suite, columns(wrong, passed, passed, ["wrong", *passed[1:]])).score(PLACE, "sft")
+    assert (score["documents"], score["passed"], score["wrong"]) == (8, 7.7, 0.3)
+    broken = compared(suite, columns(wrong, passed, passed, ["sandbox error", *passed[1:]]))
+    assert broken.measure("pass@1", PLACE, "sft")["value"] is None
+    assert broken.comparison("pass@1", PLACE, "sft", "base")["reading"] == "not measured"
+
+
+def test_two_stages_with_seeds_are_compared_seed_by_seed():
+    columns, names = shares(np.random.default_rng(8)), ["a", "a.seed2", "b", "b.seed2"]
+    seeds = {"a": names[:2], "b": names[2:]}
+    row = compared(ANSWERS, columns, seeds, names).measure("exact_match", PLACE, "a", "b")
+    right = columns[:, :, 0].mean(axis=0)
+    assert row["seeds"] == pytest.approx([right[0] - right[2], right[1] - right[3]])

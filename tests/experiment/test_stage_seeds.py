@@ -1,0 +1,89 @@
+"""`seeds` of a stage: which models are trained and scored, by which seed, and every way to get it wrong."""
+
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.experiment.bookkeeping import determining
+from scripts.experiment.dag import Dag
+from scripts.experiment.layout import Layout
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.overlay import merged
+
+FILE = Path("config/config.yaml")
+
+
+def load(seeds=None, **changes):
+    changes |= {"training": {"train": {"sft": {"seeds": seeds}}}} if seeds is not None else {}
+    return load_experiment(merged(read_yaml(FILE), changes), "mine.yaml")
+
+
+def dag(*seeds):
+    return Dag(load(list(seeds) or None), {}, Layout(Path("results")))
+
+
+def test_the_stage_is_trained_once_for_each_seed_on_what_it_shares():
+    flow, plain = dag(7, 8, 9), dag()
+    assert flow.models == ["base", "pretrain", "sft", "sft.seed8", "sft.seed9"]
+    assert [flow.seed(name) for name in flow.models] == [42, 42, 7, 8, 9]
+    for name in ("sft", "sft.seed8", "sft.seed9"):  # nothing but the seed differs from the stage without seeds
+        assert determining(flow.stages[name]) == determining(plain.stages["sft"])
+        assert flow.shards(name) == plain.shards("sft")
+    assert flow.packed_datasets == plain.packed_datasets and not flow.arms.models
+
+
+def test_a_further_seed_or_another_order_of_those_behind_the_first_trains_no_model_again():
+    before, after = dag(7, 8), dag(7, 9, 8)
+    assert {name: before.seed(name) for name in before.models}.items() <= {
+        name: after.seed(name) for name in after.models
+    }.items()
+
+
+def test_every_seed_is_scored_but_where_items_are_not_compared():
+    flow = dag(7, 8)
+    folders = {path.parent for path in flow.suite_files("scores.json")}
+    assert {flow.layout.suite("perplexity", name) for name in flow.models} <= folders
+    assert flow.layout.suite("latency", "sft.seed8") not in folders
+    assert flow.own_models == ["pretrain", "sft", "sft.seed8"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "line"),
+    [
+        ({"seeds": [7]}, "training.train.sft.seeds: must be a list or mapping of at least 2"),
+        ({"seeds": [7, 7]}, "training.train.sft.seeds"),
+        ({"seeds": [7, -1]}, "training.train.sft.seeds.1"),
+        ({"seeds": 3}, "training.train.sft.seeds: must be a list"),
+        (
+            {"training": {"train": {"pretrain": {"seeds": [1, 2]}}}},
+            "training.train.pretrain.seeds: sft starts from this stage; only a stage that none starts from has seeds",
+        ),
+        (
+            {"seeds": [1, 2], "ablate": {"arms": {"slow": {"training": {"train": {"sft": {"learning_rate": 1e-4}}}}}}},
+            "training.train.sft.seeds: not with `ablate`, whose own `seeds` are for all arms",
+        ),
+        (
+            {"ablate": {"arms": {"slow": {"training": {"train": {"sft": {"seeds": [1, 2]}}}}}}},
+            "ablate.arms.slow.training.train.sft.seeds: not with `ablate`",
+        ),
+    ],
+)
+def test_what_is_refused_is_named_in_one_line(changes, line):
+    with pytest.raises(UserError) as refused:
+        load(**changes)
+    assert f"mine.yaml: {line}" in str(refused.value) and "\n" not in str(refused.value)
+
+
+def test_a_gate_on_two_stages_with_seeds_needs_as_many_of_both():
+    train = read_yaml(FILE)["training"]["train"]
+    gate = {"name": "g", "dataset": "instruct", "model": "sft", "metric": "bits_per_byte", "below": 0}
+    changes = {
+        "training": {"train": {"other": {**train["sft"], "seeds": [1, 2, 3]}}},
+        "evaluation": {"gate": {"gates": [{**gate, "against": "other"}]}},
+    }
+    load(**changes)
+    changes["training"]["train"]["sft"] = {"seeds": [1, 2]}
+    with pytest.raises(UserError, match=r"gates\.0\.against: sft has 2 seeds, other 3; give both as many$"):
+        load(**changes)
