@@ -1,4 +1,4 @@
-"""The settings that rule `base` uses: what decides the base model, wherever it lies."""
+"""The settings that determine the base model, for rule `base`; they do not depend on where it is stored."""
 
 from pathlib import Path
 
@@ -15,7 +15,7 @@ def settings_of_base(base: Base) -> dict:
     revision.
 
     Raises:
-        UserError: the content is not what `sha256` says.
+        UserError: the content does not match `sha256`.
     """
     base = base.model_copy(update={"trained_tokens": None})
     if base.model == "scratch":

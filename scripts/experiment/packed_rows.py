@@ -1,4 +1,4 @@
-"""The folders of packed rows: of datasets, and of mixtures of them.
+"""The folders of packed rows, of datasets and of mixtures.
 
 packed = PackedRows(experiment, Layout(Path("results")))
 packed.stage("sft")       # results/tokens/mix/sft_mix-4096
@@ -18,11 +18,13 @@ LENGTH = Stage.model_fields["sequence_length"].default
 
 @dataclass(frozen=True)
 class PackedRows:
+    """The folders of packed rows of an experiment."""
+
     experiment: Experiment
     layout: Layout
 
     def parts(self, name: str) -> list[str]:
-        """The datasets of a mixture; of a dataset itself."""
+        """The datasets of a mixture; for a dataset only itself."""
         mixture = self.experiment.tokens.mix.get(name)
         return list(mixture.parts) if mixture else [name]
 
@@ -35,8 +37,8 @@ class PackedRows:
         """The folder of a dataset or a mixture at a length."""
         return (self.layout.mixture if name in self.experiment.tokens.mix else self.layout.shards)(name, length)
 
-    def wanted(self) -> list[tuple[str, int]]:
-        """(dataset or mixture, length) that target `data` makes: of the stages; without any, of all at each length."""
+    def data_targets(self) -> list[tuple[str, int]]:
+        """(dataset or mixture, length) of target `data`: those of the stages; without stages all, at each length."""
         experiment = self.experiment
         if experiment.training is not None:
             return list(dict.fromkeys((stage.data, stage.sequence_length) for stage in experiment.stages.values()))
@@ -44,12 +46,12 @@ class PackedRows:
         return [(name, length) for name in [*experiment.corpus.compose, *experiment.tokens.mix] for length in lengths]
 
     def folders(self) -> list[Path]:
-        """What target `data` makes."""
-        return [self.rows(name, length) for name, length in self.wanted()]
+        """The folders of target `data`."""
+        return [self.rows(name, length) for name, length in self.data_targets()]
 
     def mixed(self) -> list[Path]:
-        """Those of mixtures."""
-        return [self.rows(name, length) for name, length in self.wanted() if name in self.experiment.tokens.mix]
+        """Those of `folders` that hold mixtures."""
+        return [self.rows(name, length) for name, length in self.data_targets() if name in self.experiment.tokens.mix]
 
     def card_settings(self) -> dict:
         """The settings that the data cards use: those of the datasets, and the names of the folders of rows."""
@@ -58,6 +60,6 @@ class PackedRows:
         return {"compose": compose} | {kind: [folder.name for folder in found] for kind, found in folders.items()}
 
     def packed(self) -> list[Path]:
-        """Those of datasets, also of the parts of mixtures."""
-        found = [self.layout.shards(part, length) for name, length in self.wanted() for part in self.parts(name)]
+        """The folders of packed datasets, also of the parts of mixtures."""
+        found = [self.layout.shards(part, length) for name, length in self.data_targets() for part in self.parts(name)]
         return list(dict.fromkeys(found))

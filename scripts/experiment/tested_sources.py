@@ -1,4 +1,4 @@
-"""The sources whose own tests judge a model: those of suite `repository_tests`."""
+"""The sources of suite `repository_tests`, whose own tests judge what a model writes."""
 
 from scripts.common.cli import UserError
 from scripts.experiment.settings.evaluation import RepositoryTests
@@ -10,7 +10,7 @@ def tested_sources(settings: RepositoryTests | None, sources: dict[str, Record])
     """The rows of the sources table that the suite takes its tasks from, by name.
 
     Raises:
-        UserError: one is not in the table or not of Python, or there is none.
+        UserError: a source is not in the table or not in Python, or there is no Python source.
     """
     if settings is None:
         return {}

@@ -4,8 +4,8 @@
         --location https://example.org/zstd.git --max-minutes 60 --out results/sources/history/zstd
 
 `first_commits.jsonl.zst` has a line per file, `{"path": "lib/a.c", "first_commit": 1704067200}` (seconds since 1970,
-UTC), sorted by path. It runs only where `corpus.split.by` is `time`: archives hold a commit without its history, and
-of sources of other kinds there is none. What counts as the first commit: scripts/sources/providers/git_history.py.
+UTC), sorted by path. It runs only with `corpus.split.by: time`, and needs git sources, as archives hold a commit
+without its history. What counts as the first commit: scripts/sources/providers/git_history.py.
 """
 
 import json
@@ -25,7 +25,7 @@ def history(source: PinnedSource, max_minutes: float, out: Path) -> dict:
     """Write the first commits of a source's files to the folder `out`; returns the manifest.
 
     Raises:
-        UserError: the source is not of kind git, or its whole history cannot be read.
+        UserError: the source is not of kind git, or its history cannot be read completely.
     """
     if source.kind != "git":
         raise UserError(f"source {source.name}: of kind {source.kind}, which has no history; a split by time needs git")
@@ -44,7 +44,7 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--source", type=json.loads, required=True, help="JSON: name, kind, pin")
     arguments.add_argument("--location", required=True, help="URL or path")
-    arguments.add_argument("--max-minutes", type=float, required=True, help="the longest that fetching may take")
+    arguments.add_argument("--max-minutes", type=float, required=True, help="time limit for fetching")
     arguments.add_argument("--out", type=Path, required=True, help="folder for the first commits")
     given = arguments.parse_args()
     source = PinnedSource.model_validate({**given.source, "location": given.location})

@@ -4,9 +4,9 @@
         --settings '{"parts": {"instruct": {"weight": 9}, "general": {"weight": 1, "max_epochs": 0.5}}}' \\
         --out results/tokens/mix/sft_mix-4096
 
-The rows are those of the parts, as they are; a part that is passed over several times is there several times. Which
-rows of a part are taken once more, and the order of all, follows from the content and the settings alone. The manifest
-says, for each part, its rows, tokens, targets and epochs in one pass over the mixture.
+Rows of the parts are copied unchanged; a part with several epochs is copied several times. Which rows are repeated, and
+the order of all rows, follows from the content and the settings alone. The manifest has the rows, tokens, targets and
+epochs of each part in one pass over the mixture.
 """
 
 import hashlib
@@ -30,13 +30,13 @@ CHUNK = 1 << 23  # tokens in memory while writing
 
 
 def seed_of(manifests: dict[str, dict], settings: Mixture, split: str) -> int:
-    """A seed out of the content of all parts and the settings."""
+    """A seed derived from the content of all parts and the settings."""
     content = {name: manifest["files"][f"{split}.tokens.bin"]["sha256"] for name, manifest in manifests.items()}
     return int.from_bytes(hashlib.sha256(json.dumps([content, to_json(settings), split]).encode()).digest()[:8])
 
 
 def pieces_of(shards: Shards, rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """(int64 [pieces] the number of each piece of these rows, int64 [rows] pieces of each row)."""
+    """(int64 [pieces]: index of each piece of these rows, int64 [rows]: number of pieces of each row)."""
     starts, ends = (np.searchsorted(shards.pieces[:, 0], rows + after) for after in (0, 1))
     counts = ends - starts
     inner = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)

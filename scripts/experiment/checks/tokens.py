@@ -14,8 +14,9 @@ def check_tokens(experiment: Experiment, name: str) -> None:
         name: the experiment's file, for errors.
 
     Raises:
-        UserError: a mixture has the name of a dataset or a part that is none, a setting is for experiments of data
-            alone, or the tokenizer's folder holds none.
+        UserError: a mixture has the name of a dataset or a part that is not a dataset, a setting is only for
+        experiments
+            without `training`, or the tokenizer's folder lacks a file.
     """
     tokens = experiment.tokens
     for mixture, settings in tokens.mix.items():

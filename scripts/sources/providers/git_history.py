@@ -1,12 +1,12 @@
-"""When each file of a commit of an untrusted git repository was first committed, under any name.
+"""Find out when each file of an untrusted git repository was first committed, under any name.
 
     dates = first_commits(location, commit, Path("work"), max_seconds)     # {"src/a.py": 1704067200}, seconds, UTC
 
 The whole history is fetched into an empty repository of our own (see `git_process.py`) and read by `git log`, which
-runs nothing of the repository's. A file that was moved is as old as it was under its earlier name, as far as git finds
-renames (half of the content kept; beyond 1,000 files in one commit only exact ones). Of the two dates of a commit,
-author's and committer's, the earlier counts; a date that cannot be read counts as 1970: so what is called new is new
-by all that the history says. Nobody checks the dates themselves; whoever commits chooses them.
+runs no code of the repository. A moved file keeps the date of its earlier name, as far as git detects renames (half of
+the content kept; beyond 1,000 files in one commit only exact ones). The earlier one of author's and committer's date
+counts, and an unreadable date counts as 1970: errors make files older, never newer. The dates are not verified;
+whoever commits chooses them.
 """
 
 import re
@@ -40,7 +40,7 @@ CHUNK = 1 << 20
 
 
 def output(repository: Path, *arguments: str) -> Iterator[bytes]:
-    """Yield what zero bytes end in the output of git.
+    """Yield the parts of git's output, which zero bytes terminate.
 
     Raises:
         UserError: git failed.

@@ -85,8 +85,8 @@ def check_base_tokenizer(
                         ChatTemplate(place, controls).layout(roles)
                 except UserError as error:
                     key = "training.base.chat_template" if template else "training.base.model"
-                    said = str(error).replace(str(place), str(folder))
-                    raise UserError(f"{key}: {said}; dataset {name} is of chats") from error
+                    problem = str(error).replace(str(place), str(folder))
+                    raise UserError(f"{key}: {problem}; dataset {name} is of chats") from error
 
 
 def write_chat_template(template: str, folder: Path) -> None:

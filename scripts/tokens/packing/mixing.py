@@ -1,4 +1,4 @@
-"""How many rows a mixture takes of each part, and which.
+"""Choose how many rows, and which, a mixture takes from each part.
 
 rows = mixture_rows({"chats": Part(weight=9), "general": Part(weight=1)}, {"chats": 900, "general": 5000})
 # {"chats": 900, "general": 100}: as many as one pass over the chats allows
@@ -14,7 +14,7 @@ from scripts.experiment.settings.tokens import Part
 
 
 def exact(number: float) -> Fraction:
-    """A setting as it is written: 0.1 is a tenth."""
+    """A number as the user wrote it: 0.1 is exactly a tenth."""
     return Fraction(str(number))
 
 
@@ -25,7 +25,7 @@ def shares(parts: Mapping[str, Part]) -> dict[str, Fraction]:
 
 
 def most_rows(parts: Mapping[str, Part], available: Mapping[str, int]) -> tuple[int, str]:
-    """(the rows of the largest mixture that `max_epochs` of all parts allow, the part that ends it)."""
+    """(number of rows of the largest mixture that `max_epochs` of all parts allow, the part that limits it)."""
     share = shares(parts)
     limits = {name: exact(part.max_epochs) * available[name] / share[name] for name, part in parts.items()}
     first = min(limits, key=lambda name: limits[name])
