@@ -34,14 +34,14 @@ def test_both_languages_show_one_experiment():
     assert settings(PAGES[0]) == settings(PAGES[1])
 
 
-def test_the_examples_measured_on_the_page_share_the_pretrained_model_of_the_proof():
+def test_the_examples_beside_the_proof_are_valid_and_train_none_of_its_models_again():
     proof = load_experiment(read_yaml(Path("config/examples/own-code.yaml")), "own-code.yaml")
     for name, arms in {
         "own-code-forgotten": ["gentle", "strong", "replay_20", "replay_50"],
         "own-code-planted": ["short_files", "networkx_added", "again"],
     }.items():
         experiment = load_experiment(read_yaml(Path(f"config/examples/{name}.yaml")), name)
-        assert list(experiment.ablate.arms) == arms and experiment.results == proof.results
-        assert experiment.stages["pretrain"] == proof.stages["pretrain"]
-        own = experiment.stages.get("own")
-        assert own is None or own == proof.stages["own"], "the proof's own model would be trained again"
+        assert list(experiment.ablate.arms) == arms
+        shared = experiment.results == proof.results
+        alike = [stage for stage in experiment.stages if experiment.stages[stage] == proof.stages.get(stage)]
+        assert not shared or alike == [stage for stage in experiment.stages if stage in proof.stages]
