@@ -2,6 +2,7 @@
 
 import logging
 import time
+from collections.abc import Iterable, Iterator
 
 
 class Progress:
@@ -23,6 +24,12 @@ class Progress:
         if time.monotonic() - self.logged >= self.every:
             self.logged = time.monotonic()
             logging.info(self.line())
+
+    def over(self, ones: Iterable) -> Iterator:
+        """Yield each, and count it when the next one is asked for."""
+        for one in ones:
+            yield one
+            self.add()
 
     def line(self) -> str:
         rate = self.done / max(time.monotonic() - self.start, 1e-9)

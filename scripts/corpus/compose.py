@@ -81,9 +81,11 @@ def compose(folder: Path, settings: SourceDataset, seed: int, out: Path, process
     counts = read_manifest(folder)["documents"]
     tasks = {split: Counter() for split in SPLITS}
     written, dropped = Counter(), {split: Counter() for split in SPLITS}
-    progress = Progress(f"compose {out.name}", "examples", sum(counts.values()))
+    progress = Progress(f"compose {out.name}", "documents", sum(counts.values()))
     for split in SPLITS:
-        documents = of_sources(read_jsonl(split_file(folder, split)), settings.sources, dropped[split])
+        # counted as they are read: how many examples come out of them is not known before
+        documents = progress.over(read_jsonl(split_file(folder, split)))
+        documents = of_sources(documents, settings.sources, dropped[split])
         if split == "train" and settings.filter:
             documents = passing(documents, settings.filter, dropped[split])
         made = examples(documents, settings, seed, processes, dropped[split])
@@ -96,7 +98,6 @@ def compose(folder: Path, settings: SourceDataset, seed: int, out: Path, process
                 write(example)
                 written[split] += 1
                 tasks[split][example.get("task", "analysis")] += 1
-                progress.add()
     progress.end()
     facts = {"kind": settings.kind, "examples": {split: written[split] for split in SPLITS}, "dropped": dropped}
     if isinstance(settings, InstructDataset) and len(settings.tasks) > 1:

@@ -1,4 +1,5 @@
 import hashlib
+import json
 import random
 import re
 import sysconfig
@@ -11,6 +12,7 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.progress import Progress
 from scripts.corpus.compose import compose
 from scripts.corpus.formats.shares import largest_cap
 from scripts.corpus.instruct.chat import SYSTEM, answer_en, answer_zh, code_block
@@ -107,6 +109,28 @@ def test_a_dataset_holds_the_documents_of_its_sources_and_counts_the_others(tmp_
     assert [example["source"] for example in made["test"]] == ["a", "c"]
     assert manifest["examples"] == dict.fromkeys(SPLITS, 2)
     assert manifest["dropped"]["train"] == {"other_source": 1}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"kind": "code"},
+        {"kind": "repository"},
+        {"kind": "instruct", "tasks": {"analysis": 1, "signature_to_body": 1}, "max_source_share": 0.6},
+    ],
+    ids=lambda settings: settings["kind"],
+)
+def test_progress_counts_the_documents_however_many_examples_they_give(tmp_path, monkeypatch, settings):
+    made = []
+    monkeypatch.setattr("scripts.corpus.compose.Progress", lambda *given: made.append(Progress(*given)) or made[-1])
+    function = 'def f{}(a):\n    """Returns the larger one of both."""\n    b = a\n    return b\n\n\n'
+    texts = ["".join(map(function.format, range(count))) for count in (0, 1, 5)]
+    documents = [document(text, f"{n}.py", source=one) for one in "abc" for n, text in enumerate(texts)]
+    write_splits(tmp_path / "in", dict.fromkeys(SPLITS, documents))
+    settings = parse_json(Dataset, json.dumps(settings | {"sources": ["a", "b"]}))
+    manifest, _ = composed(tmp_path / "in", settings, tmp_path / "out")
+    assert made[0].done == made[0].total == 27
+    assert sum(manifest["examples"].values()) != 27
 
 
 def test_a_chat_is_system_question_with_the_code_and_answer():

@@ -11,7 +11,8 @@ import ast
 import inspect
 import re
 import textwrap
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import cached_property
 
 from tree_sitter import Node
 
@@ -37,8 +38,8 @@ class Function:
         summary: the first sentence of the documentation.
         source: the function without its documentation.
         documented: signature and documentation, without the body.
-        calls: the names that it calls, in the order of the text.
         line: of its first line, from 1.
+        body: its syntax tree.
     """
 
     name: str
@@ -47,8 +48,13 @@ class Function:
     summary: str
     source: str
     documented: str
-    calls: tuple[str, ...]
     line: int
+    body: Node = field(repr=False, compare=False)
+
+    @cached_property
+    def calls(self) -> tuple[str, ...]:
+        """The names that it calls, in the order of its text."""
+        return tuple(dict.fromkeys(called_names(self.body)))
 
 
 def functions_of(text: str, path: str, language: str) -> list[Function]:
@@ -61,7 +67,7 @@ def functions_from(captures: dict[str, list[Node]], text: str, path: str, langua
     if TEST_PATH.search(path):
         return []
     source = text.encode()
-    found = [function_at(definition(node), source, language) for node in captures.get("function", [])]
+    found = (function_at(definition(node), source, language) for node in captures.get("function", []))
     return [one for one in found if one is not None and not one.name.lower().startswith("test")]
 
 
@@ -80,24 +86,19 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
     body = node.child_by_field_name("body")
     named = node if node.child_by_field_name("name") else innermost(node)
     name = function_name(named) if named is not None else None
-    if body is None or name is None or not body.named_children or node.has_error:
+    if body is None or name is None or not body.named_child_count or node.has_error:
         return None
     found = python_parts(node, body, source) if language == "python" else commented_parts(node, body, source)
     if found is None:
         return None
     documentation, whole, documented = found
-    summary = sentence(documentation)
-    lines = whole.count("\n") + 1
-    if (
-        not summary
-        or not is_informative(summary)
-        or len(documentation) > MAX_DOCUMENTATION
-        or not MIN_LINES <= lines <= MAX_LINES
-    ):
+    if len(documentation) > MAX_DOCUMENTATION or not MIN_LINES <= whole.count("\n") + 1 <= MAX_LINES:
         return None
-    calls = tuple(dict.fromkeys(called_names(body)))
+    summary = sentence(documentation)
+    if not summary or not is_informative(summary):
+        return None
     line = node.start_point.row + 1
-    return Function(name, holder_of(node), documentation, summary, whole, documented, calls, line)
+    return Function(name, holder_of(node), documentation, summary, whole, documented, line, body)
 
 
 def is_informative(summary: str) -> bool:
@@ -128,16 +129,16 @@ def holder_of(node: Node) -> str | None:
 
 def python_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, str] | None:
     """(documentation, function without it, signature with it) of a function with a docstring."""
-    first = body.named_children[0] if body.named_children else None
-    if first is None or first.type != "expression_statement" or first.named_children[0].type != "string":
+    first = body.named_child(0)
+    if first is None or first.type != "expression_statement" or first.named_child(0).type != "string":
         return None
-    if len(body.named_children) < 2:
+    if body.named_child_count < 2:
         return None
     try:
-        documentation = inspect.cleandoc(ast.literal_eval(first.named_children[0].text.decode()))
+        documentation = inspect.cleandoc(ast.literal_eval(first.named_child(0).text.decode()))
     except (ValueError, SyntaxError, AttributeError):  # an f-string, or of bytes
         return None
-    rest = body.named_children[1]
+    rest = body.named_child(1)
     begin = source.rfind(b"\n", 0, first.start_byte) + 1
     after = source.rfind(b"\n", 0, rest.start_byte) + 1
     if source[begin : first.start_byte].strip() or after <= first.end_byte:  # on the line of the signature
@@ -184,8 +185,8 @@ def called_names(body: Node) -> list[str]:
         node = nodes.pop()
         if node.type in ("call", "call_expression", "method_invocation"):
             function = node.child_by_field_name("function") or node.child_by_field_name("name")
-            for field in ("attribute", "field", "property", "name"):
-                inner = function.child_by_field_name(field) if function is not None else None
+            for part in ("attribute", "field", "property", "name"):
+                inner = function.child_by_field_name(part) if function is not None else None
                 function = inner or function
             if function is not None and function.type.endswith("identifier"):
                 names.append(function.text.decode(errors="replace"))

@@ -9,6 +9,8 @@ request of one task could hold the answer of another.
 
 from collections.abc import Iterator
 from fractions import Fraction
+from functools import cache
+from itertools import accumulate
 
 from scripts.common.hashing import fraction_of, text_digest
 from scripts.common.text import code_block
@@ -80,14 +82,17 @@ def parts_chat(
     return chat(request, code_block(text, language), f"{head}\n\n" + "\n".join(lines) + tail, settings)
 
 
+@cache
+def bounds(weights: tuple[tuple[str, float], ...]) -> list[tuple[str, Fraction]]:
+    """Of each task the end of its part of [0, 1), by weights."""
+    shares = [Fraction(str(weight)) for _, weight in weights]
+    total = sum(shares)
+    return [(task, end / total) for (task, _), end in zip(weights, accumulate(shares), strict=True)]
+
+
 def task_of(weights: dict[str, float], at: float) -> str:
     """The task at a fraction in [0, 1) of the weights' sum."""
-    total, reached = sum(Fraction(str(weight)) for weight in weights.values()), Fraction(0)
-    for task, weight in weights.items():
-        reached += Fraction(str(weight)) / total
-        if at < reached:
-            return task
-    return task
+    return next(task for task, end in bounds(tuple(weights.items())) if at < end)
 
 
 def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterator[dict] | str:

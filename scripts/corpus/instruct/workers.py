@@ -14,7 +14,8 @@ from itertools import chain, islice
 from scripts.corpus.instruct.tasks import examples_of
 from scripts.experiment.settings.corpus import InstructDataset
 
-BATCH = 2048  # documents in memory; for fewer, starting processes takes longer than it saves
+BATCH = 2048  # documents, of which two batches are in memory; for fewer, starting processes takes longer than it saves
+CHUNK = 32  # documents that a process takes at once
 PR_SET_PDEATHSIG = 1
 
 
@@ -40,6 +41,9 @@ def chats_about(
         yield from ((document, work(document)) for document in chain(first, documents))
         return
     with multiprocessing.get_context("fork").Pool(processes, end_with_parent) as pool:
-        while first:
-            yield from zip(first, pool.map(work, first, chunksize=32), strict=True)
-            first = list(islice(documents, BATCH))
+        chats = pool.map_async(work, first, CHUNK)
+        while first:  # a batch is in work while the one before it is written
+            following = list(islice(documents, BATCH))
+            next_chats = pool.map_async(work, following, CHUNK)
+            yield from zip(first, chats.get(), strict=True)
+            first, chats = following, next_chats

@@ -1,11 +1,13 @@
 import ast
 import random
+import re
 import sysconfig
 from pathlib import Path
 
 import pytest
 
 from scripts.corpus.instruct.facts import Facts, Type, facts_of
+from scripts.corpus.syntax.comments import BOILERPLATE, is_boilerplate, literal
 from scripts.corpus.syntax.grammars import QUERIES
 
 SOURCES = Path(__file__).parent / "sources"
@@ -205,3 +207,31 @@ def test_a_file_that_mostly_does_not_parse_has_no_facts():
 )
 def test_the_first_sentence_is_prose_about_the_code(comment, expected):
     assert facts_of(comment, "x.py", "python").sentence == expected
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "/**\n * Reads all\n * the tables */ int a;\n",
+        "// Reads all the tables of it.\n",
+        "Reads all\n" + "x = 1\n" * 99 + "# Reads all\n# the tables of it.\n",  # begins elsewhere, too
+        "# Reads all   # the tables of it.\n",
+        "a */ Reads all the tables\n* of it. */",
+        "Reads all the tables of it.",
+        "Reads tables all of the it.",
+        "",
+    ],
+)
+def test_a_sentence_stands_in_a_text_if_it_does_without_marks_and_line_ends(text):
+    plain = " ".join(re.sub(r"(?m)^[ \t]*(/\*\*|//|#|\*/|\*(?=\s))|\*/[ \t]*$", "", text).split())
+    for first in ("Reads all the tables", "Reads all the tables of it.", "the tables */ int", "tables of"):
+        assert literal(first, text) == (first in plain)
+
+
+def test_boilerplate_is_what_the_expression_finds():
+    texts = [
+        f"{start}{text}"
+        for start in ("", "x ", "中 ")
+        for text in ["vim: set", "TODO: it", "(C) Copyright", "todo", "as is.", "asis", "-*-", "coding=", "ok"]
+    ]
+    assert [is_boilerplate(text) for text in texts] == [bool(BOILERPLATE.search(text)) for text in texts]
