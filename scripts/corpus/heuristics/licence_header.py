@@ -15,8 +15,9 @@ SPDX = re.compile(
     rb"SPDX-License-Identifier:[ \t]*([A-Za-z0-9.+() :-]{2,200}?)[ \t]*(?:\*/|-->|[\"'`,;]|\\n|\r|\n|$)", re.I
 )
 EXPRESSION = re.compile(r"\(*[A-Za-z0-9][A-Za-z0-9.+:-]*\)*(?: (?:AND|OR|WITH) \(*[A-Za-z0-9][A-Za-z0-9.+:-]*\)*)*")
-HINT = re.compile(rb"licen[cs]e|permission|redistribution|public domain|confidential", re.IGNORECASE)
-MARKS = re.compile(rb"[\s*/#;!|\"'(),-]+")  # comment marks, punctuation and white space, which differ between copies
+HINTS = (b"license", b"licence", b"permission", b"redistribution", b"public domain", b"confidential")
+# comment marks and punctuation, which differ between copies, become spaces
+PLAIN = bytes.maketrans(b"*/#;!|\"'(),-", b" " * 12)
 GNU_NAMES = {"affero general public license": "AGPL", "lesser general public license": "LGPL",
              "library general public license": "LGPL", "general public license": "GPL"}  # fmt: skip
 TEXTS = [
@@ -63,14 +64,17 @@ def gnu_licence(text: str) -> str | None:
 
 def licence_in(raw: bytes) -> str | None:
     """The SPDX expression of the licence in the header of a file; None if it names no known licence."""
-    head = raw[:HEAD]
-    if not HINT.search(head):
+    head, low = raw[:HEAD], raw[:HEAD].lower()
+    if not any(hint in low for hint in HINTS):
         return None
-    found = [" ".join(one.decode().split()) for one in dict.fromkeys(SPDX.findall(head))]
+    spdx = SPDX.findall(head) if b"spdx-license-identifier:" in low else []
+    found = [" ".join(one.decode().split()) for one in dict.fromkeys(spdx)]
     found = [one for one in found if EXPRESSION.fullmatch(one)]
     if len(found) == 1:
         return found[0]
     if found:
         return " AND ".join(f"({one})" if " " in one else one for one in found)
-    text = MARKS.sub(b" ", head).decode("ascii", "replace").lower()
-    return gnu_licence(text) or next((name for words, name in TEXTS if words in text), None)
+    text = b" ".join(low.translate(PLAIN).split()).decode("ascii", "replace")
+    return (gnu_licence(text) if "gnu " in text else None) or next(
+        (name for words, name in TEXTS if words in text), None
+    )

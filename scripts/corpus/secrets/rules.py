@@ -15,18 +15,20 @@ import re2
 from detect_secrets.core.plugins.util import get_mapping_from_secret_type_to_class
 from detect_secrets.plugins.base import RegexBasedDetector
 
+DISCORD = r"\.[\w-]{6}\.[\w-]{27}"
 # For each detector of detect-secrets the keywords of which at least one occurs in every match. Left out are detectors
 # that find only a header (private keys), any URL with a password, any address or any literal of 44 or 48 characters
-# (IBM), and one whose match includes the name before the key (Azure).
+# (IBM), and one whose match includes the name before the key (Azure). Short ones are faster: their automaton
+# has fewer states.
 KEYWORDS = {
     "Artifactory Credentials": ["akc", r"ap[\da-f][a-z0-9]{8}"],
     "AWS Access Key": ["a3t", "abia", "acca", "akia", "asia", "aws"],
     "Cloudant Credentials": [r"cl(?:ou(?:dant)?)?[_-]?(?:api)?[_-]?(?:key|pw|pass|token)", r"cloudant\.com"],
-    "Discord Bot Token": [r"\.[\w-]{6}\."],
+    "Discord Bot Token": [DISCORD],
     "GitHub Token": ["gh[opsur]_"],
     "GitLab Token": ["gl[a-z]{2,5}-", "gr1348941"],
     "JSON Web Token": ["eyj"],
-    "Mailchimp Access Key": [r"[0-9a-z]{32}-us\d"],
+    "Mailchimp Access Key": [r"[0-9a-z]{4}-us\d"],
     "NPM tokens": [":_authtoken="],
     "OpenAI Token": ["t3blbkfj"],
     "PyPI Token": ["pypi-age"],
@@ -210,7 +212,7 @@ def own_rules() -> list[Rule]:
             "discord-bot-token",
             "<TOKEN>",
             r"\b[MNO][\w-]{23,27}\.[\w-]{6}\.[\w-]{27,40}\b",
-            [r"\.[\w-]{6}\."],
+            [DISCORD],
             entropy=4,
         ),
         Rule("telegram-bot-api-token", "<TOKEN>", r"\b[0-9]{8,10}:AA[\w-]{33}\b", [":AA"], entropy=3.5),
@@ -232,7 +234,7 @@ def own_rules() -> list[Rule]:
             "generic-api-key",
             "<API_KEY>",
             secret + assigned,
-            ["secret", "token", "key", "credential", "auth"],
+            [r"""[=:>][ \t]{0,4}["'`][\w.=+/-]{20}"""],  # rarer than `key` or `auth`
             entropy=3.5,
             check=is_random,
         ),
