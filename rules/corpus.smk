@@ -35,10 +35,10 @@ if MADE.in_shards:
 
     rule filter_shard:
         input:
-            manifest=L.fetched_shard("{shard}") / MANIFEST,
+            manifest=fetched_shard(L, "{shard}") / MANIFEST,
             benchmarks=FLOW.decontaminated,
         output:
-            manifest=L.filtered_shard("{shard}") / MANIFEST,
+            manifest=filtered_shard(L, "{shard}") / MANIFEST,
         log:
             L.log("corpus", "filter_shard", "{shard}"),
         conda:
@@ -80,7 +80,8 @@ rule signatures:
     conda:
         "../envs/stagecraft.yaml"
     params:
-        filtered=lambda wildcards: str(L.filtered("x").parent),
+        # of its input, so that no record holds it: it decides nothing
+        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1].with_name("filter")),
         sources=lambda wildcards: by_file("--sources", *FLOW.source_shards[wildcards.shard]),
         settings=to_json(EXPERIMENT.corpus.deduplicate),
         out=subpath(output.manifest, parent=True),
@@ -107,7 +108,8 @@ rule deduplicate:
     conda:
         "../envs/stagecraft.yaml"
     params:
-        filtered=lambda wildcards: str(L.filtered("x").parent),
+        # of its input, so that no record holds it: it decides nothing
+        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1].with_name("filter")),
         sources=by_file("--sources", *FLOW.source_order),
         signatures=[str(L.signatures(shard)) for shard in FLOW.source_shards],
         settings=to_json(EXPERIMENT.corpus.deduplicate),

@@ -58,7 +58,7 @@ if MADE.in_shards:
 
     rule fetch_shard:
         output:
-            manifest=L.fetched_shard("{shard}") / MANIFEST,
+            manifest=fetched_shard(L, "{shard}") / MANIFEST,
         log:
             L.log("sources", "fetch_shard", "{shard}"),
         conda:

@@ -22,7 +22,7 @@ from scripts.common.files import read_json, sha256_file, write_json
 from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
-from scripts.experiment.layout import Layout
+from scripts.experiment.layout import Layout, fetched_shard
 from scripts.experiment.settings.filter import Filter
 from scripts.experiment.settings.record import to_json
 
@@ -81,7 +81,7 @@ def filter_shard(
     Raises:
         UserError: an archive is missing or damaged; the sources before it are done.
     """
-    kept, fetched = 0, Layout(filtered.parents[1]).fetched_shard(out.name) / NAME
+    kept, fetched = 0, fetched_shard(Layout(filtered.parents[1]), out.name) / NAME
     for member in members:
         folder = filtered / member.name
         try:

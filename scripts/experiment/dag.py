@@ -24,14 +24,7 @@ from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.experiment.source_shards import in_shards, source_shards
 from scripts.experiment.stage_seeds import further_models
-from scripts.experiment.suites import (
-    CHATS,
-    PROMPTED,
-    configured,
-    problem_files,
-    prompts_from,
-    scored_models,
-)
+from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
 
 
 @dataclass(frozen=True)

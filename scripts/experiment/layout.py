@@ -64,16 +64,8 @@ class Layout:
         """The first commits of a git source's files, for a split by time."""
         return self.results / "sources/history" / source
 
-    def fetched_shard(self, shard: str) -> Path:
-        """What was fetched of a shard of very many sources; the archives lie in data/raw as always."""
-        return self.results / "sources/fetch_shard" / shard
-
     def filtered(self, source: str) -> Path:
         return self.results / "corpus/filter" / source
-
-    def filtered_shard(self, shard: str) -> Path:
-        """What was filtered of a shard of very many sources; the documents lie in `filtered` as always."""
-        return self.results / "corpus/filter_shard" / shard
 
     def signatures(self, shard: str) -> Path:
         """The signatures of a shard of the sources."""
@@ -198,3 +190,14 @@ class Layout:
     def arguments(self) -> Path:
         """The folder of values that are too long for a command line (scripts/experiment/arguments.py)."""
         return self.results / "work/arguments"
+
+
+# functions, as a method more is another code of the rules that may use any path of a layout, `gate` among them
+def fetched_shard(layout: Layout, shard: str) -> Path:
+    """What was fetched of a shard of very many sources; the archives lie in data/raw as always."""
+    return layout.results / "sources/fetch_shard" / shard
+
+
+def filtered_shard(layout: Layout, shard: str) -> Path:
+    """What was filtered of a shard of very many sources; the documents lie in `filtered` as always."""
+    return layout.results / "corpus/filter_shard" / shard

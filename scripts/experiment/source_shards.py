@@ -8,7 +8,7 @@ from collections import defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
-from scripts.experiment.layout import MANIFEST, Layout, raw_archive, raw_manifest
+from scripts.experiment.layout import MANIFEST, Layout, fetched_shard, filtered_shard, raw_archive, raw_manifest
 from scripts.experiment.settings.record import Record
 
 SIZE = 64  # most sources of a shard, on average
@@ -63,13 +63,13 @@ class SourceFiles:
     def fetched(self, names: Iterable[str]) -> list[Path]:
         """The manifests of what was fetched of these sources."""
         if self.in_shards:
-            return [self.layout.fetched_shard(shard) / MANIFEST for shard in self.shards_of(names)]
+            return [fetched_shard(self.layout, shard) / MANIFEST for shard in self.shards_of(names)]
         return [raw_manifest(self.sources[name].raw_name) for name in names]
 
     def filtered(self, names: Iterable[str]) -> list[Path]:
         """The manifests of what was filtered of these sources."""
         if self.in_shards:
-            return [self.layout.filtered_shard(shard) / MANIFEST for shard in self.shards_of(names)]
+            return [filtered_shard(self.layout, shard) / MANIFEST for shard in self.shards_of(names)]
         return [self.layout.filtered(name) / MANIFEST for name in names]
 
     def documents(self, names: Iterable[str]) -> list[Path]:

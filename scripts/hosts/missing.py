@@ -13,7 +13,7 @@ from pathlib import Path
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.experiment.dag import Dag
-from scripts.experiment.layout import MANIFEST
+from scripts.experiment.layout import MANIFEST, filtered_shard
 from scripts.experiment.source_shards import in_shards
 from scripts.hosts.invocation import INNER, Invocation
 
@@ -26,7 +26,7 @@ def missing_files(dag: Dag) -> dict[str, str]:
     """
     layout = dag.layout
     folders = [layout.history(source) for source in dag.dated_sources]
-    shards = [layout.filtered_shard(shard) for shard in dag.source_shards] if in_shards(dag.sources) else []
+    shards = [filtered_shard(layout, shard) for shard in dag.source_shards] if in_shards(dag.sources) else []
     folders += shards or [layout.filtered(source) for source in dag.sources]
     folders += [layout.signatures(shard) for shard in dag.source_shards]
     folders += [layout.deduplicated, layout.split] if dag.sources else []

@@ -4,7 +4,7 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.common.manifest import write_manifest
-from scripts.experiment.layout import Layout, raw_archive, raw_manifest
+from scripts.experiment.layout import Layout, fetched_shard, filtered_shard, raw_archive, raw_manifest
 from scripts.experiment.provenance import Job
 from scripts.release import publish
 
@@ -24,7 +24,7 @@ def test_the_documents_of_a_shards_sources_are_published_with_it(layout):
         layout.filtered(name).mkdir(parents=True)
         for file in ("documents.jsonl.zst", "made_from.json", ".documents.7.tmp"):
             (layout.filtered(name) / file).write_text(name)
-    shard = layout.filtered_shard("0")
+    shard = filtered_shard(layout, "0")
     shard.mkdir(parents=True)
     write_manifest(shard, ["../../filter/click/documents.jsonl.zst"])
     output = shard / "manifest.json"
@@ -42,7 +42,7 @@ def test_archives_that_were_fetched_in_shards_get_pointers_once(layout, monkeypa
         for path in (raw_archive(name), raw_manifest(name)):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(name)
-    (shard := layout.fetched_shard("0")).mkdir(parents=True)
+    (shard := fetched_shard(layout, "0")).mkdir(parents=True)
     write_manifest(shard, [], archives={name: {"sha256": "0"} for name in names})
     old = [raw_archive(names[0]), raw_manifest(names[0])]
     for path in old:
@@ -56,7 +56,7 @@ def test_archives_that_were_fetched_in_shards_get_pointers_once(layout, monkeypa
 
 
 def test_a_shard_whose_manifest_is_broken_is_refused_in_one_line(layout):
-    (shard := layout.filtered_shard("0")).mkdir(parents=True)
+    (shard := filtered_shard(layout, "0")).mkdir(parents=True)
     (shard / "manifest.json").write_text("{")
     with pytest.raises(UserError, match=r"filter_shard/0/manifest\.json: not JSON"):
         publish.files_of_sources(shard / "manifest.json")
