@@ -3,6 +3,9 @@
 #     snakemake --profile local results/eval.json
 
 
+report: "rules/captions/workflow.rst"
+
+
 include: "rules/common.smk"
 include: "rules/sources.smk"
 include: "rules/corpus.smk"

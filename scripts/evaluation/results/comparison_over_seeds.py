@@ -107,7 +107,8 @@ class ComparisonOverSeeds(SuiteComparison):
     def score(self, place: Place, model: str) -> dict:
         """Number of documents, the suite's counts (means over the seeds), and each metric with its interval."""
         scores = [super(ComparisonOverSeeds, self).score(place, one) for one in self.with_seeds(model)]
-        counts = {name: round(sum(one[name] for one in scores) / len(scores), 1) for name in self.suite.counts}
+        means = {name: sum(one[name] for one in scores) / len(scores) for name in self.suite.counts}
+        counts = {name: int(mean) if mean.is_integer() else round(mean, 1) for name, mean in means.items()}
         own = {metric: self.measure(metric, place, model) for metric in self.suite.metrics}
         return scores[0] | ({**counts, **own} if len(scores) > 1 else {})
 

@@ -108,6 +108,7 @@ def test_a_fault_with_one_seed_leaves_nothing_measured_and_counts_are_means_over
     passed, wrong = ["passed"] * 8, ["wrong"] * 8
     score = compared(suite, columns(wrong, passed, passed, ["wrong", *passed[1:]])).score(PLACE, "sft")
     assert (score["documents"], score["passed"], score["wrong"]) == (8, 7.7, 0.3)
+    assert isinstance(score["timeout"], int)
     broken = compared(suite, columns(wrong, passed, passed, ["sandbox error", *passed[1:]]))
     assert broken.measure("pass@1", PLACE, "sft")["value"] is None
     assert broken.comparison("pass@1", PLACE, "sft", "base")["reading"] == "not measured"
