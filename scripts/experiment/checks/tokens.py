@@ -15,8 +15,7 @@ def check_tokens(experiment: Experiment, name: str) -> None:
 
     Raises:
         UserError: a mixture has the name of a dataset or a part that is not a dataset, a setting is only for
-        experiments
-            without `training`, or the tokenizer's folder lacks a file.
+            experiments without `training`, or the tokenizer's folder lacks a file.
     """
     tokens = experiment.tokens
     for mixture, settings in tokens.mix.items():

@@ -18,7 +18,7 @@ from scripts.corpus.formats.funnel import DOCUMENTS
 from scripts.experiment.dag import Dag
 from scripts.experiment.layout import SPLITS, raw_manifest, split_file
 from scripts.release.forgetting.lineage import Lineage, examples_of, lineage
-from scripts.release.forgetting.shards_check import Found, own_lines, search
+from scripts.release.forgetting.shards_check import SearchResult, own_lines, search
 from scripts.sources.tables.source import Source
 
 LIST = "documents.jsonl.zst"
@@ -46,7 +46,7 @@ class Evidence(BaseModel):
     also_elsewhere: int
     own_lines: int
     lineage: Lineage
-    before: list[Found]
+    before: list[SearchResult]
     jobs: list[str]
     checkpoints: list[str]
 
@@ -74,7 +74,7 @@ def shard_folders(dag: Dag) -> list[Path]:
     return sorted(path.parent for place in places for path in place.glob("*/manifest.json"))
 
 
-def search_all(dag: Dag, source: str) -> tuple[set[bytes], list[Found]]:
+def search_all(dag: Dag, source: str) -> tuple[set[bytes], list[SearchResult]]:
     """(the lines that only the source has, what each folder of shards holds of it)."""
     lines = own_lines(documents_of(dag, source), other_documents(dag, source))
     folders = shard_folders(dag)
@@ -114,7 +114,7 @@ def collect(dag: Dag, source: Source, jobs: list[str]) -> Evidence:
     )
 
 
-def check_gone(dag: Dag, source: str) -> list[Found]:
+def check_gone(dag: Dag, source: str) -> list[SearchResult]:
     """Search everything that was made again; what the shards hold, which is nothing.
 
     Raises:
@@ -135,7 +135,7 @@ def check_gone(dag: Dag, source: str) -> list[Found]:
     return after
 
 
-def write_certificate(dag: Dag, evidence: Evidence, after: list[Found], remains: list[str]) -> Path:
+def write_certificate(dag: Dag, evidence: Evidence, after: list[SearchResult], remains: list[str]) -> Path:
     """Write certificate.json and certificate.md; returns the path of the latter.
 
     Args:
@@ -147,7 +147,7 @@ def write_certificate(dag: Dag, evidence: Evidence, after: list[Found], remains:
         "experiment": dag.experiment.experiment,
         "forgotten_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         **evidence.model_dump(mode="json"),
-        "after": TypeAdapter(list[Found]).dump_python(after, mode="json"),
+        "after": TypeAdapter(list[SearchResult]).dump_python(after, mode="json"),
         "remains": remains,
         "evaluation_sha256": sha256_file(dag.layout.evaluation) if dag.layout.evaluation.is_file() else None,
     }

@@ -24,7 +24,7 @@ BATCH = 1024  # pieces that are decoded at once
 
 
 @dataclass(frozen=True)
-class Found:
+class SearchResult:
     """What a folder of shards holds of a source.
 
     Attributes:
@@ -57,7 +57,7 @@ def own_lines(documents: Iterable[dict], others: Iterable[dict]) -> set[bytes]:
     return lines
 
 
-def search(folder: Path, tokenizer: Tokenizer, source: str, lines: set[bytes]) -> Found:
+def search(folder: Path, tokenizer: Tokenizer, source: str, lines: set[bytes]) -> SearchResult:
     """Search all splits of a folder of shards.
 
     Raises:
@@ -69,7 +69,7 @@ def search(folder: Path, tokenizer: Tokenizer, source: str, lines: set[bytes]) -
         documents += len(shards.names)
         names += sum(name.startswith(f"{source}/") for name in shards.names)
         pieces += sum(not lines.isdisjoint(line_digests(text)) for text in texts(shards, tokenizer))
-    return Found(str(folder), sha256_file(folder / MANIFEST), documents, names, pieces)
+    return SearchResult(str(folder), sha256_file(folder / MANIFEST), documents, names, pieces)
 
 
 def texts(shards: Shards, tokenizer: Tokenizer) -> Iterator[str]:
