@@ -101,6 +101,8 @@ def rehearsal_of(path: Path, experiment: Experiment, machine: Machine, folder: P
     if training.base.no_rope_layers:
         small["no_rope_layers"] = [1]
     ranks = total_ranks(machine)
+    # without GPUs bf16 is emulated on many processors: a step over 150,000 logits a token then takes minutes
+    precision = {} if machine.gpus else {"precision": "fp32"}
     return {
         "extends": str(path),
         "experiment": f"{experiment.experiment} (rehearsal)",
@@ -108,7 +110,7 @@ def rehearsal_of(path: Path, experiment: Experiment, machine: Machine, folder: P
         "ablate": None,  # its arms are stages like these, of any number of steps
         "training": {
             "base": small,
-            "train": {name: small_stage(stage, ranks) for name, stage in training.train.items()},
+            "train": {name: small_stage(stage, ranks) | precision for name, stage in training.train.items()},
         },
         "evaluation": small_suites(experiment.evaluation, machine, folder.with_name(f"{folder.name}-cases.yaml")),
     }

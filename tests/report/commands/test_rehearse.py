@@ -59,6 +59,17 @@ def test_a_stage_that_gives_each_interval_as_a_share_can_be_rehearsed():
     assert intervals(Stage.parse(given, "test"), given["steps"]) == (1, 1, 3, 3)
 
 
+def test_a_machine_without_gpus_rehearses_in_fp32(tmp_path):
+    path = Path("config/experiments/qwen2.5-7b-code.yaml")
+    real = load_experiment(read_yaml(path), str(path))
+    rehearsals = [
+        rehearse.rehearsal_of(path, real, load_machine(Path(f"config/machines/{name}.yaml")), tmp_path, tmp_path)
+        for name in ("a40", "local")
+    ]
+    stages = [changed["training"]["train"]["sft"] for changed in rehearsals]
+    assert [stage.get("precision") for stage in stages] == [None, "fp32"]
+
+
 @pytest.mark.slow
 def test_the_small_base_has_the_vocabulary_and_kind_of_the_real_one(origin, tmp_path):  # noqa: F811
     real = read_json(origin / "config.json")
