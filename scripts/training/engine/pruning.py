@@ -13,7 +13,10 @@ Imports no torch: the Snakefile calls `remove_published` when a workflow ends.
 """
 
 import logging
+import os
 import shutil
+from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 
 from scripts.common.disk import size_text
@@ -31,8 +34,13 @@ def checkpoints_of(run: Path) -> list[Path]:
 
 
 def folder_bytes(folder: Path) -> int:
-    """The sum of the sizes of all files below `folder`."""
-    return sum(path.stat().st_size for path in folder.rglob("*") if path.is_file())
+    """The sum of the sizes of all files below `folder`; those that another process deletes meanwhile do not count."""
+    size = 0
+    for inner, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                size += Path(inner, name).stat().st_size
+    return size
 
 
 def mark_published(run: Path, out: Path) -> None:
@@ -71,6 +79,12 @@ def other_owner_ended(run: Path) -> bool:
     return True
 
 
+def unless_deleted(function: Callable, path: str, error: tuple) -> None:
+    """Raise an error of `shutil.rmtree`, unless another stage that starts from the same model was faster."""
+    if not isinstance(error[1], FileNotFoundError):
+        raise error[1]
+
+
 def remove(checkpoints: list[Path], of: str) -> list[str]:
     """Delete checkpoints `of` a run; lines for the log: one that says how many and how large, or none."""
     if not checkpoints:
@@ -78,7 +92,7 @@ def remove(checkpoints: list[Path], of: str) -> list[str]:
     freed = sum(map(folder_bytes, checkpoints))
     for folder in checkpoints:
         (folder / MARKER).unlink(missing_ok=True)  # half-deleted must not look whole
-        shutil.rmtree(folder)
+        shutil.rmtree(folder, onerror=unless_deleted)
     count = len(checkpoints)
     return [f"removed {count} checkpoint{'s' * (count > 1)} of {of}, freed {size_text(freed)}"]
 

@@ -1,6 +1,7 @@
 """scripts/training/engine/pruning.py: what a resumed or repeated stage can use is kept, all other checkpoints go."""
 
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -149,6 +150,21 @@ def test_a_run_whose_model_is_no_longer_published_keeps_its_checkpoints(runs, tm
         mark_unfinished(run)
     assert remove_published(run.parent, out) == []
     assert left(run) == ["checkpoint-4"]
+
+
+def test_two_stages_that_start_at_once_from_one_model_may_both_remove_its_checkpoints(runs, tmp_path, monkeypatch):
+    _, run = runs
+    publish(tmp_path / "train/sft")
+    mark_published(run, tmp_path / "train/sft")
+    unlink = os.unlink
+
+    def too_late(path, *, dir_fd=None):
+        unlink(path, dir_fd=dir_fd)  # by the other one
+        unlink(path, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "unlink", too_late)
+    assert len(remove_published(run.parent, tmp_path / "train/sft")) == 1
+    assert left(run) == []
 
 
 def test_a_finished_earlier_run_keeps_nothing_however_recent(runs, tmp_path):
