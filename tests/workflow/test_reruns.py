@@ -94,8 +94,8 @@ def another_plan(clone):
     code("scripts/training/planning/stage_plan.py", "VALIDATION_SHARE = 1 / 3", "VALIDATION_SHARE = 1 / 2")(clone)
     code(
         "scripts/training/planning/automatic.py",
-        'told.shards):\n        return ""',
-        "told.shards):\n        return str()",
+        'args.shards):\n        return ""',
+        "args.shards):\n        return str()",
     )(clone)
     (clone.root / "results/plan.html").write_text("<html>another plan</html>")
     (clone.root / "results/training/plan").mkdir(parents=True, exist_ok=True)

@@ -97,8 +97,6 @@ def test_of_a_gpu_the_share_of_the_peak_and_the_memory_beyond_the_plan_are_kept(
 
 
 @pytest.mark.parametrize("text", ["{nodes: 1, gpus: 0, micro_batch: 2}\n", "a: [\n"])
-def test_a_machine_file_in_one_line_is_not_spoilt_but_told_what_to_write(text):
-    with pytest.raises(
-        UserError, match=r"mine\.yaml: must have one key in a line .* write yourself: cpu_tflops: 0\.02"
-    ):
+def test_a_machine_file_in_one_line_is_left_alone_and_the_error_says_what_to_add(text):
+    with pytest.raises(UserError, match=r"mine\.yaml: must have one key per line .* add by hand: cpu_tflops: 0\.02"):
         calibrate.rewritten(text, {"cpu_tflops": 0.02}, Path("mine.yaml"))
