@@ -3,7 +3,7 @@
 # made in shards.
 
 ARCHIVES = {} if MADE.in_shards else {source.raw_name: source for source in SOURCES.values()}
-PULLED = [name for name in ARCHIVES if Path(f"{raw_archive(name)}.dvc").is_file()]
+PULLED = [name for name in ARCHIVES if is_published(name)]
 
 
 rule pull:

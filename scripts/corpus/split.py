@@ -12,7 +12,6 @@ later are the test split, and validation is a share of the rest as by file. A do
 copies, also of those that `deduplicate` removed. Documents of one cluster (see `deduplicate`) are in one split.
 """
 
-import hashlib
 import logging
 from collections import Counter
 from contextlib import ExitStack
@@ -21,6 +20,7 @@ from pathlib import Path
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import jsonl_writer, read_jsonl
+from scripts.common.hashing import text_digest
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS
@@ -31,7 +31,7 @@ from scripts.experiment.settings.corpus import Split
 
 def named_split(name: str, settings: Split) -> str:
     """The split by file of the document `source/path`."""
-    return split_of(hashlib.sha256(name.encode()).digest(), settings)
+    return split_of(text_digest(name), settings)
 
 
 def name_of(document: dict) -> str:

@@ -16,11 +16,12 @@ from pathlib import Path
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import read_jsonl, write_jsonl
+from scripts.common.hashing import text_digest
 from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.evaluation.code_tasks.occurrences import Answers
 from scripts.evaluation.code_tasks.regions import cut, regions
 from scripts.evaluation.code_tasks.repository_context import RepositoryPaths, repository_context
-from scripts.evaluation.code_tasks.task import Task, draw
+from scripts.evaluation.code_tasks.task import Task
 from scripts.evaluation.code_tasks.training_overlap import in_training
 from scripts.evaluation.generation.examples import text_of
 from scripts.experiment.layout import SPLITS, split_file
@@ -37,7 +38,7 @@ def tasks_of(document: dict, settings: CompletionTasks) -> Iterator[Task]:
     text, counts = document["text"], Counter()
     found = regions(text, document["language"], settings.max_lines)
     named = [(f"{document['id']}:{region.first + 1}-{region.last + 1}", region) for region in found]
-    for name, region in sorted(named, key=lambda pair: draw(f"{pair[0]} {pair[1].size}")):
+    for name, region in sorted(named, key=lambda pair: text_digest(f"{pair[0]} {pair[1].size}")):
         if region.size in settings.sizes and counts[region.size] < PER_FILE * TRIED:
             counts[region.size] += 1
             source = document["source"]
@@ -54,7 +55,7 @@ def copied(task: Task) -> bool:
 def choose(tasks: list[Task], most: int) -> list[Task]:
     """At most `most` of each size and language, and `PER_FILE` of a file and size, sorted by id."""
     chosen, per_file, counts = [], Counter(), Counter()
-    for task in sorted(tasks, key=lambda task: draw(f"{task.id} {task.size}")):
+    for task in sorted(tasks, key=lambda task: text_digest(f"{task.id} {task.size}")):
         group, file = (task.size, task.language), (task.size, task.source, task.path)
         if counts[group] < most and per_file[file] < PER_FILE:
             counts[group] += 1

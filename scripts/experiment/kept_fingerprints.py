@@ -11,9 +11,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import orjson
-
-from scripts.common.files import write_json
+from scripts.common.files import read_json_or_empty, write_json
 from scripts.experiment import code_units
 from scripts.experiment.fingerprint import fingerprint as computed
 
@@ -32,12 +30,8 @@ def tree_hash(root: Path) -> str:
 
 def fingerprint(module: str, file: Path = KEPT) -> str:
     """The fingerprint of what `python -m module` reaches, from the file where it holds for these scripts."""
-    tree, kept = tree_hash(code_units.ROOT), {}
-    try:
-        noted = orjson.loads(file.read_bytes())
-        kept = noted["fingerprints"] if noted["tree"] == tree else {}
-    except (FileNotFoundError, orjson.JSONDecodeError):
-        pass
+    tree, noted = tree_hash(code_units.ROOT), read_json_or_empty(file)
+    kept = noted["fingerprints"] if noted.get("tree") == tree else {}
     if module not in kept:
         kept[module] = computed(module)
         write_json(file, {"tree": tree, "fingerprints": kept})

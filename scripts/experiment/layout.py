@@ -29,6 +29,11 @@ def raw_archive(name: str) -> Path:
     return Path(f"data/raw/{name}.tar.zst")
 
 
+def is_published(name: str) -> bool:
+    """Whether DVC has the archive of this `raw_name`."""
+    return Path(f"{raw_archive(name)}.dvc").is_file()
+
+
 def raw_manifest(name: str) -> Path:
     """The manifest of this `raw_name`: kind, location and pin of the source, hash and counts of the archive."""
     return Path(f"data/raw/{name}.json")

@@ -3,11 +3,11 @@
 source_shards(["click", "jinja"])      # {"0": ["click", "jinja"]}
 """
 
-import hashlib
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import Path
 
+from scripts.common.hashing import text_digest
 from scripts.experiment.layout import MANIFEST, Layout, fetched_shard, filtered_shard, raw_archive, raw_manifest
 from scripts.experiment.settings.record import Record
 
@@ -26,7 +26,7 @@ def source_shards(names: Iterable[str]) -> dict[str, list[str]]:
     while count * SIZE < len(names):
         count *= 2
     for name in names:
-        shards[str(int.from_bytes(hashlib.sha256(name.encode()).digest()[:8]) % count)].append(name)
+        shards[str(int.from_bytes(text_digest(name)[:8]) % count)].append(name)
     return dict(shards)
 
 

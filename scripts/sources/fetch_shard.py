@@ -16,16 +16,11 @@ from pathlib import Path
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import read_json
 from scripts.common.manifest import write_manifest
-from scripts.experiment.layout import raw_archive, raw_manifest
+from scripts.experiment.layout import is_published, raw_archive, raw_manifest
 from scripts.experiment.settings.sources import Fetch
 from scripts.sources.fetch import fetch
 from scripts.sources.pull import pull
 from scripts.sources.tables.source import PinnedSource, check_pin
-
-
-def is_published(name: str) -> bool:
-    """Whether DVC has the archive of this name."""
-    return Path(f"{raw_archive(name)}.dvc").is_file()
 
 
 def obtain(source: PinnedSource, settings: Fetch, published: list[str]) -> str:

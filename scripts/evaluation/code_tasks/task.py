@@ -1,6 +1,5 @@
 """A task of suite `completion`: a file with an answer to be written."""
 
-import hashlib
 from dataclasses import dataclass
 
 
@@ -23,8 +22,3 @@ class Task:
     answer: str
     after: str
     context: str = ""
-
-
-def draw(name: str) -> bytes:
-    """What candidates for tasks are sorted by: a hash, so that the choice is random but repeatable."""
-    return hashlib.sha256(name.encode()).digest()

@@ -76,8 +76,8 @@ def requirements(folder: Path) -> list[str]:
         if path := next(iter(sorted(folder.glob(pattern))), None):
             found += [line.partition(" #")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
             break
-    wanted = [one for one in found if plain_name(one) not in ("", plain_name(own)) and "://" not in one]
-    return sorted(dict.fromkeys(wanted))
+    others = [one for one in found if plain_name(one) not in ("", plain_name(own)) and "://" not in one]
+    return sorted(dict.fromkeys(others))
 
 
 def test_options(folder: Path) -> list[str]:
@@ -128,17 +128,17 @@ def environment(archive: Path, out: Path) -> list[str]:
                 "--no-header",
                 "--no-annotate",
             ]
-            asked = uv("export", "--project", str(source), *options, *test_options(source)).splitlines()
+            needed = uv("export", "--project", str(source), *options, *test_options(source)).splitlines()
         else:
-            asked = requirements(source)
-        listed.write_text("".join(f"{line}\n" for line in asked), encoding="utf-8")
+            needed = requirements(source)
+        listed.write_text("".join(f"{line}\n" for line in needed), encoding="utf-8")
         uv("venv", "--python", sys.executable, str(made))
-        if asked:
+        if needed:
             python = str(made / "bin/python")
             uv("pip", "install", "--python", python, "--only-binary", ":all:", "--requirement", str(listed))
         made.chmod(0o755)
         made.rename(out)
-    return asked
+    return needed
 
 
 def main() -> None:
@@ -146,8 +146,8 @@ def main() -> None:
     p.add_argument("--archive", type=Path, required=True, help="the source's archive, data/raw/{source}-{pin}.tar.zst")
     p.add_argument("--out", type=Path, required=True, help="folder of the environment; must not exist")
     args = p.parse_args()
-    asked = environment(args.archive, args.out)
-    print(f"{args.out}: {len(asked)} requirements: {', '.join(asked) or 'none'}")
+    needed = environment(args.archive, args.out)
+    print(f"{args.out}: {len(needed)} requirements: {', '.join(needed) or 'none'}")
 
 
 if __name__ == "__main__":

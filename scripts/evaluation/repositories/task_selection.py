@@ -9,8 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
+from scripts.common.hashing import text_digest
 from scripts.evaluation.code_tasks.occurrences import Answers
-from scripts.evaluation.code_tasks.task import draw
 from scripts.evaluation.repositories.functions import Function, functions
 from scripts.evaluation.repositories.judge import Outcome, RepositoryJudge
 from scripts.evaluation.repositories.repository import Repository
@@ -98,13 +98,15 @@ class TaskSelector:
                 found += functions(path, module, repository.text(path))
             except UnicodeDecodeError:
                 continue
-        return sorted(found, key=lambda one: draw(f"{one.path}:{one.name}:{one.cut(repository.text(one.path)).answer}"))
+        return sorted(
+            found, key=lambda one: text_digest(f"{one.path}:{one.name}:{one.cut(repository.text(one.path)).answer}")
+        )
 
     def task(self, function: Function, tests: list[str]) -> RepositoryTask:
         path, region = function.path, function.region
         name = f"{self.repository.name}/{path}:{region.first + 1}-{region.last + 1}"
         parts = function.cut(self.repository.text(path))
-        tests = sorted(sorted(tests, key=draw)[: self.settings.tests])
+        tests = sorted(sorted(tests, key=text_digest)[: self.settings.tests])
         place = {"module": function.module, "function": function.name, "line": function.line, "tests": tests}
         return RepositoryTask(name, "function", "python", self.repository.name, path, *parts, **place)
 

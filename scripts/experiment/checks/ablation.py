@@ -11,12 +11,11 @@ from scripts.experiment.suites import WITHOUT_PAIRS, check_name, configured, met
 
 def ablated_suites(experiment: Experiment) -> list[str]:
     """The suites that the models of all arms are scored by: those with a metric that is compared."""
-    suites = {suite: settings for suite, settings in configured(experiment.evaluation).items()}
-    wanted = experiment.ablate.metrics
+    compared = experiment.ablate.metrics
     return [
         suite
-        for suite, settings in suites.items()
-        if suite not in WITHOUT_PAIRS and (wanted is None or {*wanted} & {*metrics_of(suite, settings)})
+        for suite, settings in configured(experiment.evaluation).items()
+        if suite not in WITHOUT_PAIRS and (compared is None or {*compared} & {*metrics_of(suite, settings)})
     ]
 
 

@@ -5,12 +5,12 @@
 Tables of sources, licences and languages count the training split, which is read once.
 """
 
-import hashlib
 import heapq
 from collections import Counter
 from pathlib import Path
 
 from scripts.common.files import read_json, read_jsonl
+from scripts.common.hashing import text_digest
 from scripts.experiment.layout import MANIFEST, Layout, split_file
 from scripts.report.content.funnel import read_funnel
 
@@ -44,7 +44,7 @@ def content_of(folder: Path, sources: dict[str, dict]) -> dict:
         for kind, name in (("sources", source), ("languages", example["language"]), ("licences", licence)):
             counted[kind][0][name] += 1
             counted[kind][1][name] += size
-        rank = -int.from_bytes(hashlib.sha256(str(example["id"]).encode()).digest()[:8])
+        rank = -int.from_bytes(text_digest(str(example["id"]))[:8])
         if len(samples) < SAMPLES:
             heapq.heappush(samples, (rank, str(example["id"]), example))
         elif rank > samples[0][0]:

@@ -14,7 +14,7 @@ from scripts.common.files import read_json_or_empty
 from scripts.common.text import duration
 from scripts.experiment.ablation_files import compared_suites
 from scripts.experiment.dag import Dag
-from scripts.experiment.layout import MANIFEST, Layout, fetched_shard, filtered_shard, raw_archive, raw_manifest
+from scripts.experiment.layout import MANIFEST, Layout, fetched_shard, filtered_shard, is_published, raw_manifest
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.source_shards import in_shards, source_shards
 from scripts.experiment.suites import PROMPTED, WITHOUT_PAIRS, configured
@@ -65,7 +65,7 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
     for shard in shards if sharded else ():
         yield job("sources", "fetch_shard", fetched_shard(layout, shard) / MANIFEST, shard)
     for source in () if sharded else sources:
-        rule = "pull" if Path(f"{raw_archive(source.raw_name)}.dvc").is_file() else "fetch"
+        rule = "pull" if is_published(source.raw_name) else "fetch"
         yield job("sources", rule, raw_manifest(source.raw_name), source.raw_name)
     for source in sources if experiment.corpus.split.by == "time" else ():
         yield job("sources", "history", layout.history(source.name) / MANIFEST, source.name)
