@@ -43,7 +43,7 @@ try:
     FLOW = Dag(EXPERIMENT, SOURCES, L)
     MADE = SourceFiles(SOURCES, FLOW.source_shards, L)
     TESTED = tested_sources(EXPERIMENT.evaluation.repository_tests, SOURCES)
-    check_dataset_sources(FLOW.whole, SOURCES)
+    check_dataset_sources(FLOW.expanded, SOURCES)
     FLOW.dated_sources, FLOW.decontaminated  # refuse sources without a history, files that are not there
     if CALL := begin(workflow, PROFILE.slurm):
         restore(workflow, EXPERIMENT.results)  # what `dvc pull` got has records again, or is marked to be made again
@@ -58,7 +58,7 @@ wildcard_constraints:
     source=only([] if MADE.in_shards else SOURCES),
     shard=only(FLOW.source_shards),
     dataset=only(FLOW.datasets),
-    mixture=only(FLOW.whole.tokens.mix),
+    mixture=only(FLOW.expanded.tokens.mix),
     stage=only(FLOW.stages),
     model=only(FLOW.models),
     length=r"\d+",

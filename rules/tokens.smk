@@ -107,7 +107,7 @@ rule mix:
         "../envs/stagecraft.yaml"
     params:
         parts=lambda wildcards: [str(L.shards(part, wildcards.length)) for part in FLOW.rows.parts(wildcards.mixture)],
-        settings=lambda wildcards: to_json(FLOW.whole.tokens.mix[wildcards.mixture]),
+        settings=lambda wildcards: to_json(FLOW.expanded.tokens.mix[wildcards.mixture]),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.tokens.mix"),
     shell:

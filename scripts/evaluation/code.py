@@ -139,8 +139,8 @@ def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | 
     problems = {name: formats.problems_of(benchmark) for name, benchmark in benchmarks.items()}
     sandbox = probe.sandbox()
     limits = Limits(settings.timeout, settings.memory_megabytes << 20)
-    libraries = Libraries.given(settings.jars, settings.go_vendor)
-    judge = Judge(sandbox, limits, Packages.given(settings.python), libraries)
+    libraries = Libraries.from_settings(settings.jars, settings.go_vendor)
+    judge = Judge(sandbox, limits, Packages.from_environment(settings.python), libraries)
     for language in {problem.language for some in problems.values() for problem in some}:
         judge.check(language)  # a missing compiler is an error before anything is generated
     for name, own in problems.items():

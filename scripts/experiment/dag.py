@@ -47,19 +47,19 @@ class Dag:
         return expand(self.experiment)
 
     @cached_property
-    def whole(self) -> Experiment:
+    def expanded(self) -> Experiment:
         """The experiment with the datasets, mixtures and stages of its arms and seeds."""
         return with_arms(self.experiment, self.arms)
 
     @cached_property
     def stages(self) -> dict[str, Stage]:
         """The experiment's stages, then those of its arms and further seeds."""
-        return self.whole.stages
+        return self.expanded.stages
 
     @cached_property
     def datasets(self) -> dict[str, Dataset]:
         """The experiment's datasets, then those of its arms."""
-        return self.whole.corpus.compose
+        return self.expanded.corpus.compose
 
     def seed(self, stage: str) -> int:
         """The seed that a stage is trained with."""
@@ -165,7 +165,7 @@ class Dag:
     @property
     def rows(self) -> PackedRows:
         """The folders of packed rows."""
-        return PackedRows(self.whole, self.layout)
+        return PackedRows(self.expanded, self.layout)
 
     def shards(self, stage: str) -> Path:
         """The folder of the packed rows that a stage trains on."""

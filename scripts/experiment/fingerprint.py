@@ -86,11 +86,11 @@ class Reach:
                 self.queue += [(units, statement) for statement in units.definitions[name]]
                 self.waiting |= {(module, f"{name}.{method}") for method in units.methods.get(name, ())}
         elif name in units.imports:
-            self.bound(units, name, units.imports[name])
+            self.reach_imported(units, name, units.imports[name])
         elif path_of(f"{module}.{name}"):
             self.load(f"{module}.{name}")
         else:
-            self.whole(module)
+            self.reach_module(module)
 
     def reach_methods(self) -> bool:
         """Reach the methods of reached records whose name occurs in reached code; whether there is more to follow."""
@@ -101,16 +101,16 @@ class Reach:
             self.reach(module, name)
         return bool(self.queue)
 
-    def bound(self, units: Units, used: str, target: tuple[str, str | None]) -> None:
+    def reach_imported(self, units: Units, used: str, target: tuple[str, str | None]) -> None:
         """Reach what a name that is imported means: a name of a module, or a module that is used as a value."""
         module, name = target
         self.imports.add((units.name, used, f"{module}:{name}"))
         if name == "*" or name is None:
-            self.whole(module)
+            self.reach_module(module)
         else:
             self.reach(module, name)
 
-    def whole(self, module: str) -> None:
+    def reach_module(self, module: str) -> None:
         """Reach all of a module."""
         if path_of(module):
             self.load(module)
@@ -125,20 +125,20 @@ class Reach:
         for module in uses.loaded:
             self.load(module)
         if "*" in imports:
-            self.bound(units, "*", imports["*"])
+            self.reach_imported(units, "*", imports["*"])
         for name, attributes in uses.names:
-            self.use(units, name, attributes, imports)
+            self.reach_name(units, name, attributes, imports)
         for text in uses.texts:
             for path in files_by_name(code_units.ROOT).get(text, []):
                 self.files.add(path)
                 self.attributes.update(re.findall(r"\w+", path.read_text(errors="replace")))  # as a template may
             if path_of(text):  # a module that is named to be run or imported
-                self.whole(text)
+                self.reach_module(text)
 
-    def use(self, units: Units, used: str, attributes: tuple[str, ...], imports: dict) -> None:
+    def reach_name(self, units: Units, used: str, attributes: tuple[str, ...], imports: dict) -> None:
         """Reach what one name means, with the attributes that are taken of it."""
         if used in WHOLE:
-            self.whole(units.name)
+            self.reach_module(units.name)
         if used not in imports:
             if used in units.definitions:
                 self.reach(units.name, used)
@@ -152,7 +152,7 @@ class Reach:
                 self.load(module)
             else:
                 name = attribute
-        self.bound(units, used, (module, name))
+        self.reach_imported(units, used, (module, name))
 
     def lines(self) -> list[str]:
         """One line per part that is reached, with the hash of its content; sorted."""

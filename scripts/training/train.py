@@ -34,7 +34,7 @@ from scripts.experiment.settings.training import Stage
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine import parallel
 from scripts.training.engine.checkpoint_folders import no_half_written_checkpoint, step_of
-from scripts.training.engine.checkpoints import WholeCheckpoints
+from scripts.training.engine.checkpoints import CompleteCheckpoints
 from scripts.training.engine.code_takeover import Run, code_changes, prepare_work_folder, resume_anyway
 from scripts.training.engine.disk_space import check_disk_space
 from scripts.training.engine.early_stopping import (
@@ -208,7 +208,7 @@ def add_callbacks(
         *([WandbLog(monitoring.wandb, name, work)] if monitoring.wandb and first_rank else []),
         *([TensorBoardCallback(tensorboard)] if first_rank else []),
         # checkpoints, and what ends training before the last step
-        WholeCheckpoints(work, settings.keep_checkpoints, parallel.current_layout(machine), owner),
+        CompleteCheckpoints(work, settings.keep_checkpoints, parallel.current_layout(machine), owner),
         Interruption(trainer, name, trainer.train_dataset.shards, alerts, progress, owner),
         StallAlert(alerts),
         EarlyStoppingCallback(settings),  # the last: it ends a resumed run that has no step left

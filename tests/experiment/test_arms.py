@@ -72,7 +72,7 @@ def test_an_arm_may_filter_a_dataset_otherwise_and_shares_filter_deduplication_a
     flow = dag(seeds=2, arms={"strict": filtered})
     assert [flow.stages[name].data for name in flow.arms.models["strict"]] == ["instruct.strict"] * 2
     assert flow.datasets["instruct.strict"].filter.min_lines == 40 and flow.datasets["instruct"].filter is None
-    assert flow.whole.corpus.filter == flow.experiment.corpus.filter
+    assert flow.expanded.corpus.filter == flow.experiment.corpus.filter
     assert "filter" not in to_json(flow.datasets["instruct"])  # so a dataset without one is not made again
 
 
@@ -84,15 +84,15 @@ def test_an_arm_with_another_share_of_replay_or_other_data_in_a_mixture_has_a_mi
     english = {"corpus": {"compose": {"instruct": {"language": "en"}}}}
     config["ablate"] = {"seeds": 2, "arms": {"less": less, "english": english}}
     flow = Dag(load_experiment(config, "mine.yaml"), {}, Layout(Path("results")))
-    assert {name: list(mixture.parts) for name, mixture in flow.whole.tokens.mix.items()} == {
+    assert {name: list(mixture.parts) for name, mixture in flow.expanded.tokens.mix.items()} == {
         "both": ["code", "instruct"],
         "both.less": ["code", "instruct"],
         "both.english": ["code", "instruct.english"],
     }
-    assert flow.whole.tokens.mix["both.less"].parts["code"].weight == 0.1
+    assert flow.expanded.tokens.mix["both.less"].parts["code"].weight == 0.1
     assert str(flow.shards("sft.english.s1")) == "results/tokens/mix/both.english-1024"
     assert flow.trained_on == ["code", "instruct", "instruct.english"]
-    Mixture.from_json(to_json(flow.whole.tokens.mix["both.english"]))  # as rule mix hands it on
+    Mixture.from_json(to_json(flow.expanded.tokens.mix["both.english"]))  # as rule mix hands it on
 
 
 def test_arms_that_train_a_stage_alike_share_it():

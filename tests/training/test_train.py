@@ -22,7 +22,7 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from scripts.common.files import sha256_file
 from scripts.common.manifest import write_manifest
-from scripts.training.engine.checkpoint_folders import is_whole, newest_whole, remove_checkpoints_except
+from scripts.training.engine.checkpoint_folders import is_complete, newest_complete, remove_checkpoints_except
 from scripts.training.monitoring.metric_log import truncate_after
 from tests import forked
 from tests.training.conftest import LENGTH, MACHINE, SEED, STAGE, write_split
@@ -189,16 +189,16 @@ def test_a_half_written_checkpoint_is_never_resumed(straight, tmp_path):
     shutil.copytree(work, tmp_path / "w")
     assert sorted(folder.name for folder in (tmp_path / "w").glob("checkpoint-*")) == ["checkpoint-12", "checkpoint-8"]
     newest = tmp_path / "w/checkpoint-12"
-    assert newest_whole(tmp_path / "w") == newest
+    assert newest_complete(tmp_path / "w") == newest
     data = (newest / "optimizer.pt").read_bytes()
     (newest / "optimizer.pt").write_bytes(data[:-1])
-    assert newest_whole(tmp_path / "w").name == "checkpoint-8"
+    assert newest_complete(tmp_path / "w").name == "checkpoint-8"
     (newest / "optimizer.pt").unlink()
-    assert not is_whole(newest)
+    assert not is_complete(newest)
     remove_checkpoints_except(tmp_path / "w", {tmp_path / "w/checkpoint-8"})
     assert [folder.name for folder in (tmp_path / "w").glob("checkpoint-*")] == ["checkpoint-8"]
     (tmp_path / "w/checkpoint-8/whole.json").unlink()
-    assert newest_whole(tmp_path / "w") is None
+    assert newest_complete(tmp_path / "w") is None
 
 
 def work_of(done: subprocess.CompletedProcess) -> str:

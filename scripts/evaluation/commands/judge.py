@@ -161,8 +161,8 @@ def main() -> None:
     args = p.parse_args()
     problems = problems_of(Benchmark(path=str(args.benchmark), ignore=args.ignore, format=args.format))
     generations = read_generations(args.generations, problems, args.base)
-    limits, libraries = Limits(args.timeout, args.memory << 20), Libraries.given(args.jars, args.go_vendor)
-    judge = Judge(probe.sandbox(), limits, Packages.given(args.python), libraries)
+    limits, libraries = Limits(args.timeout, args.memory << 20), Libraries.from_settings(args.jars, args.go_vendor)
+    judge = Judge(probe.sandbox(), limits, Packages.from_environment(args.python), libraries)
     rows = judge_generations(problems, generations, judge)
     path = args.out / "verdicts.jsonl.zst"
     write_jsonl(path, rows)

@@ -21,7 +21,7 @@ from scripts.evaluation.sandbox.remote_objects import (
     REFUSED,
     Caller,
     Channel,
-    Gone,
+    ChannelClosed,
     Handle,
     Raised,
     Refused,
@@ -67,7 +67,7 @@ def once(code: object, names: dict, own: list[str], caller: Caller) -> tuple[str
         caller.answered = False
         names |= {name: Handle(caller.request, name) for name in undefined(code, names).union(own)}
         exec(code, names)  # noqa: S102, the tests, in a sandbox
-    except Gone:
+    except ChannelClosed:
         return "gone", ""
     except Refused as error:
         return "unjudged", str(error)
@@ -96,7 +96,11 @@ class Server:
 
     def __init__(self, source: str, channel: Channel):
         self.source, self.channel, self.names, self.keep, self.numbers = source, channel, {}, [], {}
-        self.makers = {"kept": lambda number: self.keep[number], "named_by": self.named_by, "given": self.function}
+        self.makers = {
+            "kept": lambda number: self.keep[number],
+            "named_by": self.named_by,
+            "test_function": self.function,
+        }
 
     def named_by(self, name: str) -> object:
         if name not in self.names:
@@ -106,19 +110,19 @@ class Server:
     def function(self, number: int):
         """A function that the judge runs."""
 
-        def given(*arguments, **named):
+        def test_function(*arguments, **named):
             self.channel.send(f"['callback', {number}, {self.text([arguments, named])[1:-2]}]")
             kind, *reply = parsed(self.channel.receive(), self.makers)
             if kind == "value":
                 return reply[0]
             raise exception_of(str(reply[0]), str(reply[1]), Exception)
 
-        given.stays_with_judge = number
-        return given
+        test_function.stays_with_judge = number
+        return test_function
 
     def refer(self, value: object) -> str:
         if hasattr(value, "stays_with_judge"):
-            return f"given({value.stays_with_judge!r})"
+            return f"test_function({value.stays_with_judge!r})"
         if id(value) not in self.numbers:
             self.numbers[id(value)] = len(self.keep)
             self.keep.append(value)
@@ -159,7 +163,7 @@ class Server:
             try:
                 verb, *arguments = parsed(self.channel.receive(), self.makers)
                 reply = self.serve(verb, arguments)
-            except Gone:
+            except ChannelClosed:
                 sys.exit()
             except BaseException as error:
                 kind, message = described(error)

@@ -1,6 +1,6 @@
 """Libraries for programs and tests in Java and Go, besides the standard libraries and Debian's packages.
 
-libraries = Libraries.given(["javatuples-1.2.jar"], "vendor")
+libraries = Libraries.from_settings(["javatuples-1.2.jar"], "vendor")
 libraries.missing(problem, go_packages)   # {"org.javatuples.Pair"}: what its tests or its prompt need and nobody has
 """
 
@@ -25,7 +25,7 @@ class Libraries:
     go_vendor: Path | None = None
 
     @classmethod
-    def given(cls, jars: Collection[str] = (), go_vendor: str | None = None) -> "Libraries":
+    def from_settings(cls, jars: Collection[str] = (), go_vendor: str | None = None) -> "Libraries":
         """The libraries of these files.
 
         Raises:

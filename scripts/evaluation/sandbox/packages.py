@@ -1,6 +1,6 @@
 """The Python packages that programs and tests may import, beside the standard library.
 
-    packages = Packages.given(None)
+    packages = Packages.from_environment(None)
     packages.missing(problem)                # {"scipy"}: what its tests import and nobody has
     packages.of(problem, "judge")            # {"/opt/judge": "/home/me/stagecraft/.venv/lib/python3.11/site-packages"}
 
@@ -54,7 +54,7 @@ class Packages:
     own: Path = OWN
 
     @classmethod
-    def given(cls, environment: str | None, key: str = "evaluation.code.python") -> "Packages":
+    def from_environment(cls, environment: str | None, key: str = "evaluation.code.python") -> "Packages":
         """The packages of an environment.
 
         Args:

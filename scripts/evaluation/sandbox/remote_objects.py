@@ -3,15 +3,15 @@
     caller = Caller(Channel(3, 4))
     Handle(caller.request, "triple")(2)      # calls the candidate's function; Raised if it raises
 
-It is sent into the sandboxes together with `guest.py`. The candidate's process may answer what it likes: all that it
-sends is rebuilt by values.py.
+This module is copied into the sandboxes together with `guest.py`. The candidate's process may send anything: values.py
+rebuilds each message from trusted types.
 """
 
 import os
 
 from scripts.evaluation.sandbox.values import (
-    ASKED,
     BINARY,
+    COMPUTED_BY_CANDIDATE,
     OPERATORS,
     exception_of,
     literal,
@@ -23,7 +23,7 @@ from scripts.evaluation.sandbox.values import (
 LONGEST = 16 << 20
 
 
-class Gone(BaseException):
+class ChannelClosed(BaseException):
     """The other side closed the channel."""
 
 
@@ -45,14 +45,14 @@ class Channel:
         try:
             self.writer.write(text.encode("ascii", "backslashreplace") + b"\n")
         except BrokenPipeError:
-            raise Gone from None
+            raise ChannelClosed from None
 
     def receive(self) -> str:
         line = self.reader.readline(LONGEST)
         if len(line) == LONGEST:
             raise ValueError(f"more than {LONGEST} bytes")
         if not line.endswith(b"\n"):
-            raise Gone
+            raise ChannelClosed
         return line.decode("ascii")
 
 
@@ -74,7 +74,7 @@ class Handle:
         return refused(f"the tests ask whether an object of the program's class {kind} is of some class")
 
     def __getattr__(self, name: str):
-        if name.startswith("__array"):  # numpy asks whatever it is given
+        if name.startswith("__array"):  # numpy tries this on any object
             raise AttributeError(name)
         return self.request("get", self, name)
 
@@ -107,14 +107,14 @@ def operator(name: str):
     return answer
 
 
-def asked(name: str, kind: type):
-    """How a handle answers what the candidate may compute itself."""
+def computed_by_candidate(name: str, kind: type):
+    """How a handle answers an operator that the candidate may compute itself."""
 
     def answer(self):
-        found = self.request("ask", self, name)
-        if type(found) is not kind:
-            raise TypeError(f"{name} gave {type(found).__name__}")
-        return iter(found) if kind is list else found
+        result = self.request("ask", self, name)
+        if type(result) is not kind:
+            raise TypeError(f"{name} gave {type(result).__name__}")
+        return iter(result) if kind is list else result
 
     return answer
 
@@ -122,20 +122,20 @@ def asked(name: str, kind: type):
 for method in OPERATORS:
     if method != "__call__":
         setattr(Handle, method, operator(method))
-for method in ASKED:
-    setattr(Handle, method, asked(method, ASKED[method]))
+for method in COMPUTED_BY_CANDIDATE:
+    setattr(Handle, method, computed_by_candidate(method, COMPUTED_BY_CANDIDATE[method]))
 
 REFUSED = []
 
 
-def refused(why: str):
+def refused(reason: str):
     """Note, where no test can hide it, that the tests cannot be judged.
 
     Raises:
         Refused: always.
     """
-    REFUSED.append(why)
-    raise Refused(why)
+    REFUSED.append(reason)
+    raise Refused(reason)
 
 
 class Caller:
@@ -145,15 +145,17 @@ class Caller:
         applying: whether changes of arguments are made to the tests' own objects.
         depends: whether a function changed its arguments and also returned something.
         answered: whether any call was answered, so that the candidate may be at fault for what follows.
+        test_functions: functions of the tests that the candidate holds a reference to.
+        inside: whether one of them is running.
     """
 
     def __init__(self, channel: Channel):
         self.channel, self.applying, self.depends, self.answered = channel, True, False, False
-        self.given, self.inside = [], False  # functions of the tests that the candidate has; whether one is running
+        self.test_functions, self.inside = [], False
         self.makers = {
             "kept": lambda number, *about: Handle(self.request, int(number), about),
             "named_by": lambda name: Handle(self.request, str(name)),
-            "given": lambda number: self.given[int(number)],
+            "test_function": lambda number: self.test_functions[int(number)],
         }
 
     def refer(self, value: object) -> str:
@@ -163,8 +165,8 @@ class Caller:
             return f"named_by({number!r})" if isinstance(number, str) else f"kept({number})"
         if not callable(value):
             refused(f"the tests pass an object of class {type(value).__name__}")
-        self.given.append(value)
-        return f"given({len(self.given) - 1})"
+        self.test_functions.append(value)
+        return f"test_function({len(self.test_functions) - 1})"
 
     def exchange(self, message: str) -> list:
         """The reply to a message; functions of the tests that the candidate calls meanwhile are run here."""
@@ -176,7 +178,7 @@ class Caller:
             number, arguments, named = reply
             self.inside = True
             try:
-                answer = f"['value', {literal(self.given[number](*arguments, **named), self.refer)}]"
+                answer = f"['value', {literal(self.test_functions[number](*arguments, **named), self.refer)}]"
             except Exception as error:
                 answer = f"['error', {type(error).__name__!a}, {str(error)[:1000]!a}]"
             self.inside = False
@@ -203,6 +205,6 @@ class Caller:
         """Make what the candidate did to its arguments happen to the tests' own."""
         self.depends |= result is not None
         if self.applying:
-            given, named = arguments
-            update(given, tuple(changed[0]))
+            positional, named = arguments
+            update(positional, tuple(changed[0]))
             update(named, changed[1])

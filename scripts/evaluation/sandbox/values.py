@@ -19,12 +19,12 @@ MUTABLE = ("list", "dict", "set", "bytearray", "deque", "OrderedDict", "Counter"
 # Operators that the candidate keeps to itself: they would tell it what the tests expect.
 COMPARED = ("eq", "ne", "lt", "le", "gt", "ge", "hash", "contains", "getitem", "setitem", "delitem", "call")
 ARITHMETIC = ("add", "sub", "mul", "truediv", "floordiv", "mod", "pow", "matmul", "and", "or", "xor", "divmod")
-ALONE = ("neg", "pos", "abs", "invert", "int", "float", "complex", "index", "round", "enter")
+UNARY = ("neg", "pos", "abs", "invert", "int", "float", "complex", "index", "round", "enter")
 REFLECTED = tuple(f"r{name}" for name in ARITHMETIC)
-OPERATORS = [f"__{name}__" for name in (*COMPARED, *ARITHMETIC, *REFLECTED, *ALONE)]
+OPERATORS = [f"__{name}__" for name in (*COMPARED, *ARITHMETIC, *REFLECTED, *UNARY)]
 BINARY = {f"__{name}__" for name in ("lt", "le", "gt", "ge", *ARITHMETIC, *REFLECTED)}
 # Operators whose result the candidate may compute, as they tell it nothing of what the tests expect.
-ASKED = {"__bool__": bool, "__len__": int, "__str__": str, "__repr__": str, "__iter__": list}
+COMPUTED_BY_CANDIDATE = {"__bool__": bool, "__len__": int, "__str__": str, "__repr__": str, "__iter__": list}
 
 # What classes of the standard library are rebuilt from: module and class → the arguments of its constructor.
 REBUILT = {
@@ -53,13 +53,15 @@ def literal(value: object, refer) -> str:
     """
     if value is None:
         return "None"
-    own = type(value)
-    if (own.__module__, own.__name__) in REBUILT:
-        given = REBUILT[own.__module__, own.__name__](value)
-        return f"{own.__name__}({','.join(literal(part, refer) for part in given)})"
-    kind = next((kind for kind in KINDS if issubclass(own, kind)), None)
-    if kind is tuple and hasattr(own, "_fields"):
-        return f"named({own.__name__!r},{literal(list(own._fields), refer)},{literal(list(value), refer)})"
+    value_type = type(value)
+    if (value_type.__module__, value_type.__name__) in REBUILT:
+        arguments = REBUILT[value_type.__module__, value_type.__name__](value)
+        return f"{value_type.__name__}({','.join(literal(part, refer) for part in arguments)})"
+    kind = next((kind for kind in KINDS if issubclass(value_type, kind)), None)
+    if kind is tuple and hasattr(value_type, "_fields"):
+        return (
+            f"named({value_type.__name__!r},{literal(list(value_type._fields), refer)},{literal(list(value), refer)})"
+        )
     if kind in (list, tuple, set, frozenset):
         items = "".join(literal(item, refer) + "," for item in kind.__iter__(value))
         return f"[{items}]" if kind is list else f"({items})" if kind is tuple else f"{kind.__name__}([{items}])"
@@ -68,13 +70,13 @@ def literal(value: object, refer) -> str:
         return f"dict([{''.join(pairs)}])"
     if kind is not None:
         return kind.__repr__(value)
-    if own.__module__ == "builtins" and own.__name__ in VIEWS:
-        return f"{VIEWS[own.__name__]}({literal(list(value), refer)})"
-    if own is type and value in KINDS:
+    if value_type.__module__ == "builtins" and value_type.__name__ in VIEWS:
+        return f"{VIEWS[value_type.__name__]}({literal(list(value), refer)})"
+    if value_type is type and value in KINDS:
         return f"kind({value.__name__!r})"
-    if own.__module__ == "numpy" and hasattr(own, "item"):  # one number
+    if value_type.__module__ == "numpy" and hasattr(value_type, "item"):  # one number
         return literal(value.item(), refer)
-    if hasattr(own, "__next__"):
+    if hasattr(value_type, "__next__"):
         return f"iter({literal([item for item, _ in zip(value, range(ITEMS), strict=False)], refer)})"
     return refer(value)
 

@@ -19,7 +19,7 @@ def step_of(folder: Path) -> int:
     return int(folder.name.removeprefix("checkpoint-"))
 
 
-def is_whole(folder: Path) -> bool:
+def is_complete(folder: Path) -> bool:
     """Whether the marker exists and every file it names has the size that it records."""
     if not (folder / MARKER).is_file():
         return False
@@ -29,9 +29,9 @@ def is_whole(folder: Path) -> bool:
     )
 
 
-def newest_whole(work: Path) -> Path | None:
+def newest_complete(work: Path) -> Path | None:
     """The whole checkpoint with the highest step below `work`, or None."""
-    return max((folder for folder in work.glob("checkpoint-*") if is_whole(folder)), key=step_of, default=None)
+    return max((folder for folder in work.glob("checkpoint-*") if is_complete(folder)), key=step_of, default=None)
 
 
 def remove_checkpoints_except(work: Path, keep: set[Path]) -> None:
@@ -55,6 +55,6 @@ def no_half_written_checkpoint(work: Path, owner: Ownership | None) -> Iterator[
         yield
     except Exception:
         for folder in work.glob("checkpoint-*"):
-            if owner and not owner.is_lost() and not is_whole(folder):
+            if owner and not owner.is_lost() and not is_complete(folder):
                 shutil.rmtree(folder, ignore_errors=True)
         raise

@@ -10,12 +10,12 @@ from accelerate import PartialState
 from transformers import TrainerCallback
 
 from scripts.common.files import read_json, write_json
-from scripts.training.engine.checkpoint_folders import MARKER, is_whole, remove_checkpoints_except, step_of
+from scripts.training.engine.checkpoint_folders import MARKER, is_complete, remove_checkpoints_except, step_of
 from scripts.training.engine.ownership import Ownership
 from scripts.training.engine.parallel import Layout
 
 
-def mark_whole(folder: Path, layout: Layout) -> None:
+def mark_complete(folder: Path, layout: Layout) -> None:
     """Flush every file of a checkpoint to disk, then write its marker: {"files": {file: bytes}, "made_by": layout}."""
     files = sorted(path for path in folder.rglob("*") if path.is_file())
     for path in files:
@@ -30,7 +30,7 @@ def saved_layout(folder: Path) -> Layout:
     return Layout(**read_json(folder / MARKER)["made_by"])
 
 
-class WholeCheckpoints(TrainerCallback):
+class CompleteCheckpoints(TrainerCallback):
     """Marks each saved checkpoint whole once all ranks have written theirs; keeps the newest `keep` and the best.
 
     Args:
@@ -44,8 +44,8 @@ class WholeCheckpoints(TrainerCallback):
         PartialState().wait_for_everyone()
         if self.owner:
             self.owner.check()
-            mark_whole(self.work / f"checkpoint-{state.global_step}", self.layout)
-            whole = sorted(filter(is_whole, self.work.glob("checkpoint-*")), key=step_of)
+            mark_complete(self.work / f"checkpoint-{state.global_step}", self.layout)
+            whole = sorted(filter(is_complete, self.work.glob("checkpoint-*")), key=step_of)
             best = self.work / f"checkpoint-{state.best_global_step}"  # known only to a stage with `keep_best`
             remove_checkpoints_except(self.work, {*whole[-self.keep :], best})
         PartialState().wait_for_everyone()

@@ -20,7 +20,7 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_json, write_json
 from scripts.experiment.bookkeeping import determining
 from scripts.experiment.settings.training import Stage
-from scripts.training.engine.checkpoint_folders import newest_whole, step_of
+from scripts.training.engine.checkpoint_folders import newest_complete, step_of
 from scripts.training.engine.pruning import PUBLISHED, other_owner_ended
 
 NAME = "run.json"
@@ -66,7 +66,7 @@ def other_code_runs(work: Path, run: Run) -> list[Path]:
         path.parent
         for path in sorted(work.parent.glob(f"*/{NAME}"))
         if path.parent != work and read_json(path)["same_but_code"] == same
-        if not (path.parent / PUBLISHED).exists() and newest_whole(path.parent) and other_owner_ended(path.parent)
+        if not (path.parent / PUBLISHED).exists() and newest_complete(path.parent) and other_owner_ended(path.parent)
     ]
 
 
@@ -78,10 +78,10 @@ def prepare_work_folder(name: str, work: Path, run: Run, anyway: bool) -> None:
         anyway: if the folder has no complete checkpoint, continue from one that other code wrote, if there is one. Its
             folder is renamed: nothing is copied, and after a kill it has one of the two names.
     """
-    others = [] if newest_whole(work) else other_code_runs(work, run)
+    others = [] if newest_complete(work) else other_code_runs(work, run)
     if others:
-        other = max(others, key=lambda folder: step_of(newest_whole(folder)))
-        step = step_of(newest_whole(other))
+        other = max(others, key=lambda folder: step_of(newest_complete(folder)))
+        step = step_of(newest_complete(other))
         if anyway:
             shutil.rmtree(work, ignore_errors=True)
             other.rename(work)
@@ -90,7 +90,7 @@ def prepare_work_folder(name: str, work: Path, run: Run, anyway: bool) -> None:
     work.mkdir(parents=True, exist_ok=True)
     record = read_json(work / NAME) if (work / NAME).is_file() else {"code": run.code, "code_changes": []}
     if record["code"] != run.code:
-        step = step_of(newest_whole(work))
+        step = step_of(newest_complete(work))
         logging.info(f"{name}: continues from step {step} of another version of the code (RESUME=anyway)")
         # changes at this step or later did not contribute to the weights
         changes = [change for change in record["code_changes"] if change["step"] < step]

@@ -23,7 +23,7 @@ from scripts.common.disk import size_text
 from scripts.common.files import read_json, sha256_file, write_json
 from scripts.common.manifest import NAME
 from scripts.training.engine import ownership
-from scripts.training.engine.checkpoint_folders import MARKER, newest_whole
+from scripts.training.engine.checkpoint_folders import MARKER, newest_complete
 
 PUBLISHED = "published.json"
 
@@ -110,7 +110,7 @@ def remove_earlier(run: Path, keep_newest: bool) -> list[str]:
     for other in sorted(run.parent.iterdir()):
         if other != run and other.is_dir() and other_owner_ended(other):
             unfinished = not (other / PUBLISHED).is_file()
-            kept = newest_whole(other) if keep_newest and unfinished else None
+            kept = newest_complete(other) if keep_newest and unfinished else None
             lines += remove([folder for folder in checkpoints_of(other) if folder != kept], "an earlier run")
     return lines
 

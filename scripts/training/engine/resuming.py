@@ -6,7 +6,7 @@ from pathlib import Path
 from accelerate import PartialState
 
 from scripts.experiment.settings.machine import Machine
-from scripts.training.engine.checkpoint_folders import newest_whole, remove_checkpoints_except, step_of
+from scripts.training.engine.checkpoint_folders import newest_complete, remove_checkpoints_except, step_of
 from scripts.training.engine.checkpoints import saved_layout
 from scripts.training.engine.early_stopping import best_checkpoint
 from scripts.training.engine.parallel import check_resumable, current_layout
@@ -19,7 +19,7 @@ def resume_from(name: str, work: Path, machine: Machine, first_rank: bool) -> Pa
     Raises:
         UserError: this run's sharding and number of processes cannot read the checkpoint.
     """
-    checkpoint = newest_whole(work)
+    checkpoint = newest_complete(work)
     if checkpoint:
         check_resumable(checkpoint, saved_layout(checkpoint), current_layout(machine))
     step = step_of(checkpoint) if checkpoint else 0

@@ -43,7 +43,7 @@ def training_arguments(
         eval_strategy="steps" if validate else "no",
         eval_steps=when.eval,
         save_steps=when.save,
-        save_total_limit=None,  # WholeCheckpoints deletes old ones, after the new one is marked
+        save_total_limit=None,  # CompleteCheckpoints deletes old ones, after the new one is marked
         remove_unused_columns=False,
         logging_nan_inf_filter=False,  # it would log the mean of the steps before, in place of a NaN
         disable_tqdm=True,

@@ -220,10 +220,10 @@ def test_an_environment_can_be_given_to_programs(sandbox, tmp_path):
     problem = Problem("T/1", "python", "", "", "import tripling\nassert f(1) == tripling.triple(1)\n", "f", ())
     code = "import tripling\ndef f(x): return tripling.triple(x)\n"
     assert NONE.missing(problem) == {"tripling"}
-    given = Judge(sandbox, Limits(10, 512 << 20), Packages.given(str(tmp_path)))
+    given = Judge(sandbox, Limits(10, 512 << 20), Packages.from_environment(str(tmp_path)))
     assert (given.packages.missing(problem), given.judge(problem, code).outcome) == (set(), "passed")
     with pytest.raises(UserError, match=f"evaluation.code.python: .*: no packages in lib/{VERSION}/site-packages"):
-        Packages.given(str(tmp_path / "lib"))
+        Packages.from_environment(str(tmp_path / "lib"))
 
 
 @pytest.mark.slow

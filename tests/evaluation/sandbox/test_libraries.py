@@ -70,7 +70,7 @@ def vendor(tmp_path):
 
 def test_java_programs_and_tests_use_a_jar_and_without_it_that_is_said(sandbox, jar):
     limits = Limits(20, 512 << 20)
-    judge = Judge(sandbox, limits, libraries=Libraries.given([jar]))
+    judge = Judge(sandbox, limits, libraries=Libraries.from_settings([jar]))
     assert judge.missing(JAVA) == set()
     verdict = judge.judge(JAVA, f"{JAVA.head}        return p.a + p.b;\n    }}\n}}")
     assert verdict.outcome == "passed", verdict
@@ -84,7 +84,7 @@ def test_java_programs_and_tests_use_a_jar_and_without_it_that_is_said(sandbox, 
 
 def test_go_programs_and_tests_use_a_vendor_folder_and_without_it_that_is_said(sandbox, vendor):
     limits = Limits(20, 512 << 20)
-    judge = Judge(sandbox, limits, libraries=Libraries.given([], str(vendor)))
+    judge = Judge(sandbox, limits, libraries=Libraries.from_settings([], str(vendor)))
     assert judge.missing(GO) == set()
     assert judge.judge(GO, f"{GO.head}    return twice.Of(n)\n}}").outcome == "passed"
     assert judge.judge(GO, f"{GO.head}    return twice.Of(n + 1)\n}}").outcome == "wrong"
@@ -94,6 +94,6 @@ def test_go_programs_and_tests_use_a_vendor_folder_and_without_it_that_is_said(s
 def test_what_is_no_library_is_one_line(tmp_path):
     (tmp_path / "x.jar").write_text("no jar")
     with pytest.raises(UserError, match=r"evaluation.code.jars: .*x.jar: not a jar"):
-        Libraries.given([str(tmp_path / "x.jar")])
+        Libraries.from_settings([str(tmp_path / "x.jar")])
     with pytest.raises(UserError, match=r"evaluation.code.go_vendor: .*: no Go package in it; `go mod vendor`"):
-        Libraries.given([], str(tmp_path))
+        Libraries.from_settings([], str(tmp_path))

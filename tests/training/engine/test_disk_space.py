@@ -6,7 +6,7 @@ import time
 
 import pytest
 
-from scripts.training.engine.checkpoint_folders import is_whole, step_of
+from scripts.training.engine.checkpoint_folders import is_complete, step_of
 from tests.small_disk import small_disk  # noqa: F401
 from tests.training.conftest import MACHINE
 from tests.training.test_train import command, metrics, run
@@ -49,7 +49,7 @@ def test_a_disk_that_fills_up_ends_a_stage_in_one_line_and_the_next_attempt_resu
         line
     )
     left = list(small_disk.path.glob("work/*/checkpoint-*"))
-    assert left and all(is_whole(folder) for folder in left)
+    assert left and all(is_complete(folder) for folder in left)
     small_disk.remount("size=16m")
     again = run(origin, shards, small_disk.path, **MANY)
     assert again.returncode == 0, again.stderr

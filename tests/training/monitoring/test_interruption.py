@@ -23,7 +23,7 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.machine_files import load_monitoring
 from scripts.tokens.packing.shards import Shards
 from scripts.training.base import base
-from scripts.training.engine.checkpoint_folders import newest_whole, step_of
+from scripts.training.engine.checkpoint_folders import newest_complete, step_of
 from scripts.training.engine.nonfinite_loss import PassRecordingTrainer, find_rows
 from scripts.training.monitoring.alerts import Alerts
 from scripts.training.monitoring.interruption import Interruption
@@ -68,7 +68,7 @@ def test_sigterm_saves_a_whole_checkpoint_and_the_resumed_run_ends_as_a_straight
     for stop in (5, 30):
         done = signalled(words, tmp_path / "work", stop, lambda process: [process])
         [work] = (tmp_path / "work").iterdir()
-        step = step_of(newest_whole(work))
+        step = step_of(newest_complete(work))
         assert step >= stop
         assert done.returncode == 1
         assert done.stderr.splitlines()[-1] == (
@@ -98,7 +98,7 @@ def test_sigterm_to_one_of_two_ranks_stops_both_at_the_same_step(straight, origi
     words = command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1, "sharding": sharding}, **LONG)
     done = signalled(on_ranks(words, 2), tmp_path / "work", 5, second_rank)
     [work] = (tmp_path / "work").iterdir()
-    step = step_of(newest_whole(work))
+    step = step_of(newest_complete(work))
     assert step >= 5
     assert done.returncode == 1
     assert done.stderr.count("stopped by SIGTERM at step") == 1, done.stderr
@@ -116,7 +116,7 @@ def test_sigterm_to_torchrun_itself_leaves_its_ranks_the_time_to_save(origin, sh
     done = signalled(words, tmp_path / "work", 5, lambda process: [process])
     assert done.returncode != 0
     [work] = (tmp_path / "work").iterdir()
-    assert step_of(newest_whole(work)) >= 5
+    assert step_of(newest_complete(work)) >= 5
     assert not (tmp_path / "out").exists()
 
 
@@ -167,7 +167,9 @@ def test_a_loss_that_is_not_finite_names_step_and_documents_and_leaves_no_output
         f"error: tiny: step {step}: {says}"
     ]
     assert alert["kind"] == "not_finite" and alert["documents"] == documents
-    assert (step_of(newest_whole(work)) if step > 1 else 0) == step - 1  # the checkpoints of good steps, and no other
+    assert (
+        step_of(newest_complete(work)) if step > 1 else 0
+    ) == step - 1  # the checkpoints of good steps, and no other
     assert not (tmp_path / "out").exists()
     progress = json.loads((work / "progress.json").read_text())
     assert progress["state"] == "stopped" and says in progress["last_alert"]
