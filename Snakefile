@@ -40,6 +40,7 @@ if MADE.in_shards:
 
     localrules:
         fetch_shard,
+        history_shard,
 
 
 if EXPERIMENT.training:

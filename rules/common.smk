@@ -11,7 +11,14 @@ from scripts.experiment.checks.machine import check_machine
 from scripts.experiment.dag import Dag
 from scripts.experiment.kept_fingerprints import fingerprint
 from scripts.experiment.layout import FIRST_COMMITS, MANIFEST, PACKED_SPLITS, SPLITS, Layout, raw_archive, raw_manifest
-from scripts.experiment.layout import fetched_shard, filtered_shard, is_published, shard_files, split_file
+from scripts.experiment.layout import (
+    fetched_shard,
+    filtered_shard,
+    history_shard,
+    is_published,
+    shard_files,
+    split_file,
+)
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.provenance import restore

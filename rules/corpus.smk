@@ -124,8 +124,8 @@ rule split:
     input:
         manifest=L.deduplicated / MANIFEST,
         documents=big(*(L.deduplicated / name for name in ("documents.jsonl.zst", "rejects.jsonl.zst"))),
-        dates=[L.history(source) / MANIFEST for source in FLOW.dated_sources],
-        commits=big(*(L.history(source) / FIRST_COMMITS for source in FLOW.dated_sources)),
+        dates=MADE.histories(FLOW.dated_sources),
+        commits=big(*MADE.first_commits(FLOW.dated_sources)),
     output:
         manifest=L.split / MANIFEST,
         splits=[split_file(L.split, split) for split in SPLITS],

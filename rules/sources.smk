@@ -91,7 +91,7 @@ rule history:
     log:
         L.log("sources", "history", "{source}"),
     wildcard_constraints:
-        source=only(FLOW.dated_sources),
+        source=only([] if MADE.in_shards else FLOW.dated_sources),
     conda:
         "../envs/stagecraft.yaml"
     resources:
@@ -105,3 +105,32 @@ rule history:
     shell:
         "python -m scripts.sources.history --source {params.source:q} --location={resources.location:q}"
         " --max-minutes {resources.minutes:q} --out {params.out:q} 2>&1 | tee {log:q}"
+
+
+if MADE.in_shards:
+
+    rule history_shard:
+        output:
+            manifest=history_shard(L, "{shard}") / MANIFEST,
+        log:
+            L.log("sources", "history_shard", "{shard}"),
+        conda:
+            "../envs/stagecraft.yaml"
+        resources:
+            network=1,
+            locations=lambda wildcards: by_file(
+                "--locations", *(each.location for each in MADE.members(wildcards.shard))
+            ),
+            minutes=str(EXPERIMENT.sources.fetch.max_minutes),
+        params:
+            sources=lambda wildcards: by_file(
+                "--sources",
+                *(as_json(each.model_dump(include={"name", "kind", "pin"})) for each in MADE.members(wildcards.shard)),
+            ),
+            history=lambda wildcards: str(L.history("x").parent),
+            out=subpath(output.manifest, parent=True),
+            code=fingerprint("scripts.sources.history_shard"),
+        shell:
+            "python -m scripts.sources.history_shard {params.sources:q} {resources.locations:q}"
+            " --max-minutes {resources.minutes:q} --code {params.code:q} --history {params.history:q} --out {params.out:q}"
+            " 2>&1 | tee {log:q}"

@@ -19,14 +19,13 @@ from typing import NamedTuple
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import read_json, sha256_file, write_json
-from scripts.common.manifest import NAME, read_manifest, write_manifest
+from scripts.common.made_from import MADE_FROM, is_current, write_shard_manifest
+from scripts.common.manifest import NAME
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
 from scripts.experiment.layout import Layout, fetched_shard
 from scripts.experiment.settings.filter import Filter
 from scripts.experiment.settings.record import to_json
-
-MADE_FROM = "made_from.json"
 
 
 class Member(NamedTuple):
@@ -62,17 +61,6 @@ def origin_of(member: Member, settings: Filter, code: str, benchmarks: Sequence[
     }
 
 
-def is_current(folder: Path, origin: dict) -> bool:
-    """Whether a source's folder was made from this and its files are as they were left."""
-    try:
-        if read_json(folder / MADE_FROM) == origin:
-            read_manifest(folder)
-            return True
-    except UserError:  # it was never made, or its files are not what they were
-        pass
-    return False
-
-
 def filter_shard(
     members: list[Member], settings: Filter, code: str, filtered: Path, out: Path, benchmarks: Sequence[Path] = ()
 ) -> dict:
@@ -97,10 +85,7 @@ def filter_shard(
             raise UserError(f"source {member.name}: {error}; {again}") from error
         write_json(folder / MADE_FROM, origin)
     logging.info(f"filter_shard {out.name}: {len(members) - kept} sources filtered, {kept} kept as they were")
-    above = "../" * len(out.relative_to(filtered.parent).parts) + filtered.name
-    names = [f"{above}/{member.name}/{file}" for member in members for file in (DOCUMENTS, REJECTS, NAME)]
-    out.mkdir(parents=True, exist_ok=True)
-    return write_manifest(out, names)
+    return write_shard_manifest(out, [filtered / member.name for member in members], (DOCUMENTS, REJECTS, NAME))
 
 
 def main() -> None:

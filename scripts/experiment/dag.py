@@ -12,7 +12,7 @@ from scripts.common.files import read_json
 from scripts.experiment.arms import Arms, expand, with_arms
 from scripts.experiment.base_settings import settings_of_base
 from scripts.experiment.checks.datasets import dated_sources, decontaminated
-from scripts.experiment.layout import MANIFEST, Layout
+from scripts.experiment.layout import MANIFEST, Layout, filtered_shard
 from scripts.experiment.licences import permissive
 from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.replays.evidence import NAME as EVIDENCE
@@ -245,11 +245,11 @@ class Dag:
     @cached_property
     def evidence_files(self) -> list[str]:
         """The evidence that `make accept` left beside outputs, where there is some."""
-        layout = self.layout
-        folders = [*map(layout.filtered, self.sources), layout.deduplicated, layout.split, layout.tokenizer]
+        layout, suites = self.layout, [path.parent for path in self.suite_files(EVIDENCE)]
+        filtered = [*map(layout.filtered, self.sources), *(filtered_shard(layout, one) for one in self.source_shards)]
+        folders = [*filtered, layout.deduplicated, layout.split, layout.tokenizer]
         folders += [*map(layout.dataset, self.datasets), *self.rows.packed(), *self.rows.mixed()]
-        folders += [*map(layout.model, self.models), layout.overlaps.parent]
-        folders += [path.parent for path in self.suite_files(EVIDENCE)]
+        folders += [*map(layout.model, self.models), layout.overlaps.parent, *suites]
         return sorted({str(folder / EVIDENCE) for folder in folders if (folder / EVIDENCE).is_file()})
 
     @cached_property

@@ -206,3 +206,8 @@ def fetched_shard(layout: Layout, shard: str) -> Path:
 def filtered_shard(layout: Layout, shard: str) -> Path:
     """What was filtered of a shard of very many sources; the documents lie in `filtered` as always."""
     return layout.results / "corpus/filter_shard" / shard
+
+
+def history_shard(layout: Layout, shard: str) -> Path:
+    """What was read of the histories of a shard of very many sources; the dates lie in `history` as always."""
+    return layout.results / "sources/history_shard" / shard

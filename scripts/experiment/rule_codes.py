@@ -14,7 +14,13 @@ def rule_codes(suites: list[str], dated: bool, mixed: bool, prompted: bool, shar
         sharded: whether very many sources are fetched and filtered in shards.
     """
     rules = {
-        "sources": ["pull", "fetch", *(["fetch_shard"] if sharded else []), *(["history"] if dated else [])],
+        "sources": [
+            "pull",
+            "fetch",
+            *(["fetch_shard"] if sharded else []),
+            *(["history"] if dated else []),
+            *(["history_shard"] if dated and sharded else []),
+        ],
         "corpus": ["filter", *(["filter_shard"] if sharded else []), "signatures", "deduplicate", "split", "compose"],
         "tokens": ["tokenizer", "pack", *(["mix"] if mixed else [])],
         "training": ["base", "train"],

@@ -8,7 +8,16 @@ from collections.abc import Collection, Iterable
 from pathlib import Path
 
 from scripts.common.hashing import text_digest
-from scripts.experiment.layout import MANIFEST, Layout, fetched_shard, filtered_shard, raw_archive, raw_manifest
+from scripts.experiment.layout import (
+    FIRST_COMMITS,
+    MANIFEST,
+    Layout,
+    fetched_shard,
+    filtered_shard,
+    history_shard,
+    raw_archive,
+    raw_manifest,
+)
 from scripts.experiment.settings.record import Record
 
 SIZE = 64  # most sources of a shard, on average
@@ -66,6 +75,12 @@ class SourceFiles:
             return [fetched_shard(self.layout, shard) / MANIFEST for shard in self.shards_of(names)]
         return [raw_manifest(self.sources[name].raw_name) for name in names]
 
+    def histories(self, names: Iterable[str]) -> list[Path]:
+        """The manifests of the first commits of these sources."""
+        if self.in_shards:
+            return [history_shard(self.layout, shard) / MANIFEST for shard in self.shards_of(names)]
+        return [self.layout.history(name) / MANIFEST for name in names]
+
     def filtered(self, names: Iterable[str]) -> list[Path]:
         """The manifests of what was filtered of these sources."""
         if self.in_shards:
@@ -79,3 +94,7 @@ class SourceFiles:
     def archives(self, names: Iterable[str]) -> list[Path]:
         """The archives of these sources that rules declare; those of a shard are listed in its manifest."""
         return [] if self.in_shards else [raw_archive(self.sources[name].raw_name) for name in names]
+
+    def first_commits(self, names: Iterable[str]) -> list[Path]:
+        """The first commits of these sources that rules declare; those of a shard are listed in its manifest."""
+        return [] if self.in_shards else [self.layout.history(name) / FIRST_COMMITS for name in names]

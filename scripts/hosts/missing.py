@@ -13,7 +13,7 @@ from pathlib import Path
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.experiment.dag import Dag
-from scripts.experiment.layout import MANIFEST, filtered_shard
+from scripts.experiment.layout import MANIFEST, filtered_shard, history_shard
 from scripts.experiment.source_shards import in_shards
 from scripts.hosts.invocation import INNER, Invocation
 
@@ -25,9 +25,13 @@ def missing_files(dag: Dag) -> dict[str, str]:
     manifest was never made, or deleted as a whole.
     """
     layout = dag.layout
-    folders = [layout.history(source) for source in dag.dated_sources]
-    shards = [filtered_shard(layout, shard) for shard in dag.source_shards] if in_shards(dag.sources) else []
-    folders += shards or [layout.filtered(source) for source in dag.sources]
+    if in_shards(dag.sources):
+        shards = [filtered_shard(layout, shard) for shard in dag.source_shards]
+        shards += [history_shard(layout, shard) for shard in dag.source_shards] if dag.dated_sources else []
+        folders = [*shards]
+    else:
+        shards, folders = [], [layout.history(source) for source in dag.dated_sources]
+        folders += [layout.filtered(source) for source in dag.sources]
     folders += [layout.signatures(shard) for shard in dag.source_shards]
     folders += [layout.deduplicated, layout.split] if dag.sources else []
     folders += [layout.dataset(name) for name in dag.datasets]

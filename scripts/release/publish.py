@@ -22,6 +22,7 @@ import yaml
 
 from scripts.common.cli import UserError, run
 from scripts.common.files import atomic, read_json
+from scripts.common.made_from import folders_in
 from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.experiment.provenance import (
@@ -134,8 +135,7 @@ def unfinished(job: Job, records) -> str | None:
 
 def files_of_sources(manifest: Path) -> list[Path]:
     """The files in the folders of the sources that a shard's manifest lists."""
-    folders = {Path(os.path.normpath(manifest.parent / name)).parent for name in read_json(manifest)["files"]}
-    return [file for folder in folders for file in folder.iterdir()]
+    return [file for folder in folders_in(manifest) for file in folder.iterdir()]
 
 
 def add_shard_archives(jobs: list[Job]) -> list[str]:
@@ -153,7 +153,7 @@ def files_beside(job: Job, owners: dict[Path, set[int]]) -> list[str]:
     """The undeclared files in the folders that hold the outputs of this job alone, and those of a shard's sources."""
     folders = {Path(path).parent for path in job.outputs}
     files = [file for folder in folders if owners[folder] == {id(job)} for file in folder.rglob("*")]
-    if job.rule == "filter_shard":
+    if job.rule in ("filter_shard", "history_shard"):
         files += files_of_sources(Path(min(job.outputs)))
     return sorted(
         str(file) for file in files if file.is_file() and not file.name.startswith(".") and str(file) not in job.outputs

@@ -9,17 +9,17 @@ there already is kept. So a changed pin fetches that source alone, and after a f
 A source that fails does not keep the others of the shard from being fetched.
 """
 
-import json
 import logging
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
 from scripts.common.files import read_json
 from scripts.common.manifest import write_manifest
 from scripts.experiment.layout import is_published, raw_archive, raw_manifest
 from scripts.experiment.settings.sources import Fetch
 from scripts.sources.fetch import fetch
 from scripts.sources.pull import pull
+from scripts.sources.tables.shard_arguments import add_source_arguments, given_sources, make_each
 from scripts.sources.tables.source import PinnedSource, check_pin
 
 
@@ -48,32 +48,21 @@ def fetch_shard(sources: list[PinnedSource], settings: Fetch, out: Path) -> dict
         UserError: some could not be made; all others were.
     """
     published = [source.raw_name for source in sources if is_published(source.raw_name)]
-    archives, errors = {}, []
-    for source in sources:
-        try:
-            archives[source.raw_name] = {"sha256": obtain(source, settings, published)}
-        except UserError as error:
-            text = str(error)
-            errors.append(text if source.name in text else f"source {source.name}: {text}")
-            logging.warning(f"fetch_shard {out.name}: {errors[-1]}")
-    if errors:
-        more = f"; and {len(errors) - 1} more sources of this shard failed, see above" if errors[1:] else ""
-        raise UserError(f"{errors[0]}{more}")
+    made = make_each(f"fetch_shard {out.name}", sources, lambda source: obtain(source, settings, published))
+    archives = {source.raw_name: {"sha256": digest} for source, digest in zip(sources, made, strict=True)}
     logging.info(f"fetch_shard {out.name}: {len(archives)} archives")
     return write_manifest(out, [], archives=archives)
 
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--sources", type=json.loads, nargs="+", required=True, help="JSON each: name, kind, pin")
-    arguments.add_argument("--locations", nargs="+", required=True, help="of each source, as in the sources table")
+    add_source_arguments(arguments)
     arguments.add_argument("--settings", type=Fetch.from_json, required=True, help="JSON: the settings `sources.fetch`")
     arguments.add_argument("--max-minutes", type=float, required=True, help="in place of `max_minutes` of the settings")
     arguments.add_argument("--out", type=Path, required=True, help="folder for the manifest")
     args = arguments.parse_args()
-    pairs = zip(args.sources, args.locations, strict=True)
-    sources = [PinnedSource.model_validate({**source, "location": location}) for source, location in pairs]
-    fetch_shard(sources, args.settings.model_copy(update={"max_minutes": args.max_minutes}), args.out)
+    settings = args.settings.model_copy(update={"max_minutes": args.max_minutes})
+    fetch_shard(given_sources(args), settings, args.out)
 
 
 if __name__ == "__main__":

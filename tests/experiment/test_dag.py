@@ -130,6 +130,7 @@ def test_a_split_by_time_needs_the_history_of_every_source_and_git_for_it():
     rows = {name: one.model_copy(update={"kind": "git"}) for name, one in flow.sources.items()}
     flow = Dag(flow.experiment, rows, flow.layout)
     assert flow.dated_sources == list(rows) and "sources.history" in flow.codes
+    assert "sources.history_shard" not in flow.codes
 
 
 def test_a_dataset_names_sources_of_the_table():

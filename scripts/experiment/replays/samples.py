@@ -17,7 +17,18 @@ import yaml
 from scripts.common.cli import UserError
 from scripts.experiment.arguments import words_of
 
-DATA = ("filter", "deduplicate", "split", "compose", "tokenizer", "pack", "mix", "base", "contamination")
+DATA = (
+    "filter",
+    "filter_shard",
+    "deduplicate",
+    "split",
+    "compose",
+    "tokenizer",
+    "pack",
+    "mix",
+    "base",
+    "contamination",
+)
 SUITES = ("perplexity", "qa", "bleu", "keywords", "code")
 STEPS, ITEMS = 8, 20
 
@@ -63,6 +74,13 @@ def with_settings(command: str, settings: dict, changed: dict) -> str:
 
 def data_sample(command: str, inputs: list[str], outputs: list[str]) -> Sample:
     return Sample(command, inputs, outputs, True, "the whole job", "nothing of this job", argument_files(command))
+
+
+def archives_of(command: str, files: dict[str, bytes]) -> list[str]:
+    """The archives that the sources of a shard's command name: no rule declares them one by one."""
+    words = shlex.split(command.split("|")[0])
+    texts = [*words, *(line for content in files.values() for line in content.decode().splitlines())]
+    return [json.loads(text)["archive"] for text in texts if text.startswith("{") and '"archive"' in text]
 
 
 def stage_sample(command: str, inputs: list[str], outputs: list[str], settings: dict, steps: int = STEPS) -> Sample:
@@ -117,6 +135,8 @@ def sample_of(rule: str, command: str, inputs: list[str], outputs: list[str], se
     Raises:
         UserError: nothing of such a job can be replayed.
     """
+    if rule == "filter_shard":
+        inputs = [*inputs, *archives_of(command, argument_files(command))]
     if rule in DATA:
         return data_sample(command, inputs, outputs)
     if rule in ("train", "train_adapter"):

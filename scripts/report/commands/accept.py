@@ -15,6 +15,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scripts.common.cli import UserError, run
+from scripts.common.files import read_json, write_json
+from scripts.common.made_from import MADE_FROM, folders_in
 from scripts.experiment.causes import code_changes, param_changes
 from scripts.experiment.code_records import CodeRecord, clean_commit, codes_in, read_code, units_of, write_code
 from scripts.experiment.fingerprint import fingerprint
@@ -122,7 +124,17 @@ def accept_job(job, reason: str, records, root: Path, today: str, say: Callable[
         record = records._read_record(path)
         record.params = sorted(repr(new) if text == repr(old) else text for text in record.params)
         records._write_record(path, record)
+    if job.rule.name == "filter_shard":
+        note_in_folders(Path(outputs[0]), old, new)
     say(f"{name}: accepted, {len(sample.outputs)} files equal; evidence in {Path(outputs[0]).parent / NAME}")
+
+
+def note_in_folders(manifest: Path, old: str, new: str) -> None:
+    """Record the folders that a shard's manifest lists as made by today's code, else a changed pin made all again."""
+    for folder in folders_in(manifest):
+        origin = read_json(folder / MADE_FROM)
+        if origin["code"] == old:
+            write_json(folder / MADE_FROM, {**origin, "code": new})
 
 
 def refuse_differences(name: str, sample: Sample, made: list[dict], root: Path) -> None:

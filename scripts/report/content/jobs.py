@@ -14,7 +14,15 @@ from scripts.common.files import read_json_or_empty
 from scripts.common.text import duration
 from scripts.experiment.ablation_files import compared_suites
 from scripts.experiment.dag import Dag
-from scripts.experiment.layout import MANIFEST, Layout, fetched_shard, filtered_shard, is_published, raw_manifest
+from scripts.experiment.layout import (
+    MANIFEST,
+    Layout,
+    fetched_shard,
+    filtered_shard,
+    history_shard,
+    is_published,
+    raw_manifest,
+)
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.source_shards import in_shards, source_shards
 from scripts.experiment.suites import PROMPTED, WITHOUT_PAIRS, configured
@@ -67,7 +75,10 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
     for source in () if sharded else sources:
         rule = "pull" if is_published(source.raw_name) else "fetch"
         yield job("sources", rule, raw_manifest(source.raw_name), source.raw_name)
-    for source in sources if experiment.corpus.split.by == "time" else ():
+    dated = experiment.corpus.split.by == "time"
+    for shard in shards if dated and sharded else ():
+        yield job("sources", "history_shard", history_shard(layout, shard) / MANIFEST, shard)
+    for source in sources if dated and not sharded else ():
         yield job("sources", "history", layout.history(source.name) / MANIFEST, source.name)
     for shard in shards if sharded else ():
         yield job("corpus", "filter_shard", filtered_shard(layout, shard) / MANIFEST, shard)

@@ -1,0 +1,50 @@
+"""What the jobs of a shard of sources share: their arguments, and that a source that fails keeps no other from it.
+
+--sources '{"name": "zstd", "kind": "git", "pin": "9d1b..."}' ... --locations https://example.org/zstd.git ...
+"""
+
+import json
+import logging
+from argparse import ArgumentParser, Namespace
+from collections.abc import Callable
+from typing import TypeVar
+
+from scripts.common.cli import UserError
+from scripts.sources.tables.source import PinnedSource
+
+Made = TypeVar("Made")
+
+
+def add_source_arguments(arguments: ArgumentParser) -> None:
+    """Add the arguments from which `given_sources` reads the sources of a shard."""
+    arguments.add_argument("--sources", type=json.loads, nargs="+", required=True, help="JSON each: name, kind, pin")
+    arguments.add_argument("--locations", nargs="+", required=True, help="of each source, as in the sources table")
+
+
+def given_sources(args: Namespace) -> list[PinnedSource]:
+    """The sources that a shard's arguments name."""
+    pairs = zip(args.sources, args.locations, strict=True)
+    return [PinnedSource.model_validate({**source, "location": location}) for source, location in pairs]
+
+
+def make_each(label: str, sources: list[PinnedSource], make: Callable[[PinnedSource], Made]) -> list[Made]:
+    """What `make` returns for each source.
+
+    Args:
+        label: the job, for warnings.
+
+    Raises:
+        UserError: it failed for some; it was called for all.
+    """
+    made, errors = [], []
+    for source in sources:
+        try:
+            made.append(make(source))
+        except UserError as error:
+            text = str(error)
+            errors.append(text if source.name in text else f"source {source.name}: {text}")
+            logging.warning(f"{label}: {errors[-1]}")
+    if errors:
+        more = f"; and {len(errors) - 1} more sources of this shard failed, see above" if errors[1:] else ""
+        raise UserError(f"{errors[0]}{more}")
+    return made
