@@ -53,7 +53,7 @@ def refuse_benchmark(name: str, problems: list[Problem], judge: Judge, number: i
     if lacking:
         packages, first = sorted(set().union(*lacking.values())), next(iter(lacking))
         raise UserError(
-            f"evaluation.code: {name}: {len(lacking)} problems, as {first}, need {', '.join(packages)}; name"
+            f"evaluation.code: {name}: {len(lacking)} problems, such as {first}, need {', '.join(packages)}; name"
             f" {LIBRARIES[problems[0].language]}, or name the problems in `exclude`"
         )
     solved = [problem for problem in problems if problem.canonical is not None and not problem.unjudged]

@@ -118,11 +118,11 @@ def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks
         if not count["tasks"]:
             raise UserError(
                 f"evaluation.completion.sizes: no task of size {size!r} in the test files of {settings.dataset}"
-                f" ({count['tried']} tried, {count['copied']} stand twice in their file, {count['in_training']} in the"
+                f" ({count['tried']} tried, {count['copied']} occur twice in their file, {count['in_training']} in the"
                 " training data); raise corpus.split.test, or leave that size out"
             )
         logging.info(
-            f"completion tasks: {sum(count['tasks'].values())} of size {size}; left out: {count['copied']} that stand"
+            f"completion tasks: {sum(count['tasks'].values())} of size {size}; left out: {count['copied']} that occur"
             f" twice in their file, {count['in_training']} in the training data"
         )
     if settings.context_characters:

@@ -79,7 +79,7 @@ def hold_folder(locks: bool = True) -> None:
             raise UserError(f"this folder is locked by {who}; if that is no longer running: {UNLOCK}")
         for lock in LOCKS.glob("*.lock"):
             lock.unlink(missing_ok=True)
-        print(f"unlocked: {described(before)}, was killed", file=sys.stderr)
+        print(f"unlocked: the lock was left by {described(before)}, which was killed", file=sys.stderr)
     if before and before["boot"] == mine["boot"]:
         wait_for_jobs(run_of(before))
     os.ftruncate(descriptor, 0)

@@ -61,7 +61,9 @@ def check_remote() -> None:
     if name is None:
         raise UserError("no DVC remote: `dvc remote add -d NAME URL && dvc remote modify NAME verify true`")
     if config.get(f"remote.{name}.verify", "false").lower() != "true":
-        raise UserError(f"DVC remote {name}: would deliver corrupt data: `dvc remote modify {name} verify true`")
+        raise UserError(
+            f"DVC remote {name} does not verify what it delivers; run `dvc remote modify {name} verify true`"
+        )
 
 
 def recorded_paths(folder: Path = Path(".snakemake/metadata")) -> list[str]:

@@ -141,7 +141,9 @@ def mix(folders: dict[str, Path], settings: Mixture, out: Path) -> dict:
     for name in others:
         for what in ("length", "vocab_size"):
             if manifests[name][what] != manifests[first][what]:
-                raise UserError(f"{folders[name]}: {what} is not that of {folders[first]}; pack both alike")
+                raise UserError(
+                    f"{folders[name]}: {what} is not that of {folders[first]}; pack both with the same settings"
+                )
     length = manifests[first]["length"]
     total = int(settings.million_tokens * 1e6 // length) if settings.million_tokens else None
     splits = {}

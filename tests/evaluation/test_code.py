@@ -96,7 +96,9 @@ def test_a_fault_of_the_tests_makes_the_score_not_measured(completions, model_fo
     del broken["canonical_solution"]
     tried = {**broken, "test": f"try:\n    import nothing_to_be_had\nfinally:\n    pass\n{HUMANEVAL['test']}"}
     path = written(tmp_path / "b.jsonl", [HUMANEVAL, broken])
-    with pytest.raises(UserError, match=r"b: 1 problems, as HumanEval/1, need nothing_to_be_had; name an environment"):
+    with pytest.raises(
+        UserError, match=r"b: 1 problems, such as HumanEval/1, need nothing_to_be_had; name an environment"
+    ):
         code.code(model_folder, settings([path]), 42, tmp_path / "out")
     path = written(tmp_path / "b.jsonl", [HUMANEVAL, tried])
     completions([["    return x + 1\n"]] * 2)

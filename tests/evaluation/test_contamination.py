@@ -314,11 +314,11 @@ def broken(edit):
             broken(lambda overlaps, row: row["overlapping"]["src/1.go"].update(share="x")),
             "not what rule contamination writes: ",
         ),
-        (broken(lambda overlaps, row: row.update(data="other")), "of other problems than qa scored of instruct"),
-        (broken(lambda overlaps, row: row.update(problems=29)), "of other problems than qa scored of instruct"),
+        (broken(lambda overlaps, row: row.update(data="other")), "not about the problems of instruct that qa scored"),
+        (broken(lambda overlaps, row: row.update(problems=29)), "not about the problems of instruct that qa scored"),
         (
             broken(lambda overlaps, row: row["overlapping"].update(x=row["overlapping"]["src/1.go"])),
-            "of other problems than qa scored of instruct",
+            "not about the problems of instruct that qa scored",
         ),
     ],
 )

@@ -27,7 +27,7 @@ def other_data(root: Path) -> str:
 
 def missing_document(root: Path) -> str:
     write_model(root, "sft", make_items("sft", 10, 1.1)[1:], DATA)
-    return "src/0.go of code is missing here"
+    return "src/0.go of code is missing, though"
 
 
 def other_text(root: Path) -> str:
@@ -40,7 +40,7 @@ def other_text(root: Path) -> str:
 def repeated_document(root: Path) -> str:
     items = make_items("sft", 10, 1.1)
     write_model(root, "sft", [*items, items[0]], DATA)
-    return "src/0.go of code is there twice"
+    return "src/0.go of code occurs twice"
 
 
 def scores_of_another_run(root: Path) -> str:
@@ -51,7 +51,7 @@ def scores_of_another_run(root: Path) -> str:
 
 def other_model(root: Path) -> str:
     dump(model_folder(root, "sft") / "manifest.json", {"files": {}})
-    return "of a model"
+    return "scored with model"
 
 
 def diverged(root: Path) -> str:

@@ -137,9 +137,9 @@ REFUSED = {
     "a column left out": (lambda content: content.replace(b",comment", b""), "must be row,"),
     "cut within a cell": (lambda content: content.replace(b"text", b'"text', 1)[:120], "malformed CSV, "),
     "cut between rows": (lines(lambda found: found.pop()), "missing"),
-    "a row twice": (lines(lambda found: found.append(found[1])), "there twice; keep one"),
+    "a row twice": (lines(lambda found: found.append(found[1])), "occurs twice; keep one"),
     "a row of no sheet": (put("-1,", "-9,"), "-9': no such row in the sheet (and 1 more rows)"),
-    "another run's sheet": (other_sheet, "of the sheet 'zzzzzzzz', not of this run's '"),
+    "another run's sheet": (other_sheet, "filled for sheet 'zzzzzzzz', this run's is '"),
     "an altered response": (put("text ", "texts "), "its response is not what was given out"),
     "one sorted column": (
         lines(lambda found: found.__setitem__(slice(1, 3), [found[1].replace("go", "c"), found[2]])),

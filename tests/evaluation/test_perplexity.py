@@ -169,7 +169,7 @@ def test_unknown_dataset_is_one_line_that_names_the_known(model_folder, datasets
     command += ["--settings", to_json(SETTINGS.model_copy(update={"datasets": ["cod"]})), "--out", tmp_path / "out"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
-    expected = f"error: evaluation.perplexity.datasets: no 'cod' in {datasets}; there: code, empty, instruct"
+    expected = f"error: evaluation.perplexity.datasets: no 'cod' in {datasets}; it has: code, empty, instruct"
     assert done.stderr.strip() == expected
     assert not (tmp_path / "out").exists()
 

@@ -142,7 +142,7 @@ def test_a_dataset_names_sources_of_the_table():
     flow = dag("config/config.yaml", edit("ruff", "tokio"))
     with pytest.raises(UserError, match=r"^corpus\.compose\.code\.sources\.1: no 'tokio' here; known: .*ruff"):
         check_dataset_sources(flow.expanded, flow.sources)
-    with pytest.raises(UserError, match="ruff is there twice"):
+    with pytest.raises(UserError, match="ruff occurs twice"):
         dag("config/config.yaml", edit("ruff", "ruff"))
 
 

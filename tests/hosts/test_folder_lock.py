@@ -61,7 +61,7 @@ def test_the_lock_of_a_killed_process_of_this_host_is_removed_with_one_line(capf
     os.kill(other.pid, signal.SIGKILL)
     other.wait()
     hold_folder()
-    assert not lock.exists() and f"unlocked: process {other.pid} on " in capfd.readouterr().err
+    assert not lock.exists() and f"unlocked: the lock was left by process {other.pid} on " in capfd.readouterr().err
     assert json.loads(OWNER.read_text())["pid"] == os.getpid()
 
 

@@ -37,7 +37,10 @@ def test_an_edit_is_accepted_where_the_replay_is_equal_and_refused_where_it_is_n
     git(clone, "commit", "-qam", "harmful")
     done = accept(clone, "filter.alpha")
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert "filter alpha: refused, it will run; the two codes differ in results/corpus/filter/alpha/" in done.stdout
+    assert (
+        "filter alpha: refused, it will run; the outputs of the two versions differ in results/corpus/filter/alpha/"
+        in done.stdout
+    )
     assert {"filter alpha", "train sft"} <= clone.jobs()
     done = accept(clone, "split")
     assert "RULE=split" in done.stderr or "its code did not change" in done.stdout

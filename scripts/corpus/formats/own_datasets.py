@@ -119,7 +119,7 @@ def text_of(record: object, where: str, column: str) -> tuple[str, str | None]:
     """
     if not isinstance(record, dict) or column not in record:
         present = ", ".join(record) if isinstance(record, dict) else type(record).__name__
-        raise UserError(f"{where}: no {column!r} in it; there: {present}; see `text_column`")
+        raise UserError(f"{where}: no column or field {column!r}; it has: {present}; see `text_column`")
     value = record[column]
     if value is not None and not isinstance(value, str):
         raise UserError(f"{where}: {column!r} must be text, not {type(value).__name__}")

@@ -77,7 +77,7 @@ def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
     try:
         yield from iter(lambda: file.readline(MAX_LINE + 1), b"")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
-        raise UserError(f"{path}: not a whole gzip file: {error}") from error
+        raise UserError(f"{path}: not a complete gzip file: {error}") from error
 
 
 def json_lines(path: Path) -> Iterator[tuple[int, object]]:
@@ -152,7 +152,7 @@ def parquet(path: Path, wanted: tuple[str, ...]) -> Iterator[tuple[int, object]]
         file = ParquetFile(path)
         columns = [name for name in file.schema_arrow.names if name in wanted]
         if not columns:
-            raise UserError(f"{path}: no column {wanted[0]!r}; there: {', '.join(file.schema_arrow.names)}")
+            raise UserError(f"{path}: no column {wanted[0]!r}; it has: {', '.join(file.schema_arrow.names)}")
         rows = 0
         for batch in file.iter_batches(columns=columns):
             yield from enumerate(batch.to_pylist(), rows + 1)
@@ -183,7 +183,7 @@ def saved_dataset(path: Path, split: str) -> Iterator[tuple[int, object]]:
         raise UserError(f"{path}: the datasets library cannot load it: {' '.join(str(error).split())}") from error
     if isinstance(data, DatasetDict):
         if split not in data:
-            raise UserError(f"{path}: no split {split!r}; there: {', '.join(data)}")
+            raise UserError(f"{path}: no split {split!r}; it has: {', '.join(data)}")
         data = data[split]
     yield from enumerate(data, 1)
 

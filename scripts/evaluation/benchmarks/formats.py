@@ -151,8 +151,9 @@ def problems_of(benchmark: Benchmark) -> list[Problem]:
     unjudged = [name for name, problem in problems.items() if problem.unjudged and name not in benchmark.exclude]
     if unjudged and benchmark.unjudged == "refuse":
         raise UserError(
-            f"evaluation.code.benchmarks: {benchmark.path}: {len(unjudged)} of {len(problems)} problems, as"
-            f" {unjudged[0]}, cannot be judged apart from the program; set `unjudged: leave out`, or `count`"
+            f"evaluation.code.benchmarks: {benchmark.path}: {len(unjudged)} of {len(problems)} problems, such"
+            f" as {unjudged[0]}, have tests that need the program in their own process; set `unjudged` to `leave out`"
+            " or `count`"
         )
     left_out = {*benchmark.exclude, *benchmark.few_shot}
     if benchmark.unjudged == "leave out":
@@ -186,7 +187,7 @@ def read(path: Path, ignored: Collection[str] = (), own: TemplateFormat | None =
 
     Raises:
         UserError: the file is unreadable or empty, a record is in none of the formats, in another than the first or has
-            fields unknown to it, or an id is there twice.
+            fields unknown to it, or an id occurs twice.
     """
     problems, chosen = {}, Format((), own.read, " ".join(own.known)) if own else None
     name = own.name if own else ""
@@ -207,7 +208,7 @@ def read(path: Path, ignored: Collection[str] = (), own: TemplateFormat | None =
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
             raise UserError(f"{where}: not a problem in {name}'s format: {error}") from error
         if problem.id in problems:
-            raise UserError(f"{where}: id {problem.id} is there twice")
+            raise UserError(f"{where}: id {problem.id} occurs twice")
         problems[problem.id] = problem
     if not problems:
         raise UserError(f"{path}: holds no problem")

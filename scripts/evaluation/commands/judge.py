@@ -72,7 +72,7 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
         base: whether the benchmark has only EvalPlus' base tests.
 
     Raises:
-        UserError: it is in none of the forms, or of other problems.
+        UserError: it is in none of the forms, or about other problems.
     """
     try:
         if path.suffix == ".zst":
@@ -102,7 +102,9 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
     known = {problem.id.casefold(): problem.id for problem in problems}  # EvalPlus writes Mbpp/2 for MBPP/2
     found = [one._replace(problem=known.get(str(one.problem).casefold(), one.problem)) for one in found]
     if unknown := [one.problem for one in found if str(one.problem).casefold() not in known]:
-        raise UserError(f"{path}: {len(unknown)} programs for problems that the benchmark lacks, as {unknown[0]}")
+        raise UserError(
+            f"{path}: {len(unknown)} programs for problems that are not in the benchmark, such as {unknown[0]}"
+        )
     if not found:
         raise UserError(f"{path}: holds no program")
     return found

@@ -37,7 +37,7 @@ def test_hashes(datasets: Path, names: list[str], suite: str) -> dict[str, str]:
     for dataset in names:
         if not (datasets / dataset / NAME).is_file():
             known = ", ".join(sorted(path.parent.name for path in datasets.glob(f"*/{NAME}"))) or "none"
-            raise UserError(f"evaluation.{suite}.datasets: no {dataset!r} in {datasets}; there: {known}")
+            raise UserError(f"evaluation.{suite}.datasets: no {dataset!r} in {datasets}; it has: {known}")
         hashes[dataset] = read_manifest(datasets / dataset)["files"]["test.jsonl.zst"]["sha256"]
     return hashes
 

@@ -36,11 +36,11 @@ def read_overlaps(path: Path, scored: dict[str, dict[str, Documents]], data: dic
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path}: not what rule contamination writes: {error!r}; {AGAIN}") from error
     if wrong := [value for value, kind in typed if not isinstance(value, kind)]:
-        raise UserError(f"{path}: not what rule contamination writes: {str(wrong[0])[:40]!r} somewhere; {AGAIN}")
+        raise UserError(f"{path}: not what rule contamination writes: unexpected value {str(wrong[0])[:40]!r}; {AGAIN}")
     for (suite, dataset), fact in facts.items():
         ids = scored[suite][dataset].ids
         if fact != (data[suite][dataset], len(ids)) or runs[suite, dataset].keys() - set(ids):
-            raise UserError(f"{path}: of other problems than {suite} scored of {dataset}; {AGAIN}")
+            raise UserError(f"{path}: not about the problems of {dataset} that {suite} scored; {AGAIN}")
     return overlaps
 
 

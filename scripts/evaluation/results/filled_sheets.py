@@ -76,7 +76,7 @@ def problem_of(record: dict[str, str], blank: dict[str, str] | None, repeated: b
     if blank is None:
         return "no such row in the sheet"
     if repeated:
-        return "there twice; keep one"
+        return "occurs twice; keep one"
     for column in TEXT_COLUMNS:
         if canonical(record[column]) != canonical(blank[column]):
             return f"its {column} is not what was given out; was one column sorted, or a text edited?"
@@ -99,7 +99,7 @@ def read_ratings(path: Path, sheet: str, blank: list[dict[str, str]]) -> dict[st
     records, given_out = read_records(path), {row["row"]: row for row in blank}
     names = {record["row"].rpartition("-")[0] for record in records}
     if names and sheet not in names:
-        raise UserError(f"{path}: of the sheet {min(names)!r:.40}, not of this run's {sheet!r}; rate this run's sheet")
+        raise UserError(f"{path}: filled for sheet {min(names)!r:.40}, this run's is {sheet!r}; rate that one")
     ratings, problems = {}, []
     for record in records:
         name = record["row"]

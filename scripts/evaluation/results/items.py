@@ -66,7 +66,7 @@ def read_items(path: Path, suite: Suite) -> Items:
             values = f"{', '.join(suite.figures)} are {columns[:-1]}"
             raise UserError(f"{path}: line {number}: {identity}: {values}; has the model diverged?")
         if identity in items.setdefault(dataset, {}):
-            raise UserError(f"{path}: line {number}: {identity} of {dataset} is there twice; {AGAIN}")
+            raise UserError(f"{path}: line {number}: {identity} of {dataset} occurs twice; {AGAIN}")
         items[dataset][identity] = Item(language, columns)
     return items
 
@@ -111,7 +111,7 @@ def read_scoring(path: Path, folder: Path) -> dict:
     scores = read_json(path)
     sha256 = sha256_file(folder / "manifest.json")
     if scores.get("model_sha256") != sha256:
-        raise UserError(f"{path}: of a model {scores.get('model_sha256')}, {folder} holds {sha256}; {AGAIN}")
+        raise UserError(f"{path}: scored with model {scores.get('model_sha256')}, but {folder} has {sha256}; {AGAIN}")
     return {key: scores[key] for key in SCORING if key in scores}
 
 
@@ -140,8 +140,8 @@ def check_same_examples(suite: Suite, dataset: str, model: ScoredModel, base: Sc
         raise UserError(f"{path}: not scored with the base's settings: {differences}; {AGAIN}")
     own, expected = model.items.get(dataset, {}), base.items[dataset]
     for identity in sorted(own.keys() ^ expected.keys()):
-        where = "only here" if identity in own else "missing here"
-        raise UserError(f"{items}: {identity} of {dataset} is {where}, not with the base; {AGAIN}")
+        where = "not among the base's" if identity in own else "missing, though the base's have it"
+        raise UserError(f"{items}: {identity} of {dataset} is {where}; {AGAIN}")
     fixed = [suite.column(name) for name in suite.data_figures]
     for identity, item in own.items():
         base_item = expected[identity]

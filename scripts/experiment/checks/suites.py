@@ -76,7 +76,7 @@ def check_suites(experiment: Experiment, name: str) -> None:
             check_generation(getattr(evaluation, suite), f"{name}: evaluation.{suite}")
     if evaluation.latency and evaluation.latency.batches != sorted({1, *evaluation.latency.batches}):
         batches = evaluation.latency.batches
-        raise UserError(f"{name}: evaluation.latency.batches: must grow from 1, the batch of an answer; not {batches}")
+        raise UserError(f"{name}: evaluation.latency.batches: must start with 1 and increase, not {batches}")
     if evaluation.code:
         check_code(evaluation.code, f"{name}: evaluation.code")
     if evaluation.lm_eval:

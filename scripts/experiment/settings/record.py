@@ -40,7 +40,7 @@ def number_from_text(value: Any) -> Any:
 def refuse_repetition(values: list) -> list:
     repeated = next((value for number, value in enumerate(values) if value in values[:number]), None)
     if repeated is not None:
-        raise PydanticCustomError("repeated", "{value} is there twice", {"value": repeated})
+        raise PydanticCustomError("repeated", "{value} occurs twice", {"value": repeated})
     return values
 
 

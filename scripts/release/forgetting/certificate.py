@@ -92,7 +92,9 @@ def collect(dag: Dag, source: Source, jobs: list[str]) -> Evidence:
     """
     if not (dag.layout.filtered(source.name) / DOCUMENTS).is_file():
         folder = dag.layout.filtered(source.name)
-        raise UserError(f"{folder}: missing, so what leaves is not known; run `snakemake --profile NAME data` first")
+        raise UserError(
+            f"{folder}: missing, so it is unknown what would be removed; run `snakemake --profile NAME data` first"
+        )
     path = dag.layout.forgotten(source.name) / LIST
     elsewhere = {document["sha256"] for document in other_documents(dag, source.name) if "sha256" in document}
     listed = [{"path": one["path"], "sha256": one["sha256"]} for one in documents_of(dag, source.name)]

@@ -78,7 +78,7 @@ def check_code(folder: Path, module: str, code: str, name: str) -> None:
     """Raises UserError: a worktree's code is not that of the fingerprint."""
     done = run_in(folder, f"python -m scripts.experiment.fingerprint {module}")
     if done.returncode or done.stdout.strip() != code:
-        raise UserError(f"{name}: the commit that is recorded holds other code than made it; it will run")
+        raise UserError(f"{name}: the code of the recorded commit is not the code that made it; it will run")
 
 
 def accept_job(job, reason: str, records, root: Path, today: str, say: Callable[[str], None]) -> None:
@@ -141,12 +141,13 @@ def refuse_differences(name: str, sample: Sample, made: list[dict], root: Path) 
     """Raises UserError: the replays differ, or differ from the outputs that lie here; the lines say where."""
     lines = differing(*made)
     if lines:
-        raise UserError(f"{name}: refused, it will run; the two codes differ in {shorten(lines)}")
+        raise UserError(f"{name}: refused, it will run; the outputs of the two versions differ in {shorten(lines)}")
     if sample.whole:
         here = {path: comparable(root / path) for path in sample.outputs}
         if lines := differing(here, made[1]):
             raise UserError(
-                f"{name}: refused, it will run; both codes now make other than lies here (packages?): {shorten(lines)}"
+                f"{name}: refused, it will run; both versions now give another output than the stored"
+                f" one (other packages?): {shorten(lines)}"
             )
 
 

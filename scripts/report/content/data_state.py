@@ -80,7 +80,7 @@ def commit_of(given: str) -> str:
     """
     done = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{given}^{{commit}}")
     if done.returncode:
-        raise UserError(f"{given}: neither a folder of results nor a git revision; give one of both")
+        raise UserError(f"{given}: neither a folder of results nor a git revision")
     return done.stdout.decode().strip()
 
 

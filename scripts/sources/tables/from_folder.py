@@ -54,7 +54,7 @@ def pin_of(repository: Path, scratch: Path | None) -> tuple[str, str]:
         commit, uncommitted = head_commit(repository, Path(work))
     if uncommitted:
         files = f"{len(uncommitted)} files, as {uncommitted[0]!r}"
-        logging.warning(f"{repository}: what is not committed there is not in the pin: {files}")
+        logging.warning(f"{repository}: uncommitted changes are not part of the pinned commit: {files}")
     return "git", commit
 
 
@@ -76,7 +76,7 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
                 continue
             for repository in sorted(path for path in language_folder.iterdir() if path.is_dir()):
                 if UNPRINTABLE.search(str(repository)):
-                    logging.warning(f"{str(repository)!r}: left out, a name that no table can hold; rename it")
+                    logging.warning(f"{str(repository)!r}: left out, its name cannot be used in the table; rename it")
                     continue
                 kind, pin = pin_of(repository, scratch)
                 values = (kind, location_of(repository), pin, language, priority, licence_of(repository))

@@ -76,7 +76,7 @@ def check_header(path: Path, number: int, header: list[str]) -> None:
                 f"{path}: line {number}: column {column!r:.80} is unknown; known, separated by tabs: {known}"
             )
         if header.count(column) > 1:
-            raise UserError(f"{path}: line {number}: column {column!r} is there twice")
+            raise UserError(f"{path}: line {number}: column {column!r} occurs twice")
     for column in COLUMNS:
         if column not in header:
             raise UserError(f"{path}: line {number}: column {column!r} is missing")

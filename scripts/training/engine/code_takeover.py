@@ -86,7 +86,9 @@ def prepare_work_folder(name: str, work: Path, run: Run, anyway: bool) -> None:
             shutil.rmtree(work, ignore_errors=True)
             other.rename(work)
         else:
-            logging.info(f"{name}: other code has trained {step} steps; RESUME=anyway continues from there")
+            logging.info(
+                f"{name}: another version of the code has trained {step} steps; RESUME=anyway continues from there"
+            )
     work.mkdir(parents=True, exist_ok=True)
     record = read_json(work / NAME) if (work / NAME).is_file() else {"code": run.code, "code_changes": []}
     if record["code"] != run.code:

@@ -156,14 +156,14 @@ def lost_ranks_as_user_error(name: str, machine: Machine) -> Iterator[None]:
         # gloo: "Connection closed by peer [127.0.0.1]:3981", or "Connection reset by peer", or "Broken pipe"
         if re.search(r"closed by peer|reset by peer|broken pipe", str(error), re.I):
             raise UserError(
-                f"{name}: the connection to another rank was lost: it has ended, or its host has"
+                f"{name}: the connection to another rank was lost: that rank or its host has ended"
             ) from error
         # gloo: "Timed out waiting 1800000ms for recv operation", or "Application timeout caused pair closure"
         if not re.search(r"time(d )?out", str(error), re.I):
             raise
         raise UserError(
             f"{name}: another process did not answer within `collective_timeout` of the machine file "
-            f"({machine.collective_timeout} s); see whether a rank or its host hangs"
+            f"({machine.collective_timeout} s); check whether a rank or its host hangs"
         ) from error
 
 

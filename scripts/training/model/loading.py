@@ -32,7 +32,7 @@ def adapter_base(folder: Path) -> Path | None:
     if not (base / NAME).is_file():
         raise UserError(f"{folder}: the adapter's base model {base} was not found; copy it too")
     if sha256_file(base / NAME) != adapter["base_manifest"]:
-        raise UserError(f"{folder}: the adapter was trained on another model than {base} holds now; train it again")
+        raise UserError(f"{folder}: {base} is not the model that the adapter was trained on; train it again")
     return base
 
 

@@ -42,7 +42,7 @@ def make_small_base(base: Base, out: Path) -> None:
     folder = Path(base.model) if Path(base.model).is_dir() else small_files(base)
     if folder is None or not (folder / "config.json").is_file():
         raise UserError(
-            f"training.base.model: config.json and the tokenizer of {base.model} cannot be had; a rehearsal needs a "
+            f"training.base.model: config.json and the tokenizer of {base.model} cannot be read; a rehearsal needs a "
             "network, or a folder"
         )
     shutil.rmtree(out, ignore_errors=True)

@@ -51,10 +51,10 @@ def calibrated(machine: Machine, stages: list[StagePlan]) -> dict[str, float]:
             raise UserError(f"calibrate: {refused.splitlines()[0]}")
         peak = machine.gpus and not machine.gpu_tflops
         raise UserError(
-            "calibrate: give the machine file `gpu_tflops`, the peak of a GPU, of which the share is measured"
+            "calibrate: set `gpu_tflops` (a GPU's peak) in the machine file; the share of it reached is measured"
             if peak
-            else "calibrate: no finished stage of this experiment ran on this machine file as its plan has it; run one"
-            " first"
+            else "calibrate: no stage of this experiment has finished with this machine file and the settings of its"
+            " plan; run one first"
         )
     if not machine.gpus:
         ratios = [stage.plan["step_seconds"] / step_seconds(stage) for stage in finished]

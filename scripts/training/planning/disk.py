@@ -79,7 +79,7 @@ def disk_warning(name: str, settings: Stage, planned: dict, free_gib: float) -> 
     if needed <= free_gib:
         return []
     kept = int((free_gib - planned["published_gib"]) // planned["checkpoint_gib"]) - 1 - settings.keep_best
-    remedy = f"`keep_checkpoints: {kept}` would do" if kept >= 1 else "make space there"
+    remedy = f"`keep_checkpoints: {kept}` fits" if kept >= 1 else "make space there"
     return [
         f"training.train.{name}.keep_checkpoints: {settings.keep_checkpoints} and one being written, of "
         f"{planned['checkpoint_gib']:,} GiB each, and the model need {needed:,.0f} GiB, "

@@ -47,25 +47,25 @@ def check_schedule(name: str, settings: Stage, steps: int) -> None:
     """Check that a stage of `steps` optimizer steps gets past its warm-up, and evaluates where it selects by that.
 
     Raises:
-        UserError: it does not; the line says what would do.
+        UserError: it does not; the line names a value that fits.
     """
     found, key = intervals(settings, steps), f"training.train.{name}"
     if found.warmup >= steps and found.warmup:
         raise UserError(
-            f"{key}.warmup_steps: {found.warmup:,} of the stage's {steps:,} steps leaves none after the warm-up; "
-            f"use `warmup_share: 0.03`, here {warmup_of(0.03, steps)} steps, in its place"
+            f"{key}.warmup_steps: {found.warmup:,} of the stage's {steps:,} steps leave none after the warm-up; "
+            f"use `warmup_share: 0.03`, here {warmup_of(0.03, steps)} steps, instead"
         )
     decay = round(settings.decay_share * steps) if settings.scheduler == "warmup-stable-decay" else 0
     if found.warmup + decay > steps:
         raise UserError(
             f"{key}.warmup_steps: {found.warmup:,} and a decay of {decay:,} are more than the stage's {steps:,} steps; "
-            f"at most {steps - decay:,} would do"
+            f"use at most {steps - decay:,}"
         )
     for setting in ("keep_best", "early_stopping"):
         if getattr(settings, setting) and found.eval > steps:
             raise UserError(
                 f"{key}.eval_steps: {found.eval:,} is more than the stage's {steps:,} steps, so `{setting}` has no "
-                f"validation loss to go by; use `eval_share: 0.05`, here {every(steps, 0.05)} steps, in its place"
+                f"validation loss to decide by; use `eval_share: 0.05`, here {every(steps, 0.05)} steps, instead"
             )
 
 

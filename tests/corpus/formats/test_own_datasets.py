@@ -274,8 +274,8 @@ def record(messages: object) -> bytes:
             "a.jsonl: 2: message 1: role tool",
         ),
         ("a.jsonl", FINE + b'{"tools": [{"name": "f"}], "messages": []}\n', "a.jsonl: 2: `tools`: tool calls are not"),
-        ("a.jsonl.gz", gzip.compress(FINE)[:-9], "a.jsonl.gz: not a whole gzip file"),
-        ("a.jsonl.gz", FINE, "a.jsonl.gz: not a whole gzip file"),
+        ("a.jsonl.gz", gzip.compress(FINE)[:-9], "a.jsonl.gz: not a complete gzip file"),
+        ("a.jsonl.gz", FINE, "a.jsonl.gz: not a complete gzip file"),
         ("a.jsonl.gz", gzip.compress(FINE + b"{"), "a.jsonl.gz: line 2: not JSON"),
         ("a.csv", b"instruction,output\na,b\nc\n", "a.csv: line 3: fewer cells than the 2 columns"),
         ("a.csv", b"instruction,output\na,b,c\n", "a.csv: line 2: more cells than the 2 columns"),
@@ -331,7 +331,7 @@ def test_what_is_malformed_is_one_line_with_file_and_place(tmp_path, name, conte
     ("name", "content", "says"),
     [
         ("a.txt", b"fine \xff", "a.txt: byte 5: not UTF-8"),
-        ("a.jsonl", b'{"content": "x"}\n', "a.jsonl: 1: no 'text' in it; there: content; see `text_column`"),
+        ("a.jsonl", b'{"content": "x"}\n', "a.jsonl: 1: no column or field 'text'; it has: content; see `text_column`"),
         ("a.jsonl", b'{"text": 1}\n', "a.jsonl: 1: 'text' must be text, not int"),
         ("a.jsonl", b'{"text": "  "}\n', "a.jsonl: no example left to train on; dropped: 1 empty"),
     ],
@@ -350,7 +350,7 @@ def test_a_folder_that_is_empty_damaged_or_missing_is_one_line(tmp_path):
         with pytest.raises(UserError, match=says):
             compose({**CHAT, "path": str(path)}, tmp_path / "out")
     saved = as_saved(tmp_path, chats(20))
-    with pytest.raises(UserError, match="no split 'validation'; there: train, other"):
+    with pytest.raises(UserError, match="no split 'validation'; it has: train, other"):
         compose({**CHAT, "split": "validation", "path": str(as_saved_splits(tmp_path / "x", chats(9)))}, tmp_path / "o")
     next(saved.glob("*.arrow")).write_bytes(b"ARROW")
     with pytest.raises(UserError, match="the datasets library cannot load it") as error:

@@ -92,7 +92,7 @@ def test_what_is_dropped_is_what_a_plain_search_finds_boilerplate_left_out(tmp_p
         ("a.jsonl", b'{"task_id": 1, "tests": "x"}', "record 1: no text; it must have one of the fields prompt"),
         ("a.jsonl", b'["x"]', "record 1: no text;"),
         ("a.json", b'{"prompt": "x"}', "must hold a list of records"),
-        ("a.jsonl.gz", b"\x1f\x8bno", "not a whole gzip file"),
+        ("a.jsonl.gz", b"\x1f\x8bno", "not a complete gzip file"),
         ("a.txt", b"x", "format not supported; use .jsonl"),
     ],
 )

@@ -110,7 +110,8 @@ def test_prompts_of_both_forms(problem):
 def test_what_needs_one_process_is_refused_or_left_out_by_number(tmp_path, quick, line, why):
     path = str(written(tmp_path / "bcb.jsonl", [RECORD, RECORD | {"task_id": "B/1", "test": f"{line}\n{TESTS}"}]))
     with pytest.raises(
-        UserError, match=r"1 of 2 problems, as B/1, cannot be judged apart from the program; .*unjudged"
+        UserError,
+        match=r"1 of 2 problems, such as B/1, have tests that need the program in their own process; .*unjudged",
     ):
         problems_of(Benchmark(path=path))
     assert [one.id for one in problems_of(Benchmark(path=path, unjudged="leave out"))] == ["BigCodeBench/0"]

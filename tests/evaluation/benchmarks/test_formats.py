@@ -84,7 +84,7 @@ BAD = {
     "[" * 100000: ": not JSON: ",
     "7": ": line 1: no benchmark format has these fields; known: HumanEval (task_id, prompt, entry_point, test); ",
     '{"a": 1}': ": line 1: no benchmark format has these fields; known: HumanEval (",
-    f"{json.dumps(HUMANEVAL)}\n{json.dumps(HUMANEVAL)}": ": line 2: id HumanEval/0 is there twice",
+    f"{json.dumps(HUMANEVAL)}\n{json.dumps(HUMANEVAL)}": ": line 2: id HumanEval/0 occurs twice",
     f"{json.dumps(HUMANEVAL)}\n{json.dumps(MBPP)}": ": line 2: not in the format of the first record, HumanEval",
     json.dumps(
         {**MULTIPL_E, "language": "lua"}

@@ -77,7 +77,10 @@ def test_a_problem_is_known_whatever_the_case_of_its_name(problems, tmp_path):
 BAD = {
     "a.json": ([[RIGHT]], "programs for 1 problems; the benchmark has 2"),
     "d.jsonl": ([{"task_id": "HumanEval/0", "completion": 5}], "HumanEval/0: the program must be text, not 5"),
-    "a.jsonl": ([{"task_id": "HumanEval/9", "completion": ""}], "1 programs for problems that the benchmark lacks, as"),
+    "a.jsonl": (
+        [{"task_id": "HumanEval/9", "completion": ""}],
+        "1 programs for problems that are not in the benchmark, such as",
+    ),
     "b.jsonl": ([{"name": "x"}], "neither EvalPlus' samples or eval_results.json, nor"),
     "b.json": ({"results": 1}, "neither EvalPlus' samples or eval_results.json, nor"),
     "c.jsonl": ([], "holds no program"),

@@ -133,7 +133,7 @@ def test_bleu_suite_counts_the_words_of_the_completions(model_folder, datasets, 
 @pytest.mark.parametrize(
     ("changes", "line"),
     [
-        ({"datasets": ["chats"]}, r"evaluation\.qa\.datasets: no 'chats' in .*; there: code, empty, instruct"),
+        ({"datasets": ["chats"]}, r"evaluation\.qa\.datasets: no 'chats' in .*; it has: code, empty, instruct"),
         ({"datasets": ["empty"]}, r"empty/test\.jsonl\.zst: no test example"),
         ({"max_new_tokens": 5000}, r"exceed the model's 4096 positions"),
     ],

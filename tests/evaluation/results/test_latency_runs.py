@@ -140,7 +140,7 @@ MISTAKES = {
     "timed with other settings: 3, must be {": edited(settings=3),
     "scores.json: does not agree with the 20 runs": edited(figures={"answer_seconds": {"value": 0.1, "p95": 0.1}}),
     "in items.jsonl.zst; delete the folder": edited(not_applicable="I would rather not"),  # though there are runs
-    "scores.json: of a model": edited(model_sha256=sha("other")),
+    "scores.json: scored with model": edited(model_sha256=sha("other")),
     "items.jsonl.zst: line 1": content("items.jsonl.zst", b"\x00\xff" * 100),
     "with the 0 runs in items.jsonl.zst": runs_as(lambda runs: []),
     "line 3: not a timed run, first_token_seconds 0.5, seconds 0.2": run_with(3, seconds=0.2),
@@ -175,9 +175,9 @@ def test_files_that_were_cut_short_are_one_line(tmp_path):
 
 FAST = {"name": "fast", "model": "sft", "metric": "answer_seconds", "below": 2}
 REFUSED = {
-    "evaluation.latency.batches: must grow from 1, the batch of an answer; not [2, 4]": ({"batches": [2, 4]}, {}),
-    "evaluation.latency.batches: must grow from 1, the batch of an answer; not [1, 4, 2]": ({"batches": [1, 4, 2]}, {}),
-    "evaluation.latency.batches: must grow from 1, the batch of an answer; not [1, 2, 2]": ({"batches": [1, 2, 2]}, {}),
+    "evaluation.latency.batches: must start with 1 and increase, not [2, 4]": ({"batches": [2, 4]}, {}),
+    "evaluation.latency.batches: must start with 1 and increase, not [1, 4, 2]": ({"batches": [1, 4, 2]}, {}),
+    "evaluation.latency.batches: must start with 1 and increase, not [1, 2, 2]": ({"batches": [1, 2, 2]}, {}),
     "evaluation.latency.new_token: unknown key; did you mean `new_tokens`?": ({"new_token": 3}, {}),
     "evaluation.latency.new_tokens: must be at least 2, not 1": ({"new_tokens": 1}, {}),
     "evaluation.latency.device: must be text of at least 1 character, not ''": ({"device": ""}, {}),

@@ -149,7 +149,7 @@ def test_what_cannot_be_had_is_a_note_and_the_sources_are_compared_all_the_same(
 @pytest.mark.parametrize(
     ("a", "words", "line"),
     [
-        ("nope", [], "nope: neither a folder of results nor a git revision; give one of both"),
+        ("nope", [], "nope: neither a folder of results nor a git revision"),
         ("--all", [], "--all: neither a folder of results nor a git revision"),
         ("config", [], "config: no data in it; give a results folder"),
         ("first", ["--configfile", "config/none.yaml"], "first: no file config/none.yaml in git at this revision"),

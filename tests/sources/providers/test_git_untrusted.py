@@ -118,7 +118,7 @@ def test_table_from_a_folder_runs_nothing_out_of_its_repositories(tmp_path, plan
     heads = {name: (tmp_path / place / "refs/heads" / branch).read_text().strip() for name, place, branch in
              [("one", "tree/high/python/one/.git", "main"), ("linked", "elsewhere/.git", "linked")]}  # fmt: skip
     assert rows == heads
-    assert "one: what is not committed there is not in the pin: 2 files, as 'a.py'" in caplog.text
+    assert "one: uncommitted changes are not part of the pinned commit: 2 files, as 'a.py'" in caplog.text
     assert "linked: what" not in caplog.text
 
 

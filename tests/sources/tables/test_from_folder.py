@@ -81,7 +81,7 @@ def test_chinese_names_make_valid_names_that_stay_apart_whatever_is_added(tmp_pa
 def test_uncommitted_work_in_a_tree_is_told(tree, caplog):
     (tree / "high/C++/lib/new.cpp").write_text("5")
     rows_of(tree)
-    assert "what is not committed there is not in the pin" in caplog.text
+    assert "uncommitted changes are not part of the pinned commit" in caplog.text
 
 
 ODD = "-x $(touch ran) 'a' \"b\" `touch ran`; touch ran"
@@ -118,7 +118,7 @@ def test_folder_whose_name_no_table_can_hold_is_left_out_and_named(name, tmp_pat
     tools.write_tree(tmp_path / "tree/high/python/good", {"a.py": b"1"})
     tools.write_tree(tmp_path / "tree/high/python" / os.fsdecode(name), {"a.py": b"1"})
     assert [row["name"] for row in rows_of(tmp_path / "tree")] == ["good"]
-    assert "left out, a name that no table can hold" in caplog.text
+    assert "left out, its name cannot be used in the table" in caplog.text
     assert "\x1b" not in caplog.text and caplog.text.count("\n") == len(caplog.messages)
 
 

@@ -53,7 +53,7 @@ BAD = {
     "no rows": (text([]), "at least one source"),
     "missing column": (text([r[:-1] for r in ROWS], COLUMNS[:-1]), "line 1: column 'licence' is missing"),
     "unknown column": (text([[*r, "x"] for r in ROWS], [*COLUMNS, "stars"]), "line 1: column 'stars' is unknown"),
-    "column twice": (text([[*r, "x"] for r in ROWS], [*COLUMNS, "pin"]), "line 1: column 'pin' is there twice"),
+    "column twice": (text([[*r, "x"] for r in ROWS], [*COLUMNS, "pin"]), "line 1: column 'pin' occurs twice"),
     "commas": (text().replace("\t", ","), "line 1: column 'name,kind"),
     "ragged row": (text([*ROWS, ["x", "git"]]), "line 5: 2 cells, but line 1 has 7"),
     "kind": (changed("kind", "svn"), "line 2: kind: 'svn' is not one of git, sdist, path"),

@@ -72,7 +72,7 @@ def test_resume_anyway_goes_on_from_the_other_codes_checkpoint_and_says_where(or
 
 def test_without_it_the_stage_starts_anew_and_its_log_names_the_way(origin, shards, killed):
     log = trained(origin, shards, killed, "new")
-    assert "tiny: other code has trained 8 steps; RESUME=anyway continues from there" in log
+    assert "tiny: another version of the code has trained 8 steps; RESUME=anyway continues from there" in log
     assert summary(killed)["resumed_at_step"] == 0 and summary(killed)["code_changes"] == []
 
 

@@ -37,7 +37,7 @@ def test_the_flagships_old_settings_are_refused_and_what_the_line_says_passes():
         plan(PlanInputs("sft", stage(warmup_steps=207), a40(), rows=69 * 64))
     check_schedule("sft", stage(warmup_share=0.03), 207)
     check_schedule("sft", stage(warmup_steps=206), 207)
-    with pytest.raises(UserError, match=r"100 and a decay of 120 are more than .* 200 steps; at most 80 would do"):
+    with pytest.raises(UserError, match=r"100 and a decay of 120 are more than .* 200 steps; use at most 80"):
         check_schedule("sft", stage(warmup_steps=100, scheduler="warmup-stable-decay", decay_share=0.6), 200)
 
 
