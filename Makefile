@@ -91,9 +91,9 @@ rehearse: env ## all data for real, the plan, then 3 steps of each stage and 2 i
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
 	@python -m scripts.report.commands.rehearse --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
 
-plan: env ## whether each stage fits, how long it takes, what it costs, before any data: PROFILE=, or EXPERIMENT=file
+plan: env ## whether each stage fits, how long it takes, what it costs, before any data: PROFILE=, or EXPERIMENT=file; ROWS=
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
-	@python -m scripts.training.planning.overview --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
+	@python -m scripts.training.planning.overview --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(ROWS),--rows $(ROWS))
 
 calibrate: env ## keep a machine's measured speed and memory for its next plans: PROFILE=, or EXPERIMENT=file
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))

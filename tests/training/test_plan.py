@@ -76,8 +76,50 @@ def test_what_cannot_be_sharded_is_refused_without_a_shape(change, sharding):
 
 
 def test_a_global_batch_that_does_not_divide_is_refused():
-    with pytest.raises(UserError, match=r"sft\.global_batch: 7 is no multiple of 2 processes"):
+    with pytest.raises(UserError, match=r"sft\.global_batch: 7 is no multiple of 2 processes; 6 or 8 would be"):
         divide_batch(7, 4, 2, "sft")
+    with pytest.raises(UserError, match=r"3 is no multiple of 8 processes; 8 would be"):
+        divide_batch(3, 4, 8, "sft")
+
+
+REFUSED = [
+    ({}, {"sharding": "fsdp2", "offload": True}, "machine: offload needs `sharding` zero1, zero2 or zero3, not fsdp2"),
+    ({}, {"sharding": "none", "offload": True}, "machine: offload needs `sharding` zero1, zero2 or zero3, not none"),
+    (
+        {},
+        {"micro_batch": "auto", "gpu_memory_gib": None},
+        "machine: gpu_memory_gib: not given, and `micro_batch: auto`",
+    ),
+    ({}, {"sharding": "auto", "gpu_memory_gib": None}, "machine: gpu_memory_gib: not given, and `sharding: auto`"),
+    ({}, {"gpus": 0, "micro_batch": "auto"}, "machine: host_memory_gib: not given, and `micro_batch: auto`"),
+    (
+        {"trainable": ["lm_head.*", "*.layer.2?.*"]},
+        {},
+        r"sft\.trainable: '\*\.layer\.2\?\.\*' matches no parameter of 28 layers; .* 'model\.layers\.0\.self_attn\.q",
+    ),
+]
+
+
+@pytest.mark.parametrize(("change", "machine", "line"), REFUSED)
+def test_what_a_machine_or_a_model_cannot_do_is_one_line_before_any_data(change, machine, line):
+    with pytest.raises(UserError, match=line) as refused:
+        plan(PlanInputs("sft", stage(**change), a40(**machine), QWEN_7B), traced=False)
+    assert "\n" not in str(refused.value)
+
+
+def test_names_of_near_relatives_may_be_trained():
+    for pattern in ("*.q_norm.weight", "*.27.self_attn.o_proj.bias"):
+        plan(PlanInputs("sft", stage(trainable=[pattern]), a40(), QWEN_7B), traced=False)
+
+
+def test_rows_longer_than_the_model_knows_are_named():
+    short = QWEN_7B.model_copy(update={"max_position_embeddings": 4095})
+    warned = [
+        plan(PlanInputs("sft", stage(steps=100, epochs=None), a40(gpu_memory_gib=200), one), traced=False)["warnings"]
+        for one in (short, QWEN_7B)
+    ]
+    assert warned[1] == [] and len(warned[0]) == 1
+    assert "sequence_length: 4,096 is more than the model's max_position_embeddings 4,095: " in warned[0][0]
 
 
 def planned(folder: Path, stage: dict, targets: int) -> subprocess.CompletedProcess:

@@ -47,7 +47,7 @@ def small_stage(settings: Stage, ranks: int) -> dict:
     """What a stage's rehearsal changes of its settings."""
     given = settings.model_fields_set
     changes = {key: None for key in UNSET if key in given}
-    changes |= {"steps": STEPS, "global_batch": ranks, "log_steps": 1, "eval_steps": STEPS, "save_steps": STEPS}
+    changes |= {"steps": STEPS, "global_batch": ranks, "log_steps": 1, "eval_steps": 1, "save_steps": 1}
     changes |= {"eval_rows": ranks}
     if isinstance(settings.trainable, list):  # patterns may name layers that a model of two has not
         changes["trainable"] = "all"

@@ -45,15 +45,10 @@ def start_process_group(machine: Machine) -> None:
 
     With DDP and FSDP2 on GPUs that is left to accelerate, which takes the timeout from TrainingArguments (on CPU ranks
     it does not). ZeRO-3 shards while the model is loaded, so DeepSpeed's communication must exist before.
-
-    Raises:
-        UserError: `offload` without ZeRO.
     """
     # libraries that log one line per collective and per file written
     warnings.filterwarnings("ignore", category=FutureWarning, module="torch.distributed")
     logging.getLogger("accelerate").setLevel(logging.WARNING)
-    if machine.offload and not machine.sharding.startswith("zero"):
-        raise UserError(f"machine: offload needs `sharding` zero1, zero2 or zero3, not {machine.sharding}")
     timeout = timedelta(seconds=machine.collective_timeout)
     if machine.sharding == "none" and "WORLD_SIZE" not in os.environ:
         return

@@ -30,7 +30,11 @@ def divide_batch(global_batch: int, micro_batch: int, ranks: int, stage: str) ->
         UserError: the global batch is no multiple of the number of processes.
     """
     if global_batch % ranks:
-        raise UserError(f"training.train.{stage}.global_batch: {global_batch} is no multiple of {ranks} processes")
+        near = [rows for rows in (global_batch // ranks * ranks, -(-global_batch // ranks) * ranks) if rows]
+        raise UserError(
+            f"training.train.{stage}.global_batch: {global_batch} is no multiple of {ranks} processes; "
+            f"{' or '.join(map(str, near))} would be"
+        )
     share = global_batch // ranks
     micro = next(rows for rows in range(min(micro_batch, share), 0, -1) if share % rows == 0)
     return Batch(micro, share // micro)

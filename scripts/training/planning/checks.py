@@ -1,10 +1,12 @@
 """Checks of a stage against its machine and its data, before it trains."""
 
+from fnmatch import fnmatch
 from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Stage
+from scripts.experiment.settings.training import Shape, Stage
+from scripts.training.planning.parameters import parameter_names
 
 
 def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
@@ -12,10 +14,12 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
 
     Raises:
         UserError: the weights are quantized, or the optimizer is adamw_8bit, and the machine file shards; or the
-            machine file asks for what its sharding or its processor cannot do.
+            machine file offloads without ZeRO, or asks for what its sharding or its processor cannot do.
     """
     check_gradient_sums(name, settings, machine)
     check_checkpointing(machine)
+    if machine.offload and machine.sharding in ("none", "fsdp2"):
+        raise UserError(f"machine: offload needs `sharding` zero1, zero2 or zero3, not {machine.sharding}")
     if machine.sharding in ("none", "auto"):
         return
     key, remedy = f"training.train.{name}", "use `sharding: none` in the machine file"
@@ -64,6 +68,33 @@ def check_checkpointing(machine: Machine) -> None:
         raise UserError(
             "machine: gradient_checkpointing.offload: there is no GPU to move activations from; leave it out"
         )
+
+
+def check_choosable(machine: Machine) -> None:
+    """Check that `auto` of the machine file has a limit to stay below.
+
+    Raises:
+        UserError: the memory is not given, so that the largest micro-batch would always be taken.
+    """
+    limit = "gpu_memory_gib" if machine.gpus else "host_memory_gib"
+    if "auto" in (machine.sharding, machine.micro_batch) and not getattr(machine, limit):
+        key = "micro_batch" if machine.micro_batch == "auto" else "sharding"
+        raise UserError(f"machine: {limit}: not given, and `{key}: auto` takes what fits it; give it in GiB")
+
+
+def check_trainable(name: str, settings: Stage, shape: Shape) -> None:
+    """Check that each pattern of `trainable` matches a parameter, before there is a model to ask.
+
+    Raises:
+        UserError: one matches none; the line has a name as an example.
+    """
+    names = parameter_names(shape)
+    for pattern in settings.trainable if isinstance(settings.trainable, list) else []:
+        if not any(fnmatch(one, pattern) for one in names):
+            raise UserError(
+                f"training.train.{name}.trainable: {pattern!r} matches no parameter of"
+                f" {shape.num_hidden_layers} layers; an example of a name: {names[1]!r}"
+            )
 
 
 def check_validation(name: str, settings: Stage, shards: Path, manifest: dict) -> None:

@@ -139,9 +139,18 @@ def alternatives(name: str, option: Option, shape: Shape, no_rope_layers: list[i
 def hours_text(option: Option, tokens: int | None) -> str:
     """How long the stage takes; where its tokens are not known, how long 100 million take."""
     if not option.speed:
-        return "hours unknown without `gpu_tflops` in the machine file"
+        key = "gpu_tflops" if option.machine.gpus else "cpu_tflops"
+        return f"hours unknown without `{key}` in the machine file"
     hours = (tokens or 1e8) / option.speed.tokens_per_second / 3600
     return f"{hours:.1f} h" + ("" if tokens else " per 100 million tokens")
+
+
+def processes_text(machine: Machine) -> str:
+    """How many GPUs or, without any, processes train together, in words."""
+    ranks = total_ranks(machine)
+    return (
+        f"{ranks} {('GPU' if machine.gpus else 'process') if ranks == 1 else 'GPUs' if machine.gpus else 'processes'}"
+    )
 
 
 def refusal(name: str, option: Option, changes: list[Change], tokens: int | None) -> str:
@@ -165,7 +174,7 @@ def refusal(name: str, option: Option, changes: list[Change], tokens: int | None
         f"training.train.{name}: does not fit: {taken / GIB:.1f} GiB per {where}, the machine has {limit:g}, "
         f"{option.missing() / GIB:.1f} too few, with sharding {machine.sharding}{' and offload' * machine.offload}, "
         f"micro-batch {option.batch.micro} and {option.settings.sequence_length:,} tokens on "
-        f"{total_ranks(machine)} GPU{'s' * (total_ranks(machine) > 1)} ({largest})"
+        f"{processes_text(machine)} ({largest})"
     )
     logits = option.budget.gpu.get("logits", 0)
     at_once = option.batch.micro * option.settings.sequence_length
@@ -175,7 +184,7 @@ def refusal(name: str, option: Option, changes: list[Change], tokens: int | None
         return head + "; no change of sharding, offload, checkpointing, micro-batch or method fits: use more GPUs"
     width = max(len(one.text) for one in changes)
     lines = [
-        f"  {one.text:<{width}}  {one.option.budget.total / GIB:6.1f} GiB per GPU, "
+        f"  {one.text:<{width}}  {one.option.budget.total / GIB:6.1f} GiB per {'GPU' if machine.gpus else 'process'}, "
         f"{sum(one.option.budget.host.values()) / GIB:6.1f} of the host; {hours_text(one.option, tokens)}"
         for one in changes
     ]

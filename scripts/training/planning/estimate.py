@@ -9,7 +9,7 @@ from typing import NamedTuple
 from scripts.common.files import read_json
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest
 from scripts.experiment.packed_rows import PackedRows
-from scripts.experiment.settings.corpus import Dataset
+from scripts.experiment.settings.corpus import Dataset, OwnDataset, Split
 from scripts.experiment.settings.experiment import Experiment
 from scripts.sources.tables.source import Source
 from scripts.tokens.packing.mixing import most_rows, validation_rows
@@ -63,10 +63,19 @@ def estimated_bytes(dataset: Dataset, sources: list[Source]) -> tuple[float, str
     return size, f"estimated from the {size / 1e6:,.1f} MB at {path}"
 
 
-def stage_rows(experiment: Experiment, sources: list[Source], layout: Layout, stage: str) -> Rows:
-    """The packed rows of a stage."""
+def stage_rows(
+    experiment: Experiment, sources: list[Source], layout: Layout, stage: str, told: int | None = None
+) -> Rows:
+    """The packed rows of a stage.
+
+    Args:
+        told: plan for so many training rows, whatever is there.
+    """
     settings = experiment.training.train[stage]
     packed = PackedRows(experiment, layout)
+    if told:
+        split = split_of(experiment, packed.parts(settings.data)[0])
+        return Rows(told, round(told * split.validation / (1 - split.validation - split.test)), "of the rows asked for")
     manifest = packed.stage(stage) / MANIFEST
     if manifest.is_file():
         splits = read_json(manifest)["splits"]
@@ -86,6 +95,12 @@ def stage_rows(experiment: Experiment, sources: list[Source], layout: Layout, st
     return Rows(train, sum(validation.values()), f"a mixture, {first.source}")
 
 
+def split_of(experiment: Experiment, name: str) -> Split | OwnDataset:
+    """What says which shares of a dataset are for validation and test: the dataset itself, or all sources' split."""
+    dataset = experiment.corpus.compose[name]
+    return dataset if hasattr(dataset, "validation") else experiment.corpus.split
+
+
 def dataset_rows(experiment: Experiment, sources: list[Source], name: str, length: int) -> Rows:
     """The estimated rows of a dataset at a length."""
     dataset = experiment.corpus.compose[name]
@@ -93,7 +108,7 @@ def dataset_rows(experiment: Experiment, sources: list[Source], name: str, lengt
     if found is None:
         return Rows(None, None, "unknown: neither shards nor sources are here")
     size, source = found
-    split = dataset if hasattr(dataset, "validation") else experiment.corpus.split
+    split = split_of(experiment, name)
     rows = size / BYTES_PER_TOKEN / length
     train = max(1, round(rows * (1 - split.validation - split.test)))
     return Rows(train, round(rows * split.validation), source)

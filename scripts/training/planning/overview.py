@@ -1,10 +1,11 @@
 """Show the plans of all stages in one table, before any data exists or after; and beside it what was measured.
 
     python -m scripts.training.planning.overview --profile a40
-    python -m scripts.training.planning.overview --profile local --configfile config/mine.yaml
+    python -m scripts.training.planning.overview --profile local --configfile config/mine.yaml --rows 20000
 
 The table goes to the terminal and to `plan.html` in the results folder. Tokens are counted where shards are there, else
-estimated from the sizes of the sources, and said to be so. It exits with 1 if a stage does not fit.
+estimated from the sizes of the sources, and said to be so; `--rows` plans for so many packed rows instead. It exits
+with 1 if a stage does not fit.
 """
 
 import io
@@ -49,14 +50,18 @@ def machine_of(profile: str) -> Path:
     return Path(f"config/machines/{dict(pairs).get('machine', 'local')}.yaml")
 
 
-def stage_plans(flow: Dag, machine: Machine) -> list[StagePlan]:
-    """The plan of each stage, with its error in the place of those that cannot be run."""
+def stage_plans(flow: Dag, machine: Machine, told: int | None = None) -> list[StagePlan]:
+    """The plan of each stage, with its error in the place of those that cannot be run.
+
+    Args:
+        told: packed training rows to plan for, instead of those that are counted or estimated.
+    """
     base, found = flow.experiment.training.base, []
     layers = expand_layers(base.no_rope_layers, flow.shape.num_hidden_layers) if flow.shape else []
     unknown = "" if flow.shape and flow.shape.vocab_size else "training.base.shape" + ".vocab_size" * bool(flow.shape)
     free = machine.disk_gib or free_bytes(flow.layout.results) / GIB
     for name, settings in flow.stages.items():
-        rows = stage_rows(flow.experiment, list(flow.sources.values()), flow.layout, name)
+        rows = stage_rows(flow.expanded, list(flow.sources.values()), flow.layout, name, told)
         shape, off = flow.shape, tuple(layers)
         inputs = PlanInputs(name, settings, machine, shape, rows.train, rows.validation, off, base.trained_tokens)
         summary = flow.layout.model(name) / "summary.json"
@@ -69,8 +74,21 @@ def stage_plans(flow: Dag, machine: Machine) -> list[StagePlan]:
         planned.setdefault("warnings", []).extend(disk_warning(name, settings, planned, free))
         if unknown:
             planned["warnings"].append(f"{unknown}: not given; without it nothing says whether {name} fits its memory")
+        if rows.train is None and not planned.get("steps"):
+            unplanned = "steps and hours follow from the data, of which nothing is here yet"
+            planned["warnings"].append(f"{name}: {unplanned}; `make plan ROWS=20000` plans for so many packed rows")
         found.append(StagePlan(name, rows, planned, "", measured))
     return found
+
+
+def machine_warnings(machine: Machine) -> list[str]:
+    """One line for each figure without which the plan of a machine with GPUs says less."""
+    lacks = {"gpu_memory_gib": "whether a stage fits", "gpu_tflops": "how long it takes"} if machine.gpus else {}
+    return [
+        f"machine: {key}: not given; without it nothing says {what}"
+        for key, what in lacks.items()
+        if getattr(machine, key) is None
+    ]
 
 
 class Plans(NamedTuple):
@@ -86,16 +104,17 @@ class Plans(NamedTuple):
     stages: list[StagePlan]
 
 
-def plans_of(profile: str, configfile: Path | None) -> Plans:
+def plans_of(profile: str, configfile: Path | None, told: int | None = None) -> Plans:
     """The plans of the experiment that `--profile` and `--configfile` mean to Snakemake, on the profile's machine."""
     experiment, path = trained_experiment_of(profile, configfile)[1], machine_of(profile)
     sources = {source.name: source for source in sources_of(experiment)}
     flow, machine = Dag(experiment, sources, Layout(Path(experiment.results))), load_machine(path)
-    return Plans(flow, path, machine, stage_plans(flow, machine))
+    return Plans(flow, path, machine, stage_plans(flow, machine, told))
 
 
-def cell(value: float | None, form: str = ",", unit: str = "") -> str:
-    return "" if value is None else f"{value:{form}}{unit}"
+def cell(value: float | str | None, form: str = ",", unit: str = "") -> str:
+    """A number with its unit; nothing for None, and `auto` as it is where it is not known yet what it comes to."""
+    return value if isinstance(value, str) else "" if value is None else f"{value:{form}}{unit}"
 
 
 def measured_hours(stage: StagePlan) -> float | None:
@@ -114,6 +133,7 @@ ROWS = (
     ("  of warm-up", lambda s: cell(s.plan.get("warmup"))),
     ("  between validations", lambda s: cell(s.plan.get("eval"))),
     ("  between checkpoints", lambda s: cell(s.plan.get("save"))),
+    ("learning rate", lambda s: cell(s.plan.get("learning_rate"), ".3g")),
     ("global batch (rows)", lambda s: cell(s.plan.get("global_batch"))),
     ("  micro-batch", lambda s: cell(s.plan.get("micro_batch"))),
     ("  accumulated passes", lambda s: cell(s.plan.get("gradient_accumulation"))),
@@ -163,6 +183,8 @@ def show(stages: list[StagePlan], path: Path, machine: Machine, page: Path) -> N
         console.print(overview_table(stages, path))
         if any(stage.plan.get("gpu_parts_gib") for stage in stages):
             console.print(parts_table(stages, machine))
+        for line in machine_warnings(machine):
+            console.print(f"warning: {line}", markup=False, soft_wrap=True)
         for stage in stages:
             for line in [stage.error] * bool(stage.error) + stage.plan.get("warnings", []):
                 console.print(f"{'error' if line == stage.error else 'warning'}: {line}", markup=False, soft_wrap=True)
@@ -172,8 +194,11 @@ def show(stages: list[StagePlan], path: Path, machine: Machine, page: Path) -> N
 
 def main() -> None:
     arguments = experiment_parser(__doc__)
+    arguments.add_argument("--rows", type=int, help="plan for so many packed training rows")
     args = arguments.parse_args()
-    plans = plans_of(args.profile, args.configfile)
+    if args.rows is not None and args.rows < 1:
+        raise UserError(f"ROWS={args.rows}: packed training rows to plan for, at least 1")
+    plans = plans_of(args.profile, args.configfile, args.rows)
     show(plans.stages, plans.path, plans.machine, plans.flow.layout.plan_page)
     print(f"page: {plans.flow.layout.plan_page}")
     if any(stage.error for stage in plans.stages):

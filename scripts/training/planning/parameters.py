@@ -77,6 +77,16 @@ def named_parameters(shape: Shape) -> Iterator[tuple[str, int, bool]]:
         yield "lm_head.weight", shape.vocab_size * width, True
 
 
+# Parameters of near relatives, which `named_parameters` has not: of Qwen3, and the bias of Qwen2 as a SmolLM3.
+RELATIVES = ("q_norm.weight", "k_norm.weight", "o_proj.bias")
+
+
+def parameter_names(shape: Shape) -> list[str]:
+    """The names that a model of this shape, or of a near relative, may have."""
+    relatives = [f"model.layers.{layer}.self_attn.{n}" for layer in range(shape.num_hidden_layers) for n in RELATIVES]
+    return [name for name, _, _ in named_parameters(shape)] + relatives
+
+
 def counts(shape: Shape, settings: Stage, no_rope_layers: list[int]) -> Counts:
     """How many parameters a stage has and trains.
 

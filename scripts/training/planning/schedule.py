@@ -8,7 +8,7 @@ import math
 from typing import NamedTuple
 
 from scripts.common.cli import UserError
-from scripts.experiment.settings.training import Stage
+from scripts.experiment.settings.training import Shape, Stage
 
 ENOUGH = 20  # evaluations and logged metrics in a stage, below which a curve shows little
 
@@ -50,6 +50,7 @@ def check_schedule(name: str, settings: Stage, steps: int) -> None:
         UserError: it does not; the line names a value that fits.
     """
     found, key = intervals(settings, steps), f"training.train.{name}"
+    given = "warmup_share" if settings.warmup_steps is None else "warmup_steps"
     if found.warmup >= steps and found.warmup:
         raise UserError(
             f"{key}.warmup_steps: {found.warmup:,} of the stage's {steps:,} steps leave none after the warm-up; "
@@ -58,8 +59,8 @@ def check_schedule(name: str, settings: Stage, steps: int) -> None:
     decay = round(settings.decay_share * steps) if settings.scheduler == "warmup-stable-decay" else 0
     if found.warmup + decay > steps:
         raise UserError(
-            f"{key}.warmup_steps: {found.warmup:,} and a decay of {decay:,} are more than the stage's {steps:,} steps; "
-            f"use at most {steps - decay:,}"
+            f"{key}.{given}: {found.warmup:,} steps and a decay of {decay:,} are more than the stage's {steps:,}; "
+            f"use at most {steps - decay:,} steps of warm-up"
         )
     for setting in ("keep_best", "early_stopping"):
         if getattr(settings, setting) and found.eval > steps:
@@ -93,12 +94,24 @@ def schedule_warnings(
         )
     if settings.eval_rows < ranks:
         lines.append(f"{key}.eval_rows: {settings.eval_rows} leaves some of the {ranks} processes none; use {ranks}")
+    elif validation_rows == 0:
+        lines.append(f"{key}.data: no validation rows, so no validation loss is measured; make `validation` larger")
     elif validation_rows and validation_rows < ranks:
         lines.append(
             f"{key}.data: {validation_rows} validation rows leave some of the {ranks} processes none; "
             f"make `validation` {ranks / validation_rows:.1f} times as large, or use fewer GPUs"
         )
     return lines
+
+
+def length_warnings(name: str, settings: Stage, shape: Shape | None) -> list[str]:
+    """One line if rows are longer than what the model was made for; a row is as long as its longest document may be."""
+    if shape is None or settings.sequence_length <= (limit := shape.max_position_embeddings):
+        return []
+    return [
+        f"training.train.{name}.sequence_length: {settings.sequence_length:,} is more than the model's "
+        f"max_position_embeddings {limit:,}: longer documents reach positions that it does not know; use {limit}"
+    ]
 
 
 def log_warnings(name: str, settings: Stage, steps: int, ranks: int, validation_rows: int | None = None) -> None:

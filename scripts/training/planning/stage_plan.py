@@ -2,13 +2,13 @@
 
 from scripts.experiment.settings.machine import Machine
 from scripts.training.planning.batch import divide_batch, total_ranks
-from scripts.training.planning.checks import check_sharding
+from scripts.training.planning.checks import check_choosable, check_sharding, check_trainable
 from scripts.training.planning.disk import stage_disk
 from scripts.training.planning.memory import GIB, model_states
 from scripts.training.planning.options import Option
 from scripts.training.planning.parameters import count_parameters, counts
 from scripts.training.planning.recomputation import recomputed_share
-from scripts.training.planning.schedule import check_schedule, intervals, schedule_warnings
+from scripts.training.planning.schedule import check_schedule, intervals, length_warnings, schedule_warnings
 from scripts.training.planning.speed import noncausal_over_causal, operations, stage_cost
 from scripts.training.planning.stage import PlanInputs, choose_option, least_memory
 
@@ -23,12 +23,16 @@ def plan(inputs: PlanInputs, traced: bool = True) -> dict:
             `auto` of the machine file is not resolved.
 
     Raises:
-        UserError: the global batch does not divide, the stage does not fit, the machine file shards what cannot be
-            sharded, or the warm-up is longer than the stage.
+        UserError: the global batch does not divide, the stage does not fit or trains nothing, the machine file shards
+            what cannot be sharded, or the warm-up is longer than the stage.
     """
     check_sharding(inputs.name, inputs.settings, inputs.machine)
+    check_choosable(inputs.machine)
+    if inputs.known_shape:
+        check_trainable(inputs.name, inputs.settings, inputs.known_shape)
     settings, steps, machine = inputs.resolved, inputs.steps, inputs.machine
     result = {"learning_rate": settings.learning_rate, "global_batch": settings.global_batch}
+    result["warnings"] = length_warnings(inputs.name, settings, inputs.known_shape)
     if settings.global_batch == "auto":
         return result
     tokens_per_step = settings.global_batch * settings.sequence_length
@@ -36,7 +40,7 @@ def plan(inputs: PlanInputs, traced: bool = True) -> dict:
     if steps:
         check_schedule(inputs.name, settings, steps)
         warnings = schedule_warnings(inputs.name, settings, steps, total_ranks(machine), inputs.validation_rows)
-        result |= intervals(settings, steps)._asdict() | {"warnings": warnings}
+        result |= intervals(settings, steps)._asdict() | {"warnings": result["warnings"] + warnings}
     least_memory(inputs)
     option = choose_option(inputs) if traced else None
     if option:

@@ -16,7 +16,7 @@ from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.training import Stage
 from scripts.report.commands import rehearse
 from scripts.training.model.small_base import make_small_base
-from scripts.training.planning.schedule import intervals
+from scripts.training.planning.schedule import intervals, schedule_warnings
 from tests.training.conftest import LENGTH, STAGE, origin, scratch, tokenizer  # noqa: F401
 
 PROFILES = {
@@ -56,7 +56,9 @@ def test_a_stage_that_gives_each_interval_as_a_share_can_be_rehearsed():
     changes = rehearse.small_stage(real, ranks=2)
     given = {key: value for key, value in ({**plain, **shares} | changes).items() if value is not None}
     check_optimization(Stage.parse(given, "test"), "training.train.tiny")
-    assert intervals(Stage.parse(given, "test"), given["steps"]) == (1, 1, 3, 3)
+    found = Stage.parse(given, "test")
+    assert intervals(found, given["steps"]) == (1, 1, 1, 1)
+    assert schedule_warnings("tiny", found, given["steps"], ranks=2) == [], "warns of what nobody set"
 
 
 def test_a_machine_without_gpus_rehearses_in_fp32(tmp_path):
@@ -87,7 +89,7 @@ def test_a_rehearsal_runs_every_stage_and_suite_and_ends_where_one_would_fail(tm
     experiment = {
         "extends": "config/smoke/lora-qa.yaml",
         "results": "results/mine",
-        "training": {"train": {"qa_systems": None, "qa_python": {"steps": 5000, "warmup_share": 0.1}}},
+        "training": {"train": {"qa_systems": None, "qa_python": {"epochs": None, "steps": 5000, "warmup_share": 0.1}}},
         "evaluation": {"gate": None},
     }
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(experiment))

@@ -192,8 +192,3 @@ def test_checkpoints_that_fit_are_resumed(saved, current):
 def test_checkpoints_that_do_not_fit_are_refused_and_the_line_says_what_would(saved, current, says):
     with pytest.raises(UserError, match=says):
         parallel.check_resumable(Path("work/checkpoint-4"), saved, current)
-
-
-def test_offload_without_zero_is_refused():
-    with pytest.raises(UserError, match="offload needs `sharding` zero1, zero2 or zero3, not fsdp2"):
-        parallel.start_process_group(machine(sharding="fsdp2", offload=True))

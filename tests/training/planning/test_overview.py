@@ -1,9 +1,13 @@
 """`make plan` before anything is there."""
 
+from functools import partial
+from pathlib import Path
+
 import pytest
 import yaml
+from rich.console import Console
 
-from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.training.planning import overview
 
 SHAPE = {
@@ -14,10 +18,53 @@ SHAPE = {
 
 @pytest.mark.parametrize(("shape", "key"), [(None, "training.base.shape"), (SHAPE, "training.base.shape.vocab_size")])
 def test_a_plan_without_memory_says_which_key_it_lacks(tmp_path, shape, key):
-    experiment = read_yaml(overview.Path("config/experiments/qwen2.5-7b-code.yaml"))
+    experiment = read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))
     experiment["training"]["base"]["shape"] = shape
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(experiment))
-    [stage] = overview.plans_of("profiles/a40", path).stages
+    [stage] = overview.plans_of("profiles/a40", path, told=6400).stages
     assert "gpu_gib" not in stage.plan
     assert stage.plan["warnings"] == [f"{key}: not given; without it nothing says whether sft fits its memory"]
+
+
+@pytest.fixture
+def untraced(monkeypatch):
+    """Plans by closed forms alone, which take no seconds."""
+    monkeypatch.setattr(overview, "plan", partial(overview.plan, traced=False))
+
+
+def printed(stages) -> str:
+    console = Console(width=150)
+    with console.capture() as capture:
+        console.print(overview.overview_table(stages, Path("m.yaml")))
+    return capture.get()
+
+
+def test_a_batch_that_follows_from_the_data_is_planned_without_any_and_for_as_many_rows_as_are_told(untraced):
+    """The plan of `global_batch: auto` ended in a traceback before there was data."""
+    muon = Path("config/experiments/cpt-muon.yaml")
+    [unknown] = overview.plans_of("profiles/a800", muon).stages
+    assert "auto" in printed([unknown])
+    [line] = unknown.plan["warnings"]
+    assert line.startswith("pretrain: steps and hours follow from the data") and "`make plan ROWS=20000`" in line
+    [told] = overview.plans_of("profiles/a800", muon, told=100_000).stages
+    assert (told.plan["global_batch"], told.plan["steps"], told.rows.validation) == (96, 1042, 1020)
+    assert "of the rows asked for" in printed([told])
+
+
+def test_the_models_of_further_seeds_are_planned_too(untraced, tmp_path):
+    """Their names are not those of the file's stages, and their plan ended in a KeyError."""
+    path = tmp_path / "mine.yaml"
+    experiment = read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))
+    experiment["training"]["train"]["sft"]["seeds"] = [1, 2]
+    path.write_text(yaml.safe_dump(experiment))
+    stages = overview.plans_of("profiles/a40", path, told=6400).stages
+    assert [stage.plan["steps"] for stage in stages] == [300, 300]
+
+
+@pytest.mark.parametrize("key", ["gpu_memory_gib", "gpu_tflops"])
+def test_a_figure_that_the_machine_file_lacks_is_named_with_what_is_missing(key):
+    machine = load_machine(Path("config/machines/a40.yaml"))
+    assert overview.machine_warnings(machine) == []
+    [line] = overview.machine_warnings(machine.model_copy(update={key: None}))
+    assert line.startswith(f"machine: {key}: not given; without it nothing says")

@@ -37,8 +37,10 @@ def test_the_flagships_old_settings_are_refused_and_what_the_line_says_passes():
         plan(PlanInputs("sft", stage(warmup_steps=207), a40(), rows=69 * 64))
     check_schedule("sft", stage(warmup_share=0.03), 207)
     check_schedule("sft", stage(warmup_steps=206), 207)
-    with pytest.raises(UserError, match=r"100 and a decay of 120 are more than .* 200 steps; use at most 80"):
+    with pytest.raises(UserError, match=r"100 steps and a decay of 120 are more than .* 200; use at most 80 steps"):
         check_schedule("sft", stage(warmup_steps=100, scheduler="warmup-stable-decay", decay_share=0.6), 200)
+    with pytest.raises(UserError, match=r"sft\.warmup_share: 180 steps and a decay of 60"):
+        check_schedule("sft", stage(warmup_share=0.9, scheduler="warmup-stable-decay", decay_share=0.3), 200)
 
 
 @pytest.mark.parametrize("selects", [{"keep_best": True}, {"early_stopping": {"patience": 2}}])
@@ -68,6 +70,8 @@ def test_what_shows_or_keeps_too_little_is_one_line_with_the_value_that_would_do
 def test_few_validation_rows_are_named_with_the_factor_that_is_missing():
     (line,) = schedule_warnings("sft", stage(), 207, ranks=8, validation_rows=5)
     assert "5 validation rows leave some of the 8 processes none; make `validation` 1.6 times as large" in line
+    (none,) = schedule_warnings("sft", stage(), 207, ranks=8, validation_rows=0)
+    assert none.startswith("training.train.sft.data: no validation rows, so no validation loss is measured")
     found = plan(PlanInputs("sft", stage(eval_steps=1000), a40(), rows=69 * 64, validation_rows=1))
     assert [line.split(":")[0] for line in found["warnings"]] == [
         f"training.train.sft.{n}" for n in ("eval_steps", "data")
