@@ -67,5 +67,5 @@ def from_alpaca(found: dict, where: str) -> list[dict]:
     for question, answer in history:
         result += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     given = found.get("input", "")
-    question = f"{found['instruction']}\n\n{given}" if given.strip() else found["instruction"]
+    question = "\n\n".join(part for part in (found["instruction"], given) if part.strip())
     return [*result, {"role": "user", "content": question}, {"role": "assistant", "content": found["output"]}]

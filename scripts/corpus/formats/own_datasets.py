@@ -59,8 +59,11 @@ def chat_of(record: object, where: str) -> tuple[list[dict], str | None]:
         turns.append({"role": role, "content": content_of(message.get("content"), place)})
     if not turns:
         return turns, "empty"
-    answers = [turn["content"] for turn in turns if turn["role"] == "assistant"]
-    return turns, None if any(answer.strip() for answer in answers) else "no_answer"
+    if not any(turn["content"].strip() for turn in turns if turn["role"] == "assistant"):
+        return turns, "no_answer"
+    asked = [turn["content"].strip() for turn in turns if turn["role"] == "user"]
+    # an empty question, or nothing at all before the answer, would teach to answer what was not asked
+    return turns, None if asked and all(asked) else "no_question"
 
 
 def check_other_keys(message: dict, place: str) -> None:

@@ -153,6 +153,8 @@ def test_alpaca_records_have_their_input_system_and_history():
     assert said == ["Be brief.", "a", "b", "Add.\n\n1 2", "3"]
     bare = own_datasets.chat_of({"instruction": "Add.", "input": "", "output": "3", "system": None}, "x")[0]
     assert bare == [{"role": "user", "content": "Add."}, {"role": "assistant", "content": "3"}]
+    alone = own_datasets.chat_of({"instruction": " ", "input": "1 + 2", "output": "3"}, "x")[0]
+    assert alone == [{"role": "user", "content": "1 + 2"}, {"role": "assistant", "content": "3"}]
 
 
 def test_messages_may_have_their_system_prompt_beside_them():
@@ -219,16 +221,24 @@ def test_a_text_file_is_one_document_and_another_column_is_read_by_name(tmp_path
     assert {e["text"] for e in made} == {f"b {i}" for i in range(20)}
 
 
+REASONS = ("empty", "no_answer", "no_question")
+
+
 def test_what_teaches_nothing_is_dropped_and_counted(tmp_path):
     more = [
         {"messages": []},
         {"messages": turns("no answer")},
         {"messages": turns("blank", " \n")},
+        {"messages": turns("", "an answer to nothing")},
+        {"messages": turns("first", "answer", " \t", "an answer to nothing")},
+        {"messages": [{"role": "assistant", "content": "unasked"}]},
+        {"instruction": "", "input": " ", "output": "an answer to nothing"},
+        {"conversations": [{"from": "human", "value": "\n"}, {"from": "gpt", "value": "an answer to nothing"}]},
     ]
     composed({**CHAT, "path": str(write_lines(tmp_path / "a.jsonl", chats(20) + more))}, tmp_path / "out")
     dropped = read_manifest(tmp_path / "out")["dropped"]
-    totals = {key: sum(counts.get(key, 0) for counts in dropped.values()) for key in ("empty", "no_answer")}
-    assert totals == {"empty": 1, "no_answer": 2}
+    totals = {key: sum(counts.get(key, 0) for counts in dropped.values()) for key in REASONS}
+    assert totals == {"empty": 1, "no_answer": 2, "no_question": 5}
 
 
 def test_the_content_can_be_pinned(tmp_path):
