@@ -58,9 +58,11 @@ if EXPERIMENT.training:
 rule all:
     default_target: True
     input:
-        [L.evaluation, L.page, L.scores]
-        if EXPERIMENT.training
-        else [L.cards / "cards.json", *(folder / MANIFEST for folder in FLOW.rows.folders())],
+        (
+            [L.evaluation, L.page, L.scores]
+            if EXPERIMENT.training
+            else [L.cards / "cards.json", *(folder / MANIFEST for folder in FLOW.rows.folders()), *PARQUET]
+        ),
 
 
 # Everything up to the shards. Run it alone after a change to filters or sources: where the shards come out
@@ -69,6 +71,7 @@ rule data:
     input:
         L.cards / "cards.json",
         [folder / MANIFEST for folder in FLOW.rows.folders()],
+        PARQUET,
 
 
 if EXPERIMENT.training:

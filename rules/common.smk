@@ -16,6 +16,7 @@ from scripts.experiment.layout import (
     filtered_shard,
     history_shard,
     is_published,
+    parquet_table,
     shard_files,
     split_file,
 )

@@ -185,3 +185,31 @@ rule compose:
     shell:
         "python -m scripts.corpus.compose {params.splits:q}"
         " --settings {params.settings:q} --seed {params.seed:q} --threads {threads} --out {params.out:q} 2>&1 | tee {log:q}"
+
+
+# Copies for other programs, which nothing stands on.
+TABLES = MADE.tables(FLOW.datasets) if EXPERIMENT.corpus.parquet else {}
+PARQUET = [parquet_table(L, table) / MANIFEST for table in TABLES]
+
+
+rule parquet:
+    input:
+        lambda wildcards: (
+            MADE.filtered(FLOW.source_shards[wildcards.table.removeprefix("filter-")])
+            if wildcards.table.startswith("filter-")
+            else [folder / MANIFEST for folder in TABLES[wildcards.table]]
+        ),
+    output:
+        manifest=parquet_table(L, "{table}") / MANIFEST,
+    log:
+        L.log("corpus", "parquet", "{table}"),
+    wildcard_constraints:
+        table=only(TABLES),
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        folders=lambda wildcards: by_file("--folders", *map(str, TABLES[wildcards.table])),
+        out=subpath(output.manifest, parent=True),
+        code=fingerprint("scripts.corpus.parquet"),
+    shell:
+        "python -m scripts.corpus.parquet {params.folders:q} --out {params.out:q} 2>&1 | tee {log:q}"

@@ -129,6 +129,7 @@ if EXPERIMENT.training:
             evaluation=L.gate,
             page=L.page,
             scores=L.scores,
+            copies=PARQUET,
         output:
             evaluation=L.evaluation,
         log:

@@ -211,3 +211,8 @@ def filtered_shard(layout: Layout, shard: str) -> Path:
 def history_shard(layout: Layout, shard: str) -> Path:
     """What was read of the histories of a shard of very many sources; the dates lie in `history` as always."""
     return layout.results / "sources/history_shard" / shard
+
+
+def parquet_table(layout: Layout, table: str) -> Path:
+    """A copy of JSON lines in Parquet: of `split`, of a dataset or of what was filtered of a shard of the sources."""
+    return layout.results / "corpus/parquet" / table

@@ -98,3 +98,12 @@ class SourceFiles:
     def first_commits(self, names: Iterable[str]) -> list[Path]:
         """The first commits of these sources that rules declare; those of a shard are listed in its manifest."""
         return [] if self.in_shards else [self.layout.history(name) / FIRST_COMMITS for name in names]
+
+    def tables(self, datasets: Iterable[str]) -> dict[str, list[Path]]:
+        """The folders of JSON lines by the name of their copy in Parquet; a shard's sources are one table."""
+        tables = {f"compose-{name}": [self.layout.dataset(name)] for name in datasets}
+        if self.sources:
+            tables |= {"split": [self.layout.split]}
+            for shard, names in self.shards.items():
+                tables[f"filter-{shard}"] = [self.layout.filtered(name) for name in names]
+        return tables

@@ -13,22 +13,22 @@ from pathlib import Path
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.experiment.dag import Dag
-from scripts.experiment.layout import MANIFEST, filtered_shard, history_shard
-from scripts.experiment.source_shards import in_shards
+from scripts.experiment.layout import MANIFEST, filtered_shard, history_shard, parquet_table
+from scripts.experiment.source_shards import SourceFiles, in_shards
 from scripts.hosts.invocation import INNER, Invocation
 
 
 def missing_files(dag: Dag) -> dict[str, str]:
     """The missing files of folders that have a manifest, each with the target that makes it again.
 
-    That is the file itself, or the manifest of a shard, which lists the files of its sources. A folder without a
-    manifest was never made, or deleted as a whole.
+    That is the file itself, or the manifest of a folder whose rule declares nothing else, as that of a shard. A folder
+    without a manifest was never made, or deleted as a whole.
     """
     layout = dag.layout
     if in_shards(dag.sources):
         shards = [filtered_shard(layout, shard) for shard in dag.source_shards]
         shards += [history_shard(layout, shard) for shard in dag.source_shards] if dag.dated_sources else []
-        folders = [*shards]
+        folders = []
     else:
         shards, folders = [], [layout.history(source) for source in dag.dated_sources]
         folders += [layout.filtered(source) for source in dag.sources]
@@ -38,6 +38,10 @@ def missing_files(dag: Dag) -> dict[str, str]:
     folders += [layout.tokenizer, *dag.rows.packed(), *dag.rows.mixed()]
     folders += [layout.completion_tasks] if "completion" in dag.suites else []
     folders += [layout.repository_tasks] if "repository_tests" in dag.suites else []
+    if dag.experiment.corpus.parquet:
+        tables = SourceFiles(dag.sources, dag.source_shards, layout).tables(dag.datasets)
+        shards += [parquet_table(layout, table) for table in tables]
+    folders += shards
     missing = {}
     for folder in folders:
         if (manifest := folder / MANIFEST).is_file():

@@ -1,8 +1,15 @@
 """An experiment without `training`: the filtered documents and the shards, and nothing of training is asked for."""
 
+import pyarrow.parquet as pq
 import yaml
 
-from scripts.common.files import read_json
+from scripts.common.files import read_json, read_jsonl
+from scripts.common.manifest import read_manifest
+from scripts.experiment.layout import SPLITS
+
+
+def without_nulls(row):
+    return {name: value for name, value in row.items() if value is not None}
 
 
 def without_training(clone, **tokens):
@@ -17,6 +24,7 @@ def test_data_alone_makes_documents_and_shards_from_what_is_there_and_nothing_el
     clone = finished.copy(tmp_path / "clone")
     mixture = {"parts": {"code": {"weight": 3, "max_epochs": 0.5}, "instruct": {"weight": 1, "max_epochs": 4}}}
     without_training(clone, sequence_lengths=[1024], mix={"both": mixture})
+    clone.experiment(lambda config: config["corpus"].update(parquet=True))
     done = clone.snakemake("data")  # evaluation is still in the file
     assert "note: `evaluation` is not used: without `training`" in done.stderr
     for name in ("code", "instruct"):
@@ -26,9 +34,23 @@ def test_data_alone_makes_documents_and_shards_from_what_is_there_and_nothing_el
     assert mixed["rows"] == sum(part["rows"] for part in mixed["parts"].values())
     assert "| alpha | " in (clone.root / "results/report/cards/instruct.md").read_text()
     assert clone.jobs("data") == clone.jobs("all") == set()
+    corpus = clone.root / "results/corpus"
+    copies = {"split": ["split"], "compose-instruct": ["compose/instruct"], "filter-0": ["filter/alpha", "filter/beta"]}
+    for table, folders in copies.items():
+        manifest = read_manifest(corpus / "parquet" / table)
+        assert {*manifest["rows"]} == ({"documents", "rejects"} if table == "filter-0" else {*SPLITS})
+        for file, count in manifest["rows"].items():
+            rows = [row for folder in folders for row in read_jsonl(corpus / folder / f"{file}.jsonl.zst")]
+            copied = pq.read_table(corpus / "parquet" / table / f"{file}.parquet").to_pylist()
+            assert [*map(without_nulls, copied)] == [*map(without_nulls, rows)] and len(rows) == count
+    gone = corpus / "parquet/split/train.parquet"
+    content = gone.read_bytes()
+    gone.unlink()
+    clone.snakemake("data")
+    assert gone.read_bytes() == content
 
     clone.experiment(lambda config: config.update(results="results/new"))
-    rules = {"filter", "signatures", "deduplicate", "split", "compose", "tokenizer", "pack", "mix", "cards"}
+    rules = {"filter", "signatures", "deduplicate", "split", "compose", "tokenizer", "pack", "mix", "cards", "parquet"}
     assert {job.split()[0] for job in clone.jobs("data")} == rules | {"data"}
 
     done = clone.snakemake("-n", "results/new/eval.json", check=False)

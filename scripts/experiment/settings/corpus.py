@@ -196,3 +196,6 @@ class Corpus(Record):
     deduplicate: Deduplicate = Deduplicate()
     split: Split = Split()
     compose: dict[DatasetName, Dataset] = Field(min_length=1, description="The datasets by name.")
+    parquet: bool = Field(
+        False, description="Whether filtered documents, splits and datasets are also written as Parquet."
+    )

@@ -21,10 +21,11 @@ from scripts.experiment.layout import (
     filtered_shard,
     history_shard,
     is_published,
+    parquet_table,
     raw_manifest,
 )
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.source_shards import in_shards, source_shards
+from scripts.experiment.source_shards import SourceFiles, in_shards, source_shards
 from scripts.experiment.suites import PROMPTED, WITHOUT_PAIRS, configured
 from scripts.sources.tables.source import Source
 
@@ -98,6 +99,9 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
     yield job("tokens", "tokenizer", layout.tokenizer / MANIFEST)
     yield from (job("tokens", "pack", folder / MANIFEST, folder.name) for folder in rows.packed())
     yield from (job("tokens", "mix", folder / MANIFEST, folder.name) for folder in rows.mixed())
+    if experiment.corpus.parquet:
+        for table in SourceFiles({source.name: source for source in sources}, shards, layout).tables(flow.datasets):
+            yield job("corpus", "parquet", parquet_table(layout, table) / MANIFEST, table)
     yield job("report", "cards", layout.cards / "cards.json")
     if not stages:
         return

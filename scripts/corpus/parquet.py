@@ -1,0 +1,81 @@
+"""Copy JSON lines to Parquet, for Spark or Polars: the same rows in the same order, in typed columns.
+
+    python -m scripts.corpus.parquet --folders results/corpus/split --out results/corpus/parquet/split
+    python -m scripts.corpus.parquet --folders results/corpus/filter/click results/corpus/filter/jinja ... \\
+        --out results/corpus/parquet/filter-0
+
+The rule runs with `corpus.parquet: true` alone. Each file of the folders' manifests becomes one Parquet file; of
+several folders, as of the sources of a shard, the rows stand one after the other. Columns:
+scripts/corpus/formats/parquet_columns.py.
+"""
+
+import logging
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import pyarrow as pa
+from pyarrow.parquet import ParquetWriter
+
+from scripts.common.cli import parser, run
+from scripts.common.files import atomic, read_jsonl
+from scripts.common.manifest import read_manifest, write_manifest
+from scripts.corpus.formats.parquet_columns import columns_of, row_of
+
+JSON_LINES = ".jsonl.zst"
+GROUP = 32 << 20  # characters of text of a row group, which is held in memory
+
+
+def characters(record: dict) -> int:
+    """About how long a record is."""
+    return len(record.get("text") or "") + sum(len(one["content"]) for one in record.get("messages", ())) + 200
+
+
+def row_groups(records: Iterator[dict], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
+    """The records in groups of about `GROUP` characters."""
+    rows, size = [], 0
+    for record in records:
+        rows.append(row_of(record, columns))
+        size += characters(record)
+        if size >= GROUP:
+            yield pa.RecordBatch.from_pylist(rows, columns)
+            rows, size = [], 0
+    if rows:
+        yield pa.RecordBatch.from_pylist(rows, columns)
+
+
+def parquet(folders: list[Path], out: Path) -> dict:
+    """Write a Parquet file for each file of JSON lines in the folders to `out`; returns the manifest.
+
+    Raises:
+        UserError: a file is missing, or differs from its manifest.
+    """
+    manifests = [read_manifest(folder) for folder in folders]
+    rows = {}
+    for name in manifests[0]["files"]:
+        columns, stem = columns_of(name, manifests[0].get("kind")), name.removesuffix(JSON_LINES)
+        records = chain.from_iterable(read_jsonl(folder / name) for folder in folders)
+        rows[stem] = 0
+        with (
+            atomic(out / f"{stem}.parquet") as temporary,
+            ParquetWriter(temporary, columns, compression="zstd") as writer,
+        ):
+            for group in row_groups(records, columns):
+                writer.write_batch(group)
+                rows[stem] += len(group)
+    logging.info(f"parquet {out.name}: {', '.join(f'{count:,} rows of {stem}' for stem, count in rows.items())}")
+    return write_manifest(out, [f"{stem}.parquet" for stem in rows], rows=rows)
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument(
+        "--folders", type=Path, nargs="+", required=True, help="folders of JSON lines with manifests"
+    )
+    arguments.add_argument("--out", type=Path, required=True, help="folder for the Parquet files")
+    given = arguments.parse_args()
+    parquet(given.folders, given.out)
+
+
+if __name__ == "__main__":
+    run(main)
