@@ -1,5 +1,6 @@
 """A results tree that is evaluated, with gates of every outcome and names that mean harm, and its page."""
 
+import shutil
 from html.parser import HTMLParser
 
 import pytest
@@ -50,7 +51,7 @@ class Page(HTMLParser):
 
 
 def make(root, gates=GATES, fail=False, **keys):
-    """Build the tree, evaluate it, draw its pictures; return the results root."""
+    """Build the tree and evaluate it; return the results root."""
     experiment = build(root, gates, changes={"evaluation.gate.fail": fail}, **keys)
     results = root / "results"
     for model, level in LEVELS.items():
@@ -62,18 +63,29 @@ def make(root, gates=GATES, fail=False, **keys):
         results / "evaluation/gate/eval.json",
         {"experiment": "synthetic", **evaluate(experiment, results), "inputs": inputs},
     )
-    draw(results, results / "report/plots")
     return results
 
 
 @pytest.fixture(scope="session")
 def made(tmp_path_factory):
-    return make(tmp_path_factory.mktemp("made"))
+    """An evaluated tree with its pictures, which no test changes."""
+    results = make(tmp_path_factory.mktemp("made"))
+    draw(results, results / "report/plots")
+    return results
 
 
 @pytest.fixture
-def make_results(tmp_path):
-    return lambda *args, **keys: make(tmp_path, *args, **keys)
+def make_results(made, tmp_path):
+    """A tree of the test's own with these gates and keys; its pictures are those of `made`, as to draw is slow."""
+
+    def make_own(*args, **keys):
+        if not args and not keys:
+            return shutil.copytree(made.parent, tmp_path, dirs_exist_ok=True) / "results"
+        results = make(tmp_path, *args, **keys)
+        shutil.copytree(made / "report/plots", results / "report/plots")
+        return results
+
+    return make_own
 
 
 @pytest.fixture(scope="session")

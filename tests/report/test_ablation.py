@@ -1,6 +1,7 @@
 """Rule ablation: planted effects, arms that do nothing, and what the table, the page and the command say of them."""
 
 import json
+import shutil
 
 import numpy as np
 import pytest
@@ -21,10 +22,11 @@ SEEDS = 4
 ABOUT = {"suite": "qa", "dataset": "d", "metric": "exact_match", "better": "above"}
 
 
-@pytest.fixture
-def with_arms(make_results):
-    """A results root in which each arm moves every document's nats per byte by ARMS, and seeds and chance a little."""
-    results, generator, models = make_results(), np.random.default_rng(1), {}
+@pytest.fixture(scope="module")
+def arms(made, tmp_path_factory):
+    """A tree in which each arm moves every document's nats per byte by ARMS, and seeds and chance a little."""
+    root = shutil.copytree(made.parent, tmp_path_factory.mktemp("arms"), dirs_exist_ok=True)
+    generator, models = np.random.default_rng(1), {}
     chance = generator.normal(0, 0.01, (SEEDS, len(ARMS) + 1))
     for place, (arm, effect) in enumerate({"reference": 0.0, **ARMS}.items()):
         models[arm] = [f"sft.{arm}.s{number}" for number in range(SEEDS)]
@@ -32,14 +34,21 @@ def with_arms(make_results):
             items = make_items(model, 10, 1.1 + effect + chance[number, place])
             for item in items:
                 item["nll"] *= 1 + generator.normal(0, 0.01)
-            manifest(model_folder(results.parent, model), ["model.safetensors"])
-            write_model(results.parent, model, items, {"code": sha("code"), "instruct": sha("instruct")})
+            manifest(model_folder(root, model), ["model.safetensors"])
+            write_model(root, model, items, {"code": sha("code"), "instruct": sha("instruct")})
     settings = ArmScores(models=models, datasets={"perplexity": ["code"]}, metrics=None, k=[], confidence=0.95)
-    return results, settings
+    return root / "results", settings
 
 
-def test_planted_effects_are_found_and_arms_that_do_nothing_are_not_flagged(with_arms):
-    rows = {row.arm: row for row in ablation(*with_arms)}
+@pytest.fixture
+def with_arms(arms, tmp_path):
+    """The same, for a test that changes it."""
+    results, settings = arms
+    return shutil.copytree(results, tmp_path / "results"), settings
+
+
+def test_planted_effects_are_found_and_arms_that_do_nothing_are_not_flagged(arms):
+    rows = {row.arm: row for row in ablation(*arms)}
     assert list(rows) == list(ARMS)
     assert rows["better"].verdict == "helped" and rows["worse"].verdict == "hurt"
     assert rows["nothing"].verdict.startswith("cannot tell: needs")
@@ -49,8 +58,8 @@ def test_planted_effects_are_found_and_arms_that_do_nothing_are_not_flagged(with
     assert rows["better"].metric == "bits_per_byte" and rows["better"].documents == 30
 
 
-def test_p_is_corrected_for_all_rows_of_the_table(with_arms):
-    results, settings = with_arms
+def test_p_is_corrected_for_all_rows_of_the_table(arms):
+    results, settings = arms
     one = ablation(results, settings.model_copy(update={"metrics": ["bits_per_byte"]}))
     both = ablation(results, settings.model_copy(update={"metrics": ["bits_per_byte", "perplexity"]}))
     smallest = min(row.p for row in one)

@@ -13,11 +13,13 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_json, write_json
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.metrics.exact_match import SUITE
+from scripts.report import plots
+from scripts.report.content.drawing import save
 from scripts.report.content.examples import choose_examples
 from scripts.report.content.formatting import interval, number
+from scripts.report.content.funnel import read_funnel
 from scripts.report.content.wording import explanation
 from scripts.report.page import extremes, render
-from scripts.report.plots import draw
 from tests.evaluation.synthetic import (
     CODES,
     SOURCES,
@@ -193,15 +195,27 @@ def test_numbers_have_four_digits(value, signed, shown):
     assert number(value, signed) == shown
 
 
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff\x00", b'{"gates": '])
-def test_malformed_evaluation_is_told_in_one_line(content, tmp_path):
+@pytest.fixture
+def malformed(tmp_path):
     path = tmp_path / "evaluation/gate/eval.json"
     path.parent.mkdir(parents=True)
-    path.write_bytes(content)
+    path.write_bytes(b"{}")
+    return path
+
+
+@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff\x00", b'{"gates": '])
+def test_malformed_evaluation_is_told_in_one_line(content, malformed, tmp_path):
+    malformed.write_bytes(content)
+    with pytest.raises(UserError) as refused:
+        render(tmp_path)
+    assert str(refused.value).startswith(f"{malformed}: not ") and "\n" not in str(refused.value)
+
+
+def test_the_command_tells_a_malformed_evaluation_in_one_line_and_writes_no_page(malformed, tmp_path):
     command = [sys.executable, "-m", "scripts.report.page", "--results", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {path}: not ")
+    assert done.stderr.startswith(f"error: {malformed}: not ")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "report.html").exists()
 
@@ -254,6 +268,7 @@ def test_a_gate_on_a_stage_itself_is_told_without_an_interval(make_results):
         {"name": "final loss", "model": "sft", "language": "all", "metric": "loss", "below": 3},
     ]
     results = make_results(gates)
+    save(plots.gates, read_json(results / "evaluation/gate/eval.json"), results / "report/plots/gates.svg")
     page = Page(render(results))
     text = " ".join(" ".join(page.text).split())
     assert "Met as far as it was measured" in text
@@ -270,7 +285,7 @@ def test_without_repositories_there_is_no_funnel(make_results):
     evaluation = json.loads(path.read_text())
     evaluation["inputs"]["sources"] = {}
     dump(path, evaluation)
-    draw(results, results / "report/plots")
+    save(plots.funnel, read_funnel(results, []), results / "report/plots/funnel.svg")
     assert "no file was filtered" in (results / "report/plots/funnel.svg").read_text()
     text = "".join(Page(render(results)).text)
     assert not [told for told in ("files seen", "Sources and their pins", "no file was filtered") if told in text]

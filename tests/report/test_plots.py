@@ -11,10 +11,11 @@ from xml.etree import ElementTree
 import pytest
 
 from scripts.common.cli import UserError
+from scripts.report.content.drawing import save
 from scripts.report.content.formatting import number
 from scripts.report.content.funnel import read_funnel
 from scripts.report.content.training_log import read_metrics
-from scripts.report.plots import draw, scores
+from scripts.report.plots import draw, gates, scores
 from tests.evaluation.synthetic import dump
 
 NAMES = ["funnel", "gates", "loss", "scores"]
@@ -76,8 +77,9 @@ def test_every_score_is_drawn_inside_its_panel_however_far_datasets_lie_apart():
         assert axes.dataLim.x1 < axes.get_xlim()[1]
 
 
-def test_no_gates_is_said(make_results):
-    assert texts(make_results([]) / "report/plots/gates.svg") == ["The experiment names no gates."]
+def test_no_gates_is_said(tmp_path):
+    save(gates, {"gates": []}, tmp_path / "gates.svg")
+    assert texts(tmp_path / "gates.svg") == ["The experiment names no gates."]
 
 
 def test_intervals_may_be_missing_and_a_loss_overflow(make_results, tmp_path):

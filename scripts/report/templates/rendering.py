@@ -6,6 +6,7 @@
 Values in HTML templates are escaped automatically; Markdown templates escape with the filter `text`.
 """
 
+from functools import cache
 from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
@@ -29,8 +30,9 @@ def escape(value: object) -> str:
     return str(value).translate(str.maketrans(ESCAPES))
 
 
-def fill(name: str, evaluation: dict, dated: str = "", ablation: dict | None = None, **more) -> str:
-    """Fill the template `name`; `dated`: see `run_facts`; `more` are values that only this template uses."""
+@cache
+def templates() -> Environment:
+    """The folder of templates; each is compiled once, which takes longer than to fill it."""
     environment = Environment(
         loader=FileSystemLoader(Path(__file__).parent),
         autoescape=lambda template: template.endswith(".html.j2"),
@@ -52,23 +54,32 @@ def fill(name: str, evaluation: dict, dated: str = "", ablation: dict | None = N
         "words": lambda name: name.replace("_", " "),
         "contamination": wording.contamination,
     }
+    return environment
+
+
+def fill(name: str, evaluation: dict, dated: str = "", ablation: dict | None = None, **more) -> str:
+    """Fill the template `name`; `dated`: see `run_facts`; `more` are values that only this template uses."""
     scores = scores_table(evaluation)
-    return environment.get_template(name).render(
-        evaluation=evaluation,
-        headline=final_model.headline(evaluation),
-        tone=final_model.tone(evaluation),
-        changes=final_model.changes(evaluation),
-        facts=run_facts.run_facts(evaluation, dated),
-        explanation=wording.explanation(evaluation["gates"]),
-        seeds_note=wording.seeds_note(evaluation["inputs"]["experiment"].get("training", {}).get("train", {})),
-        scores=scores,
-        together=scores[scores.language == "all"],
-        by_language=scores[scores.language != "all"],
-        metrics_of=scores.groupby("suite").metric.unique(),
-        suites={suite: wording.SUITES[suite] for suite in scores.suite.unique()},
-        ablation=ablation,
-        arms_head=arms_table.HEAD,
-        arms_note=arms_table.note,
-        contaminated=contamination_rows(evaluation),
-        **more,
+    return (
+        templates()
+        .get_template(name)
+        .render(
+            evaluation=evaluation,
+            headline=final_model.headline(evaluation),
+            tone=final_model.tone(evaluation),
+            changes=final_model.changes(evaluation),
+            facts=run_facts.run_facts(evaluation, dated),
+            explanation=wording.explanation(evaluation["gates"]),
+            seeds_note=wording.seeds_note(evaluation["inputs"]["experiment"].get("training", {}).get("train", {})),
+            scores=scores,
+            together=scores[scores.language == "all"],
+            by_language=scores[scores.language != "all"],
+            metrics_of=scores.groupby("suite").metric.unique(),
+            suites={suite: wording.SUITES[suite] for suite in scores.suite.unique()},
+            ablation=ablation,
+            arms_head=arms_table.HEAD,
+            arms_note=arms_table.note,
+            contaminated=contamination_rows(evaluation),
+            **more,
+        )
     )
