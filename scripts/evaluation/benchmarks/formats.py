@@ -61,6 +61,8 @@ def multipl_e(record: dict) -> Problem:
     language, prompt = language_of(record["language"]), record["prompt"]
     stops, imports = tuple(record["stop_tokens"]), prompt if language == "go" else ""
     entry = entry_of(prompt, language)
+    if record.get("test", record["tests"]) != record["tests"]:  # DeepSeek-Coder's copies have them twice
+        raise ValueError("`test` differs from `tests`")
     tests = record["tests"] + (f"\ncheck({entry})\n" if language == "python" else "")
     return Problem(record["name"], language, prompt, prompt, tests, entry, stops, None, imports)
 
@@ -110,7 +112,7 @@ FORMATS = {
     "MultiPL-E": Format(
         ("name", "language", "prompt", "tests", "stop_tokens"),
         multipl_e,
-        "- doctests original prompt_terminology",
+        "test - task_id doctests original prompt_terminology",
     ),
     "HumanEval+": Format((*PLUS_FIELDS, "contract"), evalplus.humaneval_plus, "- test"),
     "MBPP+": Format((*PLUS_FIELDS, "assertion"), evalplus.mbpp_plus, "- contract"),

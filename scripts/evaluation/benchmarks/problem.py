@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-LANGUAGES = ("python", "java", "go", "rust", "cpp", "javascript", "php", "shell")
+LANGUAGES = ("python", "java", "go", "rust", "cpp", "csharp", "javascript", "typescript", "php", "shell")
 
 # Stop strings of the reference harnesses: of HumanEval (Chen et al. 2021, section 2.1, with the decorator,
 # assertion and fence that later harnesses added) and of MBPP (bigcode-evaluation-harness).
@@ -14,6 +14,10 @@ NAMES = {"python": "python", "py": "python", "java": "java", "go": "go", "rust":
 NAMES |= {
     "javascript": "javascript",
     "js": "javascript",
+    "typescript": "typescript",
+    "ts": "typescript",
+    "csharp": "csharp",
+    "cs": "csharp",
     "shell": "shell",
     "sh": "shell",
     "bash": "shell",
@@ -26,11 +30,16 @@ BEGINS = {
     "java": r"^[ \t]*public [^=\n(]*?(\w+)[ \t]*\(",
     "go": r"^func (\w+)[ \t]*\(",
     "rust": r"^(?:pub )?fn (\w+)",
+    "csharp": r"^[ \t]*(?:public )?static [^=\n(]*?(\w+)[ \t]*\(",
     "cpp": r"^[A-Za-z_][\w:<>,&* \t]*?[ \t&*>](\w+)[ \t]*\(",
     "javascript": r"^(?:async )?function (\w+)",
+    "typescript": r"^(?:async )?function (\w+)",
     "php": r"^function (\w+)",
     "shell": r"^(?:function )?(\w+)[ \t]*\(\)",
 }
+
+# Languages in which the problem's function stands in a class.
+IN_CLASSES = ("java", "csharp")
 
 
 @dataclass(frozen=True)
@@ -91,6 +100,6 @@ def entry_of(head: str, language: str) -> str:
     """
     names = re.findall(BEGINS[language], head, re.M)
     opened = language == "python" or re.search(r"\{[ \t]*$", head, re.M)
-    if not names or not opened or (language == "java" and not re.search(r"^(?:public )?class \w", head, re.M)):
+    if not names or not opened or (language in IN_CLASSES and not re.search(r"^(?:public )?class \w", head, re.M)):
         raise ValueError("no function begins in its prompt")
     return names[-1]

@@ -11,12 +11,12 @@ answer.
 
 import re
 
-from scripts.evaluation.benchmarks.problem import BEGINS, Problem
+from scripts.evaluation.benchmarks.problem import BEGINS, IN_CLASSES, Problem
 from scripts.evaluation.generation.transformers_engine import Prompt
-from scripts.evaluation.sandbox.compiled_programs import DEFINED, divided, java_type, shared
+from scripts.evaluation.sandbox.compiled_programs import DEFINED, class_of, divided, shared
 
-TITLES = {"python": "Python", "java": "Java", "go": "Go", "rust": "Rust", "cpp": "C++"}
-TITLES |= {"javascript": "JavaScript", "php": "PHP", "shell": "Bash"}
+TITLES = {"python": "Python", "java": "Java", "go": "Go", "rust": "Rust", "cpp": "C++", "csharp": "C#"}
+TITLES |= {"javascript": "JavaScript", "typescript": "TypeScript", "php": "PHP", "shell": "Bash"}
 REQUEST = (
     "Complete the following {title} code. Answer with the whole code in one code block.\n\n```{language}\n{prompt}\n```"
 )
@@ -48,7 +48,7 @@ def end(problem: Problem, text: str) -> int | None:
     if problem.stops:
         return min((place for stop in problem.stops if (place := text.find(stop)) >= 0), default=None)
     depth = problem.head.count("{") - problem.head.count("}")
-    outside = 1 if problem.language == "java" else 0  # the class around the method is not closed
+    outside = 1 if problem.language in IN_CLASSES else 0  # the class around the method is not closed
     needed = shared(problem) - {problem.entry} if problem.language == "rust" else set()
     for brace in re.finditer("[{}]", text):
         depth += 1 if brace[0] == "{" else -1
@@ -68,7 +68,13 @@ def completed(problem: Problem, text: str) -> str:
     code = problem.head + text[: end(problem, text)]
     # MultiPL-E's tests begin with the brace that was cut off
     closing = "\n}" if problem.tests.lstrip().startswith("}") else ""
-    return code + closing + ("\n}" if problem.language == "java" else "")
+    return code + closing + ("\n}" if problem.language in IN_CLASSES else "")
+
+
+def closed(problem: Problem, code: str) -> str:
+    """A whole program with the braces that are left to MultiPL-E's tests, which begin with the function's last one."""
+    missing = code.count("{") - code.count("}")
+    return f"{code}\n{'}' * missing}" if problem.tests.lstrip().startswith("}") else code
 
 
 def program(problem: Problem, text: str, style: str) -> str:
@@ -89,8 +95,8 @@ def program(problem: Problem, text: str, style: str) -> str:
         return code.lstrip()
     before, _ = divided(problem)
     imports = "\n".join(re.findall(IMPORTS, before, re.M))
-    if problem.language == "java":
-        whole = re.search(rf"\bclass {java_type(problem)}\b", code)
+    if problem.language in IN_CLASSES:
+        whole = re.search(rf"\bclass {class_of(problem)}\b", code)
         return f"{imports}\n{code}" if whole else f"{before}{code}\n}}"
     repeated = set(re.findall(BEGINS[problem.language], before, re.M)) & set(defined)
     return f"{imports if repeated else before}\n{code}"

@@ -6,8 +6,9 @@
 Reads what EvalPlus writes (lines with `task_id` and `completion` or `solution`; also its eval_results.json, whose
 outcomes are compared), what bigcode-evaluation-harness writes (a list of programs per problem, in the benchmark's
 order), LiveCodeBench's outputs (`question_id` with `code_list`) and this project's items.jsonl.zst. A completion
-continues the benchmark's prompt; all others are whole programs.
-Writes verdicts.jsonl.zst, one line per program, and prints the score and every disagreement.
+continues the benchmark's prompt, unless it begins with that prompt itself; all others are whole programs.
+Writes verdicts.jsonl.zst, one line per program, and prints the score and every disagreement. Programs for a part of the
+problems, and programs that could not be judged, make no score of the benchmark: then the counts are printed.
 """
 
 import json
@@ -21,12 +22,14 @@ from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.files import unpacked
 from scripts.evaluation.benchmarks.formats import problems_of
 from scripts.evaluation.benchmarks.problem import Problem
+from scripts.evaluation.benchmarks.prompts import closed, completed
 from scripts.evaluation.metrics.pass_at_k import unbiased
 from scripts.evaluation.sandbox import probe
 from scripts.evaluation.sandbox.bubblewrap import Limits
 from scripts.evaluation.sandbox.judge import Judge, judge_all
 from scripts.evaluation.sandbox.libraries import Libraries
 from scripts.evaluation.sandbox.packages import Packages
+from scripts.evaluation.sandbox.verdict import FAULTS
 from scripts.experiment.settings.evaluation import Benchmark
 
 WHOLE = ("solution", "generation", "code")  # keys of whole programs
@@ -110,12 +113,19 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
     return found
 
 
+def source(problem: Problem, generation: Generation) -> str:
+    """The program of a generation: EvalPlus and HumanEval judge a Python completion as it is, without cutting it."""
+    if generation.whole or (problem.prompt and generation.text.startswith(problem.prompt)):
+        return closed(problem, generation.text)
+    if problem.language == "python":
+        return problem.head + generation.text
+    return completed(problem, generation.text)
+
+
 def judge_generations(problems: list[Problem], generations: list[Generation], judge: Judge) -> list[dict]:
     """A record per program: `id`, `sample`, `outcome`, `detail`, `published` (null if nothing was)."""
     by_id, samples, rows = {problem.id: problem for problem in problems}, Counter(), []
-    programs = [
-        (by_id[one.problem], one.text if one.whole else by_id[one.problem].head + one.text) for one in generations
-    ]
+    programs = [(by_id[one.problem], source(by_id[one.problem], one)) for one in generations]
     for one, verdict in zip(generations, judge_all(judge, programs), strict=True):
         about = {"id": one.problem, "sample": samples[one.problem], "outcome": verdict.outcome}
         rows.append(about | {"detail": verdict.detail, "published": one.published})
@@ -129,8 +139,21 @@ def summary_lines(rows: list[dict], problems: int) -> list[str]:
     for row in rows:
         samples[row["id"]] += 1
         passed[row["id"]] += row["outcome"] == "passed"
+    counts = sorted(set(samples.values()))
+    each = f"{counts[0]} to {counts[-1]} for each" if len(counts) > 1 else f"{counts[0]} for each"
     mean = sum(unbiased(count, passed[name], 1) for name, count in samples.items()) / len(samples)
-    lines = [f"pass@1 {mean:.4f} over {len(samples)} of {problems} problems, {len(rows)} programs"]
+    faults = sum(row["outcome"] in FAULTS for row in rows)
+    if len(samples) < problems:
+        lines = [
+            f"no score of the benchmark: programs for {len(samples)} of its {problems} problems ({len(rows)}, {each});"
+            f" pass@1 of this part {mean:.4f}, {mean * len(samples) / problems:.4f} if the others count as not passed"
+        ]
+    else:
+        lines = [f"pass@1 {mean:.4f} over all {problems} problems ({len(rows)} programs, {each})"]
+    if faults:
+        lines = [
+            f"not measured: {faults} of {len(rows)} programs could not be judged, as the tests or the sandbox failed"
+        ]
     outcomes = Counter(row["outcome"] for row in rows)
     lines.append(", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()))
     published = [row for row in rows if row["published"] is not None]

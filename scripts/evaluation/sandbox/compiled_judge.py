@@ -1,4 +1,4 @@
-"""Judge programs in C++, Rust, Go and Java: the tests' program calls the candidate's, each in a sandbox of its own.
+"""Judge programs in C++, Rust, Go, Java and C#: the tests' program calls the candidate's, each in a sandbox of its own.
 
     verdict = CompiledJudge(sandbox, limits).judge(problem, code)
 
@@ -14,10 +14,11 @@ from threading import Lock
 from scripts.evaluation.benchmarks.problem import Problem
 from scripts.evaluation.sandbox import compiled_programs
 from scripts.evaluation.sandbox.bubblewrap import Sandbox
-from scripts.evaluation.sandbox.compilers import TOOLCHAINS, Compilers
+from scripts.evaluation.sandbox.compilers import Compilers
 from scripts.evaluation.sandbox.endings import DETAIL, exceeded, message
 from scripts.evaluation.sandbox.libraries import NONE, Libraries
 from scripts.evaluation.sandbox.program import OUTPUT, Limits, Program, two_pipes, wait
+from scripts.evaluation.sandbox.toolchains import TOOLCHAINS
 from scripts.evaluation.sandbox.verdict import Verdict
 
 COMPILING = Limits(seconds=120, memory=4 << 30, address_space=False, processes=256, scratch=512 << 20, output=OUTPUT)
@@ -26,6 +27,8 @@ COMPILING = Limits(seconds=120, memory=4 << 30, address_space=False, processes=2
 # type that cannot be passed; the candidate threw an exception (Java). Then the shell's, and the Java virtual machine's.
 GONE, UNREADABLE, UNSUPPORTED, RAISED = 120, 121, 122, 123
 NOT_STARTED = {"java": (1, 98, 126, 127)}
+# Where a virtual machine finds the program; the others run it themselves, unreadable at /run/program.
+VIRTUAL_MACHINES = {"java": "/opt/program.jar", "csharp": "/opt/program.exe"}
 # Problems whose tests are kept; the samples of one problem are judged one after the other.
 KEPT = 16
 
@@ -101,7 +104,7 @@ class CompiledJudge:
     def built(self, problem: Problem, script: str, sources: dict[str, str], parts: dict[str, bytes]) -> bytes | Verdict:
         """The output of a compiler for source files and the parts built before, or why it failed."""
         chain, view = TOOLCHAINS[problem.language], self.compilers.of(problem.language)
-        environment = {"PYTHON": " ".join(self.sandbox.python), "TYPE": compiled_programs.java_type(problem)}
+        environment = {"PYTHON": " ".join(self.sandbox.python), "TYPE": compiled_programs.class_of(problem)}
         texts = {f"/tmp/{name}": text.encode(errors="replace") for name, text in sources.items()}
         compiler = self.sandbox.run(
             ["/bin/sh", "-ec", f"{{ {script}; }} >&2; cat /tmp/out"],
@@ -146,17 +149,18 @@ class CompiledJudge:
         return Verdict("wrong", message(judge))
 
     def started(self, problem: Problem, command: tuple[str, ...], program: bytes, stdin: int, stdout: int) -> Program:
-        view, java = self.compilers.of(problem.language), problem.language == "java"
+        language, view = problem.language, self.compilers.of(problem.language)
         values = {"megabytes": self.limits.memory >> 21, "entry": problem.entry}
-        if java:
+        if language == "java":
             values |= {"jars": view.environment["JARS"]}
-            values |= {"main": compiled_programs.java_main(problem), "type": compiled_programs.java_type(problem)}
+            values |= {"main": compiled_programs.main_class(problem), "type": compiled_programs.class_of(problem)}
+        place = VIRTUAL_MACHINES.get(language)
         return self.sandbox.start(
             [word.format(**values) for word in command],
-            replace(self.limits, address_space=problem.language in ("cpp", "rust")),
-            folders=view.folders if java else {},
-            files={**view.files, "/opt/program.jar": program} if java else {"/run/program": program},
-            environment=view.environment if java else {},
+            replace(self.limits, address_space=language in ("cpp", "rust")),
+            folders=view.folders if place else {},
+            files={**view.files, place: program} if place else {"/run/program": program},
+            environment=view.environment if place else {},
             stdin=stdin,
             stdout=stdout,
         )

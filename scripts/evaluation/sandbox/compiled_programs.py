@@ -11,7 +11,8 @@ candidate's macros, classes, overloads and other symbols are not there when the 
 import re
 from pathlib import Path
 
-from scripts.evaluation.benchmarks.problem import BEGINS, Problem
+from scripts.evaluation.benchmarks.problem import BEGINS, IN_CLASSES, Problem
+from scripts.evaluation.sandbox import csharp_programs as csharp
 from scripts.evaluation.sandbox.libraries import NONE, Libraries
 
 CHANNELS = Path(__file__).parent / "channels"
@@ -154,19 +155,25 @@ def candidate(problem: Problem, code: str, libraries: Libraries = NONE) -> dict[
             serving = f'package main\n\nimport "stagecraft"\n\nfunc main() {{ stagecraft.Serve({entry}) }}\n'
             return {"candidate.go": go_file(code, "main", problem.imports), "serve.go": serving}
         case "java":
-            return {f"{java_type(problem)}.java": without_packages(code, libraries)}
+            return {f"{class_of(problem)}.java": without_packages(code, libraries)}
+        case "csharp":
+            _, signature = divided(problem)
+            return csharp.candidate(class_of(problem), signature, entry, code)
     raise AssertionError(problem.language)
 
 
-def java_type(problem: Problem) -> str:
-    """The class that holds the problem's function; empty for other languages."""
-    return re.findall(r"^(?:public )?class (\w+)", problem.head, re.M)[-1] if problem.language == "java" else ""
+def class_of(problem: Problem) -> str:
+    """The class that holds the problem's function; empty for languages that need none."""
+    if problem.language not in IN_CLASSES:
+        return ""
+    return re.findall(r"^(?:public )?(?:static )?class (\w+)", problem.head, re.M)[-1]
 
 
-def java_main(problem: Problem) -> str:
-    """The class that holds the tests' main()."""
+def main_class(problem: Problem) -> str:
+    """The class that holds the tests' main() in Java, Main() in C#."""
     source = f"{problem.head}\n{problem.tests}"
-    return re.findall(r"^(?:public )?class (\w+)", source[: source.index("static void main")], re.M)[-1]
+    begin = re.search(r"static (?:void|int) [Mm]ain\b", source)
+    return re.findall(r"^(?:public )?(?:static )?class (\w+)", source[: begin.start()], re.M)[-1]
 
 
 def tests(problem: Problem, libraries: Libraries = NONE) -> dict[str, str]:
@@ -208,4 +215,7 @@ def tests(problem: Problem, libraries: Libraries = NONE) -> dict[str, str]:
             closing = "" if problem.stops else "}\n"  # MultiPL-E's tests go on within the class
             source = f"{without_packages(before, libraries)}{signature} {call}{closing}{body}"
             return {"Tests.java": re.sub(r"^public class", "class", source, flags=re.M)}
+        case "csharp":
+            closing = "" if problem.stops else "}\n"
+            return csharp.tests(main_class(problem), signature, before, f"{closing}{body}")
     raise AssertionError(problem.language)

@@ -1,6 +1,6 @@
-"""Judge programs in JavaScript, PHP and Shell (MultiPL-E): the tests' process calls the program's, as in Python.
+"""Judge programs in JavaScript, TypeScript, PHP and Shell: the tests' process calls the program's, as in Python.
 
-    verdict = judge_interpreted(sandbox, limits, problem, code)
+    verdict = InterpretedJudge(sandbox, limits).judge(problem, code)
 
 Each side is in a sandbox of its own. In the tests' process the function under test is a stub that sends its arguments
 over a pipe (`channels/`); the tests' exit code is the verdict.
@@ -18,10 +18,16 @@ from scripts.evaluation.sandbox.bubblewrap import Sandbox
 from scripts.evaluation.sandbox.compiled_programs import CHANNELS, divided
 from scripts.evaluation.sandbox.endings import DETAIL, exceeded, message
 from scripts.evaluation.sandbox.program import Limits, Program, two_pipes, wait
+from scripts.evaluation.sandbox.typescript import TypeScript, installed
 from scripts.evaluation.sandbox.verdict import Verdict
 
 # what a language needs: its interpreter and the Debian package
-NEEDED = {"javascript": ("node", "nodejs"), "php": ("php", "php-cli"), "shell": ("bash", "bash")}
+NEEDED = {
+    "javascript": ("node", "nodejs"),
+    "typescript": ("node", "nodejs"),
+    "php": ("php", "php-cli"),
+    "shell": ("bash", "bash"),
+}
 PHP_FOLDER = Path("/usr/lib/php")  # Debian's, an extension of PHP is a file in a folder of its version
 CHANNEL = {"javascript": "channel.js", "php": "channel.php", "shell": "channel_sh.py"}
 # exit codes of the channel: the program has ended; its answer is unreadable; a value cannot be passed; it threw
@@ -46,6 +52,8 @@ def check_interpreter(language: str) -> None:
     program, package = NEEDED[language]
     if not shutil.which(program, path="/usr/bin:/bin"):
         raise UserError(f"evaluation.code: {language} problems need {program}; install it ({package})")
+    if language == "typescript":
+        installed()
 
 
 def tests_of(problem: Problem, python: str, reading: int, writing: int) -> str:
@@ -59,8 +67,28 @@ def tests_of(problem: Problem, python: str, reading: int, writing: int) -> str:
     return f"{before}{stub}{last}{body}"
 
 
+class InterpretedJudge:
+    """Judges code in interpreted languages.
+
+    Args:
+        limits: of one program.
+    """
+
+    def __init__(self, sandbox: Sandbox, limits: Limits):
+        self.sandbox, self.limits, self.typescript = sandbox, limits, TypeScript(sandbox)
+
+    def judge(self, problem: Problem, code: str) -> Verdict:
+        """The verdict on a program."""
+        if problem.language != "typescript":
+            return judge_interpreted(self.sandbox, self.limits, problem, code)
+        translated = self.typescript.translated(problem, code)
+        return (
+            translated if isinstance(translated, Verdict) else judge_interpreted(self.sandbox, self.limits, *translated)
+        )
+
+
 def judge_interpreted(sandbox: Sandbox, limits: Limits, problem: Problem, code: str) -> Verdict:
-    """The verdict on a program."""
+    """The verdict on a program that its language's interpreter runs as it is."""
     language, entry = problem.language, problem.entry
     script, name = language in INTERPRETERS, f"/opt/channel{Path(CHANNEL[language]).suffix}"
     words = [word.format(megabytes=limits.memory >> 21) for word in INTERPRETERS.get(language, ())]

@@ -18,7 +18,7 @@ from scripts.evaluation.sandbox.bubblewrap import Sandbox
 from scripts.evaluation.sandbox.compiled_judge import CompiledJudge
 from scripts.evaluation.sandbox.endings import DETAIL, exceeded, message
 from scripts.evaluation.sandbox.guest_programs import bundle
-from scripts.evaluation.sandbox.interpreted_judge import NEEDED, check_interpreter, judge_interpreted
+from scripts.evaluation.sandbox.interpreted_judge import NEEDED, InterpretedJudge, check_interpreter
 from scripts.evaluation.sandbox.libraries import Libraries
 from scripts.evaluation.sandbox.packages import NONE, ONE_THREAD, Packages
 from scripts.evaluation.sandbox.program import Limits, Program, two_pipes, wait
@@ -41,7 +41,7 @@ class Judge:
         self, sandbox: Sandbox, limits: Limits, packages: Packages = NONE, libraries: Libraries = libraries.NONE
     ):
         self.sandbox, self.limits, self.packages = sandbox, limits, packages
-        self.compiled = CompiledJudge(sandbox, limits, libraries)
+        self.compiled, self.interpreted = CompiledJudge(sandbox, limits, libraries), InterpretedJudge(sandbox, limits)
 
     def missing(self, problem: Problem) -> set[str]:
         """The packages and libraries that a problem needs and nobody has."""
@@ -58,7 +58,7 @@ class Judge:
         if problem.language == "python":
             return self.judge_python(problem, code)
         if problem.language in NEEDED:
-            return judge_interpreted(self.sandbox, self.limits, problem, code)
+            return self.interpreted.judge(problem, code)
         return self.compiled.judge(problem, code)
 
     def check(self, language: str) -> None:

@@ -13,7 +13,9 @@ class BenchmarkFormat(Record):
 
     id: Text = Field(description="Name of a problem, unique in the file.")
     language: Text = Field(
-        "python", description="Language of the program: python, java, go, rust, cpp, javascript or shell."
+        "python",
+        description="Language of the program: python, java, go, rust, cpp, csharp, javascript, typescript,"
+        " php or shell.",
     )
     prompt: Text = Field(description="What the model continues.")
     head: str | None = Field(

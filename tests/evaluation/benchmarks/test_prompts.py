@@ -4,6 +4,7 @@ import pytest
 
 from scripts.evaluation.benchmarks.formats import HUMANEVAL as FORMAT
 from scripts.evaluation.benchmarks.formats import mbpp, multipl_e, read
+from scripts.evaluation.benchmarks.problem import IN_CLASSES
 from scripts.evaluation.benchmarks.prompts import block, end, program, prompt_of
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MBPP, MULTIPL_E
 from tests.evaluation.sandbox.programs import END, PROBLEMS, RIGHT
@@ -32,7 +33,7 @@ def test_braces_end_a_humaneval_x_completion(language):
     written = f"{RIGHT[language]}\n" + END[language].split("\n")[0]
     assert end(problem, written[:-1]) is None
     code = program(problem, f"{written}\n\nint more() {{ }}\n", "completion")
-    assert code == problem.head + written + ("\n}" if language == "java" else "")
+    assert code == problem.head + written + ("\n}" if language in IN_CLASSES else "")
 
 
 def test_the_canonical_solutions_are_not_cut(benchmarks):

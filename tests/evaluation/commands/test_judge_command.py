@@ -8,8 +8,10 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.formats import read
 from scripts.evaluation.commands import judge as command
-from scripts.evaluation.commands.judge import judge_generations, read_generations, summary_lines
+from scripts.evaluation.commands.judge import Generation, judge_generations, read_generations, source, summary_lines
+from scripts.evaluation.sandbox.verdict import FAULTS
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, written
+from tests.evaluation.sandbox.multipl_e import RECORDS
 
 SECOND = {**HUMANEVAL, "task_id": "HumanEval/1"}
 RIGHT, WRONG = "    return x + 1\n", "    return x\n"
@@ -54,10 +56,48 @@ def test_each_form_is_judged_problem_by_problem(judge, problems, tmp_path, name)
     rows = judge_generations(problems, generations, judge)
     assert [(row["id"], row["outcome"]) for row in rows] == [("HumanEval/0", "passed"), ("HumanEval/1", "wrong")]
     lines = summary_lines(rows, 2)
-    assert lines[0] == "pass@1 0.5000 over 2 of 2 problems, 2 programs"
+    assert lines[0] == "pass@1 0.5000 over all 2 problems (2 programs, 1 for each)"
     if rows[0]["published"] is not None:
         assert lines[2] == "published: 0 of 2 passed; 1 programs are judged otherwise here:"
         assert lines[3:] == ["  HumanEval/0 (0): published failed, here passed"]
+
+
+def outcomes(*pairs):
+    return [{"id": name, "outcome": outcome, "published": None, "detail": ""} for name, outcome in pairs]
+
+
+def test_a_part_of_the_problems_makes_no_score_of_the_benchmark():
+    first = summary_lines(outcomes(("a", "passed"), ("a", "wrong"), ("b", "passed")), 10)[0]
+    assert first.startswith("no score of the benchmark: programs for 2 of its 10 problems (3, 1 to 2 for each)")
+    assert first.endswith("pass@1 of this part 0.7500, 0.1500 if the others count as not passed")
+
+
+def test_a_problem_with_more_programs_weighs_no_more_than_another():
+    first = summary_lines(outcomes(("a", "passed"), ("b", "wrong"), ("b", "wrong"), ("b", "wrong")), 2)[0]
+    assert first == "pass@1 0.5000 over all 2 problems (4 programs, 1 to 3 for each)"
+
+
+@pytest.mark.parametrize("fault", FAULTS)
+def test_programs_that_could_not_be_judged_make_no_score(fault):
+    first, second = summary_lines(outcomes(("a", "passed"), ("b", fault)), 2)
+    assert first == "not measured: 1 of 2 programs could not be judged, as the tests or the sandbox failed"
+    assert second == f"1 passed, 1 {fault}"
+
+
+def test_a_completion_that_repeats_the_prompt_is_a_whole_program(problems):
+    prompt = problems[0].prompt
+    for text in (RIGHT, prompt + RIGHT):
+        assert source(problems[0], Generation("HumanEval/0", text, False)) == prompt + RIGHT
+
+
+def test_what_multipl_e_leaves_to_its_tests_is_closed(tmp_path):
+    problem = read(written(tmp_path / "cs.jsonl", [RECORDS["csharp"]]))[0]
+    for text, whole in (
+        ("        return 1;\n    }\n    int more", False),
+        (f"{problem.head}        return 1;\n", True),
+    ):
+        made = source(problem, Generation(problem.id, text, whole))
+        assert made.count("{") == made.count("}") == 2 and "more" not in made
 
 
 def test_the_command_writes_a_verdict_per_program(sandbox, problems, tmp_path, monkeypatch, capsys):

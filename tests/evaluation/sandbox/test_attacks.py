@@ -11,9 +11,9 @@ import pytest
 from scripts.evaluation.benchmarks.problem import Problem
 from scripts.evaluation.sandbox.compiled_judge import COMPILING
 from scripts.evaluation.sandbox.compiled_programs import CPP_INCLUDES, go_file, without_crates
-from scripts.evaluation.sandbox.compilers import TOOLCHAINS, absent
 from scripts.evaluation.sandbox.judge import Judge
 from scripts.evaluation.sandbox.program import Limits
+from scripts.evaluation.sandbox.toolchains import TOOLCHAINS, absent
 from tests.evaluation.sandbox.attacks import ATTACKS, PYTHON_HEAD, PYTHON_TESTS, Attack
 from tests.evaluation.sandbox.programs import GO_IMPORTS, PROBLEMS, TESTS
 
@@ -94,6 +94,10 @@ def loop(attack: Attack) -> tuple[str, str, str]:
             main, launcher = ("Launcher", JAVA_MAIN) if secret else ("Main", "")
             run = f"javac -nowarn -d classes Main.java; exec java -ea -Xmx64m -XX:+UseSerialGC -cp classes {main}"
             return "Main.java", f"{program}{tests}{launcher}", run
+        case "csharp":  # a failed Debug.Assert is only a text, as MultiPL-E's harness reads it
+            build = "mcs -nologo -warn:0 -d:DEBUG -out:out all.cs"
+            run = "MONO_TRACE_LISTENER=Console.Error mono out 2> said || exit 1; cat said >&2; ! grep -q Fail said"
+            return "all.cs", f"{program}{tests}", f"{build}; {run}"
     raise AssertionError(attack.language)
 
 
@@ -120,6 +124,7 @@ STRONG = {
     "rust": "a lifetime hole that reads the stack",
     "go": "its own memory",
     "java": "the classes on the stack",
+    "csharp": "exit of the C library",
 }
 PARAMETERS = [
     pytest.param(attack, id=f"{attack.language} {attack.name}", marks=marks)

@@ -6,9 +6,9 @@ import pytest
 
 from scripts.evaluation.benchmarks.formats import Problem
 from scripts.evaluation.sandbox.compiled_programs import divided, go_file, parameters
-from scripts.evaluation.sandbox.compilers import TOOLCHAINS, absent
 from scripts.evaluation.sandbox.judge import Judge
 from scripts.evaluation.sandbox.program import Limits
+from scripts.evaluation.sandbox.toolchains import TOOLCHAINS, absent
 from tests.evaluation.sandbox.programs import BESIDE, CALLED, END, GO_IMPORTS, OUTCOMES, PROBLEMS, RIGHT, WRONG
 
 pytestmark = pytest.mark.usefixtures("unharmed")

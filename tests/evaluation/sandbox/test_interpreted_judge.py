@@ -1,4 +1,4 @@
-"""JavaScript, PHP and Shell in MultiPL-E's form, from record to verdict: right, wrong, cheating, harmful."""
+"""JavaScript, TypeScript, PHP, Shell and C# in MultiPL-E's form, from record to verdict: right, wrong, harmful."""
 
 import shutil
 import subprocess
@@ -7,149 +7,17 @@ from dataclasses import replace
 import pytest
 
 from scripts.evaluation.benchmarks.formats import read
-from scripts.evaluation.benchmarks.prompts import program, prompt_of
+from scripts.evaluation.benchmarks.prompts import closed, program, prompt_of
+from scripts.evaluation.sandbox.compiled_programs import CHANNELS
 from scripts.evaluation.sandbox.interpreted_judge import NEEDED
 from scripts.evaluation.sandbox.judge import Judge
 from scripts.evaluation.sandbox.program import Limits
+from scripts.evaluation.sandbox.toolchains import TOOLCHAINS, absent
+from scripts.evaluation.sandbox.typescript import LIBRARY, installed
 from tests.evaluation.benchmarks.test_formats import written
+from tests.evaluation.sandbox.multipl_e import PROGRAMS, RECORDS
 
-pytestmark = pytest.mark.slow  # starts Node.js, PHP and bash for each program
-
-RECORDS = {
-    "javascript": {
-        "name": "HumanEval_0_twice",
-        "language": "js",
-        "prompt": "//Twice each number.\nfunction twice(numbers, more){\n",
-        "tests": """const assert = require('node:assert');
-
-
-function test() {
-  let candidate = twice;
-  assert.deepEqual(candidate([1, 2.5]),[2, 5]);
-  assert.deepEqual(candidate([-3], {"a": [1]}),[-6]);
-  assert.deepEqual(candidate([]),[]);
-}
-
-test();""",
-        "stop_tokens": ["\nfunction ", "\n/*", "\n//", "\nconsole.log"],
-        "doctests": "transform",
-    },
-    "php": {
-        "name": "HumanEval_0_twice",
-        "language": "php",
-        "prompt": "<?php\n// Twice each number.\nfunction twice($numbers, $more) {\n",
-        "tests": """function candidate(...$args) {
-    return twice(...$args);
-}
-
-function test(): void {
-    if (candidate(array(1, 2.5), null) !== array(2, 5.0)) { throw new Exception("Test failed!"); }
-    if (candidate(array("a" => -3), array(true)) !== array("a" => -6)) { throw new Exception("Test failed!"); }
-    if (candidate(array(), "é\\n") !== array()) { throw new Exception("Test failed!"); }
-}
-
-test();""",
-        "stop_tokens": ["\nfunction", "\n?>", "\n//", "\n#"],
-        "doctests": "transform",
-    },
-    "shell": {
-        "name": "HumanEval_0_twice",
-        "language": "sh",
-        "prompt": "#!/bin/bash\n# Twice each number.\n#\n# $1 is a space-separated list\ntwice() {\n",
-        "tests": """}
-
-candidate() {
-    twice "$@"
-}
-
-set -e
-run_test() {
-    [[ $(candidate "1 2") = "2 4" ]]
-    [[ $(candidate "-3") = "-6" ]]
-    [[ $(candidate "") = "" ]]
-}
-
-run_test""",
-        "stop_tokens": ["\n}"],
-        "doctests": "transform",
-    },
-}
-
-# (language, what a completion writes): what becomes of it
-PROGRAMS = {
-    ("javascript", "  return numbers.map(n => 2 * n);\n}"): "passed",
-    ("javascript", "  return helper(numbers);\n}\nconst helper = (x) => x.map(n => n + n);"): "passed",
-    (
-        "javascript",
-        "  console.log('noise'); numbers.push(1); return numbers.slice(0, -1).map(n => 2 * n);\n}",
-    ): "passed",
-    ("javascript", "  return numbers;\n}"): "wrong",
-    ("javascript", "  return undefined;\n}"): "wrong",
-    ("javascript", "  return numbers.map(n => NaN);\n}"): "wrong",
-    ("javascript", "  throw new Error('planted');\n}"): "exception",
-    ("javascript", "  return (;\n}"): "compile error",
-    ("javascript", "  while (true);\n}"): "timeout",
-    ("javascript", "  let all = []; while (true) all.push(new Array(1000).fill(Math.random()));\n}"): "memory",
-    ("javascript", "  process.exit(0);\n}"): "exception",
-    ("javascript", "  return numbers;\n}\nprocess.exit(0);"): "exception",
-    ("javascript", "  return numbers;\n}\nprocess.reallyExit(0);"): "exception",
-    ("javascript", "  return numbers;\n}\nrequire('assert').deepEqual = () => {};"): "wrong",
-    ("javascript", "  return numbers;\n}\nArray.prototype.map = function () { return [[2, 5]]; };"): "exception",
-    ("javascript", "  return numbers;\n}\nJSON.stringify = () => '[[2, 5], [[]]]';"): "wrong",
-    ("javascript", "  return new Proxy(numbers, { get: () => true });\n}"): "exception",
-    ("javascript", "  return new (class Equal { valueOf() { return true; } })();\n}"): "unjudged",
-    (
-        "javascript",
-        "  return numbers;\n}\nfor (let f = 0; f < 64; f++) try { require('fs').closeSync(f); } catch {}",
-    ): "exception",
-    ("javascript", '  return JSON.parse(\'{"__proto__": {"length": 2}}\');\n}'): "wrong",
-    ("php", "    return array_map(fn ($n) => 2 * $n, $numbers);\n}"): "passed",
-    (
-        "php",
-        "    return array_map('helper', $numbers);\n}\nconst X = 2;\nif (1) { function helper($n) { return $n * X; } }",
-    ): ("passed"),
-    (
-        "php",
-        "    echo 'noise'; $numbers = array_map(fn ($n) => $n + $n, $numbers); return $numbers;\n}\necho 1;",
-    ): "passed",
-    ("php", "    return $numbers;\n}"): "wrong",
-    ("php", "    return null;\n}"): "wrong",
-    ("php", "    return array_map(fn ($n) => 2.0 * $n, $numbers);\n}"): "wrong",  # 2.0 is not 2, as in one process
-    ("php", "    return array_map(fn ($n) => NAN, $numbers);\n}"): "wrong",
-    ("php", "    throw new Exception('planted');\n}"): "exception",
-    ("php", "    return (;\n}"): "compile error",
-    ("php", "    while (true);\n}"): "timeout",
-    ("php", "    for (;;) $numbers[] = str_repeat('x', 1 << 20);\n}"): "memory",
-    ("php", "    return twice($numbers, $more);\n}"): "memory",
-    ("php", "    return new ArrayObject($numbers);\n}"): "unjudged",
-    ("php", "    exit(0);\n}"): "exception",
-    ("php", "    return $numbers;\n}\nexit(0);"): "exception",
-    (
-        "php",
-        "    return $numbers;\n}\nregister_shutdown_function(fn () => exit(0)); throw new Exception();",
-    ): "exception",
-    ("php", "    return $numbers;\n}\nset_exception_handler(fn () => exit(0));"): "wrong",
-    ("php", "    return $numbers;\n}\nnamespace\\test();\nif (0) {\n}"): "exception",
-    ("php", "    posix_kill(posix_getppid(), 9); return $numbers;\n}"): "exception",
-    (
-        "php",
-        '    return $numbers;\n}\nforeach (range(3, 40) as $f) @fwrite(fopen("php://fd/$f", \'w\'), "[]\\n");',
-    ): "exception",
-    (
-        "php",
-        "    return $numbers;\n}\nforeach (range(3, 40) as $f)"
-        ' @fwrite(fopen("php://fd/$f", \'w\'), \'{"result": {"l": 5}}\' . "\\n");',
-    ): "exception",
-    ("shell", '    for n in $1; do out="$out $((2 * n))"; done; echo $out'): "passed",
-    ("shell", "    echo $1"): "wrong",
-    ("shell", "    exit 0"): "wrong",
-    ("shell", "    return 0"): "wrong",
-    ("shell", "    kill -9 $PPID; exit 0"): "exception",
-    ("shell", "    while true; do :; done"): "timeout",
-    ("shell", "    if then"): "compile error",
-    ("shell", "    echo 0\n}\ncandidate() { echo '2 4'; }\nfunction [[ { true; }\ng() {\n:"): "wrong",
-    ("shell", "    echo 0\n}\nset() { exit 0; }; trap 'exit 0' EXIT\ng() {\n:"): "wrong",
-}
+pytestmark = pytest.mark.slow  # starts an interpreter for each program
 
 
 @pytest.fixture(scope="module")
@@ -164,14 +32,23 @@ def problems(tmp_path):
     }
 
 
+def needs(language):
+    """Skip the test if what runs a language is not installed."""
+    if language == "csharp":
+        missing, packages = absent(language), TOOLCHAINS[language].packages
+    else:
+        program, packages = ("tsc", "nodejs node-typescript") if language == "typescript" else NEEDED[language]
+        missing = "" if shutil.which(program) else program
+    if missing:
+        pytest.skip(f"needs {missing}: apt-get install {packages}")
+
+
 @pytest.mark.parametrize(("language", "text"), PROGRAMS)
 def test_programs(problems, quick, unharmed, language, text):
-    if not shutil.which(NEEDED[language][0]):
-        pytest.skip(f"needs {NEEDED[language][0]}: apt-get install {NEEDED[language][1]}")
+    needs(language)
     problem = problems[language]
-    assert problem.language == language and problem.entry == "twice"
-    tail = "\n}" if language == "shell" else ""
-    verdict = quick.judge(problem, problem.head + text + tail)
+    assert problem.language == language and problem.entry.lower() == "twice"
+    verdict = quick.judge(problem, closed(problem, problem.head + text))
     assert verdict.outcome == PROGRAMS[language, text], verdict
 
 
@@ -185,17 +62,21 @@ def test_completions_and_chat_answers_become_whole_programs(problems):
     assert "JavaScript" in prompt_of(script, "chat")[0]["content"] and "Bash" in prompt_of(shell, "chat")[0]["content"]
 
 
-def in_one_process(problem, code):
+def in_one_process(problem, code, folder):
     """The exit code of the program with its tests behind it, as a plain loop runs them."""
-    php = ["php", "-n", "-d", "display_errors=stderr"]
-    text = f"{code}\n{problem.tests}"
-    return subprocess.run([*php, "-r", text.removeprefix("<?php")], capture_output=True, check=False).returncode
+    file = folder / f"all.{RECORDS[problem.language]['language']}"
+    file.write_text(f"{code}\n{problem.tests}")
+    commands = {"php": ["php", "-n", "-d", "display_errors=stderr", file], "javascript": ["node", file]}
+    if problem.language == "typescript":
+        script = ["node", CHANNELS / "typescript.js", "check", installed() / LIBRARY, file]
+        made = subprocess.run(script, capture_output=True, check=True)
+        file.with_suffix(".js").write_bytes(made.stdout)
+        commands["typescript"] = ["node", file.with_suffix(".js")]
+    return subprocess.run(commands[problem.language], capture_output=True, check=False).returncode
 
 
-@pytest.mark.skipif(not shutil.which("php"), reason="needs php: apt-get install php-cli")
-@pytest.mark.parametrize(
-    "attack",
-    [
+ATTACKS = {
+    "php": [
         "    exit(0);\n}",
         "    return $numbers;\n}\nexit(0);",
         "    return $numbers;\n}\nregister_shutdown_function(fn () => exit(0));",
@@ -204,11 +85,41 @@ def in_one_process(problem, code):
         "    return $numbers;\n}\nclass D { function __destruct() { exit(0); } }\n$d = new D;",
         "    $GLOBALS['d'] = new class { function __destruct() { exit(0); } }; exit(1);\n}",
     ],
-)
-def test_what_passes_a_plain_loop_in_php_does_not_pass_here(problems, quick, unharmed, attack):
-    problem = problems["php"]
-    assert in_one_process(problem, problem.head + "    return $numbers;\n}") != 0
-    assert in_one_process(problem, problem.head + attack) == 0
+    "javascript": [
+        "  process.exit(0);\n}",
+        "  return numbers;\n}\nprocess.on('exit', () => process.reallyExit(0));",
+        "  return numbers;\n}\nrequire('assert').deepEqual = () => {};",
+        "  return { get 0() { process.exit(0); } };\n}",
+    ],
+    "typescript": [
+        "  process.exit(0); return numbers;\n}\ndeclare var process: any;",
+        "  return numbers;\n}\ndeclare var process: any;\nprocess.on('uncaughtException', () => process.exit(0));",
+        "  return numbers;\n}\n(globalThis as any).process.on('exit',"
+        " () => (globalThis as any).process.reallyExit(0));",
+        "  return numbers;\n}\nrequire('assert').deepEqual = () => {};",
+        "  return new Proxy(numbers, { get() { (globalThis as any).process.exit(0); } });\n}",
+        "  return numbers;\n}\nArray.prototype.push = function () { (globalThis as any).process.exit(0); return 0; };"
+        "\nObject.defineProperty(Object.prototype, 'message',"
+        " { set(_: any) { (globalThis as any).process.exit(0); } });",
+    ],
+}
+
+
+CASES = [
+    # all of PHP, two of the others: a check of types takes seconds
+    pytest.param(language, attack, marks=[] if language == "php" or place < 2 else [pytest.mark.soak])
+    for language, attacks in ATTACKS.items()
+    for place, attack in enumerate(attacks)
+]
+
+
+@pytest.mark.parametrize(("language", "attack"), CASES)
+def test_what_passes_a_plain_loop_does_not_pass_here(problems, quick, unharmed, tmp_path, language, attack):
+    needs(language)
+    problem = problems[language]
+    wrong = "    return $numbers;\n}" if language == "php" else "  return numbers;\n}"
+    assert in_one_process(problem, problem.head + wrong, tmp_path) != 0
+    assert in_one_process(problem, problem.head + attack, tmp_path) == 0
     assert quick.judge(problem, problem.head + attack).outcome in ("wrong", "exception")
 
 

@@ -5,10 +5,10 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.formats import Problem
-from scripts.evaluation.sandbox.compilers import TOOLCHAINS, absent
 from scripts.evaluation.sandbox.judge import Judge, judge_all
 from scripts.evaluation.sandbox.packages import NONE, VERSION, Packages
 from scripts.evaluation.sandbox.program import Limits
+from scripts.evaluation.sandbox.toolchains import TOOLCHAINS, absent
 from scripts.evaluation.sandbox.verdict import Verdict
 from tests.evaluation.sandbox.cheats import CHEATS
 

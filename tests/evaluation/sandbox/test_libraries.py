@@ -8,10 +8,10 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.evaluation.benchmarks.problem import Problem
-from scripts.evaluation.sandbox.compilers import TOOLCHAINS, absent
 from scripts.evaluation.sandbox.judge import Judge
 from scripts.evaluation.sandbox.libraries import Libraries
 from scripts.evaluation.sandbox.program import Limits
+from scripts.evaluation.sandbox.toolchains import TOOLCHAINS, absent
 
 pytestmark = pytest.mark.slow  # compilers
 
