@@ -116,11 +116,11 @@ def main() -> None:
     arguments.add_argument("--seed", type=int, required=True, help="the experiment's seed")
     arguments.add_argument("--threads", type=int, default=1, help="processes that parse; the output is the same")
     arguments.add_argument("--out", type=Path, required=True, help="folder for a file per split")
-    given = arguments.parse_args()
-    if isinstance(given.settings, OwnDataset):
-        own_datasets.compose(given.settings, given.seed, given.out)
-    elif given.splits:
-        compose(given.splits, given.settings, given.seed, given.out, given.threads)
+    args = arguments.parse_args()
+    if isinstance(args.settings, OwnDataset):
+        own_datasets.compose(args.settings, args.seed, args.out)
+    elif args.splits:
+        compose(args.splits, args.settings, args.seed, args.out, args.threads)
     else:
         raise UserError("--splits: required for the kinds code, repository and instruct")
 

@@ -140,9 +140,9 @@ def main() -> None:
     arguments.add_argument("--signatures", nargs="+", type=Path, required=True, help="folders of their signatures")
     arguments.add_argument("--settings", type=Deduplicate.from_json, required=True, help="corpus.deduplicate, as JSON")
     arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
-    given = arguments.parse_args()
-    with funnel(given.out) as result:
-        deduplicate(given.filtered, given.sources, given.signatures, given.settings, result)
+    args = arguments.parse_args()
+    with funnel(args.out) as result:
+        deduplicate(args.filtered, args.sources, args.signatures, args.settings, result)
 
 
 if __name__ == "__main__":

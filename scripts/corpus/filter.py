@@ -224,9 +224,9 @@ def main() -> None:
     arguments.add_argument("--licence", default="", help="SPDX expression of the source's licence; by default none")
     arguments.add_argument("--benchmarks", type=Path, nargs="+", default=(), help="benchmark files")
     arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
-    given = arguments.parse_args()
-    with funnel(given.out) as result:
-        filter_archive(given.archive, given.source, given.settings, result, given.benchmarks, given.licence)
+    args = arguments.parse_args()
+    with funnel(args.out) as result:
+        filter_archive(args.archive, args.source, args.settings, result, args.benchmarks, args.licence)
 
 
 if __name__ == "__main__":

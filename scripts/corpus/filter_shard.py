@@ -96,8 +96,8 @@ def main() -> None:
     arguments.add_argument("--benchmarks", type=Path, nargs="+", default=(), help="files of problems, to decontaminate")
     arguments.add_argument("--filtered", type=Path, required=True, help="folder for a folder per source")
     arguments.add_argument("--out", type=Path, required=True, help="folder for the shard's manifest, beside it")
-    given = arguments.parse_args()
-    filter_shard(given.sources, given.settings, given.code, given.filtered, given.out, given.benchmarks)
+    args = arguments.parse_args()
+    filter_shard(args.sources, args.settings, args.code, args.filtered, args.out, args.benchmarks)
 
 
 if __name__ == "__main__":

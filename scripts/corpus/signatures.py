@@ -71,8 +71,8 @@ def main() -> None:
     arguments.add_argument("--sources", nargs="+", required=True, help="names of the shard's sources")
     arguments.add_argument("--settings", type=Deduplicate.from_json, required=True, help="corpus.deduplicate, as JSON")
     arguments.add_argument("--out", type=Path, required=True, help="folder for the signatures")
-    given = arguments.parse_args()
-    signatures(given.filtered, given.sources, given.settings, given.out)
+    args = arguments.parse_args()
+    signatures(args.filtered, args.sources, args.settings, args.out)
 
 
 if __name__ == "__main__":

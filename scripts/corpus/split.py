@@ -148,8 +148,8 @@ def main() -> None:
     arguments.add_argument("--history", type=Path, help="folder with a folder of first commits per source")
     arguments.add_argument("--settings", type=Split.from_json, required=True, help="corpus.split, as JSON")
     arguments.add_argument("--out", type=Path, required=True, help="folder for a file per split")
-    given = arguments.parse_args()
-    split(given.documents, given.settings, given.out, given.history)
+    args = arguments.parse_args()
+    split(args.documents, args.settings, args.out, args.history)
 
 
 if __name__ == "__main__":

@@ -196,13 +196,13 @@ def main() -> None:
     arguments.add_argument("--torch", action="store_true", help="check that torch can use the machine's GPUs")
     arguments.add_argument("program")
     arguments.add_argument("rest", nargs=argparse.REMAINDER, help="its arguments")
-    given = arguments.parse_args()
-    machine = load_machine(given.machine)
-    if given.torch and machine.gpus:
-        check_gpu_driver(str(given.machine))
-    lease(machine, min(given.count, machine.gpus))
+    args = arguments.parse_args()
+    machine = load_machine(args.machine)
+    if args.torch and machine.gpus:
+        check_gpu_driver(str(args.machine))
+    lease(machine, min(args.count, machine.gpus))
     sleep_while_waiting(machine.gpus)
-    os.execvp(given.program, [given.program, *given.rest])
+    os.execvp(args.program, [args.program, *args.rest])
 
 
 if __name__ == "__main__":

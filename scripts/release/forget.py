@@ -110,24 +110,24 @@ def main() -> None:
     arguments = experiment_parser(__doc__)
     arguments.add_argument("--source", required=True, help="its name in the sources table")
     arguments.add_argument("--apply", action="store_true", help="do it; else only say what it would mean")
-    given = arguments.parse_args()
-    configfile, experiment = experiment_of(given.profile, given.configfile)
+    args = arguments.parse_args()
+    configfile, experiment = experiment_of(args.profile, args.configfile)
     layout = Layout(Path(experiment.results))
     sources = {source.name: source for source in sources_of(experiment)}
-    options = ["--profile", given.profile, "--configfile", str(configfile)]
+    options = ["--profile", args.profile, "--configfile", str(configfile)]
     table = Path(experiment.sources.table) if experiment.sources else None
-    pending = layout.forgotten(given.source) / "pending.json"
-    if given.source not in sources and pending.is_file() and given.apply:  # an earlier call was interrupted
+    pending = layout.forgotten(args.source) / "pending.json"
+    if args.source not in sources and pending.is_file() and args.apply:  # an earlier call was interrupted
         evidence = Evidence.model_validate(read_json(pending))
         source, jobs = evidence.source, []
     elif table is None:
         raise UserError(f"{configfile}: no `sources`, so no source to forget; its data are your own files")
     else:
-        text = without_row(table, given.source)
-        source, dag = sources[given.source], Dag(experiment, sources, layout)
+        text = without_row(table, args.source)
+        source, dag = sources[args.source], Dag(experiment, sources, layout)
         jobs = jobs_without(dag, options, text)
-        print("\n".join(report(dag, given.source, jobs)))
-    if given.apply:
+        print("\n".join(report(dag, args.source, jobs)))
+    if args.apply:
         dag = Dag(experiment, {**sources, source.name: source}, layout)
         path = forget(dag, source, table, jobs, lambda: snakemake(dag.last, options))
         logging.info(f"{path}: written; now commit {table}")

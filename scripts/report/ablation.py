@@ -170,11 +170,11 @@ def main() -> None:
     arguments.add_argument("--results", type=Path, required=True, help="the results root")
     arguments.add_argument("--settings", type=ArmScores.from_json, required=True, help="what is compared, as JSON")
     arguments.add_argument("--out", type=Path, required=True, help="folder for ablation.json and ablation.svg")
-    given = arguments.parse_args()
-    rows = ablation(given.results, given.settings)
-    save(picture, rows, given.out / "ablation.svg")
-    write_json(given.out / "ablation.json", {"confidence": given.settings.confidence, "rows": [*map(asdict, rows)]})
-    logging.info("\n".join(["ablation", *lines([asdict(row) for row in rows], given.settings.confidence)]))
+    args = arguments.parse_args()
+    rows = ablation(args.results, args.settings)
+    save(picture, rows, args.out / "ablation.svg")
+    write_json(args.out / "ablation.json", {"confidence": args.settings.confidence, "rows": [*map(asdict, rows)]})
+    logging.info("\n".join(["ablation", *lines([asdict(row) for row in rows], args.settings.confidence)]))
 
 
 if __name__ == "__main__":

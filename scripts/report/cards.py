@@ -99,8 +99,8 @@ def main() -> None:
         "--sources", type=json.loads, required=True, help="rows of the sources table by name, as JSON"
     )
     arguments.add_argument("--out", type=Path, required=True, help="folder for the cards")
-    given = arguments.parse_args()
-    write_cards(data_cards(given.settings, given.sources, given.results), given.settings["experiment"], given.out)
+    args = arguments.parse_args()
+    write_cards(data_cards(args.settings, args.sources, args.results), args.settings["experiment"], args.out)
 
 
 if __name__ == "__main__":

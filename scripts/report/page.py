@@ -127,13 +127,13 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--results", type=Path, required=True, help="the results root")
     arguments.add_argument("--summary", action="store_true", help="only print the gates and the verdict")
-    given = arguments.parse_args()
-    if given.summary:
-        print(summary(read_evaluation(given.results), given.results))
+    args = arguments.parse_args()
+    if args.summary:
+        print(summary(read_evaluation(args.results), args.results))
         return
-    pages = {"report.html": render(given.results), "report.md": markdown(given.results)}
+    pages = {"report.html": render(args.results), "report.md": markdown(args.results)}
     for name, page in pages.items():
-        with atomic(given.results / name) as temporary:
+        with atomic(args.results / name) as temporary:
             temporary.write_text(page, encoding="utf-8")
 
 

@@ -197,8 +197,8 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--results", type=Path, required=True, help="the results root")
     arguments.add_argument("--out", type=Path, required=True, help="folder for the pictures")
-    given = arguments.parse_args()
-    draw(given.results, given.out)
+    args = arguments.parse_args()
+    draw(args.results, args.out)
 
 
 if __name__ == "__main__":

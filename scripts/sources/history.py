@@ -46,9 +46,9 @@ def main() -> None:
     arguments.add_argument("--location", required=True, help="URL or path")
     arguments.add_argument("--max-minutes", type=float, required=True, help="time limit for fetching")
     arguments.add_argument("--out", type=Path, required=True, help="folder for the first commits")
-    given = arguments.parse_args()
-    source = PinnedSource.model_validate({**given.source, "location": given.location})
-    history(source, given.max_minutes, given.out)
+    args = arguments.parse_args()
+    source = PinnedSource.model_validate({**args.source, "location": args.location})
+    history(source, args.max_minutes, args.out)
 
 
 if __name__ == "__main__":

@@ -51,8 +51,8 @@ def main() -> None:
     arguments.add_argument("--code", required=True, help="fingerprint of this code")
     arguments.add_argument("--history", type=Path, required=True, help="folder for a folder per source")
     arguments.add_argument("--out", type=Path, required=True, help="folder for the shard's manifest")
-    given = arguments.parse_args()
-    history_shard(given_sources(given), given.max_minutes, given.code, given.history, given.out)
+    args = arguments.parse_args()
+    history_shard(given_sources(args), args.max_minutes, args.code, args.history, args.out)
 
 
 if __name__ == "__main__":

@@ -162,11 +162,11 @@ def main() -> None:
     arguments.add_argument("--parts", type=Path, nargs="+", required=True, help="folders of shards, as in --settings")
     arguments.add_argument("--settings", type=Mixture.from_json, required=True, help="tokens.mix.NAME, as JSON")
     arguments.add_argument("--out", type=Path, required=True, help="folder for the mixed rows")
-    given = arguments.parse_args()
-    folders = {folder.name.rpartition("-")[0]: folder for folder in given.parts}
-    if unknown := folders.keys() ^ given.settings.parts.keys():
+    args = arguments.parse_args()
+    folders = {folder.name.rpartition("-")[0]: folder for folder in args.parts}
+    if unknown := folders.keys() ^ args.settings.parts.keys():
         raise UserError(f"--parts: {', '.join(sorted(unknown))}: must be the parts of --settings")
-    mix({name: folders[name] for name in given.settings.parts}, given.settings, given.out)
+    mix({name: folders[name] for name in args.settings.parts}, args.settings, args.out)
 
 
 if __name__ == "__main__":

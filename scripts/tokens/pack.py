@@ -219,8 +219,8 @@ def main() -> None:
     arguments.add_argument("--tokenizer", type=Path, required=True, help="folder of the tokenizer")
     arguments.add_argument("--length", type=int, required=True, help="tokens of a row")
     arguments.add_argument("--out", type=Path, required=True, help="folder for the shards")
-    given = arguments.parse_args()
-    pack(given.dataset, given.tokenizer, given.length, given.out)
+    args = arguments.parse_args()
+    pack(args.dataset, args.tokenizer, args.length, args.out)
 
 
 if __name__ == "__main__":

@@ -198,14 +198,14 @@ def main() -> None:
         "--settings", type=TokenizerSettings.from_json, help="tokens.tokenizer, as JSON; leave it out to copy"
     )
     arguments.add_argument("--out", type=Path, required=True, help="folder for the tokenizer")
-    given = arguments.parse_args()
-    folders = [Path(given.folder)] if given.folder else given.origin
+    args = arguments.parse_args()
+    folders = [Path(args.folder)] if args.folder else args.origin
     if not folders:
         raise UserError("--from: required without --folder")
-    if given.settings:
-        train(folders, given.settings, given.out)
+    if args.settings:
+        train(folders, args.settings, args.out)
     else:
-        copy(folders[0], given.out)
+        copy(folders[0], args.out)
 
 
 if __name__ == "__main__":

@@ -95,30 +95,30 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
 
     out.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out, prefix=".base.") as temporary:
-        made = Path(temporary)
+        new_folder = Path(temporary)
         if settings.model == "scratch":
-            make_from_scratch(settings.shape, seed, tokenizer, made)
+            make_from_scratch(settings.shape, seed, tokenizer, new_folder)
         else:
-            copy_or_download(settings.model, settings.revision, made)
-        manifest = write_model_manifest(made)
+            copy_or_download(settings.model, settings.revision, new_folder)
+        manifest = write_model_manifest(new_folder)
         digest = content_hash(manifest)
         if settings.sha256 and settings.sha256 != digest:
             raise UserError(
                 f"training.base.sha256: expected {settings.sha256}, the content of {settings.model} has {digest}"
             )
-        if (made / logits_fingerprint.NAME).is_file():  # a folder that stagecraft made
-            logits_fingerprint.check(logits_fingerprint.load_float32(made), made)
+        if (new_folder / logits_fingerprint.NAME).is_file():  # a folder that stagecraft made
+            logits_fingerprint.check(logits_fingerprint.load_float32(new_folder), new_folder)
         if settings.no_rope_layers:
-            convert_to_nope(made, settings.no_rope_layers)
+            convert_to_nope(new_folder, settings.no_rope_layers)
         if settings.rope_theta:
-            set_rope_theta(made, settings.rope_theta)
+            set_rope_theta(new_folder, settings.rope_theta)
         if settings.chat_template:
-            write_chat_template(settings.chat_template, made)
+            write_chat_template(settings.chat_template, new_folder)
         if settings.no_rope_layers or settings.rope_theta or settings.chat_template:
-            manifest = write_model_manifest(made)
+            manifest = write_model_manifest(new_folder)
             digest = content_hash(manifest)
-        logits_fingerprint.save(made, logits_fingerprint.load_float32(made))
-        for path in sorted(made.iterdir(), key=lambda path: path.name == "manifest.json"):
+        logits_fingerprint.save(new_folder, logits_fingerprint.load_float32(new_folder))
+        for path in sorted(new_folder.iterdir(), key=lambda path: path.name == "manifest.json"):
             move_into_place(path, out / path.name)
     logging.info(f"base: content {digest}")
     return manifest
@@ -131,9 +131,9 @@ def main() -> None:
     arguments.add_argument("--settings", type=Base.from_json, required=True)
     arguments.add_argument("--folder", help="where the model lies, in place of `model` of the settings")
     arguments.add_argument("--out", type=Path, required=True)
-    given = arguments.parse_args()
-    settings = given.settings.model_copy(update={"model": given.folder} if given.folder else {})
-    base(settings, given.seed, given.tokenizer, given.out)
+    args = arguments.parse_args()
+    settings = args.settings.model_copy(update={"model": args.folder} if args.folder else {})
+    base(settings, args.seed, args.tokenizer, args.out)
 
 
 if __name__ == "__main__":

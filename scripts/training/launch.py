@@ -96,9 +96,9 @@ def run_torchrun(command: list[str]) -> None:
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError
     from torch.distributed.run import parse_args, run
 
-    given = parse_args(command)
+    args = parse_args(command)
     try:
-        run(given)
+        run(args)
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
         which = f"rank {rank} on {socket.gethostname()}"
@@ -110,7 +110,7 @@ def run_torchrun(command: list[str]) -> None:
         sys.exit(1)  # the ranks have logged it
     except DistError as error:
         raise UserError(
-            f"{given.master_addr}:{given.master_port}: the hosts did not connect within `rendezvous_timeout` of the "
+            f"{args.master_addr}:{args.master_port}: the hosts did not connect within `rendezvous_timeout` of the "
             f"machine file, or lost the connection: {str(error).splitlines()[0]}"
         ) from error
 
@@ -121,19 +121,19 @@ def main() -> None:
     arguments.add_argument("--threads", type=int, required=True)
     arguments.add_argument("module")
     arguments.add_argument("rest", nargs=argparse.REMAINDER)
-    given = arguments.parse_args()
-    path = without_auto(given.machine, given.rest)
-    os.environ[PLAN] = plan_as_json(path, given.rest)
+    args = arguments.parse_args()
+    path = without_auto(args.machine, args.rest)
+    os.environ[PLAN] = plan_as_json(path, args.rest)
     machine = load_machine(path)
-    command = launch_command(machine, path, given.threads, given.module, given.rest)
-    os.environ["OMP_NUM_THREADS"] = str(threads_per_rank(machine, given.threads))
+    command = launch_command(machine, path, args.threads, args.module, args.rest)
+    os.environ["OMP_NUM_THREADS"] = str(threads_per_rank(machine, args.threads))
     if machine.gpus == 0:
         os.environ["DS_ACCELERATOR"] = "cpu"  # or DeepSpeed warns that it found no GPU
     os.environ.update({name: str(value) for name, value in machine.environment.items()})
     sleep_while_waiting(machine.gpus)
     if command[0] != "srun":  # there each node's own launcher does
         if machine.gpus:
-            check_gpu_driver(str(given.machine))
+            check_gpu_driver(str(args.machine))
         lease(machine, machine.gpus)
     if command[: len(TORCHRUN)] == TORCHRUN:
         os.environ[LAUNCHER] = str(os.getpid())

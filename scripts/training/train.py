@@ -18,9 +18,6 @@ from pathlib import Path
 
 import torch
 from accelerate import PartialState
-from torch.utils.tensorboard import SummaryWriter
-from transformers import PrinterCallback, TrainerCallback
-from transformers.integrations import TensorBoardCallback
 from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import UserError, parser, run
@@ -33,15 +30,11 @@ from scripts.experiment.settings.monitoring import Monitoring
 from scripts.experiment.settings.training import Stage
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine import parallel
+from scripts.training.engine.callbacks import add_callbacks
 from scripts.training.engine.checkpoint_folders import no_half_written_checkpoint, step_of
-from scripts.training.engine.checkpoints import CompleteCheckpoints
 from scripts.training.engine.code_takeover import Run, code_changes, prepare_work_folder, resume_anyway
 from scripts.training.engine.disk_space import check_disk_space
-from scripts.training.engine.early_stopping import (
-    AlreadyFinished,
-    EarlyStoppingCallback,
-    stopping_summary,
-)
+from scripts.training.engine.early_stopping import AlreadyFinished, stopping_summary
 from scripts.training.engine.orphans import die_with_torchrun
 from scripts.training.engine.ownership import Ownership
 from scripts.training.engine.pruning import prune_after_publishing, prune_before_start
@@ -51,13 +44,6 @@ from scripts.training.engine.stage_model import load_stage_model
 from scripts.training.engine.trainer import PackedRows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.liger import choose_liger, liger_kernels
-from scripts.training.monitoring.alerts import Alerts, AlertThresholds
-from scripts.training.monitoring.interruption import Interruption
-from scripts.training.monitoring.metric_log import MetricLog
-from scripts.training.monitoring.progress import ProgressFile
-from scripts.training.monitoring.stall import StallAlert
-from scripts.training.monitoring.throughput import Throughput
-from scripts.training.monitoring.wandb_log import WandbLog
 from scripts.training.optimization.auto_settings import training_steps
 from scripts.training.optimization.muon import MuonCheck
 from scripts.training.optimization.optimizers import optimizer_factory, resolve_auto_for_model
@@ -178,46 +164,6 @@ def train(
     parallel.barrier_and_destroy()
 
 
-def add_callbacks(
-    trainer: StageTrainer,
-    name: str,
-    settings: Stage,
-    machine: Machine,
-    monitoring: Monitoring,
-    muon: MuonCheck,
-    owner: Ownership | None,
-    first_step: int,
-) -> None:
-    """Add the stage's callbacks; each event calls them in this order."""
-    work, first_rank = Path(trainer.args.output_dir), trainer.args.process_index == 0
-    metrics = work / "metrics.jsonl"
-    tokens_per_step = settings.global_batch * settings.sequence_length
-    alerts = Alerts(work / "alerts.jsonl", name, monitoring)
-    progress = ProgressFile(work / "progress.json", name, tokens_per_step, alerts)
-    # purge_step hides events that a killed run logged after the resumed checkpoint
-    tensorboard = SummaryWriter(str(work / "tensorboard"), purge_step=first_step or None) if first_rank else None
-    callbacks: list[TrainerCallback] = [
-        # checks that end a stage which would train something else than configured
-        parallel.ShardingCheck(trainer, machine),
-        *([muon] if settings.optimizer == "muon" else []),
-        # figures that are added to the logs, then all that writes the logs
-        Throughput(tokens_per_step, settings.sequence_length, bf16=settings.precision == "bf16"),
-        AlertThresholds(alerts, metrics),
-        MetricLog(metrics, name, tokens_per_step),
-        progress,
-        *([WandbLog(monitoring.wandb, name, work)] if monitoring.wandb and first_rank else []),
-        *([TensorBoardCallback(tensorboard)] if first_rank else []),
-        # checkpoints, and what ends training before the last step
-        CompleteCheckpoints(work, settings.keep_checkpoints, parallel.current_layout(machine), owner),
-        Interruption(trainer, name, trainer.train_dataset.shards, alerts, progress, owner),
-        StallAlert(alerts),
-        EarlyStoppingCallback(settings),  # the last: it ends a resumed run that has no step left
-    ]
-    trainer.remove_callback(PrinterCallback)
-    for callback in callbacks:
-        trainer.add_callback(callback)
-
-
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--machine", type=Path, required=True)
@@ -236,20 +182,20 @@ def main() -> None:
     # (scripts/training/monitoring/interruption.py)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_torchrun()
-    given = arguments.parse_args()
+    args = arguments.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
-    torch.set_num_threads(given.threads)
+    torch.set_num_threads(args.threads)
     train(
-        given.stage,
-        with_bookkeeping(given.settings, given),
-        given.seed,
-        given.code,
-        load_machine(given.machine),
-        load_monitoring(given.monitoring),
-        given.threads,
-        Folders(given.origin, given.shards, given.work, given.out),
+        args.stage,
+        with_bookkeeping(args.settings, args),
+        args.seed,
+        args.code,
+        load_machine(args.machine),
+        load_monitoring(args.monitoring),
+        args.threads,
+        Folders(args.origin, args.shards, args.work, args.out),
     )
 
 

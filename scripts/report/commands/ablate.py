@@ -36,8 +36,8 @@ def ablate(profile: str, configfile: Path | None) -> list[str]:
 
 
 def main() -> None:
-    given = experiment_parser(__doc__).parse_args()
-    print("\n".join(ablate(given.profile, given.configfile)))
+    args = experiment_parser(__doc__).parse_args()
+    print("\n".join(ablate(args.profile, args.configfile)))
 
 
 if __name__ == "__main__":

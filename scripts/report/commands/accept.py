@@ -179,17 +179,17 @@ def main() -> None:
     arguments = experiment_parser(__doc__)
     arguments.add_argument("--rule", required=True, help="train.sft, filter.tokio, or filter; several with commas")
     arguments.add_argument("--reason", required=True, help="why the change should change nothing")
-    given = arguments.parse_args()
-    if not given.reason.strip():
+    args = arguments.parse_args()
+    if not args.reason.strip():
         raise UserError("REASON: say why the change should change nothing")
     root = Path.cwd()
     if git("status", "--porcelain", "--untracked-files=no", root=root) or not (today := clean_commit()):
         raise UserError("git: there are changes that are not committed: commit them before anything is accepted")
-    workflow = dry_run(given.profile, given.configfile)
+    workflow = dry_run(args.profile, args.configfile)
     records, failed = open_records(), []
-    for job in chosen_jobs(workflow, given.rule.split(",")):
+    for job in chosen_jobs(workflow, args.rule.split(",")):
         try:
-            accept_job(job, given.reason.strip(), records, root, today, lambda line: print(line, flush=True))
+            accept_job(job, args.reason.strip(), records, root, today, lambda line: print(line, flush=True))
         except UserError as error:
             failed.append(str(error))
             print(error, flush=True)

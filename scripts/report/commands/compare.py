@@ -176,12 +176,12 @@ def main() -> None:
     arguments.add_argument("--a", type=Path, required=True, help="results root of run A")
     arguments.add_argument("--b", type=Path, required=True, help="results root of run B")
     arguments.add_argument("--out", type=Path, required=True, help="folder for compare.json and compare.svg")
-    given = arguments.parse_args()
-    rows, excluded = compare_runs(given.a, given.b)
-    comparison = {"a": str(given.a), "b": str(given.b), "rows": rows, "not_compared": excluded}
-    write_json(given.out / "compare.json", comparison)
-    save(picture, rows, given.out / "compare.svg")
-    print("\n".join([*terminal_lines(rows, excluded), f"picture: {given.out / 'compare.svg'}"]))
+    args = arguments.parse_args()
+    rows, excluded = compare_runs(args.a, args.b)
+    comparison = {"a": str(args.a), "b": str(args.b), "rows": rows, "not_compared": excluded}
+    write_json(args.out / "compare.json", comparison)
+    save(picture, rows, args.out / "compare.svg")
+    print("\n".join([*terminal_lines(rows, excluded), f"picture: {args.out / 'compare.svg'}"]))
 
 
 if __name__ == "__main__":

@@ -141,10 +141,10 @@ def main() -> None:
     arguments = experiment_parser(__doc__)
     arguments.add_argument("--a", required=True, help="a results folder or a git revision")
     arguments.add_argument("--b", required=True, help="a results folder or a git revision")
-    given = arguments.parse_args()
-    default = read_yaml(Path(given.profile) / "config.yaml").get("configfile", "config/config.yaml")
-    configfile = Path(os.path.relpath(given.configfile or default))
-    with data_state(given.a, configfile) as a, data_state(given.b, configfile) as b:
+    args = arguments.parse_args()
+    default = read_yaml(Path(args.profile) / "config.yaml").get("configfile", "config/config.yaml")
+    configfile = Path(os.path.relpath(args.configfile or default))
+    with data_state(args.a, configfile) as a, data_state(args.b, configfile) as b:
         print("\n".join(difference_lines(a, b)))
 
 

@@ -164,8 +164,8 @@ def rehearse(profile: str, configfile: Path | None) -> None:
 
 def main() -> None:
     arguments = experiment_parser(__doc__)
-    given = arguments.parse_args()
-    rehearse(given.profile, given.configfile)
+    args = arguments.parse_args()
+    rehearse(args.profile, args.configfile)
 
 
 if __name__ == "__main__":

@@ -74,18 +74,18 @@ def main() -> None:
     arguments = experiment_parser(__doc__)
     arguments.add_argument("--results", type=Path, help="the results root, if not the experiment's own")
     arguments.add_argument("--watch", type=float, help="refresh every so many seconds, until Ctrl-C")
-    given = arguments.parse_args()
-    experiment = experiment_of(given.profile, given.configfile)[1]
-    if given.results and not given.results.is_dir():
-        raise UserError(f"{given.results}: no such folder")
-    shown = (experiment, sources_of(experiment), given.results or Path(experiment.results))
+    args = arguments.parse_args()
+    experiment = experiment_of(args.profile, args.configfile)[1]
+    if args.results and not args.results.is_dir():
+        raise UserError(f"{args.results}: no such folder")
+    shown = (experiment, sources_of(experiment), args.results or Path(experiment.results))
     console = Console(markup=False, highlight=False)
-    if not given.watch:
+    if not args.watch:
         console.print(view(*shown))
         return
     with contextlib.suppress(KeyboardInterrupt), Live(view(*shown), console=console, auto_refresh=False) as live:
         while True:
-            time.sleep(given.watch)
+            time.sleep(args.watch)
             live.update(view(*shown), refresh=True)
 
 

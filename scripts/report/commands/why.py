@@ -155,13 +155,13 @@ def main() -> None:
     arguments = experiment_parser(__doc__)
     arguments.add_argument("--a", type=Path, help="results root of run A")
     arguments.add_argument("--b", type=Path, help="results root of run B")
-    given = arguments.parse_args()
-    if given.a or given.b:
-        if not (given.a and given.b):
+    args = arguments.parse_args()
+    if args.a or args.b:
+        if not (args.a and args.b):
             raise UserError("--a and --b: give both results roots, or neither")
-        print("\n".join(differences(given.a, given.b)))
+        print("\n".join(differences(args.a, args.b)))
         return
-    causes = explain(dry_run(given.profile, given.configfile))
+    causes = explain(dry_run(args.profile, args.configfile))
     lines = [f"{listed(names)}: {cause}" for cause, names in causes.items()]
     print("\n".join(lines) or "nothing would run")
 

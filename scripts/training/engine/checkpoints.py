@@ -45,7 +45,7 @@ class CompleteCheckpoints(TrainerCallback):
         if self.owner:
             self.owner.check()
             mark_complete(self.work / f"checkpoint-{state.global_step}", self.layout)
-            whole = sorted(filter(is_complete, self.work.glob("checkpoint-*")), key=step_of)
+            complete = sorted(filter(is_complete, self.work.glob("checkpoint-*")), key=step_of)
             best = self.work / f"checkpoint-{state.best_global_step}"  # known only to a stage with `keep_best`
-            remove_checkpoints_except(self.work, {*whole[-self.keep :], best})
+            remove_checkpoints_except(self.work, {*complete[-self.keep :], best})
         PartialState().wait_for_everyone()

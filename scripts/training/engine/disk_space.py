@@ -48,17 +48,17 @@ def check_disk_space(
     """
     trained = count(parameter for parameter in model.parameters() if parameter.requires_grad)
     parameters = count(model.parameters())
-    one = checkpoint_bytes(settings, machine, parameters, trained, moment_bytes(model, settings.optimizer))
+    size = checkpoint_bytes(settings, machine, parameters, trained, moment_bytes(model, settings.optimizer))
     if settings.method == "lora" and settings.lora.merge:
         published = sum(file["bytes"] for file in origin["files"].values())
     else:
         published = saved_parameters(settings, parameters, trained) * weight_bytes(settings, machine)
-    many = checkpoints_at_once(settings, steps)
+    number = checkpoints_at_once(settings, steps)
     present = sum(folder_bytes(folder) for folder in checkpoints_of(work))
-    needed, free = many * one + published - present, free_bytes(work)
+    needed, free = number * size + published - present, free_bytes(work)
     if needed > free:
         raise UserError(
-            f"training.train.{name}: {many} checkpoints of {size_text(one)} and a model of {size_text(published)} "
+            f"training.train.{name}: {number} checkpoints of {size_text(size)} and a model of {size_text(published)} "
             f"need {size_text(needed)} more in {work}, {size_text(free)} are free; make space there, or lower "
             "`keep_checkpoints`"
         )

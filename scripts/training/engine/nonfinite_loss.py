@@ -17,8 +17,8 @@ def find_rows(shards: Shards, tokens: np.ndarray) -> list[int]:
     """The numbers of the rows of `shards` that hold `tokens`, [rows, length]; of equal rows the first."""
     numbers = []
     for row in tokens:
-        alike = np.flatnonzero((shards.tokens[:, :16] == row[:16]).all(1))
-        numbers += [int(index) for index in alike if (shards.tokens[index] == row).all()][:1]
+        candidates = np.flatnonzero((shards.tokens[:, :16] == row[:16]).all(1))
+        numbers += [int(index) for index in candidates if (shards.tokens[index] == row).all()][:1]
     return numbers
 
 

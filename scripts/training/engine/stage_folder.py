@@ -54,7 +54,7 @@ def environment(threads: int, facts: dict) -> dict:
     }
 
 
-def write_end_tokens(made: Path, end_tokens: list[int]) -> None:
+def write_end_tokens(folder: Path, end_tokens: list[int]) -> None:
     """Make generation stop at the tokens that end an answer, in generation_config.json of a stage trained on chats.
 
     A base model's own names its `<|endoftext|>` alone, so that whatever loads the folder would write past the answer.
@@ -65,7 +65,7 @@ def write_end_tokens(made: Path, end_tokens: list[int]) -> None:
     """
     if len(end_tokens) < 2:
         return
-    path = made / "generation_config.json"
+    path = folder / "generation_config.json"
     config = read_json(path) if path.is_file() else {}
     known = config.get("eos_token_id")
     known = known if isinstance(known, list) else [] if known is None else [known]
@@ -97,20 +97,20 @@ def publish_stage(
         trainer.save_model(temporary)  # on all ranks: sharded weights are gathered here
         if not trainer.is_world_process_zero():
             return
-        made = Path(temporary)
-        (made / "training_args.bin").unlink()  # a pickle, and it holds paths
-        adapter = finish_adapter_folder(made, settings, origin, out) if settings.method == "lora" else {}
+        new_folder = Path(temporary)
+        (new_folder / "training_args.bin").unlink()  # a pickle, and it holds paths
+        adapter = finish_adapter_folder(new_folder, settings, origin, out) if settings.method == "lora" else {}
         for name in read_manifest(origin)["files"]:
             weights = name.endswith((".safetensors", ".index.json")) or name == CONFIG
-            if not (made / name).exists() and not weights:
-                shutil.copyfile(origin / name, made / name)  # the tokenizer
-        write_end_tokens(made, end_tokens)
-        manifest = write_manifest(made, sorted(path.name for path in made.iterdir()), **adapter)
+            if not (new_folder / name).exists() and not weights:
+                shutil.copyfile(origin / name, new_folder / name)  # the tokenizer
+        write_end_tokens(new_folder, end_tokens)
+        manifest = write_manifest(new_folder, sorted(path.name for path in new_folder.iterdir()), **adapter)
         with whole_model_loading(trainer.args):
-            model = logits_fingerprint.load_float32(origin if adapter else made)
-        logits_fingerprint.save(made, merge_adapter(model, made) if adapter else model)
+            model = logits_fingerprint.load_float32(origin if adapter else new_folder)
+        logits_fingerprint.save(new_folder, merge_adapter(model, new_folder) if adapter else model)
         for name in [*manifest["files"], logits_fingerprint.NAME]:
-            move_into_place(made / name, out / name)
+            move_into_place(new_folder / name, out / name)
         shutil.copyfile(work / "metrics.jsonl", out / "metrics.jsonl")
         shutil.copyfile(work / "alerts.jsonl", out / "alerts.jsonl")
         shutil.rmtree(out / "tensorboard", ignore_errors=True)
@@ -120,4 +120,4 @@ def publish_stage(
         )
         write_json(out / "environment.json", environment(threads, facts))
         write_json(out / "summary.json", {**facts, **summarize_metrics(work / "metrics.jsonl")})
-        move_into_place(made / "manifest.json", out / "manifest.json")
+        move_into_place(new_folder / "manifest.json", out / "manifest.json")

@@ -147,9 +147,9 @@ def check(model: PreTrainedModel, folder: Path) -> None:
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--model", type=Path, required=True, help="model folder to check")
-    given = arguments.parse_args()
-    check(load_float32(given.model), given.model)
-    logging.info(f"{given.model}: loads as it was saved")
+    args = arguments.parse_args()
+    check(load_float32(args.model), args.model)
+    logging.info(f"{args.model}: loads as it was saved")
 
 
 if __name__ == "__main__":

@@ -42,7 +42,7 @@ def quantization_config(quantize: str, compute: torch.dtype) -> BitsAndBytesConf
 
 def linear_names(model: PreTrainedModel) -> list[str]:
     """The names, without their path, of the linear layers below the head."""
-    names = {name.rpartition(".")[2] for name, part in model.named_modules() if isinstance(part, torch.nn.Linear)}
+    names = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
     return sorted(names - {"lm_head"})
 
 
@@ -72,14 +72,14 @@ def load_with_adapters(
             raise UserError(f"{key}.quantize: bitsandbytes does not load here ({error}); use `none`") from error
         options |= {"quantization_config": config, "device_map": {"": device}}
     model = load_model(origin, dtype, **options)
-    for part in model.modules():
+    for module in model.modules():
         # On some CPUs bitsandbytes would repack 4-bit weights to bfloat16 for evaluation, and back for training: not
         # for all widths, and another result than in training.
-        if hasattr(part, "support_avx512bf16_for_cpu"):
-            part.support_avx512bf16_for_cpu = False
+        if hasattr(module, "support_avx512bf16_for_cpu"):
+            module.support_avx512bf16_for_cpu = False
     known = linear_names(model)
-    if other := [target for target in lora.targets if target not in known]:
-        raise UserError(f"{key}.lora.targets: no linear layer {other[0]!r} in {origin}; it has {', '.join(known)}")
+    if unknown := [target for target in lora.targets if target not in known]:
+        raise UserError(f"{key}.lora.targets: no linear layer {unknown[0]!r} in {origin}; it has {', '.join(known)}")
     set_seed(seed)
     config = LoraConfig(
         r=lora.r,
@@ -91,7 +91,7 @@ def load_with_adapters(
     return get_peft_model(model, config)
 
 
-def finish_adapter_folder(made: Path, settings: Stage, origin: Path, out: Path) -> dict:
+def finish_adapter_folder(folder: Path, settings: Stage, origin: Path, out: Path) -> dict:
     """Turn the adapter that peft saved to `made` into the content of the stage's folder `out`.
 
     With `merge` that is a plain model in the precision of `origin`'s weights; else the adapter. peft's README and
@@ -100,15 +100,15 @@ def finish_adapter_folder(made: Path, settings: Stage, origin: Path, out: Path) 
     Returns:
         Facts for the folder's manifest: the base model of an adapter, nothing for a merged model.
     """
-    (made / "README.md").unlink(missing_ok=True)
+    (folder / "README.md").unlink(missing_ok=True)
     if settings.lora.merge:
-        merge_adapter(load_model(origin, "auto"), made).save_pretrained(made, max_shard_size=ONE_FILE)
-        (made / WEIGHTS).unlink()
-        (made / CONFIG).unlink()
+        merge_adapter(load_model(origin, "auto"), folder).save_pretrained(folder, max_shard_size=ONE_FILE)
+        (folder / WEIGHTS).unlink()
+        (folder / CONFIG).unlink()
         return {}
     base = os.path.relpath(origin, out)
-    config = read_json(made / CONFIG)
+    config = read_json(folder / CONFIG)
     config |= {"base_model_name_or_path": base, "target_modules": sorted(config["target_modules"])}
-    write_json(made / CONFIG, config)
+    write_json(folder / CONFIG, config)
     manifest = sha256_file(origin / NAME)
     return {"adapter": {"base": base, "base_manifest": manifest, "quantize": settings.quantize}}

@@ -54,8 +54,8 @@ class Interruption(TrainerCallback):
 
     def on_step_end(self, args, state, control, **kwargs):
         lost = self.owner is not None and self.owner.is_lost()
-        own = torch.tensor([self.sigterm_received, lost], device=args.device)
-        flags = torch.cat([own, self.trainer.nonfinite().to(args.device)]).int()
+        local_flags = torch.tensor([self.sigterm_received, lost], device=args.device)
+        flags = torch.cat([local_flags, self.trainer.nonfinite().to(args.device)]).int()
         if args.world_size > 1:
             torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX)
         sigterm, lost, bad_loss, bad_norm = flags.tolist()

@@ -55,10 +55,10 @@ class MuonAdamW(torch.optim.Optimizer):
 
     def share_groups_and_state(self) -> None:
         """Let both optimizers use this one's groups and state, which a scheduler and a checkpoint change."""
-        for part in self.parts:
-            muon = isinstance(part, torch.optim.Muon)
-            part.param_groups = [group for group in self.param_groups if group["use_muon"] is muon]
-            part.state = self.state
+        for optimizer in self.parts:
+            muon = isinstance(optimizer, torch.optim.Muon)
+            optimizer.param_groups = [group for group in self.param_groups if group["use_muon"] is muon]
+            optimizer.state = self.state
 
     def load_state_dict(self, state_dict: dict) -> None:
         super().load_state_dict(state_dict)
@@ -67,8 +67,8 @@ class MuonAdamW(torch.optim.Optimizer):
     @torch.no_grad()
     def step(self, closure=None):
         loss = closure() if closure else None
-        for part in self.parts:
-            part.step()
+        for optimizer in self.parts:
+            optimizer.step()
         return loss
 
 

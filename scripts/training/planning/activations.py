@@ -84,8 +84,8 @@ def measure(passes: list[Pass]) -> None:
     Raises:
         UserError: the trace failed; the message ends with its last line.
     """
-    needed = [one for spec in passes for one in traced_passes(spec)]
-    missing = {cache_file(one): normal(one) for one in needed if not cache_file(one).exists()}
+    needed = [trace for spec in passes for trace in traced_passes(spec)]
+    missing = {cache_file(trace): normal(trace) for trace in needed if not cache_file(trace).exists()}
     if not missing:
         return
     text = "[" + ",".join(to_json(spec) for spec in missing.values()) + "]"
@@ -107,7 +107,7 @@ def traced_passes(spec: Pass) -> list[Pass]:
 def peak(spec: Pass, layers: int) -> Peak:
     """The peak of a pass of a model with `layers` layers; its `traced_passes` must be in the cache."""
     traced, traced_sizes = traced_passes(spec), sizes(spec)
-    traces = [read_json(cache_file(one)) for one in traced]
+    traces = [read_json(cache_file(trace)) for trace in traced]
     rows = spec.rows * spec.sequence_length / traced[0].sequence_length
 
     def extrapolated(phase: str, kind: int) -> int:

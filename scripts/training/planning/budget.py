@@ -128,6 +128,6 @@ def stage_budget(
         "fragmentation": FRAGMENTATION * moving,
     }
     host = {"states or loading": states.host, "programs": processes * PROCESS}
-    if held := offloaded_activations(settings, shape, machine, batch, layers):
-        host["activations"] = processes * held
+    if activation_bytes := offloaded_activations(settings, shape, machine, batch, layers):
+        host["activations"] = processes * activation_bytes
     return Budget(gpu, host, busy.phase)

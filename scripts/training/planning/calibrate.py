@@ -24,10 +24,10 @@ from scripts.training.planning.overview import StagePlan, plans_of, stage_plans
 def ran_as_planned(stage: StagePlan) -> bool:
     """Whether a finished stage ran as its plan says, and was not resumed."""
     measured = stage.measured
-    same = all(measured.get(key) == stage.plan.get(key) for key in ("micro_batch", "gradient_accumulation"))
-    where = measured.get("sharding") == stage.plan.get("sharding")
+    same_batch = all(measured.get(key) == stage.plan.get(key) for key in ("micro_batch", "gradient_accumulation"))
+    same_sharding = measured.get("sharding") == stage.plan.get("sharding")
     complete = measured.get("seconds") and measured.get("steps") and not measured.get("resumed_at_step")
-    return bool(stage.plan.get("seconds") and complete and same and where)
+    return bool(stage.plan.get("seconds") and complete and same_batch and same_sharding)
 
 
 def step_seconds(stage: StagePlan) -> float:
@@ -85,8 +85,8 @@ def rewritten(text: str, values: dict[str, float], path: Path) -> str:
         if not count:
             text = f"{text.rstrip()}\n{line}\n"
     try:
-        found = Machine.parse(yaml.safe_load(text), str(path))
-        written = {key: getattr(found, key) for key in values} == values
+        machine = Machine.parse(yaml.safe_load(text), str(path))
+        written = {key: getattr(machine, key) for key in values} == values
     except (yaml.YAMLError, UserError):
         written = False
     if not written:

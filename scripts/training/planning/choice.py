@@ -44,7 +44,7 @@ def choose(
     Raises:
         UserError: none fits; the table says what would.
     """
-    candidates = options(name, [(settings, one) for one in machines(settings, machine)], shape, no_rope_layers)
+    candidates = options(name, [(settings, variant) for variant in machines(settings, machine)], shape, no_rope_layers)
     fitting = [option for option in candidates if option.missing() <= 0]
     if fitting:
         return min(fitting, key=lambda option: (option.slowness(), -option.batch.micro))
@@ -60,20 +60,20 @@ class Change(NamedTuple):
 def changed_stages(settings: Stage) -> list[tuple[str, Stage]]:
     """(change as a text, the changed stage): the stage itself, then with adapters, quantized weights, shorter rows."""
     lora = {"method": "lora", "optimizer": "adamw", "trainable": "all"}
-    found = [("", settings)]
+    changed = [("", settings)]
     if settings.method == "full":
-        found += [("`method: lora`", settings.model_copy(update=lora))]
+        changed += [("`method: lora`", settings.model_copy(update=lora))]
     if settings.quantize == "none":
-        found += [("`method: lora`, `quantize: 4bit`", settings.model_copy(update={**lora, "quantize": "4bit"}))]
+        changed += [("`method: lora`, `quantize: 4bit`", settings.model_copy(update={**lora, "quantize": "4bit"}))]
     for divisor in (2, 4, 8):
         length = settings.sequence_length // divisor
-        found += [(f"`sequence_length: {length}`", settings.model_copy(update={"sequence_length": length}))]
-    return found
+        changed += [(f"`sequence_length: {length}`", settings.model_copy(update={"sequence_length": length}))]
+    return changed
 
 
 def changed_machines(settings: Stage, machine: Machine) -> list[Machine]:
     """The machine with other sharding, offload, checkpointing and Liger; micro-batch 1."""
-    ways = [(one, False) for one in SHARDINGS] + [(one, True) for one in OFFLOADABLE if machine.gpus]
+    ways = [(mode, False) for mode in SHARDINGS] + [(mode, True) for mode in OFFLOADABLE if machine.gpus]
     if not can_shard(settings):
         ways = [("none", False)]
     elif total_ranks(machine) == 1:
@@ -96,43 +96,43 @@ def changed_machines(settings: Stage, machine: Machine) -> list[Machine]:
 
 def changes(settings: Stage, machine: Machine) -> list[tuple[str, Stage, Machine]]:
     """Changes of machine file or stage that take less memory, alone or together, as the user would write them."""
-    found = []
+    combinations = []
     for stage_text, stage in changed_stages(settings):
-        for other in changed_machines(stage, machine):
+        for changed in changed_machines(stage, machine):
             texts = [stage_text] if stage_text else []
             for key in ("sharding", "offload", "gradient_checkpointing", "grad_accum_dtype", "liger", "micro_batch"):
-                value = getattr(other, key)
+                value = getattr(changed, key)
                 if value != getattr(machine, key):
                     text = "true" if isinstance(value, Checkpointing) else str(value).lower()
                     texts.append(f"`{key}: {text}`")
             if texts:
-                found.append((", ".join(texts), stage, other))
-    return found
+                combinations.append((", ".join(texts), stage, changed))
+    return combinations
 
 
 def alternatives(name: str, option: Option, shape: Shape, no_rope_layers: list[int] | None) -> list[Change]:
     """The changes that would fit, the fastest first; only the fastest for each method and sharding."""
     candidates = changes(option.settings, option.machine)
-    measure([one for _, stage, machine in candidates for one in passes(stage, shape, machine, Batch(1, 2))])
-    found = [
+    measure([trace for _, stage, machine in candidates for trace in passes(stage, shape, machine, Batch(1, 2))])
+    tried = [
         Change(text, options(name, [(stage, machine)], shape, no_rope_layers)[0]) for text, stage, machine in candidates
     ]
     fitting = sorted(
-        (one for one in found if one.option.missing() <= 0),
-        key=lambda one: (one.option.slowness(), one.text.count(":")),
+        (change for change in tried if change.option.missing() <= 0),
+        key=lambda change: (change.option.slowness(), change.text.count(":")),
     )
     kept, kinds = [], set()
-    for one in fitting:
-        settings = one.option.settings
+    for change in fitting:
+        settings = change.option.settings
         if settings.sequence_length != option.settings.sequence_length and (
-            any(other.option.settings.sequence_length > settings.sequence_length for other in kept)
+            any(faster.option.settings.sequence_length > settings.sequence_length for faster in kept)
         ):
             continue  # rows need not be shorter than this
-        sharding = one.option.machine.sharding if settings.method == "full" else None
+        sharding = change.option.machine.sharding if settings.method == "full" else None
         kind = (settings.method, settings.quantize, settings.sequence_length, sharding)
         if kind not in kinds:
             kinds.add(kind)
-            kept.append(one)
+            kept.append(change)
     return kept
 
 
@@ -158,12 +158,12 @@ def refusal(name: str, option: Option, changes: list[Change], tokens: int | None
     machine = option.machine
     gpu = machine.gpus and machine.gpu_memory_gib
     limit = machine.gpu_memory_gib if gpu else machine.host_memory_gib
-    where = "GPU" if gpu else "host"
+    place = "GPU" if gpu else "host"
     over_host = gpu and option.budget.total <= (machine.gpu_memory_gib - machine.memory_overhead_gib) * GIB
     if over_host:
-        where, limit = "host", machine.host_memory_gib
-    parts = option.budget.host if where == "host" else option.budget.gpu
-    taken = sum(parts.values())
+        place, limit = "host", machine.host_memory_gib
+    parts = option.budget.host if place == "host" else option.budget.gpu
+    used = sum(parts.values())
     names = {"logits": "logits in all their copies"}
     largest = ", ".join(
         f"{names.get(part, part)} {value / GIB:.1f}"
@@ -171,7 +171,7 @@ def refusal(name: str, option: Option, changes: list[Change], tokens: int | None
         if value / GIB >= 0.05
     )
     head = (
-        f"training.train.{name}: does not fit: {taken / GIB:.1f} GiB per {where}, the machine has {limit:g}, "
+        f"training.train.{name}: does not fit: {used / GIB:.1f} GiB per {place}, the machine has {limit:g}, "
         f"{option.missing() / GIB:.1f} too few, with sharding {machine.sharding}{' and offload' * machine.offload}, "
         f"micro-batch {option.batch.micro} and {option.settings.sequence_length:,} tokens on "
         f"{processes_text(machine)} ({largest})"
@@ -182,10 +182,10 @@ def refusal(name: str, option: Option, changes: list[Change], tokens: int | None
         head += f"; the logits of {at_once:,} tokens alone are {4 * at_once * option.vocabulary / GIB:.1f} GiB in fp32"
     if not changes:
         return head + "; no change of sharding, offload, checkpointing, micro-batch or method fits: use more GPUs"
-    width = max(len(one.text) for one in changes)
+    width = max(len(item.text) for item in changes)
     lines = [
-        f"  {one.text:<{width}}  {one.option.budget.total / GIB:6.1f} GiB per {'GPU' if machine.gpus else 'process'}, "
-        f"{sum(one.option.budget.host.values()) / GIB:6.1f} of the host; {hours_text(one.option, tokens)}"
-        for one in changes
+        f"  {item.text:<{width}}  {item.option.budget.total / GIB:6.1f} GiB per {'GPU' if machine.gpus else 'process'}, "
+        f"{sum(item.option.budget.host.values()) / GIB:6.1f} of the host; {hours_text(item.option, tokens)}"
+        for item in changes
     ]
     return "\n".join([head + "; what would fit, the fastest first:", *lines])

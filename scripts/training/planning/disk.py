@@ -63,12 +63,14 @@ def stage_disk(
     settings: Stage, shape: Shape, machine: Machine, steps: int | None, no_rope_layers: list[int] | None = None
 ) -> Disk:
     """What a stage's checkpoints and its model take, before either exists."""
-    found, parameters = counts(shape, settings, no_rope_layers or []), count_parameters(shape)
-    one = checkpoint_bytes(settings, machine, parameters, found.trained, moment_bytes(found, settings.optimizer))
-    published = saved_parameters(settings, parameters, found.trained) * weight_bytes(settings, machine)
+    counted, parameters = counts(shape, settings, no_rope_layers or []), count_parameters(shape)
+    checkpoint_size = checkpoint_bytes(
+        settings, machine, parameters, counted.trained, moment_bytes(counted, settings.optimizer)
+    )
+    published = saved_parameters(settings, parameters, counted.trained) * weight_bytes(settings, machine)
     if settings.method == "lora" and settings.lora.merge:
         published = 2 * parameters
-    return Disk(one, checkpoints_at_once(settings, steps), published)
+    return Disk(checkpoint_size, checkpoints_at_once(settings, steps), published)
 
 
 def disk_warning(name: str, settings: Stage, planned: dict, free_gib: float) -> list[str]:

@@ -104,10 +104,10 @@ def split_of(experiment: Experiment, name: str) -> Split | OwnDataset:
 def dataset_rows(experiment: Experiment, sources: list[Source], name: str, length: int) -> Rows:
     """The estimated rows of a dataset at a length."""
     dataset = experiment.corpus.compose[name]
-    found = estimated_bytes(dataset, sources)
-    if found is None:
+    estimate = estimated_bytes(dataset, sources)
+    if estimate is None:
         return Rows(None, None, "unknown: neither shards nor sources are here")
-    size, source = found
+    size, source = estimate
     split = split_of(experiment, name)
     rows = size / BYTES_PER_TOKEN / length
     train = max(1, round(rows * (1 - split.validation - split.test)))

@@ -107,11 +107,11 @@ def least_capability() -> tuple[int, int] | None:
     try:
         pynvml.nvmlInit()
         handles = [pynvml.nvmlDeviceGetHandleByIndex(index) for index in range(pynvml.nvmlDeviceGetCount())]
-        found = min((tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)) for handle in handles), default=None)
+        lowest = min((tuple(pynvml.nvmlDeviceGetCudaComputeCapability(handle)) for handle in handles), default=None)
         pynvml.nvmlShutdown()
     except pynvml.NVMLError:
         return None
-    return found
+    return lowest
 
 
 def kernels_line(
@@ -124,9 +124,10 @@ def kernels_line(
     """
     assumed = capability is None
     precisions = sorted({stage.precision for stage in stages})
-    choices = {one: choose_attention(capability or (8, 0), one, installed) for one in precisions}
+    choices = {precision: choose_attention(capability or (8, 0), precision, installed) for precision in precisions}
     attention = ", ".join(
-        f"attention {choice}{f' for {one} stages' if len(choices) > 1 else ''}" for one, choice in choices.items()
+        f"attention {choice}{f' for {precision} stages' if len(choices) > 1 else ''}"
+        for precision, choice in choices.items()
     )
-    where = "; on GPUs of compute capability 8.0 or more" if assumed else ""
-    return f"kernels: {attention}, Liger {choose_liger(machine, installed.liger)}{where}"
+    assumption = "; on GPUs of compute capability 8.0 or more" if assumed else ""
+    return f"kernels: {attention}, Liger {choose_liger(machine, installed.liger)}{assumption}"

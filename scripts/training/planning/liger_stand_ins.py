@@ -53,7 +53,7 @@ class FusedLoss(torch.autograd.Function):
         if of_weight is not None:  # a chunk's product, before it is added
             product = torch.empty_like(weight)
             del product
-        context.save_for_backward(*[one for one in (of_states, of_weight) if one is not None])
+        context.save_for_backward(*[tensor for tensor in (of_states, of_weight) if tensor is not None])
         context.trained = of_weight is not None
         return states.new_zeros((), dtype=torch.float32)
 
@@ -73,10 +73,10 @@ def use_stand_ins(model: nn.Module) -> None:
     """Replace norms, SwiGLU and loss of a Qwen2 model, also below peft's adapters."""
     inner = model.get_base_model() if hasattr(model, "get_base_model") else model
     inner.forward = types.MethodType(fused_forward, inner)
-    for part in inner.modules():
-        if type(part).__name__.endswith("RMSNorm"):
-            part.forward = types.MethodType(lambda self, states: RmsNorm.apply(states, self.weight), part)
-        elif type(part).__name__.endswith("MLP"):
-            part.forward = types.MethodType(
-                lambda self, states: self.down_proj(SwiGlu.apply(self.gate_proj(states), self.up_proj(states))), part
+    for module in inner.modules():
+        if type(module).__name__.endswith("RMSNorm"):
+            module.forward = types.MethodType(lambda self, states: RmsNorm.apply(states, self.weight), module)
+        elif type(module).__name__.endswith("MLP"):
+            module.forward = types.MethodType(
+                lambda self, states: self.down_proj(SwiGlu.apply(self.gate_proj(states), self.up_proj(states))), module
             )

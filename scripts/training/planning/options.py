@@ -70,7 +70,7 @@ def with_values(machine: Machine, **changes) -> Machine:
 def machines(settings: Stage, machine: Machine) -> list[Machine]:
     """The machine with each combination of values that `auto` may take."""
     if machine.sharding == "auto":
-        ways = [(one, False) for one in SHARDINGS] + [(one, True) for one in OFFLOADABLE if machine.gpus]
+        ways = [(mode, False) for mode in SHARDINGS] + [(mode, True) for mode in OFFLOADABLE if machine.gpus]
         if total_ranks(machine) == 1 or not can_shard(settings):
             ways = [("none", False), *(way for way in ways if way[1] and can_shard(settings))]
         if machine.offload:
@@ -97,7 +97,7 @@ def options(
         if key not in tried:
             tried.add(key)
             runs.append((settings, machine, batch))
-    measure([one for settings, machine, batch in runs for one in passes(settings, shape, machine, batch)])
+    measure([trace for settings, machine, batch in runs for trace in passes(settings, shape, machine, batch)])
     return [
         Option(
             settings,

@@ -56,7 +56,7 @@ def stage_plans(flow: Dag, machine: Machine, told: int | None = None) -> list[St
     Args:
         told: packed training rows to plan for, instead of those that are counted or estimated.
     """
-    base, found = flow.experiment.training.base, []
+    base, plans = flow.experiment.training.base, []
     layers = expand_layers(base.no_rope_layers, flow.shape.num_hidden_layers) if flow.shape else []
     unknown = "" if flow.shape and flow.shape.vocab_size else "training.base.shape" + ".vocab_size" * bool(flow.shape)
     free = machine.disk_gib or free_bytes(flow.layout.results) / GIB
@@ -69,7 +69,7 @@ def stage_plans(flow: Dag, machine: Machine, told: int | None = None) -> list[St
         try:
             planned = plan(inputs)
         except UserError as error:
-            found.append(StagePlan(name, rows, {}, str(error), measured))
+            plans.append(StagePlan(name, rows, {}, str(error), measured))
             continue
         planned.setdefault("warnings", []).extend(disk_warning(name, settings, planned, free))
         if unknown:
@@ -77,8 +77,8 @@ def stage_plans(flow: Dag, machine: Machine, told: int | None = None) -> list[St
         if rows.train is None and not planned.get("steps"):
             unplanned = "steps and hours follow from the data, of which nothing is here yet"
             planned["warnings"].append(f"{name}: {unplanned}; `make plan ROWS=20000` plans for so many packed rows")
-        found.append(StagePlan(name, rows, planned, "", measured))
-    return found
+        plans.append(StagePlan(name, rows, planned, "", measured))
+    return plans
 
 
 def machine_warnings(machine: Machine) -> list[str]:

@@ -22,8 +22,10 @@ def part_plans(train: dict, inputs: PlanInputs) -> dict:
     if "parts" not in train or not inputs.steps or not train["rows"]:
         return {}
     batch, used = inputs.resolved.global_batch, used_rows(inputs.settings, train["rows"])
-    whole, more = divmod(inputs.steps, math.ceil(used / batch))  # the last step of a pass has the rows that are left
-    passes = (whole * used + more * batch) / train["rows"]
+    full_passes, extra_steps = divmod(
+        inputs.steps, math.ceil(used / batch)
+    )  # the last step of a pass has the rows that are left
+    passes = (full_passes * used + extra_steps * batch) / train["rows"]
     return {
         "parts": {
             name: {"tokens": round(part["tokens"] * passes), "epochs": round(part["epochs"] * passes, 4)}

@@ -49,23 +49,23 @@ def check_schedule(name: str, settings: Stage, steps: int) -> None:
     Raises:
         UserError: it does not; the line names a value that fits.
     """
-    found, key = intervals(settings, steps), f"training.train.{name}"
+    chosen, key = intervals(settings, steps), f"training.train.{name}"
     given = "warmup_share" if settings.warmup_steps is None else "warmup_steps"
-    if found.warmup >= steps and found.warmup:
+    if chosen.warmup >= steps and chosen.warmup:
         raise UserError(
-            f"{key}.warmup_steps: {found.warmup:,} of the stage's {steps:,} steps leave none after the warm-up; "
+            f"{key}.warmup_steps: {chosen.warmup:,} of the stage's {steps:,} steps leave none after the warm-up; "
             f"use `warmup_share: 0.03`, here {warmup_of(0.03, steps)} steps, instead"
         )
     decay = round(settings.decay_share * steps) if settings.scheduler == "warmup-stable-decay" else 0
-    if found.warmup + decay > steps:
+    if chosen.warmup + decay > steps:
         raise UserError(
-            f"{key}.{given}: {found.warmup:,} steps and a decay of {decay:,} are more than the stage's {steps:,}; "
+            f"{key}.{given}: {chosen.warmup:,} steps and a decay of {decay:,} are more than the stage's {steps:,}; "
             f"use at most {steps - decay:,} steps of warm-up"
         )
     for setting in ("keep_best", "early_stopping"):
-        if getattr(settings, setting) and found.eval > steps:
+        if getattr(settings, setting) and chosen.eval > steps:
             raise UserError(
-                f"{key}.eval_steps: {found.eval:,} is more than the stage's {steps:,} steps, so `{setting}` has no "
+                f"{key}.eval_steps: {chosen.eval:,} is more than the stage's {steps:,} steps, so `{setting}` has no "
                 f"validation loss to decide by; use `eval_share: 0.05`, here {every(steps, 0.05)} steps, instead"
             )
 
@@ -79,17 +79,17 @@ def schedule_warnings(
         ranks: processes that train together, and score the validation rows together.
         validation_rows: packed ones; None before they are packed.
     """
-    found, key, lines = intervals(settings, steps), f"training.train.{name}", []
+    chosen, key, lines = intervals(settings, steps), f"training.train.{name}", []
     enough = every(steps, 1 / ENOUGH)
-    for setting, what, interval in (("eval", "evaluations", found.eval), ("log", "logged metrics", found.log)):
+    for setting, what, interval in (("eval", "evaluations", chosen.eval), ("log", "logged metrics", chosen.log)):
         if interval > enough and (setting == "log" or validation_rows != 0):
             lines.append(
                 f"{key}.{setting}_steps: {interval:,} gives {steps // interval} {what} in {steps:,} steps; "
                 f"{enough:,}, or `{setting}_share: {1 / ENOUGH}`, would give {steps // enough}"
             )
-    if found.save >= steps > 1:
+    if chosen.save >= steps > 1:
         lines.append(
-            f"{key}.save_steps: {found.save:,} makes no checkpoint before the end of {steps:,} steps, so a killed job "
+            f"{key}.save_steps: {chosen.save:,} makes no checkpoint before the end of {steps:,} steps, so a killed job "
             f"starts at step 0; {every(steps, 0.1):,}, or `save_share: 0.1`, would make {steps // every(steps, 0.1)}"
         )
     if settings.eval_rows < ranks:

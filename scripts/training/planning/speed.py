@@ -60,11 +60,11 @@ def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: float
     share = 1 - counted.first_layer / shape.num_hidden_layers
     through = 2 * (layer_parameters(shape) * share + shape.vocab_size * shape.hidden_size)
     backward = through + 2 * attention_operations(shape, settings.sequence_length) * share
-    own = 2 * min(counted.trained, multiplied(shape))
+    updates = 2 * min(counted.trained, multiplied(shape))
     extra = 4 * counted.trained if settings.method == "lora" else 0  # forward and backward through the adapters
     again = 2 * layer_parameters(shape) + attention_operations(shape, settings.sequence_length)
     plain = 6 * multiplied(shape) + 3 * attention_operations(shape, settings.sequence_length)
-    return Operations(forward + backward + own + extra, again * share * recomputed, plain)
+    return Operations(forward + backward + updates + extra, again * share * recomputed, plain)
 
 
 def noncausal_over_causal(shape: Shape, length: int) -> float:
@@ -128,8 +128,12 @@ def stage_speed(
         moved = (2 * batch.accumulation + 2) * counted.trained / ranks / (machine.host_link_gbs * 1e9)
         updated = counted.trained / machine.nodes / (machine.host_adam * 1e9)
         offload = moved + updated
-    if held := offloaded_activations(settings, shape, machine, batch, shape.num_hidden_layers - counted.first_layer):
-        offload += 2 * batch.accumulation * held / (machine.host_link_gbs * 1e9)  # there and back, on one stream
+    if activation_bytes := offloaded_activations(
+        settings, shape, machine, batch, shape.num_hidden_layers - counted.first_layer
+    ):
+        offload += (
+            2 * batch.accumulation * activation_bytes / (machine.host_link_gbs * 1e9)
+        )  # there and back, on one stream
     seconds = compute + communication + offload
     return Speed(compute, communication, offload, ranks * tokens / seconds, tokens * work.model / seconds / peak)
 

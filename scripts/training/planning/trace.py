@@ -105,14 +105,14 @@ class Ledger(TorchDispatchMode):
 
 def make_fake(model: nn.Module) -> None:
     """Put a fake tensor of the CPU in place of each weight, tied ones once, and of each buffer of a model on `meta`."""
-    made = {}
-    for part in model.modules():
-        for name, weight in part._parameters.items():
-            if weight is not None and weight not in made:
-                made[weight] = nn.Parameter(torch.empty(weight.shape, dtype=weight.dtype), weight.requires_grad)
-            part._parameters[name] = None if weight is None else made[weight]
-        for name, buffer in part._buffers.items():
-            part._buffers[name] = None if buffer is None else torch.empty(buffer.shape, dtype=buffer.dtype)
+    fakes = {}
+    for module in model.modules():
+        for name, weight in module._parameters.items():
+            if weight is not None and weight not in fakes:
+                fakes[weight] = nn.Parameter(torch.empty(weight.shape, dtype=weight.dtype), weight.requires_grad)
+            module._parameters[name] = None if weight is None else fakes[weight]
+        for name, buffer in module._buffers.items():
+            module._buffers[name] = None if buffer is None else torch.empty(buffer.shape, dtype=buffer.dtype)
 
 
 def held_elsewhere(**_) -> torch.autograd.graph.saved_tensors_hooks:

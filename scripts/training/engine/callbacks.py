@@ -1,0 +1,67 @@
+"""The callbacks of a stage, in the order in which each event of the trainer calls them.
+
+add_callbacks(trainer, "sft", settings, machine, monitoring, muon, owner, first_step=0)
+"""
+
+from pathlib import Path
+
+from torch.utils.tensorboard import SummaryWriter
+from transformers import PrinterCallback, TrainerCallback
+from transformers.integrations import TensorBoardCallback
+
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.monitoring import Monitoring
+from scripts.experiment.settings.training import Stage
+from scripts.training.engine.checkpoints import CompleteCheckpoints
+from scripts.training.engine.early_stopping import EarlyStoppingCallback
+from scripts.training.engine.ownership import Ownership
+from scripts.training.engine.parallel import ShardingCheck, current_layout
+from scripts.training.engine.trainer import StageTrainer
+from scripts.training.monitoring.alerts import Alerts, AlertThresholds
+from scripts.training.monitoring.interruption import Interruption
+from scripts.training.monitoring.metric_log import MetricLog
+from scripts.training.monitoring.progress import ProgressFile
+from scripts.training.monitoring.stall import StallAlert
+from scripts.training.monitoring.throughput import Throughput
+from scripts.training.monitoring.wandb_log import WandbLog
+from scripts.training.optimization.muon import MuonCheck
+
+
+def add_callbacks(
+    trainer: StageTrainer,
+    name: str,
+    settings: Stage,
+    machine: Machine,
+    monitoring: Monitoring,
+    muon: MuonCheck,
+    owner: Ownership | None,
+    first_step: int,
+) -> None:
+    """Add the stage's callbacks; each event calls them in this order."""
+    work, first_rank = Path(trainer.args.output_dir), trainer.args.process_index == 0
+    metrics = work / "metrics.jsonl"
+    tokens_per_step = settings.global_batch * settings.sequence_length
+    alerts = Alerts(work / "alerts.jsonl", name, monitoring)
+    progress = ProgressFile(work / "progress.json", name, tokens_per_step, alerts)
+    # purge_step hides events that a killed run logged after the resumed checkpoint
+    tensorboard = SummaryWriter(str(work / "tensorboard"), purge_step=first_step or None) if first_rank else None
+    callbacks: list[TrainerCallback] = [
+        # checks that end a stage which would train something else than configured
+        ShardingCheck(trainer, machine),
+        *([muon] if settings.optimizer == "muon" else []),
+        # figures that are added to the logs, then all that writes the logs
+        Throughput(tokens_per_step, settings.sequence_length, bf16=settings.precision == "bf16"),
+        AlertThresholds(alerts, metrics),
+        MetricLog(metrics, name, tokens_per_step),
+        progress,
+        *([WandbLog(monitoring.wandb, name, work)] if monitoring.wandb and first_rank else []),
+        *([TensorBoardCallback(tensorboard)] if first_rank else []),
+        # checkpoints, and what ends training before the last step
+        CompleteCheckpoints(work, settings.keep_checkpoints, current_layout(machine), owner),
+        Interruption(trainer, name, trainer.train_dataset.shards, alerts, progress, owner),
+        StallAlert(alerts),
+        EarlyStoppingCallback(settings),  # the last: it ends a resumed run that has no step left
+    ]
+    trainer.remove_callback(PrinterCallback)
+    for callback in callbacks:
+        trainer.add_callback(callback)
