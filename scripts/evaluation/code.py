@@ -27,7 +27,8 @@ from scripts.evaluation.sandbox.judge import Judge, judge_all
 from scripts.evaluation.sandbox.libraries import Libraries
 from scripts.evaluation.sandbox.packages import Packages
 from scripts.evaluation.sandbox.verdict import Verdict
-from scripts.experiment.settings.evaluation import Benchmark, Code, Generation
+from scripts.experiment.settings.code import Benchmark, Code
+from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import dataset_of
 

@@ -27,7 +27,8 @@ from scripts.evaluation.generation.examples import (
     test_hashes,
     text_of,
 )
-from scripts.experiment.settings.evaluation import Benchmark, Contamination
+from scripts.experiment.settings.code import Benchmark
+from scripts.experiment.settings.evaluation import Contamination
 from scripts.experiment.settings.record import Record
 from scripts.experiment.suites import dataset_of
 

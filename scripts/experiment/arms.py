@@ -56,18 +56,18 @@ def arm_experiment(experiment: Experiment, arm: str, name: str) -> Experiment:
         UserError: a setting is wrong, or is one that an arm cannot change.
     """
     overlay = experiment.ablate.arms[arm]
-    given = experiment.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"ablate", "extends"})
-    made = Experiment.parse(merged(given, overlay), name, "ablate", "arms", arm)
+    own_settings = experiment.model_dump(mode="json", by_alias=True, exclude_unset=True, exclude={"ablate", "extends"})
+    variant = Experiment.parse(merged(own_settings, overlay), name, "ablate", "arms", arm)
     for key, value in overlay.items():
         inner = CHANGED.get(key, ())
-        others = [f"{key}.{one}" for one in value or () if one not in inner] if inner else []
-        for other in [key] if inner == () or (key == "training" and value is None) else others:
+        forbidden = [f"{key}.{inner_key}" for inner_key in value or () if inner_key not in inner] if inner else []
+        for key_name in [key] if inner == () or (key == "training" and value is None) else forbidden:
             raise UserError(
-                f"{name}: ablate.arms.{arm}.{other}: an arm may change corpus.compose (also a dataset's `filter`),"
+                f"{name}: ablate.arms.{arm}.{key_name}: an arm may change corpus.compose (also a dataset's `filter`),"
                 " tokens.mix, training.train and seed; for the rest make an experiment of its own (`extends`), and"
                 " compare the two with `make compare`"
             )
-    return made
+    return variant
 
 
 def chain(train: dict[str, Stage], model: str) -> list[str]:
@@ -147,23 +147,27 @@ def renamed_data(experiment: Experiment, arm: str, variant: Experiment, arms: Ar
     """The name that each dataset and mixture has in an arm, where it is not the experiment's own; new ones are added to
     `arms`."""
     names: dict[str, str] = {}
-    own, made = experiment.corpus.compose, arms.datasets
+    originals, variants = experiment.corpus.compose, arms.datasets
     for dataset, settings in variant.corpus.compose.items():
-        add_variant(dataset, settings, own, made, arm, names)
-    own, made = experiment.tokens.mix, arms.mixtures
+        add_variant(dataset, settings, originals, variants, arm, names)
+    originals, variants = experiment.tokens.mix, arms.mixtures
     for mixture, settings in variant.tokens.mix.items():
         parts = {names.get(part, part): weights for part, weights in settings.parts.items()}
-        add_variant(mixture, settings.model_copy(update={"parts": parts}), own, made, arm, names)
+        add_variant(mixture, settings.model_copy(update={"parts": parts}), originals, variants, arm, names)
     return names
 
 
-def add_variant(name: str, settings: Record, own: dict, made: dict, arm: str, names: dict[str, str]) -> None:
+def add_variant(name: str, settings: Record, originals: dict, variants: dict, arm: str, names: dict[str, str]) -> None:
     """Give `settings` the name of an equal variant in `made`, or a new one, unless they are the experiment's own."""
-    if name in own and to_json(own[name]) == to_json(settings):
+    if name in originals and to_json(originals[name]) == to_json(settings):
         return
-    alike = [other for other in made if other.split(".")[0] == name and to_json(made[other]) == to_json(settings)]
-    names[name] = alike[0] if alike else f"{name}.{arm}"
-    made.setdefault(names[name], settings)
+    equal = [
+        variant
+        for variant in variants
+        if variant.split(".")[0] == name and to_json(variants[variant]) == to_json(settings)
+    ]
+    names[name] = equal[0] if equal else f"{name}.{arm}"
+    variants.setdefault(names[name], settings)
 
 
 def with_arms(experiment: Experiment, arms: Arms) -> Experiment:

@@ -1,11 +1,12 @@
-"""The settings that determine the base model, for rule `base`; they do not depend on where it is stored."""
+"""The settings that determine the base model, wherever it is stored, for rule `base`; its shape for the plan."""
 
 from pathlib import Path
 
 from scripts.common.cli import UserError
+from scripts.common.files import read_json
 from scripts.experiment.model_folder import folder_content
 from scripts.experiment.settings.record import to_dict
-from scripts.experiment.settings.training import Base
+from scripts.experiment.settings.training import Base, Shape
 
 
 def settings_of_base(base: Base) -> dict:
@@ -26,3 +27,15 @@ def settings_of_base(base: Base) -> dict:
             raise UserError(f"training.base.sha256: expected {base.sha256}, the content of {base.model} has {content}")
         base = base.model_copy(update={"model": "folder", "sha256": content})
     return {key: value for key, value in to_dict(base).items() if key != "shape"}
+
+
+def shape_of_base(base: Base, vocab_size: int | None) -> Shape | None:
+    """The shape of the base; None where neither the settings nor a folder give it.
+
+    Args:
+        vocab_size: of the tokenizer that is learned for a base from scratch.
+    """
+    if base.shape is None:
+        config = Path(base.model) / "config.json"
+        return Shape.from_config(read_json(config)) if config.is_file() else None
+    return base.shape.model_copy(update={"vocab_size": vocab_size} if base.model == "scratch" else {})

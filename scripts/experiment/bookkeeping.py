@@ -44,12 +44,12 @@ def add_bookkeeping(arguments: ArgumentParser) -> None:
     arguments.add_argument("--keep-checkpoints", type=int, help="in place of `keep_checkpoints` of the settings")
 
 
-def with_bookkeeping(stage: Stage, given: Namespace) -> Stage:
+def with_bookkeeping(stage: Stage, args: Namespace) -> Stage:
     """The settings with those options that were given."""
-    update = {"keep_checkpoints": given.keep_checkpoints} if given.keep_checkpoints else {}
-    for what in ("log", "save"):
-        if every := getattr(given, f"{what}_every"):
-            number, unit = every.split()
+    update = {"keep_checkpoints": args.keep_checkpoints} if args.keep_checkpoints else {}
+    for setting in ("log", "save"):
+        if interval := getattr(args, f"{setting}_every"):
+            number, unit = interval.split()
             steps = int(number) if unit == "steps" else None
-            update |= {f"{what}_steps": steps} | ({} if steps else {f"{what}_share": float(number)})
+            update |= {f"{setting}_steps": steps} | ({} if steps else {f"{setting}_share": float(number)})
     return stage.model_copy(update=update)

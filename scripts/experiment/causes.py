@@ -34,9 +34,9 @@ def setting_changes(old: Any, new: Any, key: str = "") -> list[str]:
             for name in names
         )
         return [line for lines in inner for line in lines]
-    if isinstance(old, list) and isinstance(new, list) and all(isinstance(one, str) for one in [*old, *new]):
-        added, removed = ([one for one in a if one not in b] for a, b in ((new, old), (old, new)))
-        parts = [*(f"+ {one}" for one in added), *(f"- {one}" for one in removed)]
+    if isinstance(old, list) and isinstance(new, list) and all(isinstance(item, str) for item in [*old, *new]):
+        added, removed = ([item for item in a if item not in b] for a, b in ((new, old), (old, new)))
+        parts = [*(f"+ {item}" for item in added), *(f"- {item}" for item in removed)]
         return [f"{key} {shown(', '.join(parts) or 'in another order')}"] if old != new else []
     return [f"{key} {shown(old)} → {shown(new)}".strip()] if old != new else []
 
@@ -79,16 +79,16 @@ def param_changes(recorded: list[str], params: dict[str, Any], module: str) -> l
         module: the rule's, as `scripts.corpus.filter`.
     """
     present = {name: repr(value) for name, value in params.items()}
-    gone = [ast.literal_eval(text) for text in recorded if text not in present.values()]
+    recorded_only = [ast.literal_eval(text) for text in recorded if text not in present.values()]
     settings, code = [], []
     for name, text in present.items():
         if text in recorded:
             continue
         new = parsed(params[name])
-        alike = sorted(gone, key=lambda old: -likeness(parsed(old), new))
-        old = alike[0] if alike and likeness(parsed(alike[0]), new) else None
+        by_likeness = sorted(recorded_only, key=lambda old: -likeness(parsed(old), new))
+        old = by_likeness[0] if by_likeness and likeness(parsed(by_likeness[0]), new) else None
         if old is not None:
-            gone.remove(old)
+            recorded_only.remove(old)
         if name == "code" and old is not None:
             code = [*code_changes(old, new, module), *code]
         elif old is None:
@@ -98,4 +98,4 @@ def param_changes(recorded: list[str], params: dict[str, Any], module: str) -> l
             codes = [side.pop("codes", None) if isinstance(side, dict) else None for side in (before, new)]
             settings += setting_changes(before, new, "" if isinstance(new, dict) else name)
             code += ["the code that made its inputs is another"] if codes[0] != codes[1] else []
-    return [*settings, *(f"{shown(old)} is no longer a setting" for old in gone), *code]
+    return [*settings, *(f"{shown(old)} is no longer a setting" for old in recorded_only), *code]

@@ -44,10 +44,10 @@ class CodeRecord:
 
 def units_of(module: str) -> dict[str, str]:
     """place → kind and hash (16 hex digits) of each part that `python -m module` reaches."""
-    found = {}
+    units = {}
 
     def add(name: str, part: str, kind: str, content: str) -> None:
-        found[f"{path_of(name).relative_to(code_units.ROOT)}:{part}"] = f"{kind} {content[:16]}"
+        units[f"{path_of(name).relative_to(code_units.ROOT)}:{part}"] = f"{kind} {content[:16]}"
 
     reached = reach(module)
     add(module, "__main__", "block", digest(tuple(read_units(module).main)))
@@ -60,8 +60,8 @@ def units_of(module: str) -> dict[str, str]:
     for name, part, target in reached.imports:
         add(name, f"{part} from {target}", "import", "")
     for path in reached.files:
-        found[str(path.relative_to(code_units.ROOT))] = f"file {file_digest(path)[:16]}"
-    return dict(sorted(found.items()))
+        units[str(path.relative_to(code_units.ROOT))] = f"file {file_digest(path)[:16]}"
+    return dict(sorted(units.items()))
 
 
 def clean_commit() -> str | None:

@@ -84,7 +84,7 @@ def is_main_block(statement: ast.stmt) -> bool:
 
 def is_pure(node: ast.AST) -> bool:
     """Whether computing a value, or a decorator, calls nothing but functions that only make values."""
-    calls = [part.func for part in ast.walk(node) if isinstance(part, ast.Call)]
+    calls = [inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call)]
     return all(isinstance(call, ast.Name | ast.Attribute) and last_name(call) in PURE for call in calls)
 
 
@@ -95,11 +95,13 @@ def last_name(node: ast.expr) -> str:
 def is_plain(statement: ast.stmt) -> bool:
     """Whether a definition does nothing at import but bind its names."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
-        return all(last_name(getattr(one, "func", one)) in PURE for one in statement.decorator_list)
+        return all(last_name(getattr(decorator, "func", decorator)) in PURE for decorator in statement.decorator_list)
     if isinstance(statement, ast.ClassDef):
-        body = [part for part in statement.body if not isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef)]
-        decorators = all(last_name(getattr(one, "func", one)) in PURE for one in statement.decorator_list)
-        return decorators and all(is_pure(part) for part in body) and not statement.keywords
+        body = [inner for inner in statement.body if not isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)]
+        decorators = all(
+            last_name(getattr(decorator, "func", decorator)) in PURE for decorator in statement.decorator_list
+        )
+        return decorators and all(is_pure(inner) for inner in body) and not statement.keywords
     return is_pure(statement)
 
 
@@ -110,17 +112,17 @@ def is_record(statement: ast.stmt) -> bool:
     """
     if not isinstance(statement, ast.ClassDef) or not is_plain(statement):
         return False
-    decorators = [last_name(getattr(one, "func", one)) for one in statement.decorator_list]
+    decorators = [last_name(getattr(decorator, "func", decorator)) for decorator in statement.decorator_list]
     bases = [last_name(base) for base in statement.bases]
     return (decorators, bases) in ((["dataclass"], []), ([], ["NamedTuple"]))
 
 
-def separable(part: ast.stmt) -> bool:
+def separable(statement: ast.stmt) -> bool:
     """Whether a part of a record is a method that only its name calls."""
     return (
-        isinstance(part, ast.FunctionDef)
-        and not part.name.startswith("__")
-        and all(last_name(one) in SEPARABLE for one in part.decorator_list)
+        isinstance(statement, ast.FunctionDef)
+        and not statement.name.startswith("__")
+        and all(last_name(decorator) in SEPARABLE for decorator in statement.decorator_list)
     )
 
 
@@ -159,20 +161,20 @@ def read_units(module: str) -> Units:
             units.main += statement.body
             continue
         if is_record(statement):
-            methods = [part for part in statement.body if separable(part)]
+            methods = [inner for inner in statement.body if separable(inner)]
             units.methods[statement.name] = [method.name for method in methods]
             for method in methods:
                 units.definitions.setdefault(f"{statement.name}.{method.name}", []).append(method)
             statement = copy.copy(statement)
-            statement.body = [part for part in statement.body if not separable(part)]
+            statement.body = [inner for inner in statement.body if not separable(inner)]
         names = bound_names(statement)
         for name in names:
             units.definitions.setdefault(name, []).append(statement)
         if not names or not is_plain(statement):
             units.effects.append(statement)
-            for part in ast.walk(statement):  # names that a `try` or `if` binds, as an optional import does
-                if isinstance(part, ast.Import | ast.ImportFrom):
-                    bound, loaded = imports_of(part)
+            for inner in ast.walk(statement):  # names that a `try` or `if` binds, as an optional import does
+                if isinstance(inner, ast.Import | ast.ImportFrom):
+                    bound, loaded = imports_of(inner)
                     units.imports |= bound
                     units.imported += loaded
     return units

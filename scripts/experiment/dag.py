@@ -8,17 +8,17 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from scripts.common.files import read_json
 from scripts.experiment.arms import Arms, expand, with_arms
-from scripts.experiment.base_settings import settings_of_base
+from scripts.experiment.base_settings import settings_of_base, shape_of_base
 from scripts.experiment.checks.datasets import dated_sources, decontaminated
 from scripts.experiment.layout import MANIFEST, Layout, filtered_shard
 from scripts.experiment.licences import permissive
 from scripts.experiment.packed_rows import PackedRows
+from scripts.experiment.pinned_benchmarks import pinned_benchmarks, with_files
 from scripts.experiment.replays.evidence import NAME as EVIDENCE
 from scripts.experiment.rule_codes import rule_codes
+from scripts.experiment.settings.code import Benchmark
 from scripts.experiment.settings.corpus import Dataset, OwnDataset
-from scripts.experiment.settings.evaluation import Benchmark
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Shape, Stage
@@ -156,11 +156,7 @@ class Dag:
     @cached_property
     def shape(self) -> Shape | None:
         """The shape of the base for the plan of each stage; None where neither the experiment nor a folder gives it."""
-        if (shape := self.experiment.training.base.shape) is None:
-            config = Path(self.experiment.training.base.model) / "config.json"
-            return Shape.from_config(read_json(config)) if config.is_file() else None
-        vocabulary = {"vocab_size": self.experiment.tokens.tokenizer.vocab_size} if self.scratch else {}
-        return shape.model_copy(update=vocabulary)
+        return shape_of_base(self.experiment.training.base, self.experiment.tokens.tokenizer.vocab_size)
 
     @property
     def rows(self) -> PackedRows:
@@ -178,25 +174,14 @@ class Dag:
     @cached_property
     def pinned(self) -> dict[str, Benchmark]:
         """The benchmarks out of a repository, by the name of their file: rule `problems` fetches them."""
-        code = self.experiment.evaluation.code
-        return {Path(one.path).name: one for one in code.benchmarks if one.git} if code else {}
-
-    def fetched(self, benchmark: Benchmark) -> Benchmark:
-        """A benchmark as a file of this folder."""
-        if benchmark.git is None:
-            return benchmark
-        path = str(self.layout.problems(Path(benchmark.path).name))
-        return benchmark.model_copy(update={"path": path, "git": None, "commit": None})
+        return pinned_benchmarks(self.experiment.evaluation.code)
 
     @cached_property
     def suites(self) -> dict[str, Record]:
-        """The configured suites with their settings.
-
-        A pinned benchmark is a file where rule `problems` puts it, whose content decides, wherever it came from.
-        """
+        """The configured suites with their settings; pinned benchmarks as the files that rule `problems` makes."""
         suites = configured(self.experiment.evaluation)
         if code := suites.get("code"):
-            suites["code"] = code.model_copy(update={"benchmarks": [self.fetched(one) for one in code.benchmarks]})
+            suites["code"] = with_files(code, self.layout)
         return suites
 
     @cached_property
@@ -228,7 +213,7 @@ class Dag:
     @cached_property
     def trained_on(self) -> list[str]:
         """The datasets of the stages, those of their mixtures one by one."""
-        return sorted({part for stage in self.stages.values() for part in self.rows.parts(stage.data)})
+        return sorted({dataset for stage in self.stages.values() for dataset in self.rows.parts(stage.data)})
 
     @cached_property
     def chat_datasets(self) -> list[str]:
@@ -255,6 +240,6 @@ class Dag:
     @cached_property
     def codes(self) -> dict[str, str]:
         """What eval.json names as the code that made it: a fingerprint per rule up to the gates."""
-        given = {"dated": self.dated_sources, "mixed": self.experiment.tokens.mix, "prompted": self.prompts}
-        given["sharded"] = in_shards(self.sources)
-        return rule_codes(list(self.suites), **{name: bool(value) for name, value in given.items()})
+        features = {"dated": self.dated_sources, "mixed": self.experiment.tokens.mix, "prompted": self.prompts}
+        features["sharded"] = in_shards(self.sources)
+        return rule_codes(list(self.suites), **{name: bool(value) for name, value in features.items()})

@@ -29,13 +29,13 @@ from scripts.experiment.code_uses import WHOLE, uses_of
 @cache
 def files_by_name(root: Path) -> dict[str, list[Path]]:
     """Name of a file, or of a folder that is no package, → the files of scripts/ that it means."""
-    found: dict[str, list[Path]] = {}
+    files: dict[str, list[Path]] = {}
     for path in sorted((root / PACKAGE).rglob("*")):
         if path.is_file() and "__pycache__" not in path.parts:
-            found.setdefault(path.name, []).append(path)
+            files.setdefault(path.name, []).append(path)
             if path.suffix != ".py" and not (path.parent / "__init__.py").exists():
-                found.setdefault(path.parent.name, []).append(path)
-    return found
+                files.setdefault(path.parent.name, []).append(path)
+    return files
 
 
 class Reach:
@@ -94,10 +94,10 @@ class Reach:
 
     def reach_methods(self) -> bool:
         """Reach the methods of reached records whose name occurs in reached code; whether there is more to follow."""
-        every = "*" in self.attributes
-        found = {one for one in self.waiting if every or one[1].partition(".")[2] in self.attributes}
-        self.waiting -= found
-        for module, name in found:
+        any_attribute = "*" in self.attributes
+        reached = {method for method in self.waiting if any_attribute or method[1].partition(".")[2] in self.attributes}
+        self.waiting -= reached
+        for module, name in reached:
             self.reach(module, name)
         return bool(self.queue)
 

@@ -22,10 +22,10 @@ KEPT = Path(".snakemake/stagecraft/fingerprints.json")
 def tree_hash(root: Path) -> str:
     """A hash of the names and contents of all files of scripts/, and of the Python that reads them."""
     files = sorted(path for path in (root / code_units.PACKAGE).rglob("*") if "__pycache__" not in path.parts)
-    found = {
+    digests = {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files if path.is_file()
     }
-    return hashlib.sha256(json.dumps([sys.version, found]).encode()).hexdigest()
+    return hashlib.sha256(json.dumps([sys.version, digests]).encode()).hexdigest()
 
 
 def fingerprint(module: str, file: Path = KEPT) -> str:

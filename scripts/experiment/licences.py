@@ -24,20 +24,20 @@ def permissive(expression: str, allowed: Collection[str] = PERMISSIVE) -> bool:
     words = re.findall(r"[()]|[^\s()]+", expression)
 
     def either(at: int) -> tuple[bool, int]:
-        value, at = both(at)
+        value, at = conjunction(at)
         while at < len(words) and words[at].upper() == "OR":
-            other, at = both(at + 1)
+            other, at = conjunction(at + 1)
             value = value or other
         return value, at
 
-    def both(at: int) -> tuple[bool, int]:
-        value, at = one(at)
+    def conjunction(at: int) -> tuple[bool, int]:
+        value, at = term(at)
         while at < len(words) and words[at].upper() == "AND":
-            other, at = one(at + 1)
+            other, at = term(at + 1)
             value = value and other
         return value, at
 
-    def one(at: int) -> tuple[bool, int]:
+    def term(at: int) -> tuple[bool, int]:
         if at >= len(words):
             return False, at
         if words[at] == "(":

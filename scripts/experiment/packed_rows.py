@@ -57,9 +57,11 @@ class PackedRows:
         """The settings that the data cards use: those of the datasets, and the names of the folders of rows."""
         compose = {name: to_dict(settings) for name, settings in self.experiment.corpus.compose.items()}
         folders = {"packed": self.packed(), "mixed": self.mixed()}
-        return {"compose": compose} | {kind: [folder.name for folder in found] for kind, found in folders.items()}
+        return {"compose": compose} | {kind: [folder.name for folder in paths] for kind, paths in folders.items()}
 
     def packed(self) -> list[Path]:
         """The folders of packed datasets, also of the parts of mixtures."""
-        found = [self.layout.shards(part, length) for name, length in self.data_targets() for part in self.parts(name)]
-        return list(dict.fromkeys(found))
+        folders = [
+            self.layout.shards(part, length) for name, length in self.data_targets() for part in self.parts(name)
+        ]
+        return list(dict.fromkeys(folders))

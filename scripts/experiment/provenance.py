@@ -213,16 +213,16 @@ def restore(workflow, root: str) -> None:
     restored = 0
     for job in jobs:
         changed = difference(job.outputs | job.beside, present)
-        wrong = changed or difference(job.inputs, present)
+        difference_found = changed or difference(job.inputs, present)
         made_here = any((record := records._read_record(name)) and record.starttime for name in job.outputs)
         if changed and made_here:
             continue  # not the published result but one of this checkout, touched or copied: its own record decides
-        write_records(job, records, trusted=not wrong, now=now)
-        if wrong:
+        write_records(job, records, trusted=not difference_found, now=now)
+        if difference_found:
             repair = repair_command(path.with_suffix(".dvc"), differing(job.outputs | job.beside, present))
             if repair and not difference(job.outputs, present):  # else a new mtime of an output shows the change
                 repair += f" && touch {shlex.quote(min(job.outputs))}"
             remedy = f"; to download the published files instead: `{repair}`" if repair else ""
-            print(f"{path}: {job.rule} will run again: {wrong}{remedy}", file=sys.stderr)
-        restored += not wrong
+            print(f"{path}: {job.rule} will run again: {difference_found}{remedy}", file=sys.stderr)
+        restored += not difference_found
     print(f"{path}: records of {restored} of {len(jobs)} pulled jobs restored", file=sys.stderr)

@@ -86,8 +86,8 @@ def rows(record: type[Record], path: str = "") -> Iterator[tuple[str, str, str, 
         if description:
             kind = "list of mappings" if form is list else "mapping"
             yield key, kind, "required" if field.is_required() else "", description
-        for one in inner:
-            yield from rows(one, key + {dict: ".{name}.", list: "[]."}.get(form, "."))
+        for record_type in inner:
+            yield from rows(record_type, key + {dict: ".{name}.", list: "[]."}.get(form, "."))
 
 
 def table(record: type[Record]) -> str:

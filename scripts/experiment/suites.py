@@ -5,7 +5,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from scripts.common.cli import UserError
-from scripts.experiment.settings.evaluation import Code, Completion, Evaluation, LmEval, RepositoryTests
+from scripts.experiment.settings.code import Code
+from scripts.experiment.settings.evaluation import Completion, Evaluation, LmEval, RepositoryTests
 from scripts.experiment.settings.record import Record
 
 # the metrics of each suite, unique over all suites; their definitions are in scripts/evaluation/metrics/registry.py
@@ -85,9 +86,9 @@ def problem_files(settings: Record) -> list[str]:
     if hasattr(settings, "cases"):
         return [settings.cases]
     if isinstance(settings, Code):
-        formats = dict.fromkeys(one.format for one in settings.benchmarks if one.format)
+        formats = dict.fromkeys(benchmark.format for benchmark in settings.benchmarks if benchmark.format)
         vendored = task_files(Path(settings.go_vendor)) if settings.go_vendor else []
-        return [*(one.path for one in settings.benchmarks), *formats, *settings.jars, *vendored]
+        return [*(benchmark.path for benchmark in settings.benchmarks), *formats, *settings.jars, *vendored]
     return []
 
 
@@ -112,6 +113,8 @@ def prompts_from(settings: Record) -> dict:
     if isinstance(settings, Code):
         chosen = {"path", "format", "few_shot", "ignore", "ids", "exclude", "unjudged", "limit"}
         return {
-            "benchmarks": [one.model_dump(include=chosen, exclude_defaults=True) for one in settings.benchmarks],
+            "benchmarks": [
+                benchmark.model_dump(include=chosen, exclude_defaults=True) for benchmark in settings.benchmarks
+            ],
         }
     return settings.model_dump(include={"datasets", "documents", "cases"})

@@ -20,7 +20,7 @@ from scripts.evaluation.results.items import read_scored
 from scripts.evaluation.sandbox.verdict import OUTCOMES
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.settings.evaluation import Benchmark, Code
+from scripts.experiment.settings.code import Benchmark, Code
 from scripts.experiment.settings.gates import Gate
 from scripts.experiment.settings.record import to_dict, to_json
 from tests import forked

@@ -14,7 +14,8 @@ from scripts.corpus.similarity import ngrams
 from scripts.corpus.similarity.overlaps import OverlapSearch, ProblemText
 from scripts.evaluation.contamination import ContaminationSettings, contamination
 from scripts.evaluation.gate import evaluate
-from scripts.experiment.settings.evaluation import Code, Keywords, Qa
+from scripts.experiment.settings.code import Code
+from scripts.experiment.settings.evaluation import Keywords, Qa
 from scripts.experiment.suites import prompts_from
 from tests.evaluation.synthetic import LEVELS, build, dump, make_answers, write_answers
 

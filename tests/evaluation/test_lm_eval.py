@@ -18,7 +18,8 @@ from scripts.evaluation.generation.model import load
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import read_scored
-from scripts.experiment.settings.evaluation import Generation, LmEval
+from scripts.experiment.settings.evaluation import LmEval
+from scripts.experiment.settings.generation import Generation
 from scripts.experiment.suites import problem_files
 
 MEAN = {"aggregation": "mean", "higher_is_better": True}

@@ -26,7 +26,7 @@ from scripts.evaluation.benchmarks.problem import (
     language_of,
 )
 from scripts.evaluation.benchmarks.template_format import TemplateFormat
-from scripts.experiment.settings.evaluation import Benchmark
+from scripts.experiment.settings.code import Benchmark
 
 HUMANEVAL = TemplateFormat(Path(__file__).with_name("humaneval.yaml"))
 

@@ -30,7 +30,7 @@ from scripts.evaluation.sandbox.judge import Judge, judge_all
 from scripts.evaluation.sandbox.libraries import Libraries
 from scripts.evaluation.sandbox.packages import Packages
 from scripts.evaluation.sandbox.verdict import FAULTS
-from scripts.experiment.settings.evaluation import Benchmark
+from scripts.experiment.settings.code import Benchmark
 
 WHOLE = ("solution", "generation", "code")  # keys of whole programs
 

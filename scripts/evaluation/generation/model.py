@@ -25,7 +25,7 @@ from scripts.common.files import sha256_file, write_json, write_jsonl
 from scripts.common.manifest import NAME, read_manifest
 from scripts.evaluation.generation import vllm_engine
 from scripts.evaluation.generation.transformers_engine import ENGINE, Prompt, generate
-from scripts.experiment.settings.evaluation import Generation
+from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.record import Record
 from scripts.tokens.packing.encoder import Encoder
 from scripts.training.model import logits_fingerprint

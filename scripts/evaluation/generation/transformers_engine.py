@@ -24,7 +24,7 @@ from transformers import GenerationConfig, LogitsProcessor, PreTrainedModel, Sto
 from scripts.common.cli import UserError
 from scripts.common.progress import Progress
 from scripts.evaluation.results.intervals import content_seed
-from scripts.experiment.settings.evaluation import Generation
+from scripts.experiment.settings.generation import Generation
 from scripts.tokens.packing.encoder import Encoder, shown
 
 

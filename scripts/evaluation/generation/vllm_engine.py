@@ -17,7 +17,7 @@ from pathlib import Path
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.evaluation.generation.transformers_engine import Prompt, decode, rows_of
-from scripts.experiment.settings.evaluation import Generation
+from scripts.experiment.settings.generation import Generation
 from scripts.tokens.packing.encoder import Encoder
 
 WORKER = Path(__file__).with_name("vllm_worker.py")

@@ -55,12 +55,12 @@ def check_ablation(experiment: Experiment, name: str) -> None:
     for metric in experiment.ablate.metrics or ():
         check_name(f"{key}.metrics", metric, measured)
     for arm in experiment.ablate.arms:
-        variant, where = arm_experiment(experiment, arm, name), f"{key}.arms.{arm}"
-        check_datasets(variant, where)
-        check_tokens(variant, where)
-        check_training(variant, where)
-        check_without_seeds(variant, f"{where}.")
-        check_name(f"{where}.training.train", compared_model(experiment), list(variant.stages))
+        variant, place = arm_experiment(experiment, arm, name), f"{key}.arms.{arm}"
+        check_datasets(variant, place)
+        check_tokens(variant, place)
+        check_training(variant, place)
+        check_without_seeds(variant, f"{place}.")
+        check_name(f"{place}.training.train", compared_model(experiment), list(variant.stages))
     arms = expand(experiment, name)
     for arm, models in arms.models.items():
         if arm != REFERENCE and models == arms.models[REFERENCE]:

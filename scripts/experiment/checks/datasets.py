@@ -67,9 +67,9 @@ def dated_sources(experiment: Experiment, sources: dict[str, Record]) -> list[st
     """
     if experiment.corpus.split.by != "time":
         return []
-    if other := next((one for one in sources.values() if one.kind != "git"), None):
+    if undated := next((source for source in sources.values() if source.kind != "git"), None):
         raise UserError(
-            f"corpus.split.by: time needs sources of kind git, but {other.name} is of kind {other.kind}, which has"
+            f"corpus.split.by: time needs sources of kind git, but {undated.name} is of kind {undated.kind}, which has"
             f" no history; take it out of {experiment.sources.table}, or use `by: repository`"
         )
     return list(sources)

@@ -83,10 +83,10 @@ def check_optimization(settings: Stage, key: str) -> None:
     """
     muon, lora = settings.optimizer == "muon", settings.method == "lora"
     stable = settings.scheduler == "warmup-stable-decay"
-    given = settings.model_fields_set
-    for setting, wrong, why in (
+    named = settings.model_fields_set
+    for setting, wrong, reason in (
         *(
-            (f"{what}_share", f"{what}_steps" in given, f"give either this or `{what}_steps`")
+            (f"{what}_share", f"{what}_steps" in named, f"give either this or `{what}_steps`")
             for what in ("warmup", "log", "eval", "save")
         ),
         ("decay_share", not stable, "only with `scheduler: warmup-stable-decay`"),
@@ -96,8 +96,8 @@ def check_optimization(settings: Stage, key: str) -> None:
         ("learning_rate", settings.learning_rate == "auto" and lora, "`auto` is for `method: full`"),
         ("global_batch", settings.global_batch == "auto" and lora, "`auto` is for `method: full`"),
     ):
-        if setting in given and wrong:
-            raise UserError(f"{key}.{setting}: {why}")
+        if setting in named and wrong:
+            raise UserError(f"{key}.{setting}: {reason}")
     if settings.steps is not None:
         warmup = settings.warmup_share
         if settings.warmup_steps is not None:

@@ -4,7 +4,8 @@ import re
 from pathlib import Path
 
 from scripts.common.cli import UserError
-from scripts.experiment.settings.evaluation import Code, Evaluation, Human, LmEval
+from scripts.experiment.settings.code import Code
+from scripts.experiment.settings.evaluation import Evaluation, Human, LmEval
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.suites import CHATS, check_name, configured, dataset_of, scored_datasets
 
@@ -61,7 +62,7 @@ def check_suites(experiment: Experiment, name: str) -> None:
                 check_name(f"{name}: evaluation.{suite}.datasets", dataset, scorable(experiment, suite))
             if not settings.datasets:
                 raise UserError(f"{name}: evaluation.{suite}.datasets: none of kind {' or '.join(CHATS)}")
-    known = dict.fromkeys(one for suite in configured(evaluation).values() for one in scored_datasets(suite) or ())
+    known = dict.fromkeys(entry for suite in configured(evaluation).values() for entry in scored_datasets(suite) or ())
     for dataset in evaluation.general or ():
         check_name(f"{name}: evaluation.general", dataset, list(known))
     if evaluation.perplexity.stride > evaluation.perplexity.context:
@@ -127,9 +128,9 @@ def check_code(settings: Code, key: str) -> None:
             raise UserError(f"{key}.benchmarks.{number}.path: {path}: no such file")
         if benchmark.format is not None and not Path(benchmark.format).is_file():
             raise UserError(f"{key}.benchmarks.{number}.format: {benchmark.format}: no such file")
-        other = files.setdefault(dataset_of(path), path)
-        if other is not path:
-            raise UserError(f"{key}.benchmarks.{number}.path: {path} has the name of {other}; rename one")
+        first_path = files.setdefault(dataset_of(path), path)
+        if first_path is not path:
+            raise UserError(f"{key}.benchmarks.{number}.path: {path} has the name of {first_path}; rename one")
 
 
 def check_lm_eval(settings: LmEval, key: str) -> None:

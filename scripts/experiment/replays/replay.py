@@ -58,8 +58,8 @@ def worktree(commit: str, root: Path) -> Iterator[Path]:
 def place_inputs(sample: Sample, folder: Path, root: Path) -> None:
     """Link a sample's inputs, and what lies beside them, into a worktree; write the files that are its own."""
     paths = [Path(path) for path in sample.inputs if not Path(path).is_absolute()]
-    beside = {file.relative_to(root) for path in paths for file in (root / path).parent.glob("*") if file.is_file()}
-    for path in sorted({*paths, *beside}):
+    neighbours = {file.relative_to(root) for path in paths for file in (root / path).parent.glob("*") if file.is_file()}
+    for path in sorted({*paths, *neighbours}):
         if not (folder / path).exists():
             (folder / path).parent.mkdir(parents=True, exist_ok=True)
             (folder / path).symlink_to(root / path)
@@ -72,8 +72,8 @@ def place_inputs(sample: Sample, folder: Path, root: Path) -> None:
 def without_measured(value: object) -> object:
     """A JSON value without the figures of the machine."""
     if isinstance(value, dict):
-        return {key: without_measured(one) for key, one in value.items() if not MEASURED.search(key)}
-    return [without_measured(one) for one in value] if isinstance(value, list) else value
+        return {key: without_measured(item) for key, item in value.items() if not MEASURED.search(key)}
+    return [without_measured(item) for item in value] if isinstance(value, list) else value
 
 
 def comparable(path: Path) -> object:
@@ -120,9 +120,9 @@ def differing(old: dict[str, object], new: dict[str, object]) -> list[str]:
     return lines
 
 
-def digest_of(made: dict[str, object]) -> dict[str, str]:
+def digest_of(outputs: dict[str, object]) -> dict[str, str]:
     """path → hash (16 hex digits) of what was compared, for the evidence."""
     return {
         path: hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()[:16]
-        for path, content in made.items()
+        for path, content in outputs.items()
     }

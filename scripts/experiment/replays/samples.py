@@ -58,11 +58,11 @@ class Sample:
 
 def argument_files(command: str) -> dict[str, bytes]:
     """The argument files that a command names: a dry run only names them."""
-    found = {}
+    files = {}
     for word in shlex.split(command.split("|")[0]):
         if word.startswith("@") and (words := words_of(word)) is not None:
-            found[word[1:]] = "".join(f"{one}\n" for one in words).encode()
-    return found
+            files[word[1:]] = "".join(f"{argument}\n" for argument in words).encode()
+    return files
 
 
 def with_settings(command: str, settings: dict, changed: dict) -> str:
@@ -120,7 +120,9 @@ def suite_sample(command: str, inputs: list[str], outputs: list[str], settings: 
         command = with_settings(command, settings, few)
         text = f"{few['documents']} items of each dataset and language"
     else:
-        paths = [settings["cases"]] if "cases" in settings else [one["path"] for one in settings["benchmarks"]]
+        paths = (
+            [settings["cases"]] if "cases" in settings else [benchmark["path"] for benchmark in settings["benchmarks"]]
+        )
         files |= {path: first_problems(Path(path), items) for path in paths}
         text = f"the first {items} problems of each file"
     return Sample(command, inputs, outputs, False, text, "the other items", files)

@@ -154,10 +154,10 @@ def must_be(error: dict) -> str:
 
 def explain(error: ValidationError, value: Any, keys: list[str]) -> str:
     """One line for the first key that is wrong: the key, what would be right, what is there."""
-    errors = [(key_of(one, value, keys), one) for one in error.errors(include_url=False)]
+    errors = [(key_of(detail, value, keys), detail) for detail in error.errors(include_url=False)]
     key, group = next(groupby(errors, key=lambda pair: pair[0]))
-    ours = [one for _, one in group]  # a union has an error for each of its forms
-    first = ours[0]
+    details = [detail for _, detail in group]  # a union has an error for each of its forms
+    first = details[0]
     if first["type"] == "missing":
         return f"{key}: required"
     if first["type"] == "unknown_key":
@@ -169,9 +169,9 @@ def explain(error: ValidationError, value: Any, keys: list[str]) -> str:
         return f"{kind}: must be one of {known}, not {tag!r}" if known else f"{kind}: required"
     if first["type"] not in (*MUST_BE, "literal_error"):  # a check of our own, whose text is the whole line
         return f"{key}: {first['msg'].removeprefix('Value error, ')}"
-    if any(one["type"] == "float_type" for one in ours):  # a number may be whole; naming both would say it twice
-        ours = [one for one in ours if one["type"] != "int_type"]
-    right = " or ".join(dict.fromkeys(must_be(one) for one in ours))
+    if any(detail["type"] == "float_type" for detail in details):  # naming whole numbers too would say it twice
+        details = [detail for detail in details if detail["type"] != "int_type"]
+    right = " or ".join(dict.fromkeys(must_be(detail) for detail in details))
     return f"{key}: must be {right}, not {first['input']!r:.60}"
 
 

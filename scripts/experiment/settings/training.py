@@ -29,9 +29,9 @@ class Shape(Record):
     @classmethod
     def from_config(cls, config: dict) -> Self | None:
         """The shape in a model's config.json; None where it is not of this architecture's kind."""
-        found = {key: config[key] for key in cls.model_fields if config.get(key) is not None}
+        fields = {key: config[key] for key in cls.model_fields if config.get(key) is not None}
         required = {name for name, field in cls.model_fields.items() if field.is_required()} | {"vocab_size"}
-        return cls(**found) if required <= found.keys() else None
+        return cls(**fields) if required <= fields.keys() else None
 
 
 class Base(Record):

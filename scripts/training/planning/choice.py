@@ -184,8 +184,8 @@ def refusal(name: str, option: Option, changes: list[Change], tokens: int | None
         return head + "; no change of sharding, offload, checkpointing, micro-batch or method fits: use more GPUs"
     width = max(len(item.text) for item in changes)
     lines = [
-        f"  {item.text:<{width}}  {item.option.budget.total / GIB:6.1f} GiB per {'GPU' if machine.gpus else 'process'}, "
-        f"{sum(item.option.budget.host.values()) / GIB:6.1f} of the host; {hours_text(item.option, tokens)}"
+        f"  {item.text:<{width}}  {item.option.budget.total / GIB:6.1f} GiB per {'GPU' if machine.gpus else 'process'},"
+        f" {sum(item.option.budget.host.values()) / GIB:6.1f} of the host; {hours_text(item.option, tokens)}"
         for item in changes
     ]
     return "\n".join([head + "; what would fit, the fastest first:", *lines])

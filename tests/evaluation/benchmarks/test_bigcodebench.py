@@ -7,7 +7,7 @@ from scripts.evaluation.benchmarks.formats import problems_of, read
 from scripts.evaluation.benchmarks.prompts import program, prompt_of
 from scripts.evaluation.sandbox.judge import Judge
 from scripts.evaluation.sandbox.program import Limits
-from scripts.experiment.settings.evaluation import Benchmark
+from scripts.experiment.settings.code import Benchmark
 from tests.evaluation.benchmarks.test_formats import written
 
 PROMPT = 'import collections\nimport random\n\ndef task_func(items, count=2):\n    """The most common items."""\n'

@@ -10,7 +10,7 @@ from scripts.evaluation.benchmarks.formats import problems_of
 from scripts.evaluation.benchmarks.problem import HUMANEVAL_STOPS
 from scripts.evaluation.benchmarks.prompts import program, prompt_of
 from scripts.evaluation.benchmarks.template_format import TemplateFormat
-from scripts.experiment.settings.evaluation import Benchmark, Code
+from scripts.experiment.settings.code import Benchmark, Code
 from scripts.experiment.suites import problem_files, prompts_from, scored_datasets
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, written
 
