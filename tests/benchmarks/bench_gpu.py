@@ -7,8 +7,10 @@ Each model, fully trained and with LoRA, in bf16 with checkpointed activations, 
 the best kernel of scripts/training/model/attention.py, Liger and torch.compile in turn, and TRL's SFTTrainer with
 packing, on the same kernel and with the Liger kernels that it allows. Each line of the table is a process of its own.
 Tokens per second (all tokens of the rows, which are full), MFU and peak memory come from
-scripts/training/monitoring/throughput.py, the rate is a median over the steps after the first five. A run that fails,
-for want of memory most likely, says so in its line.
+scripts/training/monitoring/throughput.py, the rate is a median over the steps after the first five. Beside the memory
+stands what the plan says of it, where a stage would run that way; the plan's CUDA context, fragmentation and validation
+pass are left out, as what torch allocated contains none of them. A run that fails, most likely for lack of memory, says
+so in its line.
 
     python -m tests.benchmarks.bench_gpu --shapes tiny --device cpu --length 64
 
@@ -28,10 +30,15 @@ from transformers import AutoModelForCausalLM, PrinterCallback, Qwen2Config, Tra
 
 from scripts.common.cli import parser, run
 from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.monitoring.throughput import Throughput
+from scripts.training.planning.activations import measure as traced
+from scripts.training.planning.batch import Batch
+from scripts.training.planning.budget import passes, stage_budget
+from scripts.training.planning.memory import GIB
 from tests.benchmarks.peers import documents, packed, sft_trainer
 
 # Qwen2.5's own; `tiny` is to try the benchmark out
@@ -52,6 +59,7 @@ VARIANTS = [
     {"trainer": "trl", "attention": "best", "liger": "auto", "compile": False},
 ]
 WARM, STEPS = 5, 15
+RANK = 8  # of LoRA
 
 
 class Figures(TrainerCallback):
@@ -63,6 +71,19 @@ class Figures(TrainerCallback):
     def on_log(self, args, state, control, logs, **kwargs):
         if "loss" in logs:
             self.steps.append(dict(logs))
+
+
+def planned(what: dict) -> float:
+    """GiB by the plan, for what a stage of this repository would run: the best kernel of attention."""
+    shape = Shape(**dict(zip(KEYS, SHAPES[what["shape"]], strict=True)))
+    settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "method": what["method"]}
+    settings |= {"sequence_length": what["length"], "global_batch": what["rows"], "lora": {"r": RANK, "dropout": 0}}
+    stage, batch = Stage.parse(settings, "bench"), Batch(what["rows"], 1)
+    machine = {"nodes": 1, "gpus": 1, "micro_batch": what["rows"], "liger": what["liger"]}
+    machine = Machine.parse(machine | {"gradient_checkpointing": True}, "bench")
+    traced(list(passes(stage, shape, machine, batch)))
+    parts = stage_budget(stage, shape, machine, batch, validates=False).gpu
+    return sum(value for part, value in parts.items() if part not in ("CUDA", "fragmentation")) / GIB
 
 
 def measure(what: dict) -> dict:
@@ -85,7 +106,7 @@ def measure(what: dict) -> dict:
         )
     if lora:
         targets = ["q_proj", "k_proj", "v_proj", "o_proj"]
-        model = get_peft_model(model, LoraConfig(r=8, target_modules=targets, task_type="CAUSAL_LM"))
+        model = get_peft_model(model, LoraConfig(r=RANK, target_modules=targets, task_type="CAUSAL_LM"))
     texts = documents(STEPS * rows * length, length, shape["vocab_size"], median=length // 8)
     with tempfile.TemporaryDirectory() as folder:
         given = {
@@ -114,21 +135,31 @@ def measure(what: dict) -> dict:
         "tokens_per_second": statistics.median(step["tokens_per_second"] for step in steps),
         "mfu": statistics.median(step["mfu"] for step in steps) if "mfu" in last else None,
         "memory_gib": last.get("memory_allocated_gib", last.get("memory_resident_gib")),
+        "planned_gib": planned(what) if what["trainer"] == "stagecraft" and what["attention"] == "best" else None,
     }
 
 
-def line(what: dict) -> str:
-    """One line of the table, measured in a process of its own."""
+def line(what: dict) -> tuple[str, float | None]:
+    """(one line of the table, measured in a process of its own; by how much the plan is off, where it can be told)."""
     words = [sys.executable, "-m", "tests.benchmarks.bench_gpu", "--measure", json.dumps(what)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done, error = subprocess.run(words, capture_output=True, text=True, check=False), None
     if done.returncode:
-        found, figures = what, [done.stderr.strip().splitlines()[-1][:100], "", ""]
+        found, figures = what, [done.stderr.strip().splitlines()[-1][:100], "", "", ""]
     else:
         found = json.loads(done.stdout.splitlines()[-1])
         mfu = f"{found['mfu']:.1%}" if found["mfu"] else "unknown"
-        figures = [f"{found['tokens_per_second']:,.0f}", mfu, f"{found['memory_gib']:.1f}"]
+        plan = found["planned_gib"]
+        figures = [
+            f"{found['tokens_per_second']:,.0f}",
+            mfu,
+            f"{found['memory_gib']:.1f}",
+            f"{plan:.1f}" if plan else "",
+        ]
+        if plan and what["device"] == "cuda":  # on the CPU the memory measured is the whole process'
+            error = plan / found["memory_gib"] - 1
+            figures[-1] += f" ({error:+.1%})"
     kernels = [found["attention"], "yes" if found["liger"] else "no", "yes" if what["compile"] else "no"]
-    return f"| {' | '.join([what['shape'], what['method'], what['trainer'], *kernels, *figures])} |"
+    return f"| {' | '.join([what['shape'], what['method'], what['trainer'], *kernels, *figures])} |", error
 
 
 def main() -> None:
@@ -143,18 +174,27 @@ def main() -> None:
         print(json.dumps(measure(given.measure)))
         return
     if given.device == "cuda" and not torch.cuda.is_available():
-        print("gpu: needs a CUDA GPU")  # no error: `make bench` runs it everywhere
+        # no error: `make bench` runs it everywhere
+        print("bench_gpu: needs a CUDA GPU; without one `--shapes tiny --device cpu --length 64` tries it out")
         return
     hardware = torch.cuda.get_device_name() if given.device == "cuda" else "CPU"
     print(f"{datetime.date.today()}, {hardware}, torch {torch.__version__}:")
     print(f"`python -m tests.benchmarks.bench_gpu {' '.join(sys.argv[1:])}`\n")
-    print("| model | method | trainer | attention | Liger | compile | tokens/s | MFU | memory, GiB |")
-    print("|---|---|---|---|---|---|---|---|---|")
+    print("| model | method | trainer | attention | Liger | compile | tokens/s | MFU | memory, GiB | planned |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
     where = {"device": given.device, "rows": given.rows, "length": given.length}
+    errors = []
     for shape in given.shapes:
         for method in ("full", "lora"):
             for variant in VARIANTS:
-                print(line({**variant, **where, "shape": shape, "method": method}), flush=True)
+                text, error = line({**variant, **where, "shape": shape, "method": method})
+                print(text, flush=True)
+                errors += [abs(error)] if error is not None else []
+    if errors:
+        print(
+            f"\nplanned memory, {len(errors)} lines: median error {statistics.median(errors):.1%}, "
+            f"largest {max(errors):.1%}"
+        )
 
 
 if __name__ == "__main__":

@@ -82,6 +82,7 @@ def test_the_small_base_has_the_vocabulary_and_kind_of_the_real_one(origin, tmp_
     assert (tmp_path / "base/tokenizer.json").read_bytes() == (origin / "tokenizer.json").read_bytes()
 
 
+@pytest.mark.slow  # its programs need torch
 @pytest.mark.soak  # a minute; a whole DAG
 def test_a_rehearsal_runs_every_stage_and_suite_and_ends_where_one_would_fail(tmp_path):
     for name in ("config", "profiles", "rules", "scripts", "envs", "Snakefile", "local"):
