@@ -57,12 +57,12 @@ def examples(
         for document in documents:
             yield {**place_of(document), "text": document["text"]}
         return
-    for document, made in chats_about(documents, settings, seed, processes):
-        if isinstance(made, str):
-            dropped[made] += 1
+    for document, chats in chats_about(documents, settings, seed, processes):
+        if isinstance(chats, str):
+            dropped[chats] += 1
             continue
         place = place_of(document)
-        for chat in made:
+        for chat in chats:
             yield place | {"id": place["id"] + chat.pop("name"), **chat}
 
 
@@ -88,13 +88,13 @@ def compose(folder: Path, settings: SourceDataset, seed: int, out: Path, process
         documents = of_sources(documents, settings.sources, dropped[split])
         if split == "train" and settings.filter:
             documents = passing(documents, settings.filter, dropped[split])
-        made = examples(documents, settings, seed, processes, dropped[split])
+        composed = examples(documents, settings, seed, processes, dropped[split])
         if isinstance(settings, InstructDataset) and len(settings.tasks) > 1:
-            made = balance_tasks(made, settings.tasks, split == "train", seed, out, dropped[split])
+            composed = balance_tasks(composed, settings.tasks, split == "train", seed, out, dropped[split])
         if split == "train" and settings.max_source_share < 1:
-            made = cap_sources(made, settings.max_source_share, seed, out, dropped[split])
+            composed = cap_sources(composed, settings.max_source_share, seed, out, dropped[split])
         with jsonl_writer(split_file(out, split)) as write:
-            for example in made:
+            for example in composed:
                 write(example)
                 written[split] += 1
                 tasks[split][example.get("task", "analysis")] += 1

@@ -61,13 +61,13 @@ def read_signatures(filtered: Path, sources: list[str], folders: list[Path]) -> 
                 " them again with scripts.corpus.signatures"
             )
     _, digests, bands = zip(*(parts[source] for source in sources), strict=True)
-    return Signatures([len(one) for one in digests], np.concatenate(digests), np.concatenate(bands))
+    return Signatures([len(lengths) for lengths in digests], np.concatenate(digests), np.concatenate(bands))
 
 
 def first_equal(digests: np.ndarray) -> np.ndarray:
     """int64 [documents]: index of the first document with the same text."""
-    whole = np.ascontiguousarray(digests).view(np.void(digests.shape[1]).dtype).ravel()
-    _, first, group = np.unique(whole, return_index=True, return_inverse=True)
+    rows = np.ascontiguousarray(digests).view(np.void(digests.shape[1]).dtype).ravel()
+    _, first, group = np.unique(rows, return_index=True, return_inverse=True)
     return first[group.ravel()]
 
 

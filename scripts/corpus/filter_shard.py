@@ -38,7 +38,7 @@ class Member(NamedTuple):
 
 def read_member(text: str) -> Member:
     """The member that a JSON object says."""
-    return Member(**{**(given := json.loads(text)), "archive": Path(given["archive"])})
+    return Member(**{**(member := json.loads(text)), "archive": Path(member["archive"])})
 
 
 def origin_of(member: Member, settings: Filter, code: str, benchmarks: Sequence[Path]) -> dict:

@@ -57,7 +57,9 @@ def commit_times(folder: Path, history: Path) -> dict[str, int]:
     first, names, copies = {}, {}, {}
     for document in read_jsonl(folder / DOCUMENTS):
         names.setdefault(document["source"], {})[document["path"]] = cluster_of(document)
-    cluster_by_name = {f"{source}/{path}": one for source, paths in names.items() for path, one in paths.items()}
+    cluster_by_name = {
+        f"{source}/{path}": cluster for source, paths in names.items() for path, cluster in paths.items()
+    }
     for reject in read_jsonl(folder / REJECTS):
         if reject["reason"] in ("duplicate", "near_duplicate"):  # the detail names the copy that was kept
             copies.setdefault(reject["source"], {})[reject["path"]] = cluster_by_name[reject["detail"]]
@@ -87,7 +89,9 @@ def assign_clusters(folder: Path, settings: Split, history: Path | None) -> tupl
             clusters.setdefault(cluster_of(document), set()).add(document["source"])
         of_source = repository_splits(sources, settings)
         counts = Counter(of_source.values())
-        splits = {one: held_out_first(of_source[source] for source in members) for one, members in clusters.items()}
+        splits = {
+            cluster: held_out_first(of_source[source] for source in members) for cluster, members in clusters.items()
+        }
         return splits, {"sources": {split: counts[split] for split in SPLITS}}
     if settings.by == "time":
         if history is None:
@@ -95,7 +99,7 @@ def assign_clusters(folder: Path, settings: Split, history: Path | None) -> tupl
         start = datetime.fromisoformat(settings.after).replace(tzinfo=UTC).timestamp()
         times = commit_times(folder, history)
         before = settings.model_copy(update={"test": 0})
-        splits = {one: "test" if at >= start else named_split(one, before) for one, at in times.items()}
+        splits = {cluster: "test" if at >= start else named_split(cluster, before) for cluster, at in times.items()}
         if times and max(times.values()) < start:
             newest = datetime.fromtimestamp(max(times.values()), UTC).date()
             raise UserError(

@@ -50,24 +50,24 @@ def write_pieces(parts: list[Shards], owner: np.ndarray, rows: np.ndarray, out: 
         owner: int64 [rows], the number of the part of each row.
         rows: int64 [rows], its number in that part.
     """
-    found, names, used = [], [], np.zeros(len(rows), np.int64)
+    all_pieces, names, used_tokens = [], [], np.zeros(len(rows), np.int64)
     for number, shards in enumerate(parts):
         places = np.flatnonzero(owner == number)
         numbers, counts = pieces_of(shards, rows[places])
         pieces = np.array(shards.pieces[numbers], np.int64).reshape(-1, 4)
         pieces[:, 0] = np.repeat(places, counts)
-        np.add.at(used, pieces[:, 0], pieces[:, 2])
+        np.add.at(used_tokens, pieces[:, 0], pieces[:, 2])
         documents, pieces[:, 3] = np.unique(pieces[:, 3], return_inverse=True)
         pieces[:, 3] += len(names)
         names += [shards.names[document] for document in documents]
-        found.append(pieces)
-    pieces = np.concatenate(found)
+        all_pieces.append(pieces)
+    pieces = np.concatenate(all_pieces)
     pieces = pieces[np.lexsort((pieces[:, 1], pieces[:, 0]))]
     with atomic(out / f"{split}.pieces.npy") as temporary, temporary.open("wb") as file:
         np.save(file, pieces.astype(np.int32))
     with atomic(out / f"{split}.documents.txt") as temporary:
         temporary.write_text("".join(f"{name}\n" for name in names))
-    return used
+    return used_tokens
 
 
 def mix_split(folders: dict[str, Path], settings: Mixture, seed: int, total: int | None, out: Path, split: str) -> dict:
@@ -81,12 +81,12 @@ def mix_split(folders: dict[str, Path], settings: Mixture, seed: int, total: int
     available = {name: len(shards) for name, shards in parts.items()}
     key = f"tokens.mix.{out.name.rpartition('-')[0]}.parts"
     if split == "train":
-        taken = mixture_rows(settings.parts, available, total, key)
+        row_counts = mixture_rows(settings.parts, available, total, key)
     else:
-        taken = validation_rows(settings.parts, available)
+        row_counts = validation_rows(settings.parts, available)
     random = np.random.default_rng(seed)
-    owner = np.repeat(np.arange(len(parts)), list(taken.values()))
-    chosen = [chosen_rows(available[name], taken[name], random) for name in parts if taken[name]]
+    owner = np.repeat(np.arange(len(parts)), list(row_counts.values()))
+    chosen = [chosen_rows(available[name], row_counts[name], random) for name in parts if row_counts[name]]
     rows = np.concatenate([np.empty(0, np.int64), *chosen])
     order = random.permutation(len(owner))
     owner, rows = owner[order], rows[order]
@@ -101,21 +101,24 @@ def mix_split(folders: dict[str, Path], settings: Mixture, seed: int, total: int
     ):
         step = max(1, CHUNK // length)
         for first in range(0, len(rows), step):
-            here = slice(first, first + step)
-            tokens, flags = (np.empty((len(rows[here]), length), kind) for kind in (np.uint32, np.uint8))
+            chunk = slice(first, first + step)
+            tokens, flags = (np.empty((len(rows[chunk]), length), kind) for kind in (np.uint32, np.uint8))
             for number, shards in enumerate(parts.values()):
-                own = owner[here] == number
-                tokens[own], flags[own] = shards.tokens[rows[here][own]], shards.flags[rows[here][own]]
-            targets[here] = np.count_nonzero(flags & TARGET, axis=1)
+                of_part = owner[chunk] == number
+                tokens[of_part], flags[of_part] = (
+                    shards.tokens[rows[chunk][of_part]],
+                    shards.flags[rows[chunk][of_part]],
+                )
+            targets[chunk] = np.count_nonzero(flags & TARGET, axis=1)
             tokens_file.write(tokens)
             flags_file.write(flags)
     used = write_pieces(list(parts.values()), owner, rows, out, split)
     by_part = {}
     for number, (name, shards) in enumerate(parts.items()):
-        own, epochs = owner == number, taken[name] / available[name] if available[name] else 0
-        counts = {"rows": taken[name], "tokens": int(used[own].sum()), "targets": int(targets[own].sum())}
+        of_part, epochs = owner == number, row_counts[name] / available[name] if available[name] else 0
+        counts = {"rows": row_counts[name], "tokens": int(used[of_part].sum()), "targets": int(targets[of_part].sum())}
         by_part[name] = {**counts, "available_rows": len(shards), "epochs": round(epochs, 6)}
-        of_it = f"{taken[name]:,} rows, {counts['tokens']:,} tokens, {epochs:.3g} epochs"
+        of_it = f"{row_counts[name]:,} rows, {counts['tokens']:,} tokens, {epochs:.3g} epochs"
         logging.info(f"mix {out.name} {split}: {name}: {of_it}")
     pieces, documents = (out / f"{split}.{file}" for file in ("pieces.npy", "documents.txt"))
     return {

@@ -163,13 +163,13 @@ def pack_split(
             step = max(1, CHUNK // length)
             for first in range(0, rows, step):
                 last = min(first + step, rows)
-                here = slice(*np.searchsorted(pieces[:, 0], [first, last]))
+                of_chunk = slice(*np.searchsorted(pieces[:, 0], [first, last]))
                 tokens = np.full((last - first, length), encoder.end, np.uint32)
                 flags = np.zeros((last - first, length), np.uint8)
-                copy_pieces(tokens, flags, pieces[here, :3] - [first, 0, 0], starts[here], all_tokens)
+                copy_pieces(tokens, flags, pieces[of_chunk, :3] - [first, 0, 0], starts[of_chunk], all_tokens)
                 # padding follows the last piece of a row and counts as a piece of its own
                 used = np.zeros(last - first, np.int64)
-                np.add.at(used, pieces[here, 0] - first, pieces[here, 2])
+                np.add.at(used, pieces[of_chunk, 0] - first, pieces[of_chunk, 2])
                 padded = np.flatnonzero(used < length)
                 flags[padded, used[padded]] = FIRST
                 targets += int(np.count_nonzero(flags & TARGET))

@@ -78,12 +78,12 @@ def choose_sample(documents: list[tuple[str, str, int]], budget: float) -> set[i
     for index, (language, digest, size) in enumerate(documents):
         queues[language].append((digest, index, size))
     queues = {language: sorted(queue, reverse=True) for language, queue in sorted(queues.items())}
-    taken = dict.fromkeys(queues, 0)
+    bytes_taken = dict.fromkeys(queues, 0)
     chosen = set()
-    while queues and sum(taken.values()) < budget:
-        language = min(queues, key=taken.get)
+    while queues and sum(bytes_taken.values()) < budget:
+        language = min(queues, key=bytes_taken.get)
         _, index, size = queues[language].pop()
-        taken[language] += size
+        bytes_taken[language] += size
         chosen.add(index)
         if not queues[language]:
             del queues[language]
@@ -112,8 +112,8 @@ def sample(paths: list[Path], megabytes: float) -> Iterator[str]:
         progress.add()
     progress.end()
     if not documents:
-        where = ", ".join(map(str, paths))
-        raise UserError(f"{where}: no document to learn a tokenizer from; loosen corpus.filter or add data")
+        folders = ", ".join(map(str, paths))
+        raise UserError(f"{folders}: no document to learn a tokenizer from; loosen corpus.filter or add data")
     chosen = choose_sample(documents, megabytes * 1e6)
     logging.info(
         f"tokenizer: learning from {sum(documents[i][2] for i in chosen) / 1e6:.1f} MB of {len(chosen):,} documents"

@@ -15,29 +15,29 @@ ROLE_OF = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": 
 EXAMPLE = "{'messages': [{'role': ..., 'content': ...}, ...]}"
 
 
-def messages_in(record: object, where: str) -> list:
+def messages_in(record: object, place: str) -> list:
     """The messages of a record; their roles and contents are not checked yet.
 
     Raises:
         UserError: the record has none of these forms, or offers tools.
     """
-    found = {key: record[key] for key in FIELDS if record.get(key) is not None} if isinstance(record, dict) else {}
+    fields = {key: record[key] for key in FIELDS if record.get(key) is not None} if isinstance(record, dict) else {}
     if isinstance(record, dict) and (tools := next((key for key in ("tools", "functions") if record.get(key)), None)):
-        raise UserError(f"{where}: `{tools}`: tool calls are not trained on; leave such chats out, or remove `{tools}`")
-    if isinstance(found.get("messages"), list):
-        return [*system_of(found), *found["messages"]]
-    if isinstance(found.get("conversations"), list):
-        return [*system_of(found), *map(from_sharegpt, found["conversations"])]
-    if "instruction" in found and "output" in found:
-        return from_alpaca(found, where)
+        raise UserError(f"{place}: `{tools}`: tool calls are not trained on; leave such chats out, or remove `{tools}`")
+    if isinstance(fields.get("messages"), list):
+        return [*system_of(fields), *fields["messages"]]
+    if isinstance(fields.get("conversations"), list):
+        return [*system_of(fields), *map(from_sharegpt, fields["conversations"])]
+    if "instruction" in fields and "output" in fields:
+        return from_alpaca(fields, place)
     raise UserError(
-        f"{where}: no `messages`; a record is {EXAMPLE}, or has `conversations`, or `instruction` and `output`"
+        f"{place}: no `messages`; a record is {EXAMPLE}, or has `conversations`, or `instruction` and `output`"
     )
 
 
-def system_of(found: dict) -> list[dict]:
+def system_of(fields: dict) -> list[dict]:
     """The message of a field `system`, if it says anything."""
-    return [{"role": "system", "content": found["system"]}] if found.get("system") else []
+    return [{"role": "system", "content": fields["system"]}] if fields.get("system") else []
 
 
 def from_sharegpt(turn: object) -> object:
@@ -52,20 +52,20 @@ def from_sharegpt(turn: object) -> object:
     }
 
 
-def from_alpaca(found: dict, where: str) -> list[dict]:
+def from_alpaca(fields: dict, place: str) -> list[dict]:
     """The messages of an instruction with its output.
 
     Raises:
         UserError: a field holds something else than text, or `history` no pairs.
     """
     for key in ("instruction", "input", "output", "system"):
-        if not isinstance(found.get(key, ""), str):
-            raise UserError(f"{where}: `{key}` must be text, not {found[key]!r:.40}")
-    result, history = system_of(found), found.get("history", [])
+        if not isinstance(fields.get(key, ""), str):
+            raise UserError(f"{place}: `{key}` must be text, not {fields[key]!r:.40}")
+    result, history = system_of(fields), fields.get("history", [])
     if not isinstance(history, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in history):
-        raise UserError(f"{where}: `history` must be a list of [question, answer], not {history!r:.40}")
+        raise UserError(f"{place}: `history` must be a list of [question, answer], not {history!r:.40}")
     for question, answer in history:
         result += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
-    given = found.get("input", "")
-    question = "\n\n".join(part for part in (found["instruction"], given) if part.strip())
-    return [*result, {"role": "user", "content": question}, {"role": "assistant", "content": found["output"]}]
+    context = fields.get("input", "")
+    question = "\n\n".join(part for part in (fields["instruction"], context) if part.strip())
+    return [*result, {"role": "user", "content": question}, {"role": "assistant", "content": fields["output"]}]

@@ -139,8 +139,8 @@ def csv_rows(path: Path) -> Iterator[tuple[int, object]]:
         csv.field_size_limit(limit)
 
 
-def parquet(path: Path, wanted: tuple[str, ...]) -> Iterator[tuple[int, object]]:
-    """(number, record with the `wanted` columns that there are) of each row of a Parquet file.
+def parquet(path: Path, column_names: tuple[str, ...]) -> Iterator[tuple[int, object]]:
+    """(number, record with those of the columns that the file has) of each row of a Parquet file.
 
     Raises:
         UserError: it is not a Parquet file, is damaged or truncated, or has no such column.
@@ -150,9 +150,9 @@ def parquet(path: Path, wanted: tuple[str, ...]) -> Iterator[tuple[int, object]]
 
     try:
         file = ParquetFile(path)
-        columns = [name for name in file.schema_arrow.names if name in wanted]
+        columns = [name for name in file.schema_arrow.names if name in column_names]
         if not columns:
-            raise UserError(f"{path}: no column {wanted[0]!r}; it has: {', '.join(file.schema_arrow.names)}")
+            raise UserError(f"{path}: no column {column_names[0]!r}; it has: {', '.join(file.schema_arrow.names)}")
         rows = 0
         for batch in file.iter_batches(columns=columns):
             yield from enumerate(batch.to_pylist(), rows + 1)

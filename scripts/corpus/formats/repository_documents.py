@@ -27,9 +27,9 @@ def repository_documents(documents: Iterable[dict], max_characters: int) -> Iter
     Args:
         documents: of a split; those of one source are consecutive.
     """
-    for source, found in groupby(documents, key=lambda document: document["source"]):
+    for source, group_documents in groupby(documents, key=lambda document: document["source"]):
         group, size = [], 0
-        for document in sort_by_imports(list(found)):
+        for document in sort_by_imports(list(group_documents)):
             length = len(document["path"]) + len(document["text"]) + 2
             if group and size + length > max_characters:
                 yield example(source, group)
@@ -51,7 +51,7 @@ def example(source: str, documents: list[dict]) -> dict:
     for document in documents:
         characters[document["language"]] = characters.get(document["language"], 0) + len(document["text"])
     named = {document["licence"] for document in documents if "licence" in document}
-    licences = {f"({one})" if " OR " in one and len(named) > 1 else one for one in named}
+    licences = {f"({licence})" if " OR " in licence and len(named) > 1 else licence for licence in named}
     return {
         "id": f"{source}/{documents[0]['path']}",
         "language": max(sorted(characters), key=characters.get),

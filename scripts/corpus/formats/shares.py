@@ -23,7 +23,7 @@ def rank_of(example: dict, seed: int) -> bytes:
 
 
 def limit_groups(
-    made: Iterator[dict],
+    examples: Iterator[dict],
     group: Callable[[dict], str],
     limits: Limits,
     seed: int,
@@ -46,22 +46,22 @@ def limit_groups(
     with tempfile.TemporaryDirectory(dir=out) as folder:
         all_examples = Path(folder) / "all.jsonl.zst"
         with jsonl_writer(all_examples) as write:
-            for example in made:
+            for example in examples:
                 write(example)
                 ranks[group(example)].append(rank_of(example, seed))
-        most = limits({name: len(found) for name, found in ranks.items()})
-        last = {}
-        for name, found in ranks.items():
-            if len(found) > most[name]:
-                last[name] = sorted(found)[most[name] - 1] if most[name] else b""
+        limit_of = limits({name: len(keys) for name, keys in ranks.items()})
+        last_key = {}
+        for name, keys in ranks.items():
+            if len(keys) > limit_of[name]:
+                last_key[name] = sorted(keys)[limit_of[name] - 1] if limit_of[name] else b""
         for example in read_jsonl(all_examples):
-            if (name := group(example)) in last and rank_of(example, seed) > last[name]:
+            if (name := group(example)) in last_key and rank_of(example, seed) > last_key[name]:
                 dropped[reason] += 1
             else:
                 yield example
 
 
-def cap_sources(made: Iterator[dict], share: float, seed: int, out: Path, dropped: Counter) -> Iterator[dict]:
+def cap_sources(examples: Iterator[dict], share: float, seed: int, out: Path, dropped: Counter) -> Iterator[dict]:
     """Yield the examples without those by which a source exceeds `share` of all.
 
     Raises:
@@ -74,7 +74,7 @@ def cap_sources(made: Iterator[dict], share: float, seed: int, out: Path, droppe
         except ValueError as error:
             raise UserError(f"corpus.compose.{out.name}.max_source_share: {error}") from error
 
-    return limit_groups(made, lambda example: example["source"], limits, seed, out, dropped, "source_share")
+    return limit_groups(examples, lambda example: example["source"], limits, seed, out, dropped, "source_share")
 
 
 def largest_cap(counts: list[int], share: float) -> int:
@@ -88,13 +88,13 @@ def largest_cap(counts: list[int], share: float) -> int:
     Raises:
         ValueError: share * number of sources is less than 1, so no such c exists.
     """
-    part = Fraction(str(share))
-    if counts and part * len(counts) < 1:
-        least = math.ceil(1000 / len(counts)) / 1000
-        raise ValueError(f"{share:g} is impossible with {len(counts)} sources; at least {least:g}")
+    exact_share = Fraction(str(share))
+    if counts and exact_share * len(counts) < 1:
+        smallest = math.ceil(1000 / len(counts)) / 1000
+        raise ValueError(f"{share:g} is impossible with {len(counts)} sources; at least {smallest:g}")
 
     def holds(cap: int) -> bool:
-        return cap <= part * sum(min(count, cap) for count in counts)
+        return cap <= exact_share * sum(min(count, cap) for count in counts)
 
     low, high = 1, max(counts, default=1)  # `holds` is true up to some cap and false above it
     while low < high:
@@ -104,24 +104,26 @@ def largest_cap(counts: list[int], share: float) -> int:
 
 
 def balance_tasks(
-    made: Iterator[dict], weights: dict[str, float], every: bool, seed: int, out: Path, dropped: Counter
+    examples: Iterator[dict], weights: dict[str, float], all_required: bool, seed: int, out: Path, dropped: Counter
 ) -> Iterator[dict]:
     """Yield examples so that the tasks' numbers are in proportion to their weights; the scarcest task keeps all.
 
     Args:
-        every: whether a task without examples is an error; if not, it is ignored.
+        all_required: whether a task without examples is an error; if not, it is ignored.
 
     Raises:
-        UserError: a task has no examples, with `every`.
+        UserError: a task has no examples, with `all_required`.
     """
 
     def limits(counts: dict[str, int]) -> dict[str, int]:
-        if every and (missing := [task for task in weights if task not in counts]):
+        if all_required and (missing := [task for task in weights if task not in counts]):
             raise UserError(
                 f"corpus.compose.{out.name}.tasks.{missing[0]}: no document gives an example of it; leave it out"
             )
-        there = {task: Fraction(str(weight)) for task, weight in weights.items() if task in counts}
-        per_weight = min((counts[task] / weight for task, weight in there.items()), default=Fraction(0))
-        return {task: max(1, int(weight * per_weight)) for task, weight in there.items()}
+        present = {task: Fraction(str(weight)) for task, weight in weights.items() if task in counts}
+        per_weight = min((counts[task] / weight for task, weight in present.items()), default=Fraction(0))
+        return {task: max(1, int(weight * per_weight)) for task, weight in present.items()}
 
-    return limit_groups(made, lambda example: example.get("task", "analysis"), limits, seed, out, dropped, "task_share")
+    return limit_groups(
+        examples, lambda example: example.get("task", "analysis"), limits, seed, out, dropped, "task_share"
+    )

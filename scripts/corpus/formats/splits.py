@@ -45,5 +45,5 @@ def repository_splits(sources: Iterable[str], settings: Split) -> dict[str, str]
     for name, end in (("test", settings.test), ("validation", settings.test + settings.validation)):
         left = [source for source in order if source not in splits]
         if getattr(settings, name):
-            splits |= dict.fromkeys([one for one in left if points[one] < end] or left[:1], name)
+            splits |= dict.fromkeys([source for source in left if points[source] < end] or left[:1], name)
     return {source: splits.get(source, "train") for source in order}

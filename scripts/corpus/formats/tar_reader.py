@@ -47,8 +47,8 @@ class Stream:
     def skip(self, count: int) -> int:
         """Skip `count` bytes; returns how many of them the stream had."""
         left = count
-        while left and (taken := len(self.take(min(left, len(self.view))))):
-            left -= taken
+        while left and (skipped := len(self.take(min(left, len(self.view))))):
+            left -= skipped
         return count - left
 
     def finish(self) -> str:

@@ -40,18 +40,18 @@ def decode_detected(raw: bytes, encodings: list[str]) -> tuple[str, str]:
         ValueError: the detection is uncertain, or gives an encoding that is not accepted; the message names it.
     """
     if raw.startswith((b"\xff\xfe", b"\xfe\xff")) and not raw.startswith(b"\xff\xfe\0\0"):
-        found, confidence = "UTF-16", 1.0
+        guessed, confidence = "UTF-16", 1.0
     else:
         guess = chardet.detect(raw)
-        found, confidence = str(guess["encoding"]).upper(), guess["confidence"] or 0.0
-    name, codec = KNOWN.get(found, (None, None))
+        guessed, confidence = str(guess["encoding"]).upper(), guess["confidence"] or 0.0
+    name, codec = KNOWN.get(guessed, (None, None))
     if name not in encodings:
-        raise ValueError(f"looks like {found}")
+        raise ValueError(f"looks like {guessed}")
     if confidence < SURE[name]:
-        raise ValueError(f"perhaps {found}")
+        raise ValueError(f"perhaps {guessed}")
     text = raw.decode(codec)  # UnicodeDecodeError is a ValueError
     if name == "latin-1" and NOT_LATIN.search(text):
-        raise ValueError(f"perhaps {found}, but there are symbols inside words")
+        raise ValueError(f"perhaps {guessed}, but there are symbols inside words")
     if CONTROL.search(text):
-        raise ValueError(f"perhaps {found}, but it holds control characters")
+        raise ValueError(f"perhaps {guessed}, but it holds control characters")
     return name, text.removeprefix("\ufeff")

@@ -48,10 +48,10 @@ def without_cplusplus(source: bytes) -> bytes:
             kept.append(source[at : line.start()])
         at = line.end()
         word, rest = line[1], line[2]
-        asks = b"__cplusplus" in rest
+        for_cplusplus = b"__cplusplus" in rest
         if word.startswith(b"if"):
             negated = word == b"ifndef" or NEGATED.search(rest) is not None
-            hidden.append(asks and not negated)
+            hidden.append(for_cplusplus and not negated)
             depth += hidden[-1]
         elif hidden:
             depth -= hidden.pop()

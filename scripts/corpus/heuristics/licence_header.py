@@ -68,12 +68,12 @@ def licence_in(raw: bytes) -> str | None:
     if not any(hint in low for hint in HINTS):
         return None
     spdx = SPDX.findall(head) if b"spdx-license-identifier:" in low else []
-    found = [" ".join(one.decode().split()) for one in dict.fromkeys(spdx)]
-    found = [one for one in found if EXPRESSION.fullmatch(one)]
-    if len(found) == 1:
-        return found[0]
-    if found:
-        return " AND ".join(f"({one})" if " " in one else one for one in found)
+    expressions = [" ".join(expression.decode().split()) for expression in dict.fromkeys(spdx)]
+    expressions = [expression for expression in expressions if EXPRESSION.fullmatch(expression)]
+    if len(expressions) == 1:
+        return expressions[0]
+    if expressions:
+        return " AND ".join(f"({expression})" if " " in expression else expression for expression in expressions)
     text = b" ".join(low.translate(PLAIN).split()).decode("ascii", "replace")
     return (gnu_licence(text) if "gnu " in text else None) or next(
         (name for words, name in TEXTS if words in text), None

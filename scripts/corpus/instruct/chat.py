@@ -65,10 +65,10 @@ def answer_zh(facts: Facts, language: str) -> str:
     if any(item.methods for item in facts.types):
         defined.append("方法")
     listed = "和".join(filter(None, ["、".join(defined[:-1]), *defined[-1:]]))
-    said = [f"这段 {NAMES[language]} 代码定义了{listed}。"] if defined else []
+    opening = [f"这段 {NAMES[language]} 代码定义了{listed}。"] if defined else []
     if facts.sentence:
-        said.append(f"{'' if said else f'这段 {NAMES[language]} '}源码中的说明写道：“{facts.sentence}”")
-    paragraphs = ["".join(said)]
+        opening.append(f"{'' if opening else f'这段 {NAMES[language]} '}源码中的说明写道：“{facts.sentence}”")
+    paragraphs = ["".join(opening)]
     parts = []
     for item in facts.types[:LISTED]:
         has = f"：包含方法 {names_zh(item.methods)}" if item.methods else ""
@@ -93,11 +93,11 @@ def answer_en(facts: Facts, language: str) -> str:
         defined.append("functions")
     if any(item.methods for item in facts.types):
         defined.append("methods")
-    said = [f"This {NAMES[language]} code defines {enumeration(defined)}."] if defined else []
+    opening = [f"This {NAMES[language]} code defines {enumeration(defined)}."] if defined else []
     if facts.sentence:
-        whose = "Its documentation" if said else f"The documentation of this {NAMES[language]} code"
-        said.append(f'{whose} says: "{facts.sentence}"')
-    paragraphs = [" ".join(said)]
+        whose = "Its documentation" if opening else f"The documentation of this {NAMES[language]} code"
+        opening.append(f'{whose} says: "{facts.sentence}"')
+    paragraphs = [" ".join(opening)]
     parts = []
     for item in facts.types[:LISTED]:
         has = (
@@ -112,8 +112,10 @@ def answer_en(facts: Facts, language: str) -> str:
         paragraphs.append("Its main parts are:\n\n" + "\n".join(parts))
     if facts.imports:
         start = "It builds" if any(paragraphs) else f"This {NAMES[language]} code builds"
-        _, one, many = IMPORTED[language]
-        paragraphs.append(f"{start} on the {one if len(facts.imports) == 1 else many} {names_en(facts.imports)}.")
+        _, singular_form, plural_form = IMPORTED[language]
+        paragraphs.append(
+            f"{start} on the {singular_form if len(facts.imports) == 1 else plural_form} {names_en(facts.imports)}."
+        )
     return "\n\n".join(filter(None, paragraphs))
 
 

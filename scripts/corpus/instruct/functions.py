@@ -67,8 +67,8 @@ def functions_from(captures: dict[str, list[Node]], text: str, path: str, langua
     if TEST_PATH.search(path):
         return []
     source = text.encode()
-    found = (function_at(definition(node), source, language) for node in captures.get("function", []))
-    return [one for one in found if one is not None and not one.name.lower().startswith("test")]
+    functions = (function_at(definition(node), source, language) for node in captures.get("function", []))
+    return [function for function in functions if function is not None and not function.name.lower().startswith("test")]
 
 
 def definition(node: Node) -> Node:
@@ -88,17 +88,17 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
     name = function_name(named) if named is not None else None
     if body is None or name is None or not body.named_child_count or node.has_error:
         return None
-    found = python_parts(node, body, source) if language == "python" else commented_parts(node, body, source)
-    if found is None:
+    parts = python_parts(node, body, source) if language == "python" else commented_parts(node, body, source)
+    if parts is None:
         return None
-    documentation, whole, documented = found
-    if len(documentation) > MAX_DOCUMENTATION or not MIN_LINES <= whole.count("\n") + 1 <= MAX_LINES:
+    documentation, code, documented = parts
+    if len(documentation) > MAX_DOCUMENTATION or not MIN_LINES <= code.count("\n") + 1 <= MAX_LINES:
         return None
     summary = sentence(documentation)
     if not summary or not is_informative(summary):
         return None
     line = node.start_point.row + 1
-    return Function(name, holder_of(node), documentation, summary, whole, documented, line, body)
+    return Function(name, holder_of(node), documentation, summary, code, documented, line, body)
 
 
 def is_informative(summary: str) -> bool:
@@ -147,9 +147,9 @@ def python_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, str] 
     indent = source[line : node.start_byte]
     if indent.strip():
         return None
-    whole = textwrap.dedent((source[line:begin] + source[after : node.end_byte]).decode(errors="replace")).rstrip()
+    code = textwrap.dedent((source[line:begin] + source[after : node.end_byte]).decode(errors="replace")).rstrip()
     documented = textwrap.dedent(source[line : first.end_byte].decode(errors="replace")).rstrip()
-    return documentation, whole, documented
+    return documentation, code, documented
 
 
 def commented_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, str] | None:
@@ -173,9 +173,9 @@ def commented_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, st
         return None
     raw = "\n".join(comment.text.decode(errors="replace").rstrip("\n") for comment in comments)
     documentation = inspect.cleandoc("\n".join(line.rstrip() for line in MARKS.sub("", raw).splitlines())).strip()
-    whole = textwrap.dedent(source[start : outer.end_byte].decode(errors="replace")).rstrip()
+    code = textwrap.dedent(source[start : outer.end_byte].decode(errors="replace")).rstrip()
     documented = textwrap.dedent(source[top : body.start_byte].decode(errors="replace")).rstrip()
-    return documentation, whole, documented
+    return documentation, code, documented
 
 
 def called_names(body: Node) -> list[str]:

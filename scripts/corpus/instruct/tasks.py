@@ -63,15 +63,15 @@ def parts_chat(
     text: str, functions: list[Function], language: str, number: int, settings: InstructDataset
 ) -> list[dict]:
     """What each documented function is for, by the first sentence of its documentation, and which others it calls."""
-    here, lines = {one.name for one in functions}, []
-    for one in functions[:LISTED]:
-        calls = [name for name in one.calls if name in here and name != one.name]
+    names, lines = {function.name for function in functions}, []
+    for function in functions[:LISTED]:
+        calls = [name for name in function.calls if name in names and name != function.name]
         if settings.language == "zh":
             uses = f"；它调用 {'、'.join(in_backticks(calls))}" if calls else ""
-            lines.append(f"- {function_phrase(one, 'zh')}：“{one.summary}”{uses}")
+            lines.append(f"- {function_phrase(function, 'zh')}：“{function.summary}”{uses}")
         else:
             uses = f" It calls {', '.join(in_backticks(calls))}." if calls else ""
-            lines.append(f'- {function_phrase(one, "en").removeprefix("the ")}: "{one.summary}"{uses}')
+            lines.append(f'- {function_phrase(function, "en").removeprefix("the ")}: "{function.summary}"{uses}')
     more = len(functions) > LISTED
     if settings.language == "zh":
         head, tail = "有文档的部分及其用途如下（引号内为源码中的说明）：", "\n\n另有其他有文档的函数。" if more else ""
@@ -107,7 +107,7 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
     if captures is None:
         return "unparsed"
     facts = facts_from(captures, text)
-    made, place = [], f"{document['source']}/{path}"
+    chats, place = [], f"{document['source']}/{path}"
 
     def number(*words: object) -> int:
         return int(fraction(seed, "phrasing", place, *words) * settings.phrasings)
@@ -115,15 +115,15 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
     if "analysis" in settings.tasks and (facts.types or facts.functions or facts.imports or facts.sentence):
         question = phrasing("analysis", settings.language, number("analysis")).format(language=NAMES[language])
         turns = messages(text, facts, language, settings.language, settings.system, question)
-        made.append({"name": "", "messages": turns} | ({"task": "analysis"} if len(settings.tasks) > 1 else {}))
+        chats.append({"name": "", "messages": turns} | ({"task": "analysis"} if len(settings.tasks) > 1 else {}))
     weights = {task: weight for task, weight in sorted(settings.tasks.items()) if task in OF_FUNCTIONS}
     functions = functions_from(captures, text, path, language) if settings.tasks.keys() - {"analysis"} else []
     if "parts" in settings.tasks and len(functions) > 1:
         turns = parts_chat(text, functions, language, number("parts"), settings)
-        made.append({"name": "#parts", "task": "parts", "messages": turns})
-    for one in functions if weights else ():
-        where = f"#{one.name}:{one.line}"
-        task = task_of(weights, fraction(seed, "task", place, where))
-        turns = function_chat(task, one, language, number(where), settings)
-        made.append({"name": where, "task": task, "messages": turns})
-    return iter(made) if made else "no_facts"
+        chats.append({"name": "#parts", "task": "parts", "messages": turns})
+    for function in functions if weights else ():
+        place_in_file = f"#{function.name}:{function.line}"
+        task = task_of(weights, fraction(seed, "task", place, place_in_file))
+        turns = function_chat(task, function, language, number(place_in_file), settings)
+        chats.append({"name": place_in_file, "task": task, "messages": turns})
+    return iter(chats) if chats else "no_facts"

@@ -27,8 +27,8 @@ def end_with_parent() -> None:
 
 def chats_of(document: dict, settings: InstructDataset, seed: int) -> list[dict] | str:
     """As `examples_of`, but a list, which can be sent to another process."""
-    made = examples_of(document, settings, seed)
-    return made if isinstance(made, str) else list(made)
+    chats = examples_of(document, settings, seed)
+    return chats if isinstance(chats, str) else list(chats)
 
 
 def chats_about(

@@ -43,7 +43,7 @@ def entropy_of(secret: bytes) -> float:
 
 def secrets_of(rule: Rule, text: bytes) -> list[tuple[int, int]]:
     """[start, end) of each secret that a rule finds, in bytes."""
-    found = []
+    spans = []
     for match in rule.compiled.finditer(text):
         group = rule.group
         if group is None:
@@ -54,19 +54,19 @@ def secrets_of(rule: Rule, text: bytes) -> list[tuple[int, int]]:
             continue
         if rule.check and not rule.check(text, start, end):
             continue
-        found.append((start, end))
-    return found
+        spans.append((start, end))
+    return spans
 
 
 def replace_secrets(text: bytes) -> tuple[bytes, Counter]:
     """(the text with placeholders, how many of each kind were replaced); UTF-8 stays UTF-8."""
     rules = all_rules()
     numbers = {number for word in rules.keywords.Match(text) or () for number in rules.by_keyword[word]}
-    found = [
+    spans = [
         (start, -end, number) for number in sorted(numbers) for start, end in secrets_of(rules.rules[number], text)
     ]
     counts, parts, at = Counter(), [], 0
-    for start, end, number in sorted(found):  # of overlapping secrets the first one counts, of equal starts the longest
+    for start, end, number in sorted(spans):  # of overlapping secrets the first one counts, of equal starts the longest
         if start < at:
             continue
         rule = rules.rules[number]

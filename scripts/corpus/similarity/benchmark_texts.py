@@ -31,14 +31,14 @@ def read_records(path: Path) -> list[tuple[str, object]]:
         raise UserError(f"{path}: no such file; corpus.filter.decontaminate reads the benchmarks' problems from it")
     readers = {".jsonl": json_lines, ".jsonl.gz": json_lines, ".json": json_list}
     if path.suffix in (".yaml", ".yml"):
-        found = [(str(name), record) for name, record in read_yaml(path).items()]
+        records = [(str(name), record) for name, record in read_yaml(path).items()]
     elif reader := readers.get(format_of(path)):
-        found = [(str(number), record) for number, record in reader(path)]
+        records = [(str(number), record) for number, record in reader(path)]
     else:
         raise UserError(f"{path}: format not supported; use {', '.join(readers)} or .yaml")
-    if not found:
+    if not records:
         raise UserError(f"{path}: holds no problem")
-    return found
+    return records
 
 
 def problem_of(path: Path, name: str, record: object) -> ProblemText:

@@ -78,13 +78,13 @@ def clusters(bands, members, offsets, jaccard):
                     new = order[at]
                     joined = False
                     for old in heads:
-                        one, other = root(parents, old), root(parents, new)
-                        if one == other:
+                        old_root, new_root = root(parents, old), root(parents, new)
+                        if old_root == new_root:
                             joined = True
                         elif old * len(bands) + new not in refused:
                             first, second = (offsets[old], offsets[old + 1]), (offsets[new], offsets[new + 1])
                             if alike(members, first, second, jaccard):
-                                parents[max(one, other)] = min(one, other)
+                                parents[max(old_root, new_root)] = min(old_root, new_root)
                                 joined = True
                             else:
                                 refused.add(old * len(bands) + new)

@@ -38,7 +38,7 @@ def coefficients(permutations: int) -> tuple[np.ndarray, np.ndarray]:
 
 
 @njit(cache=True)
-def sequences(text, start, end, words, recent, found):
+def sequences(text, start, end, words, recent, hashes):
     """Write a hash of each sequence of `words` words in `text[start:end]` to `found`; returns how many.
 
     A text of fewer words is one sequence. `recent` has room for `words` hashes.
@@ -58,13 +58,13 @@ def sequences(text, start, end, words, recent, found):
             value = OFFSET
             for k in range(words):
                 value = mixed(value ^ recent[(seen + k) % words]) + PRIME
-            found[count] = value
+            hashes[count] = value
             count += 1
     if 0 < seen < words:
         value = OFFSET
         for k in range(seen):
             value = mixed(value ^ recent[k]) + PRIME
-        found[0] = value
+        hashes[0] = value
         count = 1
     return count
 

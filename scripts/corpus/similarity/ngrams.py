@@ -99,7 +99,7 @@ class NGrams:
     def __init__(self, texts: list[str], size: int):
         self.size, self.words = size, [words(text) for text in texts]
         hashed = [hashes(text, size, np.full(1, 255, np.uint8))[0] for text in texts]
-        self.sizes = np.array([len(one) for one in hashed], np.int64)
+        self.sizes = np.array([len(text_hashes) for text_hashes in hashed], np.int64)
         self.starts = np.cumsum(self.sizes) - self.sizes
         self.keys, which = np.unique(np.concatenate([np.empty(0, np.uint64), *hashed]), return_inverse=True)
         self.order = np.argsort(which, kind="stable")  # n-grams sorted by hash; they are numbered through all texts

@@ -96,7 +96,7 @@ class OverlapSearch:
 
     def longest_overlap(self, text: str) -> tuple[ProblemText, list[str]] | None:
         """(problem, words) of the longest run that `text` shares with any problem; None if there is none."""
-        problem, run = max(self.runs(self.grams.matches(text)), key=lambda one: len(one[1]), default=(0, []))
+        problem, run = max(self.runs(self.grams.matches(text)), key=lambda pair: len(pair[1]), default=(0, []))
         return (self.problems[problem], run) if run else None
 
 

@@ -35,21 +35,23 @@ def parts_of(path: str) -> tuple[str, ...]:
 def imported_names(document: dict) -> list[tuple[str, ...]]:
     """The names that a document imports, each as a tuple of parts, in the order of its text."""
     language, path = document["language"], PurePosixPath(document["path"])
-    found = []
+    names = []
     for match in IMPORTS[language].finditer(document["text"]) if language in IMPORTS else ():
         name = match[1] or (match[3] if language == "python" else None) or ""
         if language in ("c", "cpp"):
-            found.append(tuple(part for part in PurePosixPath(name).parts if part not in (".", "..")))
+            names.append(tuple(part for part in PurePosixPath(name).parts if part not in (".", "..")))
         elif language == "go":
-            found.append(tuple(name.split("/")))
+            names.append(tuple(name.split("/")))
         elif language == "python":
             dots = len(name) - len(name.lstrip("."))
             above = path.parent.parts[: max(0, len(path.parent.parts) - dots + 1)] if dots else ()
             module = (*above, *filter(None, name.lstrip(".").split(".")))
-            found += [(*module, one.strip()) for one in (match[2] or "").split(",") if one.strip()] or [module]
+            names += [
+                (*module, attribute.strip()) for attribute in (match[2] or "").split(",") if attribute.strip()
+            ] or [module]
         else:
-            found.append(tuple(part for part in re.split(r"\.|::", name) if part and part not in OWN))
-    return list(dict.fromkeys(filter(None, found)))
+            names.append(tuple(part for part in re.split(r"\.|::", name) if part and part not in OWN))
+    return list(dict.fromkeys(filter(None, names)))
 
 
 class FileIndex:
@@ -68,13 +70,13 @@ class FileIndex:
     def resolve(self, name: tuple[str, ...], number: int, language: str) -> list[int]:
         """The files that file `number` imports as `name`, the nearest first; Go imports whole folders."""
         if language == "go":
-            found = [one for one in self.by_folder.get(name[-1], ()) if one != number]
-            return self.nearest(found, name, [self.paths[one][:-1] for one in found], number)[:20]
+            files = [file for file in self.by_folder.get(name[-1], ()) if file != number]
+            return self.nearest(files, name, [self.paths[file][:-1] for file in files], number)[:20]
         for end in range(len(name), max(0, len(name) - 2), -1):  # the last part may be a name defined in the file
-            if found := [one for one in self.by_last.get(name[end - 1], ()) if one != number]:
-                paths = [(*self.paths[one][:-1], name[end - 1]) for one in found]
-                nearest = self.nearest(found, name[:end], paths, number)
-                if nearest and self.is_certain(paths[found.index(nearest[0])], name[:end], language):
+            if files := [file for file in self.by_last.get(name[end - 1], ()) if file != number]:
+                paths = [(*self.paths[file][:-1], name[end - 1]) for file in files]
+                nearest = self.nearest(files, name[:end], paths, number)
+                if nearest and self.is_certain(paths[files.index(nearest[0])], name[:end], language):
                     return nearest[:1]
         return []
 
@@ -87,8 +89,8 @@ class FileIndex:
     def nearest(self, candidates: list[int], name: tuple, paths: list[tuple], number: int) -> list[int]:
         """Those of `candidates` whose `paths` have the longest common suffix with `name`, the nearest first."""
         lengths = [self.common_suffix(path, name) for path in paths]
-        longest = [one for one, length in zip(candidates, lengths, strict=True) if length == max(lengths)]
-        return sorted(longest, key=lambda one: (-self.common_folders(one, number), self.paths[one]))
+        longest = [file for file, length in zip(candidates, lengths, strict=True) if length == max(lengths)]
+        return sorted(longest, key=lambda file: (-self.common_folders(file, number), self.paths[file]))
 
     @staticmethod
     def common_suffix(path: tuple, name: tuple) -> int:
@@ -96,11 +98,12 @@ class FileIndex:
         pairs = zip(reversed(path), reversed(name), strict=False)
         return next((count for count, (a, b) in enumerate(pairs) if a != b), min(len(path), len(name)))
 
-    def common_folders(self, one: int, other: int) -> int:
+    def common_folders(self, file: int, other_file: int) -> int:
         """How many folders two files have in common."""
-        pairs = zip(self.paths[one][:-1], self.paths[other][:-1], strict=False)
+        pairs = zip(self.paths[file][:-1], self.paths[other_file][:-1], strict=False)
         return next(
-            (count for count, (a, b) in enumerate(pairs) if a != b), min(len(self.paths[one]), len(self.paths[other]))
+            (count for count, (a, b) in enumerate(pairs) if a != b),
+            min(len(self.paths[file]), len(self.paths[other_file])),
         )
 
 
@@ -115,8 +118,8 @@ def sort_by_imports(documents: list[dict]) -> list[dict]:
                 state[number] = False  # its imports are on the stack
                 language = documents[number]["language"]
                 names = imported_names(documents[number])
-                needed = [one for name in names for one in files.resolve(name, number, language)]
-                stack += [one for one in reversed(list(dict.fromkeys(needed))) if one not in state]
+                needed = [file for name in names for file in files.resolve(name, number, language)]
+                stack += [file for file in reversed(list(dict.fromkeys(needed))) if file not in state]
             else:
                 stack.pop()
                 if not state[number]:

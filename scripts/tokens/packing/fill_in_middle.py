@@ -183,11 +183,11 @@ class FillInMiddle:
             encoded.ids, encoded.offsets, self.begins_character, self.length, self.room, self.rate, self.spm_rate,
             self.seed,
         )  # fmt: skip
-        drawn = np.flatnonzero(pieces[:, 3])
-        spelt, ends = spell(encoded.ids, pieces[drawn], self.spelling, self.begins)
+        changed = np.flatnonzero(pieces[:, 3])
+        spelt, ends = spell(encoded.ids, pieces[changed], self.spelling, self.begins)
         texts = []
         for (first, second), kind, start, end in zip(
-            points[drawn].tolist(), pieces[drawn, 3].tolist(), ends[:-1].tolist(), ends[1:].tolist(), strict=True
+            points[changed].tolist(), pieces[changed, 3].tolist(), ends[:-1].tolist(), ends[1:].tolist(), strict=True
         ):
             text = str(spelt[start:end].data, "utf-8")
             # the remainder of 64 uniform bits is uniform to one part in 2^44 for 2^20 characters
@@ -199,10 +199,10 @@ class FillInMiddle:
         parts = np.frombuffer(flat, np.uint32)
 
         sizes = pieces[:, 1] - pieces[:, 0]
-        sizes[drawn] = np.diff(part_offsets[::3]) + CONTROLS
-        outgrown = drawn[sizes[drawn] > self.length]
+        sizes[changed] = np.diff(part_offsets[::3]) + CONTROLS
+        outgrown = changed[sizes[changed] > self.length]
         if len(outgrown):
-            fits = np.repeat(sizes[drawn] <= self.length, 3)
+            fits = np.repeat(sizes[changed] <= self.length, 3)
             parts = parts[np.repeat(fits, np.diff(part_offsets))]
             part_offsets = np.concatenate([[0], np.cumsum(np.diff(part_offsets)[fits])])
             last = encoded.offsets[pieces[outgrown, 2] + 1] - 1 == pieces[outgrown, 1]

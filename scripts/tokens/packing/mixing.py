@@ -34,9 +34,9 @@ def most_rows(parts: Mapping[str, Part], available: Mapping[str, int]) -> tuple[
 
 def apportioned(parts: Mapping[str, Part], total: int) -> dict[str, int]:
     """`total` rows by the shares of the parts, rounded by largest remainders (Hamilton's method)."""
-    wanted = {name: share * total for name, share in shares(parts).items()}
-    rows = {name: int(value) for name, value in wanted.items()}
-    rest = sorted(wanted, key=lambda name: (rows[name] - wanted[name], name))
+    exact_rows = {name: share * total for name, share in shares(parts).items()}
+    rows = {name: int(value) for name, value in exact_rows.items()}
+    rest = sorted(exact_rows, key=lambda name: (rows[name] - exact_rows[name], name))
     for name in rest[: total - sum(rows.values())]:
         rows[name] += 1
     return rows
@@ -75,8 +75,8 @@ def mixture_rows(
 
 def validation_rows(parts: Mapping[str, Part], available: Mapping[str, int]) -> dict[str, int]:
     """The rows of each part of a validation split: by the same weights, none twice, parts without rows left out."""
-    there = {name: Part(weight=part.weight) for name, part in parts.items() if available[name]}
-    rows = apportioned(there, most_rows(there, available)[0]) if there else {}
+    nonempty = {name: Part(weight=part.weight) for name, part in parts.items() if available[name]}
+    rows = apportioned(nonempty, most_rows(nonempty, available)[0]) if nonempty else {}
     return {name: rows.get(name, 0) for name in parts}
 
 
