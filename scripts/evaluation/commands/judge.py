@@ -5,8 +5,8 @@
 
 Reads what EvalPlus writes (lines with `task_id` and `completion` or `solution`; also its eval_results.json, whose
 outcomes are compared), what bigcode-evaluation-harness writes (a list of programs per problem, in the benchmark's
-order), LiveCodeBench's outputs (`question_id` with `code_list`) and this project's items.jsonl.zst. A completion
-continues the benchmark's prompt, unless it begins with that prompt itself; all others are whole programs.
+order), LiveCodeBench's outputs (`question_id` with `code_list` and `graded_list`) and this project's items.jsonl.zst. A
+completion continues the benchmark's prompt, unless it begins with that prompt itself; all others are whole programs.
 Writes verdicts.jsonl.zst, one line per program, and prints the score and every disagreement. Programs for a part of the
 problems, and programs that could not be judged, make no score of the benchmark: then the counts are printed.
 """
@@ -53,6 +53,13 @@ def from_eval_results(found: dict, base: bool) -> Iterator[Generation]:
             yield Generation(name, sample["solution"], True, all(status == "pass" for status in statuses))
 
 
+def from_livecodebench(record: dict) -> Iterator[Generation]:
+    """The programs of one problem of LiveCodeBench's outputs; `graded_list` says which were published as passed."""
+    graded = record.get("graded_list") or [None] * len(record["code_list"])
+    for text, passed in zip(record["code_list"], graded, strict=True):
+        yield Generation(record["question_id"], text, True, passed)
+
+
 def from_record(record: dict) -> Iterator[Generation]:
     """The programs of one line: EvalPlus' or ours.
 
@@ -84,7 +91,7 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
             text = unpacked(path)
             whole = json.loads(text) if path.suffix == ".json" or text.lstrip().startswith("[") else None
             if isinstance(whole, list) and whole and isinstance(whole[0], dict) and "code_list" in whole[0]:
-                found = [Generation(one["question_id"], text, True) for one in whole for text in one["code_list"]]
+                found = [one for record in whole for one in from_livecodebench(record)]
             elif isinstance(whole, list):
                 if len(whole) != len(problems):
                     raise UserError(f"{path}: programs for {len(whole)} problems; the benchmark has {len(problems)}")

@@ -28,6 +28,10 @@ FORMS = {
             "HumanEval/1": [{"solution": WHOLE[WRONG], "base_status": "fail", "plus_status": "fail"}],
         }
     },
+    "eval_all.json": [
+        {"question_id": "HumanEval/0", "code_list": [WHOLE[RIGHT]], "graded_list": [False]},
+        {"question_id": "HumanEval/1", "code_list": [WHOLE[WRONG]], "graded_list": [False]},
+    ],
     "items.jsonl.zst": [
         {"id": "HumanEval/0", "written": [WHOLE[RIGHT]], "verdicts": [{"outcome": "wrong", "detail": ""}]},
         {"id": "HumanEval/1", "written": [WHOLE[WRONG]], "verdicts": [{"outcome": "wrong", "detail": ""}]},
