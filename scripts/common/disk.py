@@ -57,10 +57,10 @@ def disk_fault(error: BaseException, path: Path) -> UserError | None:
     chain: list[BaseException] = [error]
     while cause := chain[-1].__cause__ or chain[-1].__context__:
         chain.append(cause)
-    faults = [(one, number) for one in chain if (number := fault_number(one))]
+    faults = [(error, number) for error in chain if (number := fault_number(error))]
     if not faults:
         return None
-    if line := next((one for one in chain if isinstance(one, UserError)), None):
+    if line := next((error for error in chain if isinstance(error, UserError)), None):
         return line  # to close what could not be written has failed once more
     first, number = faults[-1]
     place = path if number in FULL else Path(getattr(first, "filename", None) or path)

@@ -25,10 +25,10 @@ class Progress:
             self.logged = time.monotonic()
             logging.info(self.line())
 
-    def over(self, ones: Iterable) -> Iterator:
+    def over(self, items: Iterable) -> Iterator:
         """Yield each, and count it when the next one is asked for."""
-        for one in ones:
-            yield one
+        for item in items:
+            yield item
             self.add()
 
     def line(self) -> str:

@@ -70,9 +70,9 @@ def cause(paths: list[str]) -> str:
     """The one line of a failed job's logs that says best why it failed; empty where they hold none."""
     for lines in map(read_lines, paths):
         number = error_in(lines)
-        own = [line for line in lines if line.strip() and not line.startswith("srun: ")]
-        if number is not None or own:
-            return own[-1] if number is None else lines[number].removeprefix("error: ")
+        shown = [line for line in lines if line.strip() and not line.startswith("srun: ")]
+        if number is not None or shown:
+            return shown[-1] if number is None else lines[number].removeprefix("error: ")
     return ""
 
 

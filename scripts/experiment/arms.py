@@ -158,7 +158,7 @@ def renamed_data(experiment: Experiment, arm: str, variant: Experiment, arms: Ar
 
 
 def add_variant(name: str, settings: Record, originals: dict, variants: dict, arm: str, names: dict[str, str]) -> None:
-    """Give `settings` the name of an equal variant in `made`, or a new one, unless they are the experiment's own."""
+    """Give `settings` the name of an equal one in `variants`, or a new one, unless they are the experiment's own."""
     if name in originals and to_json(originals[name]) == to_json(settings):
         return
     equal = [

@@ -68,15 +68,15 @@ def hold_folder(locks: bool = True) -> None:
     except BlockingIOError:
         if not locks:
             return
-        who = described(before) if before else "a process that is just starting"
-        raise UserError(f"another Snakemake works in this folder: {who}; wait for it, or end it there") from None
+        holder = described(before) if before else "a process that is just starting"
+        raise UserError(f"another Snakemake works in this folder: {holder}; wait for it, or end it there") from None
     except OSError:
         return  # a file system without flock: Snakemake's own lock is all there is
     mine = this_process()
     if locks and any(LOCKS.glob("*.lock")):
         if not before or before["boot"] != mine["boot"]:
-            who = described(before) if before else "a Snakemake that did not say which"
-            raise UserError(f"this folder is locked by {who}; if that is no longer running: {UNLOCK}")
+            holder = described(before) if before else "a Snakemake that did not say which"
+            raise UserError(f"this folder is locked by {holder}; if that is no longer running: {UNLOCK}")
         for lock in LOCKS.glob("*.lock"):
             lock.unlink(missing_ok=True)
         print(f"unlocked: the lock was left by {described(before)}, which was killed", file=sys.stderr)
@@ -93,7 +93,7 @@ def run_of(owner: dict) -> str:
 
 def jobs_of(run: str) -> dict[int, str]:
     """Process id → module, of the scripts on this host that a run started and that are still running."""
-    mark, found = f"{RUN}={run}".encode(), {}
+    mark, running = f"{RUN}={run}".encode(), {}
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             environment = (folder / "environ").read_bytes().split(b"\0")
@@ -104,8 +104,8 @@ def jobs_of(run: str) -> dict[int, str]:
             continue  # in Slurm's queue, which is waited for too
         modules = [word for word in words if word.startswith("scripts.")]
         if mark in environment and modules:
-            found[int(folder.name)] = modules[-1]
-    return found
+            running[int(folder.name)] = modules[-1]
+    return running
 
 
 def wait_for_jobs(run: str) -> None:

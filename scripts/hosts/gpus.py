@@ -177,12 +177,12 @@ def lease(machine: Machine, count: int) -> None:
             raise UserError(f"machine: gpus: {count} needed, but no GPU is visible: {error}") from error
         groups = eligible(cards(), machine, count)
         # rule train's shell ignores SIGTERM, and so do its children; but a job that waits has nothing to save
-        before = signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        handler = signal.signal(signal.SIGTERM, signal.SIG_DFL)
         try:
             chosen = wait(folder, groups, count)
         except OSError as error:
             raise UserError(f"{folder}: {error.strerror}; {VARIABLE} names another folder") from error
-        signal.signal(signal.SIGTERM, before)
+        signal.signal(signal.SIGTERM, handler)
         pynvml.nvmlShutdown()
         logging.info(f"gpus: {described(chosen)}")
     os.environ["CUDA_DEVICE_ORDER"] = "PCI_BUS_ID"

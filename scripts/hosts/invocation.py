@@ -44,15 +44,15 @@ def read_invocation(words: list[str] | None = None) -> Invocation:
 
     words = sys.argv[1:] if words is None else words
     with contextlib.redirect_stderr(io.StringIO()):  # it says again which profiles it uses
-        _, given = parse_args(words)
-    targets = [str(target) for target in given.targets]
+        _, args = parse_args(words)
+    targets = [str(target) for target in args.targets]
     return Invocation(
         targets=targets,
         options=[word for word in words if word not in targets],
-        runs_jobs=not any(getattr(given, name, None) for name in NO_JOBS),
-        dry_run=bool(given.dryrun),
-        touch_or_all=bool(given.touch or given.forceall),
-        locks=not given.nolock,
+        runs_jobs=not any(getattr(args, name, None) for name in NO_JOBS),
+        dry_run=bool(args.dryrun),
+        touch_or_all=bool(args.touch or args.forceall),
+        locks=not args.nolock,
         inner=INNER in os.environ,
     )
 

@@ -74,7 +74,7 @@ def queued(folder: Path) -> dict[str, str]:
         UserError: the queue cannot be read.
     """
     jobs = squeue("%i|%Z|%k")
-    return {job: rule for job, where, rule in jobs if where == str(folder) and rule.startswith("rule_")}
+    return {job: rule for job, work_folder, rule in jobs if work_folder == str(folder) and rule.startswith("rule_")}
 
 
 def wait_for_earlier() -> None:
@@ -101,8 +101,8 @@ def stuck(folder: Path) -> dict[str, tuple[str, str]]:
     jobs = squeue("%i|%Z|%k|%r", "--states", "PENDING")
     return {
         job: (rule, reason)
-        for job, where, rule, reason in jobs
-        if where == str(folder) and rule.startswith("rule_") and reason.split(",")[0].strip("()") not in ORDINARY
+        for job, work_folder, rule, reason in jobs
+        if work_folder == str(folder) and rule.startswith("rule_") and reason.split(",")[0].strip("()") not in ORDINARY
     }
 
 

@@ -65,7 +65,9 @@ def values_by_arm(suite: Suite, metric: str, scored: Documents, models: list[str
     """model → float64 [documents]: values whose mean is the metric, see `document_values`."""
     columns = np.split(scored.columns, len(models), axis=1)
     compute = suite.metrics[metric].compute
-    return {model: document_values(own, compute) for model, own in zip(models, columns, strict=True)}
+    return {
+        model: document_values(model_columns, compute) for model, model_columns in zip(models, columns, strict=True)
+    }
 
 
 def compare_arms(
@@ -79,15 +81,15 @@ def compare_arms(
     """
     table = {arm: np.stack([values[model] for model in names]) for arm, names in models.items()}
     reference, rows = table.pop(REFERENCE), []
-    for arm, own in table.items():
-        gap = own - reference
+    for arm, arm_values in table.items():
+        gap = arm_values - reference
         row = Row(
             arm,
             **about,
             documents=gap.shape[1],
             seeds=len(gap),
             reference=float(reference.mean()),
-            value=float(own.mean()),
+            value=float(arm_values.mean()),
             difference=float(gap.mean()),
         )
         if (gap != 0).any(axis=0).sum() >= fewest_documents(confidence):
@@ -138,7 +140,9 @@ def ablation(results: Path, settings: ArmScores) -> list[Row]:
     for name, suite in suites(settings.datasets, settings.k).items():
         scored = read_scored(layout.suite(name, ""), suite, models, settings.datasets[name])
         for dataset, documents in scored.items():
-            for metric in [one for one in suite.metrics if one in (settings.metrics or suite.compared)]:
+            for metric in [
+                metric_name for metric_name in suite.metrics if metric_name in (settings.metrics or suite.compared)
+            ]:
                 about = {"suite": name, "dataset": dataset, "metric": metric, "better": suite.metrics[metric].better}
                 values = values_by_arm(suite, metric, documents, models)
                 compared += compare_arms(values, settings.models, settings.confidence, about)

@@ -49,24 +49,31 @@ def markdown(name: str, card: dict, experiment: str) -> str:
     lines += [f"- {key}: `{json.dumps(value, ensure_ascii=False)}`" for key, value in card["settings"].items()]
     lines += ["", "## Tokens", ""]
     rows = [
-        tuple(one[key] for key in ("folder", "split", "rows", "tokens", "targets", "epochs")) for one in card["tokens"]
+        tuple(row_name[key] for key in ("folder", "split", "rows", "tokens", "targets", "epochs"))
+        for row_name in card["tokens"]
     ]
     lines += table(("packed rows", "split", "rows", "tokens", "of these targets", "epochs"), rows)
     lines += ["", "## Languages", ""]
-    rows = [(one, n["examples"], share(n["examples"], train), n["characters"]) for one, n in card["languages"].items()]
+    rows = [
+        (row_name, n["examples"], share(n["examples"], train), n["characters"])
+        for row_name, n in card["languages"].items()
+    ]
     lines += table(("language", "examples", "share", "characters"), rows)
     lines += ["", "## Licences", ""]
-    rows = [(one, n["examples"], share(n["examples"], train), n["characters"]) for one, n in card["licences"].items()]
+    rows = [
+        (row_name, n["examples"], share(n["examples"], train), n["characters"])
+        for row_name, n in card["licences"].items()
+    ]
     lines += table(("licence", "examples", "share", "characters"), rows)
     lines += ["", "## Sources", ""]
     rows = [
         (
-            one,
+            row_name,
             *(n.get(key, "") for key in ("kind", "location", "pin", "licence")),
             n["examples"],
             share(n["examples"], train),
         )
-        for one, n in card["sources"].items()
+        for row_name, n in card["sources"].items()
     ]
     lines += table(("source", "kind", "location", "commit or sha256", "licence", "examples", "share"), rows)
     lines += ["", "## What was left out", "", *table(("files", "count"), list(card["funnel"].items()))]

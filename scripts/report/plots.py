@@ -140,12 +140,12 @@ def scores(evaluation: dict) -> Figure:
         axes.set_title(f"{metric.replace('_', ' ')}, {dataset}")
     # the panels of a metric share one scale; set when all panels are drawn
     for axes, (metric, _, _) in zip(panels[:, 0], groups, strict=True):
-        alike = [panel for panel, (other, _, _) in zip(panels[:, 0], groups, strict=True) if other == metric]
+        same_metric = [panel for panel, (other, _, _) in zip(panels[:, 0], groups, strict=True) if other == metric]
         if is_share(metric):
             axes.set_xlim(0, 1.12)  # the whole range, and room for a figure behind 1
             axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
             continue
-        ends = [panel.dataLim.x1 for panel in alike if math.isfinite(panel.dataLim.x1)]
+        ends = [panel.dataLim.x1 for panel in same_metric if math.isfinite(panel.dataLim.x1)]
         axes.set_xlim(0, 1.18 * max(ends, default=0) or 1)
     return figure
 

@@ -48,8 +48,8 @@ def fetch_shard(sources: list[PinnedSource], settings: Fetch, out: Path) -> dict
         UserError: some could not be made; all others were.
     """
     published = [source.raw_name for source in sources if is_published(source.raw_name)]
-    made = make_each(f"fetch_shard {out.name}", sources, lambda source: obtain(source, settings, published))
-    archives = {source.raw_name: {"sha256": digest} for source, digest in zip(sources, made, strict=True)}
+    digests = make_each(f"fetch_shard {out.name}", sources, lambda source: obtain(source, settings, published))
+    archives = {source.raw_name: {"sha256": digest} for source, digest in zip(sources, digests, strict=True)}
     logging.info(f"fetch_shard {out.name}: {len(archives)} archives")
     return write_manifest(out, [], archives=archives)
 

@@ -31,12 +31,12 @@ def history_shard(sources: list[PinnedSource], max_minutes: float, code: str, fo
     """
 
     def read(source: PinnedSource) -> bool:
-        own, origin = folder / source.name, {"pin": source.pin, "code": code}
-        if is_current(own, origin):
+        history_folder, origin = folder / source.name, {"pin": source.pin, "code": code}
+        if is_current(history_folder, origin):
             return False
-        (own / MADE_FROM).unlink(missing_ok=True)  # until the new dates are whole they are made from nothing
-        history(source, max_minutes, own)
-        write_json(own / MADE_FROM, origin)
+        (history_folder / MADE_FROM).unlink(missing_ok=True)  # until the new dates are whole they are made from nothing
+        history(source, max_minutes, history_folder)
+        write_json(history_folder / MADE_FROM, origin)
         return True
 
     new = sum(make_each(f"history_shard {out.name}", sources, read))

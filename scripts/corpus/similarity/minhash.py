@@ -39,7 +39,7 @@ def coefficients(permutations: int) -> tuple[np.ndarray, np.ndarray]:
 
 @njit(cache=True)
 def sequences(text, start, end, words, recent, hashes):
-    """Write a hash of each sequence of `words` words in `text[start:end]` to `found`; returns how many.
+    """Write a hash of each sequence of `words` words in `text[start:end]` to `hashes`; returns how many.
 
     A text of fewer words is one sequence. `recent` has room for `words` hashes.
     """

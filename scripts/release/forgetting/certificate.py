@@ -97,7 +97,7 @@ def collect(dag: Dag, source: Source, jobs: list[str]) -> Evidence:
         )
     path = dag.layout.forgotten(source.name) / LIST
     elsewhere = {document["sha256"] for document in other_documents(dag, source.name) if "sha256" in document}
-    listed = [{"path": one["path"], "sha256": one["sha256"]} for one in documents_of(dag, source.name)]
+    listed = [{"path": document["path"], "sha256": document["sha256"]} for document in documents_of(dag, source.name)]
     write_jsonl(path, listed)
     lines, before = search_all(dag, source.name)
     archive = read_json(raw_manifest(source.raw_name)) if raw_manifest(source.raw_name).is_file() else {}
@@ -107,7 +107,7 @@ def collect(dag: Dag, source: Source, jobs: list[str]) -> Evidence:
         archive={"file": f"{source.raw_name}.tar.zst", **archive},
         documents=len(listed),
         documents_sha256=sha256_file(path),
-        also_elsewhere=sum(one["sha256"] in elsewhere for one in listed),
+        also_elsewhere=sum(document["sha256"] in elsewhere for document in listed),
         own_lines=len(lines),
         lineage=lineage(dag, source.name),
         before=before,
@@ -125,14 +125,14 @@ def check_gone(dag: Dag, source: str) -> list[SearchResult]:
     for name in dag.datasets:
         if name not in dag.own_datasets and (counts := examples_of(dag.layout.dataset(name), source)):
             raise UserError(f"{dag.layout.dataset(name)}: still holds {source}: {counts}; not certified")
-    used = {*map(str, dag.rows.packed()), *map(str, dag.rows.mixed())}
+    in_use = {*map(str, dag.rows.packed()), *map(str, dag.rows.mixed())}
     _, after = search_all(dag, source)
-    for found in after:
-        if found.names or found.lines:
-            why = "" if found.folder in used else "; no stage uses it: remove it and call again"
+    for rows in after:
+        if rows.names or rows.lines:
+            remedy = "" if rows.folder in in_use else "; no stage uses it: remove it and call again"
             raise UserError(
-                f"{found.folder}: still holds {source}: {found.names} documents by name, {found.lines} pieces by their "
-                f"lines; not certified{why}"
+                f"{rows.folder}: still holds {source}: {rows.names} documents by name, {rows.lines} pieces by their "
+                f"lines; not certified{remedy}"
             )
     return after
 
@@ -188,8 +188,8 @@ def markdown(content: dict, digest: str) -> str:
         "|---|---|---|---|---|---|",
     ]
     for label in ("before", "after"):
-        for found in content[label]:
-            cells = f"{found['documents']:,} | {found['names']:,} | {found['lines']:,} | `{found['manifest'][:16]}`"
-            lines.append(f"| {found['folder']} | {label} | {cells} |")
+        for rows in content[label]:
+            cells = f"{rows['documents']:,} | {rows['names']:,} | {rows['lines']:,} | `{rows['manifest'][:16]}`"
+            lines.append(f"| {rows['folder']} | {label} | {cells} |")
     lines += ["", "## Made again", "", ", ".join(content["jobs"]) + ".", "", "## Where copies may still lie", ""]
     return "\n".join([*lines, *(f"- {line}" for line in content["remains"])]) + "\n"

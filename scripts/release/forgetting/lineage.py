@@ -76,16 +76,16 @@ def examples_of(folder: Path, source: str) -> dict[str, int]:
 
 def models(dag: Dag, datasets: set[str]) -> dict[str, str]:
     """Model → why it contains the source whose documents are in `datasets`."""
-    found = {}
+    reasons = {}
     if dag.models and dag.scratch and dag.tokenizer_texts == [dag.layout.split] and datasets:
-        found["base"] = "its tokenizer was learned from the corpus"
+        reasons["base"] = "its tokenizer was learned from the corpus"
     for _ in dag.stages:  # stages may be listed in any order
         for name, stage in dag.stages.items():
-            if held := [part for part in dag.rows.parts(stage.data) if part in datasets]:
-                found[name] = f"was trained on dataset {', '.join(held)}"
-            elif stage.origin in found:
-                found.setdefault(name, f"goes on from {stage.origin}")
-    return found
+            if datasets_of_source := [part for part in dag.rows.parts(stage.data) if part in datasets]:
+                reasons[name] = f"was trained on dataset {', '.join(datasets_of_source)}"
+            elif stage.origin in reasons:
+                reasons.setdefault(name, f"goes on from {stage.origin}")
+    return reasons
 
 
 def published(source: str) -> dict[str, int]:
@@ -108,15 +108,15 @@ def made_from(source: str, jobs: list[Job], filtered: Path) -> set[str]:
             inputs, but these files beside its outputs.
     """
     archive = re.compile(rf"data/raw/{re.escape(source)}-[0-9a-f]{{12}}\.(json|tar\.zst)(\.dvc)?")
-    found = {path for job in jobs for path in job.beside if Path(path).parent == filtered}
+    affected = {path for job in jobs for path in job.beside if Path(path).parent == filtered}
     while True:
         more = {
             path
             for job in jobs
-            if any(path in found or archive.fullmatch(path) for path in (*job.inputs, *job.beside))
+            if any(path in affected or archive.fullmatch(path) for path in (*job.inputs, *job.beside))
             for path in job.outputs
             if not archive.fullmatch(path)
         }
-        if more <= found:
-            return found
-        found |= more
+        if more <= affected:
+            return affected
+        affected |= more

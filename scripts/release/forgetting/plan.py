@@ -62,8 +62,8 @@ def jobs_without(dag: Dag, options: list[str], table: str) -> list[PlannedJob]:
         last = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()][-1]
         raise UserError(f"the dry run without the source failed: {last}")
     records = open_records()
-    found = re.findall(r"^(?:local)?rule (\w+):\n((?: {4}.*\n)*)", done.stdout + done.stderr, re.MULTILINE)
-    return [planned_job(rule, body, records, dag) for rule, body in found]
+    blocks = re.findall(r"^(?:local)?rule (\w+):\n((?: {4}.*\n)*)", done.stdout + done.stderr, re.MULTILINE)
+    return [planned_job(rule, body, records, dag) for rule, body in blocks]
 
 
 def planned_job(rule: str, body: str, records, dag: Dag) -> PlannedJob:

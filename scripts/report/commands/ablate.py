@@ -31,8 +31,8 @@ def ablate(profile: str, configfile: Path | None) -> list[str]:
     command += ["--configfile", str(configfile)] if configfile else []
     if subprocess.run(command, check=False).returncode:
         raise UserError(f"ablation of {path}: a job failed; the lines above say why")
-    found = read_json(table)
-    return [*lines(found["rows"], found["confidence"]), f"picture: {table.with_suffix('.svg')}"]
+    ablation = read_json(table)
+    return [*lines(ablation["rows"], ablation["confidence"]), f"picture: {table.with_suffix('.svg')}"]
 
 
 def main() -> None:

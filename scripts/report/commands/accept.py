@@ -94,15 +94,15 @@ def accept_job(job, reason: str, records, root: Path, today: str, say: Callable[
     sample = sample_of(job.rule.name, job.shellcmd, [str(path) for path in job.input], outputs, settings)
     commit = commit_of(old, name, root)
     say(f"{name}: replays {sample.text}, with the code of {commit[:12]} and of {today[:12]}")
-    made = []
+    replayed = []
     for code, at in ((old, commit), (new, today)):
         with worktree(at, root) as folder:
             check_code(folder, module, code, name)
             try:
-                made.append(replay(sample, folder, root))
+                replayed.append(replay(sample, folder, root))
             except UserError as error:
                 raise UserError(f"{name}: with the code of {at[:12]}: {error}; it will run") from error
-    refuse_differences(name, sample, made, root)
+    refuse_differences(name, sample, replayed, root)
     evidence = Evidence(
         job=name,
         reason=reason,
@@ -114,7 +114,7 @@ def accept_job(job, reason: str, records, root: Path, today: str, say: Callable[
         changed=code_changes(old, new, module),
         sample=sample.text,
         unseen=sample.unseen,
-        compared=digest_of(made[1]),
+        compared=digest_of(replayed[1]),
         content=content_of(Path(outputs[0]).parent) or "",
         versions={package: importlib.metadata.version(package) for package in PACKAGES},
     )
@@ -137,14 +137,14 @@ def note_in_folders(manifest: Path, old: str, new: str) -> None:
             write_json(folder / MADE_FROM, {**origin, "code": new})
 
 
-def refuse_differences(name: str, sample: Sample, made: list[dict], root: Path) -> None:
+def refuse_differences(name: str, sample: Sample, replayed: list[dict], root: Path) -> None:
     """Raises UserError: the replays differ, or differ from the outputs that lie here; the lines say where."""
-    lines = differing(*made)
+    lines = differing(*replayed)
     if lines:
         raise UserError(f"{name}: refused, it will run; the outputs of the two versions differ in {shorten(lines)}")
     if sample.whole:
-        here = {path: comparable(root / path) for path in sample.outputs}
-        if lines := differing(here, made[1]):
+        stored = {path: comparable(root / path) for path in sample.outputs}
+        if lines := differing(stored, replayed[1]):
             raise UserError(
                 f"{name}: refused, it will run; both versions now give another output than the stored"
                 f" one (other packages?): {shorten(lines)}"
@@ -165,9 +165,9 @@ def chosen_jobs(workflow, rules: list[str]) -> list:
     jobs = {name_of(job).replace(" ", "."): job for job in workflow.dag.jobs if job.output}
     chosen = []
     for rule in rules:
-        found = [job for name, job in jobs.items() if rule in (name, name.split(".")[0])]
-        needed = [job for job in found if workflow.dag.needrun(job)]
-        if not found:
+        matching = [job for name, job in jobs.items() if rule in (name, name.split(".")[0])]
+        needed = [job for job in matching if workflow.dag.needrun(job)]
+        if not matching:
             raise UserError(f"RULE={rule}: no such job; known: {', '.join(sorted(jobs))}")
         if not needed:
             raise UserError(f"RULE={rule}: it would not run: nothing to accept")

@@ -79,9 +79,9 @@ def own_causes(job, dag, persistence, root: str) -> list[str]:
     if reason.incomplete_output:
         causes.append("it was interrupted")
     if missing := sorted(map(str, reason.missing_output or [])):
-        made = [path for path in job.output if path.exists_local()] if output else []
-        causes.append(f"{missing[0]} is missing" if made else "not made yet")
-    if output and not (missing and not made):
+        existing = [path for path in job.output if path.exists_local()] if output else []
+        causes.append(f"{missing[0]} is missing" if existing else "not made yet")
+    if output and not (missing and not existing):
         record = persistence.metadata(output)
         if record.code == UNTRUSTED:
             return [*causes, "its files are not those that were published"]
@@ -123,11 +123,13 @@ def explain(workflow) -> dict[str, list[str]]:
     dag, causes, origins, more = workflow.dag, {}, {}, Counter()
     root = workflow.globals["EXPERIMENT"].results
     for job in in_order(dag):
-        own = own_causes(job, dag, workflow.persistence, root)
+        job_causes = own_causes(job, dag, workflow.persistence, root)
         before = sorted({origin for other in dag.dependencies[job] for origin in origins.get(other, [])})
-        if own and not (job.rule.name == "gate" and before):  # eval.json names all settings, so it repeats the others
-            cause, origins[job] = own[0], [name_of(job)]
-            more[cause] = max(more[cause], len(own) - 1)
+        if job_causes and not (
+            job.rule.name == "gate" and before
+        ):  # eval.json names all settings, so it repeats the others
+            cause, origins[job] = job_causes[0], [name_of(job)]
+            more[cause] = max(more[cause], len(job_causes) - 1)
         else:
             cause, origins[job] = f"because of {listed(before)}", before
         causes.setdefault(cause, []).append(name_of(job))

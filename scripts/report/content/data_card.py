@@ -57,24 +57,27 @@ def content_of(folder: Path, sources: dict[str, dict]) -> dict:
         for kind, (examples, characters) in counted.items()
     }
     keys = ("id", "source", "language")
-    found = [{key: one[key] for key in keys} | {"text": text_of(one)} for *_, one in sorted(samples, reverse=True)]
-    return tables | {"samples": found}
+    shown = [
+        {key: example[key] for key in keys} | {"text": text_of(example)}
+        for *_, example in sorted(samples, reverse=True)
+    ]
+    return tables | {"samples": shown}
 
 
 def tokens_of(dataset: str, settings: dict, layout: Layout) -> list[dict]:
     """Folder, split and counts of each set of packed rows that holds the dataset, mixtures included."""
-    found = []
+    token_rows = []
     for folder in (layout.shards("", "").with_name(name) for name in settings["packed"]):
         if folder.name.rpartition("-")[0] == dataset:
             for split, counts in read_json(folder / MANIFEST)["splits"].items():
                 numbers = {key: counts[key] for key in ("rows", "tokens", "targets", "too_long")}
-                found.append({"folder": folder.name, "split": split, "epochs": 1, **numbers})
+                token_rows.append({"folder": folder.name, "split": split, "epochs": 1, **numbers})
     for folder in (layout.mixture("", "").with_name(name) for name in settings["mixed"]):
         counts = read_json(folder / MANIFEST)["splits"]["train"]
         if (part := counts["parts"].get(dataset)) is not None:
             numbers = {key: part[key] for key in ("epochs", "rows", "tokens", "targets")}
-            found.append({"folder": folder.name, "split": "train", "too_long": 0, **numbers})
-    return found
+            token_rows.append({"folder": folder.name, "split": "train", "too_long": 0, **numbers})
+    return token_rows
 
 
 def funnel_of(results: Path, sources: list[str], manifest: dict) -> dict[str, int]:
@@ -83,8 +86,8 @@ def funnel_of(results: Path, sources: list[str], manifest: dict) -> dict[str, in
     dropped = {f"dropped: {reason}": int(count) for reason, count in funnel.dropped.items()}
     splits = {f"documents for {split}": count for split, count in funnel.splits.items()}
     left_out = sum((Counter(reasons) for reasons in manifest["dropped"].values()), Counter())
-    made = {f"left out of the dataset: {reason}": count for reason, count in left_out.most_common()}
-    return {"files seen": funnel.seen, **dropped, "documents kept": funnel.kept, **splits, **made}
+    composed = {f"left out of the dataset: {reason}": count for reason, count in left_out.most_common()}
+    return {"files seen": funnel.seen, **dropped, "documents kept": funnel.kept, **splits, **composed}
 
 
 def data_cards(settings: dict, sources: dict[str, dict], results: Path) -> dict[str, dict]:
@@ -98,10 +101,10 @@ def data_cards(settings: dict, sources: dict[str, dict], results: Path) -> dict[
         UserError: a manifest or a file is missing or malformed.
     """
     layout, cards = Layout(results), {}
-    for name, given in settings["compose"].items():
-        manifest, own = read_json(layout.dataset(name) / MANIFEST), given["kind"] in OWN
-        content = content_of(layout.dataset(name), {} if own else sources)
-        if own:
+    for name, dataset in settings["compose"].items():
+        manifest, is_own = read_json(layout.dataset(name) / MANIFEST), dataset["kind"] in OWN
+        content = content_of(layout.dataset(name), {} if is_own else sources)
+        if is_own:
             dropped = sum((Counter(reasons) for reasons in manifest["dropped"].values()), Counter())
             funnel = {f"left out: {reason}": count for reason, count in dropped.most_common()}
         else:
@@ -109,8 +112,8 @@ def data_cards(settings: dict, sources: dict[str, dict], results: Path) -> dict[
             for source, counts in content["sources"].items():
                 counts |= {key: sources[source][key] for key in ("kind", "location", "pin", "licence")}
         cards[name] = {
-            "kind": given["kind"],
-            "settings": {key: value for key, value in given.items() if key != "kind"},
+            "kind": dataset["kind"],
+            "settings": {key: value for key, value in dataset.items() if key != "kind"},
             "examples": manifest["examples"],
             "funnel": funnel,
             "tokens": tokens_of(name, settings, layout),

@@ -72,15 +72,15 @@ def git(*words: str) -> subprocess.CompletedProcess:
     return subprocess.run(["git", *words], capture_output=True, check=False)
 
 
-def commit_of(given: str) -> str:
+def commit_of(revision: str) -> str:
     """The commit that a git revision names.
 
     Raises:
         UserError: it is neither a revision nor a folder.
     """
-    done = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{given}^{{commit}}")
+    done = git("rev-parse", "--verify", "--quiet", "--end-of-options", f"{revision}^{{commit}}")
     if done.returncode:
-        raise UserError(f"{given}: neither a folder of results nor a git revision")
+        raise UserError(f"{revision}: neither a folder of results nor a git revision")
     return done.stdout.decode().strip()
 
 
@@ -137,9 +137,9 @@ def published_files(commit: str, root: str, folder: Path) -> str:
             for path in missing:
                 remote.get_file(path, str(folder / path))
         except (DvcException, OSError) as error:
-            said = " ".join(str(error).split())
-            where = f"{path}: neither in DVC's cache nor to be had from its remote ({said})"
-            return f"{where}, so only the sources are compared"
+            reason = " ".join(str(error).split())
+            notice = f"{path}: neither in DVC's cache nor to be had from its remote ({reason})"
+            return f"{notice}, so only the sources are compared"
     return ""
 
 
@@ -148,18 +148,18 @@ def read_results(state: DataState) -> None:
     layout = state.layout
     if (layout.split / MANIFEST).is_file():
         shards = [read_json(path)["sources"] for path in sorted(layout.signatures("").glob(f"*/{MANIFEST}"))]
-        names = set(state.sources or {one["name"] for shard in shards for one in shard})
+        names = set(state.sources or {record["name"] for shard in shards for record in shard})
         state.funnel = read_funnel(layout.results, sorted(name for name in names if layout.filtered(name).is_dir()))
         state.documents = {
-            (one["source"], one["path"]): Document(one["sha256"], split, one["language"])
+            (record["source"], record["path"]): Document(record["sha256"], split, record["language"])
             for split in SPLITS
-            for one in read_jsonl(split_file(layout.split, split))
+            for record in read_jsonl(split_file(layout.split, split))
         }
     for path in sorted(layout.dataset("").glob(f"*/{MANIFEST}")):
         state.datasets[path.parent.name] = read_json(path)["examples"]
     places = (layout.shards("", "").parent, layout.mixture("", "").parent)
     for path in sorted(path for place in places for path in place.glob(f"*/{MANIFEST}")):
-        state.tokens[path.parent.name] = {name: one["tokens"] for name, one in read_json(path)["splits"].items()}
+        state.tokens[path.parent.name] = {name: record["tokens"] for name, record in read_json(path)["splits"].items()}
 
 
 def read_revision(given: str, configfile: Path, folder: Path) -> DataState:

@@ -34,9 +34,9 @@ def code_differences(a: Path, b: Path, codes: tuple[dict, dict]) -> list[str]:
     rules_by_change: dict[str, list[str]] = {}
     for rule in codes[0].keys() & codes[1].keys():
         if codes[0][rule] != codes[1][rule]:
-            whole = f"code changed, {codes[0][rule]} → {codes[1][rule]}"
+            whole_code = f"code changed, {codes[0][rule]} → {codes[1][rule]}"
             changes = unit_changes(*(side[rule] for side in units)) if all(rule in side for side in units) else []
-            for change in changes or [whole]:
+            for change in changes or [whole_code]:
                 rules_by_change.setdefault(change, []).append(rule)
     lines = [f"{change} ({', '.join(sorted(rules))})" for change, rules in sorted(rules_by_change.items())]
     return sorted(lines, key=lambda line: (line.startswith("import "), line))
@@ -65,11 +65,11 @@ def differences(a: Path, b: Path) -> list[str]:
     lines += [f"package {change}" for change in some(setting_changes(first["versions"], second["versions"]))]
     stages = [evaluation["stages"] for evaluation in evaluations]
     for stage in [stage for stage in stages[0] if stage in stages[1]]:
-        there = [{name: side[stage]["environment"].get(name) for name in MACHINE} for side in stages]
+        machines = [{name: side[stage]["environment"].get(name) for name in MACHINE} for side in stages]
         changes = [
-            f"{name} {shown(there[0][name])} → {shown(there[1][name])}"
+            f"{name} {shown(machines[0][name])} → {shown(machines[1][name])}"
             for name in MACHINE
-            if there[0][name] != there[1][name]
+            if machines[0][name] != machines[1][name]
         ]
         lines += [f"stage {stage}, where it ran: {', '.join(changes)}"] if changes else []
     if not lines:

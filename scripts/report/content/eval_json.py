@@ -60,10 +60,10 @@ def read_ablation(results: Path, evaluation: dict) -> dict | None:
     if not evaluation["inputs"]["experiment"].get("ablate"):
         return None
     path = Layout(results).ablation / "ablation.json"
-    found = read_json(path)
-    if not isinstance(found, dict) or not found.get("rows"):
+    ablation = read_json(path)
+    if not isinstance(ablation, dict) or not ablation.get("rows"):
         raise UserError(f"{path}: not written by rule ablation; delete it and run again")
-    return found
+    return ablation
 
 
 def contamination_rows(evaluation: dict) -> list[dict]:

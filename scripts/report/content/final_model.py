@@ -51,8 +51,8 @@ def difference(row: dict) -> str:
 def amount(row: dict) -> str:
     """A difference, as `by 0.5489 bits per byte [0.4839, 0.6208] on code`."""
     low, high = sorted(map(abs, row["interval"]))
-    where = f"{subject(row)}{over(row)}"
-    return f"by {number(abs(row['value']))} {metric_name(row)} [{number(low)}, {number(high)}] on {where}"
+    scored_on = f"{subject(row)}{over(row)}"
+    return f"by {number(abs(row['value']))} {metric_name(row)} [{number(low)}, {number(high)}] on {scored_on}"
 
 
 def metrics_by_subject(rows: list[dict]) -> list[str]:

@@ -48,7 +48,9 @@ def read_funnel(results: Path, sources: list[str]) -> FunnelCounts | None:
     return FunnelCounts(
         seen=sum(manifest["seen"] for manifest in filtered),
         kept=deduplicated["kept"],
-        dropped=most_first(pd.DataFrame([one["dropped"] for one in [*filtered, deduplicated]]).sum().astype(int)),
+        dropped=most_first(
+            pd.DataFrame([manifest["dropped"] for manifest in [*filtered, deduplicated]]).sum().astype(int)
+        ),
         languages=languages.loc[most_first(languages[FILES].sum(axis=1)).index],
         sources=pd.DataFrame(filtered, index=sources)[["seen", "kept"]],
         splits=read_json(layout.split / MANIFEST)["documents"],

@@ -23,12 +23,12 @@ def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:
     environment = environments[-1]
     gpus = environment.get("gpus") or []
     processor = " ".join([f"{len(gpus)} × {gpus[0]}"] if gpus else [environment.get("cpu") or "CPU"])
-    commits = list(dict.fromkeys(one["git_commit"] for one in environments if one.get("git_commit")))
-    seconds = sum(one.get("seconds") or 0 for one in summaries)
-    tokens = sum(one.get("tokens") or 0 for one in summaries)
+    commits = list(dict.fromkeys(record["git_commit"] for record in environments if record.get("git_commit")))
+    seconds = sum(record.get("seconds") or 0 for record in summaries)
+    tokens = sum(record.get("tokens") or 0 for record in summaries)
     hours = sum(
-        (one.get("seconds") or 0) * len(machine.get("gpus") or [])
-        for one, machine in zip(summaries, environments, strict=True)
+        (record.get("seconds") or 0) * len(machine.get("gpus") or [])
+        for record, machine in zip(summaries, environments, strict=True)
     )
     size = f", {parameters:,} parameters" if parameters else ""
     host = f", {environment['host']}" if environment.get("host") else ""
@@ -37,7 +37,7 @@ def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:
         "Model": f"{last}{size}, from {base}",
         "Data": ", ".join(data),
         "Machine": f"{processor}{host}",
-        "Commit": ", ".join(one[:12] for one in commits),
+        "Commit": ", ".join(record[:12] for record in commits),
         "Files dated": dated,
         "Training took": f"{duration(seconds)}{cost}" if seconds else "",
         "Tokens trained on": f"{tokens:,}" if tokens else "",

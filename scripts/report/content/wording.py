@@ -64,9 +64,11 @@ def explanation(gates: list[dict]) -> str:
 def contamination(words: int, rows: list[dict]) -> str:
     """How many problems share `words` words in a row with the training data; `rows` as by `contamination_rows`."""
     total, overlapping, short = (sum(row[key] for row in rows) for key in ("problems", "overlapping", "too_short"))
-    who = f"{overlapping:,} of {total:,} problems share" if overlapping else f"None of the {total:,} problems shares"
+    how_many = (
+        f"{overlapping:,} of {total:,} problems share" if overlapping else f"None of the {total:,} problems shares"
+    )
     rest = f" {short:,} could not be checked, as they have fewer words." if short else ""
-    return f"{who} {words} words in a row with the training data.{rest}"
+    return f"{how_many} {words} words in a row with the training data.{rest}"
 
 
 def summary(evaluation: dict, results: Path) -> str:

@@ -65,32 +65,32 @@ def copy_file(location: str, commit: str, path: str, work: Path, out: BinaryIO) 
         raise UserError(f"git cat-file {commit}:{path} failed in {location}")
 
 
-def fetch_commit(location: str, commit: str, work: Path, max_seconds: float, whole: bool = False) -> Path:
+def fetch_commit(location: str, commit: str, work: Path, max_seconds: float, with_history: bool = False) -> Path:
     """Fetch `commit` of the repository at `location` into a new repository in the empty folder `work`.
 
     Args:
-        whole: fetch its history too.
+        with_history: fetch its history too.
 
     Raises:
-        UserError: the repository cannot be read in time, has no such commit, or, with `whole`, not its whole history.
+        UserError: the repository cannot be read in time, or lacks the commit or, `with_history`, its history.
     """
     repository = empty_repository(work, AS_COMMITTED)
     too_long = f"cannot read {location}: not fetched after {max_seconds / 60:g} min; see sources.fetch.max_minutes"
     with time_limit(max_seconds, too_long):
-        fetch(repository, location, commit, whole)
-    if whole and run_git(repository, "rev-parse", "--is-shallow-repository").stdout.strip() != "false":
+        fetch(repository, location, commit, with_history)
+    if with_history and run_git(repository, "rev-parse", "--is-shallow-repository").stdout.strip() != "false":
         raise UserError(f"{location}: a shallow clone, its history is cut off; `git fetch --unshallow` there")
     if run_git(repository, "cat-file", "-t", commit).stdout.strip() != "commit":
         raise UserError(f"no commit {commit} in {location}; `git rev-parse HEAD` in the repository names one")
     return repository
 
 
-def fetch(repository: Path, location: str, commit: str, whole: bool = False) -> None:
+def fetch(repository: Path, location: str, commit: str, with_history: bool = False) -> None:
     """Fetch the commit, without its history or with it; where the server gives only branches and tags, all of those."""
     location = str(Path(location).resolve()) if Path(location).exists() else location
     quiet = ("fetch", "--quiet", "--no-tags", "--no-recurse-submodules")
     # a shallow source is taken as it is, so that it can be told from one without the commit
-    depth = "--update-shallow" if whole else "--depth=1"
+    depth = "--update-shallow" if with_history else "--depth=1"
     for pause in (*RETRY_PAUSES, None):
         result = run_git(repository, *quiet, depth, "--", location, commit)
         if result.returncode and not any(words in result.stderr for words in TOO_SLOW):

@@ -49,8 +49,8 @@ def output(repository: Path, *arguments: str) -> Iterator[bytes]:
         process, rest = git_process(repository, *arguments, stdout=subprocess.PIPE, stderr=errors), b""
         try:
             while data := process.stdout.read(CHUNK):
-                *whole, rest = (rest + data).split(b"\0")
-                yield from whole
+                *records, rest = (rest + data).split(b"\0")
+                yield from records
             complete = process.wait() == 0
         finally:
             end(process)
@@ -93,7 +93,7 @@ def first_commits(location: str, commit: str, work: Path, max_seconds: float) ->
     Raises:
         UserError: the repository cannot be read in time, has no such commit, or not its whole history.
     """
-    repository = fetch_commit(location, commit, work, max_seconds, whole=True)
+    repository = fetch_commit(location, commit, work, max_seconds, with_history=True)
     too_long = f"{location}: history not read after {max_seconds / 60:g} min; see sources.fetch.max_minutes"
     first, dates = {}, {}
     with time_limit(max_seconds, too_long):

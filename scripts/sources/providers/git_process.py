@@ -65,12 +65,12 @@ def empty_repository(folder: Path, attributes: str = "") -> Path:
     # the user's own settings, as proxies and credential helpers, and no complaint about a repository of another owner
     home = Path(os.environ.get("HOME", "/"))
     xdg = Path(os.environ.get("XDG_CONFIG_HOME", home / ".config")) / "git/config"
-    own = [os.environ["GIT_CONFIG_GLOBAL"]] if "GIT_CONFIG_GLOBAL" in os.environ else [xdg, home / ".gitconfig"]
-    includes = "".join(f"[include]\n\tpath = {quoted(str(path))}\n" for path in own)
+    user_files = [os.environ["GIT_CONFIG_GLOBAL"]] if "GIT_CONFIG_GLOBAL" in os.environ else [xdg, home / ".gitconfig"]
+    includes = "".join(f"[include]\n\tpath = {quoted(str(path))}\n" for path in user_files)
     (folder / "user.gitconfig").write_text(f"{includes}[safe]\n\tdirectory = *\n")
-    made = run_git(folder, "init", "--quiet", "--bare", "--template=", "--object-format=sha1", str(folder))
-    if made.returncode:
-        raise UserError(f"git init: {error_line(made.stderr)}")
+    created = run_git(folder, "init", "--quiet", "--bare", "--template=", "--object-format=sha1", str(folder))
+    if created.returncode:
+        raise UserError(f"git init: {error_line(created.stderr)}")
     return folder
 
 
@@ -88,8 +88,8 @@ def git_process(repository: Path, *arguments: str, **options) -> subprocess.Pope
     environment = {name: value for name, value in os.environ.items() if name not in REPOSITORY_VARIABLES}
     environment |= ENVIRONMENT | {"GIT_CONFIG_GLOBAL": str(repository / "user.gitconfig")}
     if not {"GIT_SSH", "GIT_SSH_COMMAND"} & environment.keys() and arguments[0] == "fetch":
-        own = run_git(repository, "config", "--get", "core.sshCommand").stdout.strip()
-        environment["GIT_SSH_COMMAND"] = own or SSH
+        configured = run_git(repository, "config", "--get", "core.sshCommand").stdout.strip()
+        environment["GIT_SSH_COMMAND"] = configured or SSH
     settings = SETTINGS | {"http.lowSpeedTime": str(LOW_SPEED_SECONDS)}
     flags = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
     parent = os.getpid()

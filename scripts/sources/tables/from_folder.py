@@ -101,8 +101,8 @@ def name_of(repository: Path) -> str:
     A name with letters beyond these, as Chinese ones, ends in some digits of its hash, which keep it apart from others.
     """
     name = re.sub(r"[^a-z0-9._-]+", "-", repository.name.lower()).strip("._-") or "repository"
-    lost = any(character.isalnum() and not character.isascii() for character in repository.name)
-    return f"{name}-{hashlib.sha256(repository.name.encode()).hexdigest()[:6]}" if lost else name
+    has_other_letters = any(character.isalnum() and not character.isascii() for character in repository.name)
+    return f"{name}-{hashlib.sha256(repository.name.encode()).hexdigest()[:6]}" if has_other_letters else name
 
 
 def location_of(repository: Path) -> str:

@@ -36,10 +36,10 @@ def make_each(label: str, sources: list[PinnedSource], make: Callable[[PinnedSou
     Raises:
         UserError: it failed for some; it was called for all.
     """
-    made, errors = [], []
+    results, errors = [], []
     for source in sources:
         try:
-            made.append(make(source))
+            results.append(make(source))
         except UserError as error:
             text = str(error)
             errors.append(text if source.name in text else f"source {source.name}: {text}")
@@ -47,4 +47,4 @@ def make_each(label: str, sources: list[PinnedSource], make: Callable[[PinnedSou
     if errors:
         more = f"; and {len(errors) - 1} more sources of this shard failed, see above" if errors[1:] else ""
         raise UserError(f"{errors[0]}{more}")
-    return made
+    return results

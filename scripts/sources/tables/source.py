@@ -79,9 +79,11 @@ def check_pin(path: Path, manifest: dict, kind: str, pin: str) -> None:
         UserError: the archive is of another commit or content than the table pins.
     """
     if (manifest.get("kind"), manifest.get("pin")) != (kind, pin):
-        found = f"{manifest.get('kind')} {manifest.get('pin')}"
+        recorded = f"{manifest.get('kind')} {manifest.get('pin')}"
         remove = f"rm {path.with_suffix('')}.*"
-        raise UserError(f"{path}: made from {found}, but the sources table pins {kind} {pin}; `{remove}` and run again")
+        raise UserError(
+            f"{path}: made from {recorded}, but the sources table pins {kind} {pin}; `{remove}` and run again"
+        )
 
 
 def first_error(error: ValidationError) -> str:

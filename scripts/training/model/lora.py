@@ -92,7 +92,7 @@ def load_with_adapters(
 
 
 def finish_adapter_folder(folder: Path, settings: Stage, origin: Path, out: Path) -> dict:
-    """Turn the adapter that peft saved to `made` into the content of the stage's folder `out`.
+    """Turn the adapter that peft saved to `folder` into the content of the stage's folder `out`.
 
     With `merge` that is a plain model in the precision of `origin`'s weights; else the adapter. peft's README and
     machine paths are removed; the order of `target_modules`, a set, is fixed.
