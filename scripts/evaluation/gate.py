@@ -55,10 +55,12 @@ def judge_gates(
         elif gate.metric in METRICS["latency"]:
             results.append(latency_gate(gate, latency[gate.model]))
         else:
-            for place, one in enumerate([gate, *guards(gate, comparisons)]):
-                comparison = next((some for some in comparisons.values() if one.metric in some.suite.metrics), None)
+            for place, single_gate in enumerate([gate, *guards(gate, comparisons)]):
+                comparison = next(
+                    (some for some in comparisons.values() if single_gate.metric in some.suite.metrics), None
+                )
                 key = f"evaluation.gate.gates.{number}{f'.not_worse.{place - 1}' if place else ''}"
-                results.append(suite_gate(one, comparison, key))
+                results.append(suite_gate(single_gate, comparison, key))
     return results
 
 
@@ -138,7 +140,9 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
         "resamples": settings.resamples,
         "gates": [gate._asdict() for gate in gates],
         "scores": {
-            model: {name: one.scores(model) for name, one in comparisons.items() if model in one.models}
+            model: {
+                name: comparison.scores(model) for name, comparison in comparisons.items() if model in comparison.models
+            }
             for model in models
         },
         "comparisons": compare_stages(stages, comparisons),

@@ -45,8 +45,8 @@ def check_data(name: str, task: Task, folder: Path | None) -> None:
         UserError: one lies outside.
     """
     data = (task.config.dataset_kwargs or {}).get("data_files") or []
-    given = [data] if isinstance(data, str) else data.values() if isinstance(data, dict) else data
-    files = [file for some in given for file in ([some] if isinstance(some, str) else some)]
+    named_files = [data] if isinstance(data, str) else data.values() if isinstance(data, dict) else data
+    files = [file for some in named_files for file in ([some] if isinstance(some, str) else some)]
     for file in [*files, task.config.dataset_path or ""]:
         if file and Path(file).exists() and (folder is None or folder.resolve() not in Path(file).resolve().parents):
             raise UserError(
@@ -81,19 +81,19 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Task]:
     Raises:
         UserError: the name is unknown, or a task cannot be loaded or scored.
     """
-    own = task_manager(folder, False).all_tasks if folder else []
-    if name not in own and name not in task_manager(folder, True).all_tasks:
-        raise UserError(f"{KEY}: lm-eval has no task {name!r}; in include_path: {', '.join(own) or 'none'}")
+    own_tasks = task_manager(folder, False).all_tasks if folder else []
+    if name not in own_tasks and name not in task_manager(folder, True).all_tasks:
+        raise UserError(f"{KEY}: lm-eval has no task {name!r}; in include_path: {', '.join(own_tasks) or 'none'}")
     try:
-        found = find_tasks(name, folder)
+        tasks = find_tasks(name, folder)
     except Exception as error:  # a task can run code of its author's, which may raise anything
         text = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(f"{KEY}: {name} cannot be loaded: {text:.300}; its data must be on this machine") from error
-    for task in found.values():
+    for task in tasks.values():
         check_data(name, task, folder)
         if task.config.unsafe_code:
             raise UserError(f"{KEY}: {name} runs what the model writes, without a sandbox; use evaluation.code for it")
-    return found
+    return tasks
 
 
 def choose_metrics(entry: str, tasks: dict[str, Task]) -> dict[str, tuple[str, str]]:

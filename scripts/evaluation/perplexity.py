@@ -34,11 +34,11 @@ def summary(items: list[dict]) -> dict:
         UserError: nothing was scored, or the model is broken.
     """
     nll, tokens, size = (sum(item[key] for item in items) for key in ("nll", "tokens", "bytes"))
-    where = f"dataset {items[0]['dataset']}"
+    place = f"dataset {items[0]['dataset']}"
     if not size:
-        raise UserError(f"{where}: its test examples hold no text to score; see corpus.filter and corpus.compose")
+        raise UserError(f"{place}: its test examples hold no text to score; see corpus.filter and corpus.compose")
     if not nll / tokens < 700:  # exp overflows at 710
-        raise UserError(f"{where}: the mean loss is {nll / tokens}; the model has diverged, lower its learning rate")
+        raise UserError(f"{place}: the mean loss is {nll / tokens}; the model has diverged, lower its learning rate")
     return {
         "documents": len(items),
         "tokens": tokens,

@@ -38,18 +38,18 @@ FAULT = "environment fault"
 
 def outcomes_of(judge: RepositoryJudge, task: RepositoryTask, bodies: list[str]) -> list[Outcome]:
     """The outcome of each body; all are faults of the environment where the task's own body does not pass."""
-    found = []
+    outcomes = []
     for body in [task.answer, *bodies]:
         outcome = judge.judge(task, body)
         if outcome.outcome == FAULT:
             outcome = judge.judge(task, body)
-        if found and outcome.outcome == FAULT:
+        if outcomes and outcome.outcome == FAULT:
             # the environment is well, as the own body shows: no program may have itself left out of the score
             outcome = Outcome("failed", outcome.detail)
-        elif not found and outcome.outcome != "passed":
+        elif not outcomes and outcome.outcome != "passed":
             return [Outcome(FAULT, f"the repository's own body: {outcome.outcome}: {outcome.detail}")] * len(bodies)
-        found.append(outcome)
-    return found[1:]
+        outcomes.append(outcome)
+    return outcomes[1:]
 
 
 def judge_all(
@@ -67,13 +67,13 @@ def judge_all(
                 raise UserError(f"{archives[name]}: no such file; the tasks of {name} were made from it")
             judges[name] = judge_of(name, archives[name], settings, sandbox, Path(folder))
 
-        def one(pair: tuple[RepositoryTask, list[str]]) -> list[Outcome]:
-            found = outcomes_of(judges[pair[0].source], *pair)
+        def judge_task(pair: tuple[RepositoryTask, list[str]]) -> list[Outcome]:
+            outcomes = outcomes_of(judges[pair[0].source], *pair)
             progress.add()
-            return found
+            return outcomes
 
         with ThreadPoolExecutor(max(1, len(os.sched_getaffinity(0)) // 2)) as pool:
-            outcomes = list(pool.map(one, zip(tasks, written, strict=True)))
+            outcomes = list(pool.map(judge_task, zip(tasks, written, strict=True)))
     progress.end()
     return outcomes
 

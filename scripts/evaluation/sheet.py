@@ -71,10 +71,10 @@ def draw(completions: dict[str, dict[Key, dict]], datasets: list[str], samples: 
     return drawn
 
 
-def make_rows(completions: dict[str, dict], drawn: list[Key], seed: int) -> tuple[str, dict[str, dict]]:
+def make_rows(completions: dict[str, dict], keys: list[Key], seed: int) -> tuple[str, dict[str, dict]]:
     """(the sheet's name, its rows by name in order); a row has `dataset`, `id`, `models` and `TEXT_COLUMNS`."""
     rows = {}  # hash of item and texts → row
-    for dataset, identity in drawn:
+    for dataset, identity in keys:
         for model, items in completions.items():
             item = items[dataset, identity]
             texts = {"prompt": item["prompt"], "reference": item["reference"], "response": item["written"][0]}

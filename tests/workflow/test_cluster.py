@@ -152,7 +152,7 @@ def test_a_killed_snakemake_leaves_its_job_running_and_the_next_one_takes_it_ove
     os.killpg(first.pid, signal.SIGKILL)
     first.wait()
     done = clone.snakemake(SFT, *A40)
-    assert f"unlocked: process {first.pid} on " in done.stderr
+    assert f"unlocked: the lock was left by process {first.pid} on " in done.stderr
     assert "waiting for jobs of an earlier run" in done.stderr
     assert "Nothing to be done" in done.stdout + done.stderr
     assert len(slurm.jobs("train")) == before + 1

@@ -22,10 +22,10 @@ FILES |= {"subprocess", "sqlite3", "savefig", "to_csv", "to_excel", "zipfile", "
 
 def names_in(tree: ast.Module) -> set[str]:
     """All names and attributes in a program, imported ones too."""
-    found = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
-    found |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    names = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+    names |= {node.attr for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
     imports = [node for node in ast.walk(tree) if isinstance(node, ast.Import | ast.ImportFrom)]
-    return found | {part for node in imports for alias in node.names for part in alias.name.split(".")}
+    return names | {part for node in imports for alias in node.names for part in alias.name.split(".")}
 
 
 def bigcodebench(record: dict) -> Problem:

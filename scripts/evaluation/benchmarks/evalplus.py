@@ -37,5 +37,5 @@ def humaneval_plus(record: dict) -> Problem:
 
 def mbpp_plus(record: dict) -> Problem:
     entry, solution = record["entry_point"], record["canonical_solution"]
-    own = tests(record, solution)
-    return Problem(record["task_id"], "python", record["prompt"], "", own, entry, MBPP_STOPS, solution)
+    own_tests = tests(record, solution)
+    return Problem(record["task_id"], "python", record["prompt"], "", own_tests, entry, MBPP_STOPS, solution)

@@ -61,10 +61,10 @@ def records(path: Path) -> Iterator[tuple[str, object]]:
             continue
         if not begun and line.lstrip().startswith("["):
             try:
-                found = enumerate(json.loads(unpacked(path)), 1)
+                numbered = enumerate(json.loads(unpacked(path)), 1)
             except (json.JSONDecodeError, RecursionError) as error:
                 raise UserError(f"{path}: not JSON: {error}") from error
-            yield from ((f"{path}: record {place}", record) for place, record in found)
+            yield from ((f"{path}: record {place}", record) for place, record in numbered)
             return
         begun = True
         try:

@@ -138,8 +138,8 @@ def problems_of(benchmark: Benchmark) -> list[Problem]:
     Raises:
         UserError: its file cannot be read, or it names a problem that the file does not hold.
     """
-    own = TemplateFormat(Path(benchmark.format)) if benchmark.format else None
-    problems = {problem.id: problem for problem in read(Path(benchmark.path), benchmark.ignore, own)}
+    own_format = TemplateFormat(Path(benchmark.format)) if benchmark.format else None
+    problems = {problem.id: problem for problem in read(Path(benchmark.path), benchmark.ignore, own_format)}
     for key in ("ids", "exclude", "few_shot"):
         if unknown := [name for name in getattr(benchmark, key) or () if name not in problems]:
             raise UserError(
@@ -167,20 +167,24 @@ def problems_of(benchmark: Benchmark) -> list[Problem]:
     return [replace(problems[name], examples=examples) for name in chosen]
 
 
-def format_of(record: object, where: str) -> str:
+def format_of(record: object, place: str) -> str:
     """The name of the format of a record: of those whose fields it has, the one that knows the most of the others.
 
     Raises:
         UserError: there is none.
     """
-    fits = [name for name, one in FORMATS.items() if isinstance(record, dict) and set(one.fields) <= set(record)]
+    fits = [
+        name
+        for name, known_format in FORMATS.items()
+        if isinstance(record, dict) and set(known_format.fields) <= set(record)
+    ]
     if not fits:
-        known = "; ".join(f"{name} ({', '.join(one.fields)})" for name, one in FORMATS.items())
-        raise UserError(f"{where}: no benchmark format has these fields; known: {known}")
+        known = "; ".join(f"{name} ({', '.join(known_format.fields)})" for name, known_format in FORMATS.items())
+        raise UserError(f"{place}: no benchmark format has these fields; known: {known}")
     return min(fits, key=lambda name: len(FORMATS[name].unknown(record)))
 
 
-def read(path: Path, ignored: Collection[str] = (), own: TemplateFormat | None = None) -> list[Problem]:
+def read(path: Path, ignored: Collection[str] = (), own_format: TemplateFormat | None = None) -> list[Problem]:
     """The problems of a file, in its order.
 
     Args:
@@ -191,26 +195,26 @@ def read(path: Path, ignored: Collection[str] = (), own: TemplateFormat | None =
         UserError: the file is unreadable or empty, a record is in none of the formats, in another than the first or has
             fields unknown to it, or an id occurs twice.
     """
-    problems, chosen = {}, Format((), own.read, " ".join(own.known)) if own else None
-    name = own.name if own else ""
-    for where, record in records(path):
+    problems, chosen = {}, Format((), own_format.read, " ".join(own_format.known)) if own_format else None
+    name = own_format.name if own_format else ""
+    for place, record in records(path):
         if chosen is None:
-            name = format_of(record, where)
+            name = format_of(record, place)
             chosen = FORMATS[name]
         if not isinstance(record, dict) or not set(chosen.fields) <= set(record):
-            raise UserError(f"{where}: not in the format of the first record, {name}")
+            raise UserError(f"{place}: not in the format of the first record, {name}")
         if unknown := [field for field in chosen.unknown(record) if field not in ignored]:
             raise UserError(
-                f"{where}: {name}'s format has no {', '.join(unknown)}, and a field that is not read may hold tests;"
+                f"{place}: {name}'s format has no {', '.join(unknown)}, and a field that is not read may hold tests;"
                 " remove it, or name it in the benchmark's `ignore` if it holds none"
             )
         try:
             problem = chosen.read(record)
             check_text(problem)
         except (ValueError, KeyError, TypeError, AttributeError, IndexError) as error:
-            raise UserError(f"{where}: not a problem in {name}'s format: {error}") from error
+            raise UserError(f"{place}: not a problem in {name}'s format: {error}") from error
         if problem.id in problems:
-            raise UserError(f"{where}: id {problem.id} occurs twice")
+            raise UserError(f"{place}: id {problem.id} occurs twice")
         problems[problem.id] = problem
     if not problems:
         raise UserError(f"{path}: holds no problem")

@@ -88,8 +88,8 @@ def livecodebench(record: dict) -> Problem:
         judge, tests, defined = "stdio", json.dumps(pairs), ()
     else:
         method = json.loads(record["metadata"])["func_name"]
-        for given, expected in pairs:
-            for line in (*given.split("\n"), expected):
+        for arguments, expected in pairs:
+            for line in (*arguments.split("\n"), expected):
                 json.loads(line)
         judge, tests, defined = "calls", f"METHOD = {method!r}\nCASES = {pairs!r}\n{CALLS}", ("Solution",)
     return Problem(

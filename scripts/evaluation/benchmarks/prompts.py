@@ -33,8 +33,8 @@ def prompt_of(problem: Problem, style: str) -> Prompt:
     for prompt, solution in problem.examples:
         code = f"```{problem.language}\n{prompt}{solution.rstrip()}\n```"
         chat += [request(problem, prompt), {"role": "assistant", "content": code}]
-    own = {"role": "user", "content": problem.request} if problem.request else request(problem, problem.prompt)
-    return [*chat, own]
+    last_turn = {"role": "user", "content": problem.request} if problem.request else request(problem, problem.prompt)
+    return [*chat, last_turn]
 
 
 def request(problem: Problem, prompt: str) -> dict:
@@ -86,8 +86,8 @@ def program(problem: Problem, text: str, style: str) -> str:
         # placed after the prompt, for its imports and helpers; the code's function replaces the prompt's
         if problem.judge == "stdio" or "Solution" in problem.defined:  # LiveCodeBench: an answer is a whole program
             return code
-        whole = not problem.entry or re.search(rf"^def {problem.entry}\b", code, re.M)
-        return f"{problem.head}\n{code}" if whole else completed(problem, code)
+        is_program = not problem.entry or re.search(rf"^def {problem.entry}\b", code, re.M)
+        return f"{problem.head}\n{code}" if is_program else completed(problem, code)
     defined = re.findall(BEGINS[problem.language], code, re.M)
     if problem.entry not in defined:
         return completed(problem, code)
@@ -96,7 +96,7 @@ def program(problem: Problem, text: str, style: str) -> str:
     before, _ = divided(problem)
     imports = "\n".join(re.findall(IMPORTS, before, re.M))
     if problem.language in IN_CLASSES:
-        whole = re.search(rf"\bclass {class_of(problem)}\b", code)
-        return f"{imports}\n{code}" if whole else f"{before}{code}\n}}"
+        is_program = re.search(rf"\bclass {class_of(problem)}\b", code)
+        return f"{imports}\n{code}" if is_program else f"{before}{code}\n}}"
     repeated = set(re.findall(BEGINS[problem.language], before, re.M)) & set(defined)
     return f"{imports if repeated else before}\n{code}"

@@ -48,11 +48,11 @@ def cases(text: str) -> str:
     Raises:
         ValueError: the text holds no such cases.
     """
-    found = json.loads(text)
-    if not isinstance(found, list) or not found:
+    cases = json.loads(text)
+    if not isinstance(cases, list) or not cases:
         raise ValueError("`tests` is no JSON list of cases")
-    pairs = [[case.get("input"), case.get("output")] for case in found if isinstance(case, dict)]
-    if len(pairs) < len(found) or not all(isinstance(text, str) for pair in pairs for text in pair):
+    pairs = [[case.get("input"), case.get("output")] for case in cases if isinstance(case, dict)]
+    if len(pairs) < len(cases) or not all(isinstance(text, str) for pair in pairs for text in pair):
         raise ValueError("a case in `tests` has no `input` and `output` that are texts")
     return json.dumps(pairs)
 

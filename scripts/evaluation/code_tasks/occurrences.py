@@ -29,9 +29,9 @@ class Answers:
 
     def within(self, text: str) -> set[int]:
         """The numbers of the answers whose lines stand in a text, one directly after the other."""
-        lines, found = code_lines(text), set()
+        lines, numbers = code_lines(text), set()
         for place, line in enumerate(lines):
             for number, answer in self.by_first_line.get(line, ()):
                 if lines[place : place + len(answer)] == answer:
-                    found.add(number)
-        return found
+                    numbers.add(number)
+        return numbers

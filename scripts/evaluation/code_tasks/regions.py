@@ -81,7 +81,7 @@ def regions(text: str, language: str, max_lines: int = 20) -> list[Region]:
     Args:
         max_lines: most lines of a block or function; they have at least two.
     """
-    root, lines, found = tree(text, language), text.split("\n"), {}
+    root, lines, all_regions = tree(text, language), text.split("\n"), {}
     if root is None or "\r" in text:
         return []
     for body, of_function in bodies(root):
@@ -90,13 +90,13 @@ def regions(text: str, language: str, max_lines: int = 20) -> list[Region]:
             row = node.start_point.row
             low, high = LINE_CHARACTERS
             if node.end_point.row == row and whole_lines(node, node, lines) and low <= len(lines[row].strip()) <= high:
-                found[Region("line", row, row)] = True
+                all_regions[Region("line", row, row)] = True
         if not inside or not whole_lines(inside[0], inside[-1], lines):
             continue
         first, last = inside[0].start_point.row, inside[-1].end_point.row
         if 2 <= last - first + 1 <= max_lines:
-            found[Region("function" if of_function else "block", first, last)] = True
-    return list(found)
+            all_regions[Region("function" if of_function else "block", first, last)] = True
+    return list(all_regions)
 
 
 def cut(text: str, region: Region) -> Parts:

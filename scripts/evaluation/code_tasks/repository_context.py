@@ -73,14 +73,14 @@ class RepositoryPaths:
 
     def imported_by(self, path: str, text: str, language: str) -> list[str]:
         """The files that a file imports, in the order of its imports, without itself."""
-        captures, index, found = parse(text, path, language) or {}, self.index(language), {}
+        captures, index, files = parse(text, path, language) or {}, self.index(language), {}
         for node in captures.get("import", []):
             for module in import_paths(node.text.decode(errors="replace"), path, language):
                 if index.get(module):
-                    found |= dict.fromkeys(index[module])
+                    files |= dict.fromkeys(index[module])
                     break
-        found.pop(path, None)
-        return list(found)
+        files.pop(path, None)
+        return list(files)
 
 
 def repository_context(files: list[tuple[str, str]], path: str, language: str, characters: int) -> str:

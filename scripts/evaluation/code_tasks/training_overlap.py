@@ -20,12 +20,12 @@ def in_training(tasks: list[Task], datasets: Path, train: list[str], label: str)
     Raises:
         UserError: a dataset does not match its manifest.
     """
-    answers, found = Answers({number: task.answer for number, task in enumerate(tasks)}), set()
+    answers, overlapping = Answers({number: task.answer for number, task in enumerate(tasks)}), set()
     counts = {dataset: read_manifest(datasets / dataset)["examples"]["train"] for dataset in train}
     progress = Progress(label, "training examples", sum(counts.values()))
     for dataset in train:
         for example in read_jsonl(split_file(datasets / dataset, "train")):
-            found |= answers.within(text_of(example))
+            overlapping |= answers.within(text_of(example))
             progress.add()
     progress.end()
-    return found
+    return overlapping

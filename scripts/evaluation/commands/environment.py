@@ -35,24 +35,26 @@ def plain_name(text: str) -> str:
 def of_pyproject(content: dict) -> list[str]:
     """What a pyproject.toml requires for itself and its tests."""
     project, groups = content.get("project", {}), content.get("dependency-groups", {})
-    found = list(project.get("dependencies", []))
+    requirements = list(project.get("dependencies", []))
     for name, some in project.get("optional-dependencies", {}).items():
-        found += some if FOR_TESTS.fullmatch(name) else []
+        requirements += some if FOR_TESTS.fullmatch(name) else []
     for name, some in groups.items():
-        found += [one for one in some if isinstance(one, str)] if FOR_TESTS.fullmatch(name) else []
-    return found
+        requirements += (
+            [requirement for requirement in some if isinstance(requirement, str)] if FOR_TESTS.fullmatch(name) else []
+        )
+    return requirements
 
 
 def of_metadata(text: str) -> list[str]:
     """What a PKG-INFO requires for itself and its tests."""
-    found = []
+    requirements = []
     for requirement in email.message_from_string(text).get_all("Requires-Dist", []):
         extra = EXTRA.search(requirement)
         if extra is None:
-            found.append(requirement)
+            requirements.append(requirement)
         elif FOR_TESTS.fullmatch(extra[1]):
-            found.append(re.sub(r"\s*(and)?\s*" + EXTRA.pattern, "", requirement).rstrip("; "))
-    return found
+            requirements.append(re.sub(r"\s*(and)?\s*" + EXTRA.pattern, "", requirement).rstrip("; "))
+    return requirements
 
 
 def requirements(folder: Path) -> list[str]:
@@ -61,23 +63,27 @@ def requirements(folder: Path) -> list[str]:
     Raises:
         UserError: its pyproject.toml cannot be read.
     """
-    own, found, pyproject, metadata = "", [], folder / "pyproject.toml", folder / "PKG-INFO"
+    project_name, requirements, pyproject, metadata = "", [], folder / "pyproject.toml", folder / "PKG-INFO"
     if pyproject.is_file():
         try:
             content = tomllib.loads(pyproject.read_text(encoding="utf-8"))
         except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
             raise UserError(f"pyproject.toml of the source: {error}") from error
-        own, found = content.get("project", {}).get("name", ""), of_pyproject(content)
+        project_name, requirements = content.get("project", {}).get("name", ""), of_pyproject(content)
     if metadata.is_file():
         text = metadata.read_text(encoding="utf-8", errors="replace")
-        own = own or str(email.message_from_string(text)["Name"])
-        found += of_metadata(text)
+        project_name = project_name or str(email.message_from_string(text)["Name"])
+        requirements += of_metadata(text)
     for pattern in FILES:
         if path := next(iter(sorted(folder.glob(pattern))), None):
-            found += [line.partition(" #")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
+            requirements += [line.partition(" #")[0].strip() for line in path.read_text(encoding="utf-8").splitlines()]
             break
-    others = [one for one in found if plain_name(one) not in ("", plain_name(own)) and "://" not in one]
-    return sorted(dict.fromkeys(others))
+    needed = [
+        requirement
+        for requirement in requirements
+        if plain_name(requirement) not in ("", plain_name(project_name)) and "://" not in requirement
+    ]
+    return sorted(dict.fromkeys(needed))
 
 
 def test_options(folder: Path) -> list[str]:
@@ -117,7 +123,7 @@ def environment(archive: Path, out: Path) -> list[str]:
         raise UserError(f"{archive}: no such file")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as work:
-        source, made, listed = Path(work) / "source", Path(work) / "made", Path(work) / "requirements.txt"
+        source, environment, listed = Path(work) / "source", Path(work) / "made", Path(work) / "requirements.txt"
         extract(archive, source)
         if (source / "uv.lock").is_file():
             options = [
@@ -132,12 +138,12 @@ def environment(archive: Path, out: Path) -> list[str]:
         else:
             needed = requirements(source)
         listed.write_text("".join(f"{line}\n" for line in needed), encoding="utf-8")
-        uv("venv", "--python", sys.executable, str(made))
+        uv("venv", "--python", sys.executable, str(environment))
         if needed:
-            python = str(made / "bin/python")
+            python = str(environment / "bin/python")
             uv("pip", "install", "--python", python, "--only-binary", ":all:", "--requirement", str(listed))
-        made.chmod(0o755)
-        made.rename(out)
+        environment.chmod(0o755)
+        environment.rename(out)
     return needed
 
 

@@ -37,7 +37,7 @@ def write_chats(tasks: list[RepositoryTask], out: Path) -> int:
     Raises:
         UserError: no task has a docstring.
     """
-    chats = [asked.chat() for asked in map(instruction_of, tasks) if asked.documented]
+    chats = [instruction.chat() for instruction in map(instruction_of, tasks) if instruction.documented]
     if not chats:
         raise UserError(f"{out}: not written: none of the {len(tasks)} functions has a docstring")
     out.parent.mkdir(parents=True, exist_ok=True)
@@ -57,10 +57,10 @@ def new_folder(out: Path) -> Iterator[Path]:
         raise UserError(f"{out}: exists; remove it or name another folder")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as work:
-        made = Path(work) / "made"
-        made.mkdir()
-        yield made
-        made.rename(out)
+        folder = Path(work) / "made"
+        folder.mkdir()
+        yield folder
+        folder.rename(out)
 
 
 def write_harbor_tasks(tasks: list[RepositoryTask], archives: dict[str, Path], out: Path) -> None:
@@ -69,15 +69,15 @@ def write_harbor_tasks(tasks: list[RepositoryTask], archives: dict[str, Path], o
     Raises:
         UserError: `out` exists, or an archive is missing.
     """
-    with new_folder(out) as made, tempfile.TemporaryDirectory() as work:
+    with new_folder(out) as folder, tempfile.TemporaryDirectory() as work:
         for source in sorted({task.source for task in tasks}):
             if not archives[source].is_file():
                 raise UserError(f"{archives[source]}: no such file; the tasks of {source} were made from it")
             repository = unpack(source, archives[source], Path(work) / source)
-            wanted = requirements(repository.whole)
+            needed = requirements(repository.whole)
             for task in tasks:
                 if task.source == source:
-                    write_harbor(task, repository, wanted, made / folder_name(task))
+                    write_harbor(task, repository, needed, folder / folder_name(task))
             shutil.rmtree(Path(work) / source)
 
 

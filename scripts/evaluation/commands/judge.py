@@ -44,9 +44,9 @@ class Generation(NamedTuple):
     published: bool | None = None
 
 
-def from_eval_results(found: dict, base: bool) -> Iterator[Generation]:
+def from_eval_results(results: dict, base: bool) -> Iterator[Generation]:
     """The programs of EvalPlus' eval_results.json; passed are those that pass base and plus tests, or base tests."""
-    for name, samples in found.items():
+    for name, samples in results.items():
         for sample in samples:
             added = sample.get("plus_status")
             statuses = [sample["base_status"], *([added] if added and not base else [])]

@@ -38,9 +38,9 @@ class Peer(Policy):
         self.lock, self.depth, self.table = threading.RLock(), 0, None
         self.fault, self.calls = "", 0
 
-    def stop(self, why: str):
-        self.fault = self.fault or why
-        raise Fault(why)
+    def stop(self, reason: str):
+        self.fault = self.fault or reason
+        raise Fault(reason)
 
     def send(self, message: dict) -> None:
         data = memoryview(json.dumps(message).encode() + b"\n")
@@ -61,8 +61,8 @@ class Peer(Policy):
         except Exception:
             self.stop("unreadable: no message")
         if kind == "fault":
-            why = str(message.get("value"))[:1000]
-            self.stop(why if why.startswith(FAULTS) else f"the other side says: {why}")
+            reason = str(message.get("value"))[:1000]
+            self.stop(reason if reason.startswith(FAULTS) else f"the other side says: {reason}")
         return message
 
     def answer(self, kind: str, value: object) -> None:
@@ -78,11 +78,11 @@ class Peer(Policy):
         try:
             return self.table.read(message)
         except Unreadable as error:
-            why = f"refused: {error}"
+            reason = f"refused: {error}"
         except BaseException as error:
-            why = f"unreadable: {type(error).__name__}: {error}"
-        self.send({"kind": "fault", "value": why})
-        return self.stop(why)
+            reason = f"unreadable: {type(error).__name__}: {error}"
+        self.send({"kind": "fault", "value": reason})
+        return self.stop(reason)
 
     def request(self, verb: str, *parts) -> object:
         """What the other side gives back; what it raises is raised."""
@@ -129,8 +129,8 @@ class Peer(Policy):
             self.stop("unreadable: a request for what the other side was not given")
         value, *rest = parts
         if verb == "call":
-            given, named_arguments = rest
-            return value(*given, **named_arguments)
+            arguments, named_arguments = rest
+            return value(*arguments, **named_arguments)
         if verb == "next":
             return next(value)
         if verb in ("send", "throw", "close"):

@@ -55,15 +55,15 @@ class Candidate(Peer):
         code = self.function.__code__
         names = code.co_varnames
         count = code.co_argcount
-        given = [values[name] for name in names[:count]]
+        positional = [values[name] for name in names[:count]]
         named_arguments = {name: values[name] for name in names[count : count + code.co_kwonlyargcount]}
         place = count + code.co_kwonlyargcount
         if code.co_flags & 0x04:
-            given += values[names[place]]
+            positional += values[names[place]]
             place += 1
         if code.co_flags & 0x08:
             named_arguments |= values[names[place]]
-        return self.function(*given, **named_arguments)
+        return self.function(*positional, **named_arguments)
 
 
 def main() -> None:

@@ -58,19 +58,24 @@ def functions(path: str, module: str, text: str) -> list[Function]:
         tree = ast.parse(text)
     except (SyntaxError, ValueError, RecursionError):
         return []
-    known, found = {region for region in regions(text, "python", EVERY) if region.size == "function"}, []
+    known, all_functions = {region for region in regions(text, "python", EVERY) if region.size == "function"}, []
     for name, definition in definitions(tree.body):
         documented = ast.get_docstring(definition, clean=False) is not None
         body = definition.body[1:] if documented else definition.body
         if not body:
             continue
-        start = min([body[0].lineno, *(one.lineno for one in getattr(body[0], "decorator_list", []))])
+        start = min([body[0].lineno, *(node.lineno for node in getattr(body[0], "decorator_list", []))])
         region = Region("function", start - 1, body[-1].end_lineno - 1)
         if region in known:
-            given = definition.args
-            arguments = [*given.posonlyargs, *given.args, *filter(None, [given.vararg]), *given.kwonlyargs]
-            line = min([definition.lineno, *(one.lineno for one in definition.decorator_list)])
+            signature = definition.args
+            arguments = [
+                *signature.posonlyargs,
+                *signature.args,
+                *filter(None, [signature.vararg]),
+                *signature.kwonlyargs,
+            ]
+            line = min([definition.lineno, *(node.lineno for node in definition.decorator_list)])
             first = arguments[0].arg if arguments else ""
             coroutine = isinstance(definition, ast.AsyncFunctionDef)
-            found.append(Function(path, module, name, line, region, first, coroutine))
-    return found
+            all_functions.append(Function(path, module, name, line, region, first, coroutine))
+    return all_functions

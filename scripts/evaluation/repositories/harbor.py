@@ -72,12 +72,12 @@ def write_harbor(task: RepositoryTask, repository: Repository, requirements: lis
     Args:
         requirements: what pip installs for the repository and its tests.
     """
-    asked = instruction_of(task)
-    where = f"Only its body is missing, in `{task.path}`; the repository lies in `/app`.\n"
+    instruction = instruction_of(task)
+    hint = f"Only its body is missing, in `{task.path}`; the repository lies in `/app`.\n"
     write_file(out / "task.toml", settings(task))
-    write_file(out / "instruction.md", f"{asked.request}\n{where}Do not change anything else.\n")
+    write_file(out / "instruction.md", f"{instruction.request}\n{hint}Do not change anything else.\n")
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
-    packages = "".join(f" {shlex.quote(one)}" for one in requirements)
+    packages = "".join(f" {shlex.quote(requirement)}" for requirement in requirements)
     write_file(out / "environment/Dockerfile", DOCKERFILE.format(version=version, packages=packages))
     for path in sorted(repository.whole.rglob("*")):
         relative = path.relative_to(repository.whole).as_posix()

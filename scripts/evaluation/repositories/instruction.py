@@ -44,14 +44,14 @@ def instruction_of(task: RepositoryTask) -> Instruction:
     """The instruction of a task."""
     text = task.before + task.answer + task.after
     function = next(
-        one
-        for one in functions(task.path, task.module, text)
-        if (one.name, one.line) == (task.function, task.line) and one.cut(text).before == task.before
+        candidate
+        for candidate in functions(task.path, task.module, text)
+        if (candidate.name, candidate.line) == (task.function, task.line) and candidate.cut(text).before == task.before
     )
     lines = text.split("\n")
-    own = textwrap.dedent("\n".join(lines[function.line - 1 : function.region.last + 1]))
+    function_text = textwrap.dedent("\n".join(lines[function.line - 1 : function.region.last + 1]))
     count = function.region.first - (function.line - 1)
-    parts = own.split("\n")
+    parts = function_text.split("\n")
     head, body = "\n".join(parts[:count]), "\n".join(parts[count:])
-    documented = ast.get_docstring(ast.parse(own).body[0]) is not None
+    documented = ast.get_docstring(ast.parse(function_text).body[0]) is not None
     return Instruction(task, f"{head}\n", body, documented)

@@ -124,7 +124,10 @@ class RepositoryJudge:
             "files": ["--continue-on-collection-errors", *self.repository.tests],
             "packages": self.repository.tops,
             "seconds": self.limits.seconds,
-            "functions": [[f"/repo/{one.path}", one.region.first + 1, one.region.last + 1] for one in functions],
+            "functions": [
+                [f"/repo/{function.path}", function.region.first + 1, function.region.last + 1]
+                for function in functions
+            ],
         }
         program = self.start("judge", config, replace(self.limits, seconds=seconds), {}, 0, ())
         wait([program], lambda: not program.open)
@@ -146,12 +149,12 @@ class RepositoryJudge:
             record: whether the body is the repository's own; all that it sends by name is then accepted and recorded.
             seed: PYTHONHASHSEED, on which the order of sets depends.
         """
-        taken = {"names": None, "kinds": None} if record else {"names": task.names, "kinds": task.kinds}
+        allowed = {"names": None, "kinds": None} if record else {"names": task.names, "kinds": task.kinds}
         path = f"/repo/{task.path}"
         masked, written = (f"{task.before}{text}{task.after}".encode(errors="replace") for text in (CALL, body))
         with two_pipes() as pipes:
             of_judge = {
-                **taken,
+                **allowed,
                 "mode": "judge",
                 "seconds": 0,
                 "tests": task.tests,
@@ -162,7 +165,7 @@ class RepositoryJudge:
                 "writing": pipes.call_writer,
             }
             of_candidate = {
-                "names": taken["names"],
+                "names": allowed["names"],
                 "module": task.module,
                 "function": task.function,
                 "line": task.line,

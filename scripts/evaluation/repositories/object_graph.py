@@ -65,11 +65,11 @@ class Table(Writer):
 
     def at(self, place: int) -> object:
         if self.objects[place] is MISSING:
-            made, fill = self.made(self.nodes[place])
-            self.objects[place] = made
-            self.numbers.setdefault(id(made), place)
+            value, fill = self.made(self.nodes[place])
+            self.objects[place] = value
+            self.numbers.setdefault(id(value), place)
             if fill:
-                self.fill(made, self.nodes[place])
+                self.fill(value, self.nodes[place])
         return self.objects[place]
 
     def checked(self, name: str, how: str = "") -> object:

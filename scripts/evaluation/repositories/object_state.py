@@ -23,31 +23,31 @@ def name_of(value: object) -> str | None:
     module, name = getattr(owner, "__module__", None), getattr(value, "__qualname__", None)
     if not isinstance(module, str) or not isinstance(name, str) or module == "__main__":
         return None
-    found = sys.modules.get(module)
+    value_of_name = sys.modules.get(module)
     for part in name.split("."):
-        found = getattr(found, part, None)
-    return f"{module}:{name}" if found is value else None
+        value_of_name = getattr(value_of_name, part, None)
+    return f"{module}:{name}" if value_of_name is value else None
 
 
 def named(name: str) -> object:
     """What `name_of` gave this name."""
     module, _, path = name.partition(":")
-    found = importlib.import_module(module)
+    value = importlib.import_module(module)
     for part in filter(None, path.split(".")):
-        found = getattr(found, part)
-    return found
+        value = getattr(value, part)
+    return value
 
 
 def slots(kind: type) -> list[str]:
     """The names of the slots of a class and its bases, as attributes."""
-    found = []
+    names = []
     for owner in kind.__mro__:
-        given = owner.__dict__.get("__slots__", ())
-        for name in [given] if isinstance(given, str) else list(given):
+        declared = owner.__dict__.get("__slots__", ())
+        for name in [declared] if isinstance(declared, str) else list(declared):
             if name not in ("__dict__", "__weakref__"):
                 hidden = name.startswith("__") and not name.endswith("__")
-                found.append(f"_{owner.__name__.lstrip('_')}{name}" if hidden else name)
-    return found
+                names.append(f"_{owner.__name__.lstrip('_')}{name}" if hidden else name)
+    return names
 
 
 def base_of(kind: type) -> str | None:
@@ -71,14 +71,14 @@ def state_of(value: object) -> dict[str, object]:
 
 
 def set_state(value: object, state: dict[str, object]) -> None:
-    own = getattr(value, "__dict__", None)
+    attributes = getattr(value, "__dict__", None)
     named_slots = slots(type(value))
     for name in named_slots:
         if name in state:
             object.__setattr__(value, name, state[name])
-    if own is not None:
-        own.clear()
-        own.update({name: content for name, content in state.items() if name not in named_slots})
+    if attributes is not None:
+        attributes.clear()
+        attributes.update({name: content for name, content in state.items() if name not in named_slots})
 
 
 CONSTANTS = {}

@@ -117,16 +117,16 @@ class Writer:
     def reduced(self, value: object) -> list | None:
         """A value by what makes it, as pickle would; None if there is no such thing."""
         try:
-            made = copyreg.dispatch_table.get(type(value), lambda value: value.__reduce_ex__(2))(value)
+            reduced = copyreg.dispatch_table.get(type(value), lambda value: value.__reduce_ex__(2))(value)
         except Exception:
             return None
-        if not isinstance(made, tuple) or len(made) < 2 or any(part is not None for part in made[3:]):
+        if not isinstance(reduced, tuple) or len(reduced) < 2 or any(part is not None for part in reduced[3:]):
             return None
-        maker, given, state = (*made, None)[:3]
+        maker, arguments, state = (*reduced, None)[:3]
         name = self.named(maker)
         if name is None or name.startswith(f"{copyreg.__name__}:"):
             return None
-        return ["made", name, self.items(given), self.number(state)]
+        return ["made", name, self.items(arguments), self.number(state)]
 
     def write(self, value: object) -> dict:
         """A message that holds a value and all that changed.

@@ -94,10 +94,10 @@ def module_name(root: str, path: str) -> str:
 
 def modules_below(folder: Path, root: str) -> dict[str, str]:
     """Path → name of each module below a root: of packages, and files that stand alone."""
-    found = {}
+    modules = {}
     for path in sorted((folder / root).glob("*.py")):
         if path.stem not in BESIDE and not is_test(folder / root, path.name):
-            found[path.relative_to(folder).as_posix()] = path.stem
+            modules[path.relative_to(folder).as_posix()] = path.stem
     for init in sorted((folder / root).glob("*/__init__.py")):
         top = init.parent
         if top.name in BESIDE or top.name.startswith("test"):
@@ -107,8 +107,8 @@ def modules_below(folder: Path, root: str) -> dict[str, str]:
             if not is_test(folder, relative) and all(
                 (parent / "__init__.py").is_file() for parent in parents(path, top)
             ):
-                found[relative] = module_name(root, relative)
-    return found
+                modules[relative] = module_name(root, relative)
+    return modules
 
 
 def parents(path: Path, top: Path) -> list[Path]:
@@ -147,8 +147,8 @@ def unpack(name: str, archive: Path, folder: Path) -> Repository:
     """
     whole, packages, empty = folder / "whole", folder / "packages", folder / "empty"
     extract(archive, whole)
-    for made in (packages, empty):
-        made.mkdir(parents=True)
+    for new_folder in (packages, empty):
+        new_folder.mkdir(parents=True)
     for compiled in [*whole.rglob("__pycache__")]:
         shutil.rmtree(compiled)
     roots = [root for root in ROOTS if (whole / root).is_dir() and modules_below(whole, root)]

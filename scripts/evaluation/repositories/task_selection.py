@@ -92,14 +92,17 @@ class TaskSelector:
 
     def functions(self) -> list[Function]:
         repository = self.repository
-        found = []
+        all_functions = []
         for path, module in repository.modules.items():
             try:
-                found += functions(path, module, repository.text(path))
+                all_functions += functions(path, module, repository.text(path))
             except UnicodeDecodeError:
                 continue
         return sorted(
-            found, key=lambda one: text_digest(f"{one.path}:{one.name}:{one.cut(repository.text(one.path)).answer}")
+            all_functions,
+            key=lambda function: text_digest(
+                f"{function.path}:{function.name}:{function.cut(repository.text(function.path)).answer}"
+            ),
         )
 
     def task(self, function: Function, tests: list[str]) -> RepositoryTask:
@@ -112,11 +115,11 @@ class TaskSelector:
 
     def rejection_cause(self, task: RepositoryTask, function: Function, selection: Selection) -> str:
         """Why a function is no task; empty if it is one: then `task.names` and `task.kinds` are filled in."""
-        own = self.judge.judge(task, task.answer, record=True)
-        if own.outcome != "passed":
-            selection.separations[separation_cause(own)] += 1
+        own_verdict = self.judge.judge(task, task.answer, record=True)
+        if own_verdict.outcome != "passed":
+            selection.separations[separation_cause(own_verdict)] += 1
             return "not separable"
-        task.names, task.kinds = list(own.names), list(own.kinds)
+        task.names, task.kinds = list(own_verdict.names), list(own_verdict.kinds)
         if self.judge.judge(task, MASKED).outcome == "passed":
             return "still passes when masked"
         first = function.first_argument
@@ -134,22 +137,22 @@ class TaskSelector:
         Args:
             trained_on: gives the indices of the tasks whose answers occur in the training data.
         """
-        found, settings = self.functions(), self.settings
+        candidates, settings = self.functions(), self.settings
         if not self.repository.tests:
-            return Selection("no tests", "no file test_*.py or *_test.py", len(found))
-        if not found:
+            return Selection("no tests", "no file test_*.py or *_test.py", len(candidates))
+        if not candidates:
             return Selection("no functions", "no package or module in ./, src/ or lib/ has one")
-        report = self.judge.covered(found, settings.suite_timeout)
+        report = self.judge.covered(candidates, settings.suite_timeout)
         if report.get("fault") or not report["ran"]:
             errors = report.get("fault") or "; ".join(report["errors"]) or "pytest found no test"
-            return Selection("environment", errors, len(found))
+            return Selection("environment", errors, len(candidates))
         passed = set(report["passed"])
-        selection = Selection(found=len(found), tests=(len(passed), len(report["ran"])))
+        selection = Selection(found=len(candidates), tests=(len(passed), len(report["ran"])))
         if not passed:
             selection.cause, selection.detail = "tests fail", "; ".join(report["errors"])
             return selection
         possible, tasks = [], []
-        for function, reaching in zip(found, report["reached"], strict=True):
+        for function, reaching in zip(candidates, report["reached"], strict=True):
             tests = [name for name in reaching if name in passed]
             cause = (
                 ("too long" if function.lines > settings.max_lines else "")
@@ -187,8 +190,8 @@ def log(name: str, selection: Selection) -> None:
     if selection.cause:
         logging.info(f"repository tasks: {name}: none: {selection.cause}: {' '.join(selection.detail.split())[:300]}")
         return
-    lost = ", ".join(f"{selection.losses[cause]} {cause}" for cause in OF_FUNCTIONS if selection.losses[cause])
+    losses = ", ".join(f"{selection.losses[cause]} {cause}" for cause in OF_FUNCTIONS if selection.losses[cause])
     logging.info(
         f"repository tasks: {name}: {len(selection.kept)} tasks of {selection.found} functions, {selection.tests[0]} of"
-        f" {selection.tests[1]} tests pass; {lost}"
+        f" {selection.tests[1]} tests pass; {losses}"
     )

@@ -69,8 +69,8 @@ class Judging(Peer):
 
 def builtin_exception(name: str) -> bool:
     module, _, attribute = name.partition(":")
-    found = getattr(__import__("builtins"), attribute, None) if module == "builtins" else None
-    return isinstance(found, type) and issubclass(found, Exception)
+    exception = getattr(__import__("builtins"), attribute, None) if module == "builtins" else None
+    return isinstance(exception, type) and issubclass(exception, Exception)
 
 
 class Reporter:
@@ -111,8 +111,8 @@ class Reporter:
 
     def passed(self) -> list[str]:
         """The tests that passed in all three phases."""
-        whole = {"setup": "passed", "call": "passed", "teardown": "passed"}
-        return sorted(name for name, phases in self.phases.items() if phases == whole)
+        all_passed = {"setup": "passed", "call": "passed", "teardown": "passed"}
+        return sorted(name for name, phases in self.phases.items() if phases == all_passed)
 
 
 def too_long(*_) -> None:

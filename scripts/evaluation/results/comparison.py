@@ -96,7 +96,7 @@ class SuiteComparison:
         first, second = (self.correct(metric, place, name) for name in (model, against))
         if first is None or second is None:
             return None
-        return [int(np.sum((first == one) & (second == other))) for one, other in ((1, 1), (1, 0), (0, 1), (0, 0))]
+        return [int(np.sum((first == a) & (second == b))) for a, b in ((1, 1), (1, 0), (0, 1), (0, 0))]
 
     def measure(self, metric: str, place: Place, model: str, against: str | None = None) -> dict:
         """`{"value", "interval"}` of a metric, or of its paired difference model - against; None if not measured.
@@ -112,8 +112,8 @@ class SuiteComparison:
             counts = self.paired_counts(metric, place, model, against)
             if counts is not None:
                 return estimated | {"interval": newcombe(*counts, self.confidence)}
-            columns, own = self.columns[place], self.own_columns(metric)
-            models = (columns[:, self.columns_of(name)][:, own] for name in (model, against))
+            columns, own_columns = self.columns[place], self.own_columns(metric)
+            models = (columns[:, self.columns_of(name)][:, own_columns] for name in (model, against))
             if np.not_equal(*models).any(axis=1).sum() < fewest_documents(self.confidence):
                 return estimated | {"interval": None}
             first, second = (self.values(metric, place, name) for name in (model, against))

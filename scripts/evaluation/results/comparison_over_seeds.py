@@ -47,11 +47,11 @@ class ComparisonOverSeeds(SuiteComparison):
 
     def with_seeds(self, model: str) -> list[str]:
         """The models of a stage, one for each seed; of suite `human`, whose raters saw one of them, that one."""
-        return [one for one in self.seeds.get(model, [model]) if one in self.models]
+        return [name for name in self.seeds.get(model, [model]) if name in self.models]
 
     def measured(self, place: Place, model: str) -> bool:
         """Whether nothing went wrong that was no fault of the model's, with any seed."""
-        return all(super(ComparisonOverSeeds, self).measured(place, one) for one in self.with_seeds(model))
+        return all(super(ComparisonOverSeeds, self).measured(place, name) for name in self.with_seeds(model))
 
     def sides(self, model: str, against: str | None) -> list[list[str]] | None:
         """The models of each seed, of one or two stages; None if neither was trained with several."""
@@ -65,16 +65,18 @@ class ComparisonOverSeeds(SuiteComparison):
         """
         compute, columns = self.suite.metrics[metric].compute, self.columns[place]
         first, *second = (
-            np.stack([document_values(columns[:, self.columns_of(one)], compute) for one in side]) for side in sides
+            np.stack([document_values(columns[:, self.columns_of(name)], compute) for name in side]) for side in sides
         )
         return first - second[0] if second else first
 
     def informative(self, metric: str, place: Place, sides: list[list[str]]) -> int:
         """The number of documents; of two sides, of those on which some models differ."""
-        columns, own = self.columns[place], self.own_columns(metric)
+        columns, own_columns = self.columns[place], self.own_columns(metric)
         if len(sides) == 1:
             return len(columns)
-        first, second = (np.stack([columns[:, self.columns_of(one)][:, own] for one in side]) for side in sides)
+        first, second = (
+            np.stack([columns[:, self.columns_of(name)][:, own_columns] for name in side]) for side in sides
+        )
         return int((first != second).any(axis=(0, 2)).sum())
 
     def measure(self, metric: str, place: Place, model: str, against: str | None = None) -> dict:
@@ -89,7 +91,7 @@ class ComparisonOverSeeds(SuiteComparison):
             return super().measure(metric, place, model, against)
         definition, columns = self.suite.metrics[metric], self.columns[place]
         values = [
-            np.array([float(definition.compute(columns[:, self.columns_of(one)].sum(axis=0))) for one in side])
+            np.array([float(definition.compute(columns[:, self.columns_of(name)].sum(axis=0))) for name in side])
             for side in sides
         ]
         seeds = values[0] - values[1] if against else values[0]
@@ -99,18 +101,18 @@ class ComparisonOverSeeds(SuiteComparison):
             return estimated
         low, high = compare_seeds(self.by_seed(metric, place, sides), self.confidence).interval
         if definition.mean_column is not None:
-            means = [np.mean([self.values(metric, place, one) for one in side], axis=0) for side in sides]
+            means = [np.mean([self.values(metric, place, name) for name in side], axis=0) for side in sides]
             documents = (mean_difference_interval if against else mean_interval)(*means, self.confidence)
             low, high = max(min(low, documents[0]), -1 if against else 0), min(max(high, documents[1]), 1)
         return estimated | {"interval": [low, high]}
 
     def score(self, place: Place, model: str) -> dict:
         """Number of documents, the suite's counts (means over the seeds), and each metric with its interval."""
-        scores = [super(ComparisonOverSeeds, self).score(place, one) for one in self.with_seeds(model)]
-        means = {name: sum(one[name] for one in scores) / len(scores) for name in self.suite.counts}
+        scores = [super(ComparisonOverSeeds, self).score(place, score) for score in self.with_seeds(model)]
+        means = {name: sum(score[name] for score in scores) / len(scores) for name in self.suite.counts}
         counts = {name: int(mean) if mean.is_integer() else round(mean, 1) for name, mean in means.items()}
-        own = {metric: self.measure(metric, place, model) for metric in self.suite.metrics}
-        return scores[0] | ({**counts, **own} if len(scores) > 1 else {})
+        metrics = {metric: self.measure(metric, place, model) for metric in self.suite.metrics}
+        return scores[0] | ({**counts, **metrics} if len(scores) > 1 else {})
 
     def comparison(self, metric: str, place: Place, model: str, against: str) -> dict:
         """As of `SuiteComparison`; over several seeds p is for other seeds and other documents, and there is no

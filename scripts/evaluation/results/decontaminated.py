@@ -72,13 +72,15 @@ def decontaminate(
     """
     overlaps = read_overlaps(path, {suite: scored[suite] for suite in comparisons}, data)
     result = {}
-    for suite, whole in comparisons.items():
+    for suite, comparison in comparisons.items():
         for dataset, documents in scored[suite].items():
             kept = without(documents, overlaps["suites"][suite][dataset]["overlapping"])
             left = {dataset: kept} if kept.ids else {}
-            rest = ComparisonOverSeeds(whole.suite, left, whole.models, whole.confidence, resamples, whole.seeds)
-            languages = [language for name, language in whole.places if name == dataset]
-            for model in whole.named:
+            rest = ComparisonOverSeeds(
+                comparison.suite, left, comparison.models, comparison.confidence, resamples, comparison.seeds
+            )
+            languages = [language for name, language in comparison.places if name == dataset]
+            for model in comparison.named:
                 result.setdefault(model, {}).setdefault(suite, {})[dataset] = {
                     language: rest.score((dataset, language), model) if (dataset, language) in rest.places else None
                     for language in languages

@@ -110,8 +110,8 @@ def verdict(outcomes: list[str]) -> str:
     """The weakest outcome: one unmet gate decides, else one that was not measured."""
     if not outcomes:
         return "no gates"
-    if any(one.startswith("not met") for one in outcomes):
+    if any(outcome.startswith("not met") for outcome in outcomes):
         return "not met"
     if "not measured" in outcomes:
         return "not measured"
-    return "met" if all(one == "met" for one in outcomes) else "met, not secured"
+    return "met" if all(outcome == "met" for outcome in outcomes) else "met, not secured"

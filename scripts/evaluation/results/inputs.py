@@ -78,12 +78,12 @@ def scored_folders(experiment: Experiment) -> list[Path]:
 
 def accepted(results: Path, folders: list[Path], models: list[str], codes: dict[str, str]) -> dict[str, list[dict]]:
     """folder → the acceptances that still hold, of outputs that were kept when their code changed (`make accept`)."""
-    found = {}
+    acceptances = {}
     for folder in [*folders, *(Layout(Path()).model(model) for model in models)]:
         code = codes.get(".".join(folder.parts[:2]), "")
         if entries := holding(results / folder, code):
-            found[str(folder)] = [asdict(entry) for entry in entries]
-    return found
+            acceptances[str(folder)] = [asdict(entry) for entry in entries]
+    return acceptances
 
 
 def gather(experiment: Experiment, sources: dict, codes: dict[str, str], results: Path, raw: Path) -> dict:

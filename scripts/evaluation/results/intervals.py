@@ -141,8 +141,8 @@ def mean_interval(values: np.ndarray, confidence: float) -> list[float] | None:
         return None
     largest, seen = mean * (1 - mean), int(min((values > 0).sum(), (values < 1).sum()))
     variance = (seen * float(values.var(ddof=1)) + PSEUDO * largest) / (seen + PSEUDO)
-    alike = max(count, count * largest / variance) if variance > 0 else count
-    return wilson(mean * alike, alike, confidence)
+    equivalent = max(count, count * largest / variance) if variance > 0 else count
+    return wilson(mean * equivalent, equivalent, confidence)
 
 
 def mean_difference_interval(first: np.ndarray, second: np.ndarray, confidence: float) -> list[float] | None:
@@ -150,12 +150,12 @@ def mean_difference_interval(first: np.ndarray, second: np.ndarray, confidence: 
 
     The method of variance estimates recovery (Zou and Donner 2008), of which Newcombe's for shares is a case.
     """
-    own, other = mean_interval(first, confidence), mean_interval(second, confidence)
-    if own is None or other is None:
+    first_interval, second_interval = mean_interval(first, confidence), mean_interval(second, confidence)
+    if first_interval is None or second_interval is None:
         return None
     spread = float(first.std() * second.std())
     phi = float(((first - first.mean()) * (second - second.mean())).mean()) / spread if spread else 0.0
-    return recovered(float(first.mean()), own, float(second.mean()), other, phi)
+    return recovered(float(first.mean()), first_interval, float(second.mean()), second_interval, phi)
 
 
 def recovered(first: float, own: list[float], second: float, other: list[float], correlation: float) -> list[float]:
@@ -197,8 +197,8 @@ def newcombe(both: int, gained: int, lost: int, neither: int, confidence: float)
     together = max(together - count / 2, 0) if together > 0 else together
     margins = (both + gained) * (lost + neither) * (both + lost) * (gained + neither)
     phi = together / math.sqrt(margins) if margins else 0.0
-    own, other = (wilson(right, count, confidence) for right in (both + gained, both + lost))
-    return recovered(first, own, second, other, phi)
+    first_interval, second_interval = (wilson(right, count, confidence) for right in (both + gained, both + lost))
+    return recovered(first, first_interval, second, second_interval, phi)
 
 
 def detectable(sums: Resampled, statistic: Statistic, confidence: float) -> float | None:

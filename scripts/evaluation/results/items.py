@@ -82,7 +82,8 @@ def read_scored(folder: Path, suite: Suite, models: list[str], datasets: list[st
     """
     folders = [folder / model for model in models]
     models_scored = [
-        ScoredModel(one, read_json(one / "scores.json"), read_items(one / "items.jsonl.zst", suite)) for one in folders
+        ScoredModel(folder, read_json(folder / "scores.json"), read_items(folder / "items.jsonl.zst", suite))
+        for folder in folders
     ]
     base, scored = models_scored[0], {}
     for dataset in datasets:
@@ -138,14 +139,14 @@ def check_same_examples(suite: Suite, dataset: str, model: ScoredModel, base: Sc
         raise UserError(f"{path}: {dataset}: scored on test data {data}, the base on {base_data}; {AGAIN}")
     if differences := settings_differences(model.scores.get("settings"), base.scores.get("settings")):
         raise UserError(f"{path}: not scored with the base's settings: {differences}; {AGAIN}")
-    own, expected = model.items.get(dataset, {}), base.items[dataset]
-    for identity in sorted(own.keys() ^ expected.keys()):
-        where = "not among the base's" if identity in own else "missing, though the base's have it"
-        raise UserError(f"{items}: {identity} of {dataset} is {where}; {AGAIN}")
+    items_here, expected = model.items.get(dataset, {}), base.items[dataset]
+    for identity in sorted(items_here.keys() ^ expected.keys()):
+        fault = "not among the base's" if identity in items_here else "missing, though the base's have it"
+        raise UserError(f"{items}: {identity} of {dataset} is {fault}; {AGAIN}")
     fixed = [suite.column(name) for name in suite.data_figures]
-    for identity, item in own.items():
+    for identity, item in items_here.items():
         base_item = expected[identity]
-        values, base_values = ([one.columns[column] for column in fixed] for one in (item, base_item))
+        values, base_values = ([scored_item.columns[column] for column in fixed] for scored_item in (item, base_item))
         if (item.language, values) != (base_item.language, base_values):
             raise UserError(
                 f"{items}: {identity} of {dataset} is {item.language} ({', '.join(suite.data_figures)}: {values}),"

@@ -50,9 +50,9 @@ def document_values(columns: np.ndarray, statistic: Statistic) -> np.ndarray:
         columns: float64 [documents, width], the figures of one model.
     """
     total, count = columns.sum(axis=0), len(columns)
-    whole = float(statistic(total))
-    values = count * whole - (count - 1) * statistic(total - columns)
-    return values + (whole - values.mean())
+    estimate = float(statistic(total))
+    values = count * estimate - (count - 1) * statistic(total - columns)
+    return values + (estimate - values.mean())
 
 
 def parts_of(differences: np.ndarray) -> Parts:
@@ -63,8 +63,8 @@ def parts_of(differences: np.ndarray) -> Parts:
     of_seeds = documents * float(((rows - mean) ** 2).sum()) / (seeds - 1)
     of_documents = seeds * float(((columns - mean) ** 2).sum()) / (documents - 1)
     of_rest = float((rest**2).sum()) / ((seeds - 1) * (documents - 1))
-    many = seeds * documents
-    return Parts(of_seeds / many, max(of_documents - of_rest, 0.0) / many, (seeds - 1, documents - 1))
+    count = seeds * documents
+    return Parts(of_seeds / count, max(of_documents - of_rest, 0.0) / count, (seeds - 1, documents - 1))
 
 
 def half_width(parts: Parts, alpha: float) -> float:

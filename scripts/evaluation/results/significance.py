@@ -40,8 +40,8 @@ def exchange_test(sums: Resampled, columns: np.ndarray, statistic: Statistic, se
     generator, rows = np.random.default_rng(seed), max(1, CHUNK // max(len(gap), 1))
     for start in range(0, EXCHANGES, rows):
         exchanged = generator.integers(0, 2, size=(min(rows, EXCHANGES - start), len(gap))).astype(np.float64)
-        drawn = np.abs(statistic(sums.totals + exchanged @ gap))
-        as_large += int(np.count_nonzero(drawn >= observed * (1 - 1e-9)))
+        differences = np.abs(statistic(sums.totals + exchanged @ gap))
+        as_large += int(np.count_nonzero(differences >= observed * (1 - 1e-9)))
     return (1 + as_large) / (1 + EXCHANGES)
 
 

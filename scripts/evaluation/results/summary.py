@@ -18,7 +18,7 @@ def summarize(stages: dict[str, Stage], perplexity: SuiteComparison) -> dict:
     rows = []
     for dataset, model in tuned.items():
         place, metric = (dataset, "all"), "bits_per_byte"
-        base, own = (perplexity.measure(metric, place, name)["value"] for name in ("base", model))
+        base, fine_tuned = (perplexity.measure(metric, place, name)["value"] for name in ("base", model))
         change = perplexity.measure(metric, place, model, "base")
         rows.append(
             {
@@ -26,7 +26,7 @@ def summarize(stages: dict[str, Stage], perplexity: SuiteComparison) -> dict:
                 "model": model,
                 "documents": perplexity.sums[place].documents,
                 "base": base,
-                "tuned": own,
+                "tuned": fine_tuned,
                 **change,
                 "reading": reading(change["interval"], SUITE.metrics[metric].better),
             }

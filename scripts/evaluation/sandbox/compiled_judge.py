@@ -119,10 +119,10 @@ class CompiledJudge:
             return Verdict("sandbox error", message(compiler))
         if compiler.code:
             errors = compiler.stderr.decode(errors="replace")
-            found = re.search(chain.missing, errors)
+            missing = re.search(chain.missing, errors)
             unsupported = re.search(chain.unsupported, errors)
             detail = f"{unsupported[0]}\n{message(compiler)}" if unsupported else message(compiler)
-            return Verdict("environment error" if found else "compile error", detail)
+            return Verdict("environment error" if missing else "compile error", detail)
         return bytes(compiler.stdout)
 
     def called(self, problem: Problem, tests: bytes, candidate: bytes) -> Verdict:
@@ -143,9 +143,9 @@ class CompiledJudge:
         if judge.code in (GONE, UNREADABLE, RAISED):
             if re.search(chain.memory, called.stderr.decode(errors="replace")):
                 return Verdict("memory", message(called))
-            ended = f"the program ended, exit code {called.code}: " if judge.code == GONE else ""
+            exit_note = f"the program ended, exit code {called.code}: " if judge.code == GONE else ""
             unreadable = "no readable answer: " if judge.code == UNREADABLE else ""
-            return Verdict("exception", f"{ended}{unreadable}{message(called)}"[:DETAIL])
+            return Verdict("exception", f"{exit_note}{unreadable}{message(called)}"[:DETAIL])
         return Verdict("wrong", message(judge))
 
     def started(self, problem: Problem, command: tuple[str, ...], program: bytes, stdin: int, stdout: int) -> Program:

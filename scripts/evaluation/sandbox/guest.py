@@ -147,13 +147,15 @@ class Server:
             value, name = arguments
             result = {"__bool__": bool, "__len__": len, "__str__": str, "__repr__": repr, "__iter__": list}[name](value)
         else:
-            function, given, named = arguments
-            watched = [*given, *named.values()]
+            function, positional, named = arguments
+            watched = [*positional, *named.values()]
             before = self.text(watched) if any(map(changeable, watched)) else None
-            result = function(*given, **named)
+            result = function(*positional, **named)
             if before is not None:
-                same = next((place for place, one in enumerate(given) if one is result and changeable(one)), None)
-                changed = self.text([given, named]) if self.text(watched) != before else None
+                same = next(
+                    (place for place, value in enumerate(positional) if value is result and changeable(value)), None
+                )
+                changed = self.text([positional, named]) if self.text(watched) != before else None
         return f"['value', {self.text(result)}, {same}, {changed}]"
 
     def run(self) -> None:

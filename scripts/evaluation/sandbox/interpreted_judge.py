@@ -118,14 +118,14 @@ def judge_interpreted(sandbox: Sandbox, limits: Limits, problem: Problem, code: 
         return verdict
     if judge.code is None or judge.code in (126, 127):
         return Verdict("sandbox error", message(judge))
-    said = message(called)
+    detail = message(called)
     if UNSUPPORTED in (judge.code, called.code):
-        return Verdict("unjudged", message(judge) or said)
+        return Verdict("unjudged", message(judge) or detail)
     if judge.code in (GONE, UNREADABLE, RAISED):
         if re.search("heap out of memory|ReportOOMFailure|Allowed memory size", called.stderr.decode(errors="replace")):
-            return Verdict("memory", said)
-        kind = "compile error" if re.search("SyntaxError: |Parse error: ", said) else "exception"
-        return Verdict(kind, (said or message(judge))[:DETAIL])
-    if not script and "syntax error" in said:
-        return Verdict("compile error", said)
-    return Verdict("wrong", message(judge) or said)
+            return Verdict("memory", detail)
+        kind = "compile error" if re.search("SyntaxError: |Parse error: ", detail) else "exception"
+        return Verdict(kind, (detail or message(judge))[:DETAIL])
+    if not script and "syntax error" in detail:
+        return Verdict("compile error", detail)
+    return Verdict("wrong", message(judge) or detail)

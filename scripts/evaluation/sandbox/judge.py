@@ -123,12 +123,12 @@ def judge_all(judge: Judge, programs: list[tuple[Problem, str]], label: str = "j
     """The verdicts in the order of the programs; as many run at a time as there are cores."""
     progress = Progress(label, "programs", len(programs))
 
-    def one(item: tuple[Problem, str]) -> Verdict:
+    def judge_program(item: tuple[Problem, str]) -> Verdict:
         verdict = judge.judge(*item)
         progress.add()
         return verdict
 
     with ThreadPoolExecutor(len(os.sched_getaffinity(0))) as pool:
-        verdicts = list(pool.map(one, programs))
+        verdicts = list(pool.map(judge_program, programs))
     progress.end()
     return verdicts

@@ -72,8 +72,10 @@ class Libraries:
         if problem.language == "go":
             blocks = re.findall(r'^import\s*(?:\([^)]*\)|(?:\w+\s+)?"[^"]*")', source, re.M)
             imported = set(re.findall(r'"([\w./-]+)"', "".join(blocks))) - {"testing"}
-            own = [path for path in imported if path not in go_packages]
-            return {path for path in own if re.search(rf"\b{re.escape(path.split('/')[-1])}\.", problem.tests)}
+            foreign_packages = [path for path in imported if path not in go_packages]
+            return {
+                path for path in foreign_packages if re.search(rf"\b{re.escape(path.split('/')[-1])}\.", problem.tests)
+            }
         return set()
 
 
@@ -91,7 +93,7 @@ def named_in(imported: str, source: str) -> set[str]:
     names = [name] if name != "*" else list(TUPLES) if package == "org.javatuples" else []
     if not names:
         return {imported}
-    return {f"{package}.{one}" for one in names if re.search(rf"\b{one}\b", code)}
+    return {f"{package}.{class_name}" for class_name in names if re.search(rf"\b{class_name}\b", code)}
 
 
 NONE = Libraries()

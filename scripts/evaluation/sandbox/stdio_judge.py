@@ -75,8 +75,8 @@ def judge_stdio(sandbox: Sandbox, limits: Limits, problem: Problem, code: str, f
     """
     source = {"/tmp/solution.py": (problem.preamble + code).encode(errors="replace")}
     environment = {"PYTHONPATH": ":".join(folders)} if folders else None
-    for number, (given, expected) in enumerate(json.loads(problem.tests), 1):
-        with memory_file(given.encode(errors="replace")) as stdin:
+    for number, (input_text, expected) in enumerate(json.loads(problem.tests), 1):
+        with memory_file(input_text.encode(errors="replace")) as stdin:
             program = sandbox.start(
                 [*sandbox.python, "/tmp/solution.py"],
                 replace(limits, output=2 * len(expected) + KEPT),

@@ -31,8 +31,8 @@ def call(reader, writer: int, arguments: list[str]) -> int:
 def serve(reader, writer: int, file: str, function: str) -> None:
     command = ["/bin/bash", "-c", f'source {file}; {function} "$@"', "bash"]
     while line := reader.readline(LONGEST):
-        given = [os.fsencode(argument) for argument in json.loads(line)]
-        done = subprocess.run([*command, *given], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+        arguments = [os.fsencode(argument) for argument in json.loads(line)]
+        done = subprocess.run([*command, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
         os.write(writer, json.dumps([os.fsdecode(done.stdout[: LONGEST // 8]), done.returncode]).encode() + b"\n")
 
 
