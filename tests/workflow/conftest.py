@@ -21,6 +21,7 @@ from tests import forked
 from tests.workflow.slurm import Slurm, missing
 
 ROOT = Path(__file__).parents[2]
+DATA = "results/corpus/deduplicate/manifest.json"
 # packages of the standard library: real code, and there on every machine
 PACKAGES = {
     "alpha": ["asyncio", "email", "json", "http"],
@@ -187,6 +188,17 @@ def finished(tmp_path_factory) -> Clone:
             patch.setenv("TRACE", str(trace))
             clone.snakemake("results/eval.json")
         return clone
+
+
+@pytest.fixture(scope="module")
+def sharded(finished, tmp_path_factory):
+    """The finished experiment, its data made once more in shards. Do not change it: copy it."""
+    clone = finished.copy(tmp_path_factory.mktemp("many") / "clone")
+    clone.replace("scripts/experiment/source_shards.py", "ONE_BY_ONE = 512", "ONE_BY_ONE = 1")
+    shutil.rmtree(clone.root / "results/corpus")
+    shutil.rmtree(clone.root / "data/raw")
+    clone.snakemake(DATA)
+    return clone
 
 
 @pytest.fixture

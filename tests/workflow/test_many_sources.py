@@ -5,31 +5,18 @@ The limit is lowered, so that the two sources of the tiny experiment are one sha
 
 import os
 import re
-import shutil
 import subprocess
 
 import pytest
 
 from scripts.common.files import read_jsonl
-from tests.workflow.conftest import row, source
+from tests.workflow.conftest import DATA, row, source
 from tests.workflow.test_accept import EXTENSION, accept, git
 from tests.workflow.test_reruns import repin_beta
 
 SHARDS = {"fetch_shard 0", "filter_shard 0"}
 FILES = ("documents.jsonl.zst", "rejects.jsonl.zst", "manifest.json")
 SPLIT = "results/corpus/split/manifest.json"
-DATA = "results/corpus/deduplicate/manifest.json"
-
-
-@pytest.fixture(scope="module")
-def sharded(finished, tmp_path_factory):
-    """The finished experiment, its data made once more in shards. Do not change it: copy it."""
-    clone = finished.copy(tmp_path_factory.mktemp("many") / "clone")
-    clone.replace("scripts/experiment/source_shards.py", "ONE_BY_ONE = 512", "ONE_BY_ONE = 1")
-    shutil.rmtree(clone.root / "results/corpus")
-    shutil.rmtree(clone.root / "data/raw")
-    clone.snakemake(DATA)
-    return clone
 
 
 def ids(clone):
