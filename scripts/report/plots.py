@@ -10,6 +10,7 @@ from pathlib import Path
 
 from matplotlib import pyplot
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from scripts.common.cli import parser, run
 from scripts.experiment.layout import Layout
@@ -170,6 +171,7 @@ def gates(evaluation: dict) -> Figure:
             *((limit, right) if gate["side"] == "below" else (left, limit)), color=GREY, alpha=0.18, linewidth=0
         )
         axes.set_xlim(left, right)
+        axes.xaxis.set_major_locator(MaxNLocator(4))  # more labels as -0.0016 would overlap
         axes.set_ylim(-1, 1)
         axes.set_yticks([])
         axes.spines["left"].set_visible(False)

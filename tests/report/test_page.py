@@ -42,6 +42,26 @@ def test_page_is_well_formed_and_its_ids_are_its_own(page):
     assert page.tags.count("svg") == 4
 
 
+class Tables(Page):
+    """Records the elements around each table."""
+
+    def __init__(self, html: str):
+        self.around = []
+        super().__init__(html)
+
+    def handle_starttag(self, tag, attrs):
+        if tag == "table":
+            self.around.append(tuple(self.open))
+        super().handle_starttag(tag, attrs)
+
+
+def test_each_table_scrolls_in_a_box_of_its_own_so_that_a_phone_does_not_scroll_the_page():
+    template = (ROOT / "scripts/report/templates/page.html.j2").read_text()
+    tables = Tables(re.sub(r"\{#.*?#\}|\{%.*?%\}|\{\{.*?\}\}", "", template, flags=re.S)).around
+    assert len(tables) > 10
+    assert {around[-1] for around in tables} == {"div"}
+
+
 def test_page_loads_nothing(html, page):
     assert not {"script", "link", "iframe", "object", "embed", "img", "base"} & set(page.tags)
     loading = [(tag, value) for tag, name, value in page.attributes if name in ("src", "href", "xlink:href", "srcset")]

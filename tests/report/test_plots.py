@@ -5,6 +5,7 @@ import os
 import re
 import subprocess
 import sys
+from itertools import pairwise
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -37,6 +38,17 @@ def test_pictures_show_the_numbers(made):
         assert number(found["perplexity"]["code"]["all"]["bits_per_byte"]["value"]) in drawn
         assert number(found["qa"]["instruct"]["all"]["f1"]["value"]) in drawn
     assert {"pretrain", "sft", "training", "validation"} <= set(texts(made / "report/plots/loss.svg"))
+
+
+def test_labels_of_a_gates_axis_do_not_overlap():
+    """A difference of bits per byte has labels as long as -0.0016."""
+    about = {"name": "better", "metric": "bits_per_byte", "against": "base", "side": "below", "outcome": "met"}
+    figure = gates({"gates": [{**about, "value": -0.0012, "interval": [-0.00142, -0.001], "bound": 0}]})
+    figure.draw_without_rendering()
+    labels = [text.get_window_extent() for text in figure.axes[0].get_xticklabels() if text.get_text()]
+    seen = sorted((box.x0, box.x1) for box in labels)
+    assert len(seen) > 2
+    assert all(left[1] + 8 < right[0] for left, right in pairwise(seen)), seen
 
 
 def test_names_are_shown_as_they_are(made):
