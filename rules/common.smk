@@ -65,6 +65,7 @@ wildcard_constraints:
     # very many sources are fetched and filtered in shards; a pattern of their names would take longer than the rest
     source=only([] if MADE.in_shards else SOURCES),
     shard=only(FLOW.source_shards),
+    group=only(FLOW.bucket_groups),
     dataset=only(FLOW.datasets),
     mixture=only(FLOW.expanded.tokens.mix),
     stage=only(FLOW.stages),

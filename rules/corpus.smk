@@ -67,6 +67,11 @@ if MADE.in_shards:
             " --code {params.code:q} --filtered {params.filtered:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
+# The folders of the signatures and of the buckets made of them.
+SIGNATURES = [L.signatures(shard) for shard in FLOW.source_shards]
+BUCKETS = [L.buckets(group) for group in FLOW.bucket_groups]
+
+
 rule signatures:
     input:
         manifests=lambda wildcards: MADE.filtered(FLOW.source_shards[wildcards.shard]),
@@ -91,13 +96,60 @@ rule signatures:
         " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
+rule buckets:
+    input:
+        manifests=[folder / MANIFEST for folder in SIGNATURES],
+        signatures=big(*(folder / name for folder in SIGNATURES for name in ("digests.npy", "bands.npy"))),
+    output:
+        manifest=L.buckets("{group}") / MANIFEST,
+        buckets=[L.buckets("{group}") / name for name in ("documents.npy", "sizes.npy")],
+    log:
+        L.log("corpus", "buckets", "{group}"),
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        signatures=list(map(str, SIGNATURES)),
+        groups=len(BUCKETS),
+        out=subpath(output.manifest, parent=True),
+        code=fingerprint("scripts.corpus.buckets"),
+    shell:
+        "python -m scripts.corpus.buckets --signatures {params.signatures:q} --group {wildcards.group:q}"
+        " --groups {params.groups:q} --out {params.out:q} 2>&1 | tee {log:q}"
+
+
+rule clusters:
+    input:
+        manifests=MADE.filtered(sorted(SOURCES)),
+        groups=[folder / MANIFEST for folder in BUCKETS],
+        buckets=big(*(folder / name for folder in BUCKETS for name in ("documents.npy", "sizes.npy"))),
+        documents=big(*MADE.documents(sorted(SOURCES))),
+    output:
+        manifest=L.clusters / MANIFEST,
+        clusters=L.clusters / "clusters.npy",
+    log:
+        L.log("corpus", "clusters"),
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        # of its input, so that no record holds it: it decides nothing
+        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1].with_name("filter")),
+        sources=by_file("--sources", *sorted(SOURCES)),
+        buckets=list(map(str, BUCKETS)),
+        settings=to_json(EXPERIMENT.corpus.deduplicate),
+        out=subpath(output.manifest, parent=True),
+        code=fingerprint("scripts.corpus.clusters"),
+    shell:
+        "python -m scripts.corpus.clusters --filtered {params.filtered:q} {params.sources:q} --buckets {params.buckets:q}"
+        " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
+
+
 rule deduplicate:
     input:
         manifests=MADE.filtered(SOURCES),
-        signatures=[L.signatures(shard) / MANIFEST for shard in FLOW.source_shards],
-        bands=big(
-            *(L.signatures(shard) / name for shard in FLOW.source_shards for name in ("digests.npy", "bands.npy"))
-        ),
+        signatures=[folder / MANIFEST for folder in SIGNATURES],
+        digests=big(*(folder / name for folder in SIGNATURES for name in ("digests.npy", "bands.npy"))),
+        clusters=L.clusters / MANIFEST,
+        similar=big(L.clusters / "clusters.npy"),
         documents=big(*MADE.documents(SOURCES)),
     output:
         manifest=L.deduplicated / MANIFEST,
@@ -111,13 +163,15 @@ rule deduplicate:
         # of its input, so that no record holds it: it decides nothing
         filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1].with_name("filter")),
         sources=by_file("--sources", *FLOW.source_order),
-        signatures=[str(L.signatures(shard)) for shard in FLOW.source_shards],
+        signatures=list(map(str, SIGNATURES)),
+        similar=subpath(input.clusters, parent=True),
         settings=to_json(EXPERIMENT.corpus.deduplicate),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.deduplicate"),
     shell:
         "python -m scripts.corpus.deduplicate --filtered {params.filtered:q} {params.sources:q}"
-        " --signatures {params.signatures:q} --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
+        " --signatures {params.signatures:q} --clusters {params.similar:q} --settings {params.settings:q}"
+        " --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule split:

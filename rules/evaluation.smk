@@ -1,5 +1,6 @@
 # Model × suite → scores, then the gates over all of them. A suite that the experiment does not configure has no rule.
 
+from scripts.experiment.replays.evidence_files import evidence_files
 from scripts.experiment.settings.evaluation import CompletionTasks
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
 from scripts.hosts.profile import uses_vllm, vllm_option
@@ -218,7 +219,7 @@ rule gate:
         tokenizer=L.tokenizer / MANIFEST,
         shards=[FLOW.shards(stage) / MANIFEST for stage in EXPERIMENT.training.train],
         models=[L.model(model) / MANIFEST for model in ("base", *FLOW.own_models)],
-        accepted=FLOW.evidence_files,
+        accepted=evidence_files(FLOW),
     output:
         evaluation=L.gate,
     log:

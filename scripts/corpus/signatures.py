@@ -1,4 +1,4 @@
-"""Compute the signatures by which `deduplicate` finds equal and similar documents, for one shard of the sources.
+"""Compute the signatures by which equal and similar documents are found, for one shard of the sources.
 
     python -m scripts.corpus.signatures --filtered results/corpus/filter --sources A B C \\
         --settings '{"jaccard": 0.7}' --out results/corpus/signatures/0
@@ -10,6 +10,7 @@ and ten thousand sources need only some hundred jobs.
 """
 
 import logging
+from dataclasses import asdict
 from itertools import islice
 from pathlib import Path
 
@@ -21,9 +22,9 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats.funnel import DOCUMENTS
 from scripts.corpus.similarity.minhash import bands_of, coefficients, sketch
+from scripts.corpus.similarity.signed_documents import BANDS, DIGESTS, SignedSource
 from scripts.experiment.settings.corpus import Deduplicate
 
-DIGESTS, BANDS = "digests.npy", "bands.npy"
 BATCH = 1024  # documents in memory
 DIGEST_BYTES = 16  # of the sha256; two of 10^12 texts agree in them with a probability of 10^-15
 
@@ -55,11 +56,11 @@ def signatures(filtered: Path, sources: list[str], settings: Deduplicate, out: P
     progress.end()
     for name, parts in {DIGESTS: digests, BANDS: bands}.items():
         with atomic(out / name) as temporary, temporary.open("wb") as file:
-            np.save(file, np.concatenate(parts))
+            np.save(file, np.asfortranarray(np.concatenate(parts)))  # so that one band is read alone
     shape = f"{sum(map(len, bands)):,} documents, {bands[0].shape[1]} bands"
     logging.info(f"signatures {out.name}: {shape}")
     known = [
-        {"name": source, "documents": one["kept"], "sha256": one["files"][DOCUMENTS]["sha256"]}
+        asdict(SignedSource(source, one["kept"], one["files"][DOCUMENTS]["sha256"]))
         for source, one in manifests.items()
     ]
     return write_manifest(out, [DIGESTS, BANDS], sources=known)

@@ -11,18 +11,17 @@ from pathlib import Path
 from scripts.experiment.arms import Arms, expand, with_arms
 from scripts.experiment.base_settings import settings_of_base, shape_of_base
 from scripts.experiment.checks.datasets import dated_sources, decontaminated
-from scripts.experiment.layout import MANIFEST, Layout, filtered_shard
+from scripts.experiment.layout import MANIFEST, Layout
 from scripts.experiment.licences import permissive
 from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.pinned_benchmarks import pinned_benchmarks, with_files
-from scripts.experiment.replays.evidence import NAME as EVIDENCE
 from scripts.experiment.rule_codes import rule_codes
 from scripts.experiment.settings.code import Benchmark
 from scripts.experiment.settings.corpus import Dataset, OwnDataset
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.experiment.source_shards import in_shards, source_shards
+from scripts.experiment.source_shards import bucket_groups, in_shards, source_shards
 from scripts.experiment.stage_seeds import further_models
 from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
 
@@ -109,8 +108,13 @@ class Dag:
 
     @cached_property
     def source_shards(self) -> dict[str, list[str]]:
-        """The sources of each shard, in the order in which duplicates are kept."""
-        return source_shards(self.source_order)
+        """The sources of each shard, both by name, so that another order of duplicates leaves them as they are."""
+        return dict(sorted(source_shards(sorted(self.sources)).items(), key=lambda shard: int(shard[0])))
+
+    @cached_property
+    def bucket_groups(self) -> list[str]:
+        """The groups of the bands of the sources' signatures."""
+        return bucket_groups(self.source_shards)
 
     @cached_property
     def dated_sources(self) -> list[str]:
@@ -226,16 +230,6 @@ class Dag:
         stages = self.experiment.stages
         scored = scored_models(self.experiment.evaluation, list(stages), further_models(stages))
         return [self.layout.suite(suite, model) / name for suite, models in scored.items() for model in models]
-
-    @cached_property
-    def evidence_files(self) -> list[str]:
-        """The evidence that `make accept` left beside outputs, where there is some."""
-        layout, suites = self.layout, [path.parent for path in self.suite_files(EVIDENCE)]
-        filtered = [*map(layout.filtered, self.sources), *(filtered_shard(layout, one) for one in self.source_shards)]
-        folders = [*filtered, layout.deduplicated, layout.split, layout.tokenizer]
-        folders += [*map(layout.dataset, self.datasets), *self.rows.packed(), *self.rows.mixed()]
-        folders += [*map(layout.model, self.models), layout.overlaps.parent, *suites]
-        return sorted({str(folder / EVIDENCE) for folder in folders if (folder / EVIDENCE).is_file()})
 
     @cached_property
     def codes(self) -> dict[str, str]:

@@ -21,7 +21,10 @@ def rule_codes(suites: list[str], dated: bool, mixed: bool, prompted: bool, shar
             *(["history"] if dated else []),
             *(["history_shard"] if dated and sharded else []),
         ],
-        "corpus": ["filter", *(["filter_shard"] if sharded else []), "signatures", "deduplicate", "split", "compose"],
+        "corpus": [
+            *("filter", *(["filter_shard"] if sharded else [])),
+            *("signatures", "buckets", "clusters", "deduplicate", "split", "compose"),
+        ],
         "tokens": ["tokenizer", "pack", *(["mix"] if mixed else [])],
         "training": ["base", "train"],
         "evaluation": [

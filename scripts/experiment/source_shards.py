@@ -21,6 +21,7 @@ from scripts.experiment.layout import (
 from scripts.experiment.settings.record import Record
 
 SIZE = 64  # most sources of a shard, on average
+GROUPS = 8  # most groups of bands
 ONE_BY_ONE = 512  # most sources that are fetched and filtered in a job each; a dry run takes 10 to 20 ms for each
 
 
@@ -37,6 +38,11 @@ def source_shards(names: Iterable[str]) -> dict[str, list[str]]:
     for name in names:
         shards[str(int.from_bytes(text_digest(name)[:8]) % count)].append(name)
     return dict(shards)
+
+
+def bucket_groups(shards: Collection[str]) -> list[str]:
+    """The groups of the signatures' bands whose buckets are found in a job each: as many as shards, at most 8."""
+    return [str(number) for number in range(min(GROUPS, len(shards)))]
 
 
 def in_shards(names: Collection[str]) -> bool:

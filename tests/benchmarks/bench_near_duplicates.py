@@ -19,8 +19,9 @@ import numpy as np
 from numba import njit
 
 from scripts.common.files import read_jsonl
+from scripts.corpus.buckets import buckets_of
 from scripts.corpus.signatures import batch_bands
-from scripts.corpus.similarity.clusters import alike, clusters, sharing
+from scripts.corpus.similarity.joining import alike, join
 from scripts.corpus.similarity.minhash import sequence_set
 from scripts.experiment.settings.corpus import Deduplicate
 from tests.benchmarks.bench_tokens import corpus
@@ -36,13 +37,14 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def candidates_and_clusters(texts: list[bytes]) -> np.ndarray:
-    """int64 [texts], as in scripts/corpus/deduplicate.py."""
-    bands = batch_bands(texts, SETTINGS)
-    candidates, kept = np.flatnonzero(sharing(bands)), np.arange(len(texts))
+    """int64 [texts]: the first text of each one's cluster, as by scripts/corpus/buckets.py and clusters.py."""
+    found = [buckets_of(band) for band in batch_bands(texts, SETTINGS).T]
+    candidates, members = np.unique(np.concatenate([rows for rows, _ in found]), return_inverse=True)
     sets = [sequence_set(np.frombuffer(texts[number], np.uint8), SETTINGS.words) for number in candidates]
     offsets = np.concatenate([[0], np.cumsum([len(one) for one in sets], dtype=np.int64)])
-    members = np.concatenate([np.empty(0, np.uint64), *sets])
-    kept[candidates] = candidates[clusters(bands[candidates], members, offsets, SETTINGS.jaccard)]
+    sequences = np.concatenate([np.empty(0, np.uint64), *sets])
+    sizes, kept = np.concatenate([counts for _, counts in found]), np.arange(len(texts))
+    kept[candidates] = candidates[join(members, sizes, sequences, offsets, SETTINGS.jaccard)]
     return kept
 
 

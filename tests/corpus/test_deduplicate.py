@@ -10,11 +10,13 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
+from scripts.corpus.buckets import buckets
+from scripts.corpus.clusters import clusters
 from scripts.corpus.deduplicate import deduplicate
 from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.signatures import signatures
-from scripts.corpus.similarity.clusters import clusters
-from scripts.corpus.similarity.minhash import bands_of, coefficients, sketch
+from scripts.corpus.similarity.joining import join
+from scripts.corpus.similarity.minhash import bands_of, coefficients, sequence_set, sketch
 from scripts.corpus.split import named_split
 from scripts.experiment.settings.corpus import Deduplicate, Split
 from scripts.experiment.settings.record import to_json
@@ -38,14 +40,24 @@ def write_filtered(folder, texts):
 SETTINGS = Deduplicate()
 
 
-def deduplicated(folder, sources, out, settings=SETTINGS, shards=None):
+def clustered(folder, work, settings=SETTINGS, shards=(), groups=1):
+    """(folders of the signatures in these shards, of the buckets in so many groups, of the clusters), all in `work`."""
+    signed = [work / f"signatures/{number}" for number in range(len(shards))]
+    for members, out in zip(shards, signed, strict=True):
+        signatures(folder, members, settings, out)
+    bucketed = [work / f"buckets/{group}" for group in range(groups)]
+    for group, out in enumerate(bucketed):
+        buckets(signed, group, groups, out)
+    clusters(folder, [name for members in shards for name in members], bucketed, settings, work / "clusters")
+    return signed, bucketed, work / "clusters"
+
+
+def deduplicated(folder, sources, out, settings=SETTINGS, shards=None, groups=1):
     """(manifest, documents, rejects), with the signatures in the given shards, by default one."""
-    folders = []
-    for number, names in enumerate(shards or [sources]):
-        folders.append(out.parent / f"{out.name}-signatures/{number}")
-        signatures(folder, names, settings, folders[-1])
+    work = out.parent / f"{out.name}-work"
+    signed, _, similar = clustered(folder, work, settings, shards or [sources], groups)
     with funnel(out) as result:
-        deduplicate(folder, sources, folders, settings, result)
+        deduplicate(folder, sources, signed, similar, settings, result)
     return read_manifest(out), list(read_jsonl(out / DOCUMENTS)), list(read_jsonl(out / REJECTS))
 
 
@@ -131,7 +143,9 @@ def test_clusters_are_those_of_exact_jaccard_over_all_pairs(tmp_path):
     sources = [{name: text for name, text in texts.items() if hash_of(name) % 3 == n} for n in range(3)]
     write_filtered(tmp_path, dict(zip("cab", sources, strict=True)))
     name_of = {path: f"{source}/{path}" for source, files in zip("cab", sources, strict=True) for path in files}
-    manifest, documents, rejects = deduplicated(tmp_path, ["c", "a", "b"], tmp_path / "out", shards=[["b", "c"], ["a"]])
+    manifest, documents, rejects = deduplicated(
+        tmp_path, ["c", "a", "b"], tmp_path / "out", shards=[["b", "c"], ["a"]], groups=4
+    )
 
     pairs = exactly_similar({name_of[path]: text for path, text in texts.items()}, 0.7)
     of = components(name_of.values(), pairs)
@@ -163,16 +177,16 @@ def test_shards_and_batches_change_nothing_and_the_setting_switches_it_off(tmp_p
     write_filtered(tmp_path, halves)
     whole = deduplicated(tmp_path, ["a", "b"], tmp_path / "one")
     monkeypatch.setattr("scripts.corpus.signatures.BATCH", 7)
-    assert deduplicated(tmp_path, ["a", "b"], tmp_path / "two", shards=[["b"], ["a"]]) == whole
+    assert deduplicated(tmp_path, ["a", "b"], tmp_path / "two", shards=[["b"], ["a"]], groups=8) == whole
     assert set(whole[0]["dropped"]) == {"duplicate", "near_duplicate"}
     exact = Deduplicate(near_duplicates=False)
     manifest, documents, _ = deduplicated(tmp_path, ["a", "b"], tmp_path / "exact", exact)
     assert manifest["dropped"] == {"duplicate": len(texts) + 1 - len({*texts.values()})}
     # what is not removed is named as a cluster, by the document that would be kept, so that the split keeps it together
     kept = dict(zip(names(whole[2]), (reject["detail"] for reject in whole[2]), strict=True))
-    clusters = dict(zip(names(documents), (one.get("cluster") for one in documents), strict=True))
-    assert all(clusters[name] == kept[name] for name in clusters if name in kept)
-    assert all(clusters[name] in (None, name) for name in clusters if name not in kept)
+    named = dict(zip(names(documents), (one.get("cluster") for one in documents), strict=True))
+    assert all(named[name] == kept[name] for name in named if name in kept)
+    assert all(named[name] in (None, name) for name in named if name not in kept)
     assert all("cluster" not in document for document in whole[1])
 
 
@@ -187,13 +201,12 @@ def test_texts_of_few_or_no_words_are_similar_only_to_the_same_words(tmp_path, t
     assert len(documents) == 5 - same
 
 
-def test_ten_thousand_similar_texts_and_a_band_that_all_share_take_no_quadratic_time():
+def test_ten_thousand_similar_texts_and_a_bucket_of_all_take_no_quadratic_time():
     rng = np.random.default_rng(0)
-    bands = rng.integers(1, 2**63, (10_000, 40)).astype(np.uint64)
-    bands[:, 7] = 5
-    members = np.concatenate([np.sort(np.append(rng.integers(0, 2**63, 1), np.arange(20))) for _ in range(10_000)])
+    sequences = np.concatenate([np.sort(np.append(rng.integers(0, 2**63, 1), np.arange(20))) for _ in range(10_000)])
     offsets = np.arange(10_001) * 21
-    assert (clusters(bands, members.astype(np.uint64), offsets, 0.7) == 0).all()
+    bucket, sizes = np.arange(10_000), np.array([10_000])
+    assert (join(bucket, sizes, sequences.astype(np.uint64), offsets, 0.7) == 0).all()
 
 
 def test_so_few_bands_are_used_that_the_recall_holds_at_the_threshold():
@@ -213,14 +226,32 @@ def test_so_few_bands_are_used_that_the_recall_holds_at_the_threshold():
     assert found / 300 > 0.85
 
 
-def test_signatures_of_other_documents_are_refused(tmp_path):
+def test_a_pair_that_chance_puts_into_buckets_is_compared_exactly(tmp_path):
+    """Of 200 different words two texts share 140, of 201 two others 139: 0.70 is similar, 0.69 is not."""
+    for start, similar in ((30, True), (31, False)):
+        texts = [" ".join(f"w{n}" for n in range(begin, begin + 170)) for begin in (0, start)]
+        sets = [sequence_set(np.frombuffer(text.encode(), np.uint8), 1) for text in texts]
+        first = join(np.arange(2), np.array([2]), np.concatenate(sets), np.array([0, 170, 340]), 0.7)
+        assert first.tolist() == ([0, 0] if similar else [0, 1])
+
+
+def test_each_step_refuses_what_was_made_from_other_documents(tmp_path):
     write_filtered(tmp_path, {"a": {"x.py": "one"}, "b": {"x.py": "two"}})
-    signatures(tmp_path, ["a"], SETTINGS, tmp_path / "signatures/0")
+    signed, bucketed, similar = clustered(tmp_path, tmp_path / "one", shards=[["a"]])
+    with pytest.raises(UserError, match=r"b/documents.jsonl.zst: no signatures of it; run"):
+        clusters(tmp_path, ["a", "b"], bucketed, SETTINGS, tmp_path / "clusters")
     with funnel(tmp_path / "out") as result, pytest.raises(UserError, match="no signatures of it"):
-        deduplicate(tmp_path, ["a", "b"], [tmp_path / "signatures/0"], SETTINGS, result)
+        deduplicate(tmp_path, ["a", "b"], signed, similar, SETTINGS, result)
+    both, of_both, _ = clustered(tmp_path, tmp_path / "both", shards=[["a", "b"]])
+    with pytest.raises(UserError, match="buckets of other documents than"):
+        clusters(tmp_path, ["a"], [*bucketed, *of_both], SETTINGS, tmp_path / "clusters")
+    with pytest.raises(UserError, match="signatures of b, which --sources does not name"):
+        clusters(tmp_path, ["a"], of_both, SETTINGS, tmp_path / "clusters")
+    with funnel(tmp_path / "out") as result, pytest.raises(UserError, match="clusters of other documents"):
+        deduplicate(tmp_path, ["a", "b"], both, similar, SETTINGS, result)
     write_filtered(tmp_path, {"a": {"x.py": "three"}})
     with funnel(tmp_path / "out") as result, pytest.raises(UserError, match="no signatures of it"):
-        deduplicate(tmp_path, ["a"], [tmp_path / "signatures/0"], SETTINGS, result)
+        deduplicate(tmp_path, ["a"], signed, similar, SETTINGS, result)
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])
@@ -238,9 +269,9 @@ def test_documents_that_are_not_what_their_manifest_says_are_refused(tmp_path, d
 
 def test_the_command_line_names_a_source_that_is_not_there(tmp_path):
     write_filtered(tmp_path, {"a": {"x.py": "one"}})
-    signatures(tmp_path, ["a"], SETTINGS, tmp_path / "signatures/0")
+    signed, _, similar = clustered(tmp_path, tmp_path, shards=[["a"]])
     given = ["--filtered", tmp_path, "--out", tmp_path / "out", "--settings", to_json(SETTINGS)]
-    given += ["--signatures", tmp_path / "signatures/0", "--sources", "a"]
+    given += ["--signatures", *signed, "--clusters", similar, "--sources", "a"]
     assert call("deduplicate", *given).returncode == 0
     gone = call("deduplicate", *given, "b")
     assert gone.returncode == 1 and gone.stderr.strip() == f"error: {tmp_path / 'b' / 'manifest.json'}: no such file"

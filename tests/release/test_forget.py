@@ -8,6 +8,8 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
+from scripts.corpus.buckets import buckets
+from scripts.corpus.clusters import clusters
 from scripts.corpus.compose import compose
 from scripts.corpus.deduplicate import deduplicate
 from scripts.corpus.filter import filter_archive
@@ -63,8 +65,12 @@ def make_data(dag: Dag, table: Path) -> None:
     folders = [layout.signatures(shard) for shard in made.source_shards]
     for folder, names in zip(folders, made.source_shards.values(), strict=True):
         signatures(filtered, names, corpus.deduplicate, folder)
+    groups = [layout.buckets(group) for group in made.bucket_groups]
+    for number, folder in enumerate(groups):
+        buckets(folders, number, len(groups), folder)
+    clusters(filtered, list(sources), groups, corpus.deduplicate, layout.clusters)
     with funnel(layout.deduplicated) as result:
-        deduplicate(filtered, made.source_order, folders, corpus.deduplicate, result)
+        deduplicate(filtered, made.source_order, folders, layout.clusters, corpus.deduplicate, result)
     split(layout.deduplicated, corpus.split, layout.split)
     for name, settings in corpus.compose.items():
         compose(layout.split, settings, dag.experiment.seed, layout.dataset(name))

@@ -72,7 +72,8 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
     assert sorted(names) == sorted(
         [
             "filter_filter",
-            "corpus_compose_deduplicate_pack_signatures_split_...",  # and tokenizer: a long comment is cut
+            "signatures_signatures",
+            "corpus_buckets_clusters_compose_deduplicate_pack_...",  # and others: a long comment is cut
             "base",
             *2 * ["train"],
             *3 * ["perplexity"],

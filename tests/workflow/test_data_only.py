@@ -50,8 +50,8 @@ def test_data_alone_makes_documents_and_shards_from_what_is_there_and_nothing_el
     assert gone.read_bytes() == content
 
     clone.experiment(lambda config: config.update(results="results/new"))
-    rules = {"filter", "signatures", "deduplicate", "split", "compose", "tokenizer", "pack", "mix", "cards", "parquet"}
-    assert {job.split()[0] for job in clone.jobs("data")} == rules | {"data"}
+    rules = {"filter", "signatures", "buckets", "clusters", "deduplicate", "split", "compose", "tokenizer", "pack"}
+    assert {job.split()[0] for job in clone.jobs("data")} == rules | {"mix", "parquet", "cards", "data"}
 
     done = clone.snakemake("-n", "results/new/eval.json", check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr

@@ -20,6 +20,8 @@ STAGES = {"train pretrain", "perplexity pretrain", "keywords pretrain"} | SFT
 TRAINING = {"base"} | STAGES | PERPLEXITY | KEYWORDS
 CORPUS = {
     "signatures 0",
+    "buckets 0",
+    "clusters",
     "deduplicate",
     "split",
     "compose code",

@@ -20,6 +20,9 @@ from scripts.experiment.arguments import words_of
 DATA = (
     "filter",
     "filter_shard",
+    "signatures",
+    "buckets",
+    "clusters",
     "deduplicate",
     "split",
     "compose",

@@ -25,7 +25,7 @@ from scripts.experiment.layout import (
     raw_manifest,
 )
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.source_shards import SourceFiles, in_shards, source_shards
+from scripts.experiment.source_shards import SourceFiles, bucket_groups, in_shards, source_shards
 from scripts.experiment.suites import PROMPTED, WITHOUT_PAIRS, configured
 from scripts.sources.tables.source import Source
 
@@ -88,6 +88,9 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
     if sources:
         for shard in shards:
             yield job("corpus", "signatures", layout.signatures(shard) / MANIFEST, shard)
+        for group in bucket_groups(shards):
+            yield job("corpus", "buckets", layout.buckets(group) / MANIFEST, group)
+        yield job("corpus", "clusters", layout.clusters / MANIFEST)
         yield job("corpus", "deduplicate", layout.deduplicated / MANIFEST)
         yield job("corpus", "split", layout.split / MANIFEST)
     flow = Dag(experiment, {}, layout)

@@ -1,0 +1,113 @@
+"""Compare the documents of each bucket exactly, and join similar ones to clusters.
+
+    python -m scripts.corpus.clusters --filtered results/corpus/filter --sources A B C \\
+        --buckets results/corpus/buckets/0 --settings '{"jaccard": 0.7}' --out results/corpus/clusters
+
+Documents are similar if their sets of word sequences have a Jaccard index of at least `jaccard`. Similar pairs are
+joined to clusters, directly or through others. `clusters.npy`, int64 [documents, 2]: of each document that is in a
+cluster, but not its first, its number and that of the first one. Numbers run through all shards of the signatures, so
+the order in which duplicates are kept changes nothing here.
+
+Documents are streamed. The word sequences of those in buckets, 8 bytes a word, lie in a temporary file beside the
+output; memory holds their buckets, 8 bytes for each document in one, and 16 bytes for each such document.
+"""
+
+import logging
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
+
+import numpy as np
+
+from scripts.common.cli import UserError, parser, run
+from scripts.common.files import atomic
+from scripts.common.manifest import write_manifest
+from scripts.common.progress import Progress
+from scripts.corpus.buckets import MEMBERS, SIZES
+from scripts.corpus.similarity.joining import join
+from scripts.corpus.similarity.minhash import sequence_set
+from scripts.corpus.similarity.signed_documents import SignedSource, check_signed, documents_of, signed_sources
+from scripts.experiment.settings.corpus import Deduplicate
+
+CLUSTERS = "clusters.npy"
+
+
+def write_sequences(documents: Iterator[dict], candidates: np.ndarray, words: int, file: IO[bytes]) -> np.ndarray:
+    """Write the sorted set of word sequences of each candidate to `file`, uint64.
+
+    Args:
+        candidates: int64, sorted numbers of documents.
+
+    Returns:
+        int64 [candidates + 1]: where each set begins, in sequences.
+    """
+    ends, remaining = [0], iter(candidates.tolist())
+    candidate = next(remaining, None)
+    progress = Progress("clusters", "candidates", len(candidates))
+    for number, document in enumerate(documents if len(candidates) else ()):
+        if number == candidate:
+            sequences = sequence_set(np.frombuffer(document["text"].encode(), np.uint8), words)
+            file.write(sequences.tobytes())
+            ends.append(ends[-1] + len(sequences))
+            progress.add()
+            if (candidate := next(remaining, None)) is None:
+                break
+    progress.end()
+    file.flush()
+    return np.array(ends)
+
+
+def read_buckets(folders: list[Path]) -> tuple[list[SignedSource], np.ndarray, np.ndarray]:
+    """(sources, documents, sizes) of the buckets of all groups.
+
+    Raises:
+        UserError: a file is missing or differs from its manifest, or the groups are not of the same documents.
+    """
+    sources = signed_sources(folders[:1])
+    for folder in folders[1:]:
+        if signed_sources([folder]) != sources:
+            raise UserError(f"{folder}: buckets of other documents than {folders[0]}; run scripts.corpus.buckets again")
+    members, sizes = ([np.load(folder / name) for folder in folders] for name in (MEMBERS, SIZES))
+    return sources, np.concatenate(members), np.concatenate(sizes)
+
+
+def clusters(filtered: Path, names: list[str], folders: list[Path], settings: Deduplicate, out: Path) -> None:
+    """Write the clusters of the documents of `filtered`/SOURCE for each of `names`, and last the manifest.
+
+    Args:
+        folders: folders of the buckets.
+
+    Raises:
+        UserError: documents or buckets are missing, differ from their manifest, or do not belong together.
+    """
+    sources, members, sizes = read_buckets(folders)
+    check_signed(filtered, sources, names)
+    candidates, texts = np.unique(members, return_inverse=True)
+    out.mkdir(parents=True, exist_ok=True)
+    with TemporaryFile(dir=out) as file:
+        documents = documents_of(filtered, [source.name for source in sources])
+        ends = write_sequences(documents, candidates, settings.words, file)
+        sequences = np.asarray(np.memmap(file, np.uint64, "r")) if ends[-1] else np.empty(0, np.uint64)
+        first = candidates[join(texts, sizes, sequences, ends, settings.jaccard)] if len(candidates) else candidates
+    similar = np.stack([candidates, first], axis=1)[candidates != first]
+    with atomic(out / CLUSTERS) as temporary, temporary.open("wb") as target:
+        np.save(target, similar)
+    logging.info(f"clusters: {len(similar):,} of {len(candidates):,} candidates are similar to an earlier document")
+    write_manifest(out, [CLUSTERS], sources=[asdict(source) for source in sources])
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--filtered", type=Path, required=True, help="folder with a folder of documents per source")
+    arguments.add_argument("--sources", nargs="+", required=True, help="names of all sources")
+    arguments.add_argument("--buckets", nargs="+", type=Path, required=True, help="folders of all groups of bands")
+    arguments.add_argument("--settings", type=Deduplicate.from_json, required=True, help="corpus.deduplicate, as JSON")
+    arguments.add_argument("--out", type=Path, required=True, help="folder for the clusters")
+    args = arguments.parse_args()
+    clusters(args.filtered, args.sources, args.buckets, args.settings, args.out)
+
+
+if __name__ == "__main__":
+    run(main)

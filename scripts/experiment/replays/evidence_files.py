@@ -1,0 +1,20 @@
+"""The evidence that `make accept` left in the folders of an experiment's outputs.
+
+evidence_files(dag)      # ["results/corpus/filter/click/accepted.json"]
+"""
+
+from scripts.experiment.dag import Dag
+from scripts.experiment.layout import filtered_shard
+from scripts.experiment.replays.evidence import NAME
+
+
+def evidence_files(dag: Dag) -> list[str]:
+    """The files of evidence that exist, sorted."""
+    layout, shards = dag.layout, dag.source_shards
+    folders = [*map(layout.filtered, dag.sources), *(filtered_shard(layout, shard) for shard in shards)]
+    folders += [*map(layout.signatures, shards), *map(layout.buckets, dag.bucket_groups)]
+    folders += [layout.clusters, layout.deduplicated, layout.split, layout.tokenizer]
+    folders += [*map(layout.dataset, dag.datasets), *dag.rows.packed(), *dag.rows.mixed()]
+    folders += [*map(layout.model, dag.models), layout.overlaps.parent]
+    folders += [path.parent for path in dag.suite_files(NAME)]
+    return sorted({str(folder / NAME) for folder in folders if (folder / NAME).is_file()})
