@@ -20,7 +20,6 @@ from scripts.experiment.settings.sources import Fetch
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder, pack_tar
 from scripts.sources.providers.git import commit_as_tar
-from scripts.sources.providers.package_index import download
 from scripts.sources.tables.source import PinnedSource
 
 
@@ -50,6 +49,8 @@ def fetch(source: PinnedSource, settings: Fetch, archive: Path) -> dict:
                 with commit_as_tar(source.location, source.pin, Path(work), max_seconds) as stream:
                     facts = pack_tar(stream, temporary, limits, label=label)
             elif source.kind == "sdist":
+                from scripts.sources.providers.package_index import download  # half a second, which git does not need
+
                 with download(source.location, source.pin, Path(work), limits.bytes, max_seconds).open("rb") as stream:
                     facts = pack_tar(stream, temporary, limits, strip=True, label=label)
             else:

@@ -123,6 +123,9 @@ def exactly_similar(texts: dict[str, str], threshold: float) -> dict[frozenset, 
         sets[name] = {tuple(words[i : i + 5]) for i in range(max(1, len(words) - 4))}
     found = {}
     for one, other in combinations(sets, 2):
+        small, large = sorted((len(sets[one]), len(sets[other])))
+        if small < threshold * large:  # even if all of the smaller one is common
+            continue
         common = len(sets[one] & sets[other])
         if common / (len(sets[one]) + len(sets[other]) - common) >= threshold:
             found[frozenset((one, other))] = common

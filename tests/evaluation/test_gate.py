@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.evaluation.gate import evaluate
+from scripts.evaluation.gate import evaluate, main
 from scripts.evaluation.results.gates import outcome, verdict
 from scripts.evaluation.results.inputs import gather
 from scripts.evaluation.results.intervals import reading
@@ -92,8 +92,14 @@ def test_reading_of_a_difference_needs_the_whole_interval():
     ]
 
 
-def test_scores_are_the_sums_over_documents_and_lie_in_their_intervals(tmp_path):
-    evaluation = evaluate(build(tmp_path, []), tmp_path / "results")
+@pytest.fixture(scope="module")
+def evaluation(tmp_path_factory):
+    """The evaluation of a tree without gates."""
+    root = tmp_path_factory.mktemp("evaluated")
+    return evaluate(build(root, []), root / "results")
+
+
+def test_scores_are_the_sums_over_documents_and_lie_in_their_intervals(evaluation):
     assert set(evaluation["scores"]) == set(LEVELS)
     for model, level in LEVELS.items():
         items = make_items(model, 10, level)
@@ -110,8 +116,7 @@ def test_scores_are_the_sums_over_documents_and_lie_in_their_intervals(tmp_path)
                     assert low < found[metric]["value"] < high
 
 
-def test_each_stage_is_compared_with_its_origin_and_the_base_once(tmp_path):
-    evaluation = evaluate(build(tmp_path, []), tmp_path / "results")
+def test_each_stage_is_compared_with_its_origin_and_the_base_once(evaluation):
     rows = [row for row in evaluation["comparisons"] if row["language"] == "all" and row["dataset"] == "code"]
     pairs = [(row["model"], row["against"]) for row in rows]
     assert pairs == [("pretrain", "base"), ("sft", "pretrain"), ("sft", "base")]
@@ -124,8 +129,7 @@ def test_each_stage_is_compared_with_its_origin_and_the_base_once(tmp_path):
         assert row["reading"] == "better"
 
 
-def test_shares_have_wilsons_interval_and_changes_mcnemars_p(tmp_path):
-    evaluation = evaluate(build(tmp_path, []), tmp_path / "results")
+def test_shares_have_wilsons_interval_and_changes_mcnemars_p(evaluation):
     found = evaluation["scores"]["sft"]["qa"]["instruct"]["all"]
     assert (found["documents"], found["exact_match"]["value"]) == (30, 0.6)  # 18 of 30, as written
     assert found["exact_match"]["interval"] == pytest.approx([0.4232, 0.7541], abs=1e-4)  # Wilson by table
@@ -222,13 +226,14 @@ def test_inputs_name_all_that_made_the_result(tmp_path):
     assert inputs["versions"]["numpy"] == __import__("numpy").__version__
 
 
-def test_same_inputs_give_the_same_bytes_whatever_the_order_of_items(tmp_path):
-    experiment = build(tmp_path, [gate("any", below=1)])
+def test_same_inputs_give_the_same_bytes_whatever_the_order_of_items_and_the_log_has_the_verdict(tmp_path):
+    experiment = build(tmp_path, [gate("met", below=100), gate("too much", above=100)])
     path, written = tmp_path / "results/evaluation/gate/eval.json", []
     for turned in (False, True):
         items = make_items("sft", 10, LEVELS["sft"])
         write_model(tmp_path, "sft", items[::-1] if turned else items, DATA)
-        assert start(tmp_path, experiment).returncode == 0
+        done = start(tmp_path, experiment)
+        assert done.returncode == 0 and done.stderr.rstrip().endswith("gates: not met (1 met, 1 not met)")
         written.append(path.read_bytes())
     assert written[0] == written[1]
     assert json.loads(written[0])["stages"]["sft"]["summary"]["steps"] == 40
@@ -240,18 +245,15 @@ def test_gate_on_a_language_without_documents_names_the_key(tmp_path):
         evaluate(experiment, tmp_path / "results")
 
 
-def test_the_command_logs_the_verdict_in_plain_words(tmp_path):
-    done = start(tmp_path, build(tmp_path, [gate("met", below=100), gate("too much", above=100)]))
-    assert done.stderr.rstrip().endswith("gates: not met (1 met, 1 not met)")
-
-
-def test_malformed_manifest_is_one_line_at_the_command_line(tmp_path):
+def test_malformed_manifest_is_one_line(tmp_path, monkeypatch):
     experiment = build(tmp_path, [])
     dump(tmp_path / "results/tokens/tokenizer/manifest.json", {"files": ["tokenizer.json"]})
-    done = start(tmp_path, experiment)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "error: results/tokens/tokenizer/manifest.json: not a manifest" in done.stderr
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("sys.argv", command(experiment)[2:])
+    with pytest.raises(UserError) as refused:
+        main()
+    said = str(refused.value)
+    assert said.startswith("results/tokens/tokenizer/manifest.json: not a manifest") and "\n" not in said
     assert not (tmp_path / "results/evaluation/gate").exists()
 
 

@@ -8,18 +8,36 @@ holds a CJK character, else as for English (`13a`). A BLEU score means nothing w
 test compares the result with sacrebleu's command.
 """
 
+from functools import cache
+from typing import TYPE_CHECKING
+
 import numpy as np
-from sacrebleu.metrics import BLEU, CHRF
 
 from scripts.evaluation.metrics.exact_match import is_chinese
 from scripts.evaluation.metrics.metric import Metric, Suite
 
-WORDS = {tokenizer: BLEU(tokenize=tokenizer) for tokenizer in ("13a", "zh")}
-CHARACTERS = CHRF()
+if TYPE_CHECKING:
+    from sacrebleu.metrics import BLEU, CHRF
+
 # [hypothesis length, reference length, matches of 1 to 4 words, n-grams of 1 to 4 words]
 BLEU_SIZE = 2 + 2 * 4
 # (n-grams of the hypothesis, of the reference, matches) for 1 to 6 characters
 CHRF_SIZE = 3 * 6
+
+
+@cache
+def words(tokenizer: str) -> "BLEU":
+    """BLEU with one of sacrebleu's tokenizers: `13a` or `zh`."""
+    from sacrebleu.metrics import BLEU  # here, as most programs that know all metrics need no BLEU
+
+    return BLEU(tokenize=tokenizer)
+
+
+@cache
+def characters() -> "CHRF":
+    from sacrebleu.metrics import CHRF
+
+    return CHRF()
 
 
 def tokenizer_of(reference: str) -> str:
@@ -30,11 +48,8 @@ def tokenizer_of(reference: str) -> str:
 def statistics(completion: str, reference: str) -> dict[str, list[int]]:
     """What BLEU and chrF sum over texts: `{"bleu": [10 numbers], "chrf": [18 numbers]}`."""
     hypothesis, target = (" ".join(text.split()) for text in (completion, reference))
-    words = WORDS[tokenizer_of(reference)]
-    return {
-        name: metric._extract_corpus_statistics([hypothesis], [[target]])[0]
-        for name, metric in (("bleu", words), ("chrf", CHARACTERS))
-    }
+    metrics = {"bleu": words(tokenizer_of(reference)), "chrf": characters()}
+    return {name: metric._extract_corpus_statistics([hypothesis], [[target]])[0] for name, metric in metrics.items()}
 
 
 def signatures(references: list[str]) -> dict[str, str]:
@@ -44,17 +59,17 @@ def signatures(references: list[str]) -> dict[str, str]:
         tokenizer = tokenizer_of(reference)
         if tokenizer not in by_tokenizer:
             statistics("", reference)  # a signature has the number of references, known only after a first one
-            by_tokenizer[tokenizer] = str(WORDS[tokenizer].get_signature())
+            by_tokenizer[tokenizer] = str(words(tokenizer).get_signature())
     bleus = {f"bleu {tokenizer}": by_tokenizer[tokenizer] for tokenizer in sorted(by_tokenizer)}
-    return bleus | {"chrf": str(CHARACTERS.get_signature())}
+    return bleus | {"chrf": str(characters().get_signature())}
 
 
 def bleu(sums: np.ndarray) -> float:
-    return WORDS["13a"]._compute_score_from_stats(sums.tolist()).score / 100
+    return words("13a")._compute_score_from_stats(sums.tolist()).score / 100
 
 
 def chrf(sums: np.ndarray) -> float:
-    return CHARACTERS._compute_score_from_stats(sums.tolist()).score / 100
+    return characters()._compute_score_from_stats(sums.tolist()).score / 100
 
 
 SUITE = Suite(

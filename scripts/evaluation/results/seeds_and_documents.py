@@ -13,10 +13,11 @@ than 5 in 100 intervals miss the truth at 95%; with Satterthwaite's degrees of f
 """
 
 import math
+from functools import cache
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
 
 from scripts.evaluation.metrics.metric import Statistic
 from scripts.evaluation.results.intervals import POWER
@@ -67,9 +68,17 @@ def parts_of(differences: np.ndarray) -> Parts:
     return Parts(of_seeds / count, max(of_documents - of_rest, 0.0) / count, (seeds - 1, documents - 1))
 
 
+@cache
+def special() -> ModuleType:
+    """Student's t; imported when first used, as it takes half of the start of programs that mostly have one seed."""
+    from scipy import special
+
+    return special
+
+
 def half_width(parts: Parts, alpha: float) -> float:
     """Half of the interval that misses the truth with a probability of at most `alpha`."""
-    seeds, documents = (float(stdtrit(freedom, 1 - alpha / 2)) for freedom in parts.freedom)
+    seeds, documents = (float(special().stdtrit(freedom, 1 - alpha / 2)) for freedom in parts.freedom)
     return math.sqrt(seeds**2 * parts.seeds + documents**2 * parts.documents)
 
 
@@ -80,7 +89,7 @@ def p_value(value: float, parts: Parts) -> float:
     if parts.seeds + parts.documents == 0:
         return 0.0
     errors = abs(value) / math.sqrt(parts.seeds + parts.documents)
-    low, high = sorted(2 * float(stdtr(freedom, -errors)) for freedom in parts.freedom)
+    low, high = sorted(2 * float(special().stdtr(freedom, -errors)) for freedom in parts.freedom)
     for _ in range(60):
         middle = (low + high) / 2
         low, high = (middle, high) if half_width(parts, middle) > abs(value) else (low, middle)
@@ -102,7 +111,7 @@ def detectable_with_seeds(differences: np.ndarray, confidence: float) -> float |
     """The smallest true difference that as many seeds and documents would show, in a share `POWER` of comparisons."""
     parts = parts_of(differences)
     error = math.sqrt(parts.seeds + parts.documents)
-    return half_width(parts, 1 - confidence) + float(stdtrit(len(differences) - 1, POWER)) * error or None
+    return half_width(parts, 1 - confidence) + float(special().stdtrit(len(differences) - 1, POWER)) * error or None
 
 
 def difference_in_differences(first: np.ndarray, second: np.ndarray, confidence: float) -> SeedComparison:
@@ -130,7 +139,7 @@ def seeds_needed(differences: np.ndarray, alpha: float) -> int | None:
     for number in range(seeds + 1, MOST_SEEDS + 1):
         planned = Parts(parts.seeds * seeds / number, parts.documents, (number - 1, documents - 1))
         error = math.sqrt(planned.seeds + planned.documents)
-        if value >= half_width(planned, alpha) + float(stdtrit(number - 1, POWER)) * error:
+        if value >= half_width(planned, alpha) + float(special().stdtrit(number - 1, POWER)) * error:
             return number
     return None
 

@@ -11,7 +11,7 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.evaluation.metrics.exact_match import SUITE
 from scripts.evaluation.metrics.perplexity import SUITE as PERPLEXITY
-from scripts.report.commands.compare import common_items, compare_runs, differences, terminal_lines
+from scripts.report.commands.compare import common_items, compare_runs, differences, main, terminal_lines
 from tests.evaluation.synthetic import make_answers, sha, write_answers
 
 GAINED, LOST = ("src/6.go", "src/7.go", "src/9.rust"), ("src/0.python",)
@@ -110,7 +110,7 @@ def test_the_command_prints_draws_and_writes(runs, tmp_path):
 
 
 @pytest.mark.parametrize(("spoil", "says"), [("missing", "no such file"), ("cut", "not JSON"), ("items", "truncated")])
-def test_a_spoilt_run_is_one_line(runs, tmp_path, spoil, says):
+def test_a_spoilt_run_is_one_line(runs, tmp_path, monkeypatch, spoil, says):
     a, b = runs
     path = b / "evaluation/gate/eval.json"
     if spoil == "missing":
@@ -120,9 +120,11 @@ def test_a_spoilt_run_is_one_line(runs, tmp_path, spoil, says):
     else:
         path = b / "evaluation/qa/sft/items.jsonl.zst"
         path.write_bytes(path.read_bytes()[:-9])
-    done = command("--a", str(a), "--b", str(b), "--out", str(tmp_path / "out"))
-    assert (done.returncode, done.stdout) == (1, "")
-    assert done.stderr.startswith(f"error: {path}: ") and says in done.stderr and done.stderr.count("\n") == 1
+    monkeypatch.setattr("sys.argv", ["compare", f"--a={a}", f"--b={b}", f"--out={tmp_path / 'out'}"])
+    with pytest.raises(UserError) as refused:
+        main()
+    said = str(refused.value)
+    assert said.startswith(f"{path}: ") and says in said and "\n" not in said
     assert not (tmp_path / "out").exists()
 
 

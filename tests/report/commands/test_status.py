@@ -11,9 +11,10 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
+from scripts.common.cli import UserError
 from scripts.common.text import duration
 from scripts.experiment.settings.experiment import Experiment
-from scripts.report.commands.status import view
+from scripts.report.commands.status import main, view
 from scripts.report.content.jobs import Job, stage_status, state_of
 from scripts.sources.tables.source import Source
 
@@ -171,14 +172,17 @@ def test_the_view_counts_jobs_per_rule_and_shows_words_as_they_are(tmp_path):
     assert "perplexity 1/2 failed sft: error: no [bold]text[/red] here" in lines
 
 
-def test_make_status_shows_an_experiment_that_never_ran_and_a_mistake_is_one_line(tmp_path):
+def test_make_status_shows_an_experiment_that_never_ran_and_a_mistake_is_one_line(tmp_path, monkeypatch):
     module = [sys.executable, "-m", "scripts.report.commands.status", "--results", str(tmp_path)]
     done = subprocess.run(module, capture_output=True, text=True, check=True)
     assert "pretrain" in done.stdout and "not started" in done.stdout and not list(tmp_path.iterdir())
-    done = subprocess.run([*module, "--profile", "mars"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "error: mars/config.yaml: no such file\n")
-    done = subprocess.run([*module, "--results", "/mars"], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (1, "error: /mars: no such folder\n")
+    for words, line in (
+        (["--profile", "mars"], r"^mars/config\.yaml: no such file$"),
+        (["--results", "/mars"], "^/mars: no such folder$"),
+    ):
+        monkeypatch.setattr("sys.argv", ["status", *words])
+        with pytest.raises(UserError, match=line):
+            main()
 
 
 @pytest.mark.parametrize(
