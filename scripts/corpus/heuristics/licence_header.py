@@ -12,7 +12,7 @@ import re
 
 HEAD = 4096  # bytes; headers with the whole text of BSD or MIT have about 1,500
 SPDX = re.compile(
-    rb"SPDX-License-Identifier:[ \t]*([A-Za-z0-9.+() :-]{2,200}?)[ \t]*(?:\*/|-->|[\"'`,;]|\\n|\r|\n|$)", re.I
+    rb"SPDX-License-Identifier:[ \t]*([A-Za-z0-9.+() :/-]{2,200}?)[ \t]*(?:\*/|-->|[\"'`,;]|\\n|\r|\n|$)", re.I
 )
 EXPRESSION = re.compile(r"\(*[A-Za-z0-9][A-Za-z0-9.+:-]*\)*(?: (?:AND|OR|WITH) \(*[A-Za-z0-9][A-Za-z0-9.+:-]*\)*)*")
 HINTS = (b"license", b"licence", b"permission", b"redistribution", b"public domain", b"confidential")
@@ -68,7 +68,9 @@ def licence_in(raw: bytes) -> str | None:
     if not any(hint in low for hint in HINTS):
         return None
     spdx = SPDX.findall(head) if b"spdx-license-identifier:" in low else []
-    expressions = [" ".join(expression.decode().split()) for expression in dict.fromkeys(spdx)]
+    # `MIT/Apache-2.0` is how Cargo wrote a choice before SPDX expressions
+    spdx = [re.sub(r"(?<=\w)/(?=\w)", " OR ", expression.decode()) for expression in dict.fromkeys(spdx)]
+    expressions = [" ".join(expression.split()) for expression in spdx]
     expressions = [expression for expression in expressions if EXPRESSION.fullmatch(expression)]
     if len(expressions) == 1:
         return expressions[0]

@@ -161,10 +161,15 @@ def is_random(text: bytes, start: int, end: int) -> bool:
 def own_rules() -> list[Rule]:
     """Rules for the kinds that detect-secrets does not find, or finds only in part."""
     secret = r"(?i)(?:secret|token|api_?-?key|access_?-?key|private_?-?key|credential|auth)\w{0,20}"
-    assigned = r"""["'\])]{0,2}[ \t]{0,4}(?::=|=>|=|:)[ \t]{0,4}["'`]([\w.=+/-]{20,150})["'`]"""
+    # between a name and its literal: `] = "`, `[] = "`, `: "`, with a type as `: &str = "`
+    becomes = (
+        r"""["'\[\])]{0,2}(?:[ \t]{0,2}:[ \t]{0,2}&?[A-Za-z]\w{0,15}(?: \w{1,8})?)?[ \t]{0,4}(?::=|=>|=|:)[ \t]{0,4}"""
+    )
+    assigned = becomes + r"""["'`]([\w.=+/-]{20,150})["'`]"""
     quoted = r"""["'`]([^"'`\s<>{}()%,;]{6,64})["'`]"""
     words = r"(?i)(?:passw(?:or)?d|passwd|pwd|passphrase|passcode|密码|口令)\w{0,20}"
-    named = words + r"""["'\])]{0,2}[ \t]{0,4}(?::=|=>|=|:)[ \t]{0,4}"""
+    named = words + becomes
+    macro = r"""(?i)define[ \t(]{1,4}["']?\w{0,40}(?:passw(?:or)?d|passwd|pwd|passphrase)"""
     address = rf"(?i)\b[A-Z0-9][A-Z0-9._%+-]{{0,63}}@(?:[A-Z0-9][A-Z0-9-]{{0,62}}\.){{1,4}}(?:{DOMAINS})\b"
     digits = r"(?:^|[^\w.:-])(\d{1,3}\.\d{1,3}\.\d{1,3}\.\d{1,3})(?:$|[^\w.-]|\.(?:\W|$))"
     groups = r"(?i)(?:^|[^\w:])([23][0-9a-f]{3}:[0-9a-f:]{2,34})(?:$|[^\w:])"
@@ -184,6 +189,10 @@ def own_rules() -> list[Rule]:
             "<PASSWORD>",
             r"(?i)[;\"'](?:password|pwd)=([^;\"'\s<>{}()%$]{4,64})[;\"']",
             ["password=", "pwd="],
+        ),
+        # `#define WIFI_PASSWORD "..."` and `define('DB_PASSWORD', '...')`
+        Rule(
+            "password", "<PASSWORD>", macro + r"""\w{0,20}["']?[ \t,]{1,8}""" + quoted, [macro[4:]], check=is_password
         ),
         Rule(
             "url-password",
@@ -222,6 +231,9 @@ def own_rules() -> list[Rule]:
         Rule("gcp-api-key", "<API_KEY>", r"\bAIza[\w-]{35}", ["aiza"], entropy=3),
         Rule("anthropic-api-key", "<API_KEY>", r"\bsk-ant-[\w-]{80,120}", ["sk-ant-"], entropy=3.5),
         Rule("huggingface-access-token", "<TOKEN>", r"\bhf_[A-Za-z]{34}\b", ["hf_"], entropy=3),
+        Rule("digitalocean-token", "<TOKEN>", r"\bdo[opr]_v1_[0-9a-f]{64}\b", ["do[opr]_v1_"], entropy=3),
+        Rule("shopify-token", "<TOKEN>", r"\bshp(?:at|ca|pa|ss)_[0-9a-fA-F]{32}\b", ["shp(?:at|ca|pa|ss)_"], entropy=3),
+        Rule("databricks-token", "<TOKEN>", r"\bdapi[0-9a-f]{32}\b", ["dapi[0-9a-f]{8}"], entropy=3),
         Rule("npm-access-token", "<TOKEN>", r"\bnpm_[A-Za-z0-9]{36}\b", ["npm_"], entropy=3),
         Rule("jwt", "<TOKEN>", r"\beyJ[\w-]{10,}\.eyJ[\w-]{10,}\.[\w+/=-]{10,}", ["eyj"], entropy=3),
         Rule(

@@ -33,6 +33,8 @@ GPL = b"""# This program is free software; you can redistribute it and/or modify
         (b"/* SPDX-License-Identifier: GPL-2.0-only WITH GCC-note */\n", "GPL-2.0-only WITH GCC-note"),
         (b"# SPDX-License-Identifier:  (MIT  OR Apache-2.0)\r\n", "(MIT OR Apache-2.0)"),
         (b"# SPDX-License-Identifier: MIT\n# SPDX-License-Identifier: 0BSD OR ISC\n", "MIT AND (0BSD OR ISC)"),
+        (b"// SPDX-License-Identifier: MIT/Apache-2.0\n", "MIT OR Apache-2.0"),
+        (b"// SPDX-License-Identifier: MIT //\n", None),
         (b"# SPDX-License-Identifier: `rm -rf /`; MIT AND\n" + APACHE, "Apache-2.0"),
         (APACHE, "Apache-2.0"),
         (GPL, "GPL-2.0-or-later"),

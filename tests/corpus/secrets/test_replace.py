@@ -59,6 +59,14 @@ PLANTED = {
     "password": ('password = "{}"', "hunter2!x", "<PASSWORD>"),
     "password, of letters and digits": ("passwd = '{}'", "hunter2A9", "<PASSWORD>"),
     "password, under a Chinese name": ('数据库密码 = "{}"', "Passw0rd!2024", "<PASSWORD>"),
+    "password, of a C array": ('char password[] = "{}";', "Xw9CrZqCs", "<PASSWORD>"),
+    "password, with a type": ('let db_password: &str = "{}";', "Xw9CrZqCs", "<PASSWORD>"),
+    "password, of a C macro": ('#define WIFI_PASSWORD "{}"', "Xw9CrZqCs", "<PASSWORD>"),
+    "password, of a PHP constant": ("define('DB_PASSWORD', '{}');", "Xw9CrZqCs", "<PASSWORD>"),
+    "generic-api-key, with a type": ('const clientSecret: string = "{}"', some(40) + "912", "<API_KEY>"),
+    "digitalocean-token": ("'{}'", "dop_v1_" + some(64, HEX), "<TOKEN>"),
+    "shopify-token": ("'{}'", "shpat_" + some(32, HEX), "<TOKEN>"),
+    "databricks-token": ("'{}'", "dapi" + some(32, HEX), "<TOKEN>"),
     "alibaba-access-key": ('id = "{}"', "LTAI5t" + some(18), "<API_KEY>"),
     "tencent-secret-id": ('id = "{}"', "AKID" + some(32), "<API_KEY>"),
     "password in a connection string": ('"Server=db;Password={};"', "s3cr3tQ", "<PASSWORD>"),
@@ -92,6 +100,7 @@ HARMLESS = [
     'api_ver = "8.131.77.204"', 'PASSWORD = "DB_PASSWORD_1"', 'password = "user_password_1"',
     "sha256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'",
     "https://example.org/a:b@c", "commit 4b825dc642cb6eb9a060e54bf8d69288fbee4904", "secret_name = 'my-service'",
+    '#define PASSWORD_LENGTH "16"', "define('PASSWORD', 'password')", 'password: str = "password"',
     "-----BEGIN CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----", "sk-learn-contrib is a name", "<EMAIL> <API_KEY>",
 ]  # fmt: skip
 
