@@ -1,5 +1,6 @@
 """A user's mistake ends the workflow with one line, most before any job starts."""
 
+import json
 import os
 import re
 import subprocess
@@ -31,6 +32,26 @@ def machine(old: str, new: str):
     return lambda clone: clone.replace("config/machines/local.yaml", old, new)
 
 
+def chats(*turns):
+    """A dataset of one chat of these turns."""
+
+    def edit(clone):
+        messages = [{"role": role, "content": content} for role, content in turns]
+        (clone.root / "chats.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
+        put("corpus", "compose", "mine", {"kind": "chat", "path": "chats.jsonl"})(clone)
+
+    return edit
+
+
+def base_without_fim(clone):
+    """A base whose tokenizer has no control tokens."""
+    folder = clone.root / "model"
+    folder.mkdir()
+    (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": [], "model": {}}))
+    (folder / "config.json").write_text("{}")
+    put("training", "base", {"model": "model"})(clone)
+
+
 HEADER = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
 STAGES = ("training", "train")
 MISTAKES = {
@@ -42,6 +63,13 @@ MISTAKES = {
     "none.tsv: no such file": put("sources", "table", "config/none.tsv"),
     "tiny.tsv: not UTF-8": lambda clone: (clone.root / "config/tiny.tsv").write_bytes(b"\xff\x00\xfe"),
     "machines/local.yaml: nodes: must be a whole number, not 'one'": machine("nodes: 1", "nodes: one"),
+    "chats.jsonl: 1: message 2: role tool: tool calls are not trained on": chats(("user", "Add."), ("tool", "4")),
+    "chats.jsonl: 1: message 1: content part 1 must be of type text, not 'image'": chats(
+        ("user", [{"type": "image", "url": "x.png"}])
+    ),
+    "corpus.compose.code.fim_rate: the base's tokenizer (model) has no <|fim_prefix|>; set `fim_rate: 0`": (
+        base_without_fim
+    ),
     "training.train.pretrain.global_batch: 8 is no multiple of 3": machine("gpus: 0", "gpus: 3"),
 }
 
