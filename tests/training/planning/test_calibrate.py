@@ -80,7 +80,7 @@ def test_a_measured_run_makes_the_next_plan_its_own_and_nothing_else_of_the_mach
     assert (ran / "config/machines/mine.yaml").read_text().count("cpu_tflops") == 1
     for change in ({"resumed_at_step": 4}, {"micro_batch": 1}, {"sharding": "zero2"}):  # a run unlike its plan
         unlike = after._replace(measured=after.measured | change)
-        with pytest.raises(UserError, match="no finished stage of this experiment ran on this machine file as its"):
+        with pytest.raises(UserError, match="no stage of this experiment has finished with this machine file and"):
             calibrate.calibrated(load_machine(Path("config/machines/mine.yaml")), [unlike])
 
 
@@ -92,7 +92,7 @@ def test_of_a_gpu_the_share_of_the_peak_and_the_memory_beyond_the_plan_are_kept(
     stage = overview.StagePlan("sft", None, plan, "", ran | {"memory_gib": 41.5})
     file = machine(gpus=1, gpu_tflops=100, mfu=0.4, memory_overhead_gib=0.25)
     assert calibrate.calibrated(file, [stage]) == {"mfu": 0.3, "memory_overhead_gib": 1.75}
-    with pytest.raises(UserError, match="give the machine file `gpu_tflops`"):
+    with pytest.raises(UserError, match="set `gpu_tflops`"):
         calibrate.calibrated(machine(gpus=1), [stage._replace(plan={})])
 
 
