@@ -18,7 +18,14 @@ sys.dont_write_bytecode = False
 gc.disable()  # until all tests are imported; see scripts/__init__.py
 
 LONGEST = ["test_experiments.py", "test_cluster.py", "test_kills.py", "test_parallel.py", "test_interruption.py"]
-LONGEST += ["test_judge.py", "test_fetch.py", "test_page.py", "test_gpus.py", "test_plots.py"]  # of the quick ones
+LONGEST += [
+    "test_judge.py",
+    "test_fetch.py",
+    "test_fetch_sdist.py",
+    "test_page.py",
+    "test_gpus.py",
+    "test_plots.py",
+]  # of the quick ones
 
 
 def pytest_addoption(parser):

@@ -1,12 +1,18 @@
 """Tars and folders to read, hostile ones among them; pip and git kept from this machine's own configuration."""
 
+import http.server
 import io
 import os
 import tarfile
+import threading
+from functools import partial
 from pathlib import Path
 
 import pytest
 import zstandard
+
+from scripts.sources.providers import git, package_index
+from tests.sources.fetching import Quiet
 
 FILES = {"src/main.py": b"print('hi')\n" * 40, "src/b.c": b"int x;\n", "README": b"", "a b/é.rs": b"fn"}
 
@@ -69,3 +75,34 @@ def plain_environment(monkeypatch):
     monkeypatch.setenv("GIT_CONFIG_GLOBAL", os.devnull)
     monkeypatch.setenv("PIP_CONFIG_FILE", os.devnull)
     monkeypatch.setenv("NO_PROXY", "*")
+
+
+@pytest.fixture(autouse=True)
+def no_pauses(monkeypatch):
+    monkeypatch.setattr(package_index, "RETRY_PAUSES", (0, 0))
+    monkeypatch.setattr(git, "RETRY_PAUSES", (0, 0))
+
+
+@pytest.fixture
+def raw(tmp_path):
+    return tmp_path / "data" / "raw"
+
+
+@pytest.fixture
+def served(tmp_path):
+    """Serve a folder on loopback: served(folder, handler) returns its server; `server.url` is its address."""
+    servers = []
+
+    def start(folder, handler=Quiet):
+        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
+        server.half, server.over = threading.Event(), threading.Event()
+        server.url = f"http://127.0.0.1:{server.server_port}"
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        servers.append(server)
+        return server
+
+    yield start
+    for server in servers:
+        server.over.set()
+        server.shutdown()
+        server.server_close()

@@ -1,16 +1,13 @@
-"""Fetching: git by commit, sdists from an index on loopback or a folder, folders; pins, hostile locations, kills."""
+"""Fetching folders, and git by commit: pins, hostile locations, credentials, kills."""
 
 import base64
 import hashlib
 import http.server
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
-import threading
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -20,46 +17,9 @@ from scripts.experiment.settings.record import to_json
 from scripts.experiment.settings.sources import Fetch
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
-from scripts.sources.fetch import fetch
-from scripts.sources.providers import git as git_module
-from scripts.sources.providers import package_index
-from scripts.sources.tables.source import PinnedSource
+from tests.sources.fetching import SETTINGS, get, refused, source_arguments
 
 ROOT = Path(__file__).parents[2]
-
-
-def source_arguments(row):
-    """The arguments of the command line that say what to fetch."""
-    pinned = {key: row[key] for key in ("name", "kind", "pin")}
-    return ["--source", json.dumps(pinned), "--location", row["location"]]
-
-
-SETTINGS = Fetch(max_members=1000, max_member_megabytes=10, max_megabytes=100)
-NOBODY = "http://127.0.0.1:9/simple"  # the discard port: refuses connections
-
-
-@pytest.fixture(autouse=True)
-def no_pauses(monkeypatch):
-    monkeypatch.setattr(package_index, "RETRY_PAUSES", (0, 0))
-    monkeypatch.setattr(git_module, "RETRY_PAUSES", (0, 0))
-
-
-@pytest.fixture
-def raw(tmp_path):
-    return tmp_path / "data" / "raw"
-
-
-def get(raw, kind, location, pin, settings=SETTINGS):
-    # unchecked: what the record refuses, fetching must survive too
-    source = PinnedSource.model_construct(name="it", kind=kind, location=str(location), pin=pin)
-    return fetch(source, settings, raw / "it.tar.zst")
-
-
-def refused(raw, match, kind, location, pin, settings=SETTINGS):
-    with pytest.raises(UserError, match=match) as caught:
-        get(raw, kind, location, pin, settings)
-    assert str(caught.value).startswith("source it: ") and "\n" not in str(caught.value)
-    assert list(raw.iterdir()) == []
 
 
 # folders
@@ -258,159 +218,7 @@ def test_git_credentials_are_given_beside_the_url_and_never_shown(
     assert "hidden" not in (raw / "it.json").read_text()
 
 
-# source distributions
-
-
-class Quiet(http.server.SimpleHTTPRequestHandler):
-    def log_message(self, *_):
-        pass
-
-
-class Stalling(Quiet):
-    """Sends half of an archive, says so by an event, then waits to be told to end."""
-
-    def do_GET(self):
-        if not self.path.endswith(".tar.gz"):
-            return super().do_GET()
-        data = Path(self.translate_path(self.path)).read_bytes()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.wfile.write(data[: len(data) // 2])
-        self.wfile.flush()
-        self.server.half.set()
-        self.server.over.wait()
-
-
-@pytest.fixture
-def served(tmp_path):
-    """Serve a folder on loopback: served(folder, handler) returns its server; `server.url` is its address."""
-    servers = []
-
-    def start(folder, handler=Quiet):
-        server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), partial(handler, directory=str(folder)))
-        server.half, server.over = threading.Event(), threading.Event()
-        server.url = f"http://127.0.0.1:{server.server_port}"
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        servers.append(server)
-        return server
-
-    yield start
-    for server in servers:
-        server.over.set()
-        server.shutdown()
-        server.server_close()
-
-
-@pytest.fixture
-def sdist(tmp_path, tools):
-    """(a simple index with my-thing 1.0 as sdist and wheel, the sdist's sha256); its setup.py leaves a mark if run."""
-    mark = f"open({str(tmp_path / 'ran')!r}, 'w')\n".encode()
-    data = tools.make_tar({"my_thing-1.0/setup.py": mark, "my_thing-1.0/src/a.c": b"int x;\n" * 5000}, "w:gz")
-    pages = tmp_path / "index" / "simple"
-    files = {"my_thing-1.0.tar.gz": data, "my_thing-1.0-py3-none-any.whl": b"no", "my_thing-2.0.tar.gz": b"no"}
-    tools.write_tree(pages / "my-thing", files)
-    page = "".join(f'<a href="{name}#sha256={hashlib.sha256(data).hexdigest()}">x</a>' for name, data in files.items())
-    (pages / "my-thing" / "index.html").write_text(f"<!DOCTYPE html><html><body>{page}</body></html>")
-    return tmp_path / "index", hashlib.sha256(data).hexdigest()
-
-
-def right(raw, tools, tmp_path):
-    assert set(tools.contents(raw / "it.tar.zst")) == {"setup.py", "src/a.c"}
-    assert sorted(path.name for path in raw.iterdir()) == ["it.json", "it.tar.zst"]
-    assert not (tmp_path / "ran").exists()
-
-
-def test_sdist_comes_from_the_index_that_pip_uses_and_no_code_is_run(sdist, served, raw, tools, tmp_path, monkeypatch):
-    monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
-    get(raw, "sdist", "my-thing==1.0", sdist[1])
-    right(raw, tools, tmp_path)
-
-
-def test_sdist_comes_from_pips_configuration_file(sdist, raw, tools, tmp_path, monkeypatch):
-    config = tmp_path / "pip.conf"
-    config.write_text(f"[global]\nindex-url = {NOBODY}\n[download]\nextra-index-url =\n    file://{sdist[0]}/simple\n")
-    monkeypatch.setenv("PIP_CONFIG_FILE", str(config))
-    get(raw, "sdist", "my-thing==1.0", sdist[1])
-    right(raw, tools, tmp_path)
-
-
-def test_sdist_comes_from_a_folder_without_any_index(sdist, raw, tools, tmp_path, monkeypatch):
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(sdist[0] / "simple" / "my-thing"))
-    get(raw, "sdist", "My_Thing==1.0", sdist[1])
-    right(raw, tools, tmp_path)
-
-
-def test_sdist_with_another_hash_is_refused_with_both(sdist, raw, monkeypatch):
-    monkeypatch.setenv("PIP_INDEX_URL", f"file://{sdist[0]}/simple")
-    refused(raw, f"has sha256 {sdist[1]}, the table pins {'0' * 64}", "sdist", "my-thing==1.0", "0" * 64)
-
-
-def test_file_that_is_not_what_the_index_says_is_refused(sdist, served, raw, monkeypatch):
-    monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
-    path = sdist[0] / "simple/my-thing/my_thing-1.0.tar.gz"
-    path.write_bytes(path.read_bytes() + b"x")
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    refused(raw, f"has sha256 {found}, the table pins {sdist[1]}", "sdist", "my-thing==1.0", sdist[1])
-
-
-def test_project_version_or_sdist_that_is_not_there_is_refused(sdist, served, raw, monkeypatch):
-    monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
-    refused(raw, "other==1.0: no source distribution as a tar; searched: http", "sdist", "other==1.0", sdist[1])
-    refused(raw, "my-thing==3.0: no source distribution", "sdist", "my-thing==3.0", sdist[1])
-    shutil.move(sdist[0] / "simple/my-thing/index.html", sdist[0] / "simple/my-thing/old.html")
-    for wheel in (sdist[0] / "simple/my-thing").glob("*.tar.gz"):
-        wheel.unlink()
-    refused(raw, "my-thing==1.0: no source distribution", "sdist", "my-thing==1.0", sdist[1])
-
-
-def test_no_network_is_one_clear_line(sdist, raw, monkeypatch):
-    monkeypatch.setenv("PIP_INDEX_URL", NOBODY)
-    refused(raw, f"these could not be reached: {NOBODY} .*refused", "sdist", "my-thing==1.0", sdist[1])
-
-
-def test_credentials_of_the_index_are_not_told(sdist, raw, monkeypatch):
-    monkeypatch.setenv("PIP_INDEX_URL", NOBODY.replace("//", "//me:hidden@"))
-    with pytest.raises(UserError) as caught:
-        get(raw, "sdist", "my-thing==1.0", sdist[1])
-    assert "hidden" not in str(caught.value)
-
-
-def test_download_stops_where_it_exceeds_the_limit(sdist, served, raw, monkeypatch):
-    monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
-    small = Fetch(max_megabytes=5e-5)
-    refused(raw, "larger than sources.fetch.max_megabytes", "sdist", "my-thing==1.0", sdist[1], small)
-
-
-def test_hostile_sdist_is_refused_by_member(tmp_path, raw, tools, monkeypatch):
-    data = tools.make_tar({"evil-1.0/a": b"1", "evil-1.0/../../b": b"2"}, "w:gz")
-    tools.write_tree(tmp_path / "links", {"evil-1.0.tar.gz": data})
-    monkeypatch.setenv("PIP_NO_INDEX", "1")
-    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "links"))
-    refused(raw, r"'evil-1.0/../../b': `\.\.`", "sdist", "evil==1.0", hashlib.sha256(data).hexdigest())
-
-
 # kills
-
-
-def test_fetch_killed_in_the_download_leaves_nothing_declared_and_the_next_cleans_up(
-    sdist, served, raw, tools, tmp_path, monkeypatch
-):
-    server = served(sdist[0], Stalling)
-    monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple")
-    source = {"name": "it", "kind": "sdist", "location": "my-thing==1.0", "pin": sdist[1]}
-    line = [*source_arguments(source), "--settings", to_json(SETTINGS), "--archive", str(raw / "it.tar.zst")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "scripts.sources.fetch", *line], cwd=ROOT, stderr=subprocess.DEVNULL
-    )
-    assert server.half.wait(60)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
-    assert not (raw / "it.tar.zst").exists() and not (raw / "it.json").exists()
-    monkeypatch.setenv("PIP_INDEX_URL", f"file://{sdist[0]}/simple")
-    get(raw, "sdist", "my-thing==1.0", sdist[1])
-    right(raw, tools, tmp_path)
 
 
 def test_fetch_killed_while_it_writes_leaves_nothing_declared(tmp_path, raw, tools):

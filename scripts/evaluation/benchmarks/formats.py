@@ -189,7 +189,7 @@ def read(path: Path, ignored: Collection[str] = (), own_format: TemplateFormat |
 
     Args:
         ignored: fields that its format does not know, and that hold nothing needed.
-        own: its format; by default one of `FORMATS`, by the fields of the first record.
+        own_format: its format; by default one of `FORMATS`, by the fields of the first record.
 
     Raises:
         UserError: the file is unreadable or empty, a record is in none of the formats, in another than the first or has

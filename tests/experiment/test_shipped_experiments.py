@@ -1,0 +1,70 @@
+"""The experiments, smoke sizes and profiles of this repository."""
+
+from pathlib import Path
+
+import pytest
+
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.settings.record import to_dict
+
+SHIPPED = [Path("config/config.yaml"), *sorted(Path("config/experiments").glob("*.yaml"))]
+EXPERIMENTS = [*SHIPPED, *sorted(Path("config/smoke").glob("*.yaml"))]
+
+
+@pytest.mark.parametrize("path", EXPERIMENTS, ids=str)
+def test_shipped_experiments_pass_and_say_their_command(path):
+    load_experiment(read_yaml(path), str(path))
+    assert "#     snakemake --profile" in path.read_text()
+
+
+PROFILES = sorted(path for path in Path("profiles").iterdir() if path.name != "default")
+
+
+def test_keys_of_all_profiles_are_given_once():
+    shared = set(read_yaml(Path("profiles/default/config.yaml")))
+    assert {"max-checksum-file-size", "rerun-triggers", "rerun-incomplete", "retries", "show-failed-logs"} <= shared
+    for path in PROFILES:
+        assert not shared & set(read_yaml(path / "config.yaml")), f"{path}: profiles/default wins over these keys"
+
+
+@pytest.mark.parametrize("path", PROFILES, ids=str)
+def test_each_profile_names_an_experiment_and_a_machine_that_exist(path):
+    profile = read_yaml(path / "config.yaml")
+    assert Path(profile["configfile"]).is_file()
+    load_machine(Path(f"config/machines/{profile['default-resources']['machine']}.yaml"))
+    assert Path(path.name).resolve() == path.resolve(), f"`snakemake --profile {path.name}` needs the link {path.name}"
+
+
+def test_the_dual_experiment_is_the_science_of_the_first_but_for_what_it_says():
+    one, dual = (
+        to_dict(load_experiment(read_yaml(Path(f"config/experiments/qwen2.5-7b-code{name}.yaml"))))
+        for name in ("", "-dual")
+    )
+    changed = {"global_batch": 32, "keep_best": True}
+    assert dual["training"]["train"]["sft"] == one["training"]["train"]["sft"] | changed
+    assert {key for key in one if one[key] != dual[key]} == {"experiment", "monitoring", "training", "evaluation"}
+    assert dual["evaluation"]["perplexity"] == one["evaluation"]["perplexity"]
+
+
+@pytest.mark.parametrize("path", SHIPPED, ids=str)
+def test_a_smoke_size_changes_sizes_only(path):
+    """Whatever of a stage is not a size is what the experiment says: else the smoke run would show nothing of it."""
+    smoke = Path("config/smoke") / path.name
+    if path.name == "config.yaml":  # it is small itself
+        assert not smoke.exists()
+        return
+    whole, tiny = (to_dict(load_experiment(read_yaml(file))) for file in (path, smoke))
+    assert tiny["results"] == f"results/smoke/{path.stem}"
+    sizes = {"sequence_length", "global_batch", "steps", "epochs", "max_samples", "learning_rate", "early_stopping"}
+    sizes |= {"warmup_steps", "warmup_share", "log_share", "eval_share", "eval_rows", "save_share"}
+    assert set(tiny["training"]["train"]) == set(whole["training"]["train"])
+    for name, stage in whole["training"]["train"].items():
+        other = tiny["training"]["train"][name]
+        assert {key for key in stage.keys() | other.keys() if stage.get(key) != other.get(key)} <= sizes
+        assert ("early_stopping" in stage) == ("early_stopping" in other)
+    # generated code needs bubblewrap, and a smoke run only what `make env` brings
+    gates = [gate for gate in whole["evaluation"]["gate"]["gates"] if gate["metric"] != "pass@1"]
+    assert tiny["evaluation"]["gate"]["gates"] == gates
+    kinds = [{name: data["kind"] for name, data in one["corpus"]["compose"].items()} for one in (whole, tiny)]
+    assert kinds[0] == kinds[1]
