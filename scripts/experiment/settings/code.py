@@ -31,7 +31,8 @@ class Benchmark(Record):
     )
     few_shot: Annotated[list[str], Unique] = Field(
         [],
-        description="Problems of the file that stand solved before each prompt, in this order; they are not scored.",
+        description="Problems of the file shown with their solutions before each prompt, in this order; they are not"
+        " scored.",
     )
     ignore: Annotated[list[str], Unique] = Field(
         [], description="Fields of the file that its format does not know and that hold no tests; others are refused."
@@ -40,14 +41,14 @@ class Benchmark(Record):
         None, description="Problems that are scored; all by default."
     )
     exclude: Annotated[list[str], Unique] = Field(
-        [], description="Problems left out, as those whose published solution does not pass here."
+        [], description="Problems left out, such as those whose published solution does not pass here."
     )
     unjudged: Literal["refuse", "leave out", "count"] = Field(
         "refuse",
-        description="What becomes of problems whose tests need one process with the program (mocks, files), as many of"
-        " BigCodeBench: the benchmark is refused, they are left out, or they count as not passed.",
+        description="What to do with problems whose tests need the program in their own process (mocks, files), as many"
+        " in BigCodeBench do: refuse the benchmark, leave them out, or count them as not passed.",
     )
-    limit: int | None = Field(None, ge=1, description="Only so many problems, the first of those chosen.")
+    limit: int | None = Field(None, ge=1, description="Score only this many of the chosen problems, from the first.")
 
     @model_validator(mode="after")
     def pin_repository(self) -> Self:
@@ -72,7 +73,7 @@ class Code(Record):
         10,
         ge=0,
         description="Published solutions of each benchmark that are judged before anything is generated, spread over"
-        " the file; if one does not pass, the benchmark is refused. A number above its length is all of them.",
+        " the file; if one does not pass, the benchmark is refused. A number above its length means all.",
     )
     python: Text | None = Field(
         None,
@@ -80,7 +81,7 @@ class Code(Record):
         " their tests may import. Without it programs have the standard library alone.",
     )
     jars: Annotated[list[Text], Unique] = Field(
-        [], description="Jars that Java programs and their tests may use, as javatuples."
+        [], description="Jars that Java programs and their tests may use, such as javatuples."
     )
     go_vendor: Text | None = Field(
         None, description="Vendor folder of a Go module, whose packages Go programs and their tests may import."

@@ -65,8 +65,8 @@ class Split(Record):
     )
     after: Annotated[str, BeforeValidator(iso_date)] | None = Field(
         None,
-        description="With `by: time`, and only there: the day, as 2025-01-01, from whose first moment (UTC) on files"
-        " are held out as test split.",
+        description="Only with `by: time`: files first committed on this day (such as 2025-01-01, in UTC) or later are"
+        " held out as test split.",
     )
 
     @model_validator(mode="after")

@@ -66,7 +66,7 @@ class LmEval(Record):
         None, description="Folder with tasks of your own (YAML) and their data; a change of any file in it counts."
     )
     num_fewshot: int | None = Field(None, ge=0, description="Solved examples in each prompt; by default the task's.")
-    limit: int | None = Field(None, ge=1, description="Only so many items of each task, the first.")
+    limit: int | None = Field(None, ge=1, description="Score only this many items of each task, from the first.")
     chat: bool = Field(False, description="Whether a prompt is a request in the model's chat template.")
     batch: int = Field(8, ge=1, description="Prompts at once.")
 

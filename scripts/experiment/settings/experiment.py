@@ -18,7 +18,7 @@ class Experiment(Record):
     experiment: Text = Field(description="Name of the experiment; shown in the report.")
     extends: Text | None = Field(
         None,
-        description="Another experiment file, which this one is laid over: mappings are merged key by key, `null` takes"
+        description="Another experiment file, which this one changes: mappings are merged key by key, `null` takes"
         " a key away, all else is replaced.",
     )
     results: Annotated[str, Field(pattern=r"^results(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$")] = Field(

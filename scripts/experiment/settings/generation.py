@@ -32,7 +32,7 @@ class InPlace(Generation):
 
     form: Literal["fim", "plain"] = Field(
         "fim",
-        description="`fim` shows the file before and behind the answer as fill-in-the-middle, `plain` what stands"
+        description="`fim` shows the text before and after the answer as fill-in-the-middle, `plain` only the text"
         " before it.",
     )
     prompt_characters: int = Field(6000, ge=1, description="Most characters of the file in a prompt.")
