@@ -1,0 +1,46 @@
+"""How fast chats are made, beside tree-sitter's parse of the same files alone, which is the bound.
+
+    python -m tests.benchmarks.bench_instruct [--megabytes 10]
+
+Goal: 10 MB of source per CPU-second on one core. Python files of this environment, one process, processor time.
+"""
+
+import argparse
+import time
+from collections.abc import Callable
+
+from scripts.corpus.instruct.workers import chats_about
+from scripts.corpus.syntax.grammars import grammar
+from scripts.experiment.settings.corpus import InstructDataset
+from tests.benchmarks.bench_tokens import corpus
+
+
+def seconds(function: Callable[[], object]) -> float:
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--megabytes", type=float, default=10)
+    found = corpus(arguments.parse_args().megabytes)
+    documents = [{**one, "source": "it", "path": f"{number}-{one['id']}"} for number, one in enumerate(found)]
+    texts = [document["text"].encode() for document in documents]
+    size, settings = sum(map(len, texts)) / 1e6, InstructDataset(kind="instruct", language="en")
+    list(chats_about(iter(documents[:50]), settings, 42, 1))  # compiles the queries
+    parser, _ = grammar("python")
+    rounds = [
+        (
+            seconds(lambda: [parser.parse(text) for text in texts]),
+            seconds(lambda: list(chats_about(iter(documents), settings, 42, 1))),
+        )
+        for _ in range(3)
+    ]
+    parse, chats = (min(times) for times in zip(*rounds, strict=True))
+    print(f"{len(texts):,} files, {size:.1f} MB, best of 3, MB per CPU-second:")
+    print(f"tree-sitter's parse alone {size / parse:.1f}, chats {size / chats:.1f}")
+
+
+if __name__ == "__main__":
+    main()
