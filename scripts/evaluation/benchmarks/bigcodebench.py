@@ -3,7 +3,8 @@
     problem = bigcodebench(record)
 
 The tests run in a process of their own, so that a program cannot touch them. Tests that replace functions inside the
-program (mock), and tests that exchange files with it, need one process for both; such problems are `unjudged`.
+program (mock), exchange files with it, seed its random numbers or look at its current figure need one process for both;
+such problems are `unjudged`.
 """
 
 import ast
@@ -18,6 +19,7 @@ STOPS = ("\nif __name__", "\ndef main(", "\nprint(", "\ndef ", "\nclass ", "\nim
 MOCKS = {"patch", "mock", "Mock", "MagicMock", "mock_open"}
 FILES = {"open", "tempfile", "shutil", "makedirs", "mkdir", "remove", "unlink", "listdir", "rmdir", "chdir", "Path"}
 FILES |= {"subprocess", "sqlite3", "savefig", "to_csv", "to_excel", "zipfile", "TemporaryDirectory"}
+FIGURES = {"gca", "gcf", "get_fignums"}
 
 
 def names_in(tree: ast.Module) -> set[str]:
@@ -39,6 +41,10 @@ def bigcodebench(record: dict) -> Problem:
     used, why = names_in(tree), ""
     if used & FILES:
         why = "the tests exchange files with the program"
+    if used & FIGURES:
+        why = "the tests look at pyplot's current figure, which the program draws"
+    if "seed" in used and "random" in prompt + record["canonical_solution"]:
+        why = "the tests seed the random numbers that the program draws"
     if used & MOCKS:
         why = "the tests replace functions inside the program (mock)"
     return Problem(

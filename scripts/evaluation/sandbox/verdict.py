@@ -27,3 +27,7 @@ class Verdict:
 
     outcome: str
     detail: str
+
+    def __post_init__(self) -> None:
+        # a program can raise a text with half of a surrogate pair, which no file of results can hold
+        object.__setattr__(self, "detail", self.detail.encode(errors="backslashreplace").decode())

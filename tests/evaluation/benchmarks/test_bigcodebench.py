@@ -105,6 +105,11 @@ def test_prompts_of_both_forms(problem):
     [
         ("from unittest.mock import patch", "the tests replace functions inside the program (mock)"),
         ("import tempfile", "the tests exchange files with the program"),
+        ("import random\nrandom.seed(1)", "the tests seed the random numbers that the program draws"),
+        (
+            "import matplotlib.pyplot as plt\nplt.gcf()",
+            "the tests look at pyplot's current figure, which the program draws",
+        ),
     ],
 )
 def test_what_needs_one_process_is_refused_or_left_out_by_number(tmp_path, quick, line, why):

@@ -3,6 +3,7 @@
 import pytest
 
 from scripts.common.cli import UserError
+from scripts.common.files import write_jsonl
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.formats import Problem
 from scripts.evaluation.sandbox.judge import Judge, judge_all
@@ -80,6 +81,11 @@ def test_values_of_all_plain_types_arrive_as_they_are(judge):
     assert outcome_of(judge, code, tests) == "passed"
 
 
+def test_complex_numbers_arrive_with_their_zeros_and_where_they_are_not_finite(judge):
+    code = "def f():\n    return [complex('inf'), complex('-infj'), complex('nanj'), complex(0, -3), -3j]\n"
+    assert outcome_of(judge, code, "assert repr(f()) == '[(inf+0j), -infj, nanj, -3j, (-0-3j)]'\n") == "passed"
+
+
 def test_other_values_become_the_nearest_plain_ones(judge):
     names = "from collections import Counter, namedtuple\nfrom fractions import Fraction\nfrom decimal import Decimal\n"
     names += "from http import HTTPStatus\n"
@@ -87,6 +93,13 @@ def test_other_values_become_the_nearest_plain_ones(judge):
     tests = "a, b, c, d, e, f = f()\nassert (a, b, list(c), d, str(e), f) == "
     expected = "({'a': 2, 'b': 1}, (1,), [1, 2], Fraction(1, 3), '0.10', 200)\n"
     assert outcome_of(judge, f"{names}def f():\n    return {given}\n", f"{names}{tests}{expected}") == "passed"
+
+
+def test_half_of_a_surrogate_pair_in_an_error_can_be_written_to_a_file(judge, tmp_path):
+    problem = Problem("T/1", "python", "", "", "f()\n", "f", ())
+    verdict = judge.judge(problem, "def f(): raise ValueError('\\udcff')\n")
+    assert verdict == Verdict("exception", "ValueError: \\udcff")
+    write_jsonl(tmp_path / "verdicts.jsonl.zst", [{"detail": verdict.detail}])
 
 
 def test_objects_of_the_candidate_can_be_built_set_and_passed_back(judge):
