@@ -251,6 +251,7 @@ def arguments(archive, settings, out):
     return ["--archive", archive, *given, "--out", out]
 
 
+@pytest.mark.slow
 def test_the_command_line_filters_and_tells_a_mistake_in_one_line(tmp_path, settings):
     archive = write_archive(tmp_path / "raw", "demo", hostile())
     assert call("filter", *arguments(archive, settings, tmp_path / "out")).returncode == 0
@@ -265,6 +266,7 @@ def test_the_command_line_filters_and_tells_a_mistake_in_one_line(tmp_path, sett
     assert unknown.stderr.strip() == "error: --settings: min_line: unknown key; did you mean `min_lines`?"
 
 
+@pytest.mark.slow
 def test_a_kill_midway_leaves_no_declared_output(tmp_path, settings):
     rng = random.Random(2)
     whole = write_archive(

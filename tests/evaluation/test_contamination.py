@@ -218,6 +218,7 @@ def test_nothing_in_nothing_is_found(place, problems, training):
     assert row["overlapping"] == {} and row["problems"] == 2
 
 
+@pytest.mark.slow
 def test_a_line_of_ten_megabytes_is_searched(place):
     huge = "lorem ipsum " * 400_000 + "x" * 5_000_000 + f" {TEN}"
     row = place.check([TEN, TEN[1:], "lorem " * 20, "ipsum lorem " * 20, "x" * 99, f"{'x' * 5_000_000} {TEN}"], [huge])

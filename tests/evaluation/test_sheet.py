@@ -203,6 +203,7 @@ blob.arrayBuffer().then(bytes => show("bytes", String.fromCharCode(...new Uint8A
 </body>"""
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(CHROMIUM is None, reason="no browser: apt-get install chromium")
 def test_a_browser_downloads_the_sheet_that_was_filled_in(tmp_path):
     sheet = make(tmp_path, {"sft": {f"c/{n}": text for n, text in enumerate(HOSTILE)}})

@@ -64,6 +64,7 @@ def test_every_changed_function_changes_the_fingerprints_that_the_proof_says(tre
     check(tree, slice(None))
 
 
+@pytest.mark.slow
 def test_every_file_that_is_no_python_is_in_the_fingerprint_of_a_rule():
     """The channels of compiled programs, the templates: a new one that no reached code names would rerun nothing."""
     covered = {path for rule in proof.rules() for path in fingerprint.reach(rule).files}

@@ -124,6 +124,7 @@ def test_twelve_jobs_four_of_them_killed_never_meet_on_a_card(tmp_path):
         assert all(before[1] < after[0] for before, after in pairwise(sorted(turns)))
 
 
+@pytest.mark.slow
 def test_a_waiting_job_says_who_has_the_cards_can_be_stopped_and_goes_on_when_they_are_free(tmp_path):
     host = Host(tmp_path, [A40, {**A40, "pids": [4711]}])
     holder = host.hold(1, 1000)
@@ -178,6 +179,7 @@ def test_a_lease_is_kept_by_torchrun_and_ends_with_it(tmp_path):
     assert waiting.communicate(timeout=60)[0].split()[0] == "0,1"
 
 
+@pytest.mark.slow
 def test_cards_that_somebody_else_uses_are_passed_over_and_auto_takes_another_kind(tmp_path):
     """Also those of another container, whose processes do not show; what a desktop or the driver takes is no use."""
     cards = [{**A800, "pids": [4711]}, {**A800, "used_gib": 60}, {**A800, "used_gib": 0.4}, *MIXED[3:]]
@@ -299,6 +301,7 @@ def test_what_is_no_plain_file_in_the_place_of_a_lease_is_refused_and_not_writte
     assert victim.read_text() == "dear"
 
 
+@pytest.mark.slow
 def test_a_link_or_another_users_own_folder_is_no_lease_folder(tmp_path):
     host, elsewhere = Host(tmp_path, [A40]), tmp_path / "elsewhere"
     elsewhere.mkdir(mode=0o777)

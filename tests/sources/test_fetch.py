@@ -153,6 +153,7 @@ def test_git_repository_that_is_not_there_is_refused(tmp_path, raw):
     refused(raw, "cannot read http://127.0.0.1:9", "git", "http://127.0.0.1:9/x.git", "0" * 40)
 
 
+@pytest.mark.slow
 def test_git_location_runs_no_command(tmp_path, raw):
     for location in (f"ext::sh -c touch% {tmp_path}/ran", f"--upload-pack=touch {tmp_path}/ran", "-q"):
         refused(raw, "cannot read", "git", location, "0" * 40)

@@ -69,6 +69,7 @@ def test_sdist_comes_from_pips_configuration_file(sdist, raw, tools, tmp_path, m
     right(raw, tools, tmp_path)
 
 
+@pytest.mark.slow
 def test_sdist_comes_from_a_folder_without_any_index(sdist, raw, tools, tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_NO_INDEX", "1")
     monkeypatch.setenv("PIP_FIND_LINKS", str(sdist[0] / "simple" / "my-thing"))
@@ -89,6 +90,7 @@ def test_file_that_is_not_what_the_index_says_is_refused(sdist, served, raw, mon
     refused(raw, f"has sha256 {found}, the table pins {sdist[1]}", "sdist", "my-thing==1.0", sdist[1])
 
 
+@pytest.mark.slow
 def test_project_version_or_sdist_that_is_not_there_is_refused(sdist, served, raw, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
     refused(raw, "other==1.0: no source distribution as a tar; searched: http", "sdist", "other==1.0", sdist[1])
@@ -117,6 +119,7 @@ def test_download_stops_where_it_exceeds_the_limit(sdist, served, raw, monkeypat
     refused(raw, "larger than sources.fetch.max_megabytes", "sdist", "my-thing==1.0", sdist[1], small)
 
 
+@pytest.mark.slow
 def test_hostile_sdist_is_refused_by_member(tmp_path, raw, tools, monkeypatch):
     data = tools.make_tar({"evil-1.0/a": b"1", "evil-1.0/../../b": b"2"}, "w:gz")
     tools.write_tree(tmp_path / "links", {"evil-1.0.tar.gz": data})
@@ -125,6 +128,7 @@ def test_hostile_sdist_is_refused_by_member(tmp_path, raw, tools, monkeypatch):
     refused(raw, r"'evil-1.0/../../b': `\.\.`", "sdist", "evil==1.0", hashlib.sha256(data).hexdigest())
 
 
+@pytest.mark.slow
 def test_fetch_killed_in_the_download_leaves_nothing_declared_and_the_next_cleans_up(
     sdist, served, raw, tools, tmp_path, monkeypatch
 ):

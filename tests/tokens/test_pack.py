@@ -240,6 +240,7 @@ def test_a_dataset_that_is_not_there_is_one_line(tokenizer, tmp_path):
     assert done.stderr.strip() == f"error: {tmp_path / 'no/manifest.json'}: no such file"
 
 
+@pytest.mark.slow
 def test_a_killed_run_leaves_no_declared_output_half_written_and_the_next_run_is_whole(tokenizer, tmp_path):
     folder, out = tmp_path / "compose", tmp_path / "out"
     write_jsonl(folder / "train.jsonl.zst", ({"id": str(i), "text": f"x_{i} = {i}\n" * 400} for i in range(4000)))

@@ -104,6 +104,7 @@ def test_long_lines_are_found_at_every_limit():
             assert has_long_line(text.encode(), limit) == (longest > limit)
 
 
+@pytest.mark.slow
 def test_encoded_runs_are_those_found_by_hand():
     for text in adversarial(4000):
         escapes = [len(text[a:b]) for a, b in escape_runs(text)]

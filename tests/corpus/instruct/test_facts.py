@@ -122,6 +122,7 @@ def by_ast(text):
     return {name: list(methods) for name, methods in types.items()}, list(functions), set(imports)
 
 
+@pytest.mark.slow
 def test_python_facts_agree_with_the_ast_module_on_the_standard_library():
     library = Path(sysconfig.get_path("stdlib"))
     paths = [*sorted(library.glob("*.py"))[::3], *sorted((library / "asyncio").glob("*.py"))]

@@ -74,6 +74,7 @@ PLAIN = [
 ]
 
 
+@pytest.mark.slow
 def test_values_of_all_plain_types_arrive_as_they_are(judge):
     values = f"inf = float('inf')\nvalues = [{', '.join(PLAIN)}]\n"
     code = f"{values}def f(number, given):\n    return [given, values[number], given == values[number]]\n"
