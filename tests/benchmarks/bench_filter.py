@@ -2,9 +2,12 @@
 
     python -m tests.benchmarks.bench_filter [megabytes]
 
-Prints MB per CPU-second of input, and ours as a multiple of the peer's. Both peers apply the same rules and must drop
+Prints MB per CPU-second of input, and ours as a multiple of the peer's. Two peers apply the same rules and must drop
 the same files for the same reasons: `tarfile` with the naive rules of tests/corpus/naive.py (whole job, written
-output left out on both sides), and the naive rules alone on files in memory.
+output left out on both sides), and the naive rules alone on files in memory. The third is datatrove, which reads the
+same files as JSON lines and writes them again: with the naive rules as its filter, and with none. Ours then reads the
+archive, filters and writes: without replacing secrets, which datatrove does not, and with it. Where datatrove is not
+installed it is left out: `uv pip install --target FOLDER datatrove`, then run with PYTHONPATH=FOLDER.
 """
 
 import io
@@ -19,8 +22,9 @@ from pathlib import Path
 
 import zstandard
 
+from scripts.common.files import write_jsonl
 from scripts.corpus.filter import extension_of, filter_archive
-from scripts.corpus.formats.funnel import Funnel
+from scripts.corpus.formats.funnel import Funnel, funnel
 from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import write_archive
@@ -76,6 +80,41 @@ def reason_of(raw: bytes, settings: Filter) -> str | None:
     return None
 
 
+def ours_written(archive: Path, settings: Filter, out: Path) -> None:
+    with funnel(out) as result:
+        filter_archive(archive, "bench", settings, result)
+
+
+def datatrove_copy(folder: Path, out: Path, settings: Filter | None) -> None:
+    """Read the JSON lines in `folder` and write those that pass the naive rules, or all of them, by datatrove alone."""
+    from datatrove.pipeline.filters import LambdaFilter
+    from datatrove.pipeline.readers import JsonlReader
+    from datatrove.pipeline.writers import JsonlWriter
+
+    documents = JsonlReader(str(folder), id_key="path", doc_progress=False).run()
+    if settings:
+        documents = LambdaFilter(lambda document: not naive_reason(document.text.encode(), settings)).run(documents)
+    for _ in JsonlWriter(str(out), compression="zstd").run(documents):
+        pass
+
+
+def beside_datatrove(archive: Path, files: dict[str, bytes], settings: Filter, folder: Path) -> list[tuple]:
+    """(name, MB, our CPU seconds with all that is written, datatrove's on the same texts) of each comparison."""
+    texts = ({"path": name, "text": raw.decode(errors="replace")} for name, raw in files.items() if raw)
+    write_jsonl(folder / "in/texts.jsonl.zst", texts)
+    keeping = settings.model_copy(update={"secrets": "keep"})
+    replacing_seconds, _ = timed(lambda: ours_written(archive, settings, folder / "replacing"))
+    keeping_seconds, _ = timed(lambda: ours_written(archive, keeping, folder / "keeping"))
+    copy_seconds, _ = timed(lambda: datatrove_copy(folder / "in", folder / "copy", None))
+    filter_seconds, _ = timed(lambda: datatrove_copy(folder / "in", folder / "filtered", settings))
+    size = sum(map(len, files.values())) / 1e6
+    return [
+        ("archive to JSON lines, secrets kept, datatrove filters", size, keeping_seconds, filter_seconds),
+        ("archive to JSON lines, secrets replaced, datatrove filters", size, replacing_seconds, filter_seconds),
+        ("archive to JSON lines, secrets replaced, datatrove only copies", size, replacing_seconds, copy_seconds),
+    ]
+
+
 def main() -> None:
     megabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 60
     settings = Filter()
@@ -86,6 +125,11 @@ def main() -> None:
         archive = write_archive(Path(folder), "bench", files)
         seconds, found = timed(lambda: ours(archive, settings))
         peer_seconds, expected = timed(lambda: peer(archive, settings))
+        try:
+            written = beside_datatrove(archive, files, settings, Path(folder))
+        except ImportError as error:
+            print(f"datatrove: {error}")
+            written = []
     assert found == expected, (found, expected)
     rule_seconds, found = timed(lambda: [reason_of(raw, settings) for raw in candidates])
     naive_seconds, expected = timed(lambda: [naive_reason(raw, settings) for raw in candidates])
@@ -93,6 +137,7 @@ def main() -> None:
     for name, amount, mine, other in (
         ("archive to verdicts", size, seconds, peer_seconds),
         ("rules alone", candidate_size, rule_seconds, naive_seconds),
+        *written,
     ):
         line = {"bench": f"filter: {name}", "MB": round(amount, 1), "files": len(files)}
         line |= {"MB/CPU-s": round(amount / mine, 1), "peer MB/CPU-s": round(amount / other, 1)}
