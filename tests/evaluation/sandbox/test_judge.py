@@ -249,6 +249,7 @@ def test_the_canonical_python_solutions_pass(benchmarks, judge):
 
 
 # Of the canonical solutions, those that need rand, regex and md5; boost and libcrypto: they may be absent.
+# The problems of each compiled language of HumanEval-X whose solutions need a library that is not here.
 LIBRARIES = {"rust": {38, 50, 53, 91, 162}, "cpp": {22, 137, 162}, "go": set(), "java": set()}
 
 
@@ -268,14 +269,14 @@ def patient(sandbox):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", TOOLCHAINS)
+@pytest.mark.parametrize("language", LIBRARIES)
 def test_a_sample_of_the_compiled_canonical_solutions_passes(benchmarks, patient, language):
     verdicts = canonical(language, benchmarks, patient, {0, 10, 32, 136} if language != "java" else {10, 137})
     assert {one.outcome for one in verdicts.values()} == {"passed"}, verdicts
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("language", TOOLCHAINS)
+@pytest.mark.parametrize("language", LIBRARIES)
 def test_all_compiled_canonical_solutions_pass_but_for_missing_libraries(benchmarks, patient, language):
     verdicts = canonical(language, benchmarks, patient, None)
     failed = {int(name.split("/")[1]): verdict for name, verdict in verdicts.items() if verdict.outcome != "passed"}

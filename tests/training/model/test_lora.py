@@ -170,7 +170,7 @@ def test_an_adapter_whose_base_changed_or_is_gone_is_refused(adapter, origin, tm
     (out / "manifest.json").write_text(json.dumps(manifest))
     load_model(out, torch.float32)
     (base / "manifest.json").write_text((base / "manifest.json").read_text() + " ")
-    with pytest.raises(UserError, match="was trained on another model"):
+    with pytest.raises(UserError, match="is not the model that the adapter was trained on"):
         load_model(out, torch.float32)
     (base / "manifest.json").write_bytes((origin / "manifest.json").read_bytes())
     (base / "model.safetensors").write_bytes(b"x")

@@ -96,7 +96,7 @@ def test_two_experiments_are_published_side_by_side(published, tmp_path):
         (["remote", "remove", "shelf"], r"^error: no DVC remote: `dvc remote add -d NAME URL"),
         (
             ["remote", "modify", "shelf", "verify", "false"],
-            r"^error: DVC remote shelf: .*`dvc remote modify shelf verify true`",
+            r"^error: DVC remote shelf does not verify .*`dvc remote modify shelf verify true`",
         ),
     ],
 )
