@@ -1,8 +1,10 @@
 """Speed of tokenizing and packing against Hugging Face tokenizers, on the Python files of this environment.
 
-    python -m tests.benchmarks.bench_tokens [--megabytes 10]
+    python -m tests.benchmarks.bench_tokens [--megabytes 10] [--tokenizer results/tokens/tokenizer]
 
-Ratios are of the same run on the same machine; throughputs alone say little about another machine.
+Without --tokenizer one of 8,192 ids is learned from the files. The last peer is what most people write, `datasets.map`
+with transformers' tokenizer; there processor time of all threads counts, and its ids are compared with ours. Ratios are
+of the same run on the same machine; throughputs alone say little about another machine.
 """
 
 import argparse
@@ -15,7 +17,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
+from datasets import Dataset
 from tokenizers import Tokenizer
+from transformers import AutoTokenizer
 
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
@@ -52,23 +56,42 @@ def seconds(function: Callable[[], object]) -> float:
     return time.perf_counter() - start
 
 
+def processor_seconds(function: Callable[[], object]) -> tuple[float, object]:
+    """(seconds of all threads, the function's result)."""
+    start = time.process_time()
+    result = function()
+    return time.process_time() - start, result
+
+
+def mapped(tokenizer: Path, texts: list[str]) -> list[list[int]]:
+    """The ids of each text, by `datasets.map`."""
+    fast = AutoTokenizer.from_pretrained(tokenizer)
+    dataset = Dataset.from_dict({"text": texts})
+    return dataset.map(lambda batch: {"ids": fast(batch["text"])["input_ids"]}, batched=True, remove_columns="text")[
+        "ids"
+    ]
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--megabytes", type=float, default=10)
-    documents = corpus(arguments.parse_args().megabytes)
+    arguments.add_argument("--tokenizer", type=Path, help="a folder that rule tokenizer made")
+    args = arguments.parse_args()
+    documents = corpus(args.megabytes)
     texts = [document["text"] for document in documents]
     size = sum(len(text.encode()) for text in texts) / 1e6
     print(f"{len(texts):,} documents, {size:.1f} MB")
     with tempfile.TemporaryDirectory() as name:
         work = Path(name)
-        data, filled, tokenizer = work / "data", work / "filled", work / "tokenizer"
+        data, filled, tokenizer = work / "data", work / "filled", args.tokenizer or work / "tokenizer"
         fim = {"rate": 0.5, "spm_rate": 0.5, "seed": 42}
         for folder, facts in {data: {}, filled: {"fim": fim}}.items():
             for split in ("train", "validation"):
                 write_jsonl(folder / f"{split}.jsonl.zst", documents if split == "train" else documents[:10])
             write_manifest(folder, ["train.jsonl.zst", "validation.jsonl.zst"], **facts)
-        settings = TokenizerSettings(vocab_size=VOCABULARY, sample_megabytes=size)
-        print(f"learn {VOCABULARY} ids: {seconds(lambda: train([data], settings, tokenizer)):.1f} s")
+        if not args.tokenizer:
+            settings = TokenizerSettings(vocab_size=VOCABULARY, sample_megabytes=size)
+            print(f"learn {VOCABULARY} ids: {seconds(lambda: train([data], settings, tokenizer)):.1f} s")
 
         description = json.loads((tokenizer / "tokenizer.json").read_text())
         reference = Tokenizer.from_str(json.dumps({**description, "added_tokens": []}))
@@ -82,6 +105,19 @@ def main() -> None:
         print(f"Hugging Face encode_batch_fast: {size / theirs:.1f} MB/s")
         print(f"encode: {size / ours:.1f} MB/s, {theirs / ours:.1f} times as fast")
         print(f"pack, reading, encoding and writing: {size / packing:.1f} MB/s, {theirs / packing:.1f} times as fast")
+        packing_seconds, _ = processor_seconds(lambda: pack(data, tokenizer, LENGTH, work / "again"))
+        mapped_seconds, ids = processor_seconds(lambda: mapped(tokenizer, texts))
+        print(
+            f"datasets.map: {size / mapped_seconds:.2f} MB of a processor second, pack {size / packing_seconds:.1f}:"
+            f" {mapped_seconds / packing_seconds:.1f} times as fast"
+        )
+        encoded = encoder.encode(examples)
+        starts = encoded.offsets.tolist()
+        other = sum(
+            encoded.ids[start : start + len(expected)].tolist() != expected
+            for start, expected in zip(starts, ids, strict=False)
+        )
+        print(f"texts whose ids differ from those of datasets.map: {other}")
         print(f"with half of the pieces as fill-in-the-middle: {packing / filling:.2f} times the speed of that")
 
     lengths = np.sort(np.random.default_rng(0).lognormal(6.5, 1.1, 100_000).astype(np.int64) % LENGTH + 1)[::-1].copy()
