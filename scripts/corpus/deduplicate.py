@@ -21,6 +21,7 @@ from scripts.common.progress import Progress
 from scripts.corpus.clusters import CLUSTERS
 from scripts.corpus.formats.funnel import Funnel, funnel
 from scripts.corpus.similarity.signed_documents import (
+    SignedSource,
     check_signed,
     documents_of,
     first_of,
@@ -30,15 +31,19 @@ from scripts.corpus.similarity.signed_documents import (
 from scripts.experiment.settings.corpus import Deduplicate
 
 
-def first_copies(names: list[str], signatures: list[Path], clusters: Path) -> tuple[np.ndarray, np.ndarray]:
+def first_copies(
+    names: list[str], sources: list[SignedSource], signatures: list[Path], clusters: Path
+) -> tuple[np.ndarray, np.ndarray]:
     """(equal, similar), int64 [documents] each: the first document with the same text, and the first of the cluster.
 
     Documents are numbered in the order of `names`.
 
+    Args:
+        sources: those of the signatures.
+
     Raises:
         UserError: the clusters are of other documents than the signatures.
     """
-    sources = signed_sources(signatures)
     if signed_sources([clusters]) != sources:
         raise UserError(
             f"{clusters}: clusters of other documents than the signatures; run scripts.corpus.clusters again"
@@ -46,10 +51,10 @@ def first_copies(names: list[str], signatures: list[Path], clusters: Path) -> tu
     ends = np.cumsum([0, *(source.documents for source in sources)])
     rows = {source.name: np.arange(*ends[at : at + 2]) for at, source in enumerate(sources)}
     order = np.concatenate([rows[name] for name in names])
-    digests, pairs = read_digests(signatures), np.load(clusters / CLUSTERS)
-    cluster = np.arange(len(digests))
+    text, pairs = first_of(read_digests(signatures)), np.load(clusters / CLUSTERS)
+    cluster = np.arange(len(text))
     cluster[pairs[:, 0]] = pairs[:, 1]
-    return first_of(digests[order]), first_of(cluster[first_of(digests)][order])
+    return first_of(text[order]), first_of(cluster[text][order])
 
 
 def deduplicate(
@@ -64,8 +69,9 @@ def deduplicate(
     Raises:
         UserError: documents, signatures or clusters are missing, differ from their manifest, or do not belong together.
     """
-    check_signed(filtered, signed_sources(signatures), sources)
-    equal, first = first_copies(sources, signatures, clusters)
+    signed = signed_sources(signatures)
+    check_signed(filtered, signed, sources)
+    equal, first = first_copies(sources, signed, signatures, clusters)
     kept = first if settings.near_duplicates else equal
     itself = np.arange(len(kept))
     # documents that others name: as the copy that is kept, or as the first of their cluster
