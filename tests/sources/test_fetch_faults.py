@@ -2,7 +2,6 @@
 
 import hashlib
 import http.server
-import json
 import os
 import signal
 import socket
@@ -21,39 +20,17 @@ from scripts.experiment.settings.sources import Fetch
 from scripts.sources.fetch import fetch
 from scripts.sources.providers import git_process, package_index
 from scripts.sources.tables.source import PinnedSource
+from tests.sources.fetching import ArchiveHandler, source_arguments
 
 pytestmark = pytest.mark.slow  # waits for time limits
 
 ROOT = Path(__file__).parents[2]
 
 
-def source_arguments(row):
-    """The arguments of the command line that say what to fetch."""
-    pinned = {key: row[key] for key in ("name", "kind", "pin")}
-    return ["--source", json.dumps(pinned), "--location", row["location"]]
-
-
 COMMIT = "0" * 40
 
 
-class Handler(http.server.SimpleHTTPRequestHandler):
-    """Serves the index; what becomes of the archive is each subclass's matter."""
-
-    def log_message(self, *_):
-        pass
-
-    def do_GET(self):
-        if not self.path.endswith(".tar.gz"):
-            return super().do_GET()
-        data = Path(self.translate_path(self.path)).read_bytes()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
-        self.archive(data)
-        return None
-
-
-class BreaksOffOnce(Handler):
+class BreaksOffOnce(ArchiveHandler):
     seen = 0
 
     def archive(self, data):
@@ -61,7 +38,7 @@ class BreaksOffOnce(Handler):
         self.wfile.write(data[: len(data) // 2] if BreaksOffOnce.seen == 1 else data)
 
 
-class Drips(Handler):
+class Drips(ArchiveHandler):
     def archive(self, data):
         for byte in data:
             self.wfile.write(bytes([byte]))

@@ -12,7 +12,7 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.experiment.settings.record import to_json
 from scripts.experiment.settings.sources import Fetch
-from tests.sources.fetching import SETTINGS, Quiet, get, refused, source_arguments
+from tests.sources.fetching import SETTINGS, ArchiveHandler, get, refused, source_arguments
 
 ROOT = Path(__file__).parents[2]
 
@@ -20,16 +20,10 @@ ROOT = Path(__file__).parents[2]
 NOBODY = "http://127.0.0.1:9/simple"  # the discard port: refuses connections
 
 
-class Stalling(Quiet):
+class Stalling(ArchiveHandler):
     """Sends half of an archive, says so by an event, then waits to be told to end."""
 
-    def do_GET(self):
-        if not self.path.endswith(".tar.gz"):
-            return super().do_GET()
-        data = Path(self.translate_path(self.path)).read_bytes()
-        self.send_response(200)
-        self.send_header("Content-Length", str(len(data)))
-        self.end_headers()
+    def archive(self, data):
         self.wfile.write(data[: len(data) // 2])
         self.wfile.flush()
         self.server.half.set()
