@@ -241,18 +241,14 @@ rule compose:
         " --settings {params.settings:q} --seed {params.seed:q} --threads {threads} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
-# Copies for other programs, which nothing stands on.
+# Copies for other programs; no rule of the data reads them.
 TABLES = MADE.tables(FLOW.datasets) if EXPERIMENT.corpus.parquet else {}
 PARQUET = [parquet_table(L, table) / MANIFEST for table in TABLES]
 
 
 rule parquet:
     input:
-        lambda wildcards: (
-            MADE.filtered(FLOW.source_shards[wildcards.table.removeprefix("filter-")])
-            if wildcards.table.startswith("filter-")
-            else [folder / MANIFEST for folder in TABLES[wildcards.table]]
-        ),
+        lambda wildcards: TABLES[wildcards.table].manifests,
     output:
         manifest=parquet_table(L, "{table}") / MANIFEST,
     log:
@@ -262,7 +258,7 @@ rule parquet:
     conda:
         "../envs/stagecraft.yaml"
     params:
-        folders=lambda wildcards: by_file("--folders", *map(str, TABLES[wildcards.table])),
+        folders=lambda wildcards: by_file("--folders", *map(str, TABLES[wildcards.table].folders)),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.parquet"),
     shell:

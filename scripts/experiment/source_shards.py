@@ -6,6 +6,7 @@ source_shards(["click", "jinja"])      # {"0": ["click", "jinja"]}
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import Path
+from typing import NamedTuple
 
 from scripts.common.hashing import text_digest
 from scripts.experiment.layout import (
@@ -48,6 +49,13 @@ def bucket_groups(shards: Collection[str]) -> list[str]:
 def in_shards(names: Collection[str]) -> bool:
     """Whether so many sources are fetched and filtered in shards, not in a job each."""
     return len(names) > ONE_BY_ONE
+
+
+class Table(NamedTuple):
+    """JSON lines that are copied to Parquet as one table."""
+
+    manifests: list[Path]  # that say whether they changed
+    folders: list[Path]
 
 
 class SourceFiles:
@@ -105,11 +113,11 @@ class SourceFiles:
         """The first commits of these sources that rules declare; those of a shard are listed in its manifest."""
         return [] if self.in_shards else [self.layout.history(name) / FIRST_COMMITS for name in names]
 
-    def tables(self, datasets: Iterable[str]) -> dict[str, list[Path]]:
-        """The folders of JSON lines by the name of their copy in Parquet; a shard's sources are one table."""
-        tables = {f"compose-{name}": [self.layout.dataset(name)] for name in datasets}
-        if self.sources:
-            tables |= {"split": [self.layout.split]}
-            for shard, names in self.shards.items():
-                tables[f"filter-{shard}"] = [self.layout.filtered(name) for name in names]
+    def tables(self, datasets: Iterable[str]) -> dict[str, Table]:
+        """What is copied to Parquet, by the name of the copy; a shard's sources are one table."""
+        folders = {f"compose-{name}": self.layout.dataset(name) for name in datasets}
+        folders |= {"split": self.layout.split} if self.sources else {}
+        tables = {name: Table([folder / MANIFEST], [folder]) for name, folder in folders.items()}
+        for shard, names in self.shards.items():
+            tables[f"filter-{shard}"] = Table(self.filtered(names), [self.layout.filtered(name) for name in names])
         return tables
