@@ -7,30 +7,19 @@ sys.path.insert(0, workflow.basedir)
 
 from scripts.common.cli import UserError
 from scripts.experiment.checks.datasets import check_dataset_sources
-from scripts.experiment.checks.machine import check_machine
 from scripts.experiment.dag import Dag
 from scripts.experiment.kept_fingerprints import fingerprint
-from scripts.experiment.layout import FIRST_COMMITS, MANIFEST, PACKED_SPLITS, SPLITS, Layout, raw_archive, raw_manifest
-from scripts.experiment.layout import (
-    fetched_shard,
-    filtered_shard,
-    history_shard,
-    is_published,
-    parquet_table,
-    shard_files,
-    split_file,
-)
+from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
-from scripts.experiment.machine_files import load_machine
 from scripts.experiment.provenance import restore
-from scripts.experiment.settings.record import as_json, to_dict, to_json
+from scripts.experiment.settings.record import as_json, to_json
 from scripts.experiment.source_shards import SourceFiles
 from scripts.experiment.tested_sources import tested_sources
 from scripts.hosts.missing import make_missing
-from scripts.hosts.profile import Profile, check_placement
+from scripts.hosts.profile import Profile, checked_machine
 from scripts.hosts.snakefile import argument_writer, big, only
 from scripts.hosts.start import begin, set_shell
-from scripts.sources.tables.sources_table import read_sources
+from scripts.sources.tables.sources_table import sources_of
 
 set_shell(workflow, shell)
 
@@ -42,11 +31,8 @@ if not workflow.overwrite_configfiles:
 try:
     EXPERIMENT = load_experiment(config, " + ".join(os.path.relpath(path) for path in workflow.configfiles))
     PROFILE = Profile(workflow.resource_settings)
-    MACHINE = load_machine(PROFILE.machine)
-    check_machine(EXPERIMENT, MACHINE, PROFILE.machine)
-    check_placement(PROFILE, MACHINE)
-    sources = read_sources(Path(EXPERIMENT.sources.table)) if EXPERIMENT.sources else []
-    SOURCES = {source.name: source for source in sources}
+    MACHINE = checked_machine(PROFILE, EXPERIMENT)
+    SOURCES = {source.name: source for source in sources_of(EXPERIMENT)}
     L = Layout(Path(EXPERIMENT.results))
     FLOW = Dag(EXPERIMENT, SOURCES, L)
     MADE = SourceFiles(SOURCES, FLOW.source_shards, L)

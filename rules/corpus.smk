@@ -2,6 +2,7 @@
 
 from scripts.corpus.formats.own_datasets import check_first_chats
 from scripts.corpus.formats.record_readers import files_of
+from scripts.experiment.layout import SPLITS, fetched_shard, filtered_shard, parquet_table, raw_manifest
 
 
 rule filter:

@@ -1,7 +1,9 @@
 # Model × suite → scores, then the gates over all of them. A suite that the experiment does not configure has no rule.
 
+from scripts.experiment.layout import SPLITS
 from scripts.experiment.replays.evidence_files import evidence_files
 from scripts.experiment.settings.evaluation import CompletionTasks
+from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
 from scripts.hosts.profile import uses_vllm, vllm_option
 

@@ -2,6 +2,8 @@
 # its pin in its name: another pin is another file, for which no pointer stands. The archives of more than 512 sources are
 # made in shards.
 
+from scripts.experiment.layout import FIRST_COMMITS, fetched_shard, history_shard, is_published, raw_manifest
+
 ARCHIVES = {} if MADE.in_shards else {source.raw_name: source for source in SOURCES.values()}
 PULLED = [name for name in ARCHIVES if is_published(name)]
 

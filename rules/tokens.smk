@@ -3,6 +3,7 @@
 
 from functools import partial
 
+from scripts.experiment.layout import PACKED_SPLITS, shard_files
 from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, small_files, tokenizer_content
 
 # Say no before a job is queued: a base without a chat template, or without the tokens of fill-in-the-middle, ends here.

@@ -1,6 +1,7 @@
 # Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
 
 from scripts.experiment.bookkeeping import determining, every_of
+from scripts.experiment.layout import shard_files
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver
 from scripts.hosts.profile import STAGES, stage_threads, uses_vllm

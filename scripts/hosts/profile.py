@@ -5,6 +5,9 @@ import shlex
 from pathlib import Path
 
 from scripts.common.cli import UserError
+from scripts.experiment.checks.machine import check_machine
+from scripts.experiment.machine_files import load_machine
+from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import Record
 
@@ -49,6 +52,18 @@ def gpus_in(gres: str) -> int:
     """The GPUs in Slurm's `gpu:a40:2`, `gpu:2` or `gpu`."""
     count = re.search(r":(\d+)(\(.*)?$", gres)
     return int(count[1]) if count else 1
+
+
+def checked_machine(profile: Profile, experiment: Experiment) -> Machine:
+    """The profile's machine file.
+
+    Raises:
+        UserError: it is malformed, lacks what the experiment needs, or the profile disagrees with it.
+    """
+    machine = load_machine(profile.machine)
+    check_machine(experiment, machine, profile.machine)
+    check_placement(profile, machine)
+    return machine
 
 
 def check_placement(profile: Profile, machine: Machine) -> None:

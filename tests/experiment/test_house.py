@@ -15,6 +15,7 @@ SHARED = {"train_adapter"}
 SUITES = {"perplexity", "qa", "bleu", "keywords", "code", "completion", "repository_tests", "lm_eval", "latency"}
 IN_A_LOOP = {"evaluation": SUITES}
 MAX_LINES = 260
+MAX_COMMON_LINES = 60  # of what all rules share; what one area needs stands in its own file
 # what a rule's command may hold without `:q`: a number, and an option that is quoted where it is made
 UNQUOTED = {"threads", "resources.engine"}
 
@@ -29,6 +30,7 @@ def test_an_areas_folder_shows_exactly_its_rules(area):
 def test_no_module_is_long():
     lengths = {str(path): len(path.read_text().splitlines()) for path in Path("scripts").rglob("*.py")}
     assert {path: lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
+    assert len(Path("rules/common.smk").read_text().splitlines()) <= MAX_COMMON_LINES
 
 
 @pytest.mark.parametrize("path", sorted(Path("rules").glob("*.smk")), ids=lambda path: path.name)
