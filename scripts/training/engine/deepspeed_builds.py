@@ -10,6 +10,7 @@ flock until it ends, which the kernel releases however that happens; a process t
 import fcntl
 import logging
 import os
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TextIO
 
@@ -37,3 +38,10 @@ def clear_stale_locks() -> None:
             logging.info(f"{lock}: left by a process that was killed; removed")
             lock.unlink(missing_ok=True)
     fcntl.flock(users, fcntl.LOCK_SH)
+
+
+def log_missing_builds(names: Iterable[str]) -> None:
+    """Log the extensions that DeepSpeed is about to compile, as it does so for minutes without a word."""
+    for name in names:
+        if not any(build_root().glob(f"**/{name}.so")):
+            logging.info(f"DeepSpeed compiles {name} into {build_root()}, once on this machine: one to three minutes")

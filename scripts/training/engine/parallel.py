@@ -66,6 +66,9 @@ def start_process_group(machine: Machine) -> None:
         import deepspeed
 
         deepspeed_builds.clear_stale_locks()
+        if os.environ["RANK"] == "0":
+            extensions = {"deepspeed_shm_comm": machine.gpus == 0, "cpu_adam": machine.offload}
+            deepspeed_builds.log_missing_builds(name for name, needed in extensions.items() if needed)
         deepspeed.logger.setLevel(logging.ERROR)
         deepspeed.init_distributed(
             "nccl" if machine.gpus else "gloo", auto_mpi_discovery=False, verbose=False, timeout=timeout

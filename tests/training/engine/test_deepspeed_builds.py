@@ -1,6 +1,7 @@
 """scripts/training/engine/deepspeed_builds.py: a build that was killed does not keep later processes waiting, one that
 runs does."""
 
+import logging
 import signal
 import subprocess
 import sys
@@ -46,3 +47,13 @@ def test_the_folder_may_be_new(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "not/there"))
     deepspeed_builds.clear_stale_locks()
     assert (tmp_path / "not/there").is_dir()
+
+
+def test_only_what_is_not_built_yet_is_announced(tmp_path, monkeypatch, caplog):
+    monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
+    (tmp_path / "py311_cpu/cpu_adam").mkdir(parents=True)
+    (tmp_path / "py311_cpu/cpu_adam/cpu_adam.so").touch()
+    with caplog.at_level(logging.INFO):
+        deepspeed_builds.log_missing_builds(["deepspeed_shm_comm", "cpu_adam"])
+    [line] = caplog.messages
+    assert line.startswith(f"DeepSpeed compiles deepspeed_shm_comm into {tmp_path}, once on this machine")
