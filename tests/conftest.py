@@ -2,6 +2,7 @@
 
 import gc
 import os
+import signal
 import sys
 
 import pytest
@@ -15,6 +16,8 @@ for name in ("MAKEFLAGS", "MAKELEVEL", "MFLAGS"):  # of `make test`: a test's ow
 # clones of this repository are read by hundreds of processes, which must not compile every module anew
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
+# What a shell starts with `&` ignores SIGINT, and so does all that it starts; some tests interrupt what they start.
+signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()  # until all tests are imported; see scripts/__init__.py
 
 LONGEST = ["test_experiments.py", "test_cluster.py", "test_kills.py", "test_parallel.py", "test_interruption.py"]
