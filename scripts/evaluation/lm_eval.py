@@ -3,9 +3,9 @@
     python -m scripts.evaluation.lm_eval --model results/training/base --out results/evaluation/lm_eval/base \\
         --settings '{"tasks": ["colours", "sums:exact_match,digits"], "include_path": "tasks", "limit": 100}'
 
-lm-eval writes the prompts, runs the model with transformers and computes its metrics. Its log of each item becomes an
-item here, so that models are compared pairwise on the same items. Nothing is downloaded: data is read from files below
-`include_path`, or from this machine's Hugging Face cache.
+lm-eval writes the prompts, runs the model with transformers or vLLM and computes its metrics. Its log of each item
+becomes an item here, so that models are compared pairwise on the same items. Nothing is downloaded: data is read from
+files below `include_path`, or from this machine's Hugging Face cache.
 """
 
 import hashlib
@@ -16,20 +16,18 @@ from pathlib import Path
 
 import datasets
 import huggingface_hub
-import lm_eval
 from lm_eval.api.task import Task
-from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 from transformers import AutoTokenizer
 
 from scripts.common.cli import UserError, run
-from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
+from scripts.evaluation.generation.harness import run_harness
+from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.lm_eval_score import SUITE
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
 from scripts.experiment.settings.evaluation import LmEval
 from scripts.experiment.settings.record import to_dict
 
-ENGINE = {"name": "lm-eval with transformers", "version": lm_eval.__version__}
 KEY = "evaluation.lm_eval.tasks"
 
 
@@ -61,22 +59,20 @@ def task_manager(folder: Path | None, everything: bool) -> TaskManager:
     return TaskManager(include_path=str(folder) if folder else None, include_defaults=everything)
 
 
-def find_tasks(name: str, folder: Path | None) -> dict[str, Task]:
-    """Name → task, of a task, or of all tasks in a group or with a tag.
-
-    Raises:
-        KeyError: the name is unknown, or a group contains an unknown one.
-    """
-    if folder and name in task_manager(folder, False).all_tasks:
-        try:
-            return task_manager(folder, False).load([name])["tasks"]
-        except KeyError:  # a group may contain tasks of lm-eval's own
-            return task_manager(folder, True).load([name])["tasks"]
-    return task_manager(folder, True).load([name])["tasks"]
+@cache
+def needs_defaults(name: str, folder: Path | None) -> bool:
+    """Whether a task is lm-eval's own, or a group in the folder that contains one."""
+    if not folder or name not in task_manager(folder, False).all_tasks:
+        return True
+    try:
+        task_manager(folder, False).load([name])
+    except KeyError:
+        return True
+    return False
 
 
 def load_tasks(name: str, folder: Path | None) -> dict[str, Task]:
-    """As `find_tasks`, and checked.
+    """Name → task, of a task, or of all tasks in a group or with a tag.
 
     Raises:
         UserError: the name is unknown, or a task cannot be loaded or scored.
@@ -85,7 +81,7 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Task]:
     if name not in own_tasks and name not in task_manager(folder, True).all_tasks:
         raise UserError(f"{KEY}: lm-eval has no task {name!r}; in include_path: {', '.join(own_tasks) or 'none'}")
     try:
-        tasks = find_tasks(name, folder)
+        tasks = task_manager(folder, needs_defaults(name, folder)).load([name])["tasks"]
     except Exception as error:  # a task can run code of its author's, which may raise anything
         text = " ".join(f"{type(error).__name__}: {error}".split())
         raise UserError(f"{KEY}: {name} cannot be loaded: {text:.300}; its data must be on this machine") from error
@@ -119,31 +115,17 @@ def choose_metrics(entry: str, tasks: dict[str, Task]) -> dict[str, tuple[str, s
     return chosen
 
 
-def run_harness(model: ScoredModel, tasks: dict[str, Task], settings: LmEval) -> dict[str, list[dict]]:
-    """Task → lm-eval's log of each of its items.
+def check_prompts(folder: Path, tasks: dict[str, Task], settings: LmEval) -> None:
+    """Warn of each task whose number of solved examples is fixed.
 
     Raises:
-        UserError: the tokenizer has no chat template.
+        UserError: the tokenizer of the model in `folder` has no chat template.
     """
-    tokenizer = AutoTokenizer.from_pretrained(model.folder)
-    if settings.chat and not tokenizer.chat_template:
-        raise UserError(f"evaluation.lm_eval.chat: {model.folder} has no chat template; set `chat: false`")
-    if settings.num_fewshot is not None:
-        fixed = [name for name, task in tasks.items() if task.config.num_fewshot == 0 != settings.num_fewshot]
-        for name in fixed:
+    if settings.chat and not AutoTokenizer.from_pretrained(folder).chat_template:
+        raise UserError(f"evaluation.lm_eval.chat: {folder} has no chat template; set `chat: false`")
+    for name, task in tasks.items():
+        if settings.num_fewshot is not None and task.config.num_fewshot == 0 != settings.num_fewshot:
             logging.warning(f"{name} sets num_fewshot to 0 itself, so evaluation.lm_eval.num_fewshot is ignored")
-    results = lm_eval.simple_evaluate(
-        HFLM(pretrained=model.model, tokenizer=tokenizer, batch_size=settings.batch),
-        tasks=list(tasks.values()),
-        task_manager=task_manager(Path(settings.include_path), False)
-        if settings.include_path
-        else task_manager(None, True),
-        num_fewshot=settings.num_fewshot,
-        limit=settings.limit,
-        apply_chat_template=settings.chat,
-        bootstrap_iters=0,
-    )
-    return results["samples"]
 
 
 def answer_text(sample: dict, metric: str) -> str:
@@ -181,10 +163,13 @@ def item_of(entry: str, task: str, sample: dict, metric: str, group: bool) -> di
     }
 
 
-def evaluate(folder: Path, settings: LmEval, out: Path) -> dict:
+def evaluate(folder: Path, settings: LmEval, out: Path, vllm_python: str | None = None) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     Each entry of `tasks` is a dataset; the tasks of a group are its `language`s.
+
+    Args:
+        vllm_python: Python of vLLM's environment, to run with vLLM.
 
     Raises:
         UserError: a task is not there, or cannot be loaded or scored; or the model's files do not match their manifest.
@@ -194,8 +179,11 @@ def evaluate(folder: Path, settings: LmEval, out: Path) -> dict:
     names = {entry: entry.partition(":")[0] for entry in settings.tasks}
     tasks = {name: load_tasks(name, place) for name in dict.fromkeys(names.values())}
     metrics = {entry: choose_metrics(entry, tasks[name]) for entry, name in names.items()}
-    model = load(folder)
-    logged = {name: run_harness(model, some, settings) for name, some in tasks.items()}
+    model = load(folder, vllm_python)
+    for some in tasks.values():
+        check_prompts(folder, some, settings)
+    defaults = {name: needs_defaults(name, place) for name in tasks}
+    logged, engine = run_harness(model, tasks, defaults, task_manager(place, place is None), settings)
     items, scores, data = [], {}, {}
     for entry, name in names.items():
         rows = [
@@ -210,13 +198,13 @@ def evaluate(folder: Path, settings: LmEval, out: Path) -> dict:
         logging.info(score_line("lm_eval", entry, SUITE, scores[entry]["all"]))
         items += rows
     chosen = {entry: {task: ",".join(both) for task, both in some.items()} for entry, some in metrics.items()}
-    facts = {"engine": ENGINE, "settings": to_dict(settings), "task_metrics": chosen}
+    facts = {"engine": engine, "settings": to_dict(settings), "task_metrics": chosen}
     return write_scores(out, folder, items, data, scores, **facts)
 
 
 def main() -> None:
-    args = arguments(__doc__, LmEval, seed=False, vllm=False).parse_args()
-    evaluate(args.model, args.settings, args.out)
+    args = arguments(__doc__, LmEval, seed=False).parse_args()
+    evaluate(args.model, args.settings, args.out, args.vllm)
 
 
 if __name__ == "__main__":

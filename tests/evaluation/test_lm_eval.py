@@ -2,6 +2,7 @@
 
 import json
 import re
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -10,10 +11,12 @@ import pytest
 import torch
 import yaml
 from lm_eval import evaluator as harness
+from lm_eval.models.huggingface import HFLM
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation import lm_eval
+from scripts.evaluation.generation import harness as lm_eval_harness
 from scripts.evaluation.generation.model import load
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.comparison import SuiteComparison
@@ -22,6 +25,7 @@ from scripts.experiment.settings.evaluation import LmEval
 from scripts.experiment.settings.generation import Generation
 from scripts.experiment.suites import problem_files
 
+CONTROL = r"<[/|]\w+\|?>"
 MEAN = {"aggregation": "mean", "higher_is_better": True}
 COLOURS = {
     "task": "colours",
@@ -47,6 +51,59 @@ QUESTIONS = [
     {"question": f"What colour is {thing}?", "choices": ["red", "light green", "blue"], "answer": number % 3}
     for number, thing in enumerate(("grass", "a rose", "the sky", "blood", "a leaf", "the sea", "a ruby", "moss"))
 ]
+
+# A module `vllm` with what lm-eval's backend uses of it, on transformers.
+VLLM = """
+import json, os
+from types import SimpleNamespace
+import torch
+from transformers import AutoModelForCausalLM, AutoTokenizer
+
+TokensPrompt = dict
+
+class SamplingParams:
+    def __init__(self, max_tokens, temperature, stop=(), prompt_logprobs=None, **others):
+        assert temperature == 0
+        self.new, self.stop, self.logprobs = max_tokens, stop, prompt_logprobs
+
+class LLM:
+    def __init__(self, **options):
+        open(os.environ["REQUEST"], "a").write(json.dumps(options) + "\\n")
+        self.model = AutoModelForCausalLM.from_pretrained(options["model"], dtype=options["dtype"])
+        self.tokenizer = AutoTokenizer.from_pretrained(options["tokenizer"])
+        self.llm_engine = SimpleNamespace(model_config=SimpleNamespace())
+
+    def generate(self, prompts, sampling_params, use_tqdm, lora_request):
+        assert lora_request is None
+        return [self.one(p["prompt_token_ids"], s) for p, s in zip(prompts, sampling_params, strict=True)]
+
+    @torch.inference_mode()
+    def one(self, ids, sampling):
+        logits = self.model(torch.tensor([ids])).logits[0].log_softmax(-1)
+        best = logits.argmax(-1).tolist()
+        logprobs = [None] + [
+            {token: logits[place, token].item() for token in {following, best[place]}}
+            for place, following in enumerate(ids[1:])
+        ]
+        text, new = "", []
+        while sampling.logprobs is None and len(new) < sampling.new:
+            new.append(self.model(torch.tensor([ids + new])).logits[0, -1].argmax().item())
+            text = self.tokenizer.decode(new)
+            if any(stop in text for stop in sampling.stop):
+                text = min((text.split(stop)[0] for stop in sampling.stop), key=len)
+                break
+        return SimpleNamespace(prompt_logprobs=logprobs, outputs=[SimpleNamespace(text=text)])
+"""
+VLLM_FILES = {
+    "vllm/__init__.py": VLLM,
+    "vllm/lora/__init__.py": "",
+    "vllm/lora/request.py": "LoRARequest = None",
+    "vllm/renderers/__init__.py": "",
+    "vllm/renderers/hf.py": "def resolve_chat_template(tokenizer, **others): return tokenizer.chat_template",
+    "vllm/tokenizers.py": "from transformers import AutoTokenizer\n"
+    "def get_tokenizer(name, tokenizer_mode, **options): return AutoTokenizer.from_pretrained(name)",
+    "vllm-0.33.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: vllm\nVersion: 0.33.0\n",
+}
 
 
 @pytest.fixture
@@ -93,7 +150,7 @@ def test_items_are_the_models_own_choices_and_texts_and_sum_up_to_lm_evals_score
     lm_eval.evaluate(model_folder, settings(folder, "sums"), tmp_path / "first")
     written = [item["written"][0] for item in read_jsonl(tmp_path / "first/items.jsonl.zst")]
     # ours leaves control tokens out of texts
-    assert [re.sub(r"<[/|]\w+\|?>", "", text) for text in written] == [text.split("\n")[0] for [text] in texts]
+    assert [re.sub(CONTROL, "", text) for text in written] == [text.split("\n")[0] for [text] in texts]
     right = [text if number % 2 else "no number" for number, text in enumerate(written)]
     write(folder, SUMS, [{"a": number, "b": 2, "right": right[number]} for number in range(6)])
     scores = lm_eval.evaluate(model_folder, own, tmp_path / "out")
@@ -111,7 +168,7 @@ def test_items_are_the_models_own_choices_and_texts_and_sum_up_to_lm_evals_score
     assert [item["task_score"] for item in of["sums"]] == [0, 1, 0, 1, 0, 1]
     assert {item["task_score"] for item in of["sums:exact_match,none"]} == {0}
 
-    lm = lm_eval.HFLM(pretrained=model.model, tokenizer=tokenizer, batch_size=8)
+    lm = HFLM(pretrained=model.model, tokenizer=tokenizer, batch_size=8)
     manager = lm_eval.TaskManager(include_path=str(folder), include_defaults=False)
     theirs = harness.simple_evaluate(lm, tasks=["both"], task_manager=manager, bootstrap_iters=0)["results"]
     ours = {name: scores["scores"][name]["all"]["task_score"] for name in names}
@@ -138,6 +195,38 @@ def test_two_models_are_compared_on_the_same_items(folder, model_folder, tmp_pat
     lm_eval.evaluate(model_folder, own, tmp_path / "sft")
     with pytest.raises(UserError, match="colours: scored on test data"):
         read_scored(tmp_path, suite, ["base", "sft"], ["colours"])
+
+
+@pytest.mark.slow
+def test_lm_evals_own_vllm_backend_gives_the_items_of_transformers(folder, model_folder, tmp_path, monkeypatch):
+    """vLLM is a stand-in that computes with transformers; all else is lm-eval, started as with a real one."""
+    for name, content in VLLM_FILES.items():
+        (tmp_path / "path" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "path" / name).write_text(content)
+    monkeypatch.setenv("REQUEST", str(tmp_path / "request.jsonl"))
+    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
+    names, others = ("colours", "colours:acc_norm", "sums", "both"), {"limit": 5, "num_fewshot": 2, "chat": True}
+    expected = lm_eval.evaluate(model_folder, settings(folder, *names, **others), tmp_path / "transformers")
+    own = settings(folder, *names, engine="vllm", **others)
+    with monkeypatch.context() as patched:
+        patched.setenv("PYTHONPATH", str(tmp_path / "path"))
+        scores = lm_eval.evaluate(model_folder, own, tmp_path / "vllm", sys.executable)
+    assert scores["scores"] == expected["scores"] and scores["data"] == expected["data"]
+    assert scores["task_metrics"] == expected["task_metrics"]
+    items = [list(read_jsonl(tmp_path / place / "items.jsonl.zst")) for place in ("transformers", "vllm")]
+    for item in items[0] + items[1]:  # the backends differ in which control tokens they leave in texts
+        item["written"] = [re.sub(CONTROL, "", text) for text in item["written"]]
+    assert items[0] == items[1] and len(items[1]) == 25
+    assert scores["engine"] == {"name": "lm-eval with vllm 0.33.0", "version": lm_eval_harness.lm_eval.__version__}
+    options = json.loads((tmp_path / "request.jsonl").read_text())  # a single start, for all tasks
+    assert options["model"] == str(model_folder.resolve())
+    assert (options["dtype"], options["max_model_len"], options["generation_config"]) == ("float32", 4096, "vllm")
+
+
+def test_another_version_of_lm_eval_beside_vllm_is_refused(folder, model_folder, tmp_path, monkeypatch):
+    monkeypatch.setattr(lm_eval_harness, "run_worker", lambda python, request, worker: {"lm_eval": "0.4.1"})
+    with pytest.raises(UserError, match=r"^/vllm/python: lm-eval 0.4.1 there, [\d.]+ here; install lm-eval=="):
+        lm_eval.evaluate(model_folder, settings(folder, "sums", engine="vllm"), tmp_path / "out", "/vllm/python")
 
 
 @pytest.mark.parametrize(

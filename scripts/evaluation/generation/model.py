@@ -11,7 +11,8 @@ vLLM always gets the precision of the saved weights.
 import argparse
 import platform
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
@@ -64,17 +65,30 @@ class ScoredModel(NamedTuple):
         """
         if not self.vllm_python:
             return generate(self.model, self.encoder, prompts, settings, seed, finished, label), ENGINE
-        precision, positions = str(self.model.dtype).removeprefix("torch."), self.model.config.max_position_embeddings
+        with self.unloaded() as (folder, precision):
+            return vllm_engine.generate(
+                folder, precision, self.encoder, self.positions, prompts, settings, seed, self.vllm_python
+            )
+
+    @property
+    def positions(self) -> int:
+        return self.model.config.max_position_embeddings
+
+    @contextmanager
+    def unloaded(self) -> Iterator[tuple[Path, str]]:
+        """A folder from which vLLM can load the model, and torch's name for the precision of its weights.
+
+        The model here is unloaded: vLLM needs the memory.
+        """
+        precision = str(self.model.dtype).removeprefix("torch.")
         with tempfile.TemporaryDirectory() as merged:
             folder = self.folder
             if adapter_base(folder):  # an adapter, which load_model merged into its base
                 self.model.save_pretrained(merged)
                 folder = Path(merged)
-            self.model.to("meta")  # vLLM loads the model itself and needs the memory
+            self.model.to("meta")
             torch.cuda.empty_cache()
-            return vllm_engine.generate(
-                folder, precision, self.encoder, positions, prompts, settings, seed, self.vllm_python
-            )
+            yield folder, precision
 
 
 def arguments(doc: str, settings: type[Record], seed: bool = True, vllm: bool = True) -> argparse.ArgumentParser:

@@ -24,8 +24,8 @@ WORKER = Path(__file__).with_name("vllm_worker.py")
 SAMPLING = {"max_new_tokens", "temperature", "top_p", "repetition_penalty"}
 
 
-def run_worker(python: str, request: dict) -> dict:
-    """Run vllm_worker.py in vLLM's environment, and return its reply.
+def run_worker(python: str, request: dict, worker: Path = WORKER) -> dict:
+    """Run a worker in vLLM's environment, and return its reply.
 
     Raises:
         UserError: there is no such Python, or vLLM failed; its own lines are above the error.
@@ -33,10 +33,10 @@ def run_worker(python: str, request: dict) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         request_file, reply_file = Path(folder, "request.json"), Path(folder, "reply.json")
         # a copy: in its own folder, its neighbours would shadow Python's modules
-        worker = shutil.copy(WORKER, folder)
+        copy = shutil.copy(worker, folder)
         request_file.write_text(json.dumps(request))
         try:
-            done = subprocess.run([python, worker, str(request_file), str(reply_file)])
+            done = subprocess.run([python, copy, str(request_file), str(reply_file)])
         except OSError as error:
             raise UserError(
                 f"{python}: {error.strerror}; `vllm` in the machine file names the Python of vLLM"

@@ -7,7 +7,7 @@ from pydantic import Field
 from scripts.experiment.settings.code import Code
 from scripts.experiment.settings.filter import Text
 from scripts.experiment.settings.gates import Gates
-from scripts.experiment.settings.generation import REPETITION, Generation, InPlace
+from scripts.experiment.settings.generation import ENGINE, REPETITION, Engine, Generation, InPlace
 from scripts.experiment.settings.record import Number, Record, Unique
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
 
@@ -68,7 +68,8 @@ class LmEval(Record):
     num_fewshot: int | None = Field(None, ge=0, description="Solved examples in each prompt; by default the task's.")
     limit: int | None = Field(None, ge=1, description="Score only this many items of each task, from the first.")
     chat: bool = Field(False, description="Whether a prompt is a request in the model's chat template.")
-    batch: int = Field(8, ge=1, description="Prompts at once.")
+    batch: int = Field(8, ge=1, description="Prompts at once; vLLM decides itself.")
+    engine: Engine = ENGINE
 
 
 class CompletionTasks(Record):

@@ -109,14 +109,16 @@ def test_vllm_gets_the_precision_of_the_saved_weights_where_our_torch_sees_no_gp
     assert json.loads(echo.read_text())["options"]["dtype"] == "bfloat16"
 
 
-def test_vllm_that_the_machine_does_not_name_is_one_line(tmp_path):
+@pytest.mark.parametrize(("suite", "others"), [("qa", {}), ("lm_eval", {"tasks": ["arc_easy"]})])
+def test_vllm_that_the_machine_does_not_name_is_one_line(tmp_path, suite, others):
     config = read_yaml(Path("config/config.yaml"))
-    config["evaluation"]["qa"] = {"engine": "vllm"}
+    config["evaluation"][suite] = {"engine": "vllm", **others}
     (tmp_path / "x.yaml").write_text(yaml.safe_dump(config))
     command = ["snakemake", "--profile", "local", "-n", "--configfile", tmp_path / "x.yaml"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
-    line = "error: config/machines/local.yaml: vllm: required by evaluation.qa.engine; the Python of vLLM's environment"
+    key = f"evaluation.{suite}.engine"
+    line = f"error: config/machines/local.yaml: vllm: required by {key}; the Python of vLLM's environment"
     assert done.stderr.splitlines()[-1] == line
 
 
