@@ -55,7 +55,8 @@ class Problem:
         canonical: the published solution, as a completion.
         defined: for Python, the names that the tests take from the program even where a builtin has the same; only
             `entry` if there are none.
-        imports: for Go, source text that names the packages that code and tests may import.
+        imports: for Go, source text that names the packages that code and tests may import; for Python, imports of the
+            tests that a program may rely on, as it does where the reference harness joins both in one file.
         judge: `calls`: the tests call the program's functions; `stdio`: the program reads standard input, and the tests
             are a JSON list of [input, output].
         preamble: what the judge puts before every program, as the reference harness does.

@@ -30,6 +30,7 @@ from scripts.evaluation.sandbox.values import (
     changeable,
     exception_of,
     literal,
+    looking_like,
     own_methods,
     parsed,
 )
@@ -107,8 +108,8 @@ class Server:
             raise NameError(f"name {name!r} is not defined")
         return self.names[name]
 
-    def function(self, number: int):
-        """A function that the judge runs."""
+    def function(self, number: int, outlined: list | None = None):
+        """A function that the judge runs, and that looks like the one there."""
 
         def test_function(*arguments, **named):
             self.channel.send(f"['callback', {number}, {self.text([arguments, named])[1:-2]}]")
@@ -117,8 +118,9 @@ class Server:
                 return reply[0]
             raise exception_of(str(reply[0]), str(reply[1]), Exception)
 
-        test_function.stays_with_judge = number
-        return test_function
+        made = looking_like(test_function, outlined) if outlined else test_function
+        made.stays_with_judge = number
+        return made
 
     def refer(self, value: object) -> str:
         if hasattr(value, "stays_with_judge"):

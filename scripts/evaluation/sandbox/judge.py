@@ -20,7 +20,7 @@ from scripts.evaluation.sandbox.endings import DETAIL, exceeded, message
 from scripts.evaluation.sandbox.guest_programs import bundle
 from scripts.evaluation.sandbox.interpreted_judge import NEEDED, InterpretedJudge, check_interpreter
 from scripts.evaluation.sandbox.libraries import Libraries
-from scripts.evaluation.sandbox.packages import NONE, ONE_THREAD, Packages
+from scripts.evaluation.sandbox.packages import NONE, ONE_THREAD, Packages, lent
 from scripts.evaluation.sandbox.program import Limits, Program, two_pipes, wait
 from scripts.evaluation.sandbox.stdio_judge import judge_stdio
 from scripts.evaluation.sandbox.verdict import Verdict
@@ -95,7 +95,7 @@ class Judge:
                 "candidate",
                 pipes.call_reader,
                 pipes.reply_writer,
-                {"solution.py": problem.preamble + code},
+                {"solution.py": problem.preamble + code + lent(problem.imports, code)},
                 [],
                 subprocess.DEVNULL,
             )

@@ -41,6 +41,27 @@ def imported(source: str) -> frozenset[str]:
     return frozenset(names - set(sys.stdlib_module_names))
 
 
+def lent(imports: str, code: str) -> str:
+    """The imports whose names a program uses and nowhere binds."""
+    try:
+        nodes = list(ast.walk(ast.parse(code)))
+    except (SyntaxError, ValueError, RecursionError):
+        return ""
+    names = {node.id for node in nodes if isinstance(node, ast.Name)}
+    bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
+    bound |= {
+        getattr(node, kind) for node in nodes for kind in ("name", "arg") if isinstance(getattr(node, kind, None), str)
+    }
+    bound |= {(node.asname or node.name).partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
+    free, lines = names - bound, []
+    for statement in ast.parse(imports).body:
+        own = [alias for alias in statement.names if (alias.asname or alias.name).partition(".")[0] in free]
+        if own:
+            statement.names = own
+            lines.append(ast.unparse(statement))
+    return "".join(f"\n{line}" for line in lines)
+
+
 def holds(folder: Path, package: str) -> bool:
     """Whether a folder of packages holds this one."""
     return (folder / package).is_dir() or any(folder.glob(f"{package}.*"))

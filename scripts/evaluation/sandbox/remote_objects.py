@@ -15,6 +15,7 @@ from scripts.evaluation.sandbox.values import (
     OPERATORS,
     exception_of,
     literal,
+    outline,
     parsed,
     update,
 )
@@ -155,7 +156,7 @@ class Caller:
         self.makers = {
             "kept": lambda number, *about: Handle(self.request, int(number), about),
             "named_by": lambda name: Handle(self.request, str(name)),
-            "test_function": lambda number: self.test_functions[int(number)],
+            "test_function": lambda number, *_: self.test_functions[int(number)],
         }
 
     def refer(self, value: object) -> str:
@@ -166,7 +167,7 @@ class Caller:
         if not callable(value):
             refused(f"the tests pass an object of class {type(value).__name__}")
         self.test_functions.append(value)
-        return f"test_function({len(self.test_functions) - 1})"
+        return f"test_function({len(self.test_functions) - 1},{literal(outline(value), self.refer)})"
 
     def exchange(self, message: str) -> list:
         """The reply to a message; functions of the tests that the candidate calls meanwhile are run here."""

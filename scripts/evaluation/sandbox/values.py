@@ -137,6 +137,45 @@ def parsed(text: str, makers: dict) -> object:
     return value(compile(text, "literal", "eval", ONLY_AST).body)
 
 
+def outline(function: object) -> list | None:
+    """What a program can see of a function without calling it, so that it may inspect one of the tests."""
+    if type(function) is not type(outline):
+        return None
+    code, kinds = function.__code__, {id(kind) for kind in (*KINDS, type(None))}
+    names = code.co_varnames[
+        : code.co_argcount + code.co_kwonlyargcount + (code.co_flags // 4 & 1) + (code.co_flags // 8 & 1)
+    ]
+    annotations = function.__annotations__.items()
+    return [
+        (function.__name__, function.__qualname__, function.__doc__),
+        (names, code.co_posonlyargcount, code.co_argcount, code.co_kwonlyargcount, code.co_flags),
+        (function.__defaults__, function.__kwdefaults__),
+        {name: kind if kind is None or id(kind) in kinds else str(kind) for name, kind in annotations},
+    ]
+
+
+def looking_like(call: object, outlined: list) -> object:
+    """A function that calls `call` and that shows what an outline says."""
+    (name, qualified, text), (names, only_positional, positional, only_named, flags), defaults, annotations = outlined
+    given, named, stars = (
+        names[:positional],
+        names[positional : positional + only_named],
+        [*names[positional + only_named :]],
+    )
+    rest, more = [stars.pop(0)] if flags & 4 else [], stars
+    head = [*given[:only_positional], *["/"][:only_positional], *given[only_positional:]]
+    head += [f"*{one}" for one in rest] or ["*"][: len(named)]
+    body = [*given, *(f"*{one}" for one in rest), *(f"{one}={one}" for one in named), *(f"**{one}" for one in more)]
+    head += [*named, *(f"**{one}" for one in more)]
+    space = {"__call__": call}
+    exec(f"def made({', '.join(head)}): return __call__({', '.join(body)})", space)  # noqa: S102, the judge's names
+    made = space["made"]
+    made.__code__ = made.__code__.replace(co_name=name)
+    made.__name__, made.__qualname__, made.__doc__, made.__annotations__ = name, qualified, text, annotations
+    made.__defaults__, made.__kwdefaults__ = defaults
+    return made
+
+
 def update(old: object, new: object) -> object:
     """`old` with the content of `new`, itself where it can be changed in place, as can its items."""
     if type(old) is not type(new):

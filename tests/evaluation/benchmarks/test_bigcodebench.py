@@ -6,6 +6,7 @@ from scripts.common.cli import UserError
 from scripts.evaluation.benchmarks.formats import problems_of, read
 from scripts.evaluation.benchmarks.prompts import program, prompt_of
 from scripts.evaluation.sandbox.judge import Judge
+from scripts.evaluation.sandbox.packages import lent
 from scripts.evaluation.sandbox.program import Limits
 from scripts.experiment.settings.code import Benchmark
 from tests.evaluation.benchmarks.test_formats import written
@@ -98,6 +99,50 @@ def test_prompts_of_both_forms(problem):
     (turn,) = prompt_of(problem, "chat")
     assert turn["content"] == RECORD["instruct_prompt"]
     assert program(problem, f"{RIGHT}\nprint(task_func([]))", "completion") == PROMPT + RIGHT
+
+
+INSPECTS = """    return str(inspect.signature(f)), f.__name__, f.__doc__, isinstance(f, types.LambdaType), f(1)\n"""
+INSPECTED = """
+import unittest
+
+class TestCases(unittest.TestCase):
+    def test_functions(self):
+        def plain(x, y=2, *rest, z=(3, None), **more): "Text."; return x, y, rest, z, more
+        def marked(x: int, /, y: "text" = "a", *, z: None = None) -> list: return x, y, z
+        self.assertEqual(task_func(plain), ("(x, y=2, *rest, z=(3, None), **more)", "plain", "Text.", True,
+                                            (1, 2, (), (3, None), {})))
+        self.assertEqual(task_func(marked), ("(x: int, /, y: 'text' = 'a', *, z: None = None) -> list", "marked", None,
+                                             True, (1, "a", None)))
+        self.assertEqual(task_func(lambda x: -x), ("(x)", "<lambda>", None, True, -1))
+"""
+
+
+def test_a_program_may_inspect_a_function_of_the_tests(tmp_path, quick):
+    head = 'import inspect\nimport types\n\ndef task_func(f):\n    """Look."""\n'
+    record = RECORD | {"complete_prompt": head, "canonical_solution": INSPECTS, "test": INSPECTED}
+    (problem,) = read(written(tmp_path / "b.jsonl", [record]))
+    verdict = quick.judge(problem, head + INSPECTS)
+    assert verdict.outcome == "passed", verdict
+    verdict = quick.judge(problem, head + INSPECTS.replace("f.__name__", "'g'"))
+    assert verdict.outcome == "wrong", verdict
+
+
+def test_a_program_may_use_what_only_the_tests_import(tmp_path, quick):
+    """As in the reference harness, where both are one file."""
+    head = 'import json\n\ndef task_func(day):\n    """When."""\n'
+    tests = TESTS.partition("class")[0] + "from datetime import datetime as clock, timedelta\nimport os.path\n"
+    tests += "class TestCases(unittest.TestCase):\n    def test(self):\n"
+    tests += "        self.assertEqual(task_func(1), (86400, '/'))\n"
+    (problem,) = read(written(tmp_path / "b.jsonl", [RECORD | {"complete_prompt": head, "test": tests}]))
+    verdict = quick.judge(problem, f"{head}    return timedelta(day).total_seconds(), os.path.sep")
+    assert verdict.outcome == "passed", verdict
+    own = f"from __future__ import annotations\n{head}    return timedelta(day), os.path.sep\ndef timedelta(n):\n"
+    assert quick.judge(problem, f"{own}    return n * 86400\n").outcome == "passed"  # its own names are its own
+    verdict = quick.judge(problem, f"{head}    return unittests.main()")
+    assert verdict.outcome == "exception", verdict
+    assert lent(problem.imports, f"{head}    return clock.now(), np.array") == (
+        "\nimport numpy as np\nfrom datetime import datetime as clock"
+    )
 
 
 @pytest.mark.parametrize(
