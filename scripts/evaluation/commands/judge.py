@@ -105,7 +105,7 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"{path}: neither EvalPlus' samples or eval_results.json, nor bigcode's generations.json, nor outputs of"
-            f" LiveCodeBench, nor items of this project: {error!r}"
+            f" LiveCodeBench, nor items of this project ({type(error).__name__}: {error})"
         ) from error
     if wrong := next((one for one in found if not isinstance(one.text, str)), None):
         raise UserError(f"{path}: {wrong.problem}: the program must be text, not {wrong.text!r:.40}")
@@ -118,6 +118,13 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
     if not found:
         raise UserError(f"{path}: holds no program")
     return found
+
+
+def fence_warning(generations: list[Generation]) -> list[str]:
+    """A line where programs are still in the Markdown of a chat's answer: as they are, none of them compiles."""
+    fenced = sum(generation.text.lstrip().startswith("```") for generation in generations)
+    text = f"warning: {fenced} of {len(generations)} programs begin with ``` and are judged so; extract the code first"
+    return [text] if fenced else []
 
 
 def source(problem: Problem, generation: Generation) -> str:
@@ -198,7 +205,7 @@ def main() -> None:
     rows = judge_generations(problems, generations, judge)
     path = args.out / "verdicts.jsonl.zst"
     write_jsonl(path, rows)
-    print("\n".join([*summary_lines(rows, len(problems)), f"verdicts: {path}"]))
+    print("\n".join([*fence_warning(generations), *summary_lines(rows, len(problems)), f"verdicts: {path}"]))
 
 
 if __name__ == "__main__":

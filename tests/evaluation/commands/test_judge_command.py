@@ -8,7 +8,14 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.formats import read
 from scripts.evaluation.commands import judge as command
-from scripts.evaluation.commands.judge import Generation, judge_generations, read_generations, source, summary_lines
+from scripts.evaluation.commands.judge import (
+    Generation,
+    fence_warning,
+    judge_generations,
+    read_generations,
+    source,
+    summary_lines,
+)
 from scripts.evaluation.sandbox.verdict import FAULTS
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, written
 from tests.evaluation.sandbox.multipl_e import RECORDS
@@ -111,6 +118,12 @@ def test_the_command_writes_a_verdict_per_program(sandbox, problems, tmp_path, m
     command.main()
     assert capsys.readouterr().out.splitlines()[1] == "1 passed, 1 wrong"
     assert [row["sample"] for row in read_jsonl(tmp_path / "out/verdicts.jsonl.zst")] == [0, 0]
+
+
+def test_programs_that_are_still_in_markdown_are_pointed_out():
+    fenced, bare = Generation("a", "\n```python\npass\n```", True), Generation("a", 'x = "```"\n', True)
+    assert fence_warning([bare, fenced])[0].startswith("warning: 1 of 2 programs begin with ```")
+    assert fence_warning([bare]) == []
 
 
 def test_a_problem_is_known_whatever_the_case_of_its_name(problems, tmp_path):
