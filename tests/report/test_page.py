@@ -186,9 +186,9 @@ def test_what_was_planned_stands_beside_what_was_measured_and_a_resumed_rest_is_
 
 
 def test_no_gates_and_few_documents_are_said(make_results):
-    text = "".join(Page(render(make_results([], documents=2))).text)
-    assert "No gates, no verdict" in text
-    assert "too few documents" in text
+    text = [part.strip() for part in Page(render(make_results([], documents=2))).text]
+    assert any("No gates, no verdict" in part for part in text)
+    assert {"too few documents", "too few documents differ"} <= set(text)
 
 
 def test_explanation_names_what_is_not_met_and_what_is_not_secured():

@@ -12,8 +12,10 @@ def number(value: float | None, signed: bool = False) -> str:
 
 
 def interval(ends: list[float] | None, signed: bool = False) -> str:
-    """The ends of an interval; None if there were too few documents for one."""
-    return "too few documents" if ends is None else f"{number(ends[0], signed)} to {number(ends[1], signed)}"
+    """The ends of an interval, of a difference if `signed`; None if there were too few documents for one."""
+    if ends is None:
+        return "too few documents differ" if signed else "too few documents"
+    return f"{number(ends[0], signed)} to {number(ends[1], signed)}"
 
 
 def score_value(value: float) -> str:
