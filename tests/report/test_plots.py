@@ -134,5 +134,6 @@ def test_what_is_missing_is_told_in_one_line_and_nothing_is_drawn(tmp_path):
     ]
     done = subprocess.run(command, cwd=root, capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert done.stderr == f"error: {tmp_path}/evaluation/gate/eval.json: no such file\n"
+    line = f"error: {tmp_path}/evaluation/gate/eval.json: no such file; {tmp_path} is not the results folder of a run"
+    assert done.stderr == f"{line} that ended\n"
     assert not (tmp_path / "plots").exists()

@@ -44,6 +44,8 @@ def read_evaluation(results: Path) -> dict:
         UserError: it is missing, or rule gate did not write it.
     """
     path = Layout(results).gate
+    if not path.is_file():
+        raise UserError(f"{path}: no such file; {results} is not the results folder of a run that ended")
     evaluation = read_json(path)
     if not isinstance(evaluation, dict) or not evaluation.keys() >= KEYS:
         raise UserError(f"{path}: not written by rule gate; delete it and run again")
