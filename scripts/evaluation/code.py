@@ -119,9 +119,13 @@ def weak_problems(items: list[dict], summary: Callable[[list[dict]], dict]) -> d
     weak = {item["id"]: WEAK[item["id"]] for item in items if item["id"] in WEAK}
     if not weak:
         return {}
-    others = [item for item in items if item["id"] not in weak]
+    well_tested = [item for item in items if item["id"] not in weak]
     passed = sum(item["passed"] > 0 for item in items if item["id"] in weak)
-    return {"problems": weak, "passed": passed, "without": summary(others) if others else None}
+    return {
+        "problems": weak,
+        "passed": passed,
+        "without": summary(well_tested) if well_tested else None,
+    }
 
 
 def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | None = None) -> dict:
@@ -142,10 +146,10 @@ def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | 
     limits = Limits(settings.timeout, settings.memory_megabytes << 20)
     libraries = Libraries.from_settings(settings.jars, settings.go_vendor)
     judge = Judge(sandbox, limits, Packages.from_environment(settings.python), libraries)
-    for language in {problem.language for some in problems.values() for problem in some}:
+    for language in {problem.language for subset in problems.values() for problem in subset}:
         judge.check(language)  # a missing compiler is an error before anything is generated
-    for name, own in problems.items():
-        refuse_benchmark(name, own, judge, settings.canonical)
+    for name, of_benchmark in problems.items():
+        refuse_benchmark(name, of_benchmark, judge, settings.canonical)
     jobs = [(name, benchmark.prompt, problem) for name, benchmark in benchmarks.items() for problem in problems[name]]
 
     def finished(number: int, text: str) -> bool:
@@ -159,11 +163,11 @@ def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | 
     completions, engine = model.generate(prompts, generation, seed, finished, "code")
     items, scores, weak = [], {}, {}
     for name, benchmark in benchmarks.items():
-        own = [samples for (owner, _, _), samples in zip(jobs, completions, strict=True) if owner == name]
-        rows = score(name, benchmark, problems[name], own, judge, settings.k)
-        scores[name] = by_language(rows, lambda some: summarize(measured, some))
-        if found := weak_problems(rows, lambda some: summarize(measured, some)):
-            weak[name] = found
+        of_benchmark = [samples for (owner, _, _), samples in zip(jobs, completions, strict=True) if owner == name]
+        rows = score(name, benchmark, problems[name], of_benchmark, judge, settings.k)
+        scores[name] = by_language(rows, lambda subset: summarize(measured, subset))
+        if weak_facts := weak_problems(rows, lambda subset: summarize(measured, subset)):
+            weak[name] = weak_facts
         items += rows
         logging.info(score_line("code", name, measured, scores[name]["all"]))
     hashes = {name: sha256_file(Path(benchmark.path)) for name, benchmark in benchmarks.items()}

@@ -102,13 +102,13 @@ def completion(
     scores = {}
     for dataset in scored_datasets(settings):
         of_dataset = [item for item in items if item["dataset"] == dataset]
-        scores[dataset] = by_language(of_dataset, lambda some: summarize(code_completion.SUITE, some))
+        scores[dataset] = by_language(of_dataset, lambda subset: summarize(code_completion.SUITE, subset))
         logging.info(score_line("completion", dataset, code_completion.SUITE, scores[dataset]["all"]))
     sources = {}
     for dataset in scores:
         for source in sorted({item["source"] for item in items}):
-            if some := [item for item in items if (item["dataset"], item["source"]) == (dataset, source)]:
-                sources.setdefault(source, {})[dataset] = summarize(code_completion.SUITE, some)
+            if subset := [item for item in items if (item["dataset"], item["source"]) == (dataset, source)]:
+                sources.setdefault(source, {})[dataset] = summarize(code_completion.SUITE, subset)
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "by_source": sources}
     data = dict.fromkeys(scores, sha256_file(path))
     return write_scores(out, folder, items, data, scores, **facts)

@@ -36,8 +36,8 @@ TRIED = 3
 def tasks_of(document: dict, settings: CompletionTasks) -> Iterator[Task]:
     """The tasks tried of a file: of each size the first in the order of their hashes."""
     text, counts = document["text"], Counter()
-    found = regions(text, document["language"], settings.max_lines)
-    named = [(f"{document['id']}:{region.first + 1}-{region.last + 1}", region) for region in found]
+    file_regions = regions(text, document["language"], settings.max_lines)
+    named = [(f"{document['id']}:{region.first + 1}-{region.last + 1}", region) for region in file_regions]
     for name, region in sorted(named, key=lambda pair: text_digest(f"{pair[0]} {pair[1].size}")):
         if region.size in settings.sizes and counts[region.size] < PER_FILE * TRIED:
             counts[region.size] += 1
@@ -49,15 +49,15 @@ def tasks_of(document: dict, settings: CompletionTasks) -> Iterator[Task]:
 def copied(task: Task) -> bool:
     """Whether the answer stands in the rest of the file, too."""
     answer = Answers({0: task.answer})
-    return bool(answer.within(task.before) or answer.within(task.after))
+    return bool(answer.occurring_in(task.before) or answer.occurring_in(task.after))
 
 
-def choose(tasks: list[Task], most: int) -> list[Task]:
+def choose(tasks: list[Task], limit: int) -> list[Task]:
     """At most `most` of each size and language, and `PER_FILE` of a file and size, sorted by id."""
     chosen, per_file, counts = [], Counter(), Counter()
     for task in sorted(tasks, key=lambda task: text_digest(f"{task.id} {task.size}")):
         group, file = (task.size, task.language), (task.size, task.source, task.path)
-        if counts[group] < most and per_file[file] < PER_FILE:
+        if counts[group] < limit and per_file[file] < PER_FILE:
             counts[group] += 1
             per_file[file] += 1
             chosen.append(task)
@@ -67,7 +67,7 @@ def choose(tasks: list[Task], most: int) -> list[Task]:
 def add_context(tasks: list[Task], folder: Path, characters: int) -> None:
     """Give each task what its file imports, out of all splits of its dataset."""
     sources = {task.source for task in tasks}
-    paths, wanted = defaultdict(list), {}
+    paths, imported_paths = defaultdict(list), {}
     for split in SPLITS:
         for example in read_jsonl(split_file(folder, split)):
             if example["source"] in sources:
@@ -75,8 +75,8 @@ def add_context(tasks: list[Task], folder: Path, characters: int) -> None:
     repositories = {source: RepositoryPaths(of_source) for source, of_source in paths.items()}
     for task in tasks:
         text = task.before + task.answer + task.after
-        wanted[task.id] = repositories[task.source].imported_by(task.path, text, task.language)
-    ids = {f"{task.source}/{path}" for task in tasks for path in wanted[task.id]}
+        imported_paths[task.id] = repositories[task.source].imported_by(task.path, text, task.language)
+    ids = {f"{task.source}/{path}" for task in tasks for path in imported_paths[task.id]}
     texts = {
         example["id"]: text_of(example)
         for split in SPLITS
@@ -84,7 +84,7 @@ def add_context(tasks: list[Task], folder: Path, characters: int) -> None:
         if example["id"] in ids
     }
     for task in tasks:
-        files = [(path, texts[f"{task.source}/{path}"]) for path in wanted[task.id]]
+        files = [(path, texts[f"{task.source}/{path}"]) for path in imported_paths[task.id]]
         task.context = repository_context(files, task.path, task.language, characters)
 
 

@@ -95,7 +95,9 @@ def contamination(datasets: Path, train: list[str], settings: ContaminationSetti
     ]
     search = OverlapSearch(problems, settings.words, settings.common)
     manifests = {dataset: read_manifest(datasets / dataset) for dataset in train}
-    progress = Progress("contamination", "examples", sum(one["examples"]["train"] for one in manifests.values()))
+    progress = Progress(
+        "contamination", "examples", sum(manifest["examples"]["train"] for manifest in manifests.values())
+    )
     for dataset in train:
         for example in read_jsonl(datasets / dataset / "train.jsonl.zst"):
             search.add(dataset, example["id"], text_of(example))

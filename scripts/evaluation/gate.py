@@ -57,7 +57,8 @@ def judge_gates(
         else:
             for place, single_gate in enumerate([gate, *guards(gate, comparisons)]):
                 comparison = next(
-                    (some for some in comparisons.values() if single_gate.metric in some.suite.metrics), None
+                    (candidate for candidate in comparisons.values() if single_gate.metric in candidate.suite.metrics),
+                    None,
                 )
                 key = f"evaluation.gate.gates.{number}{f'.not_worse.{place - 1}' if place else ''}"
                 results.append(suite_gate(single_gate, comparison, key))
@@ -66,15 +67,17 @@ def judge_gates(
 
 def guards(gate: Gate, comparisons: dict[str, ComparisonOverSeeds]) -> list[Gate]:
     """The gates that a gate's `not_worse` stands for."""
-    made = []
+    guard_gates = []
     for guard in gate.not_worse:
-        metrics = {name: metric for one in comparisons.values() for name, metric in one.suite.metrics.items()}
-        less = guard.metric not in metrics or metrics[guard.metric].better == "below"
-        bound = {"below": guard.by} if less else {"above": 0 - guard.by}
+        metrics = {
+            name: metric for comparison in comparisons.values() for name, metric in comparison.suite.metrics.items()
+        }
+        smaller_is_better = guard.metric not in metrics or metrics[guard.metric].better == "below"
+        bound = {"below": guard.by} if smaller_is_better else {"above": 0 - guard.by}
         about = guard.model_dump(include={"dataset", "language", "metric"})
         name = f"{gate.name}: {guard.dataset} not worse by more than {guard.by:g}"
-        made.append(Gate(name=name, model=gate.model, against=gate.against, **about, **bound))
-    return made
+        guard_gates.append(Gate(name=name, model=gate.model, against=gate.against, **about, **bound))
+    return guard_gates
 
 
 def compare_stages(stages: dict[str, Stage], comparisons: dict[str, ComparisonOverSeeds]) -> list[dict]:

@@ -60,7 +60,7 @@ def rate(key: dict, sheets: list[Path], out: Path) -> dict:
         items = make_items(key, model, ratings)
         scores = {
             dataset: by_language(
-                [item for item in items if item["dataset"] == dataset], lambda some: summarize(SUITE, some)
+                [item for item in items if item["dataset"] == dataset], lambda subset: summarize(SUITE, subset)
             )
             for dataset in dict.fromkeys(item["dataset"] for item in items)
         }

@@ -61,7 +61,7 @@ def keywords(folder: Path, settings: Keywords, seed: int, out: Path, vllm_python
         }
         for case, samples in zip(cases, completions, strict=True)
     ]
-    scores = {dataset: by_language(items, lambda some: summarize(SUITE, some))}
+    scores = {dataset: by_language(items, lambda subset: summarize(SUITE, subset))}
     logging.info(score_line("keywords", dataset, SUITE, scores[dataset]["all"]))
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}}
     return write_scores(out, folder, items, {dataset: sha256_file(path)}, scores, **facts)

@@ -44,7 +44,11 @@ def check_data(name: str, task: Task, folder: Path | None) -> None:
     """
     data = (task.config.dataset_kwargs or {}).get("data_files") or []
     named_files = [data] if isinstance(data, str) else data.values() if isinstance(data, dict) else data
-    files = [file for some in named_files for file in ([some] if isinstance(some, str) else some)]
+    files = [
+        file
+        for files_of_split in named_files
+        for file in ([files_of_split] if isinstance(files_of_split, str) else files_of_split)
+    ]
     for file in [*files, task.config.dataset_path or ""]:
         if file and Path(file).exists() and (folder is None or folder.resolve() not in Path(file).resolve().parents):
             raise UserError(
@@ -102,7 +106,11 @@ def choose_metrics(entry: str, tasks: dict[str, Task]) -> dict[str, tuple[str, s
     requested, _, kind = entry.partition(":")[2].partition(",")
     for name, task in tasks.items():
         higher, filters = task.higher_is_better(), [ensemble.name for ensemble in task._filters]
-        means = [metric for metric, how in task.aggregation().items() if how.__name__ == "mean" and higher[metric]]
+        means = [
+            metric
+            for metric, aggregate in task.aggregation().items()
+            if aggregate.__name__ == "mean" and higher[metric]
+        ]
         metric = requested or next(iter(task.aggregation()), "")
         if metric not in means:
             raise UserError(
@@ -131,12 +139,12 @@ def check_prompts(folder: Path, tasks: dict[str, Task], settings: LmEval) -> Non
 def answer_text(sample: dict, metric: str) -> str:
     """The model's answer as text: what it generated, or the choice with the highest likelihood."""
     answer, requests = sample["filtered_resps"], sample["arguments"]
-    if len(requests) < 2 or not all(isinstance(one, tuple | list) for one in answer):
+    if len(requests) < 2 or not all(isinstance(response, tuple | list) for response in answer):
         return str(answer[0] if isinstance(answer, list) and answer else answer)
     # choices differ in what follows the prompt or, in a few tasks, in the prompt
     texts = [context if len({end for _, end in requests}) == 1 else end for context, end in requests]
     lengths = [len(text.strip()) if metric == "acc_norm" else 1 for text in texts]
-    likelihoods = [one[0] / max(1, length) for one, length in zip(answer, lengths, strict=False)]
+    likelihoods = [response[0] / max(1, length) for response, length in zip(answer, lengths, strict=False)]
     return texts[max(range(len(likelihoods)), key=likelihoods.__getitem__)]
 
 
@@ -175,15 +183,15 @@ def evaluate(folder: Path, settings: LmEval, out: Path, vllm_python: str | None 
         UserError: a task is not there, or cannot be loaded or scored; or the model's files do not match their manifest.
     """
     go_offline()
-    place = Path(settings.include_path) if settings.include_path else None
+    include_path = Path(settings.include_path) if settings.include_path else None
     names = {entry: entry.partition(":")[0] for entry in settings.tasks}
-    tasks = {name: load_tasks(name, place) for name in dict.fromkeys(names.values())}
+    tasks = {name: load_tasks(name, include_path) for name in dict.fromkeys(names.values())}
     metrics = {entry: choose_metrics(entry, tasks[name]) for entry, name in names.items()}
     model = load(folder, vllm_python)
-    for some in tasks.values():
-        check_prompts(folder, some, settings)
-    defaults = {name: needs_defaults(name, place) for name in tasks}
-    logged, engine = run_harness(model, tasks, defaults, task_manager(place, place is None), settings)
+    for subset in tasks.values():
+        check_prompts(folder, subset, settings)
+    defaults = {name: needs_defaults(name, include_path) for name in tasks}
+    logged, engine = run_harness(model, tasks, defaults, task_manager(include_path, include_path is None), settings)
     items, scores, data = [], {}, {}
     for entry, name in names.items():
         rows = [
@@ -194,10 +202,10 @@ def evaluate(folder: Path, settings: LmEval, out: Path, vllm_python: str | None 
         ]
         content = sorted([row["id"], *row.pop("content")] for row in rows)
         data[entry] = hashlib.sha256(repr(content).encode()).hexdigest()
-        scores[entry] = by_language(rows, lambda some: summarize(SUITE, some))
+        scores[entry] = by_language(rows, lambda subset: summarize(SUITE, subset))
         logging.info(score_line("lm_eval", entry, SUITE, scores[entry]["all"]))
         items += rows
-    chosen = {entry: {task: ",".join(both) for task, both in some.items()} for entry, some in metrics.items()}
+    chosen = {entry: {task: ",".join(both) for task, both in subset.items()} for entry, subset in metrics.items()}
     facts = {"engine": engine, "settings": to_dict(settings), "task_metrics": chosen}
     return write_scores(out, folder, items, data, scores, **facts)
 

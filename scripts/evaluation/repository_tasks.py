@@ -39,7 +39,7 @@ def judge_of(name: str, archive: Path, settings: RepositoryTasks, sandbox: Sandb
     """
     folder.chmod(0o755)  # the sandbox's user reads it
     key = f"evaluation.repository_tests.environments.{name}"
-    packages = Packages.from_environment(settings.environments.get(name), key).named
+    packages = Packages.from_environment(settings.environments.get(name), key).environment
     limits = Limits(settings.timeout, settings.memory_megabytes << 20)
     return RepositoryJudge(sandbox, limits, unpack(name, archive, folder / name), packages)
 

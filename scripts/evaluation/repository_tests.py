@@ -97,7 +97,7 @@ def repository_tests(
     prompts = [prompt_of(task, settings, with_context=False) for task in tasks]
     written, engine = write_answers(model, tasks, prompts, settings, seed, "repository tests")
     items, sources = [], defaultdict(list)
-    for task, prompt, bodies, found in zip(
+    for task, prompt, bodies, outcomes in zip(
         tasks, prompts, written, judge_all(tasks, written, archives, settings), strict=True
     ):
         item = {
@@ -108,14 +108,14 @@ def repository_tests(
             "prompt": shown(prompt),
             "reference": task.answer,
             "written": bodies,
-            "verdicts": [{"outcome": one.outcome, "detail": one.detail} for one in found],
-            **figures([one.outcome for one in found]),
+            "verdicts": [{"outcome": outcome.outcome, "detail": outcome.detail} for outcome in outcomes],
+            **figures([outcome.outcome for outcome in outcomes]),
         }
         items.append(item)
         sources[task.source].append(item)
-    scores = {REPOSITORIES: by_language(items, lambda some: summarize(SUITE, some))}
+    scores = {REPOSITORIES: by_language(items, lambda subset: summarize(SUITE, subset))}
     logging.info(score_line("repository tests", REPOSITORIES, SUITE, scores[REPOSITORIES]["all"]))
-    by_source = {name: summarize(SUITE, some) for name, some in sorted(sources.items())}
+    by_source = {name: summarize(SUITE, subset) for name, subset in sorted(sources.items())}
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "by_source": by_source}
     return write_scores(out, folder, items, {REPOSITORIES: sha256_file(path)}, scores, **facts)
 

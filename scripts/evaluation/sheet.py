@@ -57,18 +57,18 @@ def draw(completions: dict[str, dict[Key, dict]], datasets: list[str], samples: 
     Raises:
         UserError: a dataset has no items, or a model lacks one that is drawn.
     """
-    (first, items), *others = completions.items()
-    drawn = []
+    (first, items), *other_models = completions.items()
+    chosen = []
     for dataset in datasets:
         keys = sorted((key for key in items if key[0] == dataset), key=lambda key: (digest(seed, *key), key))
         if not keys:
             raise UserError(f"evaluation.human.datasets: {first} has no items of {dataset}")
-        drawn += keys[:samples]
-    for model, its_items in others:
-        for dataset, identity in drawn:
+        chosen += keys[:samples]
+    for model, its_items in other_models:
+        for dataset, identity in chosen:
             if (dataset, identity) not in its_items:
                 raise UserError(f"{identity} of {dataset}: an item of {first}, not of {model}; score both again")
-    return drawn
+    return chosen
 
 
 def make_rows(completions: dict[str, dict], keys: list[Key], seed: int) -> tuple[str, dict[str, dict]]:

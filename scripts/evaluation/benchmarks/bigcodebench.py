@@ -38,15 +38,15 @@ def bigcodebench(record: dict) -> Problem:
         raise ValueError(f"test: {error}") from error
     if "TestCases" not in {node.name for node in tree.body if isinstance(node, ast.ClassDef)}:
         raise ValueError("test: no class TestCases")
-    used, why = names_in(tree), ""
+    used, unjudged = names_in(tree), ""
     if used & FILES:
-        why = "the tests exchange files with the program"
+        unjudged = "the tests exchange files with the program"
     if used & FIGURES:
-        why = "the tests look at pyplot's current figure, which the program draws"
+        unjudged = "the tests look at pyplot's current figure, which the program draws"
     if "seed" in used and "random" in prompt + record["canonical_solution"]:
-        why = "the tests seed the random numbers that the program draws"
+        unjudged = "the tests seed the random numbers that the program draws"
     if used & MOCKS:
-        why = "the tests replace functions inside the program (mock)"
+        unjudged = "the tests replace functions inside the program (mock)"
     return Problem(
         id=record["task_id"],
         language="python",
@@ -58,5 +58,5 @@ def bigcodebench(record: dict) -> Problem:
         imports="".join(f"{ast.unparse(one)}\n" for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)),
         canonical=record["canonical_solution"],
         request=record["instruct_prompt"],
-        unjudged=why,
+        unjudged=unjudged,
     )

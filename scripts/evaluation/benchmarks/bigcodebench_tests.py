@@ -25,8 +25,8 @@ class FirstFailure(unittest.TestResult):
         self.addError(test, (None, AssertionError("passed though a failure was expected")))
 
 
-found = FirstFailure()
-unittest.TestLoader().loadTestsFromTestCase(TestCases).run(found)
-if found.error:
-    raise found.error
-assert found.testsRun, "no test"
+result = FirstFailure()
+unittest.TestLoader().loadTestsFromTestCase(TestCases).run(result)
+if result.error:
+    raise result.error
+assert result.testsRun, "no test"

@@ -40,33 +40,33 @@ def tuples(value):
     return tuple(map(tuples, value)) if isinstance(value, list) else value
 
 
-def typed(number, given):
+def typed(number, arguments):
     """The arguments of one call of problem `number` of MBPP+, as its function expects them."""
     if number in EACH_ARGUMENT:
-        return [tuple(one) for one in given]
+        return [tuple(argument) for argument in arguments]
     if number in EACH_ITEM:
-        return [[tuple(item) for item in one] for one in given]
+        return [[tuple(item) for item in argument] for argument in arguments]
     if number in ITEMS_OF_FIRST:
-        return [[tuple(item) for item in given[0]], given[1]]
+        return [[tuple(item) for item in arguments[0]], arguments[1]]
     if number in SECOND:
-        return [given[0], tuple(given[1])]
+        return [arguments[0], tuple(arguments[1])]
     if number in FIRST:
-        return [tuple(given[0]), *given[1:]]
+        return [tuple(arguments[0]), *arguments[1:]]
     if number in BOTH_LEVELS:
-        return [tuple(tuple(item) for item in one) for one in given]
+        return [tuple(tuple(item) for item in argument) for argument in arguments]
     if number in WHERE_LIST:
-        return [tuple(tuple(item) if isinstance(item, list) else item for item in given[0])]
+        return [tuple(tuple(item) if isinstance(item, list) else item for item in arguments[0])]
     if number in EVERYWHERE:
-        return [tuples(one) for one in given]
+        return [tuples(argument) for argument in arguments]
     if number == 115:
-        return [[set(item) if isinstance(item, list) and item else {} for item in given[0]]]
+        return [[set(item) if isinstance(item, list) and item else {} for item in arguments[0]]]
     if number == 124:
-        return [float(given[0]), complex(given[1])]
+        return [float(arguments[0]), complex(arguments[1])]
     if number == 252:
-        return [complex(given[0])]
+        return [complex(arguments[0])]
     if number == 722:
-        return [{key: tuple(value) for key, value in given[0].items()}, *given[1:]]
-    return given
+        return [{key: tuple(value) for key, value in arguments[0].items()}, *arguments[1:]]
+    return arguments
 
 
 def pyramid(base, height):
@@ -75,11 +75,11 @@ def pyramid(base, height):
     return round(base**2 + 4 * (base * slant) / 2)
 
 
-def digit_distance(one, other):
+def digit_distance(first, second):
     """The differences of digits from the right (MBPP 558)."""
-    one, other = str(one), str(other)
-    size = max(len(one), len(other))
-    return sum(abs(int(a) - int(b)) for a, b in zip(one.zfill(size), other.zfill(size), strict=True))
+    first, second = str(first), str(second)
+    size = max(len(first), len(second))
+    return sum(abs(int(a) - int(b)) for a, b in zip(first.zfill(size), second.zfill(size), strict=True))
 
 
 def floats(value):
@@ -90,16 +90,16 @@ def floats(value):
     return isinstance(value, np.ndarray) and value.dtype in (np.float64, np.float32)
 
 
-def accepted(number, given, out, expected):
+def accepted(number, arguments, out, expected):
     """Whether a result is right by a rule of its problem; None if the problem has none."""
     if number == 164:
         return True
     if number == 295:
         return out == expected or out == 0
     if number == 581:
-        return out == expected or abs(out - pyramid(*given)) <= ATOL
+        return out == expected or abs(out - pyramid(*arguments)) <= ATOL
     if number == 558:
-        return out == expected or out == digit_distance(*given)
+        return out == expected or out == digit_distance(*arguments)
     if number in AS_SETS:
         return set(out) == set(expected)
     if ENTRY in NOT_NONE:
@@ -107,16 +107,16 @@ def accepted(number, given, out, expected):
     return None
 
 
-def check(number, given, out, expected):
+def check(number, arguments, out, expected):
     """Assert that a result is right.
 
     Args:
         number: of the problem in MBPP+; None in HumanEval+.
     """
     if number is None and ENTRY == "find_zero":
-        assert abs(sum(factor * math.pow(out, power) for power, factor in enumerate(given[0]))) <= ATOL
+        assert abs(sum(factor * math.pow(out, power) for power, factor in enumerate(arguments[0]))) <= ATOL
         return
-    exact = accepted(number, given, out, expected) if number else None
+    exact = accepted(number, arguments, out, expected) if number else None
     exact = out == expected if exact is None else exact
     atol = 1e-6 if ATOL == 0 and floats(expected) else ATOL
     if exact or atol == 0:
@@ -131,11 +131,11 @@ def run():
     solution, number = {}, int(TASK.split("/")[1]) if TASK.startswith("Mbpp/") else None
     exec(REFERENCE, solution)  # noqa: S102, the benchmark's own, in a sandbox
     for call in json.loads(INPUTS):
-        given = typed(number, call) if number else call
-        expected = solution[ENTRY](*copy.deepcopy(given))
+        arguments = typed(number, call) if number else call
+        expected = solution[ENTRY](*copy.deepcopy(arguments))
         if number and ENTRY in NOT_NONE:
             expected = expected is not None
-        check(number, given, candidate(*copy.deepcopy(given)), expected)
+        check(number, arguments, candidate(*copy.deepcopy(arguments)), expected)
 
 
 run()

@@ -74,15 +74,15 @@ class Format:
     Attributes:
         fields: those that identify it.
         read: makes a problem from a record.
-        others: further fields of published files, space-separated; those after `-` hold nothing that a judge needs.
+        more_fields: of published files, space-separated; those after `-` hold nothing that a judge needs.
     """
 
     fields: tuple[str, ...]
     read: Callable[[dict], Problem]
-    others: str
+    more_fields: str
 
     def unknown(self, record: dict) -> list[str]:
-        return sorted(set(record) - set(self.fields) - set(self.others.split()))
+        return sorted(set(record) - set(self.fields) - set(self.more_fields.split()))
 
 
 PLUS_FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
@@ -173,15 +173,15 @@ def format_of(record: object, place: str) -> str:
     Raises:
         UserError: there is none.
     """
-    fits = [
+    matching = [
         name
         for name, known_format in FORMATS.items()
         if isinstance(record, dict) and set(known_format.fields) <= set(record)
     ]
-    if not fits:
+    if not matching:
         known = "; ".join(f"{name} ({', '.join(known_format.fields)})" for name, known_format in FORMATS.items())
         raise UserError(f"{place}: no benchmark format has these fields; known: {known}")
-    return min(fits, key=lambda name: len(FORMATS[name].unknown(record)))
+    return min(matching, key=lambda name: len(FORMATS[name].unknown(record)))
 
 
 def read(path: Path, ignored: Collection[str] = (), own_format: TemplateFormat | None = None) -> list[Problem]:

@@ -48,11 +48,11 @@ def end(problem: Problem, text: str) -> int | None:
     if problem.stops:
         return min((place for stop in problem.stops if (place := text.find(stop)) >= 0), default=None)
     depth = problem.head.count("{") - problem.head.count("}")
-    outside = 1 if problem.language in IN_CLASSES else 0  # the class around the method is not closed
+    open_class = 1 if problem.language in IN_CLASSES else 0  # the class around the method is not closed
     needed = shared(problem) - {problem.entry} if problem.language == "rust" else set()
     for brace in re.finditer("[{}]", text):
         depth += 1 if brace[0] == "{" else -1
-        if depth == outside and needed <= set(re.findall(DEFINED, text[: brace.end()])):
+        if depth == open_class and needed <= set(re.findall(DEFINED, text[: brace.end()])):
             return brace.end()
     return None
 

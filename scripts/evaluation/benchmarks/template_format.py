@@ -83,7 +83,7 @@ class TemplateFormat:
         if self.format.judge == "stdio" and self.format.entry:
             raise UserError(f"{path}: entry: not with `judge: stdio`, whose tests call no function")
 
-    def part(self, name: str, record: dict) -> str | None:
+    def render(self, name: str, record: dict) -> str | None:
         """A part of a problem; None where the format does not give it.
 
         Raises:
@@ -102,7 +102,7 @@ class TemplateFormat:
         Raises:
             ValueError: the record does not fit the format.
         """
-        parts = {name: self.part(name, record) for name in PARTS}
+        parts = {name: self.render(name, record) for name in PARTS}
         language, prompt, stdio = language_of(parts["language"]), parts["prompt"], self.format.judge == "stdio"
         if stdio and language != "python":
             raise ValueError(f"`judge: stdio` is for python, not {language}")

@@ -1,7 +1,7 @@
 """Whether the answer to a task stands elsewhere: in the rest of its file, or in a training document.
 
     answers = Answers({7: "a = f(x)\\nreturn a"})
-    answers.within("  a = f(x)\\n\\n  return a\\n")     # {7}
+    answers.occurring_in("  a = f(x)\\n\\n  return a\\n")     # {7}
 
 Lines are compared without indentation, and empty lines are left out, so that moved or indented code is found too.
 """
@@ -27,7 +27,7 @@ class Answers:
             lines = code_lines(answer)
             self.by_first_line[lines[0]].append((number, lines))
 
-    def within(self, text: str) -> set[int]:
+    def occurring_in(self, text: str) -> set[int]:
         """The numbers of the answers whose lines stand in a text, one directly after the other."""
         lines, numbers = code_lines(text), set()
         for place, line in enumerate(lines):

@@ -45,28 +45,28 @@ class Parts(NamedTuple):
 
 def statements(body: Node, language: str, of_function: bool) -> list[Node]:
     """The statements of a body, without comments and a Python function's docstring."""
-    inside = body.named_children
-    if len(inside) == 1 and inside[0].type == "statement_list":  # Go
-        inside = inside[0].named_children
-    inside = [node for node in inside if "comment" not in node.type]
-    if of_function and language == "python" and inside and inside[0].type == "expression_statement":
-        child = inside[0].named_children
+    nodes = body.named_children
+    if len(nodes) == 1 and nodes[0].type == "statement_list":  # Go
+        nodes = nodes[0].named_children
+    nodes = [node for node in nodes if "comment" not in node.type]
+    if of_function and language == "python" and nodes and nodes[0].type == "expression_statement":
+        child = nodes[0].named_children
         if len(child) == 1 and child[0].type == "string":
-            return inside[1:]
-    return inside
+            return nodes[1:]
+    return nodes
 
 
 def bodies(root: Node) -> Iterator[tuple[Node, bool]]:
     """(body, whether it is a function's) of every body inside a function, in the order of the text."""
     nodes = [(root, False)]
     while nodes:
-        node, inside = nodes.pop()
+        node, in_function = nodes.pop()
         if node.type in BODIES:
             of_function = node.parent.type in FUNCTIONS
-            inside = inside or of_function
-            if inside:
+            in_function = in_function or of_function
+            if in_function:
                 yield node, of_function
-        nodes += [(child, inside) for child in reversed(node.named_children)]
+        nodes += [(child, in_function) for child in reversed(node.named_children)]
 
 
 def whole_lines(first: Node, last: Node, lines: list[str]) -> bool:
@@ -85,15 +85,15 @@ def regions(text: str, language: str, max_lines: int = 20) -> list[Region]:
     if root is None or "\r" in text:
         return []
     for body, of_function in bodies(root):
-        inside = [node for node in statements(body, language, of_function) if not node.has_error]
-        for node in inside:
+        body_statements = [node for node in statements(body, language, of_function) if not node.has_error]
+        for node in body_statements:
             row = node.start_point.row
             low, high = LINE_CHARACTERS
             if node.end_point.row == row and whole_lines(node, node, lines) and low <= len(lines[row].strip()) <= high:
                 all_regions[Region("line", row, row)] = True
-        if not inside or not whole_lines(inside[0], inside[-1], lines):
+        if not body_statements or not whole_lines(body_statements[0], body_statements[-1], lines):
             continue
-        first, last = inside[0].start_point.row, inside[-1].end_point.row
+        first, last = body_statements[0].start_point.row, body_statements[-1].end_point.row
         if 2 <= last - first + 1 <= max_lines:
             all_regions[Region("function" if of_function else "block", first, last)] = True
     return list(all_regions)

@@ -25,7 +25,7 @@ def in_training(tasks: list[Task], datasets: Path, train: list[str], label: str)
     progress = Progress(label, "training examples", sum(counts.values()))
     for dataset in train:
         for example in read_jsonl(split_file(datasets / dataset, "train")):
-            overlapping |= answers.within(text_of(example))
+            overlapping |= answers.occurring_in(text_of(example))
             progress.add()
     progress.end()
     return overlapping

@@ -36,11 +36,11 @@ def of_pyproject(content: dict) -> list[str]:
     """What a pyproject.toml requires for itself and its tests."""
     project, groups = content.get("project", {}), content.get("dependency-groups", {})
     requirements = list(project.get("dependencies", []))
-    for name, some in project.get("optional-dependencies", {}).items():
-        requirements += some if FOR_TESTS.fullmatch(name) else []
-    for name, some in groups.items():
+    for name, listed in project.get("optional-dependencies", {}).items():
+        requirements += listed if FOR_TESTS.fullmatch(name) else []
+    for name, listed in groups.items():
         requirements += (
-            [requirement for requirement in some if isinstance(requirement, str)] if FOR_TESTS.fullmatch(name) else []
+            [requirement for requirement in listed if isinstance(requirement, str)] if FOR_TESTS.fullmatch(name) else []
         )
     return requirements
 

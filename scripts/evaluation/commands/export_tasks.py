@@ -74,7 +74,7 @@ def write_harbor_tasks(tasks: list[RepositoryTask], archives: dict[str, Path], o
             if not archives[source].is_file():
                 raise UserError(f"{archives[source]}: no such file; the tasks of {source} were made from it")
             repository = unpack(source, archives[source], Path(work) / source)
-            needed = requirements(repository.whole)
+            needed = requirements(repository.checkout)
             for task in tasks:
                 if task.source == source:
                     write_harbor(task, repository, needed, folder / folder_name(task))

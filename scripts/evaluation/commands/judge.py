@@ -40,7 +40,7 @@ class Generation(NamedTuple):
 
     problem: str
     text: str
-    whole: bool
+    is_program: bool
     published: bool | None = None
 
 
@@ -86,38 +86,41 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
     """
     try:
         if path.suffix == ".zst":
-            found = [one for record in read_jsonl(path) for one in from_record(record)]
+            generations = [generation for record in read_jsonl(path) for generation in from_record(record)]
         else:
             text = unpacked(path)
-            whole = json.loads(text) if path.suffix == ".json" or text.lstrip().startswith("[") else None
-            if isinstance(whole, list) and whole and isinstance(whole[0], dict) and "code_list" in whole[0]:
-                found = [one for record in whole for one in from_livecodebench(record)]
-            elif isinstance(whole, list):
-                if len(whole) != len(problems):
-                    raise UserError(f"{path}: programs for {len(whole)} problems; the benchmark has {len(problems)}")
-                pairs = zip(problems, whole, strict=True)
-                found = [Generation(problem.id, text, True) for problem, texts in pairs for text in texts]
-            elif whole is not None:
-                found = list(from_eval_results(whole["eval"], base))
+            content = json.loads(text) if path.suffix == ".json" or text.lstrip().startswith("[") else None
+            if isinstance(content, list) and content and isinstance(content[0], dict) and "code_list" in content[0]:
+                generations = [generation for record in content for generation in from_livecodebench(record)]
+            elif isinstance(content, list):
+                if len(content) != len(problems):
+                    raise UserError(f"{path}: programs for {len(content)} problems; the benchmark has {len(problems)}")
+                pairs = zip(problems, content, strict=True)
+                generations = [Generation(problem.id, text, True) for problem, texts in pairs for text in texts]
+            elif content is not None:
+                generations = list(from_eval_results(content["eval"], base))
             else:
                 lines = [json.loads(line) for line in text.splitlines() if line.strip()]
-                found = [one for line in lines for one in from_record(line)]
+                generations = [generation for line in lines for generation in from_record(line)]
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"{path}: neither EvalPlus' samples or eval_results.json, nor bigcode's generations.json, nor outputs of"
             f" LiveCodeBench, nor items of this project ({type(error).__name__}: {error})"
         ) from error
-    if wrong := next((one for one in found if not isinstance(one.text, str)), None):
-        raise UserError(f"{path}: {wrong.problem}: the program must be text, not {wrong.text!r:.40}")
+    if not_text := next((generation for generation in generations if not isinstance(generation.text, str)), None):
+        raise UserError(f"{path}: {not_text.problem}: the program must be text, not {not_text.text!r:.40}")
     known = {problem.id.casefold(): problem.id for problem in problems}  # EvalPlus writes Mbpp/2 for MBPP/2
-    found = [one._replace(problem=known.get(str(one.problem).casefold(), one.problem)) for one in found]
-    if unknown := [one.problem for one in found if str(one.problem).casefold() not in known]:
+    generations = [
+        generation._replace(problem=known.get(str(generation.problem).casefold(), generation.problem))
+        for generation in generations
+    ]
+    if unknown := [generation.problem for generation in generations if str(generation.problem).casefold() not in known]:
         raise UserError(
             f"{path}: {len(unknown)} programs for problems that are not in the benchmark, such as {unknown[0]}"
         )
-    if not found:
+    if not generations:
         raise UserError(f"{path}: holds no program")
-    return found
+    return generations
 
 
 def fence_warning(generations: list[Generation]) -> list[str]:
@@ -129,7 +132,7 @@ def fence_warning(generations: list[Generation]) -> list[str]:
 
 def source(problem: Problem, generation: Generation) -> str:
     """The program of a generation: EvalPlus and HumanEval judge a Python completion as it is, without cutting it."""
-    if generation.whole or (problem.prompt and generation.text.startswith(problem.prompt)):
+    if generation.is_program or (problem.prompt and generation.text.startswith(problem.prompt)):
         return closed(problem, generation.text)
     if problem.language == "python":
         return problem.head + generation.text
@@ -139,11 +142,13 @@ def source(problem: Problem, generation: Generation) -> str:
 def judge_generations(problems: list[Problem], generations: list[Generation], judge: Judge) -> list[dict]:
     """A record per program: `id`, `sample`, `outcome`, `detail`, `published` (null if nothing was)."""
     by_id, samples, rows = {problem.id: problem for problem in problems}, Counter(), []
-    programs = [(by_id[one.problem], source(by_id[one.problem], one)) for one in generations]
-    for one, verdict in zip(generations, judge_all(judge, programs), strict=True):
-        about = {"id": one.problem, "sample": samples[one.problem], "outcome": verdict.outcome}
-        rows.append(about | {"detail": verdict.detail, "published": one.published})
-        samples[one.problem] += 1
+    programs = [
+        (by_id[generation.problem], source(by_id[generation.problem], generation)) for generation in generations
+    ]
+    for generation, verdict in zip(generations, judge_all(judge, programs), strict=True):
+        about = {"id": generation.problem, "sample": samples[generation.problem], "outcome": verdict.outcome}
+        rows.append(about | {"detail": verdict.detail, "published": generation.published})
+        samples[generation.problem] += 1
     return rows
 
 
@@ -172,13 +177,18 @@ def summary_lines(rows: list[dict], problems: int) -> list[str]:
     lines.append(", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()))
     published = [row for row in rows if row["published"] is not None]
     if published:
-        other = [row for row in published if row["published"] != (row["outcome"] == "passed")]
-        right = sum(row["published"] for row in published)
-        lines.append(f"published: {right} of {len(published)} passed; {len(other)} programs are judged otherwise here:")
-        for row in other:
-            said = "passed" if row["published"] else "failed"
+        differing = [row for row in published if row["published"] != (row["outcome"] == "passed")]
+        published_passes = sum(row["published"] for row in published)
+        lines.append(
+            f"published: {published_passes} of {len(published)} passed; {len(differing)} programs are judged otherwise"
+            " here:"
+        )
+        for row in differing:
+            published_as = "passed" if row["published"] else "failed"
             detail = " ".join(row["detail"].split())[-100:]
-            lines.append(f"  {row['id']} ({row['sample']}): published {said}, here {row['outcome']} {detail}".rstrip())
+            lines.append(
+                f"  {row['id']} ({row['sample']}): published {published_as}, here {row['outcome']} {detail}".rstrip()
+            )
     return lines
 
 

@@ -81,7 +81,7 @@ def score(
     scores = {}
     for dataset in settings.datasets:
         of_dataset = [item for item in items if item["dataset"] == dataset]
-        scores[dataset] = by_language(of_dataset, lambda some: summarize(scorer.suite, some))
+        scores[dataset] = by_language(of_dataset, lambda subset: summarize(scorer.suite, subset))
         logging.info(score_line(scorer.name, dataset, scorer.suite, scores[dataset]["all"]))
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, **scorer.facts(items)}
     return write_scores(out, folder, items, hashes, scores, **facts)

@@ -86,7 +86,7 @@ def by_language(items: list[dict], summary: Callable[[list[dict]], dict]) -> dic
     """`summary` over all items of a dataset, and over those of each language."""
     languages = sorted({item["language"] for item in items})
     chosen = {language: [item for item in items if item["language"] == language] for language in languages}
-    return {"all": summary(items)} | {language: summary(some) for language, some in chosen.items()}
+    return {"all": summary(items)} | {language: summary(subset) for language, subset in chosen.items()}
 
 
 def score_line(name: str, dataset: str, suite: Suite, score: dict) -> str:

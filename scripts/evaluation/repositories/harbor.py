@@ -79,8 +79,8 @@ def write_harbor(task: RepositoryTask, repository: Repository, requirements: lis
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     packages = "".join(f" {shlex.quote(requirement)}" for requirement in requirements)
     write_file(out / "environment/Dockerfile", DOCKERFILE.format(version=version, packages=packages))
-    for path in sorted(repository.whole.rglob("*")):
-        relative = path.relative_to(repository.whole).as_posix()
+    for path in sorted(repository.checkout.rglob("*")):
+        relative = path.relative_to(repository.checkout).as_posix()
         if path.is_file() and not path.is_symlink():
             place = out / ("tests/files" if relative in repository.hidden else "environment/repository") / relative
             place.parent.mkdir(parents=True, exist_ok=True)

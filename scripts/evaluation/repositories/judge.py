@@ -30,7 +30,7 @@ from scripts.evaluation.repositories.task import RepositoryTask
 from scripts.evaluation.sandbox.bubblewrap import Sandbox
 from scripts.evaluation.sandbox.endings import DETAIL, exceeded, message
 from scripts.evaluation.sandbox.guest_programs import bundle
-from scripts.evaluation.sandbox.packages import ONE_THREAD, OWN
+from scripts.evaluation.sandbox.packages import ONE_THREAD, PROJECT
 from scripts.evaluation.sandbox.program import Limits, Program, two_pipes, wait
 
 CALL = 'return __import__("sys").modules["stagecraft_calls"].call(locals())'
@@ -78,11 +78,11 @@ class RepositoryJudge:
     def folders(self, tests: bool) -> dict[str, str]:
         """The folders that a process sees, by their paths in the sandbox."""
         repository = self.repository
-        folders = {"/repo": str(repository.whole if tests else repository.packages)}
+        folders = {"/repo": str(repository.checkout if tests else repository.packages)}
         if self.packages:
             folders["/opt/packages"] = str(self.packages)
         if tests:
-            folders["/opt/judge"] = str(OWN)  # pytest and coverage
+            folders["/opt/judge"] = str(PROJECT)  # pytest and coverage
         return folders
 
     def start(
@@ -100,8 +100,8 @@ class RepositoryJudge:
             empty = str(self.repository.empty)
             tops = [top for top in self.repository.tops if (self.packages / top).is_dir()]
             folders |= {f"/opt/packages/{top}": empty for top in tops}
-            alone = [top for top in self.repository.tops if (self.packages / f"{top}.py").is_file()]
-            files = files | {f"/opt/packages/{top}.py": b"" for top in alone}
+            single_modules = [top for top in self.repository.tops if (self.packages / f"{top}.py").is_file()]
+            files = files | {f"/opt/packages/{top}.py": b"" for top in single_modules}
         return self.sandbox.start(
             [*self.sandbox.python, f"/tmp/{role}.pyc", json.dumps(config)],
             limits,

@@ -65,35 +65,39 @@ class Table(Writer):
 
     def at(self, place: int) -> object:
         if self.objects[place] is MISSING:
-            value, fill = self.made(self.nodes[place])
+            value, fill = self.rebuilt(self.nodes[place])
             self.objects[place] = value
             self.numbers.setdefault(id(value), place)
             if fill:
                 self.fill(value, self.nodes[place])
         return self.objects[place]
 
-    def checked(self, name: str, how: str = "") -> object:
-        if not self.policy.reads(how + name):
-            raise Unreadable(f"{how}{name}, which the repository's own code does not give here")
+    def readable(self, name: str, prefix: str = "") -> object:
+        if not self.policy.reads(prefix + name):
+            raise Unreadable(f"{prefix}{name}, which the repository's own code does not give here")
         return named(name)
 
-    def made(self, node: list) -> tuple[object, bool]:
+    def rebuilt(self, node: list) -> tuple[object, bool]:
         """An object of a node, and whether its content is still to be filled in."""
         kind, *parts = node
         if kind in ("tuple", "frozenset", "complex", "range", "slice"):
             return VALUES[kind]([self.at_number(item) for item in parts[0]]), False
         if kind in ("keys", "values", "items"):
-            inside = [self.at_number(item) for item in parts[0]]
+            items = [self.at_number(item) for item in parts[0]]
             if kind == "values":
-                inside = enumerate(inside)
-            return getattr(dict.fromkeys(inside) if kind == "keys" else dict(inside), kind)(), False
+                items = enumerate(items)
+            return getattr(dict.fromkeys(items) if kind == "keys" else dict(items), kind)(), False
         if kind in VALUES:
             return VALUES[kind](parts[0]), False
         if kind in ("list", "set", "dict", "bytearray"):
             return BASES[kind](), True
         if kind in ("deque", "ordered", "default"):
-            made = {"deque": collections.deque, "ordered": collections.OrderedDict, "default": collections.defaultdict}
-            return (collections.deque(maxlen=parts[1]) if kind == "deque" else made[kind]()), True
+            constructors = {
+                "deque": collections.deque,
+                "ordered": collections.OrderedDict,
+                "default": collections.defaultdict,
+            }
+            return (collections.deque(maxlen=parts[1]) if kind == "deque" else constructors[kind]()), True
         if kind in ("stringio", "bytesio"):
             return (io.StringIO(newline="") if kind == "stringio" else io.BytesIO()), True
         if kind == "yours":
@@ -101,29 +105,29 @@ class Table(Writer):
         if kind == "mine":
             return self.policy.handle(int(parts[0]), str(parts[1])), False
         if kind == "name":
-            return self.checked(parts[0]), False
+            return self.readable(parts[0]), False
         if kind == "bound":
             owner = self.at_number(parts[0])
             holder = owner if isinstance(owner, type) else type(owner)
-            self.checked(f"{holder.__module__}:{holder.__qualname__}.{parts[1]}", "method ")
+            self.readable(f"{holder.__module__}:{holder.__qualname__}.{parts[1]}", "method ")
             return getattr(owner, parts[1]), False
         if kind == "exception":
-            error = (owner := self.checked(parts[0])).__new__(owner, *map(self.at_number, parts[1]))
+            error = (owner := self.readable(parts[0])).__new__(owner, *map(self.at_number, parts[1]))
             error.args = tuple(map(self.at_number, parts[1]))
             set_state(error, self.state(parts[2]))
             return error, False
         if kind == "made":
-            value = self.checked(parts[0], "made by ")(*map(self.at_number, parts[1]))
+            value = self.readable(parts[0], "made by ")(*map(self.at_number, parts[1]))
             if (state := self.at_number(parts[2])) is not None:
                 value.__setstate__(state) if hasattr(value, "__setstate__") else set_state(value, state)
             return value, False
-        owner, base = self.checked(parts[0]), BASES.get(parts[1], object)
+        owner, base = self.readable(parts[0]), BASES.get(parts[1], object)
         if kind != "object" or base_of(owner) != base.__name__:
             raise Unreadable(f"no object: {kind}")
         if base in (tuple, frozenset, str, int, float, bytes):
             content = parts[2]
-            inside = [self.at_number(item) for item in content] if isinstance(content, list) else content
-            return base.__new__(owner, inside.encode("latin-1") if base is bytes else inside), True
+            items = [self.at_number(item) for item in content] if isinstance(content, list) else content
+            return base.__new__(owner, items.encode("latin-1") if base is bytes else items), True
         return base.__new__(owner), True
 
     def state(self, pairs: list) -> dict[str, object]:

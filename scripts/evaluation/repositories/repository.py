@@ -34,16 +34,16 @@ class Repository:
 
     Attributes:
         name: of the source.
-        whole, packages: folders with all files, and with the packages without their tests.
+        checkout, packages: folders with all files, and with the packages without their tests.
         empty: a folder without files.
         roots: folders from which modules are imported, as in the repository.
         modules: path → name of each module of the packages.
         tests: the files with tests.
-        hidden: beginnings of paths that are only in `whole`.
+        hidden: beginnings of paths that are only in `checkout`.
     """
 
     name: str
-    whole: Path
+    checkout: Path
     packages: Path
     empty: Path
     roots: list[str]
@@ -57,7 +57,7 @@ class Repository:
         return sorted({name.partition(".")[0] for name in self.modules.values()})
 
     def text(self, path: str) -> str:
-        return (self.whole / path).read_text(encoding="utf-8")
+        return (self.checkout / path).read_text(encoding="utf-8")
 
 
 def is_test(folder: Path, path: str) -> bool:
@@ -127,14 +127,14 @@ def write_metadata(folder: Path, root: str) -> None:
             shutil.copyfile(file, place / "METADATA")
 
 
-def copy_packages(whole: Path, packages: Path, roots: list[str], modules: dict[str, str]) -> None:
+def copy_packages(checkout: Path, packages: Path, roots: list[str], modules: dict[str, str]) -> None:
     """Copy packages with their data files, and metadata, without tests."""
     for root in roots:
         tops = {PurePosixPath(path).relative_to(root or ".").parts[0] for path in modules if path.startswith(root)}
-        for top in [*map((whole / root).joinpath, sorted(tops)), *sorted((whole / root).glob("*.dist-info"))]:
+        for top in [*map((checkout / root).joinpath, sorted(tops)), *sorted((checkout / root).glob("*.dist-info"))]:
             for path in [top, *sorted(top.rglob("*"))]:
-                relative = path.relative_to(whole).as_posix()
-                if path.is_file() and not path.is_symlink() and not is_test(whole, relative):
+                relative = path.relative_to(checkout).as_posix()
+                if path.is_file() and not path.is_symlink() and not is_test(checkout, relative):
                     (packages / relative).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(path, packages / relative)
 
@@ -145,21 +145,21 @@ def unpack(name: str, archive: Path, folder: Path) -> Repository:
     Args:
         name: of the source.
     """
-    whole, packages, empty = folder / "whole", folder / "packages", folder / "empty"
-    extract(archive, whole)
+    checkout, packages, empty = folder / "checkout", folder / "packages", folder / "empty"
+    extract(archive, checkout)
     for new_folder in (packages, empty):
         new_folder.mkdir(parents=True)
-    for compiled in [*whole.rglob("__pycache__")]:
+    for compiled in [*checkout.rglob("__pycache__")]:
         shutil.rmtree(compiled)
-    roots = [root for root in ROOTS if (whole / root).is_dir() and modules_below(whole, root)]
-    modules = {path: module for root in reversed(roots) for path, module in modules_below(whole, root).items()}
-    write_metadata(whole, roots[0] if roots else "")
-    copy_packages(whole, packages, roots, modules)
-    python = [path.relative_to(whole).as_posix() for path in sorted(whole.rglob("*.py"))]
-    hidden = [path for path in python if is_test(whole, path)]
+    roots = [root for root in ROOTS if (checkout / root).is_dir() and modules_below(checkout, root)]
+    modules = {path: module for root in reversed(roots) for path, module in modules_below(checkout, root).items()}
+    write_metadata(checkout, roots[0] if roots else "")
+    copy_packages(checkout, packages, roots, modules)
+    python = [path.relative_to(checkout).as_posix() for path in sorted(checkout.rglob("*.py"))]
+    hidden = [path for path in python if is_test(checkout, path)]
     names = [(path, PurePosixPath(path).name) for path in hidden]
     tests = [path for path, name in names if TEST_FILE.fullmatch(name) or name in TEST_MODULES]
     for place in [folder, *folder.rglob("*")]:  # another user reads them
         if not place.is_symlink():
             place.chmod(0o755 if place.is_dir() else 0o644)
-    return Repository(name, whole, packages, empty, roots, modules, tests, hidden)
+    return Repository(name, checkout, packages, empty, roots, modules, tests, hidden)

@@ -42,7 +42,7 @@ class Selection:
     Attributes:
         cause: why there are none, one of OF_SOURCES; empty if tests ran.
         detail: the message of that cause.
-        found: number of functions with a body of at least two lines.
+        functions: number of functions with a body of at least two lines.
         tests: numbers of tests that passed and that ran.
         losses: cause of OF_FUNCTIONS → number of functions.
         separations: why functions were not separable → number of functions.
@@ -50,7 +50,7 @@ class Selection:
 
     cause: str = ""
     detail: str = ""
-    found: int = 0
+    functions: int = 0
     tests: tuple[int, int] = (0, 0)
     kept: list[RepositoryTask] = field(default_factory=list)
     losses: Counter = field(default_factory=Counter)
@@ -62,7 +62,7 @@ class Selection:
             **({"cause": self.cause, "detail": self.detail[:500]} if self.cause else {}),
             "tests_passed": self.tests[0],
             "tests_ran": self.tests[1],
-            "functions": self.found,
+            "functions": self.functions,
             "tasks": len(self.kept),
             **{cause: self.losses[cause] for cause in OF_FUNCTIONS},
             "not_separable": dict(sorted(self.separations.items())),
@@ -73,7 +73,7 @@ def occurs_elsewhere(repository: Repository, path: str, before: str, answer: str
     """Whether the lines of a body occur again in its file or in another file of the packages."""
     answers = Answers({0: answer})
     texts = [before, after, *(repository.text(other) for other in repository.modules if other != path)]
-    return any(answers.within(text) for text in texts)
+    return any(answers.occurring_in(text) for text in texts)
 
 
 def separation_cause(outcome: Outcome) -> str:
@@ -147,7 +147,7 @@ class TaskSelector:
             errors = report.get("fault") or "; ".join(report["errors"]) or "pytest found no test"
             return Selection("environment", errors, len(candidates))
         passed = set(report["passed"])
-        selection = Selection(found=len(candidates), tests=(len(passed), len(report["ran"])))
+        selection = Selection(functions=len(candidates), tests=(len(passed), len(report["ran"])))
         if not passed:
             selection.cause, selection.detail = "tests fail", "; ".join(report["errors"])
             return selection
@@ -192,6 +192,6 @@ def log(name: str, selection: Selection) -> None:
         return
     losses = ", ".join(f"{selection.losses[cause]} {cause}" for cause in OF_FUNCTIONS if selection.losses[cause])
     logging.info(
-        f"repository tasks: {name}: {len(selection.kept)} tasks of {selection.found} functions, {selection.tests[0]} of"
-        f" {selection.tests[1]} tests pass; {losses}"
+        f"repository tasks: {name}: {len(selection.kept)} tasks of {selection.functions} functions,"
+        f" {selection.tests[0]} of {selection.tests[1]} tests pass; {losses}"
     )

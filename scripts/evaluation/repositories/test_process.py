@@ -76,14 +76,14 @@ def builtin_exception(name: str) -> bool:
 class Reporter:
     """A pytest plugin that notes what became of each test, and by `cover` what each reaches."""
 
-    def __init__(self, wanted: list[str] | None, coverage=None, seconds: float = 0):
+    def __init__(self, selected: list[str] | None, coverage=None, seconds: float = 0):
         self.seconds = seconds
-        self.wanted, self.coverage = wanted if wanted is None else set(wanted), coverage
+        self.selected, self.coverage = selected if selected is None else set(selected), coverage
         self.phases, self.errors = {}, []
 
     def pytest_collection_modifyitems(self, items: list) -> None:
-        if self.wanted is not None:
-            items[:] = [item for item in items if item.nodeid in self.wanted]
+        if self.selected is not None:
+            items[:] = [item for item in items if item.nodeid in self.selected]
 
     def pytest_collectreport(self, report) -> None:
         if report.failed:
@@ -121,12 +121,12 @@ def too_long(*_) -> None:
 
 def reached(coverage, functions: list) -> list[list[str]]:
     """The tests that ran a line of each function; functions are (path, first line, last line)."""
-    data, lines, found = coverage.get_data(), {}, []
+    data, lines, tests_by_function = coverage.get_data(), {}, []
     for path, first, last in functions:
         contexts = lines.setdefault(path, data.contexts_by_lineno(path))
-        inside = {name for line in range(first, last + 1) for name in contexts.get(line, ())}
-        found.append(sorted(inside - {""}))
-    return found
+        test_names = {name for line in range(first, last + 1) for name in contexts.get(line, ())}
+        tests_by_function.append(sorted(test_names - {""}))
+    return tests_by_function
 
 
 def load_plugins(folders: list[str], packages: set[str]) -> list[str]:

@@ -31,7 +31,10 @@ def read_overlaps(path: Path, scored: dict[str, dict[str, Documents]], data: dic
         typed = [(overlaps["words"], int), (overlaps["common"], (int, float)), (overlaps["train"], dict)]
         typed += [(row["too_short"], int) for row in rows.values()]
         typed += [
-            (run[key], kind) for some in runs.values() for run in some.values() for key, kind in OVERLAP_TYPES.items()
+            (run[key], kind)
+            for of_dataset in runs.values()
+            for run in of_dataset.values()
+            for key, kind in OVERLAP_TYPES.items()
         ]
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path}: not what rule contamination writes: {error!r}; {AGAIN}") from error
@@ -44,7 +47,7 @@ def read_overlaps(path: Path, scored: dict[str, dict[str, Documents]], data: dic
     return overlaps
 
 
-def without(documents: Documents, overlapping: dict) -> Documents:
+def without_overlaps(documents: Documents, overlapping: dict) -> Documents:
     """The documents whose ids are not in `overlapping`."""
     kept = np.array([identity not in overlapping for identity in documents.ids])
     ids = [identity for identity in documents.ids if identity not in overlapping]
@@ -74,7 +77,7 @@ def decontaminate(
     result = {}
     for suite, comparison in comparisons.items():
         for dataset, documents in scored[suite].items():
-            kept = without(documents, overlaps["suites"][suite][dataset]["overlapping"])
+            kept = without_overlaps(documents, overlaps["suites"][suite][dataset]["overlapping"])
             left = {dataset: kept} if kept.ids else {}
             rest = ComparisonOverSeeds(
                 comparison.suite, left, comparison.models, comparison.confidence, resamples, comparison.seeds

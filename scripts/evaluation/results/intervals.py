@@ -158,12 +158,14 @@ def mean_difference_interval(first: np.ndarray, second: np.ndarray, confidence: 
     return recovered(float(first.mean()), first_interval, float(second.mean()), second_interval, phi)
 
 
-def recovered(first: float, own: list[float], second: float, other: list[float], correlation: float) -> list[float]:
+def recovered(
+    first: float, interval: list[float], second: float, other_interval: list[float], correlation: float
+) -> list[float]:
     """The interval of a difference from the intervals of both values, and their correlation."""
-    (low, high), (other_low, other_high) = own, other
+    (low, high), (other_low, other_high) = interval, other_interval
 
-    def distance(one: float, two: float) -> float:
-        return math.sqrt(max(one**2 - 2 * correlation * one * two + two**2, 0.0))
+    def distance(margin: float, other_margin: float) -> float:
+        return math.sqrt(max(margin**2 - 2 * correlation * margin * other_margin + other_margin**2, 0.0))
 
     return [
         first - second - distance(first - low, other_high - second),

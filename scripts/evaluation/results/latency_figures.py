@@ -20,8 +20,8 @@ METRICS = {
 
 def metric_values(runs: list[dict], settings: Latency) -> dict[str, list[float]]:
     """Each metric of each run at batch 1."""
-    alone = [run for run in runs if run["batch"] == 1]
-    return {name: [value(run, settings.new_tokens) for run in alone] for name, value in METRICS.items()}
+    batch_of_one = [run for run in runs if run["batch"] == 1]
+    return {name: [value(run, settings.new_tokens) for run in batch_of_one] for name, value in METRICS.items()}
 
 
 def p95(name: str, values: list[float]) -> float:
@@ -39,14 +39,15 @@ def figures(runs: list[dict], settings: Latency) -> dict:
         name: {"value": median(values), "p95": p95(name, values)}
         for name, values in metric_values(runs, settings).items()
     }
-    done = len(runs) // settings.runs
+    batches_run = len(runs) // settings.runs
     seconds = {
-        batch: median(run["seconds"] for run in runs if run["batch"] == batch) for batch in settings.batches[:done]
+        batch: median(run["seconds"] for run in runs if run["batch"] == batch)
+        for batch in settings.batches[:batches_run]
     }
     return medians | {
         "throughput": [
-            {"batch": batch, "tokens_per_second": batch * settings.new_tokens / taken}
-            for batch, taken in seconds.items()
+            {"batch": batch, "tokens_per_second": batch * settings.new_tokens / median_seconds}
+            for batch, median_seconds in seconds.items()
         ],
-        "out_of_memory": next(iter(settings.batches[done:]), None),
+        "out_of_memory": next(iter(settings.batches[batches_run:]), None),
     }

@@ -60,7 +60,7 @@ class Sandbox:
 
     def __init__(self, mode: str):
         self.mode, self.root, self.filter, self.system = mode, os.geteuid() == 0, bpf(), system_folders()
-        self.groups = MemoryGroups.here()
+        self.groups = MemoryGroups.of_this_machine()
         # this interpreter without its packages; if it lies in a home folder, it is shown below /opt
         prefix, name = Path(sys.base_prefix), f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
         options = ["-s", "-P", "-S"]
@@ -122,7 +122,7 @@ class Sandbox:
                 command += ["--perms", permissions, "--ro-bind-data", str(descriptor), path]
             command += ["--chdir", "/tmp", "--remount-ro", "/", "--seccomp", str(seccomp)]
             command += ["--json-status-fd", str(writing), "--", *self.limited(limits), *argv]
-            group = self.groups and self.groups.make(limits.memory + limits.scratch + OVERHEAD)
+            group = self.groups and self.groups.create(limits.memory + limits.scratch + OVERHEAD)
             try:
                 process = subprocess.Popen(
                     group.command(command) if group else command,

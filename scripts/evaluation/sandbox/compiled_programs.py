@@ -27,31 +27,35 @@ DEFINED = r"\b(?:fn|enum|struct|type) (\w+)"
 
 def divided(problem: Problem) -> tuple[str, str]:
     """(the part of the head before the problem's function, the signature of that function)."""
-    *_, begin = re.finditer(BEGINS[problem.language], problem.head, re.M)
+    *_, function_start = re.finditer(BEGINS[problem.language], problem.head, re.M)
     # the brace at the end of a line: Go's `interface{}` may come before it
-    end = re.compile(r"\{[ \t]*$", re.M).search(problem.head, begin.end())
-    return problem.head[: begin.start()], problem.head[begin.start() : end.start()].strip()
+    body_start = re.compile(r"\{[ \t]*$", re.M).search(problem.head, function_start.end())
+    return problem.head[: function_start.start()], problem.head[function_start.start() : body_start.start()].strip()
 
 
 def parameters(signature: str, language: str) -> list[str]:
     """The names of a function's parameters."""
     if language == "rust":
-        inside = re.sub(r"::", "", signature[signature.index("(") :].split("->")[0])
-        return re.findall(r"(\w+)\s*:", inside)
-    inside, nested = signature[signature.index("(") + 1 : signature.rindex(")")], 1
+        parameter_list = re.sub(r"::", "", signature[signature.index("(") :].split("->")[0])
+        return re.findall(r"(\w+)\s*:", parameter_list)
+    parameter_list, nested = signature[signature.index("(") + 1 : signature.rindex(")")], 1
     while nested:  # type arguments, the innermost first
-        inside, nested = re.subn(r"<[^<>]*>", " ", inside)
-    named = [part.split("=")[0] for part in inside.split(",") if part.strip()]
-    return [part.split()[-1].rstrip("[]").lstrip("*&") for part in named]
+        parameter_list, nested = re.subn(r"<[^<>]*>", " ", parameter_list)
+    declarations = [part.split("=")[0] for part in parameter_list.split(",") if part.strip()]
+    return [part.split()[-1].rstrip("[]").lstrip("*&") for part in declarations]
 
 
 def go_file(code: str, package: str, known: str) -> str:
     """Go source that imports the packages it uses, out of those named in it or in `known` and the common ones."""
     block = r'^import\s*(?:\([^)]*\)|(?:\w+\s+)?"[^"]*")\s*$'
-    named = re.findall(r'"([\w./-]+)"', "".join(re.findall(block, f"{known}\n{code}", re.M)))
+    imported = re.findall(r'"([\w./-]+)"', "".join(re.findall(block, f"{known}\n{code}", re.M)))
     code = re.sub(rf"{block}|^package \w+\s*$", "", code, flags=re.M)
-    plain = re.sub(r'//.*|/\*[\s\S]*?\*/|`[^`]*`|"(?:\\.|[^"\\\n])*"', "", code)
-    used = [path for path in dict.fromkeys([*named, *GO_PACKAGES]) if re.search(rf"\b{path.split('/')[-1]}\.", plain)]
+    without_text = re.sub(r'//.*|/\*[\s\S]*?\*/|`[^`]*`|"(?:\\.|[^"\\\n])*"', "", code)
+    used = [
+        path
+        for path in dict.fromkeys([*imported, *GO_PACKAGES])
+        if re.search(rf"\b{path.split('/')[-1]}\.", without_text)
+    ]
     imports = "".join(f'import "{path}"\n' for path in used)
     return f"package {package}\n\n{imports}\n{code}\n"
 
@@ -84,16 +88,16 @@ def rust_tests(problem: Problem) -> str:
 def rust_functions(problem: Problem) -> dict[str, str]:
     """The functions of the candidate that Rust tests call: signature by name, the problem's own first."""
     _, signature = divided(problem)
-    found = {problem.entry: signature}
+    signatures = {problem.entry: signature}
     for name in sorted(set(re.findall(r"\w+", rust_tests(problem))) - {problem.entry}):
         if helper := re.search(rf"\bfn {name}\b[^{{]*", problem.canonical or ""):
-            found[name] = helper[0].strip()
-    return found
+            signatures[name] = helper[0].strip()
+    return signatures
 
 
 def rust_enums(problem: Problem) -> dict[str, tuple[str, str]]:
     """The enums that Rust tests use and only the solution defines, by name: (definition, how its values are passed)."""
-    found = {}
+    enums = {}
     for name in shared(problem):
         enum = re.search(
             rf"(?:#\[[^\]]*\]\s*)*(?:pub )?enum {name}\s*(?:<([^>]*)>)?\s*\{{([^}}]*)\}}", problem.canonical or ""
@@ -112,22 +116,22 @@ def rust_enums(problem: Problem) -> dict[str, tuple[str, str]]:
             taking += f"{number} => {name}::{variant}{bracket(read)},\n"
 
         def header(trait: str) -> str:
-            bounds = ", ".join(f"{one}: stagecraft::{trait}" for one in types)  # noqa: B023, used at once
+            bounds = ", ".join(f"{type_name}: stagecraft::{trait}" for type_name in types)  # noqa: B023, used at once
             return f"impl<{bounds}> stagecraft::{trait} for {name}<{', '.join(types)}>"  # noqa: B023
 
-        found[name] = (
+        enums[name] = (
             enum[0],
             f"{header('Give')} {{ fn give(&self, out: &mut Vec<u8>) {{ match self {{ {giving} }} }} }}\n"
             f"{header('Take')} {{ fn take(from: &mut stagecraft::Reader) -> Self {{ match <u8 as stagecraft::Take>::"
             f'take(from) {{ {taking} _ => stagecraft::leave(121, "an unknown variant") }} }} }}\n',
         )
-    return found
+    return enums
 
 
 def renamed(signature: str, entry: str, name: str) -> str:
     """A C++ signature with another name for the function, without what would keep it in one file."""
-    plain = re.sub(r"^(?:(?:static|inline|constexpr)\s+)+", "", signature)
-    return re.sub(rf"\b{entry}(?=\s*\()", name, plain, count=1)
+    external = re.sub(r"^(?:(?:static|inline|constexpr)\s+)+", "", signature)
+    return re.sub(rf"\b{entry}(?=\s*\()", name, external, count=1)
 
 
 def candidate(problem: Problem, code: str, libraries: Libraries = NONE) -> dict[str, str]:
@@ -141,15 +145,15 @@ def candidate(problem: Problem, code: str, libraries: Libraries = NONE) -> dict[
         case "rust":
             arms = ""
             for number, (name, signature) in enumerate(rust_functions(problem).items()):
-                taken = ", ".join(["call.take()"] * len(parameters(signature, "rust")))
+                arguments = ", ".join(["call.take()"] * len(parameters(signature, "rust")))
                 give = "stagecraft::Give::give(&result, &mut call.reply)"
-                arms += f"{number} => {{ let result = {name}({taken}); {give} }}\n"
+                arms += f"{number} => {{ let result = {name}({arguments}); {give} }}\n"
             serving = (
                 '#[export_name = "main"] pub extern "C" fn stagecraft_main() -> i32 {\n'
                 f"stagecraft::serve(|function, call| match function {{ {arms} _ => {{}} }}) }}\n"
             )
-            passed = "".join(passing for _, passing in rust_enums(problem).values())
-            return {"candidate.rs": f"#![no_main]\n{without_crates(code)}\n{passed}{serving}"}
+            passing_code = "".join(passing for _, passing in rust_enums(problem).values())
+            return {"candidate.rs": f"#![no_main]\n{without_crates(code)}\n{passing_code}{serving}"}
         case "go":
             code = re.sub(r"^func\s+main\s*\(\s*\)", "func candidateMain()", code, flags=re.M)
             serving = f'package main\n\nimport "stagecraft"\n\nfunc main() {{ stagecraft.Serve({entry}) }}\n'
@@ -172,8 +176,8 @@ def class_of(problem: Problem) -> str:
 def main_class(problem: Problem) -> str:
     """The class that holds the tests' main() in Java, Main() in C#."""
     source = f"{problem.head}\n{problem.tests}"
-    begin = re.search(r"static (?:void|int) [Mm]ain\b", source)
-    return re.findall(r"^(?:public )?(?:static )?class (\w+)", source[: begin.start()], re.M)[-1]
+    main_method = re.search(r"static (?:void|int) [Mm]ain\b", source)
+    return re.findall(r"^(?:public )?(?:static )?class (\w+)", source[: main_method.start()], re.M)[-1]
 
 
 def tests(problem: Problem, libraries: Libraries = NONE) -> dict[str, str]:
@@ -183,8 +187,8 @@ def tests(problem: Problem, libraries: Libraries = NONE) -> dict[str, str]:
     body = problem.tests.lstrip().removeprefix("}") if problem.stops else problem.tests
     match problem.language:
         case "cpp":
-            declared, given = renamed(signature, entry, "stagecraft_entry"), ", ".join(parameters(signature, "cpp"))
-            stub = f"{signature} {{ return stagecraft::Remote<decltype(&stagecraft_entry)>::call({given}); }}\n"
+            declared, arguments = renamed(signature, entry, "stagecraft_entry"), ", ".join(parameters(signature, "cpp"))
+            stub = f"{signature} {{ return stagecraft::Remote<decltype(&stagecraft_entry)>::call({arguments}); }}\n"
             serving = f"{before}{declared};\nint main() {{ stagecraft::serve(&stagecraft_entry); }}\n"
             return {"tests.cpp": f"{before}{declared};\n{stub}{body}", "serve.cpp": serving}
         case "rust":
@@ -193,11 +197,11 @@ def tests(problem: Problem, libraries: Libraries = NONE) -> dict[str, str]:
                 body = f"mod tests {{ use super::*; pub {body.strip()} }}"
             calls = "".join(f"tests::{name}();" for name in re.findall(r"pub fn (\w+)", body))
             stubs = "".join(f"{definition}\n{passing}" for definition, passing in rust_enums(problem).values())
-            for number, own in enumerate(rust_functions(problem).values()):
-                names = parameters(own, "rust")
-                taken = "".join(f"let mut {one} = {one}; " for one in names)
-                given = ", ".join(f"&mut {one}" for one in names)
-                stubs += f"{own} {{ {taken}stagecraft::call({number}, &mut [{given}]) }}\n"
+            for number, function in enumerate(rust_functions(problem).values()):
+                names = parameters(function, "rust")
+                mutable = "".join(f"let mut {name} = {name}; " for name in names)
+                arguments = ", ".join(f"&mut {name}" for name in names)
+                stubs += f"{function} {{ {mutable}stagecraft::call({number}, &mut [{arguments}]) }}\n"
             return {"tests.rs": f"{without_crates(before)}{stubs}{body}\nfn main() {{ stagecraft::open(); {calls} }}\n"}
         case "go":
             kind = re.sub(rf"^func\s+{entry}", "func", signature)
@@ -206,12 +210,12 @@ def tests(problem: Problem, libraries: Libraries = NONE) -> dict[str, str]:
             calls = "; ".join(f"{name}(&stagecraft.T{{}})" for name in re.findall(r"^\s*func (Test\w+)\(", body, re.M))
             return {"tests.go": go_file(f"{stub}{body}\nfunc main() {{ {calls} }}\n", "main", problem.imports)}
         case "java":
-            given = ", ".join(parameters(signature, "java"))
-            kind = re.search(rf"(?:(?:public|static|private|protected)\s+)*(.+?)\s+{entry}\s*\(", signature)[1]
-            result = "" if kind == "void" else f"return ({kind}) "
-            call = f"{{ {result}stagecraft.Channel.call({given}); }}\n"
+            arguments = ", ".join(parameters(signature, "java"))
+            result_type = re.search(rf"(?:(?:public|static|private|protected)\s+)*(.+?)\s+{entry}\s*\(", signature)[1]
+            result = "" if result_type == "void" else f"return ({result_type}) "
+            call = f"{{ {result}stagecraft.Channel.call({arguments}); }}\n"
             if len(parameters(signature, "java")) == 1:  # an array would be taken for the list of arguments
-                call = call.replace(f"call({given})", f"call((Object) {given})")
+                call = call.replace(f"call({arguments})", f"call((Object) {arguments})")
             closing = "" if problem.stops else "}\n"  # MultiPL-E's tests go on within the class
             source = f"{without_packages(before, libraries)}{signature} {call}{closing}{body}"
             return {"Tests.java": re.sub(r"^public class", "class", source, flags=re.M)}

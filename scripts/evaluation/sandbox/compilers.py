@@ -101,14 +101,14 @@ class Compilers:
     def go(self) -> CompilerView:
         root, folder = Path(output("go", "env", "GOROOT")).resolve(), Path(self.folder.name)
         cache, channel, known = folder / "go", folder / "stagecraft.a", folder / "importcfg"
-        wanted, paths = ["std", "github.com/stretchr/testify/assert", *self.libraries.go_packages], "/usr/share/gocode"
+        needed, paths = ["std", "github.com/stretchr/testify/assert", *self.libraries.go_packages], "/usr/share/gocode"
         if self.libraries.go_vendor:  # a GOPATH keeps its packages in `src`
             (folder / "gopath").mkdir()
             (folder / "gopath/src").symlink_to(self.libraries.go_vendor)
             paths = f"{folder / 'gopath'}:{paths}"
         form = "{{if .Export}}packagefile {{.ImportPath}}={{.Export}}{{end}}"
         settings = {"GO111MODULE": "off", "GOPATH": paths, "GOCACHE": str(cache), "GOTOOLCHAIN": "local"}
-        listed = output("go", "list", "-e", "-export", "-deps", "-f", form, *wanted, **settings)
+        listed = output("go", "list", "-e", "-export", "-deps", "-f", form, *needed, **settings)
         known.write_text(f"{listed}\n")
         compile = ("go", "tool", "compile", "-p", "stagecraft", "-importcfg", str(known), "-o", str(channel))
         output(*compile, str(CHANNELS / "channel.go"), **settings)

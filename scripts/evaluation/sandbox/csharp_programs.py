@@ -37,8 +37,8 @@ def main(call: str) -> str:
 def candidate(class_name: str, signature: str, entry: str, code: str) -> dict[str, str]:
     """The candidate's program, which calls the function with the types of the signature, as the tests would."""
     result, types, _ = parsed(signature)
-    given = ", ".join(f"({kind}) given[{place}]" for place, kind in enumerate(types))
-    call = f"{class_name}.{entry}({given})"
+    arguments = ", ".join(f"({kind}) given[{place}]" for place, kind in enumerate(types))
+    call = f"{class_name}.{entry}({arguments})"
     body = f"{{ {call}; return null; }}" if result == "void" else f"{{ {result} result = {call}; return result; }}"
     return {"candidate.cs": f"{code}\n{main(f'Serve({types_of(result, types)}, given => {body})')}"}
 
@@ -52,8 +52,8 @@ def tests(class_name: str, signature: str, before: str, body: str) -> dict[str, 
         body: the source behind it.
     """
     result, types, names = parsed(signature)
-    taken = "" if result == "void" else f"return ({result}) "
+    returning = "" if result == "void" else f"return ({result}) "
     # as an array, or a single array would be taken for the list of arguments
-    given = f"new object[] {{ {', '.join(names)} }}"
-    stub = f"{signature} {{ {taken}Stagecraft.Channel.Call({types_of(result, types)}, {given}); }}\n"
+    arguments = f"new object[] {{ {', '.join(names)} }}"
+    stub = f"{signature} {{ {returning}Stagecraft.Channel.Call({types_of(result, types)}, {arguments}); }}\n"
     return {"tests.cs": f"{before}{stub}{body}\n{main(f'Tests(typeof({class_name}))')}"}

@@ -45,28 +45,28 @@ def undefined(code: object, names: dict) -> set[str]:
     return missing.union(*(undefined(part, names) for part in code.co_consts if hasattr(part, "co_names")))
 
 
-def judge(tests: str, names: dict, own: list[str], channel: Channel) -> tuple[str, str]:
-    """(outcome, detail) of running the tests, with `names`; names in `own` and unknown ones are the candidate's."""
+def judge(tests: str, names: dict, candidate_names: list[str], channel: Channel) -> tuple[str, str]:
+    """(outcome, detail) of running the tests with `names`; `candidate_names` and unknown names are the candidate's."""
     try:
         code = compile(tests, "tests", "exec")
     except (SyntaxError, ValueError) as error:
         return "test error", f"the tests: {type(error).__name__}: {error}"
     caller = Caller(channel)
-    outcome = once(code, dict(names), own, caller)
+    outcome = once(code, dict(names), candidate_names, caller)
     if outcome[0] == "passed" and caller.depends:
         # passed while arguments changed under the tests, as `f(x) == sorted(x)` does where f empties x
         caller.applying = False
-        if once(code, dict(names), own, caller)[0] != "passed":
+        if once(code, dict(names), candidate_names, caller)[0] != "passed":
             return "unjudged", "the program changes its argument and returns a value, and the tests use both"
     return outcome
 
 
-def once(code: object, names: dict, own: list[str], caller: Caller) -> tuple[str, str]:
+def once(code: object, names: dict, candidate_names: list[str], caller: Caller) -> tuple[str, str]:
     """(outcome, detail) of one run of the tests."""
     try:
         caller.request("load")
         caller.answered = False
-        names |= {name: Handle(caller.request, name) for name in undefined(code, names).union(own)}
+        names |= {name: Handle(caller.request, name) for name in undefined(code, names).union(candidate_names)}
         exec(code, names)  # noqa: S102, the tests, in a sandbox
     except ChannelClosed:
         return "gone", ""
@@ -136,7 +136,7 @@ class Server:
 
     def serve(self, verb: str, arguments: list) -> str:
         """The reply to a request, as text."""
-        same = changed = result = None
+        same_argument = changed = result = None
         if verb == "load":
             self.names.clear()
             self.names["__name__"] = "solution"
@@ -154,11 +154,11 @@ class Server:
             before = self.text(watched) if any(map(changeable, watched)) else None
             result = function(*positional, **named)
             if before is not None:
-                same = next(
+                same_argument = next(
                     (place for place, value in enumerate(positional) if value is result and changeable(value)), None
                 )
                 changed = self.text([positional, named]) if self.text(watched) != before else None
-        return f"['value', {self.text(result)}, {same}, {changed}]"
+        return f"['value', {self.text(result)}, {same_argument}, {changed}]"
 
     def run(self) -> None:
         """Serve requests until the judge is gone."""
@@ -190,7 +190,7 @@ def main() -> None:
         solution, *folders = rest
         sys.path += folders
         return Server(read(solution), channel).run()
-    prompt, tests, own, *folders = rest
+    prompt, tests, candidate_names, *folders = rest
     sys.path += folders
     names, outcome = {"__name__": "tests"}, None
     with os.fdopen(os.dup(1), "w", errors="backslashreplace") as verdict:
@@ -199,9 +199,9 @@ def main() -> None:
             exec(compile(read(prompt), "prompt", "exec"), names)  # noqa: S102, the benchmark's own, in a sandbox
         except BaseException as error:
             outcome = "test error", f"the problem's own prompt: {type(error).__name__}: {error}"
-        for name in own.split():
+        for name in candidate_names.split():
             names.pop(name, None)  # the prompt's function without a body
-        verdict.write(repr(outcome or judge(read(tests), names, own.split(), channel)))
+        verdict.write(repr(outcome or judge(read(tests), names, candidate_names.split(), channel)))
     os._exit(0)  # shutting the interpreter down would take as long as many tests
 
 

@@ -19,5 +19,5 @@ def bundle(modules: Sequence[ModuleType], name: str, last_line: str = "") -> byt
         last_line: code at the end, such as a call of `main`.
     """
     texts = (Path(module.__file__).read_text(encoding="utf-8").split("\nif __name__")[0] for module in modules)
-    alone = re.sub(r"^from scripts\.[^\n(]*(?:\([^)]*\))?\n", "", "\n".join(texts), flags=re.M)
-    return MAGIC_NUMBER + bytes(12) + marshal.dumps(compile(f"{alone}\n{last_line}\n", name, "exec"))
+    without_imports = re.sub(r"^from scripts\.[^\n(]*(?:\([^)]*\))?\n", "", "\n".join(texts), flags=re.M)
+    return MAGIC_NUMBER + bytes(12) + marshal.dumps(compile(f"{without_imports}\n{last_line}\n", name, "exec"))

@@ -73,10 +73,21 @@ class Judge:
             self.compiled.compilers.of(language)
 
     def judge_python(self, problem: Problem, code: str) -> Verdict:
-        def start(role: str, reading: int, writing: int, files: dict[str, str], own: list[str], stdout: int) -> Program:
+        def start(
+            role: str, reading: int, writing: int, files: dict[str, str], candidate_names: list[str], stdout: int
+        ) -> Program:
             paths, folders = [f"/tmp/{name}" for name in files], self.packages.of(problem, role)
             return self.sandbox.start(
-                [*self.sandbox.python, "/tmp/guest.pyc", role, str(reading), str(writing), *paths, *own, *folders],
+                [
+                    *self.sandbox.python,
+                    "/tmp/guest.pyc",
+                    role,
+                    str(reading),
+                    str(writing),
+                    *paths,
+                    *candidate_names,
+                    *folders,
+                ],
                 self.limits,
                 folders=folders,
                 files={"/tmp/guest.pyc": GUEST, **dict(zip(paths, map(encoded, files.values()), strict=True))},
@@ -89,8 +100,8 @@ class Judge:
             # with a preamble a program is whole, and the head, as `class Solution:`, may be none
             head = "" if problem.preamble else problem.head
             sources = {"prompt.py": head, "tests.py": problem.tests}
-            own = [" ".join(problem.defined or (problem.entry,))]
-            judge = start("judge", pipes.reply_reader, pipes.call_writer, sources, own, subprocess.PIPE)
+            candidate_names = [" ".join(problem.defined or (problem.entry,))]
+            judge = start("judge", pipes.reply_reader, pipes.call_writer, sources, candidate_names, subprocess.PIPE)
             candidate = start(
                 "candidate",
                 pipes.call_reader,

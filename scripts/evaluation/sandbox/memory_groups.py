@@ -1,9 +1,9 @@
 """A cgroup for each running program, where this machine lets us make one: its limit counts all memory, also sockets'.
 
-    groups = MemoryGroups.here()          # None where none can be made
-    group = groups.make(512 << 20)
+    groups = MemoryGroups.of_this_machine()  # None where none can be made
+    group = groups.create(512 << 20)
     group.command(["bwrap", ...])         # starts in the group
-    group.ended()                         # whether its limit killed a process; removes it
+    group.remove()                        # whether its limit killed a process
 
 The sum over processes in program.py sees their resident memory only. What the kernel holds for them, as the buffers of
 sockets, a cgroup counts too. Both versions of cgroups serve.
@@ -31,7 +31,7 @@ class MemoryGroup:
         """The command, so that it starts in the group."""
         return ["/bin/sh", "-c", 'echo $$ > "$0" && exec "$@"', str(self.folder / "cgroup.procs"), *command]
 
-    def ended(self) -> bool:
+    def remove(self) -> bool:
         """Whether the limit killed a process; the group is removed once its processes are gone."""
         killed = False
         for name in ("memory.events", "memory.oom_control"):
@@ -62,7 +62,7 @@ class MemoryGroups:
     second: bool
 
     @classmethod
-    def here(cls) -> "MemoryGroups | None":
+    def of_this_machine(cls) -> "MemoryGroups | None":
         """What makes groups on this machine; None if the kernel, or its administrator, lets us make none."""
         for line in Path("/proc/self/cgroup").read_text().splitlines():
             _, controllers, path = line.split(":", 2)
@@ -73,14 +73,14 @@ class MemoryGroups:
                     for parent in (Path(root + path), Path(root)):
                         groups = cls(parent, controllers == "")
                         with contextlib.suppress(OSError):
-                            tried = groups.make(64 << 20)
-                            entered = subprocess.run(tried.command(["/bin/true"]), capture_output=True).returncode == 0
-                            tried.ended()
+                            trial = groups.create(64 << 20)
+                            entered = subprocess.run(trial.command(["/bin/true"]), capture_output=True).returncode == 0
+                            trial.remove()
                             if entered:
                                 return groups
         return None
 
-    def make(self, limit: int) -> MemoryGroup:
+    def create(self, limit: int) -> MemoryGroup:
         """A group with a limit in bytes.
 
         Raises:

@@ -19,7 +19,7 @@ from scripts.common.cli import UserError
 from scripts.evaluation.benchmarks.problem import Problem
 
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
-OWN = Path(sysconfig.get_paths()["purelib"]).resolve()
+PROJECT = Path(sysconfig.get_paths()["purelib"]).resolve()
 # Threads of numpy's libraries count as processes, and each reserves memory.
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
@@ -71,8 +71,8 @@ def holds(folder: Path, package: str) -> bool:
 class Packages:
     """Folders of packages: of the environment that the experiment names, and of this project's own."""
 
-    named: Path | None = None
-    own: Path = OWN
+    environment: Path | None = None
+    project: Path = PROJECT
 
     @classmethod
     def from_environment(cls, environment: str | None, key: str = "evaluation.code.python") -> "Packages":
@@ -96,18 +96,20 @@ class Packages:
 
     def of(self, problem: Problem, role: str) -> dict[str, str]:
         """The folders that the judge or the candidate of a problem sees, by their paths in the sandbox."""
-        folders = {"/opt/packages": str(self.named)} if self.named else {}
+        folders = {"/opt/packages": str(self.environment)} if self.environment else {}
         if role == "judge" and any(
-            self.named is None or not holds(self.named, name) for name in imported(problem.tests)
+            self.environment is None or not holds(self.environment, name) for name in imported(problem.tests)
         ):
-            folders["/opt/judge"] = str(self.own)
+            folders["/opt/judge"] = str(self.project)
         return folders
 
     def missing(self, problem: Problem) -> set[str]:
         """What a problem needs and nobody has: its tests may import from both environments, its prompt from the one."""
-        both = [folder for folder in (self.named, self.own) if folder]
-        lacking = {name for name in imported(problem.tests) if not any(holds(folder, name) for folder in both)}
-        return lacking | {name for name in imported(problem.head) if not (self.named and holds(self.named, name))}
+        environments = [folder for folder in (self.environment, self.project) if folder]
+        lacking = {name for name in imported(problem.tests) if not any(holds(folder, name) for folder in environments)}
+        return lacking | {
+            name for name in imported(problem.head) if not (self.environment and holds(self.environment, name))
+        }
 
 
 NONE = Packages()

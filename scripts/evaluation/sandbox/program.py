@@ -90,7 +90,7 @@ class Program:
         while self.open:
             self.open.pop().close()
         self.process.wait()
-        if self.group and self.group.ended():
+        if self.group and self.group.remove():
             self.killed_for = self.killed_for or "memory"
 
     @property

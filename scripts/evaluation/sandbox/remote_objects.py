@@ -89,17 +89,17 @@ class Handle:
 def operator(name: str):
     """How a handle answers an operator: as any object where its class defines none, else the judge refuses."""
 
-    def answer(self, *others):
+    def answer(self, *operands):
         kind, defined = object.__getattribute__(self, "about")
         if name not in defined:
             if name in ("__eq__", "__ne__"):
-                other = others[0]
-                same = type(other) is Handle and other.number == self.number
-                return same == (name == "__eq__")
+                other = operands[0]
+                same_object = type(other) is Handle and other.number == self.number
+                return same_object == (name == "__eq__")
             if name == "__hash__":
                 return hash(str(self.number))
             if name == "__contains__":
-                return others[0] in list(self)
+                return operands[0] in list(self)
             if name in BINARY:
                 return NotImplemented
             raise TypeError(f"{kind} has no {name}")
@@ -147,12 +147,12 @@ class Caller:
         depends: whether a function changed its arguments and also returned something.
         answered: whether any call was answered, so that the candidate may be at fault for what follows.
         test_functions: functions of the tests that the candidate holds a reference to.
-        inside: whether one of them is running.
+        in_test_function: whether one of them is running.
     """
 
     def __init__(self, channel: Channel):
         self.channel, self.applying, self.depends, self.answered = channel, True, False, False
-        self.test_functions, self.inside = [], False
+        self.test_functions, self.in_test_function = [], False
         self.makers = {
             "kept": lambda number, *about: Handle(self.request, int(number), about),
             "named_by": lambda name: Handle(self.request, str(name)),
@@ -177,29 +177,29 @@ class Caller:
             if kind != "callback":
                 return [kind, *reply]
             number, arguments, named = reply
-            self.inside = True
+            self.in_test_function = True
             try:
                 answer = f"['value', {literal(self.test_functions[number](*arguments, **named), self.refer)}]"
             except Exception as error:
                 answer = f"['error', {type(error).__name__!a}, {str(error)[:1000]!a}]"
-            self.inside = False
+            self.in_test_function = False
             self.channel.send(answer)
 
     def request(self, verb: str, *arguments) -> object:
-        if self.inside:
+        if self.in_test_function:
             refused("a function of the tests, called by the program, calls the program")
         message = literal([verb, *arguments], self.refer)
         try:
             kind, *reply = self.exchange(message)
             self.answered = True
             if kind == "value":
-                result, same, changed = reply
+                result, same_argument, changed = reply
                 if changed is not None:
                     self.changed(arguments[1:], changed, result)
-                return arguments[1][same] if self.applying and same is not None else result
+                return arguments[1][same_argument] if self.applying and same_argument is not None else result
             name, text = map(str, reply)
-        except Exception as wrong:
-            name, text = "ValueError", f"no readable reply: {type(wrong).__name__}"
+        except Exception as error:
+            name, text = "ValueError", f"no readable reply: {type(error).__name__}"
         raise exception_of(name, text, Raised)
 
     def changed(self, arguments: tuple, changed: tuple, result: object) -> None:

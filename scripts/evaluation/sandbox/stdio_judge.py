@@ -49,7 +49,7 @@ def difference(printed: str, expected: str) -> str:
     return ""
 
 
-def ended(program: Program) -> Verdict | None:
+def run_failure(program: Program) -> Verdict | None:
     """The verdict on a run that failed before its output could be compared; None if it ended normally."""
     if verdict := exceeded([program]):
         return verdict
@@ -86,7 +86,7 @@ def judge_stdio(sandbox: Sandbox, limits: Limits, problem: Problem, code: str, f
                 stdin=stdin.fileno(),
             )
         wait([program], lambda running=program: not running.open)
-        verdict = ended(program)
+        verdict = run_failure(program)
         if verdict is None and (wrong := difference(program.stdout.decode(errors="replace"), expected)):
             verdict = Verdict("wrong", wrong)
         if verdict:

@@ -64,10 +64,10 @@ class TypeScript:
     def translated_tests(self, problem: Problem) -> Problem | Verdict:
         """The problem in JavaScript, or why it cannot be judged."""
         body = problem.tests.lstrip().removeprefix("}") if problem.stops else problem.tests
-        made = self.run("translate", f"{divided(problem)[0]}{body}")
-        if made.code:
-            return Verdict("sandbox error", f"TypeScript's compiler: {message(made)}"[:DETAIL])
-        head, tests = f"function {problem.entry}() {{\n", bytes(made.stdout).decode()
+        compiled = self.run("translate", f"{divided(problem)[0]}{body}")
+        if compiled.code:
+            return Verdict("sandbox error", f"TypeScript's compiler: {message(compiled)}"[:DETAIL])
+        head, tests = f"function {problem.entry}() {{\n", bytes(compiled.stdout).decode()
         return replace(problem, language="javascript", head=head, tests=tests, stops=())
 
     def translated(self, problem: Problem, code: str) -> tuple[Problem, str] | Verdict:
@@ -75,10 +75,10 @@ class TypeScript:
         script = self.tests(problem)
         if isinstance(script, Verdict):
             return script
-        made = self.run("check", f"{code}{DECLARED}")
-        if made.code == WRONG_TYPES or made.killed_for:
-            reason = f"the compiler was killed: {made.killed_for}" if made.killed_for else message(made)
+        compiled = self.run("check", f"{code}{DECLARED}")
+        if compiled.code == WRONG_TYPES or compiled.killed_for:
+            reason = f"the compiler was killed: {compiled.killed_for}" if compiled.killed_for else message(compiled)
             return Verdict("compile error", reason)
-        if made.code != 0:
-            return Verdict("sandbox error", f"TypeScript's compiler: {message(made)}"[:DETAIL])
-        return script, bytes(made.stdout).decode()
+        if compiled.code != 0:
+            return Verdict("sandbox error", f"TypeScript's compiler: {message(compiled)}"[:DETAIL])
+        return script, bytes(compiled.stdout).decode()

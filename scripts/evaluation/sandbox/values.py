@@ -87,8 +87,8 @@ def literal(value: object, refer) -> str:
 
 def constructor(module: str, name: str):
     """A constructor of a module that is imported on first use."""
-    made = {"ndarray": "array"}.get(name, name)
-    return lambda *given: getattr(__import__(module), made)(*given)
+    attribute = {"ndarray": "array"}.get(name, name)
+    return lambda *arguments: getattr(__import__(module), attribute)(*arguments)
 
 
 def named(name: str, names: list[str], items: list) -> tuple:
@@ -182,8 +182,10 @@ def update(old: object, new: object) -> object:
         return new
     name = type(old).__name__
     if name in ("list", "deque"):
-        kept = list(old)
-        merged = [update(kept[place], item) if place < len(kept) else item for place, item in enumerate(list(new))]
+        old_items = list(old)
+        merged = [
+            update(old_items[place], item) if place < len(old_items) else item for place, item in enumerate(list(new))
+        ]
         old.clear()
         old.extend(merged)
     elif name in ("dict", "OrderedDict", "Counter", "defaultdict"):
@@ -198,7 +200,7 @@ def update(old: object, new: object) -> object:
         old[:] = new
     elif name == "tuple" and len(old) == len(new):
         merged = tuple(map(update, old, new))
-        return old if all(one is other for one, other in zip(old, merged, strict=True)) else merged
+        return old if all(old_item is new_item for old_item, new_item in zip(old, merged, strict=True)) else merged
     else:
         return new
     return old

@@ -12,4 +12,6 @@ def test_found_are_those_that_a_plain_search_of_the_joined_lines_finds():
         answers = {number: [drawn.choice("abc") for _ in range(drawn.randint(1, 4))] for number in range(6)}
         expected = {number for number, answer in answers.items() if "".join(answer) in "".join(text)}
         spread = "\n".join(drawn.choice(["", "\n", "  "]) + drawn.choice(["", "\t"]) + line for line in text)
-        assert Answers({number: "\n".join(answer) for number, answer in answers.items()}).within(spread) == expected
+        assert (
+            Answers({number: "\n".join(answer) for number, answer in answers.items()}).occurring_in(spread) == expected
+        )

@@ -39,7 +39,7 @@ def test_extras_groups_and_files_of_tests_count_and_the_source_itself_does_not(t
 def test_an_environment_of_this_python_is_made_once(tmp_path):
     archive = made.archive(tmp_path)
     assert environment(archive, tmp_path / "made") == []
-    assert Packages.from_environment(str(tmp_path / "made")).named.is_dir()
+    assert Packages.from_environment(str(tmp_path / "made")).environment.is_dir()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".made")]
     with pytest.raises(UserError, match=r"made: exists; remove it to make it again$"):
         environment(archive, tmp_path / "made")
