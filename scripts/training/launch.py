@@ -101,11 +101,11 @@ def run_torchrun(command: list[str]) -> None:
         run(args)
     except ChildFailedError as error:
         rank, failure = error.get_first_failure()
-        which = f"rank {rank} on {socket.gethostname()}"
+        failed_rank = f"rank {rank} on {socket.gethostname()}"
         if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM:  # SIGTERM comes after another host's fault
             name = signal.Signals(-failure.exitcode).name
-            raise UserError(f"{which} was killed by {name}, as the kernel does when memory runs out") from error
-        sys.exit(f"{which} ended with exit code {failure.exitcode}; its error is above")
+            raise UserError(f"{failed_rank} was killed by {name}, as the kernel does when memory runs out") from error
+        sys.exit(f"{failed_rank} ended with exit code {failure.exitcode}; its error is above")
     except SignalException:
         sys.exit(1)  # the ranks have logged it
     except DistError as error:

@@ -61,11 +61,11 @@ def resume_anyway() -> bool:
 
 def other_code_runs(work: Path, run: Run) -> list[Path]:
     """The unfinished runs beside `work` that differ from `run` in their code only and have a complete checkpoint."""
-    same = short_hash(run.without_code())
+    settings_hash = short_hash(run.without_code())
     return [
         path.parent
         for path in sorted(work.parent.glob(f"*/{NAME}"))
-        if path.parent != work and read_json(path)["same_but_code"] == same
+        if path.parent != work and read_json(path)["same_but_code"] == settings_hash
         if not (path.parent / PUBLISHED).exists() and newest_complete(path.parent) and other_owner_ended(path.parent)
     ]
 

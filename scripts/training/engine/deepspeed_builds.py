@@ -16,7 +16,7 @@ from typing import TextIO
 
 from torch.utils.cpp_extension import get_default_build_root
 
-held: list[TextIO] = []  # open for as long as this process lives
+lock_files: list[TextIO] = []  # open for as long as this process lives
 
 
 def build_root() -> Path:
@@ -28,7 +28,7 @@ def clear_stale_locks() -> None:
     """Register this process as one that may build extensions; if it is the only one, remove the locks left there."""
     build_root().mkdir(parents=True, exist_ok=True)
     users = (build_root() / ".users").open("w")
-    held.append(users)
+    lock_files.append(users)
     try:
         fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:

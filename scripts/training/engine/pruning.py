@@ -71,8 +71,8 @@ def other_owner_ended(run: Path) -> bool:
     token = read_json(path)
     state = ownership.state_of(token)
     if state is ownership.State.UNKNOWN and checkpoints_of(run):
-        who = ownership.describe(token)
-        logging.info(f"kept the checkpoints of an earlier run: {who} may still work there; if not, remove {path}")
+        owner = ownership.describe(token)
+        logging.info(f"kept the checkpoints of an earlier run: {owner} may still work there; if not, remove {path}")
     if state is not ownership.State.ENDED:
         return False
     path.unlink(missing_ok=True)

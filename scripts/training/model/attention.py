@@ -53,10 +53,10 @@ def choose_attention(gpus: int, precision: str) -> str:
     return choice.name
 
 
-def log_choice(what: str, choice: Choice) -> None:
+def log_choice(kernel: str, choice: Choice) -> None:
     """Log a kernel; without a GPU there is nothing to choose, and so no line."""
     if choice.reason not in ("no GPU", "needs GPUs"):
-        logging.info(f"{what}: {choice}")
+        logging.info(f"{kernel}: {choice}")
 
 
 def document_boundaries(position_ids: torch.Tensor) -> dict:

@@ -88,8 +88,8 @@ def muon_groups(model: nn.Module, settings: Stage, zero: bool) -> list[dict]:
         for shape in sorted({full_shape(parameter) for parameter in parts["muon"]}):
             rows, columns = shape
             factor = 0.2 * max(rows, columns) ** 0.5 / max(1, rows / columns) ** 0.5
-            same = [parameter for parameter in parts["muon"] if full_shape(parameter) == shape]
-            groups.append({"params": same, "use_muon": True, "lr": rate * factor, "weight_decay": decay / factor})
+            of_shape = [parameter for parameter in parts["muon"] if full_shape(parameter) == shape]
+            groups.append({"params": of_shape, "use_muon": True, "lr": rate * factor, "weight_decay": decay / factor})
     else:
         groups.append({"params": parts["muon"], "use_muon": True, "lr": rate, "weight_decay": decay})
     return [group for group in groups if group["params"]]

@@ -21,7 +21,7 @@ def training_arguments(
         steps: optimizer steps of the whole stage; its schedule follows from them.
         validate: whether there are validation rows; without any there is no validation loss, rather than one of 0.
     """
-    sharding, when = sharding_arguments(machine), intervals(settings, steps)
+    sharding, steps_between = sharding_arguments(machine), intervals(settings, steps)
     sharding["deepspeed"] = deepspeed_for_optimizer(settings, sharding["deepspeed"])
     return TrainingArguments(
         output_dir=str(work),
@@ -39,10 +39,10 @@ def training_arguments(
         adam_beta2=settings.betas[1],
         adam_epsilon=settings.eps,
         bf16=settings.precision == "bf16",
-        logging_steps=when.log,
+        logging_steps=steps_between.log,
         eval_strategy="steps" if validate else "no",
-        eval_steps=when.eval,
-        save_steps=when.save,
+        eval_steps=steps_between.eval,
+        save_steps=steps_between.save,
         save_total_limit=None,  # CompleteCheckpoints deletes old ones, after the new one is marked
         remove_unused_columns=False,
         logging_nan_inf_filter=False,  # it would log the mean of the steps before, in place of a NaN

@@ -57,14 +57,14 @@ class Peak(NamedTuple):
 
 def sizes(spec: Pass) -> tuple[int, int]:
     """Numbers of layers of the two traced models, between which memory grows linearly."""
-    few = 2 + (spec.shape.num_hidden_layers - 2) % spec.every_n_layers
-    return few, few + spec.every_n_layers
+    smaller = 2 + (spec.shape.num_hidden_layers - 2) % spec.every_n_layers
+    return smaller, smaller + spec.every_n_layers
 
 
 def normal(spec: Pass) -> Pass:
     """The pass with fixed values for what its trace does not depend on, so that similar passes share one."""
-    plain = {"num_hidden_layers": max(sizes(spec)), "max_position_embeddings": 32768, "rope_theta": 1_000_000}
-    update = {"shape": spec.shape.model_copy(update=plain)}
+    fixed = {"num_hidden_layers": max(sizes(spec)), "max_position_embeddings": 32768, "rope_theta": 1_000_000}
+    update = {"shape": spec.shape.model_copy(update=fixed)}
     if spec.lora:
         update["lora"] = spec.lora.model_copy(update={"alpha": 1, "merge": False})
     return spec.model_copy(update=update)
@@ -113,8 +113,8 @@ def peak(spec: Pass, layers: int) -> Peak:
     def extrapolated(phase: str, kind: int) -> int:
         at_rows = []
         for trace in traces:
-            few, more = (trace[str(size)][phase][kind] for size in traced_sizes)
-            at_rows.append(few + (more - few) / spec.every_n_layers * (layers - traced_sizes[0]))
+            smaller, larger = (trace[str(size)][phase][kind] for size in traced_sizes)
+            at_rows.append(smaller + (larger - smaller) / spec.every_n_layers * (layers - traced_sizes[0]))
         return round(at_rows[0] + (at_rows[1] - at_rows[0]) / (ROWS[1] - ROWS[0]) * (rows - ROWS[0]))
 
     return max(Peak(extrapolated(phase, 0), extrapolated(phase, 1), phase) for phase in PHASES)

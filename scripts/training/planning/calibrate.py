@@ -62,9 +62,9 @@ def calibrated(machine: Machine, stages: list[StagePlan]) -> dict[str, float]:
     shares, overheads = [], []
     for stage in finished:
         planned, seconds = stage.plan, step_seconds(stage)
-        beside = planned["communication_seconds"] + planned["offload_seconds"]
-        compute = planned["step_seconds"] - beside
-        shares.append(machine.mfu * compute / max(seconds - beside, 0.05 * seconds))
+        not_computing = planned["communication_seconds"] + planned["offload_seconds"]
+        compute = planned["step_seconds"] - not_computing
+        shares.append(machine.mfu * compute / max(seconds - not_computing, 0.05 * seconds))
         if stage.measured.get("memory_gib") and planned.get("gpu_gib"):
             overheads.append(machine.memory_overhead_gib + stage.measured["memory_gib"] - planned["gpu_gib"])
     values = {"mfu": round(min(0.95, statistics.median(shares)), 4)}

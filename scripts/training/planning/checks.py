@@ -90,7 +90,7 @@ def check_trainable(name: str, settings: Stage, shape: Shape) -> None:
     """
     names = parameter_names(shape)
     for pattern in settings.trainable if isinstance(settings.trainable, list) else []:
-        if not any(fnmatch(one, pattern) for one in names):
+        if not any(fnmatch(parameter, pattern) for parameter in names):
             raise UserError(
                 f"training.train.{name}.trainable: {pattern!r} matches no parameter of"
                 f" {shape.num_hidden_layers} layers; an example of a name: {names[1]!r}"

@@ -41,21 +41,21 @@ def checkpoints_at_once(settings: Stage, steps: int | None) -> int:
     Args:
         steps: of the stage; None where they are not known, and may be many.
     """
-    most = settings.keep_checkpoints + settings.keep_best + 1
+    limit = settings.keep_checkpoints + settings.keep_best + 1
     if steps is None:
-        return most
-    when = intervals(settings, steps)
-    saves = math.ceil(steps / when.save)
+        return limit
+    steps_between = intervals(settings, steps)
+    saves = math.ceil(steps / steps_between.save)
     if settings.keep_best:
-        saves += math.ceil(steps / when.eval)
-    return min(most, saves)
+        saves += math.ceil(steps / steps_between.eval)
+    return min(limit, saves)
 
 
 class Disk(NamedTuple):
     """Bytes on the disk of a stage's work folder."""
 
     checkpoint: float  # one, the states of all ranks
-    most: int  # checkpoints at the same time: those kept, the best one, the one being written
+    checkpoints: int  # checkpoints at the same time: those kept, the best one, the one being written
     published: float
 
 

@@ -64,18 +64,22 @@ def estimated_bytes(dataset: Dataset, sources: list[Source]) -> tuple[float, str
 
 
 def stage_rows(
-    experiment: Experiment, sources: list[Source], layout: Layout, stage: str, told: int | None = None
+    experiment: Experiment, sources: list[Source], layout: Layout, stage: str, assumed_rows: int | None = None
 ) -> Rows:
     """The packed rows of a stage.
 
     Args:
-        told: plan for so many training rows, whatever is there.
+        assumed_rows: plan for so many training rows, whatever is there.
     """
     settings = experiment.training.train[stage]
     packed = PackedRows(experiment, layout)
-    if told:
+    if assumed_rows:
         split = split_of(experiment, packed.parts(settings.data)[0])
-        return Rows(told, round(told * split.validation / (1 - split.validation - split.test)), "of the rows asked for")
+        return Rows(
+            assumed_rows,
+            round(assumed_rows * split.validation / (1 - split.validation - split.test)),
+            "of the rows asked for",
+        )
     manifest = packed.stage(stage) / MANIFEST
     if manifest.is_file():
         splits = read_json(manifest)["splits"]

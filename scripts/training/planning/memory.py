@@ -18,7 +18,7 @@ GIB = 2**30
 class Split(NamedTuple):
     """Bytes per parameter: whole on each GPU, divided among all GPUs, divided in host memory."""
 
-    whole: float = 0
+    replicated: float = 0
     divided: float = 0
     host: float = 0
 
@@ -28,23 +28,23 @@ class Split(NamedTuple):
 # gradients whole (ZeRO paper, table 1: 4 + 12/N, and 4/N for the fp32 copy of gradients that DeepSpeed makes). ZeRO-2
 # and ZeRO-3 agree with DeepSpeed's own estimate.
 WEIGHTS = {
-    "none": Split(whole=4),
+    "none": Split(replicated=4),
     "fsdp2": Split(divided=4),
-    "zero1": Split(whole=2),
-    "zero2": Split(whole=2),
+    "zero1": Split(replicated=2),
+    "zero2": Split(replicated=2),
     "zero3": Split(divided=2),
 }
 MASTER = {"none": Split(), "fsdp2": Split(), **dict.fromkeys(("zero1", "zero2", "zero3"), Split(divided=4))}
 GRADIENTS = {
-    "none": Split(whole=4),
+    "none": Split(replicated=4),
     "fsdp2": Split(divided=4),
-    "zero1": Split(whole=2, divided=4),
+    "zero1": Split(replicated=2, divided=4),
     "zero2": Split(divided=6),
     "zero3": Split(divided=4),  # its bf16 gradients live in the buckets
 }
 # with `offload` fp32 copies and moments are in host memory; ZeRO-2's and ZeRO-3's gradients go there at once
 OFFLOADED_MASTER = Split(host=4)
-OFFLOADED_GRADIENTS = {"zero1": Split(whole=2, host=4), "zero2": Split(host=4), "zero3": Split(host=4)}
+OFFLOADED_GRADIENTS = {"zero1": Split(replicated=2, host=4), "zero2": Split(host=4), "zero3": Split(host=4)}
 # With `grad_accum_dtype: fp32` DeepSpeed 0.19.8 adds up in one flat fp32 buffer, which of ZeRO-2 stays on the GPU also
 # with `offload`; without offload ZeRO-2's step takes this buffer itself, in place of a copy of bf16 sums.
 FP32_SUMS = {"zero2": Split(divided=4), "zero3": Split(divided=6)}
@@ -96,8 +96,10 @@ def largest_fsdp_unit(shape: Shape) -> int:
 
 def frozen_bytes(shape: Shape, settings: Stage) -> float:
     """Bytes of the frozen weights under LoRA: only the layers' matrices are quantized, embeddings and head are not."""
-    plain = 2 if settings.precision == "bf16" else 4
-    return embedding_parameters(shape) * plain + layer_parameters(shape) * QUANTIZED.get(settings.quantize, plain)
+    bytes_per_weight = 2 if settings.precision == "bf16" else 4
+    return embedding_parameters(shape) * bytes_per_weight + layer_parameters(shape) * QUANTIZED.get(
+        settings.quantize, bytes_per_weight
+    )
 
 
 def gathered_bytes(shape: Shape, counted: Counts, machine: Machine) -> float:
@@ -123,10 +125,10 @@ def bucket_bytes(shape: Shape, counted: Counts, machine: Machine) -> float:
 
 def gradient_split(machine: Machine) -> Split:
     """Where the bytes of the gradients lie, per trained parameter."""
-    plain = (OFFLOADED_GRADIENTS if machine.offload else GRADIENTS)[machine.sharding]
+    split = (OFFLOADED_GRADIENTS if machine.offload else GRADIENTS)[machine.sharding]
     if machine.grad_accum_dtype == "auto":
-        return plain
-    return (OFFLOADED_FP32_SUMS if machine.offload else FP32_SUMS).get(machine.sharding, plain)
+        return split
+    return (OFFLOADED_FP32_SUMS if machine.offload else FP32_SUMS).get(machine.sharding, split)
 
 
 def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers: list[int] | None = None) -> States:
@@ -144,17 +146,17 @@ def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers
     share = 1 if sharding == "none" else 1 / ranks
     lora = settings.method == "lora"
     if lora:  # the adapters are held in fp32
-        frozen = frozen_bytes(shape, settings) * (1 if weights.whole else share)
-        weight_bytes = frozen + (weights.whole + weights.divided * share) * trained
+        frozen = frozen_bytes(shape, settings) * (1 if weights.replicated else share)
+        weight_bytes = frozen + (weights.replicated + weights.divided * share) * trained
     else:
-        weight_bytes = (weights.whole + weights.divided * share) * counted.all
+        weight_bytes = (weights.replicated + weights.divided * share) * counted.all
     host = (master.host + gradients.host) * trained + moments if machine.offload else 0
     per_weight = 2 if lora and settings.precision == "bf16" else 4
     copies = local_ranks(machine)
     loading = 4 * largest_layer(shape) * copies if sharding == "zero3" else per_weight * counted.all * copies
     return States(
         weights=weight_bytes,
-        gradients=(gradients.whole + gradients.divided * share) * trained,
+        gradients=(gradients.replicated + gradients.divided * share) * trained,
         optimizer=master.divided * share * trained + (0 if machine.offload else moments * share),
         gathered=gathered_bytes(shape, counted, machine),
         buckets=bucket_bytes(shape, counted, machine),

@@ -46,22 +46,24 @@ class StagePlan(NamedTuple):
 def machine_of(profile: str) -> Path:
     """The machine file that a profile names."""
     resources = read_yaml(Path(profile) / "config.yaml").get("default-resources", [])
-    pairs = resources.items() if isinstance(resources, dict) else (str(one).split("=", 1) for one in resources)
+    pairs = (
+        resources.items() if isinstance(resources, dict) else (str(resource).split("=", 1) for resource in resources)
+    )
     return Path(f"config/machines/{dict(pairs).get('machine', 'local')}.yaml")
 
 
-def stage_plans(flow: Dag, machine: Machine, told: int | None = None) -> list[StagePlan]:
+def stage_plans(flow: Dag, machine: Machine, assumed_rows: int | None = None) -> list[StagePlan]:
     """The plan of each stage, with its error in the place of those that cannot be run.
 
     Args:
-        told: packed training rows to plan for, instead of those that are counted or estimated.
+        assumed_rows: packed training rows to plan for, instead of those that are counted or estimated.
     """
     base, plans = flow.experiment.training.base, []
     layers = expand_layers(base.no_rope_layers, flow.shape.num_hidden_layers) if flow.shape else []
     unknown = "" if flow.shape and flow.shape.vocab_size else "training.base.shape" + ".vocab_size" * bool(flow.shape)
     free = machine.disk_gib or free_bytes(flow.layout.results) / GIB
     for name, settings in flow.stages.items():
-        rows = stage_rows(flow.expanded, list(flow.sources.values()), flow.layout, name, told)
+        rows = stage_rows(flow.expanded, list(flow.sources.values()), flow.layout, name, assumed_rows)
         shape, off = flow.shape, tuple(layers)
         inputs = PlanInputs(name, settings, machine, shape, rows.train, rows.validation, off, base.trained_tokens)
         summary = flow.layout.model(name) / "summary.json"
@@ -85,8 +87,8 @@ def machine_warnings(machine: Machine) -> list[str]:
     """One line for each figure without which the plan of a machine with GPUs says less."""
     lacks = {"gpu_memory_gib": "whether a stage fits", "gpu_tflops": "how long it takes"} if machine.gpus else {}
     return [
-        f"machine: {key}: not given; without it nothing says {what}"
-        for key, what in lacks.items()
+        f"machine: {key}: not given; without it nothing says {unknown}"
+        for key, unknown in lacks.items()
         if getattr(machine, key) is None
     ]
 
@@ -104,12 +106,12 @@ class Plans(NamedTuple):
     stages: list[StagePlan]
 
 
-def plans_of(profile: str, configfile: Path | None, told: int | None = None) -> Plans:
+def plans_of(profile: str, configfile: Path | None, assumed_rows: int | None = None) -> Plans:
     """The plans of the experiment that `--profile` and `--configfile` mean to Snakemake, on the profile's machine."""
     experiment, path = trained_experiment_of(profile, configfile)[1], machine_of(profile)
     sources = {source.name: source for source in sources_of(experiment)}
     flow, machine = Dag(experiment, sources, Layout(Path(experiment.results))), load_machine(path)
-    return Plans(flow, path, machine, stage_plans(flow, machine, told))
+    return Plans(flow, path, machine, stage_plans(flow, machine, assumed_rows))
 
 
 def cell(value: float | str | None, form: str = ",", unit: str = "") -> str:

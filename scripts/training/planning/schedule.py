@@ -50,7 +50,7 @@ def check_schedule(name: str, settings: Stage, steps: int) -> None:
         UserError: it does not; the line names a value that fits.
     """
     chosen, key = intervals(settings, steps), f"training.train.{name}"
-    given = "warmup_share" if settings.warmup_steps is None else "warmup_steps"
+    warmup_key = "warmup_share" if settings.warmup_steps is None else "warmup_steps"
     if chosen.warmup >= steps and chosen.warmup:
         raise UserError(
             f"{key}.warmup_steps: {chosen.warmup:,} of the stage's {steps:,} steps leave none after the warm-up; "
@@ -59,8 +59,8 @@ def check_schedule(name: str, settings: Stage, steps: int) -> None:
     decay = round(settings.decay_share * steps) if settings.scheduler == "warmup-stable-decay" else 0
     if chosen.warmup + decay > steps:
         raise UserError(
-            f"{key}.{given}: {chosen.warmup:,} steps and a decay of {decay:,} are more than the stage's {steps:,}; "
-            f"use at most {steps - decay:,} steps of warm-up"
+            f"{key}.{warmup_key}: {chosen.warmup:,} steps and a decay of {decay:,} are more than the stage's {steps:,};"
+            f" use at most {steps - decay:,} steps of warm-up"
         )
     for setting in ("keep_best", "early_stopping"):
         if getattr(settings, setting) and chosen.eval > steps:
@@ -81,10 +81,10 @@ def schedule_warnings(
     """
     chosen, key, lines = intervals(settings, steps), f"training.train.{name}", []
     enough = every(steps, 1 / ENOUGH)
-    for setting, what, interval in (("eval", "evaluations", chosen.eval), ("log", "logged metrics", chosen.log)):
+    for setting, results, interval in (("eval", "evaluations", chosen.eval), ("log", "logged metrics", chosen.log)):
         if interval > enough and (setting == "log" or validation_rows != 0):
             lines.append(
-                f"{key}.{setting}_steps: {interval:,} gives {steps // interval} {what} in {steps:,} steps; "
+                f"{key}.{setting}_steps: {interval:,} gives {steps // interval} {results} in {steps:,} steps; "
                 f"{enough:,}, or `{setting}_share: {1 / ENOUGH}`, would give {steps // enough}"
             )
     if chosen.save >= steps > 1:

@@ -63,8 +63,8 @@ def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: float
     updates = 2 * min(counted.trained, multiplied(shape))
     extra = 4 * counted.trained if settings.method == "lora" else 0  # forward and backward through the adapters
     again = 2 * layer_parameters(shape) + attention_operations(shape, settings.sequence_length)
-    plain = 6 * multiplied(shape) + 3 * attention_operations(shape, settings.sequence_length)
-    return Operations(forward + backward + updates + extra, again * share * recomputed, plain)
+    unreduced = 6 * multiplied(shape) + 3 * attention_operations(shape, settings.sequence_length)
+    return Operations(forward + backward + updates + extra, again * share * recomputed, unreduced)
 
 
 def noncausal_over_causal(shape: Shape, length: int) -> float:
@@ -75,8 +75,8 @@ def noncausal_over_causal(shape: Shape, length: int) -> float:
 
 def bandwidth(machine: Machine) -> float:
     """Bytes per second and direction at which a GPU takes part in a ring over all GPUs."""
-    inside = machine.link_gbs * 1e9
-    return inside if machine.nodes == 1 else min(inside, machine.network_gbs * 1e9)
+    within_host = machine.link_gbs * 1e9
+    return within_host if machine.nodes == 1 else min(within_host, machine.network_gbs * 1e9)
 
 
 def bytes_sent(counted: Counts, machine: Machine, accumulation: int) -> float:

@@ -72,7 +72,7 @@ def plan_disk(inputs: PlanInputs, machine: Machine) -> dict:
     disk = stage_disk(inputs.resolved, inputs.known_shape, machine, inputs.steps, list(inputs.no_rope_layers))
     return {
         "checkpoint_gib": round(disk.checkpoint / GIB, 2),
-        "checkpoints_gib": round(disk.checkpoint * disk.most / GIB, 2),
+        "checkpoints_gib": round(disk.checkpoint * disk.checkpoints / GIB, 2),
         "published_gib": round(disk.published / GIB, 2),
     }
 

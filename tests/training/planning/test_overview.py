@@ -22,7 +22,7 @@ def test_a_plan_without_memory_says_which_key_it_lacks(tmp_path, shape, key):
     experiment["training"]["base"]["shape"] = shape
     path = tmp_path / "mine.yaml"
     path.write_text(yaml.safe_dump(experiment))
-    [stage] = overview.plans_of("profiles/a40", path, told=6400).stages
+    [stage] = overview.plans_of("profiles/a40", path, assumed_rows=6400).stages
     assert "gpu_gib" not in stage.plan
     assert stage.plan["warnings"] == [f"{key}: not given; without it nothing says whether sft fits its memory"]
 
@@ -47,7 +47,7 @@ def test_a_batch_that_follows_from_the_data_is_planned_without_any_and_for_as_ma
     assert "auto" in printed([unknown])
     [line] = unknown.plan["warnings"]
     assert line.startswith("pretrain: steps and hours follow from the data") and "`make plan ROWS=20000`" in line
-    [told] = overview.plans_of("profiles/a800", muon, told=100_000).stages
+    [told] = overview.plans_of("profiles/a800", muon, assumed_rows=100_000).stages
     assert (told.plan["global_batch"], told.plan["steps"], told.rows.validation) == (96, 1042, 1020)
     assert "of the rows asked for" in printed([told])
 
@@ -58,7 +58,7 @@ def test_the_models_of_further_seeds_are_planned_too(untraced, tmp_path):
     experiment = read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))
     experiment["training"]["train"]["sft"]["seeds"] = [1, 2]
     path.write_text(yaml.safe_dump(experiment))
-    stages = overview.plans_of("profiles/a40", path, told=6400).stages
+    stages = overview.plans_of("profiles/a40", path, assumed_rows=6400).stages
     assert [stage.plan["steps"] for stage in stages] == [300, 300]
 
 
