@@ -28,7 +28,7 @@ GROUP = 32 << 20  # characters of text of a row group, which is held in memory
 
 def characters(record: dict) -> int:
     """About how long a record is."""
-    return len(record.get("text") or "") + sum(len(one["content"]) for one in record.get("messages", ())) + 200
+    return len(record.get("text") or "") + sum(len(message["content"]) for message in record.get("messages", ())) + 200
 
 
 def row_groups(records: Iterator[dict], columns: pa.Schema) -> Iterator[pa.RecordBatch]:
@@ -73,8 +73,8 @@ def main() -> None:
         "--folders", type=Path, nargs="+", required=True, help="folders of JSON lines with manifests"
     )
     arguments.add_argument("--out", type=Path, required=True, help="folder for the Parquet files")
-    given = arguments.parse_args()
-    parquet(given.folders, given.out)
+    args = arguments.parse_args()
+    parquet(args.folders, args.out)
 
 
 if __name__ == "__main__":

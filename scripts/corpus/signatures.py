@@ -44,13 +44,13 @@ def signatures(filtered: Path, sources: list[str], settings: Deduplicate, out: P
         UserError: a source's documents are missing or differ from their manifest.
     """
     manifests = {source: read_manifest(filtered / source) for source in sources}
-    progress = Progress(f"signatures {out.name}", "documents", sum(one["kept"] for one in manifests.values()))
+    progress = Progress(f"signatures {out.name}", "documents", sum(manifest["kept"] for manifest in manifests.values()))
     digests, bands = [np.zeros((0, DIGEST_BYTES), np.uint8)], [batch_bands([], settings)]
     for source in sources:
         documents = read_jsonl(filtered / source / DOCUMENTS)
         while batch := list(islice(documents, BATCH)):
-            first = b"".join(bytes.fromhex(document["sha256"][: 2 * DIGEST_BYTES]) for document in batch)
-            digests.append(np.frombuffer(first, np.uint8).reshape(-1, DIGEST_BYTES))
+            digest_bytes = b"".join(bytes.fromhex(document["sha256"][: 2 * DIGEST_BYTES]) for document in batch)
+            digests.append(np.frombuffer(digest_bytes, np.uint8).reshape(-1, DIGEST_BYTES))
             bands.append(batch_bands([document["text"].encode() for document in batch], settings))
             progress.add(len(batch))
     progress.end()
@@ -59,11 +59,11 @@ def signatures(filtered: Path, sources: list[str], settings: Deduplicate, out: P
             np.save(file, np.asfortranarray(np.concatenate(parts)))  # so that one band is read alone
     shape = f"{sum(map(len, bands)):,} documents, {bands[0].shape[1]} bands"
     logging.info(f"signatures {out.name}: {shape}")
-    known = [
-        asdict(SignedSource(source, one["kept"], one["files"][DOCUMENTS]["sha256"]))
-        for source, one in manifests.items()
+    signed_sources = [
+        asdict(SignedSource(source, manifest["kept"], manifest["files"][DOCUMENTS]["sha256"]))
+        for source, manifest in manifests.items()
     ]
-    return write_manifest(out, [DIGESTS, BANDS], sources=known)
+    return write_manifest(out, [DIGESTS, BANDS], sources=signed_sources)
 
 
 def main() -> None:

@@ -140,12 +140,12 @@ def mix(folders: dict[str, Path], settings: Mixture, out: Path) -> dict:
             `mixture_rows`.
     """
     manifests = {name: read_manifest(folder) for name, folder in folders.items()}
-    first, *others = folders
-    for name in others:
-        for what in ("length", "vocab_size"):
-            if manifests[name][what] != manifests[first][what]:
+    first, *other_folders = folders
+    for name in other_folders:
+        for fact in ("length", "vocab_size"):
+            if manifests[name][fact] != manifests[first][fact]:
                 raise UserError(
-                    f"{folders[name]}: {what} is not that of {folders[first]}; pack both with the same settings"
+                    f"{folders[name]}: {fact} is not that of {folders[first]}; pack both with the same settings"
                 )
     length = manifests[first]["length"]
     total = int(settings.million_tokens * 1e6 // length) if settings.million_tokens else None
@@ -154,7 +154,7 @@ def mix(folders: dict[str, Path], settings: Mixture, out: Path) -> dict:
         splits[split] = mix_split(folders, settings, seed_of(manifests, settings, split), total, out, split)
         splits[split]["too_long"] = sum(manifest["splits"][split]["too_long"] for manifest in manifests.values())
     names = [f"{split}.{file}" for split in PACKED_SPLITS for file in SHARD_FILES]
-    facts = {what: manifests[first][what] for what in ("length", "vocab_size")}
+    facts = {fact: manifests[first][fact] for fact in ("length", "vocab_size")}
     end = manifests[first]["end_tokens"][-1]  # of a text; those of an answer stand before it
     answers = {token for manifest in manifests.values() for token in manifest["end_tokens"]} - {end}
     return write_manifest(out, names, **facts, end_tokens=[*sorted(answers), end], splits=splits)

@@ -205,8 +205,8 @@ def pack(dataset: Path, tokenizer: Path, length: int, out: Path) -> dict:
     fill = FillInMiddle(encoder, length, **fim) if fim and fim["rate"] else None
     splits = {}
     for split in PACKED_SPLITS:
-        given = fill if split == "train" else None  # a validation loss is one of plain text
-        splits[split] = pack_split(split_file(dataset, split), encoder, length, given, out, split)
+        split_fill = fill if split == "train" else None  # a validation loss is one of plain text
+        splits[split] = pack_split(split_file(dataset, split), encoder, length, split_fill, out, split)
     names = [f"{split}.{file}" for split in PACKED_SPLITS for file in SHARD_FILES]
     # what a model that learned from these rows writes at the end of a text or an answer, so where generation stops
     ends = [*sorted(encoder.chats.turn_ends - {encoder.end}), encoder.end]

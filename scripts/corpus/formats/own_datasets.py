@@ -36,21 +36,21 @@ UNTRAINED, THINKING = ("weight", "train", "training", "loss"), ("reasoning_conte
 FIRST = 1000  # chats of each file that are looked at before the first job
 
 
-def chat_of(record: object, where: str) -> tuple[list[dict], str | None]:
+def chat_of(record: object, record_place: str) -> tuple[list[dict], str | None]:
     """(the messages of a record, the reason why it is dropped or None).
 
     Raises:
         UserError: the record has no messages, or a message has a wrong role or no text.
     """
     turns = []
-    for number, message in enumerate(messages_in(record, where), 1):
-        place = f"{where}: message {number}"
+    for number, message in enumerate(messages_in(record, record_place), 1):
+        place = f"{record_place}: message {number}"
         role = message.get("role") if isinstance(message, dict) else message
         used = [key for key in ("tool_calls", "function_call") if isinstance(message, dict) and message.get(key)]
         if used or role in ("tool", "function", "ipython"):
-            what = f"`{used[0]}`" if used else f"role {role}"
+            subject = f"`{used[0]}`" if used else f"role {role}"
             raise UserError(
-                f"{place}: {what}: tool calls are not trained on; leave such chats out, or write them as text"
+                f"{place}: {subject}: tool calls are not trained on; leave such chats out, or write them as text"
             )
         if isinstance(message, dict):
             check_other_keys(message, place)
@@ -61,9 +61,9 @@ def chat_of(record: object, where: str) -> tuple[list[dict], str | None]:
         return turns, "empty"
     if not any(turn["content"].strip() for turn in turns if turn["role"] == "assistant"):
         return turns, "no_answer"
-    asked = [turn["content"].strip() for turn in turns if turn["role"] == "user"]
+    questions = [turn["content"].strip() for turn in turns if turn["role"] == "user"]
     # an empty question, or nothing at all before the answer, would teach to answer what was not asked
-    return turns, None if asked and all(asked) else "no_question"
+    return turns, None if questions and all(questions) else "no_question"
 
 
 def check_other_keys(message: dict, place: str) -> None:
@@ -114,7 +114,7 @@ def check_first_chats(settings: ChatDataset | TextDataset) -> None:
                 chat_of(record, f"{path}: {line}")
 
 
-def text_of(record: object, where: str, column: str) -> tuple[str, str | None]:
+def text_of(record: object, record_place: str, column: str) -> tuple[str, str | None]:
     """(the text of a record, the reason why it is dropped or None).
 
     Raises:
@@ -122,10 +122,10 @@ def text_of(record: object, where: str, column: str) -> tuple[str, str | None]:
     """
     if not isinstance(record, dict) or column not in record:
         present = ", ".join(record) if isinstance(record, dict) else type(record).__name__
-        raise UserError(f"{where}: no column or field {column!r}; it has: {present}; see `text_column`")
+        raise UserError(f"{record_place}: no column or field {column!r}; it has: {present}; see `text_column`")
     value = record[column]
     if value is not None and not isinstance(value, str):
-        raise UserError(f"{where}: {column!r} must be text, not {type(value).__name__}")
+        raise UserError(f"{record_place}: {column!r} must be text, not {type(value).__name__}")
     return value or "", None if value and value.strip() else "empty"
 
 
@@ -133,17 +133,17 @@ def contents(settings: ChatDataset | TextDataset) -> Iterator[tuple[bytes, dict,
     """(content hash, example, why it is dropped or None) of each record; the first of exact duplicates is kept."""
     seen, size = set(), 0
     for source, name, record in records(settings):
-        where = f"{source}: {name.rpartition(':')[2]}"
+        record_place = f"{source}: {name.rpartition(':')[2]}"
         if isinstance(settings, ChatDataset):
-            body, reason = chat_of(record, where)
+            body, reason = chat_of(record, record_place)
             content = {"messages": body}
         else:
-            body, reason = text_of(record, where, settings.text_column)
+            body, reason = text_of(record, record_place, settings.text_column)
             content = {"text": body}
         try:
             digest = hashlib.sha256(json.dumps(body, ensure_ascii=False).encode()).digest()
         except UnicodeEncodeError as error:  # half of a surrogate pair, which UTF-8 cannot hold
-            raise UserError(f"{where}: holds characters that are not valid Unicode text; repair it") from error
+            raise UserError(f"{record_place}: holds characters that are not valid Unicode text; repair it") from error
         reason = reason or ("duplicate" if digest in seen else None)
         seen.add(digest)
         if reason is None and isinstance(settings, TextDataset) and settings.max_megabytes is not None:
@@ -193,8 +193,8 @@ def compose(settings: ChatDataset | TextDataset, seed: int, out: Path) -> dict:
             progress.add()
         if not written["train"]:
             reasons = ", ".join(f"{count} {reason}" for reason, count in sum(dropped.values(), Counter()).items())
-            where = settings.path or settings.hub
-            raise UserError(f"{where}: no example left to train on; dropped: {reasons or 'none'}")
+            origin = settings.path or settings.hub
+            raise UserError(f"{origin}: no example left to train on; dropped: {reasons or 'none'}")
     progress.end()
     facts = {"kind": settings.kind, "examples": {split: written[split] for split in SPLITS}, "dropped": dropped}
     return write_manifest(out, [split_file(out, split).name for split in SPLITS], **facts)

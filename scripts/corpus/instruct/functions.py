@@ -139,15 +139,15 @@ def python_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, str] 
     except (ValueError, SyntaxError, AttributeError):  # an f-string, or of bytes
         return None
     rest = body.named_child(1)
-    begin = source.rfind(b"\n", 0, first.start_byte) + 1
+    line_start = source.rfind(b"\n", 0, first.start_byte) + 1
     after = source.rfind(b"\n", 0, rest.start_byte) + 1
-    if source[begin : first.start_byte].strip() or after <= first.end_byte:  # on the line of the signature
+    if source[line_start : first.start_byte].strip() or after <= first.end_byte:  # on the line of the signature
         return None
     line = source.rfind(b"\n", 0, node.start_byte) + 1
     indent = source[line : node.start_byte]
     if indent.strip():
         return None
-    code = textwrap.dedent((source[line:begin] + source[after : node.end_byte]).decode(errors="replace")).rstrip()
+    code = textwrap.dedent((source[line:line_start] + source[after : node.end_byte]).decode(errors="replace")).rstrip()
     documented = textwrap.dedent(source[line : first.end_byte].decode(errors="replace")).rstrip()
     return documentation, code, documented
 

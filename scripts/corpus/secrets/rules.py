@@ -50,7 +50,7 @@ DOMAINS = (
     "|no|nz|ph|pk|pl|pt|ro|ru|sa|se|sg|si|sk|su|th|tr|tw|ua|uk|us|vn|za"
 )
 KEPT_ADDRESSES = {"1.1.1.1", "1.0.0.1", "8.8.8.8", "8.8.4.4", "9.9.9.9"}  # public DNS servers
-RESERVED = [ipaddress.ip_network(one) for one in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
+RESERVED = [ipaddress.ip_network(network) for network in ("10.0.0.0/8", "172.16.0.0/12", "192.168.0.0/16")]
 # `ver` and `oid` as words alone: `server = "8.131.77.204"` is an address
 VERSION = re.compile(rb"(?:version|release|identifier|(?<![a-z])(?:ver|oid)|[\s\"'(]v)\W{0,4}$", re.IGNORECASE)
 WEAK = re.compile(

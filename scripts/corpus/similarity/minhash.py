@@ -80,16 +80,16 @@ def sketch(text, offsets, words, factors, summands, bands, values):
     longest = 0
     for number in range(len(offsets) - 1):
         longest = max(longest, offsets[number + 1] - offsets[number])
-    found, recent = np.empty(longest // 2 + 1, np.uint64), np.empty(words, np.uint64)
+    hashes, recent = np.empty(longest // 2 + 1, np.uint64), np.empty(words, np.uint64)
     least = np.empty(len(factors), np.uint32)
     result = np.zeros((len(offsets) - 1, bands), np.uint64)
     for number in range(len(offsets) - 1):
-        count = sequences(text, offsets[number], offsets[number + 1], words, recent, found)
+        count = sequences(text, offsets[number], offsets[number + 1], words, recent, hashes)
         if count == 0:
             continue
         least[:] = U32(0xFFFFFFFF)
         for k in range(count):
-            base = U32(found[k] >> U64(32))
+            base = U32(hashes[k] >> U64(32))
             for permutation in range(len(factors)):
                 value = U32(base * factors[permutation] + summands[permutation])
                 least[permutation] = min(least[permutation], value)
@@ -104,11 +104,11 @@ def sketch(text, offsets, words, factors, summands, bands, values):
 @njit(cache=True)
 def sequence_set(text, words):
     """The sorted hashes of the different sequences of a text, uint64."""
-    found = np.empty(len(text) // 2 + 1, np.uint64)
-    found = np.sort(found[: sequences(text, 0, len(text), words, np.empty(words, np.uint64), found)])
+    hashes = np.empty(len(text) // 2 + 1, np.uint64)
+    hashes = np.sort(hashes[: sequences(text, 0, len(text), words, np.empty(words, np.uint64), hashes)])
     count = 0
-    for k in range(len(found)):
-        if k == 0 or found[k] != found[count - 1]:
-            found[count] = found[k]
+    for k in range(len(hashes)):
+        if k == 0 or hashes[k] != hashes[count - 1]:
+            hashes[count] = hashes[k]
             count += 1
-    return found[:count].copy()
+    return hashes[:count].copy()

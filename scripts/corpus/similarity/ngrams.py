@@ -101,10 +101,13 @@ class NGrams:
         hashed = [hashes(text, size, np.full(1, 255, np.uint8))[0] for text in texts]
         self.sizes = np.array([len(text_hashes) for text_hashes in hashed], np.int64)
         self.starts = np.cumsum(self.sizes) - self.sizes
-        self.keys, which = np.unique(np.concatenate([np.empty(0, np.uint64), *hashed]), return_inverse=True)
-        self.order = np.argsort(which, kind="stable")  # n-grams sorted by hash; they are numbered through all texts
-        self.bounds = np.searchsorted(which[self.order], np.arange(len(self.keys) + 1))
-        self.matched, self.open = np.zeros(len(which), bool), np.ones(len(self.keys), bool)  # open: not all matched yet
+        self.keys, key_of = np.unique(np.concatenate([np.empty(0, np.uint64), *hashed]), return_inverse=True)
+        self.order = np.argsort(key_of, kind="stable")  # n-grams sorted by hash; they are numbered through all texts
+        self.bounds = np.searchsorted(key_of[self.order], np.arange(len(self.keys) + 1))
+        self.matched, self.open = (
+            np.zeros(len(key_of), bool),
+            np.ones(len(self.keys), bool),
+        )  # open: not all matched yet
         # a Bloom filter with one hash; at most one bit in 32 is set
         bits = np.zeros(1 << max(16, (32 * len(self.keys)).bit_length()), bool)
         bits[(self.keys >> np.uint64(32)) & np.uint64(len(bits) - 1)] = True
@@ -129,9 +132,9 @@ class NGrams:
             document = document or words(text)
             gram, places = document[at : at + self.size], []
             for number in self.order[self.bounds[key] : self.bounds[key + 1]].tolist():
-                one, start = self.place(number)
-                if self.words[one][start : start + self.size] == gram:
-                    places.append((one, start))
+                text_number, start = self.place(number)
+                if self.words[text_number][start : start + self.size] == gram:
+                    places.append((text_number, start))
             if places:
                 yield document, at, places
 
@@ -142,13 +145,13 @@ class NGrams:
             if not self.open[key]:  # matched a few words before
                 continue
             document = document or words(text)
-            gram, same = document[at : at + self.size], self.order[self.bounds[key] : self.bounds[key + 1]]
+            gram, numbers = document[at : at + self.size], self.order[self.bounds[key] : self.bounds[key + 1]]
             equal = {}
-            for number in same[~self.matched[same]].tolist():
-                one, start = self.place(number)
-                if self.words[one][start : start + self.size] == gram:
-                    equal[number] = one, start
+            for number in numbers[~self.matched[numbers]].tolist():
+                text_number, start = self.place(number)
+                if self.words[text_number][start : start + self.size] == gram:
+                    equal[number] = text_number, start
             if equal:
                 self.matched[list(equal)] = True
-                self.open[key] = not self.matched[same].all()
+                self.open[key] = not self.matched[numbers].all()
                 yield document, at, list(equal.values())

@@ -100,11 +100,11 @@ class OverlapSearch:
         return (self.problems[problem], run) if run else None
 
 
-def common_run(words: list[str], start: int, others: list[str], at: int, size: int) -> tuple[int, int]:
+def common_run(words: list[str], start: int, other_words: list[str], at: int, size: int) -> tuple[int, int]:
     """[first, last) of `words`: the longest run that both lists share around `size` equal words at `start` and `at`."""
     first, last, shift = start, start + size, at - start
-    while first and first + shift and words[first - 1] == others[first - 1 + shift]:
+    while first and first + shift and words[first - 1] == other_words[first - 1 + shift]:
         first -= 1
-    while last < len(words) and last + shift < len(others) and words[last] == others[last + shift]:
+    while last < len(words) and last + shift < len(other_words) and words[last] == other_words[last + shift]:
         last += 1
     return first, last

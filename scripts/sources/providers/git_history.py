@@ -99,7 +99,7 @@ def first_commits(location: str, commit: str, work: Path, max_seconds: float) ->
     with time_limit(max_seconds, too_long):
         for date, letters, parents, name in changes(output(repository, *LOG, commit)):
             if set(letters) <= set(b"ARC"):
-                first[name] = min([date, *(first[one] for one in (*parents, name) if one in first)])
+                first[name] = min([date, *(first[commit] for commit in (*parents, name) if commit in first)])
         for name in output(repository, "ls-tree", "-r", "-z", "--name-only", "--full-tree", commit):
             with suppress(UnicodeDecodeError):
                 dates[name.decode()] = first.get(name, 0)

@@ -90,7 +90,9 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
     used = set()
     for row in rows:  # names that differ in signs alone, as `a b` and `a-b`
         name = row["name"]
-        row["name"] = next(one for one in chain([name], (f"{name}-{n}" for n in count(2))) if one not in used)
+        row["name"] = next(
+            candidate for candidate in chain([name], (f"{name}-{n}" for n in count(2))) if candidate not in used
+        )
         used.add(row["name"])
     return rows
 

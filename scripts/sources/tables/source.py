@@ -89,7 +89,7 @@ def check_pin(path: Path, manifest: dict, kind: str, pin: str) -> None:
 def first_error(error: ValidationError) -> str:
     """One line about the first wrong column: the column, its value, what would be right."""
     # a wrong kind first: what location and pin must be depends on it
-    errors = {one["loc"][0]: one for one in error.errors(include_url=False)}
+    errors = {detail["loc"][0]: detail for detail in error.errors(include_url=False)}
     column = next(column for column in ["kind", *COLUMNS] if column in errors)
     wrong = errors[column]
     if wrong["type"] == "credentials":

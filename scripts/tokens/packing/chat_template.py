@@ -76,7 +76,7 @@ def template_source(folder: Path, config: dict) -> str | None:
     path = folder / "chat_template.jinja"
     source = path.read_text() if path.is_file() else config.get("chat_template")
     if isinstance(source, list):  # several by name
-        source = next((one["template"] for one in source if one.get("name") == "default"), None)
+        source = next((template["template"] for template in source if template.get("name") == "default"), None)
     return source if isinstance(source, str) else None
 
 

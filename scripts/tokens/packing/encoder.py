@@ -128,7 +128,7 @@ def marked(text: str, marks: list) -> list[tuple[str, str]]:
     """
     places = [0]
     for mark in marks:
-        valid = isinstance(mark, list | tuple) and len(mark) == 2 and [type(one) for one in mark] == [int, str]
+        valid = isinstance(mark, list | tuple) and len(mark) == 2 and [type(item) for item in mark] == [int, str]
         if not valid or not places[-1] <= mark[0] <= len(text):
             raise UserError(f"{shown(text)}: `marks` must be (character, token) in the order of the text, not {mark!r}")
         places.append(mark[0])

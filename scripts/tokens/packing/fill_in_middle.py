@@ -53,8 +53,8 @@ def cut(ids, offsets, begins_character, length, room, rate, spm_rate, seed):
         bits for the split points. A plain piece at the end of a document has the end of text, a FIM piece has not.
     """
     shortest = max(1, (min(room, length - 1) if room else length - 1) - 3)
-    most = len(offsets) + len(ids) // shortest
-    pieces, points = np.empty((most, 4), np.int64), np.empty((most, 2), np.uint64)
+    max_pieces = len(offsets) + len(ids) // shortest
+    pieces, points = np.empty((max_pieces, 4), np.int64), np.empty((max_pieces, 2), np.uint64)
     count = 0
     for document in range(len(offsets) - 1):
         at, end = offsets[document], offsets[document + 1] - 1  # without the end of text
@@ -202,9 +202,9 @@ class FillInMiddle:
         sizes[changed] = np.diff(part_offsets[::3]) + CONTROLS
         outgrown = changed[sizes[changed] > self.length]
         if len(outgrown):
-            fits = np.repeat(sizes[changed] <= self.length, 3)
-            parts = parts[np.repeat(fits, np.diff(part_offsets))]
-            part_offsets = np.concatenate([[0], np.cumsum(np.diff(part_offsets)[fits])])
+            kept = np.repeat(sizes[changed] <= self.length, 3)
+            parts = parts[np.repeat(kept, np.diff(part_offsets))]
+            part_offsets = np.concatenate([[0], np.cumsum(np.diff(part_offsets)[kept])])
             last = encoded.offsets[pieces[outgrown, 2] + 1] - 1 == pieces[outgrown, 1]
             pieces[outgrown, 1] += last  # with its end of text
             pieces[outgrown, 3] = PLAIN

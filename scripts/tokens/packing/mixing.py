@@ -58,13 +58,14 @@ def mixture_rows(
     for name in parts:
         if not available[name]:
             raise UserError(f"{key}.{name}: has no rows to mix; leave it out, or pack it at another length")
-    most, first = most_rows(parts, available)
+    max_rows, limiting_part = most_rows(parts, available)
     if total is None:
-        total = most
-    elif total > most:
+        total = max_rows
+    elif total > max_rows:
         raise UserError(
-            f"{key}.{first}.max_epochs: {available[first]:,} rows at a share of {float(shares(parts)[first]):.4g} allow"
-            f" a mixture of {most:,} rows, not {total:,}; raise it, or make `million_tokens` smaller"
+            f"{key}.{limiting_part}.max_epochs: {available[limiting_part]:,} rows at a share of"
+            f" {float(shares(parts)[limiting_part]):.4g} allow a mixture of {max_rows:,} rows, not {total:,}; raise it,"
+            " or make `million_tokens` smaller"
         )
     rows = apportioned(parts, total)
     for name, count in rows.items():
@@ -82,5 +83,5 @@ def validation_rows(parts: Mapping[str, Part], available: Mapping[str, int]) -> 
 
 def chosen_rows(available: int, count: int, random: np.random.Generator) -> np.ndarray:
     """int64 [count], the rows of a part: all of them as often as they fit, and a random part of them once more."""
-    passes, rest = divmod(count, available)
-    return np.concatenate([np.tile(np.arange(available), passes), np.sort(random.permutation(available)[:rest])])
+    full_passes, rest = divmod(count, available)
+    return np.concatenate([np.tile(np.arange(available), full_passes), np.sort(random.permutation(available)[:rest])])
