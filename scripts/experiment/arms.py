@@ -105,7 +105,7 @@ def expand(experiment: Experiment, name: str = "config") -> Arms:
     model, arms = compared_model(experiment), Arms()
     variants = {REFERENCE: experiment}
     variants |= {arm: arm_experiment(experiment, arm, name) for arm in experiment.ablate.arms}
-    data = {arm: renamed_data(experiment, arm, one, arms) for arm, one in variants.items()}
+    data = {arm: renamed_data(experiment, arm, variant, arms) for arm, variant in variants.items()}
     changed = changed_stages(variants, data, model)
     known = {
         (stage, as_json(determining(settings)), experiment.seed): stage for stage, settings in experiment.stages.items()
@@ -189,11 +189,13 @@ def changed_stages(variants: dict[str, Experiment], data: dict[str, dict[str, st
 
     Where arms change nothing but the seed, it is the stage of the model.
     """
-    changed, own = set(), variants[REFERENCE].stages
+    changed, reference_stages = set(), variants[REFERENCE].stages
     for arm, variant in variants.items():
         train = variant.stages
         for stage in chain(train, model):
-            same = stage in own and determining(own[stage]) == determining(train[stage])
-            if not same or train[stage].data in data[arm] or train[stage].origin in changed:
+            same_settings = stage in reference_stages and determining(reference_stages[stage]) == determining(
+                train[stage]
+            )
+            if not same_settings or train[stage].data in data[arm] or train[stage].origin in changed:
                 changed.add(stage)
     return changed | {model}

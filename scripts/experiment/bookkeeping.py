@@ -27,20 +27,20 @@ def determining(stage: Stage) -> dict:
     return {name: value for name, value in to_dict(stage).items() if name not in without_effect(stage)}
 
 
-def every_of(stage: Stage, what: str) -> str:
+def every_of(stage: Stage, event: str) -> str:
     """How often a stage logs or saves, as a resource and an option hold it: `100 steps`, or `0.1 share`.
 
     Args:
         what: `log` or `save`.
     """
-    steps = getattr(stage, f"{what}_steps")
-    return f"{steps} steps" if steps else f"{getattr(stage, f'{what}_share')} share"
+    steps = getattr(stage, f"{event}_steps")
+    return f"{steps} steps" if steps else f"{getattr(stage, f'{event}_share')} share"
 
 
 def add_bookkeeping(arguments: ArgumentParser) -> None:
     """Options of a script that takes these settings beside `--settings`."""
-    for what in ("log", "save"):
-        arguments.add_argument(f"--{what}-every", help="`100 steps`, or `0.1 share` of all steps")
+    for event in ("log", "save"):
+        arguments.add_argument(f"--{event}-every", help="`100 steps`, or `0.1 share` of all steps")
     arguments.add_argument("--keep-checkpoints", type=int, help="in place of `keep_checkpoints` of the settings")
 
 

@@ -66,11 +66,11 @@ def units_of(module: str) -> dict[str, str]:
 
 def clean_commit() -> str | None:
     """The git commit that holds the scripts as they are; None where they were edited since, or without git."""
-    here = {"cwd": code_units.ROOT, "capture_output": True, "text": True, "check": False}
-    status = subprocess.run(["git", "status", "--porcelain", "--", "scripts"], **here)
+    options = {"cwd": code_units.ROOT, "capture_output": True, "text": True, "check": False}
+    status = subprocess.run(["git", "status", "--porcelain", "--", "scripts"], **options)
     if status.returncode or status.stdout:
         return None
-    return subprocess.run(["git", "rev-parse", "HEAD"], **here).stdout.strip() or None
+    return subprocess.run(["git", "rev-parse", "HEAD"], **options).stdout.strip() or None
 
 
 def read_code(code: str, folder: Path = FOLDER) -> CodeRecord | None:

@@ -62,29 +62,29 @@ def hold_folder(locks: bool = True) -> None:
     """
     OWNER.parent.mkdir(exist_ok=True)
     descriptor = os.open(OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
-    before = read_owner(descriptor)
+    earlier_owner = read_owner(descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError:
         if not locks:
             return
-        holder = described(before) if before else "a process that is just starting"
+        holder = described(earlier_owner) if earlier_owner else "a process that is just starting"
         raise UserError(f"another Snakemake works in this folder: {holder}; wait for it, or end it there") from None
     except OSError:
         return  # a file system without flock: Snakemake's own lock is all there is
-    mine = this_process()
+    owner = this_process()
     if locks and any(LOCKS.glob("*.lock")):
-        if not before or before["boot"] != mine["boot"]:
-            holder = described(before) if before else "a Snakemake that did not say which"
+        if not earlier_owner or earlier_owner["boot"] != owner["boot"]:
+            holder = described(earlier_owner) if earlier_owner else "a Snakemake that did not say which"
             raise UserError(f"this folder is locked by {holder}; if that is no longer running: {UNLOCK}")
         for lock in LOCKS.glob("*.lock"):
             lock.unlink(missing_ok=True)
-        print(f"unlocked: the lock was left by {described(before)}, which was killed", file=sys.stderr)
-    if before and before["boot"] == mine["boot"]:
-        wait_for_jobs(run_of(before))
+        print(f"unlocked: the lock was left by {described(earlier_owner)}, which was killed", file=sys.stderr)
+    if earlier_owner and earlier_owner["boot"] == owner["boot"]:
+        wait_for_jobs(run_of(earlier_owner))
     os.ftruncate(descriptor, 0)
-    os.pwrite(descriptor, json.dumps(mine).encode(), 0)
-    os.environ[RUN] = run_of(mine)
+    os.pwrite(descriptor, json.dumps(owner).encode(), 0)
+    os.environ[RUN] = run_of(owner)
 
 
 def run_of(owner: dict) -> str:

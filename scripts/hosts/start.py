@@ -9,7 +9,7 @@ from scripts.hosts.folder_lock import hold_folder
 from scripts.hosts.invocation import Invocation, read_invocation
 from scripts.hosts.slurm import prepare, report_pending, wait_for_earlier
 
-seen: list = []  # the workflows that this process has read, for a command that runs Snakemake in its own process
+workflows: list = []  # the workflows that this process has read, for a command that runs Snakemake in its own process
 
 
 def set_shell(workflow, shell) -> None:
@@ -35,7 +35,7 @@ def begin(workflow, slurm: bool) -> Invocation | None:
         UserError: another Snakemake works here, or Slurm's queue cannot be read.
     """
     prepare(workflow)
-    seen.append(workflow)
+    workflows.append(workflow)
     if not workflow.is_main_process:
         return None
     call = read_invocation()

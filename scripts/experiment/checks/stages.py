@@ -86,8 +86,8 @@ def check_optimization(settings: Stage, key: str) -> None:
     named = settings.model_fields_set
     for setting, wrong, reason in (
         *(
-            (f"{what}_share", f"{what}_steps" in named, f"give either this or `{what}_steps`")
-            for what in ("warmup", "log", "eval", "save")
+            (f"{event}_share", f"{event}_steps" in named, f"give either this or `{event}_steps`")
+            for event in ("warmup", "log", "eval", "save")
         ),
         ("decay_share", not stable, "only with `scheduler: warmup-stable-decay`"),
         ("muon_learning_rate", not muon, "only with `optimizer: muon`"),

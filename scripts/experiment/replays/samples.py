@@ -44,7 +44,7 @@ class Sample:
         command: for a shell, with paths relative to the repository.
         inputs: the job's inputs; what lies beside them is there too.
         outputs: files that are compared.
-        whole: whether all of the job is replayed, so that its outputs can be compared with those that lie here.
+        whole_job: whether all of the job is replayed, so that its outputs can be compared with those that lie here.
         text: what is replayed, for people.
         unseen: what the sample cannot see, for people.
         files: path → content of files that are other, or not there, for the sample.
@@ -53,7 +53,7 @@ class Sample:
     command: str
     inputs: list[str]
     outputs: list[str]
-    whole: bool
+    whole_job: bool
     text: str
     unseen: str
     files: dict[str, bytes] = field(default_factory=dict)
@@ -88,11 +88,11 @@ def archives_of(command: str, files: dict[str, bytes]) -> list[str]:
 
 def stage_sample(command: str, inputs: list[str], outputs: list[str], settings: dict, steps: int = STEPS) -> Sample:
     """A stage of `steps` steps: warm-up, decay, validation, checkpoints and the published model, all in them."""
-    few = {name: value for name, value in settings.items() if name not in ("epochs", "early_stopping")}
-    few |= {"steps": steps, "eval_steps": max(1, steps // 2)}
-    if few.get("warmup_steps"):
-        few["warmup_steps"] = min(few["warmup_steps"], max(1, steps // 4))
-    command = with_settings(command, settings, few)
+    shortened = {name: value for name, value in settings.items() if name not in ("epochs", "early_stopping")}
+    shortened |= {"steps": steps, "eval_steps": max(1, steps // 2)}
+    if shortened.get("warmup_steps"):
+        shortened["warmup_steps"] = min(shortened["warmup_steps"], max(1, steps // 4))
+    command = with_settings(command, settings, shortened)
     for option, value in (("log", 1), ("save", max(1, steps // 2))):
         command = re.sub(rf"--{option}-steps \S+", f"--{option}-steps {value}", command)
     compared = [path for path in outputs if Path(path).name != "environment.json"]
@@ -119,9 +119,9 @@ def suite_sample(command: str, inputs: list[str], outputs: list[str], settings: 
     """The first items of a suite."""
     files = argument_files(command)
     if "documents" in settings:
-        few = settings | {"documents": min(items, settings["documents"])}
-        command = with_settings(command, settings, few)
-        text = f"{few['documents']} items of each dataset and language"
+        shortened = settings | {"documents": min(items, settings["documents"])}
+        command = with_settings(command, settings, shortened)
+        text = f"{shortened['documents']} items of each dataset and language"
     else:
         paths = (
             [settings["cases"]] if "cases" in settings else [benchmark["path"] for benchmark in settings["benchmarks"]]

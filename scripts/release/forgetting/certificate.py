@@ -65,7 +65,7 @@ def other_documents(dag: Dag, source: str) -> Iterator[dict]:
         for path in (split_file(dag.layout.dataset(name), split) for split in SPLITS):
             for example in read_jsonl(path) if path.is_file() else ():
                 messages = example.get("messages") or []
-                yield {"text": "\n".join([example.get("text") or "", *(one["content"] for one in messages)])}
+                yield {"text": "\n".join([example.get("text") or "", *(message["content"] for message in messages)])}
 
 
 def shard_folders(dag: Dag) -> list[Path]:

@@ -38,7 +38,7 @@ class Lineage:
         lines = [f"documents kept by filter: {'not filtered here' if self.documents is None else self.documents}"]
         for name, counts in self.datasets.items():
             lines.append(f"dataset {name}: {', '.join(f'{count:,} in {split}' for split, count in counts.items())}")
-        lines += [f"model {name}: {why}" for name, why in self.models.items()]
+        lines += [f"model {name}: {reason}" for name, reason in self.models.items()]
         lines += [f"evaluation {suite}: scores documents of it in {dataset}" for suite, dataset in self.scored]
         lines += [f"published {root}: {count} files made from it" for root, count in self.published.items()]
         return lines
@@ -110,13 +110,13 @@ def made_from(source: str, jobs: list[Job], filtered: Path) -> set[str]:
     archive = re.compile(rf"data/raw/{re.escape(source)}-[0-9a-f]{{12}}\.(json|tar\.zst)(\.dvc)?")
     affected = {path for job in jobs for path in job.beside if Path(path).parent == filtered}
     while True:
-        more = {
+        outputs = {
             path
             for job in jobs
             if any(path in affected or archive.fullmatch(path) for path in (*job.inputs, *job.beside))
             for path in job.outputs
             if not archive.fullmatch(path)
         }
-        if more <= affected:
+        if outputs <= affected:
             return affected
-        affected |= more
+        affected |= outputs

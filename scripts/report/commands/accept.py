@@ -52,9 +52,9 @@ def changed_code(job, records) -> tuple[str, str]:
         raise UserError(f"{name}: its record names no code; it will run")
     if old[0] == new:
         raise UserError(f"{name}: its code did not change: nothing to accept")
-    others = param_changes(recorded, params | {"code": old[0]}, module_of(job))
-    if others:
-        raise UserError(f"{name}: more than code changed: {others[0]}; it will run")
+    other_changes = param_changes(recorded, params | {"code": old[0]}, module_of(job))
+    if other_changes:
+        raise UserError(f"{name}: more than code changed: {other_changes[0]}; it will run")
     return old[0], new
 
 
@@ -81,7 +81,7 @@ def check_code(folder: Path, module: str, code: str, name: str) -> None:
         raise UserError(f"{name}: the code of the recorded commit is not the code that made it; it will run")
 
 
-def accept_job(job, reason: str, records, root: Path, today: str, say: Callable[[str], None]) -> None:
+def accept_job(job, reason: str, records, root: Path, today: str, report: Callable[[str], None]) -> None:
     """Replay a sample of a job with both codes, and record its outputs as made by today's code where they agree.
 
     Raises:
@@ -93,7 +93,7 @@ def accept_job(job, reason: str, records, root: Path, today: str, say: Callable[
     outputs = [str(path) for path in job.output]
     sample = sample_of(job.rule.name, job.shellcmd, [str(path) for path in job.input], outputs, settings)
     commit = commit_of(old, name, root)
-    say(f"{name}: replays {sample.text}, with the code of {commit[:12]} and of {today[:12]}")
+    report(f"{name}: replays {sample.text}, with the code of {commit[:12]} and of {today[:12]}")
     replayed = []
     for code, at in ((old, commit), (new, today)):
         with worktree(at, root) as folder:
@@ -126,7 +126,7 @@ def accept_job(job, reason: str, records, root: Path, today: str, say: Callable[
         records._write_record(path, record)
     if job.rule.name == "filter_shard":
         note_in_folders(Path(outputs[0]), old, new)
-    say(f"{name}: accepted, {len(sample.outputs)} files equal; evidence in {Path(outputs[0]).parent / NAME}")
+    report(f"{name}: accepted, {len(sample.outputs)} files equal; evidence in {Path(outputs[0]).parent / NAME}")
 
 
 def note_in_folders(manifest: Path, old: str, new: str) -> None:
@@ -142,7 +142,7 @@ def refuse_differences(name: str, sample: Sample, replayed: list[dict], root: Pa
     lines = differing(*replayed)
     if lines:
         raise UserError(f"{name}: refused, it will run; the outputs of the two versions differ in {shorten(lines)}")
-    if sample.whole:
+    if sample.whole_job:
         stored = {path: comparable(root / path) for path in sample.outputs}
         if lines := differing(stored, replayed[1]):
             raise UserError(

@@ -32,8 +32,8 @@ LISTED = 5  # ids of gained and of lost items in the terminal
 
 def model_pairs(a: dict, b: dict) -> list[tuple[str, str]]:
     """The pairs of models (of A, of B) to compare."""
-    same = [(model, model) for model in a["scores"] if model in b["scores"]]
-    return list(dict.fromkeys([*same, (list(a["stages"])[-1], list(b["stages"])[-1])]))
+    common_models = [(model, model) for model in a["scores"] if model in b["scores"]]
+    return list(dict.fromkeys([*common_models, (list(a["stages"])[-1], list(b["stages"])[-1])]))
 
 
 def common_items(a: dict[str, tuple], b: dict[str, tuple]) -> Documents:
@@ -103,8 +103,8 @@ def compare_runs(a: Path, b: Path) -> tuple[list[dict], list[str]]:
                 elif not documents.ids:
                     excluded.append(f"{name}, {dataset}: no item in common")
                 else:
-                    same = facts[0].get("settings") == facts[1].get("settings")
-                    about = {"suite": name, "models": models, "dataset": dataset, "settings_differ": not same}
+                    same_settings = facts[0].get("settings") == facts[1].get("settings")
+                    about = {"suite": name, "models": models, "dataset": dataset, "settings_differ": not same_settings}
                     rows += [about | row for row in metric_rows(suite, documents, evaluations[1])]
     if not rows:
         raise UserError(
@@ -149,10 +149,11 @@ def terminal_lines(rows: list[dict], excluded: list[str]) -> list[str]:
 def family_line(rows: list[dict]) -> str:
     """How many comparisons there are, and what is left of them after Holm's correction."""
     tested = [row for row in rows if row["p"] is not None]
-    alone, left = (sum(row[key] < LEVEL for row in tested) for key in ("p", "holm"))
+    uncorrected, corrected = (sum(row[key] < LEVEL for row in tested) for key in ("p", "holm"))
     return (
-        f"{len(tested)} comparisons: {alone} with p below {LEVEL}, {left} of them also after Holm's correction for"
-        " their number; the others are exploratory. Intervals and p speak of other items, not of other seeds."
+        f"{len(tested)} comparisons: {uncorrected} with p below {LEVEL}, {corrected} of them also after"
+        " Holm's correction for their number; the others are exploratory. Intervals and p speak of other items, not of"
+        " other seeds."
     )
 
 

@@ -45,8 +45,8 @@ UNSET += ("log_share", "eval_share", "save_share")  # which the numbers of steps
 
 def small_stage(settings: Stage, ranks: int) -> dict:
     """What a stage's rehearsal changes of its settings."""
-    given = settings.model_fields_set
-    changes = {key: None for key in UNSET if key in given}
+    named = settings.model_fields_set
+    changes = {key: None for key in UNSET if key in named}
     changes |= {"steps": STEPS, "global_batch": ranks, "log_steps": 1, "eval_steps": 1, "save_steps": 1}
     changes |= {"eval_rows": ranks}
     if isinstance(settings.trainable, list):  # patterns may name layers that a model of two has not
@@ -70,8 +70,8 @@ def small_suites(evaluation: Evaluation, machine: Machine, cases: Path) -> dict:
             temporary.write_text(yaml.safe_dump(first, allow_unicode=True, sort_keys=False))
         changes["keywords"] = {"cases": str(cases), "max_new_tokens": 8}
     if evaluation.code is not None:
-        benchmarks = [to_dict(one) | {"limit": ITEMS} for one in evaluation.code.benchmarks]
-        benchmarks = [{key: value for key, value in one.items() if value is not None} for one in benchmarks]
+        benchmarks = [to_dict(benchmark) | {"limit": ITEMS} for benchmark in evaluation.code.benchmarks]
+        benchmarks = [{key: value for key, value in benchmark.items() if value is not None} for benchmark in benchmarks]
         changes["code"] = {"benchmarks": benchmarks, "max_new_tokens": 64}
     if evaluation.completion is not None:
         changes["completion"] = {"tasks": 1, "max_new_tokens": 8}

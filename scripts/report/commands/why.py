@@ -43,14 +43,14 @@ def dry_run(profile: str, configfile: Path | None):
     logging.disable(logging.INFO)
     with contextlib.redirect_stderr(io.StringIO()) as printed:
         try:
-            options, given = parse_args(sys.argv[1:])
-            done = args_to_api(given, options)
+            options, args = parse_args(sys.argv[1:])
+            succeeded = args_to_api(args, options)
         except SystemExit as end:  # of the rules, with one line
             raise UserError(str(end.code).removeprefix("error: ")) from None
     logging.disable(logging.NOTSET)
-    if not done:
+    if not succeeded:
         raise UserError(f"snakemake {' '.join(sys.argv[1:])}: failed: {printed.getvalue().strip() or 'see above'}")
-    return start.seen[-1]
+    return start.workflows[-1]
 
 
 def name_of(job) -> str:
@@ -120,7 +120,7 @@ def in_order(dag) -> list:
 
 def explain(workflow) -> dict[str, list[str]]:
     """cause → names of the jobs that it makes run, in the order of the run."""
-    dag, causes, origins, more = workflow.dag, {}, {}, Counter()
+    dag, causes, origins, further = workflow.dag, {}, {}, Counter()
     root = workflow.globals["EXPERIMENT"].results
     for job in in_order(dag):
         job_causes = own_causes(job, dag, workflow.persistence, root)
@@ -129,11 +129,13 @@ def explain(workflow) -> dict[str, list[str]]:
             job.rule.name == "gate" and before
         ):  # eval.json names all settings, so it repeats the others
             cause, origins[job] = job_causes[0], [name_of(job)]
-            more[cause] = max(more[cause], len(job_causes) - 1)
+            further[cause] = max(further[cause], len(job_causes) - 1)
         else:
             cause, origins[job] = f"because of {listed(before)}", before
         causes.setdefault(cause, []).append(name_of(job))
-    return {f"{cause}, and {more[cause]} more" if more[cause] else cause: names for cause, names in causes.items()}
+    return {
+        f"{cause}, and {further[cause]} more" if further[cause] else cause: names for cause, names in causes.items()
+    }
 
 
 def listed(names: list[str]) -> str:

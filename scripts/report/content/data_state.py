@@ -162,24 +162,24 @@ def read_results(state: DataState) -> None:
         state.tokens[path.parent.name] = {name: record["tokens"] for name, record in read_json(path)["splits"].items()}
 
 
-def read_revision(given: str, configfile: Path, folder: Path) -> DataState:
+def read_revision(revision: str, configfile: Path, folder: Path) -> DataState:
     """The data of a git revision, its files put below `folder`."""
-    commit = commit_of(given)
-    label = given if commit.startswith(given) else f"{given} ({commit[:12]})"
+    commit = commit_of(revision)
+    label = revision if commit.startswith(revision) else f"{revision} ({commit[:12]})"
     try:
-        config = experiment_at(commit, given, configfile.as_posix(), folder)
+        config = experiment_at(commit, revision, configfile.as_posix(), folder)
         table = (config.get("sources") or {}).get("table")
         state = DataState(label, Layout(folder / config.get("results", "results")), sources={})
         if table is not None:
             if (file := exported(commit, table, folder)) is None:
-                raise UserError(f"{given}: sources.table: no file {table} in git at this revision")
+                raise UserError(f"{revision}: sources.table: no file {table} in git at this revision")
             state.sources = {source.name: source.model_dump() for source in read_sources(file)}
         if note := published_files(commit, config.get("results", "results"), folder):
             state.notes.append(note)
         else:
             read_results(state)
     except UserError as error:
-        raise UserError(str(error).replace(f"{folder}/", f"{given}:")) from None
+        raise UserError(str(error).replace(f"{folder}/", f"{revision}:")) from None
     return state
 
 

@@ -12,7 +12,7 @@ LISTED = 5  # phrases of one kind; of more, their number
 MACHINE = ("host", "cpu", "gpus", "gpu_driver", "processes", "threads", "git_commit")
 
 
-def some(phrases: list[str]) -> list[str]:
+def shortened(phrases: list[str]) -> list[str]:
     """The first phrases, and how many more there are."""
     more = len(phrases) - LISTED
     return phrases if more <= 0 else [*phrases[:LISTED], f"and {more} more"]
@@ -45,7 +45,7 @@ def code_differences(a: Path, b: Path, codes: tuple[dict, dict]) -> list[str]:
 def hash_differences(kind: str, a: dict, b: dict) -> list[str]:
     """The folders or models of both runs whose files differ."""
     other = [name for name in a if name in b and a[name] != b[name]]
-    return [f"{kind} {', '.join(some(other))}"] if other else []
+    return [f"{kind} {', '.join(shortened(other))}"] if other else []
 
 
 def differences(a: Path, b: Path) -> list[str]:
@@ -59,10 +59,10 @@ def differences(a: Path, b: Path) -> list[str]:
     left, right = (
         {key: value for key, value in side["experiment"].items() if key != "results"} for side in (first, second)
     )
-    lines = [f"setting {change}" for change in some(setting_changes(left, right))]
-    lines += some(source_changes(first["sources"], second["sources"]))
-    lines += some(code_differences(a, b, (first["code"], second["code"])))
-    lines += [f"package {change}" for change in some(setting_changes(first["versions"], second["versions"]))]
+    lines = [f"setting {change}" for change in shortened(setting_changes(left, right))]
+    lines += shortened(source_changes(first["sources"], second["sources"]))
+    lines += shortened(code_differences(a, b, (first["code"], second["code"])))
+    lines += [f"package {change}" for change in shortened(setting_changes(first["versions"], second["versions"]))]
     stages = [evaluation["stages"] for evaluation in evaluations]
     for stage in [stage for stage in stages[0] if stage in stages[1]]:
         machines = [{name: side[stage]["environment"].get(name) for name in MACHINE} for side in stages]

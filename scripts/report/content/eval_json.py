@@ -74,7 +74,7 @@ def contamination_rows(evaluation: dict) -> list[dict]:
     for suite, datasets in (evaluation["contamination"] or {"suites": {}})["suites"].items():
         for dataset, overlaps in datasets.items():
             runs = [{"id": identity, **run} for identity, run in overlaps["overlapping"].items()]
-            most = sorted(runs, key=lambda run: (-run["share"], run["id"]))[:CONTAMINATED_EXAMPLES]
+            longest_runs = sorted(runs, key=lambda run: (-run["share"], run["id"]))[:CONTAMINATED_EXAMPLES]
             counts = {key: overlaps[key] for key in ("problems", "too_short")} | {"overlapping": len(runs)}
-            rows.append({"suite": suite, "dataset": dataset, **counts, "examples": most})
+            rows.append({"suite": suite, "dataset": dataset, **counts, "examples": longest_runs})
     return rows

@@ -60,7 +60,7 @@ def metrics_by_subject(rows: list[dict]) -> list[str]:
     metrics = {}
     for row in rows:
         metrics.setdefault(subject(row), []).append(metric_name(row))
-    return [f"{name} ({', '.join(some)})" for name, some in metrics.items()]
+    return [f"{name} ({', '.join(subjects)})" for name, subjects in metrics.items()]
 
 
 class Change(NamedTuple):

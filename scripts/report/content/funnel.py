@@ -60,16 +60,22 @@ def read_funnel(results: Path, sources: list[str]) -> FunnelCounts | None:
 
 def mean_scores(filtered: dict[str, dict]) -> list[tuple[str, str, int, float]]:
     """(what, which, documents, mean score) of all, each language and each source; none where nothing was scored."""
-    scored = {source: one["quality"] for source, one in filtered.items() if one.get("quality", {}).get("documents")}
+    scored = {
+        source: figures["quality"]
+        for source, figures in filtered.items()
+        if figures.get("quality", {}).get("documents")
+    }
     groups = {("all", "all"): list(scored.values())}
     for quality in scored.values():
-        for language, one in quality["languages"].items():
-            groups.setdefault(("language", language), []).append(one)
+        for language, figures in quality["languages"].items():
+            groups.setdefault(("language", language), []).append(figures)
     groups |= {("source", source): [quality] for source, quality in scored.items()}
     rows = []
-    for (what, which), parts in groups.items() if scored else ():
-        count = sum(one["documents"] for one in parts)
-        rows.append((what, which, count, sum(one["score"] * one["documents"] for one in parts) / count))
+    for (grouped_by, group), parts in groups.items() if scored else ():
+        count = sum(figures["documents"] for figures in parts)
+        rows.append(
+            (grouped_by, group, count, sum(figures["score"] * figures["documents"] for figures in parts) / count)
+        )
     return rows
 
 

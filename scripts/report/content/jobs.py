@@ -112,8 +112,8 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
     compared = compared_suites(flow)
     suites = configured(experiment.evaluation)
     for suite in [suite for suite in suites if suite != "human"]:
-        own = ["base", *(experiment.stages if suite in WITHOUT_PAIRS else flow.own_models)]
-        for name in dict.fromkeys([*own, *(flow.arms.scored if suite in compared else ())]):
+        models = ["base", *(experiment.stages if suite in WITHOUT_PAIRS else flow.own_models)]
+        for name in dict.fromkeys([*models, *(flow.arms.scored if suite in compared else ())]):
             yield job("evaluation", suite, layout.suite(suite, name) / "scores.json", name)
     if any(suite in PROMPTED for suite in suites):
         yield job("evaluation", "contamination", layout.overlaps)

@@ -28,13 +28,13 @@ def planned_and_measured(stages: dict) -> list[dict]:
         if not planned:
             continue
         resumed = measured.get("resumed_at_step") or 0
-        for what, before, after, unit in FIGURES:
+        for label, before, after, unit in FIGURES:
             if planned.get(before) is None and measured.get(after) is None:
                 continue
             pair = [value and value * unit for value in (planned.get(before), measured.get(after))]
-            since = resumed if what == "hours" else 0
+            since = resumed if label == "hours" else 0
             off = pair[1] / pair[0] - 1 if all(pair) and not since else None
-            row = {"stage": stage, "what": what, "planned": pair[0], "measured": pair[1]}
+            row = {"stage": stage, "what": label, "planned": pair[0], "measured": pair[1]}
             rows.append(row | {"off": off, "resumed": since})
     return rows
 

@@ -84,7 +84,7 @@ def test_a_stage_is_sampled_with_all_that_its_settings_switch_on():
     few = json.loads(sample.command.split("'")[1])
     assert few == {"steps": STEPS, "learning_rate": 1e-3, "warmup_steps": 2, "keep_best": True, "eval_steps": 4}
     assert "--log-steps 1 --save-steps 4 " in sample.command
-    assert sample.outputs == ["o/manifest.json"] and not sample.whole and "resuming" in sample.unseen
+    assert sample.outputs == ["o/manifest.json"] and not sample.whole_job and "resuming" in sample.unseen
 
 
 def test_a_suite_is_sampled_by_its_first_items(tmp_path, monkeypatch):
