@@ -57,13 +57,13 @@ def disk_fault(error: BaseException, path: Path) -> UserError | None:
     chain: list[BaseException] = [error]
     while cause := chain[-1].__cause__ or chain[-1].__context__:
         chain.append(cause)
-    faults = [(error, number) for error in chain if (number := fault_number(error))]
+    faults = [(link, number) for link in chain if (number := fault_number(link))]
     if not faults:
         return None
-    if line := next((error for error in chain if isinstance(error, UserError)), None):
+    if line := next((link for link in chain if isinstance(link, UserError)), None):
         return line  # to close what could not be written has failed once more
-    first, number = faults[-1]
-    place = path if number in FULL else Path(getattr(first, "filename", None) or path)
+    last_fault, number = faults[-1]
+    place = path if number in FULL else Path(getattr(last_fault, "filename", None) or path)
     disk = shutil.disk_usage(existing(path))
     return UserError(
         f"{place}: {os.strerror(number)} ({size_text(disk.free)} of {size_text(disk.total)} are free there)"
