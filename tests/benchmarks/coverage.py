@@ -46,7 +46,7 @@ def bootstrapped(values: np.ndarray, generator: np.random.Generator) -> list[flo
 
 def missed(intervals: list[list[float] | None], truth: float) -> str:
     """Misses in percent and mean width, of the intervals that there are."""
-    given = [one for one in intervals if one is not None]
+    given = [interval for interval in intervals if interval is not None]
     misses = sum(not low <= truth <= high for low, high in given) / len(intervals)
     return f"{misses:.1%} | {np.mean([high - low for low, high in given]):.3f}"
 

@@ -273,7 +273,7 @@ def test_of_a_source_at_most_its_share_of_the_training_examples_stays_by_name_an
     assert manifest["dropped"]["train"] == {"source_share": 27} and manifest["examples"]["test"] == 9
     assert [example["id"] for example in made["train"]] == sorted(
         (example["id"] for example in made["train"]),
-        key=[f"{one['source']}/{one['path']}" for one in documents["train"]].index,
+        key=[f"{document['source']}/{document['path']}" for document in documents["train"]].index,
     )
     documents["train"].append(document("d", "d.py", source="d"))
     write_splits(tmp_path / "in", documents)

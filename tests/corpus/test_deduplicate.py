@@ -187,7 +187,7 @@ def test_shards_and_batches_change_nothing_and_the_setting_switches_it_off(tmp_p
     assert manifest["dropped"] == {"duplicate": len(texts) + 1 - len({*texts.values()})}
     # what is not removed is named as a cluster, by the document that would be kept, so that the split keeps it together
     kept = dict(zip(names(whole[2]), (reject["detail"] for reject in whole[2]), strict=True))
-    named = dict(zip(names(documents), (one.get("cluster") for one in documents), strict=True))
+    named = dict(zip(names(documents), (document.get("cluster") for document in documents), strict=True))
     assert all(named[name] == kept[name] for name in named if name in kept)
     assert all(named[name] in (None, name) for name in named if name not in kept)
     assert all("cluster" not in document for document in whole[1])

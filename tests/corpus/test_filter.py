@@ -56,8 +56,8 @@ def test_what_the_fetch_left_out_is_in_the_rejects_and_in_the_counts(tmp_path):
     raw.with_name("demo.json").write_text(json.dumps(facts))
     manifest, documents, rejects = filtered(raw, Filter(), tmp_path / "out")
     assert [document["path"] for document in documents] == ["src/good.py"]
-    found = [(reject["path"], reject["language"], reject["reason"], reject["detail"]) for reject in rejects]
-    assert found == [
+    actual = [(reject["path"], reject["language"], reject["reason"], reject["detail"]) for reject in rejects]
+    assert actual == [
         ("caf\\udce9.py", "python", "odd_member", "unprintable name"),
         ("src/good.py", "python", "odd_member", "duplicate"),
         ("", None, "odd_member", "duplicate"),

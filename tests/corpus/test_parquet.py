@@ -87,8 +87,8 @@ def test_the_sources_of_a_shard_are_one_table_in_their_order(tmp_path):
         folders.append(folder_of(tmp_path / name, rows))
     made = parquet(folders, tmp_path / "out")
     assert made["rows"] == {"documents": 44, "rejects": 4}
-    found = [row["source"] for row in ParquetFile(tmp_path / "out/documents.parquet").read().to_pylist()]
-    assert found == ["click"] * 22 + ["attrs"] * 22
+    actual = [row["source"] for row in ParquetFile(tmp_path / "out/documents.parquet").read().to_pylist()]
+    assert actual == ["click"] * 22 + ["attrs"] * 22
 
 
 def test_equal_rows_give_equal_bytes_and_a_damaged_file_gives_none(tmp_path):

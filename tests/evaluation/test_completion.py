@@ -98,7 +98,9 @@ def test_a_tokenizer_without_the_tokens_is_refused_with_the_form_to_set(model_fo
     shutil.copytree(model_folder, tmp_path / "model")
     path = tmp_path / "model/tokenizer.json"
     description = read_json(path)
-    description["added_tokens"] = [one for one in description["added_tokens"] if "fim" not in one["content"]]
+    description["added_tokens"] = [
+        added_token for added_token in description["added_tokens"] if "fim" not in added_token["content"]
+    ]
     write_json(path, description)
     manifest = read_json(tmp_path / "model/manifest.json")
     write_manifest(tmp_path / "model", list(manifest["files"]))

@@ -58,7 +58,7 @@ def test_where_an_own_body_does_not_pass_nothing_is_measured(sandbox, model_fold
     write_jsonl(tasks, records)
     manifest = read_json(tasks.parent / "manifest.json")
     write_manifest(tasks.parent, ["tasks.jsonl.zst"], archives=manifest["archives"])
-    score, items = scored(model_folder, tasks, monkeypatch, tmp_path / "own", [one["answer"] for one in records])
+    score, items = scored(model_folder, tasks, monkeypatch, tmp_path / "own", [record["answer"] for record in records])
     assert score["repository_pass@1"] is None and score["environment fault"] == 1
     assert items[1]["verdicts"][0]["detail"].startswith("the repository's own body: failed")
 

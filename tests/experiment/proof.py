@@ -67,9 +67,9 @@ def covered() -> Pairs:
     for rule in rules():
         found = fingerprint.reach(rule)
         statements = [(rule, one) for one in code_units.read_units(rule).main]
-        statements += [(module, one) for module in found.modules for one in code_units.read_units(module).effects]
+        statements += [(module, effect) for module in found.modules for effect in code_units.read_units(module).effects]
         for module, name in found.definitions:
-            statements += [(module, one) for one in code_units.read_units(module).definitions[name]]
+            statements += [(module, definition) for definition in code_units.read_units(module).definitions[name]]
         within = {}  # module → lines at which a function begins that its statements hold
         for module, one in statements:
             found_here = (

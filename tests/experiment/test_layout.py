@@ -44,11 +44,11 @@ def test_no_rule_and_no_script_writes_a_path_of_the_layout_by_itself():
     )
     not_these = ("help=", "scripts/training/train.py")
     files = [*Path("rules").glob("*.smk"), *Path("scripts").rglob("*.py")]
-    found = [
+    actual = [
         f"{path}: {line.strip()}"
         for path in files
         if path.name != "layout.py"
         for line in re.sub(r'""".*?"""', "", path.read_text(), flags=re.DOTALL).splitlines()
         if written.search(line) and not any(word in line for word in not_these)
     ]
-    assert found == []
+    assert actual == []

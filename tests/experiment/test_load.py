@@ -356,8 +356,8 @@ def test_people_rate_all_models_on_all_datasets_by_default_and_score_once_a_shee
     assert to_dict(evaluation.human) == wanted
     assert list(scored_models(evaluation, ["pretrain", "sft"])) == ["perplexity", "qa"]
     human(models=["sft"], sheets=["README.md"])(experiment)
-    found = scored_models(load_experiment(experiment).evaluation, ["pretrain", "sft"])
-    assert found == {"perplexity": ["base", "pretrain", "sft"], "qa": ["base", "pretrain", "sft"], "human": ["sft"]}
+    actual = scored_models(load_experiment(experiment).evaluation, ["pretrain", "sft"])
+    assert actual == {"perplexity": ["base", "pretrain", "sft"], "qa": ["base", "pretrain", "sft"], "human": ["sft"]}
 
 
 def test_the_table_of_suites_has_the_metrics_that_the_configuration_knows():

@@ -126,7 +126,7 @@ def test_what_is_left_is_bit_for_bit_what_a_run_without_the_source_makes(made, t
 
     found = json.loads(path.with_suffix(".json").read_text())
     assert found["archive"]["sha256"] == gamma.pin and gamma.pin in path.read_text()
-    listed = {one["path"] for one in read_jsonl(path.with_name("documents.jsonl.zst"))}
+    listed = {record["path"] for record in read_jsonl(path.with_name("documents.jsonl.zst"))}
     assert listed == {"shared.py", *(f"module{number}.py" for number in range(MODULES))}
     assert found["documents"] == MODULES + 1 and found["also_elsewhere"] == 1  # shared.py, which stays with alpha
     assert found["own_lines"] == MODULES * 14

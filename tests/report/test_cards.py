@@ -85,13 +85,13 @@ def test_a_card_has_sources_licences_funnel_tokens_and_samples_that_agree_with_t
     card = read_json(out / "cards.json")["code"]
     documents = read_json(layout.split / "manifest.json")["documents"]
     assert card["examples"] == documents and card["settings"] == {"fim_rate": 0.5}
-    assert sum(one["examples"] for one in card["sources"].values()) == documents["train"]
+    assert sum(source["examples"] for source in card["sources"].values()) == documents["train"]
     assert card["sources"]["alpha"]["pin"] == "1" * 40 and list(card["sources"]) == ["alpha", "beta"]
     assert {name: one["examples"] for name, one in card["licences"].items()} == {
         SOURCES[name]["licence"]: one["examples"] for name, one in card["sources"].items()
     }
     assert card["funnel"]["files seen"] == 42 and card["funnel"]["dropped: too_long"] == 2
-    rows = {(one["folder"], one["split"]): (one["tokens"], one["epochs"]) for one in card["tokens"]}
+    rows = {(row["folder"], row["split"]): (row["tokens"], row["epochs"]) for row in card["tokens"]}
     assert rows == {
         ("code-512", "train"): (1000, 1),
         ("code-512", "validation"): (1000, 1),

@@ -89,10 +89,10 @@ def test_verdict_comes_first_then_the_gates(html, page):
 def test_page_tells_scores_funnel_examples_and_what_made_it(made, page):
     text = " ".join("".join(page.text).split())
     evaluation = json.loads((made / "evaluation/gate/eval.json").read_text())
-    for one in evaluation["gates"]:
-        signed = one["against"] is not None
-        assert f"{number(one['value'], signed)}" in text
-        assert interval(one["interval"], signed) in text
+    for row in evaluation["gates"]:
+        signed = row["against"] is not None
+        assert f"{number(row['value'], signed)}" in text
+        assert interval(row["interval"], signed) in text
     for scores in evaluation["scores"].values():
         for score in scores["perplexity"]["code"].values():
             assert interval(score["perplexity"]["interval"]) in text
@@ -161,8 +161,8 @@ def test_same_data_gives_the_same_page(made, html):
 
 def test_extremes_are_the_easiest_and_hardest_documents():
     items = [{"id": f"{n}", "nll": float(n), "bytes": 2, "tokens": 1} for n in (5, 1, 9, 3, 7, 2, 8)]
-    found = [(item["kind"], item["id"]) for item in extremes(items)]
-    assert found == [("best", "1"), ("best", "2"), ("best", "3"), ("worst", "9"), ("worst", "8"), ("worst", "7")]
+    actual = [(item["kind"], item["id"]) for item in extremes(items)]
+    assert actual == [("best", "1"), ("best", "2"), ("best", "3"), ("worst", "9"), ("worst", "8"), ("worst", "7")]
     assert [item["id"] for item in extremes(items[:2])] == ["1", "5"]  # none is both
 
 

@@ -91,8 +91,8 @@ def test_each_form_gives_the_same_examples_in_the_same_splits(tmp_path, form, ki
     for split in SPLITS:
         assert [example[field] for example in other[split]] == [example[field] for example in lines[split]]
         assert lines[split], "60 examples leave none of the splits empty"
-    found = sorted((example[field] for example in every(lines)), key=json.dumps)
-    assert found == sorted((record[field] for record in records), key=json.dumps)
+    actual = sorted((example[field] for example in every(lines)), key=json.dumps)
+    assert actual == sorted((record[field] for record in records), key=json.dumps)
 
 
 def test_alpaca_records_have_their_input_system_and_history():

@@ -73,7 +73,7 @@ def test_converted_documents_say_so_and_are_counted(tmp_path):
     with funnel(tmp_path / "out") as result:
         filter_archive(archive, "demo", Filter(encodings=["gbk"]), result)
     manifest, documents = read_manifest(tmp_path / "out"), list(read_jsonl(tmp_path / "out" / DOCUMENTS))
-    assert [(one["path"], one.get("encoding")) for one in documents] == [("a.py", "gbk"), ("c.py", None)]
+    assert [(document["path"], document.get("encoding")) for document in documents] == [("a.py", "gbk"), ("c.py", None)]
     assert documents[0]["text"] == CODE + CHINESE and manifest["converted"] == {"gbk": 1}
     assert manifest["dropped"] == {"encoding": 2} and manifest["seen"] == 4
     assert "looks like" in next(read_jsonl(tmp_path / "out" / REJECTS))["detail"]

@@ -82,8 +82,8 @@ def test_only_what_is_allowed_is_kept_and_the_unknown_is_told_apart(tmp_path, al
     assert [document["path"] for document in documents] == kept and manifest["dropped"] == reasons
     assert manifest["seen"] == 3 == len(documents) + len(rejects)
     licence = {"apache.py": "Apache-2.0", "gpl.py": "GPL-2.0-or-later", "plain.py": source}
-    assert all(one["licence"] == licence[one["path"]] for one in documents)
-    assert all(one["detail"] == licence[one["path"]] for one in rejects)
+    assert all(document["licence"] == licence[document["path"]] for document in documents)
+    assert all(reject["detail"] == licence[reject["path"]] for reject in rejects)
     assert sum(manifest["licences"].values()) == len(documents)
     made = list(examples(iter(documents), CodeDataset(kind="code"), 42, 1, Counter()))
-    assert [one["licence"] for one in made] == [one["licence"] for one in documents]
+    assert [one["licence"] for one in made] == [document["licence"] for document in documents]

@@ -87,18 +87,18 @@ def test_low_scores_are_dropped_with_their_parts_and_means_are_in_manifest_and_r
             filter_archive(archive, "demo", Filter(quality=Quality(min_score=lowest)), result)
         made[lowest] = read_manifest(tmp_path / str(lowest)), list(read_jsonl(tmp_path / str(lowest) / DOCUMENTS))
     manifest, documents = made[0]
-    scores = {one["path"]: one["quality"]["score"] for one in documents}
+    scores = {document["path"]: document["quality"]["score"] for document in documents}
     assert scores["bad.py"] < 4 < scores["vendor/plain.py"] < 8 < scores["good.py"]
     assert manifest["quality"]["documents"] == 3
     assert manifest["quality"]["score"] == pytest.approx(sum(scores.values()) / 3, abs=0.01)
     python = manifest["quality"]["languages"]["python"]
     assert python["documents"] == 3 and python["score"] == manifest["quality"]["score"] and set(WEIGHTS) < set(python)
     manifest, documents = made[6]
-    (reject,) = [one for one in read_jsonl(tmp_path / "6" / REJECTS) if one["path"] == "bad.py"]
+    (reject,) = [record for record in read_jsonl(tmp_path / "6" / REJECTS) if record["path"] == "bad.py"]
     assert reject["reason"] == "low_quality" and reject["detail"].startswith("score ") and "parse 0" in reject["detail"]
     assert manifest["seen"] == 3 == len(documents) + manifest["dropped"]["low_quality"]
     rows = mean_scores({"a": made[0][0], "b": made[6][0], "c": {"kept": 0}})
     assert [row[:2] for row in rows] == [("all", "all"), ("language", "python"), ("source", "a"), ("source", "b")]
-    everything = [*scores.values(), *(one["quality"]["score"] for one in documents)]
+    everything = [*scores.values(), *(document["quality"]["score"] for document in documents)]
     assert rows[0][2] == len(everything) and rows[0][3] == pytest.approx(sum(everything) / len(everything), abs=0.02)
     assert mean_scores({"c": {"kept": 0}}) == []

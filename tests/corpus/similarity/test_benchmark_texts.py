@@ -47,7 +47,7 @@ def test_every_document_that_shares_ten_words_is_dropped_and_names_the_problem(t
     files = {"a.py": GOOD + answer, "b.py": answer + b"\n" + GOOD, "clean.py": GOOD, "nine.py": GOOD + nine}
     manifest, documents, rejects = filtered(tmp_path, files, [path])
     assert [document["path"] for document in documents] == ["clean.py", "nine.py"]
-    assert [(one["path"], one["language"], one["reason"]) for one in rejects] == [
+    assert [(reject["path"], reject["language"], reject["reason"]) for reject in rejects] == [
         ("a.py", "python", "contaminated"), ("b.py", "python", "contaminated")
     ]  # fmt: skip
     words = re.findall(r"\w+", BODY.lower())
@@ -69,7 +69,7 @@ def test_what_is_dropped_is_what_a_plain_search_finds_boilerplate_left_out(tmp_p
     problems = [f"{head if number % 3 else ''} {text(12)}" for number in range(40)]
     path = tmp_path / "mine.json"
     path.write_text(json.dumps([{"id": number, "question": one} for number, one in enumerate(problems)]))
-    holders = Counter(gram for one in problems for gram in plain_grams(one, 5))
+    holders = Counter(gram for problem in problems for gram in plain_grams(problem, 5))
     wanted = {gram for gram, count in holders.items() if count <= 2}
     files = {f"{number:03}.py": f"{head} {text(150)}\n".encode() for number in range(300)}
     _, documents, rejects = filtered(

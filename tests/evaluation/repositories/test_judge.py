@@ -104,7 +104,7 @@ def task(name: str, *tests: str) -> RepositoryTask:
         "module": "shapes",
         "function": name,
         "line": function.line,
-        "tests": [f"tests/test_shapes.py::{one}" for one in tests],
+        "tests": [f"tests/test_shapes.py::{test}" for test in tests],
     }
     return RepositoryTask(
         name, "function", "python", "made", "src/shapes/__init__.py", *function.cut(made.MODULE), **place

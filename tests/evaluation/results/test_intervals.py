@@ -124,9 +124,9 @@ def test_seed_tells_where_one_part_ends():
     [(72, 164, (0.3654, 0.5155)), (0, 10, (0, 0.2775)), (10, 10, (0.7225, 1)), (1, 2, (0.0945, 0.9055))],
 )
 def test_wilsons_interval_solves_its_equation(right, count, ends):
-    found = wilson(right, count, 0.95)
-    assert found == pytest.approx(ends, abs=1e-4)
-    for end in found:
+    actual = wilson(right, count, 0.95)
+    assert actual == pytest.approx(ends, abs=1e-4)
+    for end in actual:
         if 0 < end < 1:  # Wilson 1927: the shares that lie z standard errors, their own, from what was seen
             assert abs(right / count - end) == pytest.approx(Z * math.sqrt(end * (1 - end) / count), abs=1e-7)
 

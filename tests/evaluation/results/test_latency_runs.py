@@ -212,6 +212,6 @@ def test_a_gate_may_be_on_the_base_and_needs_the_suite():
     with pytest.raises(UserError, match=r"gates\.0\.metric: no 'answer_seconds' here; known: perplexity"):
         to_dict(load_experiment(config))
     config["evaluation"]["latency"] = {}
-    found = to_dict(load_experiment(config))["evaluation"]["latency"]
+    actual = to_dict(load_experiment(config))["evaluation"]["latency"]
     defaults = {"prompt_tokens": 512, "new_tokens": 512, "warmup": 2, "runs": 10, "batches": [1, 2, 4, 8, 16]}
-    assert found == {"device": "gpu", **defaults}
+    assert actual == {"device": "gpu", **defaults}

@@ -24,10 +24,10 @@ def test_the_exchange_test_finds_the_share_of_all_exchanges(shift):
     first, second = generator.random(9) + shift, generator.random(9)
     columns = np.stack([first, np.ones(9), second, np.ones(9)], axis=1)
     mean = difference(lambda sums: sums[..., 0] / sums[..., 1])
-    found = exchange_test(resample(columns, 10, 0), columns, mean, 7)
+    actual = exchange_test(resample(columns, 10, 0), columns, mean, 7)
     gaps = first - second
     ways = [abs(np.dot(signs, gaps)) >= abs(gaps.sum()) - 1e-12 for signs in product((1, -1), repeat=9)]
-    assert found == pytest.approx(sum(ways) / len(ways), abs=0.015)
+    assert actual == pytest.approx(sum(ways) / len(ways), abs=0.015)
 
 
 def test_the_exchange_test_of_a_ratio_is_right_as_often_as_it_says():

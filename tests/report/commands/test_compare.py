@@ -49,15 +49,15 @@ def test_planted_gains_and_losses_are_found_by_id(runs):
 
 def test_a_run_equals_itself(made):
     rows, _ = compare_runs(made, made)
-    assert {value for one in rows for value in one["items"].values()} == {0.0}
-    assert {one["reading"] for one in rows} == {"no difference shown"}
+    assert {value for row in rows for value in row["items"].values()} == {0.0}
+    assert {row["reading"] for row in rows} == {"no difference shown"}
 
 
 def test_where_less_is_better_less_is_gained():
     a = {"x": ("go", [20.0, 5, 10, 1]), "y": ("go", [10.0, 5, 10, 1])}
     b = {"x": ("go", [10.0, 5, 10, 1]), "y": ("go", [15.0, 5, 10, 1])}
-    found = differences(PERPLEXITY, "bits_per_byte", common_items(a, b))
-    assert found == {"x": pytest.approx(1 / math.log(2)), "y": pytest.approx(-0.5 / math.log(2))}
+    actual = differences(PERPLEXITY, "bits_per_byte", common_items(a, b))
+    assert actual == {"x": pytest.approx(1 / math.log(2)), "y": pytest.approx(-0.5 / math.log(2))}
 
 
 def test_items_that_only_one_run_scored_do_not_count():
@@ -78,7 +78,7 @@ def test_other_test_data_is_not_compared_and_the_line_says_so(runs):
     (b / "evaluation/gate/eval.json").write_text(json.dumps(said))
     rows, excluded = compare_runs(a, b)
     assert excluded == ["qa, instruct: its test data differs"]
-    assert {one["suite"] for one in rows} == {"perplexity"}
+    assert {row["suite"] for row in rows} == {"perplexity"}
     assert terminal_lines(rows, excluded)[-1] == "not compared: qa, instruct: its test data differs"
 
 
@@ -89,7 +89,7 @@ def test_last_stages_of_other_names_are_compared(runs):
     for suite in ("qa", "perplexity"):
         (b / "evaluation" / suite / "sft").rename(b / "evaluation" / suite / "chat")
     rows, _ = compare_runs(a, b)
-    assert ("sft", "chat") in [one["models"] for one in rows]
+    assert ("sft", "chat") in [row["models"] for row in rows]
     assert any(line.startswith("sft / chat, exact match, instruct ") for line in terminal_lines(rows, []))
 
 

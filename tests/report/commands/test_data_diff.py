@@ -103,7 +103,7 @@ def repository(tmp_path, monkeypatch) -> Path:
     (tmp_path / "config/base.yaml").write_text("experiment: x\nsources: {table: config/tiny.tsv}\n")
     (tmp_path / "config/tiny.yaml").write_text("extends: config/base.yaml\nof_another_time: 1\n")
     for name, sources, tokens, place in (("first", A, 1000, "shelf"), ("second", B, 1500, ".dvc/cache")):
-        rows = [f"{one}\tgit\thttps://x.org/{one}\t{'1' * 40}\tpython\thigh\tMIT\n" for one in sources]
+        rows = [f"{source}\tgit\thttps://x.org/{source}\t{'1' * 40}\tpython\thigh\tMIT\n" for source in sources]
         (tmp_path / "config/tiny.tsv").write_text(
             HEADER + "".join(rows).replace("1", "2" if "gamma" in sources else "1")
         )

@@ -62,10 +62,10 @@ def test_gnu_tar_reads_the_archive(tmp_path, tools):
     (tmp_path / "plain.tar").write_bytes(tools.unpacked(tmp_path / "out.tar.zst"))
     (tmp_path / "there").mkdir()
     subprocess.run(["tar", "xf", tmp_path / "plain.tar", "-C", tmp_path / "there"], check=True, capture_output=True)
-    found = {
+    actual = {
         str(p.relative_to(tmp_path / "there")): p.read_bytes() for p in (tmp_path / "there").rglob("*") if p.is_file()
     }
-    assert found == {**tools.FILES, long: b"deep"}
+    assert actual == {**tools.FILES, long: b"deep"}
 
 
 def test_bytes_depend_on_content_alone_not_on_order_times_format_or_compression(tmp_path, tools):

@@ -141,8 +141,8 @@ def test_ranks_become_one_figure_the_fullest_memory_the_hottest_card_the_mean_po
     done = forked.run_ranks([sys.executable, "-m", "ranks"], 2, {**os.environ, "PYTHONPATH": str(tmp_path)})
     assert done.returncode == 0, done.stderr
     for rank in range(2):
-        found = json.loads((tmp_path / f"ranks.py{rank}").read_text())
-        assert found == {"memory_reserved_gib": 31.0, "gpu_power_w": 250.0, "gpu_temperature_c": 60.0}
+        actual = json.loads((tmp_path / f"ranks.py{rank}").read_text())
+        assert actual == {"memory_reserved_gib": 31.0, "gpu_power_w": 250.0, "gpu_temperature_c": 60.0}
 
 
 def test_one_process_needs_no_process_group():

@@ -109,7 +109,7 @@ def test_recomputing_fewer_layers_takes_more_memory_and_less_time_and_offload_th
         Machine.parse({**machine("a800").model_dump(), "gradient_checkpointing": one, "liger": False}, "test")
         for one in asked
     ]
-    every, second, offloaded = options("sft", [(stage(), one) for one in files], QWEN_7B)
+    every, second, offloaded = options("sft", [(stage(), file) for file in files], QWEN_7B)
     kept = {id(one): one.budget.gpu["activations"] + one.budget.gpu["logits"] for one in (every, second, offloaded)}
     moved = 28 * 4096 * 3584 * 2
     assert kept[id(every)] - kept[id(offloaded)] == pytest.approx(moved, rel=0.02)
