@@ -10,21 +10,26 @@ ArmName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
 
 
 class Ablate(Record):
-    """Runs where it is given: variants of the experiment, each trained with several seeds and compared with it."""
+    """Off unless given. Arms are variants of the experiment; each is trained with several seeds and compared with the
+    experiment."""
 
     arms: dict[ArmName, dict[str, Any]] = Field(
         min_length=1,
-        description="Each lays settings of `corpus.compose`, `tokens.mix`, `training.train` or `seed` over the"
-        " experiment, as `extends` does. An arm with another `seed` alone shows what chance does (A/A).",
+        description="The arms by name. Each changes settings of `corpus.compose`, `tokens.mix`, `training.train` or"
+        " `seed`, merged as by `extends`. An arm that changes only `seed` shows the effect of chance (A/A"
+        " test).",
     )
     seeds: int = Field(
-        3, ge=2, description="Seeds of each arm and of the experiment itself; its own stages are the first."
+        3,
+        ge=2,
+        description="Number of seeds of each arm and of the experiment; the experiment's own stages are its first"
+        " seed.",
     )
-    model: str | None = Field(None, description="Stage whose model is compared; the last one by default.")
+    model: str | None = Field(None, description="Stage whose model is compared; by default the last one.")
     metrics: Annotated[list[str], Unique, Field(min_length=1)] | None = Field(
         None,
-        description="Metrics compared; by default all by which stages are compared. p is corrected for the number of"
-        " comparisons, so fewer metrics show smaller differences.",
+        description="Metrics to compare; by default all metrics by which stages are compared. As p is corrected for"
+        " the number of comparisons, fewer metrics make smaller differences detectable.",
     )
 
 

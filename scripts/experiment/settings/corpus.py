@@ -15,23 +15,26 @@ REPOSITORY_NAME, FILE_SEPARATOR = "<|repo_name|>", "<|file_sep|>"  # Qwen2.5-Cod
 
 
 class Deduplicate(Record):
-    """Exact duplicates are always removed. Of each cluster of duplicates one document is kept: of a source with high
-    priority first, then of one with a permissive licence, then the first by source and path."""
+    """Exact duplicates are always removed. One document of each cluster of duplicates is kept: preferably of a source
+    with high priority, then of one with a permissive licence, then the first by source and path."""
 
     near_duplicates: bool = Field(
         True,
-        description="Whether similar documents are removed too; kept ones are never parted by the split.",
+        description="Whether similar documents are removed too. If they are kept, all documents of a cluster go to"
+        " the same split.",
     )
     jaccard: Number = Field(
         0.7,
         gt=0,
         le=1,
-        description="Documents are similar if they have at least this share of their word sequences in common.",
+        description="Documents are similar if their sets of word sequences have at least this Jaccard similarity.",
     )
-    words: int = Field(5, ge=1, description="Words of a sequence.")
-    permutations: int = Field(256, ge=1, description="Permutations of MinHash, by which similar documents are found.")
+    words: int = Field(5, ge=1, description="Number of words in a sequence.")
+    permutations: int = Field(
+        256, ge=1, description="Number of permutations of MinHash, which finds similar documents."
+    )
     recall: Number = Field(
-        0.99, gt=0, lt=1, description="Share that is found of the pairs which are similar by exactly `jaccard`."
+        0.99, gt=0, lt=1, description="Share of the pairs with a similarity of exactly `jaccard` that MinHash finds."
     )
 
 
@@ -49,24 +52,29 @@ def iso_date(value: Any) -> Any:
 
 
 class Split(Record):
-    """What is held out from training: shares by a hash of source and path, so that a document keeps its split when
-    sources are added; whole repositories; or all that is newer than a day. Similar documents are never parted."""
+    """What is held out from training. By file: shares by a hash of source and path, so that a document keeps its split
+    when sources are added. By repository: whole sources. By time: files that are newer than a day. Similar documents
+    always go to the same split."""
 
     by: Literal["file", "repository", "time"] = Field(
         "file",
-        description="What is assigned to a split: a file, all files of a source, or a file by the date of its first"
-        " commit (sources of kind git alone; `after` is held out, the rest is for training and validation).",
+        description="What is assigned to a split: each file, all files of a source together, or each file by the"
+        " date of its first commit (only for sources of kind git; files from the day `after` on are held"
+        " out, the others are for training and validation).",
     )
     validation: Number = Field(
-        0.02, ge=0, lt=1, description="Share for validation: of the files, with `by: repository` of the sources."
+        0.02, ge=0, lt=1, description="Share of the files for validation; with `by: repository` share of the sources."
     )
     test: Number = Field(
-        0.02, gt=0, lt=1, description="Share for evaluation, as `validation`; without effect with `by: time`."
+        0.02,
+        gt=0,
+        lt=1,
+        description="Share of the files or sources for evaluation (the test split); not used with `by: time`.",
     )
     after: Annotated[str, BeforeValidator(iso_date)] | None = Field(
         None,
-        description="Only with `by: time`: files first committed on this day (such as 2025-01-01, in UTC) or later are"
-        " held out as test split.",
+        description="Only with `by: time`: files first committed on this day (such as 2025-01-01, in UTC) or later"
+        " are the test split.",
     )
 
     @model_validator(mode="after")
@@ -80,19 +88,19 @@ class SourceDataset(Record):
     """What datasets from the sources have in common."""
 
     sources: Annotated[list[Text], Unique, Field(min_length=1)] | None = Field(
-        None, description="Names of the sources whose documents it holds; all by default."
+        None, description="Names of the sources whose documents are in the dataset; all by default."
     )
     max_source_share: Number = Field(
         1,
         gt=0,
         le=1,
-        description="Largest share of one source in the training examples; of larger ones, which examples stay follows"
-        " from their names and the seed.",
+        description="Maximum share of one source in the training examples. Examples above it are left out; names and"
+        " seed decide which.",
     )
     filter: TextFilter | None = Field(
         None,
-        description="Documents that it drops are left out of the training split; validation and test keep all, so that"
-        " models of different filters are scored on the same documents.",
+        description="A stricter filter for the training split alone. Validation and test keep all documents, so that"
+        " models trained with different filters are scored on the same documents.",
     )
 
 
@@ -102,25 +110,28 @@ class CodeDataset(SourceDataset):
         0.5,
         ge=0,
         le=1,
-        description="Share of packed training pieces that become fill-in-the-middle (validation and test stay plain). A"
-        " piece is a document, or a part of one that is longer than a row.",
+        description="Share of packed training pieces that become fill-in-the-middle (validation and test stay"
+        " plain). A piece is a document, or a part of a document that is longer than a row.",
     )
     spm_rate: Number = Field(
         0.5,
         ge=0,
         le=1,
-        description="Share of these with the suffix first, then prefix and middle (SPM); the others have prefix,"
-        " suffix, middle (PSM), the only order of Qwen2.5-Coder.",
+        description="Share of the fill-in-the-middle pieces in the order suffix, prefix, middle (SPM). The others"
+        " have the order prefix, suffix, middle (PSM), the only one of Qwen2.5-Coder.",
     )
 
 
 class RepositoryDataset(SourceDataset):
     kind: Literal["repository"] = Field(
-        description="Repositories as documents in Qwen2.5-Coder's form, each file after those that it imports. The"
-        " base's tokenizer must have the control tokens of a repository's name and of the beginning of a file."
+        description="Whole repositories as documents, in the format of Qwen2.5-Coder: each file comes after those"
+        " that it imports. The base model's tokenizer must have the control tokens for the name of a"
+        " repository and the beginning of a file."
     )
     max_characters: int = Field(
-        200_000, ge=1, description="Longest document (characters); a larger repository becomes several."
+        200_000,
+        ge=1,
+        description="Maximum length of a document (characters); a larger repository becomes several documents.",
     )
 
 
@@ -135,11 +146,14 @@ class InstructDataset(SourceDataset):
     tasks: dict[InstructTask, Annotated[Number, Field(gt=0)]] = Field(
         {"analysis": 1},
         min_length=1,
-        description="Tasks and their weights, by which their shares of the examples come out: `analysis` of a file,"
-        " `parts` (what each documented function is for), and of documented functions `docstring_to_function`,"
-        " `function_to_docstring` and `signature_to_body`.",
+        description="Tasks and their weights; a task's share of the examples is its weight over the sum of the"
+        " weights. `analysis` asks what a file does, `parts` what each documented function of a file is"
+        " for; `docstring_to_function`, `function_to_docstring` and `signature_to_body` are about one"
+        " documented function.",
     )
-    phrasings: int = Field(1, ge=1, le=20, description="Phrasings of a request; each task has 20.")
+    phrasings: int = Field(
+        1, ge=1, le=20, description="How many different phrasings of a request are used; each task has 20."
+    )
     system: str | None = Field(None, description="System prompt; by default a fixed one in the chosen `language`.")
     max_characters: int = Field(50_000, ge=1, description="Documents longer than this are left out (characters).")
 
@@ -151,10 +165,10 @@ class OwnDataset(Record):
     revision: str | None = Field(
         None, pattern="^[0-9a-f]{40}$", description="Commit of the hub dataset; required with `hub`."
     )
-    split: str = Field("train", description="Which split of a saved folder or hub dataset is read.")
-    sha256: Sha256 | None = Field(None, description="Hash of the content at `path`, checked when given.")
-    validation: Number = Field(0.02, ge=0, lt=1, description="Share for validation, by a hash of the content.")
-    test: Number = Field(0.02, ge=0, lt=1, description="Share for evaluation, by a hash of the content.")
+    split: str = Field("train", description="Split of the saved folder or hub dataset that is read.")
+    sha256: Sha256 | None = Field(None, description="sha256 of the content at `path`; checked if given.")
+    validation: Number = Field(0.02, ge=0, lt=1, description="Share for validation, chosen by a hash of the content.")
+    test: Number = Field(0.02, ge=0, lt=1, description="Share for evaluation, chosen by a hash of the content.")
 
 
 class ChatDataset(OwnDataset):
@@ -168,7 +182,9 @@ class ChatDataset(OwnDataset):
         " datasets library.",
     )
     max_samples: int | None = Field(
-        None, ge=1, description="Most chats, over all splits; which ones follows from content and seed."
+        None,
+        ge=1,
+        description="Maximum number of chats in all splits together; content and seed decide which are used.",
     )
 
 
@@ -181,7 +197,7 @@ class TextDataset(OwnDataset):
     )
     text_column: Text = Field("text", description="The field or column that holds the text.")
     max_megabytes: Number | None = Field(
-        None, gt=0, description="Most text that is kept (MB of UTF-8); reading stops there, in the order of the files."
+        None, gt=0, description="Maximum amount of text (MB of UTF-8); files are read in order until it is reached."
     )
 
 

@@ -18,12 +18,12 @@ class Experiment(Record):
     experiment: Text = Field(description="Name of the experiment; shown in the report.")
     extends: Text | None = Field(
         None,
-        description="Another experiment file, which this one changes: mappings are merged key by key, `null` takes"
-        " a key away, all else is replaced.",
+        description="Another experiment file that this one is based on: mappings are merged key by key, `null`"
+        " removes a key, any other value replaces the one there.",
     )
     results: Annotated[str, Field(pattern=r"^results(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$")] = Field(
         "results",
-        description="Results root: `results` or a folder below it, so that several experiments live side by side.",
+        description="Results root: `results`, or a folder below it to keep several experiments side by side.",
     )
     seed: int = Field(42, ge=0, description="Seed from which all others are derived.")
     sources: Sources | None = None
@@ -31,13 +31,13 @@ class Experiment(Record):
     tokens: Tokens = Tokens()
     training: Training | None = Field(
         None,
-        description="The base model and the stages. Without it an experiment is of data alone: all that can be made are"
-        " the datasets and their packed rows, by target `data`, and `evaluation` is not used.",
+        description="The base model and the stages. Without it the experiment only makes data: datasets and packed"
+        " rows, by target `data`; `evaluation` is then ignored.",
     )
     monitoring: str = Field(
         "default",
         pattern="^[a-z0-9][a-z0-9_.-]*$",
-        description="How the stages are watched: `config/monitoring/{name}.yaml`; no setting there reruns anything.",
+        description="Name of the monitoring file, `config/monitoring/{name}.yaml`. Changing it reruns nothing.",
     )
     evaluation: Evaluation = Evaluation()
     ablate: Ablate | None = None

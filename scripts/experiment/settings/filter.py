@@ -32,27 +32,27 @@ GENERATED = [
 
 
 class Decontaminate(Record):
-    """Where it is given, `{}` with the defaults: documents that share a run of words with a benchmark's problem are
-    dropped, and the problem is named in the rejects."""
+    """Off unless given (`{}` for the defaults). Drops documents that share a sequence of words with a problem of a
+    benchmark, and names the problem in the rejects."""
 
     benchmarks: Annotated[list[Text], Field(min_length=1)] | None = Field(
         None,
-        description="Files of problems: JSON lines or a JSON list, also gzipped, or YAML; by default those that"
-        " `evaluation.code` and `evaluation.keywords` score.",
+        description="Files of problems: JSON lines or a JSON list, also gzipped, or YAML; by default those of"
+        " `evaluation.code` and `evaluation.keywords`.",
     )
-    words: int = Field(10, ge=3, description="Words of a run.")
+    words: int = Field(10, ge=3, description="Number of words in such a sequence.")
     common: Number = Field(
         0.05,
         ge=0,
         le=1,
-        description="Runs that more than this share of a file's problems contain, and at least two, are boilerplate and"
-        " ignored.",
+        description="Sequences that occur in more than this share of a file's problems (and in at least two) are"
+        " ignored as boilerplate.",
     )
 
 
 class Quality(Record):
-    """Where it is given, `{}` with the defaults: each document gets a score from 0 to 10 with the parts that it is made
-    of (docs/data.md), and the manifest its means by language."""
+    """Off unless given (`{}` for the defaults). Gives each document a quality score from 0 to 10 and the scores it is
+    composed of (docs/data.md); the manifest has the means by language."""
 
     min_score: Number = Field(0, ge=0, le=10, description="Documents with a lower score are dropped.")
 
@@ -60,49 +60,55 @@ class Quality(Record):
 class TextFilter(Record):
     """What a text alone decides: the filters that a dataset may have, too, for what it trains on."""
 
-    min_characters: int = Field(100, ge=0, description="Fewest characters.")
-    max_characters: int = Field(50_000, ge=1, description="Most characters.")
-    min_lines: int = Field(10, ge=0, description="Fewest lines.")
-    max_line_length: int = Field(1000, ge=1, description="Longest line (characters; The Stack).")
-    max_mean_line_length: Number = Field(100, gt=0, description="Longest mean line (characters; The Stack).")
-    min_alphanumeric: Number = Field(0.25, ge=0, le=1, description="Least share of letters and digits (The Stack).")
+    min_characters: int = Field(100, ge=0, description="Minimum number of characters.")
+    max_characters: int = Field(50_000, ge=1, description="Maximum number of characters.")
+    min_lines: int = Field(10, ge=0, description="Minimum number of lines.")
+    max_line_length: int = Field(1000, ge=1, description="Maximum length of a line (characters; The Stack).")
+    max_mean_line_length: Number = Field(
+        100, gt=0, description="Maximum mean length of the lines (characters; The Stack)."
+    )
+    min_alphanumeric: Number = Field(0.25, ge=0, le=1, description="Minimum share of letters and digits (The Stack).")
     generated_markers: list[Text] = Field(
         GENERATED,
-        description="Words that mark a generated file when its first five lines hold them, in any case (StarCoder2).",
+        description="A file is dropped as generated if its first five lines contain one of these, in upper or lower"
+        " case (StarCoder2).",
     )
     max_encoded_run: int = Field(
-        1024, ge=1, description="Longest run of base64, hex or \\u-escaped data (characters; StarCoder2)."
+        1024, ge=1, description="Maximum length of one run of base64, hex or \\u-escaped data (characters; StarCoder2)."
     )
-    max_encoded_share: Number = Field(0.5, ge=0, le=1, description="Largest share of such data (StarCoder2).")
+    max_encoded_share: Number = Field(0.5, ge=0, le=1, description="Maximum share of such data in a file (StarCoder2).")
     quality: Quality | None = None
 
 
 class Filter(TextFilter):
-    """What is kept of a repository's files. Of several reasons to drop a file the first one is counted."""
+    """Which of a repository's files are kept. If there are several reasons to drop a file, the first one is counted."""
 
     extensions: dict[Extension, Language | Literal["c_or_cpp"]] = Field(
         EXTENSIONS,
         min_length=1,
-        description="File name extensions that are read, and the language each means; `c_or_cpp` decides by content.",
+        description="File name extensions that are read, and the language of each; with `c_or_cpp` the content"
+        " decides.",
     )
     excluded_folders: list[str] = Field(
         ["node_modules", "target", "build", ".git", "__pycache__"],
-        description="Folder names, at any depth, below which nothing is read.",
+        description="Names of folders, at any depth, that are not read.",
     )
     max_bytes: int = Field(1_000_000, ge=1, description="Files of this size or larger are dropped (bytes).")
     licences: Annotated[list[Text], Unique, Field(min_length=1)] | None = Field(
         None,
-        description="Licences whose files are kept, by their SPDX names; `permissive` stands for all permissive ones,"
-        " `NOASSERTION` for files whose licence is not known. By default files are kept whatever their licence.",
+        description="SPDX names of the licences whose files are kept; `permissive` stands for all permissive"
+        " licences, `NOASSERTION` for files whose licence is unknown. By default files of every licence"
+        " are kept.",
     )
     encodings: Annotated[list[Literal["gbk", "latin-1", "utf-16"]], Unique] = Field(
         [],
-        description="Encodings that are converted to UTF-8 where the detector is sure of them; files in others, and by"
-        " default in all others than UTF-8, are dropped.",
+        description="Encodings that are converted to UTF-8 if the detector is sure of them. Files in any other"
+        " encoding are dropped; by default only UTF-8 is kept.",
     )
     secrets: Literal["replace", "keep"] = Field(
         "replace",
-        description="What is done with keys, tokens, passwords, e-mail and IP addresses: replaced by `<API_KEY>`,"
-        " `<TOKEN>`, `<PRIVATE_KEY>`, `<PASSWORD>`, `<EMAIL>`, `<IP_ADDRESS>` and counted, or kept.",
+        description="`replace` replaces keys, tokens, passwords, e-mail and IP addresses by `<API_KEY>`, `<TOKEN>`,"
+        " `<PRIVATE_KEY>`, `<PASSWORD>`, `<EMAIL>`, `<IP_ADDRESS>` and counts them; `keep` leaves them in"
+        " the text.",
     )
     decontaminate: Decontaminate | None = None

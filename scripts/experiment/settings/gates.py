@@ -8,37 +8,39 @@ from scripts.experiment.settings.record import Number, Record
 
 
 class Guard(Record):
-    dataset: str = Field(description="Dataset scored.")
-    language: str = Field("all", description="Language scored, or `all`.")
-    metric: str = Field(description="Metric of a suite that runs.")
-    by: Number = Field(0, ge=0, description="How much worse the model may be.")
+    dataset: str = Field(description="Dataset.")
+    language: str = Field("all", description="Language, or `all`.")
+    metric: str = Field(description="Metric of a suite of the experiment.")
+    by: Number = Field(0, ge=0, description="The margin: how much worse the model may be.")
 
 
 class Gate(Record):
-    name: str = Field(description="What the gate says.")
+    name: str = Field(description="Name of the gate; shown in the report.")
     dataset: str | None = Field(
         None,
-        description="Dataset scored; as `language` and `against`, not for a metric of a stage or model itself.",
+        description="Dataset. Metrics of a stage or of a model itself have no `dataset`, `language` and `against`.",
     )
-    language: str = Field("all", description="Language scored, or `all`.")
-    model: str = Field(description="Stage, or scored `base`.")
+    language: str = Field("all", description="Language, or `all`.")
+    model: str = Field(description="A stage, or `base`.")
     against: str | None = Field(
-        None, description="Other model; the metric is then the paired difference model - against."
+        None,
+        description="Another model to compare with; the value is then the paired difference of the metric, `model`"
+        " minus `against`.",
     )
     metric: str = Field(
-        description="Metric gated, of a suite that runs: perplexity, bits_per_byte; exact_match, f1, strict_match;"
+        description="Metric of a suite of the experiment: perplexity, bits_per_byte; exact_match, f1, strict_match;"
         " bleu, chrf; keywords, structure; pass@1, pass@10 and so on; completion_match, edit_similarity,"
-        " identifier_f1, parses, answer_bits_per_byte; repository_pass@1; task_score; correct. Or of a model itself,"
-        " with suite latency: first_token_seconds, answer_seconds, tokens_per_second. Or of a stage itself: loss"
-        " (validation, nats per token), gradient_norm (median of those logged, before clipping), memory_gib (peak of"
-        " its fullest GPU, as reserved)."
+        " identifier_f1, parses, answer_bits_per_byte; repository_pass@1; task_score; correct. Or of a"
+        " model itself, with suite latency: first_token_seconds, answer_seconds, tokens_per_second. Or of"
+        " a stage itself: loss (validation, nats per token), gradient_norm (median of the logged values,"
+        " before clipping), memory_gib (peak reserved memory of the GPU that needs most)."
     )
-    below: Number | None = Field(None, description="Met when the metric is below this.")
-    above: Number | None = Field(None, description="Met when the metric is above this.")
+    below: Number | None = Field(None, description="The gate is met if the metric is below this.")
+    above: Number | None = Field(None, description="The gate is met if the metric is above this.")
     not_worse: list[Guard] = Field(
         [],
-        description="Where the model may not be worse than `against` by more than a margin: each is a gate of its own"
-        " beside this one.",
+        description="Scores on which the model must not be worse than `against` by more than a margin. Each entry is"
+        " an additional gate.",
     )
 
     @model_validator(mode="after")
@@ -51,7 +53,7 @@ class Gate(Record):
 
 
 class Gates(Record):
-    confidence: Number = Field(0.95, gt=0, lt=1, description="Level of all intervals.")
-    resamples: int = Field(2000, ge=100, description="Bootstrap resamples over items.")
-    gates: list[Gate] = Field([], description="Success criteria.")
-    fail: bool = Field(False, description="An unmet gate fails the run.")
+    confidence: Number = Field(0.95, gt=0, lt=1, description="Confidence level of all intervals.")
+    resamples: int = Field(2000, ge=100, description="Number of bootstrap resamples.")
+    gates: list[Gate] = Field([], description="The gates: success criteria of the experiment.")
+    fail: bool = Field(False, description="Whether the run fails if a gate is not met.")

@@ -9,21 +9,30 @@ from scripts.experiment.settings.record import Number, Record
 Engine = Literal["transformers", "vllm"]
 ENGINE = Field(
     "transformers",
-    description="What runs generation. vLLM is made for throughput on GPUs and has an environment of its own, which the"
-    " machine file names (`vllm`).",
+    description="Software that generates. vLLM is faster for many prompts on GPUs and needs an environment of"
+    " its own, which the machine file names (`vllm`).",
 )
-REPETITION = "Divides the logits of tokens that the text already has where they are positive, else multiplies them."
+REPETITION = (
+    "Penalty for tokens that are already in the text: positive logits are divided by it, negative ones multiplied."
+)
 
 
 class Generation(Record):
     """How a model generates texts."""
 
-    max_new_tokens: int = Field(512, ge=1, description="Most tokens generated.")
+    max_new_tokens: int = Field(512, ge=1, description="Maximum number of generated tokens.")
     temperature: Number = Field(0, ge=0, description="Sampling temperature; 0 is greedy.")
-    top_p: Number = Field(1, gt=0, le=1, description="Sample from the likeliest tokens that hold this probability.")
+    top_p: Number = Field(
+        1,
+        gt=0,
+        le=1,
+        description="Sample from the most likely tokens whose probabilities add up to this (nucleus sampling).",
+    )
     repetition_penalty: Number = Field(1.0, gt=0, description=REPETITION)
-    beams: int = Field(1, ge=1, description="Beams of a beam search; more than one only with temperature 0.")
-    samples: int = Field(1, ge=1, description="Completions per prompt; more than one only with a temperature.")
+    beams: int = Field(1, ge=1, description="Number of beams of a beam search; more than one only with temperature 0.")
+    samples: int = Field(
+        1, ge=1, description="Generated texts per prompt; more than one only with a temperature above 0."
+    )
     engine: Engine = ENGINE
 
 
@@ -32,8 +41,8 @@ class InPlace(Generation):
 
     form: Literal["fim", "plain"] = Field(
         "fim",
-        description="`fim` shows the text before and after the answer as fill-in-the-middle, `plain` only the text"
-        " before it.",
+        description="`fim`: the prompt has the text before and after the answer, as fill-in-the-middle; `plain`:"
+        " only the text before it.",
     )
-    prompt_characters: int = Field(6000, ge=1, description="Most characters of the file in a prompt.")
-    max_new_tokens: int = Field(256, ge=1, description="Most tokens generated.")
+    prompt_characters: int = Field(6000, ge=1, description="Maximum number of characters of the file in a prompt.")
+    max_new_tokens: int = Field(256, ge=1, description="Maximum number of generated tokens.")

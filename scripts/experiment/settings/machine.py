@@ -9,13 +9,14 @@ from scripts.experiment.settings.record import Number, Record, Unique
 
 
 class Checkpointing(Record):
-    """`true` recomputes the activations of all layers in the backward pass, `false` of none; a mapping says more."""
+    """`true` recomputes the activations of all layers in the backward pass, `false` those of no layer; a mapping sets
+    the keys below."""
 
     every_n_layers: int = Field(
         1, ge=1, description="Recompute only every n-th layer, from layer 0 on; the others keep their activations."
     )
     offload: bool = Field(
-        False, description="Hold what the recomputed layers start from in host memory; GPUs only, and slower."
+        False, description="Keep the inputs of the recomputed layers in host memory; only on GPUs, and slower."
     )
 
 
@@ -35,26 +36,27 @@ def checkpointing(value: Any) -> Any:
 
 
 class Machine(Record):
-    nodes: int = Field(ge=1, description="Hosts that train together.")
-    gpus: int = Field(ge=0, description="GPUs per host used by one stage; 0 trains on the CPU.")
-    cpus_per_gpu: int = Field(
-        4, ge=1, description="CPU cores that a stage's job has for each of its GPUs, for loading data and on the host."
+    nodes: int = Field(ge=1, description="Number of hosts that train together.")
+    gpus: int = Field(ge=0, description="Number of GPUs per host that a stage uses; 0 trains on the CPU.")
+    cpus_per_gpu: int = Field(4, ge=1, description="CPU cores of a stage's job for each of its GPUs.")
+    cpu_ranks: int = Field(
+        1, ge=1, description="Number of processes per host that train together if `gpus` is 0 (gloo)."
     )
-    cpu_ranks: int = Field(1, ge=1, description="Processes per host that train together where `gpus` is 0 (gloo).")
     gpu_kind: str = Field(
         "auto",
         min_length=1,
-        description="Which GPUs jobs may take on a host without a queue: a word or more of the driver's name, as `A800`"
-        " or `RTX 4090`. `auto`: any, but all of a job's are of one name, those with most memory first.",
+        description="Which GPUs jobs may use on a host without a queue: a part of the name that the driver gives"
+        " them, such as `A800` or `RTX 4090`. `auto`: any GPUs, but all GPUs of a job have the same name;"
+        " those with the most memory first.",
     )
     gpu_ids: Annotated[list[Annotated[int, Field(ge=0)]], Unique] | None = Field(
         None,
         min_length=1,
-        description="Numbers of the GPUs (as `nvidia-smi` shows them) that jobs may take on a host without a queue,"
-        " also of several names. All by default.",
+        description="Numbers of the GPUs (as in `nvidia-smi`) that jobs may use on a host without a queue; their"
+        " names may differ. All by default.",
     )
     gpu_memory_gib: Number | None = Field(
-        None, gt=0, description="Memory of one GPU (GiB); one with less is never taken."
+        None, gt=0, description="Memory of one GPU (GiB); GPUs with less are never used."
     )
     host_memory_gib: Number | None = Field(None, gt=0, description="Memory of one host (GiB).")
     gpu_tflops: Number | None = Field(
@@ -64,74 +66,79 @@ class Machine(Record):
         0.4,
         gt=0,
         lt=1,
-        description="Share of `gpu_tflops` that a GPU reaches in the passes themselves, recomputation counted as work"
-        " and communication left out (docs/plan.md has the sources); `make calibrate` measures it.",
+        description="Share of `gpu_tflops` that a GPU reaches in forward and backward passes; recomputation counts"
+        " as work, communication is left out (sources: docs/plan.md). `make calibrate` measures it.",
     )
     cpu_tflops: Number | None = Field(
         None,
         gt=0,
-        description="What one process trains at where `gpus` is 0 (10^12 operations per second), for plans;"
-        " `make calibrate` measures it.",
+        description="Speed of one process if `gpus` is 0 (10^12 operations per second), for plans. `make calibrate`"
+        " measures it.",
     )
     memory_overhead_gib: Number = Field(
-        0, description="GiB per GPU that stages took beyond their plan, as `make calibrate` measures it."
+        0, description="Memory per GPU that stages took beyond their plan (GiB). `make calibrate` measures it."
     )
     link_gbs: Number = Field(
         12,
         gt=0,
-        description="Gigabytes per second and direction between the GPUs of a host: PCIe 4.0 12, NVLink 100 on.",
+        description="Bandwidth between the GPUs of a host (GB/s in one direction): about 12 with PCIe 4.0, 100 or"
+        " more with NVLink.",
     )
     network_gbs: Number = Field(
-        2.5, gt=0, description="Gigabytes per second and direction of a host's network (2.5: 25 Gbit Ethernet)."
+        2.5, gt=0, description="Bandwidth of a host's network (GB/s in one direction): about 2.5 with 25 Gbit Ethernet."
     )
     host_link_gbs: Number = Field(
-        12, gt=0, description="Gigabytes per second and direction between a GPU and its host, for `offload`."
+        12, gt=0, description="Bandwidth between a GPU and its host (GB/s in one direction), for `offload`."
     )
     host_adam: Number = Field(
-        2.0, gt=0, description="Billions of parameters that a host's AdamW updates per second, for `offload`."
+        2.0, gt=0, description="Billions of parameters per second that AdamW updates on a host's CPU, for `offload`."
     )
-    gpu_watts: Number | None = Field(None, gt=0, description="Power of a busy GPU.")
-    host_watts: Number = Field(300, ge=0, description="Power of a host without its GPUs.")
-    gpu_hour_price: Number | None = Field(None, ge=0, description="Price of one GPU for an hour; any currency.")
-    currency: str = Field("EUR", min_length=1, description="Of `gpu_hour_price`.")
-    disk_gib: Number | None = Field(None, gt=0, description="Free disk that a plan counts on; by default what is free.")
+    gpu_watts: Number | None = Field(None, gt=0, description="Power of a busy GPU (watts).")
+    host_watts: Number = Field(300, ge=0, description="Power of a host without its GPUs (watts).")
+    gpu_hour_price: Number | None = Field(None, ge=0, description="Price of one GPU for one hour, in `currency`.")
+    currency: str = Field("EUR", min_length=1, description="Currency of `gpu_hour_price`.")
+    disk_gib: Number | None = Field(
+        None, gt=0, description="Free disk space that a plan assumes (GiB); by default what is free now."
+    )
     micro_batch: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
-        description="Packed rows per GPU and pass; gradient accumulation follows from it and the stage's global batch."
-        " `auto`: with each stage the fastest that fits, by its plan.",
+        description="Packed rows per GPU and pass; gradient accumulation is computed from this and the stage's"
+        " global batch. `auto`: for each stage the fastest value that fits, by its plan.",
     )
     sharding: Literal["auto", "none", "fsdp2", "zero1", "zero2", "zero3"] = Field(
         "none",
         description="How model states are divided among the GPUs: `none` is DDP, `fsdp2` is PyTorch's fully sharded"
-        " data parallelism, the others are DeepSpeed's. `auto`: with each stage the fastest that fits, by its plan.",
+        " data parallelism, the others are DeepSpeed's. `auto`: for each stage the fastest mode that"
+        " fits, by its plan.",
     )
     offload: bool = Field(False, description="Keep the optimizer's states in host memory (ZeRO only).")
     grad_accum_dtype: Literal["auto", "fp32"] = Field(
         "auto",
-        description="Type in which the passes of a step add up their gradients. `auto`: fp32 with DDP and FSDP2, the"
-        " precision of compute with ZeRO. `fp32` is for `zero2` and `zero3`, and not for Muon.",
+        description="Type in which the gradients of a step's passes are summed. `auto`: fp32 with DDP and FSDP2, the"
+        " precision of computation with ZeRO. `fp32` is possible with `zero2` and `zero3`, but not with"
+        " Muon.",
     )
     gradient_checkpointing: Annotated[Checkpointing | None, BeforeValidator(checkpointing)] = None
     liger: Literal["auto"] | bool = Field(
         "auto",
-        description="Liger's fused Triton kernels. `auto`: on GPUs, where liger-kernel is installed and knows the model"
-        " and each GPU holds whole weights (not with `fsdp2` and `zero3`).",
+        description="Whether to use Liger's fused Triton kernels. `auto`: on GPUs, if liger-kernel is installed and"
+        " supports the model, and if the weights are not sharded (not with `fsdp2` and `zero3`).",
     )
     compile: bool = Field(False, description="Compile the model with torch.compile.")
     vllm: str | None = Field(
         None,
         min_length=1,
-        description="Python of an environment in which vLLM is installed, for suites with `engine: vllm`. It needs"
-        " another torch, so it cannot be this one.",
+        description="Path of the Python of an environment with vLLM, for suites with `engine: vllm`. vLLM needs"
+        " another version of torch, so it cannot be in this environment.",
     )
     rendezvous_timeout: int = Field(600, ge=1, description="Seconds that the hosts of a stage wait for each other.")
     collective_timeout: int = Field(
         1800,
         ge=1,
-        description="Seconds after which a stage ends because a process does not answer in a collective operation; must"
-        " be longer than the slowest save of a checkpoint.",
+        description="A stage ends if a process does not respond in a collective operation for this long (seconds);"
+        " must be longer than saving a checkpoint takes.",
     )
     environment: dict[str, str | int] = Field(
         {},
-        description="Environment variables of training, e.g. NCCL's: `NCCL_SOCKET_IFNAME`, `NCCL_IB_DISABLE`,"
+        description="Environment variables for training, such as NCCL's: `NCCL_SOCKET_IFNAME`, `NCCL_IB_DISABLE`,"
         " `NCCL_P2P_DISABLE`.",
     )

@@ -9,7 +9,7 @@ from scripts.experiment.settings.record import Number, Record
 
 
 class Alerts(Record):
-    window: int = Field(50, ge=2, description="Logged steps that a running median is taken over.")
+    window: int = Field(50, ge=2, description="Number of logged steps in a running median.")
     loss_factor: Number = Field(2, gt=1, description="Alert when the loss exceeds this many times its running median.")
     throughput_factor: Number = Field(
         0.5, gt=0, lt=1, description="Alert when tokens per second fall below this share of their running median."
@@ -24,8 +24,8 @@ class Alerts(Record):
     stall_factor: Number = Field(
         20,
         gt=1,
-        description="Alert when no step ends for this many times the median duration of a step, at least 5 s;"
-        " evaluations and checkpoints do not count.",
+        description="Alert when no step ends for this many times the median duration of a step (and at least 5 s);"
+        " the time of evaluations and checkpoints is not counted.",
     )
     temperature_c: Number = Field(87, gt=0, description="Alert when the hottest GPU exceeds this (°C).")
 
@@ -33,10 +33,10 @@ class Alerts(Record):
 class Wandb(Record):
     """Also log to Weights & Biases (`uv pip install wandb`)."""
 
-    project: Text = Field(description="Project.")
+    project: Text = Field(description="Name of the project.")
     entity: Text | None = Field(None, description="User or team.")
     mode: Literal["offline", "online"] = Field(
-        "offline", description="`offline` writes below the work folder, for `wandb sync` later."
+        "offline", description="`offline` writes to the stage's work folder, for `wandb sync` later."
     )
 
 
@@ -45,13 +45,13 @@ class Monitoring(Record):
     webhook: str | None = Field(
         None,
         pattern=r"^(https?://|\$)",
-        description="Address that gets each alert as a JSON POST; `$NAME` is read from the environment, for an address"
-        " that is a secret.",
+        description="Address to which each alert is sent as a JSON POST. `$NAME` is replaced by the environment"
+        " variable NAME, for a secret address.",
     )
     webhook_seconds: Number = Field(
         3,
         gt=0,
         le=60,
-        description="Training waits this long for the webhook at most; a failure is a log line (seconds).",
+        description="Maximum time that training waits for the webhook (seconds); a failure is only logged.",
     )
     wandb: Wandb | None = None

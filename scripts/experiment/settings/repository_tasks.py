@@ -16,15 +16,20 @@ class RepositoryTasks(Record):
     )
     environments: dict[str, Text] = Field(
         {},
-        description="Source → folder of a virtual environment, made with this Python, that holds the packages it and"
-        " its tests import. Others have the standard library and pytest.",
+        description="Mapping from a source to the folder of a virtual environment, made with this Python, that has"
+        " the packages which the source and its tests import. Other sources can import only the standard"
+        " library and pytest.",
     )
-    tasks: int = Field(10, ge=1, description="Most tasks of a source.")
-    tries: int = Field(30, ge=1, description="Most functions of a source that are tried.")
-    max_lines: int = Field(20, ge=2, description="Most lines of a function's body.")
-    tests: int = Field(20, ge=1, description="Most tests of a task, of those that reach its function.")
-    timeout: Number = Field(20, gt=0, description="Wall clock and CPU time of a task's tests (seconds).")
+    tasks: int = Field(10, ge=1, description="Maximum number of tasks of a source.")
+    tries: int = Field(30, ge=1, description="Maximum number of functions of a source that are tried as tasks.")
+    max_lines: int = Field(20, ge=2, description="Maximum number of lines of a function's body.")
+    tests: int = Field(
+        20, ge=1, description="Maximum number of tests of a task, chosen from those that execute its function."
+    )
+    timeout: Number = Field(20, gt=0, description="Limit on wall clock and CPU time for the tests of a task (seconds).")
     suite_timeout: Number = Field(
-        300, gt=0, description="Wall clock and CPU time of all tests of a source, which run once (seconds)."
+        300, gt=0, description="Limit on wall clock and CPU time for all tests of a source, which run once (seconds)."
     )
-    memory_megabytes: int = Field(1024, ge=64, description="Memory of the tests, and of the candidate (MB).")
+    memory_megabytes: int = Field(
+        1024, ge=64, description="Memory limit of the tests, and of the candidate's code (MB)."
+    )

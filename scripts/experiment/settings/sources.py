@@ -6,12 +6,12 @@ from scripts.experiment.settings.record import Number, Record
 
 
 class Fetch(Record):
-    """Limits on what an archive may hold; beyond them it is refused with the member's name."""
+    """Limits on an archive's content. An archive that exceeds one is refused, with a line that names the member."""
 
-    max_members: int = Field(200_000, ge=1, description="Most members of one archive.")
-    max_member_megabytes: Number = Field(256, gt=0, description="Largest single member (MB).")
-    max_megabytes: Number = Field(4096, gt=0, description="Largest unpacked size of one archive (MB).")
-    max_minutes: Number = Field(60, gt=0, description="Longest time that fetching one source may take (minutes).")
+    max_members: int = Field(200_000, ge=1, description="Maximum number of members of an archive.")
+    max_member_megabytes: Number = Field(256, gt=0, description="Maximum size of one member (MB).")
+    max_megabytes: Number = Field(4096, gt=0, description="Maximum unpacked size of an archive (MB).")
+    max_minutes: Number = Field(60, gt=0, description="Maximum time for fetching one source (minutes).")
 
 
 class Sources(Record):

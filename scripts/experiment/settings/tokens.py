@@ -10,25 +10,30 @@ from scripts.experiment.settings.record import Number, Record, Unique
 
 
 class Tokenizer(Record):
-    """A byte-level BPE trained on the corpus (without `sources`, on the datasets) where the base model is `scratch` or
-    there is no `training`; any other base model brings its own tokenizer, and these settings are unused."""
+    """A byte-level BPE tokenizer that is trained on the corpus (without `sources`, on the datasets). Used if the base
+    model is `scratch` or there is no `training`; any other base model has its own tokenizer."""
 
     folder: Text | None = Field(
         None,
-        description="Only without `training`: a folder with the files of an existing tokenizer, which is taken instead"
-        " (`tokenizer.json`, `tokenizer_config.json`; no weights).",
+        description="Only without `training`: folder of an existing tokenizer to use instead (`tokenizer.json`,"
+        " `tokenizer_config.json`; no weights are needed).",
     )
 
     vocab_size: int = Field(8192, ge=512, description="Size of the vocabulary with its special tokens.")
-    sample_megabytes: Number = Field(20, gt=0, description="Training text that the tokenizer is learned from (MB).")
+    sample_megabytes: Number = Field(20, gt=0, description="Size of the sample that the tokenizer is trained on (MB).")
 
 
 class Part(Record):
     """A dataset of a mixture."""
 
-    weight: Number = Field(gt=0, description="Share of the mixture's training rows, over the sum of all weights.")
+    weight: Number = Field(
+        gt=0, description="The dataset's share of the mixture's training rows is this over the sum of all weights."
+    )
     max_epochs: Number = Field(
-        1, gt=0, description="Most passes over the dataset's rows in one pass over the mixture; 0.5 is half of them."
+        1,
+        gt=0,
+        description="Maximum number of passes over the dataset's rows in one pass over the mixture; with 0.5 at most"
+        " half of the rows are used.",
     )
 
 
@@ -36,13 +41,14 @@ class Mixture(Record):
     """Rows of several datasets in one shuffled set, which a stage names as its `data`."""
 
     parts: dict[Text, Part] = Field(
-        min_length=1, description="The datasets by name; a general one beside the new one is a replay."
+        min_length=1,
+        description="The datasets by name. To limit forgetting, mix a general dataset with the new one (replay).",
     )
     million_tokens: Number | None = Field(
         None,
         gt=0,
-        description="Size of the training split (millions of tokens, padding counted). By default as large as"
-        " `max_epochs` of all parts allow.",
+        description="Size of the training split (millions of tokens, padding included). By default the largest that"
+        " the `max_epochs` of all parts allow.",
     )
 
 
@@ -52,6 +58,6 @@ class Tokens(Record):
     sequence_lengths: Annotated[list[Annotated[int, Field(ge=16)]], Unique] | None = Field(
         None,
         min_length=1,
-        description="Only without `training`, where each stage names its own: lengths of packed rows (tokens); every"
-        " dataset and mixture is packed at each. By default 4096.",
+        description="Lengths of packed rows (tokens), by default 4096; every dataset and mixture is packed at each"
+        " of them. Only without `training`; with it, each stage has its own `sequence_length`.",
     )

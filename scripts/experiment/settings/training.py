@@ -12,18 +12,21 @@ Auto = Literal["auto"]
 
 
 class Shape(Record):
-    """Shape of a Qwen2-architecture model. With a real base it only serves the plan, before the model is there."""
+    """Shape of a model of the Qwen2 architecture. With a base model other than `scratch` it is used only for the plan,
+    as long as the model is not downloaded."""
 
-    hidden_size: int = Field(ge=8, description="Width.")
+    hidden_size: int = Field(ge=8, description="Width of the hidden states.")
     intermediate_size: int = Field(ge=8, description="Width of the feed-forward layers.")
-    num_hidden_layers: int = Field(ge=1, description="Layers.")
-    num_attention_heads: int = Field(ge=1, description="Query heads.")
-    num_key_value_heads: int = Field(ge=1, description="Key and value heads.")
-    max_position_embeddings: int = Field(32768, ge=16, description="Longest context (tokens).")
+    num_hidden_layers: int = Field(ge=1, description="Number of layers.")
+    num_attention_heads: int = Field(ge=1, description="Number of query heads.")
+    num_key_value_heads: int = Field(ge=1, description="Number of key and value heads.")
+    max_position_embeddings: int = Field(32768, ge=16, description="Maximum context length (tokens).")
     rope_theta: Number = Field(1_000_000, gt=0, description="Base of the rotary embedding.")
-    tie_word_embeddings: bool = Field(False, description="One matrix for embedding and head.")
+    tie_word_embeddings: bool = Field(False, description="Whether embedding and output head share one matrix.")
     vocab_size: int | None = Field(
-        None, ge=512, description="Vocabulary of a real base (plan only); from scratch, the tokenizer's."
+        None,
+        ge=512,
+        description="Vocabulary size of the base model, for the plan; with `scratch` it is the tokenizer's.",
     )
 
     @classmethod
@@ -39,33 +42,33 @@ class Base(Record):
     revision: str | None = Field(
         None, pattern="^[0-9a-f]{40}$", description="Commit of the hub model; required with a hub name."
     )
-    sha256: Sha256 | None = Field(None, description="Hash of the model folder, checked when given.")
+    sha256: Sha256 | None = Field(None, description="sha256 of the model folder; checked if given.")
     chat_template: Text | None = Field(
         None,
-        description="Chat template, in place of the model's own: `chatml`, or a .jinja file. Its control tokens must"
-        " be among the tokenizer's. Not with `scratch`, which has ChatML.",
+        description="Chat template to use instead of the model's own: `chatml`, or a .jinja file. The tokenizer must"
+        " have its control tokens. Not with `scratch`, which always has ChatML.",
     )
     no_rope_layers: list[Annotated[int, Field(ge=0)] | Annotated[str, Field(pattern="^[0-9]+-[0-9]+$")]] = Field(
         [],
-        description="Layers whose RoPE is switched off: numbers from 0 on, or ranges as `20-27`. The model becomes a"
-        " SmolLM3, which is Qwen2 with such a switch.",
+        description="Layers without RoPE: numbers, counted from 0, or ranges such as `20-27`. The model is then"
+        " saved as SmolLM3, an architecture equal to Qwen2 except that layers may have no RoPE.",
     )
     rope_theta: Number | None = Field(
-        None, gt=0, description="Base of the rotary embedding, in place of the model's own."
+        None, gt=0, description="Base of the rotary embedding, if it should differ from the model's own."
     )
     shape: Shape | None = None
     trained_tokens: Number | None = Field(
         None,
         gt=0,
-        description="Tokens that a real base was trained on, for the plan: a stage's share of the base's compute (18e12"
-        " of Qwen2.5, by its technical report).",
+        description="Number of tokens that the base model was trained on (Qwen2.5: 18e12, by its technical report)."
+        " The plan then shows a stage's compute as a share of the base model's.",
     )
 
 
 class Lora(Record):
     r: int = Field(8, ge=1, description="Rank of the adapters.")
     alpha: Number = Field(16, gt=0, description="Scale: an adapter's output is multiplied by alpha / r.")
-    dropout: Number = Field(0.05, ge=0, lt=1, description="Dropout before an adapter.")
+    dropout: Number = Field(0.05, ge=0, lt=1, description="Dropout on the input of an adapter.")
     targets: Annotated[list[Text], Unique] = Field(
         ["q_proj", "k_proj", "v_proj", "o_proj"],
         min_length=1,
@@ -73,17 +76,17 @@ class Lora(Record):
     )
     merge: bool = Field(
         False,
-        description="Save a plain model, the adapter added to the unquantized weights; else save the adapter alone,"
-        " which needs the folder of the model that it was trained on.",
+        description="Whether to add the adapter to the unquantized weights and save a whole model. Otherwise only"
+        " the adapter is saved; to load it, the folder of the model that it was trained on is needed.",
     )
 
 
 class EarlyStopping(Record):
-    """Ends the stage when the validation loss no longer falls."""
+    """Off unless given. Ends the stage when the validation loss no longer decreases."""
 
-    patience: int = Field(ge=1, description="Evaluations in a row without improvement after which the stage ends.")
+    patience: int = Field(ge=1, description="The stage ends after this many evaluations in a row without improvement.")
     min_delta: Number = Field(
-        0, ge=0, description="Smallest fall of the validation loss that counts as improvement (nats per token)."
+        0, ge=0, description="Minimum decrease of the validation loss that counts as improvement (nats per token)."
     )
 
 
@@ -99,7 +102,7 @@ class Stage(Record):
     lora: Lora = Lora()
     quantize: Literal["none", "8bit", "4bit"] = Field(
         "none",
-        description="Precision of the frozen weights while a LoRA stage trains (bitsandbytes: LLM.int8, or NF4 with"
+        description="Quantization of the frozen weights during a LoRA stage (bitsandbytes: LLM.int8, or NF4 with"
         " double quantization).",
     )
     global_batch: Annotated[int, Field(ge=1)] | Auto = Field(
@@ -110,17 +113,17 @@ class Stage(Record):
     steps: int | None = Field(None, ge=1, description="Optimizer steps; give this or `epochs`.")
     epochs: Number | None = Field(None, gt=0, description="Passes over the data; give this or `steps`.")
     max_samples: int | None = Field(
-        None, ge=1, description="Most packed training rows used: the first ones of the shuffled shard."
+        None, ge=1, description="Maximum number of packed training rows; the first ones of the shuffled shard are used."
     )
     trainable: Literal["all", "no_rope_layers"] | Annotated[list[Text], Field(min_length=1)] = Field(
         "all",
-        description="What is trained: `all`, `no_rope_layers` (all of the layers whose RoPE is off), or a list of"
-        " patterns of parameter names as `*.layers.2?.self_attn.*`.",
+        description="Which parameters are trained: `all`, `no_rope_layers` (those of the layers without RoPE), or a"
+        " list of patterns of parameter names such as `*.layers.2?.self_attn.*`.",
     )
     optimizer: Literal["adamw", "adamw_8bit", "muon"] = Field(
         "adamw",
-        description="`adamw_8bit` keeps its moments in 8 bits (bitsandbytes). `muon` trains the matrices of the hidden"
-        " layers with Muon, all else with AdamW.",
+        description="`adamw_8bit` stores its moments in 8 bits (bitsandbytes). `muon` trains the matrices of the"
+        " hidden layers with Muon and all other parameters with AdamW.",
     )
     learning_rate: Annotated[Number, Field(gt=0)] | Auto = Field(
         description="Peak learning rate. `auto`: 5e-5 at 7e9 parameters, scaled with parameters^-0.25."
@@ -128,53 +131,73 @@ class Stage(Record):
     muon_learning_rate: Number | None = Field(
         None,
         gt=0,
-        description="Peak learning rate of Muon; by default the stage's, as its steps are scaled to the size of"
-        " AdamW's.",
+        description="Peak learning rate of Muon; by default `learning_rate`, because Muon's updates are scaled to"
+        " the size of AdamW's.",
     )
     scheduler: Literal["cosine", "linear", "constant", "warmup-stable-decay"] = Field(
         "cosine",
-        description="The learning rate after the warm-up: to zero along a half cosine or a line, constant, or constant"
-        " and then to zero as 1 - sqrt.",
+        description="The learning rate after the warm-up: `cosine` and `linear` decrease it to zero, `constant`"
+        " keeps it, `warmup-stable-decay` keeps it and then decreases it to zero by 1 - sqrt.",
     )
     decay_share: Number = Field(
-        0.2, gt=0, le=1, description="Share of the steps in which `warmup-stable-decay` falls to zero."
+        0.2,
+        gt=0,
+        le=1,
+        description="Share of the steps, at the end of the stage, in which `warmup-stable-decay` decreases the"
+        " learning rate.",
     )
     warmup_steps: int | None = Field(
-        None, ge=0, description="Steps of linear warm-up, in place of `warmup_share`; fewer than the stage has."
+        None, ge=0, description="Steps of linear warm-up, instead of `warmup_share`; fewer than the stage has."
     )
     warmup_share: Number = Field(0.03, ge=0, lt=1, description="Linear warm-up as a share of the steps.")
-    weight_decay: Number = Field(0.01, ge=0, description="Weight decay, decoupled; not on biases and norms.")
+    weight_decay: Number = Field(0.01, ge=0, description="Decoupled weight decay; not applied to biases and norms.")
     betas: list[Annotated[Number, Field(ge=0, lt=1)]] = Field(
         [0.9, 0.95], min_length=2, max_length=2, description="AdamW betas."
     )
     eps: Number = Field(1e-8, gt=0, description="AdamW epsilon.")
-    clip: Number = Field(1.0, gt=0, description="Largest gradient norm; Muon clips nothing.")
+    clip: Number = Field(1.0, gt=0, description="Maximum gradient norm (gradient clipping); not used with Muon.")
     precision: Literal["fp32", "bf16"] = Field(
-        "bf16", description="Precision of compute; weights stay fp32 unless sharded by DeepSpeed."
+        "bf16", description="Precision of computation. The weights stay in fp32, except with DeepSpeed's sharding."
     )
-    log_steps: int | None = Field(None, ge=1, description="Steps between logged metrics, in place of `log_share`.")
+    log_steps: int | None = Field(None, ge=1, description="Steps between logged metrics, instead of `log_share`.")
     log_share: Number = Field(
-        0.005, gt=0, le=1, description="Share of the steps between logged metrics: 0.005 logs 200 times or more."
+        0.005,
+        gt=0,
+        le=1,
+        description="Interval between logged metrics as a share of all steps; with 0.005 metrics are logged at least"
+        " 200 times.",
     )
-    eval_steps: int | None = Field(None, ge=1, description="Steps between validation losses, in place of `eval_share`.")
+    eval_steps: int | None = Field(
+        None, ge=1, description="Steps between evaluations on the validation split, instead of `eval_share`."
+    )
     eval_share: Number = Field(
-        0.05, gt=0, le=1, description="Share of the steps between validation losses: 0.05 evaluates 20 times or more."
+        0.05,
+        gt=0,
+        le=1,
+        description="Interval between evaluations on the validation split as a share of all steps; with 0.05 there"
+        " are at least 20.",
     )
-    eval_rows: int = Field(512, ge=1, description="Most validation rows scored each time.")
+    eval_rows: int = Field(512, ge=1, description="Maximum number of validation rows used in each evaluation.")
     early_stopping: EarlyStopping | None = None
     keep_best: bool = Field(
         False,
-        description="Publish the checkpoint with the lowest validation loss, not the last; each new best is saved.",
+        description="Publish the checkpoint with the lowest validation loss instead of the last one. A checkpoint is"
+        " then also saved whenever the validation loss is the lowest so far.",
     )
-    save_steps: int | None = Field(None, ge=1, description="Steps between checkpoints, in place of `save_share`.")
+    save_steps: int | None = Field(None, ge=1, description="Steps between checkpoints, instead of `save_share`.")
     save_share: Number = Field(
-        0.1, gt=0, le=1, description="Share of the steps between checkpoints; a killed job loses at most so many."
+        0.1,
+        gt=0,
+        le=1,
+        description="Interval between checkpoints as a share of all steps; a killed job loses at most this share of"
+        " its work.",
     )
-    keep_checkpoints: int = Field(3, ge=1, description="Checkpoints kept.")
+    keep_checkpoints: int = Field(3, ge=1, description="Number of checkpoints that are kept.")
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Unique, Field(min_length=2)] | None = Field(
         None,
-        description="Train this stage once with each, in place of the experiment's `seed`: its scores, comparisons and"
-        " gates are then over seeds and documents. For a stage that no other starts from; not with `ablate`.",
+        description="Train this stage once with each of these seeds instead of the experiment's `seed`. The"
+        " intervals of its scores, comparisons and gates then include the variation between seeds. Only"
+        " for a stage that no other stage starts from; not with `ablate`.",
     )
 
 
@@ -184,5 +207,6 @@ StageName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
 class Training(Record):
     base: Base
     train: dict[StageName, Stage] = Field(
-        min_length=1, description="The stages by name (any but `base`), each from `base` or another stage."
+        min_length=1,
+        description="The stages by name (any name but `base`); each starts from `base` or from another stage.",
     )
