@@ -3,8 +3,8 @@
     python -m scripts.sources.tables.from_folder --from repositories/ --out config/mine.tsv
 
 reads repositories/{high,medium}/{Python,java,C++,...}/{repository}, the first also as `high_priority` and
-`medium_priority`: one with `.git` is pinned by its commit (kind
-git), another by the sha256 of its content (kind path).
+`medium_priority`. A repository with `.git` is pinned by its commit (kind git), another by the sha256 of its content
+(kind path). Folders that are named after no priority or language are left out with a warning.
 """
 
 import hashlib
@@ -58,6 +58,11 @@ def pin_of(repository: Path, scratch: Path | None) -> tuple[str, str]:
     return "git", commit
 
 
+def folders_in(folder: Path) -> list[Path]:
+    """The folders in a folder, by name."""
+    return sorted(path for path in folder.iterdir() if path.is_dir())
+
+
 def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
     """The rows for a folder priority/language/repository; equal names get language and priority appended.
 
@@ -67,14 +72,21 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
     rows = []
-    for priority_folder, priority in PRIORITY_OF_FOLDER.items():
-        for language_folder in sorted(path for path in (folder / priority_folder).glob("*") if path.is_dir()):
+    for priority_folder in folders_in(folder):
+        priority = PRIORITY_OF_FOLDER.get(priority_folder.name.lower())
+        if priority is None:
+            if priority_folder.name.startswith("."):  # as `.git`
+                continue
+            known = ", ".join(PRIORITY_OF_FOLDER)
+            logging.warning(f"{priority_folder}: left out, the folder's name is none of {known}")
+            continue
+        for language_folder in folders_in(priority_folder):
             language = LANGUAGE_OF_FOLDER.get(language_folder.name.lower())
             if language is None:
                 known = ", ".join(sorted(LANGUAGE_OF_FOLDER))
                 logging.warning(f"{language_folder}: left out, the folder's name is no language of {known}")
                 continue
-            for repository in sorted(path for path in language_folder.iterdir() if path.is_dir()):
+            for repository in folders_in(language_folder):
                 if UNPRINTABLE.search(str(repository)):
                     logging.warning(f"{str(repository)!r}: left out, its name cannot be used in the table; rename it")
                     continue

@@ -34,6 +34,8 @@ def tree(tmp_path, tools):
     tools.write_tree(tmp_path / "tree/medium/golang/lib", {"a.go": b"3", "LICENSE": b"Permission is hereby granted, "
                      b"free of charge,\nto any person obtaining a copy"})  # fmt: skip
     tools.write_tree(tmp_path / "tree/medium/Perl/old", {"a.pl": b"4"})
+    tools.write_tree(tmp_path / "tree/low/Python/later", {"a.py": b"5"})
+    (tmp_path / "tree/.git").mkdir()
     versioned = tmp_path / "tree/high/C++/lib"
     git(versioned, "init", "-q")
     git(versioned, "add", ".")
@@ -53,6 +55,8 @@ def test_table_from_a_tree_pins_commits_and_content(tree, tmp_path, caplog):
         ("lib-go-medium", "path", sources[2]["pin"], "go", "medium", "MIT"),
     ]
     assert "Perl: left out" in caplog.text
+    assert "low: left out, the folder's name is none of high, high_priority, medium" in caplog.text
+    assert ".git: left out" not in caplog.text
 
 
 def test_folders_named_high_priority_and_medium_priority_mean_the_same(tmp_path, tools):
