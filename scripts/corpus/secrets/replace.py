@@ -13,7 +13,8 @@ from typing import NamedTuple
 
 import re2
 
-from scripts.corpus.secrets.rules import Rule, detect_secrets_rules, own_rules, re2_options
+from scripts.corpus.secrets.detectors import detect_secrets_rules
+from scripts.corpus.secrets.rules import Rule, own_rules, re2_options
 
 
 class Rules(NamedTuple):

@@ -12,8 +12,8 @@ from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.secrets.detectors import KEYWORDS, detect_secrets_rules
 from scripts.corpus.secrets.replace import all_rules, replace_secrets
-from scripts.corpus.secrets.rules import KEYWORDS, detect_secrets_rules
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive
 
@@ -72,6 +72,22 @@ PLANTED = {
     "password in a connection string": ('"Server=db;Password={};"', "s3cr3tQ", "<PASSWORD>"),
     "url-password": ("dsn = 'postgresql://root:{}@db.internal:5432/x'", "tig3rs-are-here", "<PASSWORD>"),
     "url-password, the host with a domain": ("'mysql://admin:{}@db.example.com:3306/x'", "S3cr3tP4ss", "<PASSWORD>"),
+    "password, on the line after its name": ('password = (\n    "{}"\n)', "hunter2!x", "<PASSWORD>"),
+    "password, on the line after, of Java": ('String password =\r\n        "{}";', "hunter2!x", "<PASSWORD>"),
+    "password, without quotes, in YAML": ("db:\n  password: {}\n  port: 1", "hunter2real", "<PASSWORD>"),
+    "password, without quotes, in .env": ("export DB_PASSWORD={}", "rabbit2real", "<PASSWORD>"),
+    "password, without quotes, in properties": ("spring.datasource.password = {}\r", "hunter2-real", "<PASSWORD>"),
+    "password, without quotes, in a comment": ("# root password: {}", "Hunter2!real", "<PASSWORD>"),
+    "netrc-password": ("machine example.org login me password {}", "rabbit", "<PASSWORD>"),
+    "netrc-password, on lines": ("machine example.org\n  login me\n  password {}", "badger", "<PASSWORD>"),
+    "mailgun-api-key": ('"{}"', "key-" + some(32, HEX), "<API_KEY>"),
+    "mailgun-api-key, of today": ('"{}"', f"{some(32, HEX)}-{some(8, HEX)}-{some(8, HEX)}", "<API_KEY>"),
+    "generic-api-key, on the line after its name": ('client_secret = (\n  "{}")', some(40) + "912", "<API_KEY>"),
+    "phone-number": ('mobile = "{}"', "13912345678", "<PHONE>"),
+    "phone-number, after Chinese": ("# 电话{}", "13912345678", "<PHONE>"),
+    "phone-number, in groups": ("tel:{}", "+86 139-1234-5678", "<PHONE>"),
+    "identity-number": ('id = "{}"', "11010519491231002X", "<ID_NUMBER>"),
+    "identity-number, in lower case": ("身份证号{}", "11010519491231002x", "<ID_NUMBER>"),
     "email": ("# written by Jan <{}>", "jan.de-vries+code@mail.example.co.uk", "<EMAIL>"),
     "ip-address": ("connect('{}', 80)", "203.0.113.77", "<IP_ADDRESS>"),
     "ip-address, of a variable that ends as `ver` does": ('server = "{}"', "8.131.77.204", "<IP_ADDRESS>"),
@@ -100,6 +116,14 @@ HARMLESS = [
     'api_ver = "8.131.77.204"', 'PASSWORD = "DB_PASSWORD_1"', 'password = "user_password_1"',
     "sha256 = 'e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855'",
     "https://example.org/a:b@c", "commit 4b825dc642cb6eb9a060e54bf8d69288fbee4904", "secret_name = 'my-service'",
+    "password: str", "import Base64Bytes\npassword: Base64Bytes", "password = password2\npassword2 = 1",
+    "    password=settings.password2", "Password: required", "password = 'x'\n'hunter2!x'",
+    "login and password", "machine login password", "machine string\n login string\n password string",
+    "110105194912310021", "11010519491331002X", "911010519491231002X", "11010519491231002X1",  # check digit, month
+    "0.13912345678", "13912345678.5", "13912345678-1", "'15328501760'", "'+13912345678'", "139123456789*q",
+    "x = 13912345678 * cancelled", "8613912345678", "12912345678", "x13912345678", "13333333333",
+    "# Return with login / password\n  login_i = 0",
+    "d41d8cd9-8f00-3204-a980-0998ecf8427e", "key-value", "monkey-0123",
     '#define PASSWORD_LENGTH "16"', "define('PASSWORD', 'password')", 'password: str = "password"',
     "-----BEGIN CERTIFICATE-----", "-----BEGIN PUBLIC KEY-----", "sk-learn-contrib is a name", "<EMAIL> <API_KEY>",
 ]  # fmt: skip
@@ -108,6 +132,12 @@ HARMLESS = [
 @pytest.mark.parametrize("text", HARMLESS)
 def test_what_only_looks_like_one_is_left(text):
     assert replace_secrets(f"{text}\n".encode()) == (f"{text}\n".encode(), {})
+
+
+@pytest.mark.parametrize(("secret", "placeholder"), [("203.0.113.77", "<IP_ADDRESS>"), ("'13912345678'", "'<PHONE>'")])
+def test_each_of_a_list_is_replaced(secret, placeholder):
+    text = "[{0},{0} {0}]"
+    assert replace_secrets(text.format(secret).encode())[0].decode() == text.format(placeholder)
 
 
 def test_real_code_is_left_alone():
