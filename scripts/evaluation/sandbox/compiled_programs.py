@@ -192,10 +192,13 @@ def tests(problem: Problem, libraries: Libraries = NONE) -> dict[str, str]:
             serving = f"{before}{declared};\nint main() {{ stagecraft::serve(&stagecraft_entry); }}\n"
             return {"tests.cpp": f"{before}{declared};\n{stub}{body}", "serve.cpp": serving}
         case "rust":
-            body = re.sub(r"#\[test\]((?:\s*//[^\n]*)*)\s*fn", r"\1\npub fn", rust_tests(problem))
+            more = r"((?:\s*(?://[^\n]*|#\[(?!should_panic|ignore)[^\]]*\]))*)"
+            body = re.sub(rf"#\[test\]{more}\s*(?:pub\s+)?fn", r"\1\npub fn", rust_tests(problem))
+            if re.search(r"#\[(test|should_panic|ignore)\b", body):
+                body += 'compile_error!("a test of this kind cannot be judged");'
             if "fn main()" in body:  # MultiPL-E's
                 body = f"mod tests {{ use super::*; pub {body.strip()} }}"
-            calls = "".join(f"tests::{name}();" for name in re.findall(r"pub fn (\w+)", body))
+            calls = "".join(f"stagecraft::ended(tests::{name}());" for name in re.findall(r"pub fn (\w+)", body))
             stubs = "".join(f"{definition}\n{passing}" for definition, passing in rust_enums(problem).values())
             for number, function in enumerate(rust_functions(problem).values()):
                 names = parameters(function, "rust")

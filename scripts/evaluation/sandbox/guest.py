@@ -67,6 +67,7 @@ def once(code: object, names: dict, candidate_names: list[str], caller: Caller) 
         caller.request("load")
         caller.answered = False
         names |= {name: Handle(caller.request, name) for name in undefined(code, names).union(candidate_names)}
+        names["__remote__"] = lambda name: Handle(caller.request, name)
         exec(code, names)  # noqa: S102, the tests, in a sandbox
     except ChannelClosed:
         return "gone", ""
@@ -83,7 +84,11 @@ def once(code: object, names: dict, candidate_names: list[str], caller: Caller) 
         # before the first result, or for want of a module, the tests themselves are at fault
         fault = isinstance(error, ImportError) or not caller.answered
         return "test error" if fault else "wrong", f"{type(error).__name__}: {error}"[:1000]
-    return ("unjudged", REFUSED[0]) if REFUSED else ("passed", "")
+    if REFUSED:
+        return "unjudged", REFUSED[0]
+    if caller.ending:
+        return "unjudged", "the program raises StopIteration, which may have ended a loop of the tests"
+    return ("passed", "") if caller.answered else ("test error", "the tests never use the program")
 
 
 def described(error: BaseException) -> tuple[str, str]:
@@ -104,6 +109,10 @@ class Server:
         }
 
     def named_by(self, name: str) -> object:
+        """What the program has by a name, or, with dots, a module that it has imported."""
+        module, _, own = name.rpartition(".")
+        if module in sys.modules:
+            return getattr(sys.modules[module], own)
         if name not in self.names:
             raise NameError(f"name {name!r} is not defined")
         return self.names[name]

@@ -30,8 +30,9 @@ NEEDED = {
 }
 PHP_FOLDER = Path("/usr/lib/php")  # Debian's, an extension of PHP is a file in a folder of its version
 CHANNEL = {"javascript": "channel.js", "php": "channel.php", "shell": "channel_sh.py"}
-# exit codes of the channel: the program has ended; its answer is unreadable; a value cannot be passed; it threw
-GONE, UNREADABLE, UNSUPPORTED, RAISED = 120, 121, 122, 123
+# exit codes of the channel: the tests have called nothing; the program has ended; its answer is unreadable; a value
+# cannot be passed; it threw
+UNCALLED, GONE, UNREADABLE, UNSUPPORTED, RAISED = 119, 120, 121, 122, 123
 # Shell has a channel in Python instead; /etc is not in the sandbox, so PHP's extensions are named
 EXTENSIONS = [name for name in ("ctype", "iconv", "mbstring", "tokenizer") if any(PHP_FOLDER.glob(f"*/{name}.so"))]
 INTERPRETERS = {
@@ -62,8 +63,10 @@ def tests_of(problem: Problem, python: str, reading: int, writing: int) -> str:
     body = problem.tests.lstrip().removeprefix("}") if problem.stops else problem.tests
     if problem.language in INTERPRETERS:  # where the channel makes the stub
         return f"{before}{body}"
-    stub = f'{problem.entry}() {{\n    {python} /opt/channel.py call {reading} {writing} "$@"\n}}\n'
-    last = f"trap '[ ! -e /tmp/stagecraft-gone ] || exit {GONE}' EXIT\n"
+    called = "/tmp/stagecraft-called"
+    stub = f'{problem.entry}() {{\n    : > {called}\n    {python} /opt/channel.py call {reading} {writing} "$@"\n}}\n'
+    last = f"[ ! -e /tmp/stagecraft-gone ] || exit {GONE}; [ $code != 0 ] || [ -e {called} ] || exit {UNCALLED}"
+    last = f"trap 'code=$?; {last}' EXIT\n"
     return f"{before}{stub}{last}{body}"
 
 
@@ -118,6 +121,8 @@ def judge_interpreted(sandbox: Sandbox, limits: Limits, problem: Problem, code: 
         return verdict
     if judge.code is None or judge.code in (126, 127):
         return Verdict("sandbox error", message(judge))
+    if judge.code == UNCALLED:
+        return Verdict("test error", "the tests never call the program")
     detail = message(called)
     if UNSUPPORTED in (judge.code, called.code):
         return Verdict("unjudged", message(judge) or detail)

@@ -146,12 +146,13 @@ class Caller:
         applying: whether changes of arguments are made to the tests' own objects.
         depends: whether a function changed its arguments and also returned something.
         answered: whether any call was answered, so that the candidate may be at fault for what follows.
+        ending: whether it raised what may end a loop of the tests, such as one over `map`.
         test_functions: functions of the tests that the candidate holds a reference to.
         in_test_function: whether one of them is running.
     """
 
     def __init__(self, channel: Channel):
-        self.channel, self.applying, self.depends, self.answered = channel, True, False, False
+        self.channel, self.applying, self.depends, self.answered, self.ending = channel, True, False, False, False
         self.test_functions, self.in_test_function = [], False
         self.makers = {
             "kept": lambda number, *about: Handle(self.request, int(number), about),
@@ -195,16 +196,21 @@ class Caller:
             if kind == "value":
                 result, same_argument, changed = reply
                 if changed is not None:
-                    self.changed(arguments[1:], changed, result)
+                    self.changed(arguments[1:], changed, result is not None or same_argument is not None)
                 return arguments[1][same_argument] if self.applying and same_argument is not None else result
             name, text = map(str, reply)
+            self.ending |= name in ("StopIteration", "StopAsyncIteration")
         except Exception as error:
             name, text = "ValueError", f"no readable reply: {type(error).__name__}"
         raise exception_of(name, text, Raised)
 
-    def changed(self, arguments: tuple, changed: tuple, result: object) -> None:
-        """Make what the candidate did to its arguments happen to the tests' own."""
-        self.depends |= result is not None
+    def changed(self, arguments: tuple, changed: tuple, returned: bool) -> None:
+        """Make what the candidate did to its arguments happen to the tests' own.
+
+        Args:
+            returned: whether the call also gave a result.
+        """
+        self.depends |= returned
         if self.applying:
             positional, named = arguments
             update(positional, tuple(changed[0]))

@@ -87,6 +87,8 @@ def judge_stdio(sandbox: Sandbox, limits: Limits, problem: Problem, code: str, f
             )
         wait([program], lambda running=program: not running.open)
         verdict = run_failure(program)
+        if verdict is None and len(program.stdout) >= program.limits.output:  # the rest was not kept
+            verdict = Verdict("wrong", f"more than {program.limits.output} bytes of output")
         if verdict is None and (wrong := difference(program.stdout.decode(errors="replace"), expected)):
             verdict = Verdict("wrong", wrong)
         if verdict:

@@ -42,6 +42,13 @@ REBUILT = {
     ("uuid", "UUID"): lambda value: (str(value),),
     ("numpy", "ndarray"): lambda value: (value.tolist(), value.dtype.str),
 }
+# numpy's types of one number, as an array's type is written
+NUMBERS = {
+    "|b1",
+    "|i1",
+    "|u1",
+    *(f"<{kind}" for kind in ("i2", "i4", "i8", "u2", "u4", "u8", "f2", "f4", "f8", "c8", "c16")),
+}
 VIEWS = {"dict_keys": "keys", "dict_values": "values", "dict_items": "items"}
 
 
@@ -57,6 +64,8 @@ def literal(value: object, refer) -> str:
     if (value_type.__module__, value_type.__name__) in REBUILT:
         arguments = REBUILT[value_type.__module__, value_type.__name__](value)
         return f"{value_type.__name__}({','.join(literal(part, refer) for part in arguments)})"
+    if value_type.__module__ == "numpy" and hasattr(value_type, "item") and value.dtype.str in NUMBERS:
+        return f"number({value.dtype.str!r},{literal(value.item(), refer)})"
     kind = next((kind for kind in KINDS if issubclass(value_type, kind)), None)
     if kind is tuple and value_type.__module__ == "matplotlib.container":  # a tuple that tests ask for its attributes
         return refer(value)
@@ -78,10 +87,9 @@ def literal(value: object, refer) -> str:
         return f"{VIEWS[value_type.__name__]}({literal(list(value), refer)})"
     if value_type is type and value in KINDS:
         return f"kind({value.__name__!r})"
-    if value_type.__module__ == "numpy" and hasattr(value_type, "item"):  # one number
-        return literal(value.item(), refer)
     if hasattr(value_type, "__next__"):
-        return f"iter({literal([item for item, _ in zip(value, range(ITEMS), strict=False)], refer)})"
+        maker = "generator" if value_type.__name__ == "generator" else "iter"
+        return f"{maker}({literal([item for item, _ in zip(value, range(ITEMS), strict=False)], refer)})"
     return refer(value)
 
 
@@ -96,13 +104,25 @@ def named(name: str, names: list[str], items: list) -> tuple:
     return __import__("collections").namedtuple(name, names)(*items)
 
 
+def number(kind: str, value: object) -> object:
+    """A number of one of numpy's types."""
+    if kind not in NUMBERS:
+        raise ValueError(f"not a number: {kind}")
+    return __import__("numpy").dtype(kind).type(value)
+
+
 def kind_of(name: str) -> type:
     return next(kind for kind in KINDS if kind.__name__ == name)
 
 
 MAKERS = {kind.__name__: kind for kind in (list, tuple, dict, set, frozenset, bytearray, range, complex, iter)}
-MAKERS |= {name: constructor(module, name) for module, name in REBUILT} | {"kind": kind_of, "named": named}
+MAKERS |= {name: constructor(module, name) for module, name in REBUILT} | {
+    "kind": kind_of,
+    "named": named,
+    "number": number,
+}
 MAKERS |= {
+    "generator": lambda items: (item for item in items),
     "keys": lambda items: dict.fromkeys(items).keys(),
     "values": lambda items: dict(enumerate(items)).values(),
     "items": lambda items: dict(items).items(),

@@ -1,12 +1,14 @@
 """BigCodeBench's records, from file to verdict: unittest classes; what two processes cannot judge is named."""
 
+import sys
+
 import pytest
 
 from scripts.common.cli import UserError
 from scripts.evaluation.benchmarks.formats import problems_of, read
 from scripts.evaluation.benchmarks.prompts import program, prompt_of
 from scripts.evaluation.sandbox.judge import Judge
-from scripts.evaluation.sandbox.packages import lent
+from scripts.evaluation.sandbox.packages import Packages, lent
 from scripts.evaluation.sandbox.program import Limits
 from scripts.experiment.settings.code import Benchmark
 from tests.evaluation.benchmarks.test_formats import written
@@ -143,6 +145,43 @@ def test_a_program_may_use_what_only_the_tests_import(tmp_path, quick):
     assert lent(problem.imports, f"{head}    return clock.now(), np.array") == (
         "\nimport numpy as np\nfrom datetime import datetime as clock"
     )
+
+
+DRAWS = """    plt.bar(range(len(heights)), heights)
+    return plt.gca(), np.float32(0.5), np.int64(3), np.float64(2), (x for x in heights)
+"""
+DRAWN = """
+import types
+import unittest
+import matplotlib.pyplot as plt
+import numpy as np
+
+class TestCases(unittest.TestCase):
+    def tearDown(self):
+        plt.close("all")
+
+    def test_1(self):
+        axes, half, three, two, items = task_func([1, 2])
+        self.assertEqual(len(axes.patches), 2)
+        self.assertIsInstance(half, np.float32)
+        self.assertEqual((three.tolist(), three.dtype, two.item()), (3, np.int64, 2.0))
+        self.assertIsInstance(items, types.GeneratorType)
+        self.assertEqual(list(items), [1, 2])
+
+    def test_2(self):
+        self.assertEqual(len(task_func([3])[0].patches), 1)
+"""
+
+
+@pytest.mark.slow
+def test_numbers_of_numpy_and_generators_arrive_and_figures_are_closed_where_they_are_drawn(tmp_path, sandbox):
+    head = 'import matplotlib.pyplot as plt\nimport numpy as np\n\ndef task_func(heights):\n    """Draw."""\n'
+    record = RECORD | {"complete_prompt": head, "canonical_solution": DRAWS, "test": DRAWN}
+    (problem,) = read(written(tmp_path / "b.jsonl", [record]))
+    patient = Judge(sandbox, Limits(60, 2 << 30), Packages.from_environment(sys.prefix))
+    verdict = patient.judge(problem, head + DRAWS)
+    assert verdict.outcome == "passed", verdict
+    assert patient.judge(problem, head + DRAWS.replace("heights)\n", "heights[1:])\n", 1)).outcome == "wrong"
 
 
 @pytest.mark.parametrize(

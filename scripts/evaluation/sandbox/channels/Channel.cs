@@ -64,7 +64,8 @@ namespace Stagecraft {
             Debug.Listeners.Add(new Failing());
             var main = tests.GetMethod("Main", BindingFlags.Static | BindingFlags.Public | BindingFlags.NonPublic);
             try {
-                main.Invoke(null, main.GetParameters().Select(one => (object) new string[0]).ToArray());
+                object code = main.Invoke(null, main.GetParameters().Select(one => (object) new string[0]).ToArray());
+                if (code is int && (int) code != 0) Leave(1, "Main returns " + code);
             } catch (TargetInvocationException wrong) {
                 Leave(wrong.InnerException is Raised ? RAISED : 1, wrong.InnerException.ToString());
             }

@@ -10,7 +10,7 @@ const fs = require('fs');
 const vm = require('vm');
 
 // Exit codes, read by interpreted_judge.py.
-const GONE = 120, UNREADABLE = 121, UNSUPPORTED = 122, RAISED = 123;
+const UNCALLED = 119, GONE = 120, UNREADABLE = 121, UNSUPPORTED = 122, RAISED = 123;
 const LONGEST = 16 << 20;
 const [role, reading, writing, file, entry] = process.argv.slice(2);
 const leave = process.reallyExit.bind(process);
@@ -98,7 +98,9 @@ function restore(old, made) {
   return false;
 }
 
+let calls = 0;
 function call(...given) {
+  calls++;
   send(given.map(encode));
   let reply;
   try {
@@ -117,22 +119,23 @@ function call(...given) {
 const source = fs.readFileSync(file, 'utf8');
 const run = (text) => vm.runInThisContext(`(function (require, ${role === 'tests' ? entry : 'module'}) {${text}\n})`, file);
 if (role === 'tests') {
-  try {
-    run(source)(require, call);
-  } catch (wrong) {
-    stop(wrong && wrong.raised ? RAISED : 1, wrong && wrong.stack);
+  const failed = (wrong) => stop(wrong && wrong.raised ? RAISED : 1, wrong && wrong.stack || String(wrong));
+  process.on('uncaughtException', failed);
+  process.on('unhandledRejection', failed);
+  // not before: tests may be asynchronous
+  process.on('exit', (code) => code || calls ? leave(code) : stop(UNCALLED, 'the tests never call the function'));
+  run(source)(require, call);
+} else {
+  const called = run(`${source}\nreturn ${entry};`)(require, { exports: {} });
+  for (;;) {
+    const given = receive().map(decode);
+    let reply;
+    try {
+      const result = called(...given);
+      reply = [encode(result), given.map(encode)];
+    } catch (wrong) {
+      reply = [String(wrong && wrong.message).slice(0, 1000)];
+    }
+    send(reply);
   }
-  leave(0);
-}
-const called = run(`${source}\nreturn ${entry};`)(require, { exports: {} });
-for (;;) {
-  const given = receive().map(decode);
-  let reply;
-  try {
-    const result = called(...given);
-    reply = [encode(result), given.map(encode)];
-  } catch (wrong) {
-    reply = [String(wrong && wrong.message).slice(0, 1000)];
-  }
-  send(reply);
 }

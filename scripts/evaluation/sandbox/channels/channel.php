@@ -10,7 +10,7 @@
 namespace stagecraft;
 
 // Exit codes, read by interpreted_judge.py.
-const GONE = 120, UNREADABLE = 121, UNSUPPORTED = 122, RAISED = 123;
+const UNCALLED = 119, GONE = 120, UNREADABLE = 121, UNSUPPORTED = 122, RAISED = 123;
 const LONGEST = 16 << 20, DEEPEST = 4096;
 
 final class Raised extends \Exception {}
@@ -71,6 +71,7 @@ function receive(): mixed {
 }
 
 function call(array $given): mixed {
+    $GLOBALS['stagecraft'][2] = true;
     send(\array_map(encode(...), $given));
     // a warning on the way to the value, as of an array that is none, makes the message unreadable
     \set_error_handler(fn ($level, $text) => throw new \ErrorException($text));
@@ -98,6 +99,7 @@ if ($role === 'tests') {
     } catch (\Throwable $wrong) {
         stop(1, (string) $wrong);
     }
+    if (!isset($GLOBALS['stagecraft'][2])) stop(UNCALLED, 'the tests never call the function');
     exit(0);
 }
 require $file;

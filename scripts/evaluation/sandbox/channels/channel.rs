@@ -356,6 +356,22 @@ pub fn call<R: Take>(function: u8, arguments: &mut [&mut dyn Give]) -> R {
     result
 }
 
+/// What a test may return: nothing, or a failure.
+pub trait Ended {
+    fn check(self);
+}
+impl Ended for () {
+    fn check(self) {}
+}
+impl<E: std::fmt::Debug> Ended for Result<(), E> {
+    fn check(self) {
+        self.unwrap()
+    }
+}
+pub fn ended(test: impl Ended) {
+    test.check()
+}
+
 /// One call, on the candidate's side.
 pub struct Call {
     arguments: Reader,
