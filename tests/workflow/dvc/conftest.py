@@ -3,8 +3,10 @@
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -134,3 +136,52 @@ def pulled(published, tmp_path_factory) -> Checkout:
 def colleague(pulled, tmp_path) -> Checkout:
     """A clone into which the results were pulled, in which Snakemake was not called yet."""
     return pulled.copy(tmp_path / "colleague")
+
+
+def free_port() -> int:
+    with socket.socket() as server:
+        server.bind(("127.0.0.1", 0))
+        return server.getsockname()[1]
+
+
+def wait_for(port: int) -> None:
+    for _ in range(500):
+        with socket.socket() as client:
+            if client.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.02)
+    raise TimeoutError(f"nothing answers on port {port}")
+
+
+@pytest.fixture
+def ssh(tmp_path):
+    """An SSH server: (URL of a folder, options of the remote, flip(object))."""
+    sshd = shutil.which("sshd", path=f"{os.environ['PATH']}:/usr/sbin")
+    if sshd is None:
+        pytest.skip("no sshd: apt-get install openssh-server")
+    key, host, port = tmp_path / "key", tmp_path / "host", free_port()
+    for name in (key, host):
+        subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(name)], check=True)
+    settings = {
+        "ListenAddress": "127.0.0.1",
+        "Port": port,
+        "HostKey": host,
+        "AuthorizedKeysFile": f"{key}.pub",
+        "PidFile": "none",
+        "StrictModes": "no",
+        "UsePAM": "no",
+        "PermitRootLogin": "yes",
+        "Subsystem": "sftp internal-sftp",
+    }
+    (tmp_path / "sshd_config").write_text("".join(f"{name} {value}\n" for name, value in settings.items()))
+    if os.geteuid() == 0:
+        Path("/run/sshd").mkdir(exist_ok=True)  # sshd as root insists on it
+    command = [sshd, "-D", "-e", "-f", str(tmp_path / "sshd_config")]
+    process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+    wait_for(port)
+    user = subprocess.run(["id", "--user", "--name"], capture_output=True, text=True, check=True).stdout.strip()
+    options = {"port": str(port), "user": user, "keyfile": str(key)}
+    store = tmp_path / "store"
+    yield f"ssh://127.0.0.1{store}", options, lambda md5: flip(store / "files" / "md5" / md5[:2] / md5[2:])
+    process.kill()
+    process.wait()
