@@ -20,7 +20,7 @@ from statistics import fmean
 
 import numpy as np
 
-from scripts.common.cli import run
+from scripts.common.cli import UserError, run
 from scripts.common.files import read_jsonl, sha256_file
 from scripts.evaluation.code_tasks.answers import check_form, shown, write_answers
 from scripts.evaluation.code_tasks.prompts import prompt_of
@@ -49,6 +49,23 @@ def answer_likelihoods(model: ScoredModel, tasks: list[Task], prompts: list[Prom
     return negative_log_likelihood(model.model, encoded, longest, longest, "completion answers")
 
 
+def chosen_tasks(tasks: list[Task], settings: Completion) -> list[Task]:
+    """The tasks with the ids that the settings name; all by default.
+
+    Raises:
+        UserError: there is no such task, or a size has none left.
+    """
+    if settings.ids is None:
+        return tasks
+    key = "evaluation.completion.ids"
+    if missing := sorted(set(settings.ids) - {task.id for task in tasks}):
+        raise UserError(f"{key}: no task {missing[0]!r}; one is {tasks[0].id!r}")
+    tasks = [task for task in tasks if task.id in settings.ids]
+    if empty := set(settings.sizes) - {task.size for task in tasks}:
+        raise UserError(f"{key}: none is a {min(empty)}; take it out of evaluation.completion.sizes")
+    return tasks
+
+
 def figures(task: Task, completions: list[str]) -> dict[str, float]:
     """The figures of an item but for the likelihood: means over samples."""
     answer, language = task.answer, task.language
@@ -74,7 +91,7 @@ def completion(
     Raises:
         UserError: the tokenizer has no tokens for fill-in-the-middle, or a prompt is too long for the model.
     """
-    tasks = [Task(**record) for record in read_jsonl(path)]
+    tasks = chosen_tasks([Task(**record) for record in read_jsonl(path)], settings)
     model = load(folder, vllm_python)
     check_form(model, settings, "evaluation.completion")
     variants = [False, True] if settings.context_characters else [False]

@@ -136,6 +136,20 @@ def check_prompts(folder: Path, tasks: dict[str, Task], settings: LmEval) -> Non
             logging.warning(f"{name} sets num_fewshot to 0 itself, so evaluation.lm_eval.num_fewshot is ignored")
 
 
+def check_ids(tasks: dict[str, dict[str, Task]], settings: LmEval) -> None:
+    """Check that the items to score are there.
+
+    Raises:
+        UserError: a task or an item of it is not.
+    """
+    known = {name: task for some in tasks.values() for name, task in some.items()}
+    for name, ids in (settings.ids or {}).items():
+        if name not in known:
+            raise UserError(f"evaluation.lm_eval.ids: no task {name!r} among evaluation.lm_eval.tasks")
+        if max(ids) >= (count := len(known[name].eval_docs)):
+            raise UserError(f"evaluation.lm_eval.ids.{name}: no item {max(ids)}; the last one is {count - 1}")
+
+
 def answer_text(sample: dict, metric: str) -> str:
     """The model's answer as text: what it generated, or the choice with the highest likelihood."""
     answer, requests = sample["filtered_resps"], sample["arguments"]
@@ -187,6 +201,7 @@ def evaluate(folder: Path, settings: LmEval, out: Path, vllm_python: str | None 
     names = {entry: entry.partition(":")[0] for entry in settings.tasks}
     tasks = {name: load_tasks(name, include_path) for name in dict.fromkeys(names.values())}
     metrics = {entry: choose_metrics(entry, tasks[name]) for entry, name in names.items()}
+    check_ids(tasks, settings)
     model = load(folder, vllm_python)
     for subset in tasks.values():
         check_prompts(folder, subset, settings)

@@ -117,4 +117,5 @@ def prompts_from(settings: Record) -> dict:
                 benchmark.model_dump(include=chosen, exclude_defaults=True) for benchmark in settings.benchmarks
             ],
         }
-    return settings.model_dump(include={"datasets", "documents", "cases"})
+    chosen = {name: value for name in ("ids", "few_shot") if (value := getattr(settings, name, None))}
+    return settings.model_dump(include={"datasets", "documents", "cases"}) | chosen

@@ -106,3 +106,15 @@ def test_a_tokenizer_without_the_tokens_is_refused_with_the_form_to_set(model_fo
     write_manifest(tmp_path / "model", list(manifest["files"]))
     with pytest.raises(UserError, match=r"^evaluation\.completion\.form: .* <\|fim_middle\|>; set `form: plain`$"):
         completion(tmp_path / "model", tasks, SETTINGS, 42, tmp_path / "out")
+
+
+def test_chosen_tasks_alone_are_scored(model_folder, tasks, tmp_path):
+    chosen = SETTINGS.model_copy(update={"sizes": ["line"], "ids": ["r/a.py:42-42"]})
+    completion(model_folder, tasks, chosen, 42, tmp_path)
+    assert [item["id"] for item in read_jsonl(tmp_path / "items.jsonl.zst")] == ["r/a.py:42-42"]
+    for changes, error in (
+        ({"ids": ["r/b.py:1-1"]}, r"evaluation.completion.ids: no task 'r/b.py:1-1'; one is 'r/a.py:42-42'"),
+        ({"sizes": ["line", "block"]}, r"evaluation.completion.ids: none is a block; take it out of .*sizes"),
+    ):
+        with pytest.raises(UserError, match=error):
+            completion(model_folder, tasks, chosen.model_copy(update=changes), 42, tmp_path / "out")

@@ -205,7 +205,10 @@ def test_lm_evals_own_vllm_backend_gives_the_items_of_transformers(folder, model
         (tmp_path / "path" / name).write_text(content)
     monkeypatch.setenv("REQUEST", str(tmp_path / "request.jsonl"))
     monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    names, others = ("colours", "colours:acc_norm", "sums", "both"), {"limit": 5, "num_fewshot": 2, "chat": True}
+    names, others = (
+        ("colours", "colours:acc_norm", "sums", "both"),
+        {"ids": {"colours": [0, 2, 5], "sums": [1, 4]}, "num_fewshot": 2, "chat": True},
+    )
     expected = lm_eval.evaluate(model_folder, settings(folder, *names, **others), tmp_path / "transformers")
     own = settings(folder, *names, engine="vllm", **others)
     with monkeypatch.context() as patched:
@@ -216,7 +219,7 @@ def test_lm_evals_own_vllm_backend_gives_the_items_of_transformers(folder, model
     items = [list(read_jsonl(tmp_path / place / "items.jsonl.zst")) for place in ("transformers", "vllm")]
     for item in items[0] + items[1]:  # the backends differ in which control tokens they leave in texts
         item["written"] = [re.sub(CONTROL, "", text) for text in item["written"]]
-    assert items[0] == items[1] and len(items[1]) == 25
+    assert items[0] == items[1] and len(items[1]) == 13
     assert scores["engine"] == {"name": "lm-eval with vllm 0.33.0", "version": lm_eval_harness.lm_eval.__version__}
     options = json.loads((tmp_path / "request.jsonl").read_text())  # a single start, for all tasks
     assert options["model"] == str(model_folder.resolve())
@@ -227,6 +230,22 @@ def test_another_version_of_lm_eval_beside_vllm_is_refused(folder, model_folder,
     monkeypatch.setattr(lm_eval_harness, "run_worker", lambda python, request, worker: {"lm_eval": "0.4.1"})
     with pytest.raises(UserError, match=r"^/vllm/python: lm-eval 0.4.1 there, [\d.]+ here; install lm-eval=="):
         lm_eval.evaluate(model_folder, settings(folder, "sums", engine="vllm"), tmp_path / "out", "/vllm/python")
+
+
+def test_chosen_items_alone_are_scored(folder, model_folder, tmp_path):
+    scored = settings(folder, "both", ids={"colours": [6, 1]}, num_fewshot=1)
+    lm_eval.evaluate(model_folder, scored, tmp_path)
+    items = list(read_jsonl(tmp_path / "items.jsonl.zst"))
+    assert [item["id"] for item in items if item["language"] == "colours"] == ["colours/1", "colours/6"]
+    for item, number in zip(items[:2], (1, 6), strict=True):
+        assert item["prompt"].endswith(f"Q: {QUESTIONS[number]['question']}\nA:") and item["prompt"].count("Q:") == 2
+    assert sum(item["language"] == "sums" for item in items) == 6
+    for ids, error in (
+        ({"colour": [0]}, r"evaluation.lm_eval.ids: no task 'colour' among evaluation.lm_eval.tasks"),
+        ({"colours": [8]}, r"evaluation.lm_eval.ids.colours: no item 8; the last one is 7"),
+    ):
+        with pytest.raises(UserError, match=error):
+            lm_eval.evaluate(model_folder, settings(folder, "colours", ids=ids), tmp_path / "out")
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scripts.common.cli import UserError
-from scripts.evaluation.generation.examples import pick_examples, split_chat, test_hashes
+from scripts.common.files import read_jsonl
+from scripts.evaluation.generation.examples import pick_examples, solved_before, split_chat, test_hashes
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
 from scripts.experiment.settings.evaluation import ChatSuite
@@ -27,21 +28,33 @@ class Scorer(NamedTuple):
     facts: Callable[[list[dict]], dict] = lambda items: {}  # items → further content of scores.json
 
 
-def read_chats(datasets: Path, settings: ChatSuite) -> list[tuple[str, dict]]:
-    """(dataset, chat) of every test chat to score.
+def read_chats(datasets: Path, settings: ChatSuite, suite: str) -> list[tuple[str, dict, list[dict]]]:
+    """(dataset, chat, the solved chats before it) of every test chat to score.
 
     Raises:
-        UserError: a dataset has no test chat.
+        UserError: a dataset has no test chat to score, or there is none of a given id.
     """
-    chats = []
+    chats, missing = [], {key: set(getattr(settings, key) or ()) for key in ("ids", "few_shot")}
     for dataset in settings.datasets:
         path = datasets / dataset / "test.jsonl.zst"
-        examples = pick_examples(path, settings.documents)
+        examples = pick_examples(path, settings.documents, settings.ids, settings.few_shot)
+        named = {*missing["ids"], *missing["few_shot"]}
+        found = {record["id"]: record for record in read_jsonl(path) if record["id"] in named} if named else {}
         if not examples:
+            hint = f"take {dataset} out of the evaluation"
+            if found or settings.ids:
+                raise UserError(f"evaluation.{suite}: `ids` and `few_shot` leave no chat of {dataset}; {hint}")
+            raise UserError(f"{path}: no test example; raise the share of test, or {hint}")
+        for ids in missing.values():
+            ids.difference_update(found)
+        solved = [found[name] for name in settings.few_shot or () if name in found]
+        chats += [(dataset, chat, solved) for chat in examples]
+    for key, ids in missing.items():
+        if ids:
             raise UserError(
-                f"{path}: no test example; raise the share of test, or take {dataset} out of the evaluation"
+                f"evaluation.{suite}.{key}: no test chat {min(ids)!r} in {', '.join(settings.datasets)}; one is"
+                f" {chats[0][1]['id']!r}"
             )
-        chats += [(dataset, chat) for chat in examples]
     return chats
 
 
@@ -63,9 +76,10 @@ def score(
     Raises:
         UserError: a dataset does not exist or has no test chat, or a prompt is too long for the model.
     """
-    hashes, chats = test_hashes(datasets, settings.datasets, scorer.name), read_chats(datasets, settings)
-    model, pairs = load(folder, vllm_python), [split_chat(chat) for _, chat in chats]
-    completions, engine = model.generate([prompt for prompt, _ in pairs], settings, seed, label=scorer.name)
+    hashes, chats = test_hashes(datasets, settings.datasets, scorer.name), read_chats(datasets, settings, scorer.name)
+    model, pairs = load(folder, vllm_python), [split_chat(chat) for _, chat, _ in chats]
+    prompts = [solved_before(prompt, solved) for (prompt, _), (*_, solved) in zip(pairs, chats, strict=True)]
+    completions, engine = model.generate(prompts, settings, seed, label=scorer.name)
     items = [
         {
             "dataset": dataset,
@@ -76,7 +90,7 @@ def score(
             "written": samples,
             **scorer.figures(samples, reference),
         }
-        for (dataset, chat), (prompt, reference), samples in zip(chats, pairs, completions, strict=True)
+        for (dataset, chat, _), (prompt, reference), samples in zip(chats, pairs, completions, strict=True)
     ]
     scores = {}
     for dataset in settings.datasets:

@@ -8,6 +8,7 @@ prompt, reference = split_chat(chats[0])
 import hashlib
 import heapq
 from collections import defaultdict
+from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
@@ -42,10 +43,19 @@ def test_hashes(datasets: Path, names: list[str], suite: str) -> dict[str, str]:
     return hashes
 
 
-def pick_examples(path: Path, documents: int) -> list[dict]:
-    """At most `documents` examples of each language, those with the smallest sha256 of their id, sorted by id."""
+def pick_examples(
+    path: Path, documents: int, ids: Sequence[str] | None = None, without: Sequence[str] | None = None
+) -> list[dict]:
+    """At most `documents` examples of each language, those with the smallest sha256 of their id, sorted by id.
+
+    Args:
+        ids: the only ones to pick from; all by default.
+        without: ids of examples that are never picked.
+    """
     kept = defaultdict(list)  # language → heap with the largest hash on top
     for number, record in enumerate(read_jsonl(path)):
+        if (ids is not None and record["id"] not in ids) or record["id"] in (without or ()):
+            continue
         heap = kept[record["language"]]
         item = (-int.from_bytes(hashlib.sha256(record["id"].encode()).digest()), number, record)
         if len(heap) < documents:
@@ -60,6 +70,17 @@ def split_chat(chat: dict) -> tuple[list[dict], str]:
     messages = chat["messages"]
     last = max(place for place, turn in enumerate(messages) if turn["role"] == "assistant" and turn["content"].strip())
     return messages[:last], messages[last]["content"]
+
+
+def solved_before(prompt: list[dict], solved: list[dict]) -> list[dict]:
+    """A prompt with the turns of solved chats before its own, behind its system message."""
+    own = next((place for place, turn in enumerate(prompt) if turn["role"] != "system"), len(prompt))
+    turns = [turn for chat in solved for turn in with_answer(*split_chat(chat)) if turn["role"] != "system"]
+    return [*prompt[:own], *turns, *prompt[own:]]
+
+
+def with_answer(prompt: list[dict], reference: str) -> list[dict]:
+    return [*prompt, {"role": "assistant", "content": reference}]
 
 
 def chat_text(messages: list[dict]) -> str:

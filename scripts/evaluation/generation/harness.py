@@ -25,6 +25,11 @@ SAME = {"num_fewshot", "limit"}  # settings that lm-eval has by the same name
 Logged = dict[str, dict[str, list[dict]]]  # entry → task → lm-eval's log of each of its items
 
 
+def chosen_items(settings: LmEval) -> dict[str, list[int]] | None:
+    """The items to score by task; lm-eval takes their numbers for those of other items where they do not ascend."""
+    return settings.ids and {task: sorted(ids) for task, ids in settings.ids.items()}
+
+
 def run_harness(
     model: ScoredModel,
     tasks: dict[str, dict[str, Task]],
@@ -51,6 +56,7 @@ def run_harness(
             task_manager=manager,
             apply_chat_template=settings.chat,
             bootstrap_iters=0,
+            samples=chosen_items(settings),
             **settings.model_dump(include=SAME),
         )["samples"]
         for name, some in tasks.items()
@@ -78,6 +84,7 @@ def run_with_vllm(model: ScoredModel, defaults: dict[str, bool], settings: LmEva
             "tasks": defaults,
             "include_path": settings.include_path,
             "chat": settings.chat,
+            "ids": chosen_items(settings),
             **settings.model_dump(include=SAME),
         }
         reply = run_worker(model.vllm_python, request, WORKER)

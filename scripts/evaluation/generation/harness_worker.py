@@ -3,9 +3,9 @@
     /path/to/vllm/bin/python scripts/evaluation/generation/harness_worker.py request.json reply.json
 
 The request holds `lm_eval` (the version), `model` (arguments of the backend), `tasks` (name → whether lm-eval's own
-tasks are needed to load it), `include_path`, `num_fewshot`, `limit` and `chat`. The reply holds the versions `lm_eval`
-and `vllm` and `samples`: by name and task, lm-eval's log of each item without its document. Another version of lm-eval
-may prompt in another way, so its reply has nothing but that version.
+tasks are needed to load it), `include_path`, `num_fewshot`, `limit`, `ids` and `chat`. The reply holds the versions
+`lm_eval` and `vllm` and `samples`: by name and task, lm-eval's log of each item without its document. Another version
+of lm-eval may prompt in another way, so its reply has nothing but that version.
 """
 
 import json
@@ -34,6 +34,7 @@ def main() -> None:
                 task_manager=TaskManager(include_path=request["include_path"], include_defaults=defaults),
                 num_fewshot=request["num_fewshot"],
                 limit=request["limit"],
+                samples=request["ids"],
                 apply_chat_template=request["chat"],
                 bootstrap_iters=0,
             )

@@ -141,6 +141,8 @@ def check_lm_eval(settings: LmEval, key: str) -> None:
     """
     if settings.include_path is not None and not Path(settings.include_path).is_dir():
         raise UserError(f"{key}.include_path: no folder {settings.include_path}")
+    if settings.ids and settings.limit:
+        raise UserError(f"{key}.ids: not together with `limit`; remove one")
     for number, task in enumerate(settings.tasks):
         if not TASK.fullmatch(task):
             raise UserError(f"{key}.tasks.{number}: must be `task` or `task:metric`, not {task!r:.60}")

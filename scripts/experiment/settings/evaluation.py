@@ -32,6 +32,12 @@ class ChatSuite(Generation):
         " `instruct` and `chat`.",
     )
     documents: int = Field(200, ge=1, description="Maximum number of chats per dataset and language.")
+    ids: Names | None = Field(None, description="Test chats to score; all by default.")
+    few_shot: Names | None = Field(
+        None,
+        description="Test chats that are shown, with their answers and in this order, before each prompt of their"
+        " dataset; they are not scored.",
+    )
 
 
 class Qa(ChatSuite):
@@ -74,6 +80,11 @@ class LmEval(Record):
         None, ge=0, description="Number of solved examples in each prompt; by default that of the task."
     )
     limit: int | None = Field(None, ge=1, description="Score only this many items of each task, from the first.")
+    ids: dict[str, Annotated[list[Annotated[int, Field(ge=0)]], Unique, Field(min_length=1)]] | None = Field(
+        None,
+        description="Items to score, by task, such as `colours: [0, 7]`, numbered from 0; all of the tasks that are not"
+        " named. Not together with `limit`.",
+    )
     chat: bool = Field(
         False, description="Whether each prompt is formatted as a request with the model's chat template."
     )
@@ -106,6 +117,11 @@ class CompletionTasks(Record):
 class Completion(InPlace, CompletionTasks):
     """Off unless given (`completion: {}` for the defaults). The model writes lines, blocks and functions of held-out
     files in place."""
+
+    ids: Names | None = Field(
+        None,
+        description="Tasks to score, such as `repository/file.py:42-42`; all by default.",
+    )
 
 
 class RepositoryTests(InPlace, RepositoryTasks):

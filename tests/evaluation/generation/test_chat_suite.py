@@ -11,13 +11,16 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from scripts.common.cli import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation import bleu, qa
+from scripts.evaluation.contamination import Prompts, read_problems
 from scripts.evaluation.generation.chat_suite import score
-from scripts.evaluation.generation.examples import split_chat
+from scripts.evaluation.generation.examples import solved_before, split_chat
+from scripts.evaluation.generation.model import ScoredModel
 from scripts.evaluation.metrics.bleu_chrf import SUITE as OVERLAP
 from scripts.evaluation.metrics.exact_match import SUITE
 from scripts.evaluation.metrics.metric import summarize
 from scripts.experiment.settings.evaluation import Bleu, Qa
 from scripts.experiment.settings.record import to_json
+from scripts.experiment.suites import prompts_from
 from tests.evaluation.conftest import CHATS
 
 SETTINGS = Qa(datasets=["instruct"], documents=200, max_new_tokens=12)
@@ -40,6 +43,43 @@ def test_the_prompt_is_all_messages_before_the_last_assistant_turn():
     prompt, reference = split_chat({"messages": CHATS["c/0"]})  # its last turn is empty
     assert ([turn["role"] for turn in prompt], reference) == (["user"], "它返回 x + 0。")
     assert split_chat({"messages": CHATS["c/0"][1:]}) == ([], reference)
+
+
+def test_chosen_chats_are_scored_after_solved_ones(model_folder, datasets, tmp_path, monkeypatch):
+    prompts = []
+    generate = ScoredModel.generate
+
+    def record(self, given, *rest, **more):
+        prompts.extend(given)
+        return generate(self, given, *rest, **more)
+
+    monkeypatch.setattr(ScoredModel, "generate", record)
+    chosen = SETTINGS.model_copy(update={"ids": ["c/3", "c/1", "c/2"], "few_shot": ["c/4", "c/2"], "max_new_tokens": 1})
+    score(qa.SCORER, model_folder, datasets, chosen, 42, tmp_path)
+    assert [item["id"] for item in read_jsonl(tmp_path / "items.jsonl.zst")] == ["c/1", "c/3"]
+    assert prompts == [[*CHATS["c/4"], *CHATS["c/2"], *CHATS[name][:-1]] for name in ("c/1", "c/3")]
+    overlaps = Prompts(**prompts_from(chosen))
+    assert [problem.id for problem in read_problems("qa", overlaps, datasets)] == ["c/1", "c/3"]
+
+
+def test_solved_chats_stand_behind_the_system_message():
+    system, *turns = [{"role": role, "content": role} for role in ("system", "user", "assistant", "user")]
+    solved = {"messages": [{"role": "system", "content": "another"}, *CHATS["c/1"]]}
+    assert solved_before([system, *turns], [solved]) == [system, *CHATS["c/1"], *turns]
+
+
+@pytest.mark.parametrize(
+    ("changes", "error"),
+    [
+        ({"ids": ["c/9"]}, r"evaluation.qa: `ids` and `few_shot` leave no chat of instruct"),
+        ({"ids": ["c/1", "c/9"]}, r"evaluation.qa.ids: no test chat 'c/9' in instruct; one is 'c/1'"),
+        ({"few_shot": ["x"]}, r"evaluation.qa.few_shot: no test chat 'x' in instruct; one is 'c/0'"),
+        ({"ids": ["c/1"], "few_shot": ["c/1"]}, r"evaluation.qa: `ids` and `few_shot` leave no chat of instruct"),
+    ],
+)
+def test_chats_that_are_not_there_are_one_line(tmp_path, datasets, changes, error):
+    with pytest.raises(UserError, match=error):
+        score(qa.SCORER, tmp_path, datasets, SETTINGS.model_copy(update=changes), 42, tmp_path / "out")
 
 
 def test_completions_are_those_of_transformers_own_generate(command_output, model_folder):
