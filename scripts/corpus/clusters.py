@@ -68,7 +68,7 @@ def read_buckets(folders: list[Path]) -> tuple[list[SignedSource], np.ndarray, n
     sources = signed_sources(folders[:1])
     for folder in folders[1:]:
         if signed_sources([folder]) != sources:
-            raise UserError(f"{folder}: buckets of other documents than {folders[0]}; run scripts.corpus.buckets again")
+            raise UserError(f"{folder}: made from other documents than {folders[0]}; run scripts.corpus.buckets again")
     members, sizes = ([np.load(folder / name) for folder in folders] for name in (MEMBERS, SIZES))
     return sources, np.concatenate(members), np.concatenate(sizes)
 

@@ -45,9 +45,7 @@ def first_copies(
         UserError: the clusters are of other documents than the signatures.
     """
     if signed_sources([clusters]) != sources:
-        raise UserError(
-            f"{clusters}: clusters of other documents than the signatures; run scripts.corpus.clusters again"
-        )
+        raise UserError(f"{clusters}: made from other documents than the signatures; run scripts.corpus.clusters again")
     ends = np.cumsum([0, *(source.documents for source in sources)])
     rows = {source.name: np.arange(*ends[at : at + 2]) for at, source in enumerate(sources)}
     order = np.concatenate([rows[name] for name in names])

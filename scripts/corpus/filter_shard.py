@@ -49,7 +49,7 @@ def origin_of(member: Member, settings: Filter, code: str, benchmarks: Sequence[
     """
     manifest = member.archive.with_name(f"{member.archive.name.removesuffix('.tar.zst')}.json")
     if not (member.archive.is_file() and manifest.is_file()):
-        raise UserError(f"{member.archive}: no such file, or none beside it that ends in .json")
+        raise UserError(f"{member.archive}: no such file, or its manifest (.json) is missing")
     # the location says nothing about the content
     archive = {key: value for key, value in read_json(manifest).items() if key != "location"}
     return {

@@ -52,8 +52,8 @@ def check_data(name: str, task: Task, folder: Path | None) -> None:
     for file in [*files, task.config.dataset_path or ""]:
         if file and Path(file).exists() and (folder is None or folder.resolve() not in Path(file).resolve().parents):
             raise UserError(
-                f"{KEY}: {name} reads {file}, whose changes would not be noticed; move it below"
-                " evaluation.lm_eval.include_path"
+                f"{KEY}: {name} reads {file}, which is not below evaluation.lm_eval.include_path, so that a"
+                " change of it would not be noticed; move it there"
             )
 
 
@@ -92,7 +92,7 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Task]:
     for task in tasks.values():
         check_data(name, task, folder)
         if task.config.unsafe_code:
-            raise UserError(f"{KEY}: {name} runs what the model writes, without a sandbox; use evaluation.code for it")
+            raise UserError(f"{KEY}: {name} executes generated code without a sandbox; use evaluation.code for it")
     return tasks
 
 

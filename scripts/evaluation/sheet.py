@@ -67,7 +67,7 @@ def draw(completions: dict[str, dict[Key, dict]], datasets: list[str], samples: 
     for model, its_items in other_models:
         for dataset, identity in chosen:
             if (dataset, identity) not in its_items:
-                raise UserError(f"{identity} of {dataset}: an item of {first}, not of {model}; score both again")
+                raise UserError(f"{first} has item {identity} of {dataset}, {model} has not; score both again")
     return chosen
 
 

@@ -24,7 +24,10 @@ def settings_of_base(base: Base) -> dict:
     if Path(base.model).is_dir():
         content = folder_content(Path(base.model))
         if base.sha256 not in (None, content):
-            raise UserError(f"training.base.sha256: expected {base.sha256}, the content of {base.model} has {content}")
+            raise UserError(
+                f"training.base.sha256: the content of {base.model} has {content}, not {base.sha256}; restore the"
+                " folder, or correct the setting"
+            )
         base = base.model_copy(update={"model": "folder", "sha256": content})
     return {key: value for key, value in to_dict(base).items() if key != "shape"}
 

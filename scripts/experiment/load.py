@@ -85,7 +85,7 @@ def trained_experiment_of(profile: str, configfile: Path | None) -> tuple[Path, 
     """
     path, experiment = experiment_of(profile, configfile)
     if experiment.training is None:
-        raise UserError(f"{path}: training: required here; without it an experiment has only its data, target `data`")
+        raise UserError(f"{path}: training: required here; without it only the data can be made (target `data`)")
     return path, experiment
 
 

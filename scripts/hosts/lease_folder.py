@@ -107,8 +107,8 @@ def one_at_a_time(folder: int) -> Iterator[None]:
         while holder := holder_of(gate):
             if time.monotonic() > end:
                 raise UserError(
-                    f"gpus: {holder} has held the lock on the leases for {GATE_LIMIT:.0f} s; this takes a moment. If"
-                    " it is suspended, resume it (kill -CONT) or end it"
+                    f"gpus: {holder} has held the lock on the leases for {GATE_LIMIT:.0f} s, instead of a moment;"
+                    " if it is suspended, resume it (kill -CONT) or end it"
                 )
             time.sleep(GATE_POLL)
         sign(gate)

@@ -103,7 +103,7 @@ def snakemake(target: str, options: list[str]) -> None:
     """
     command = [sys.executable, "-m", "snakemake", target, *options]
     if subprocess.run(command, check=False).returncode:
-        raise UserError("the run without the source failed: see the lines above; then call this again")
+        raise UserError("the run without the source failed: see the lines above; then run this again")
 
 
 def main() -> None:

@@ -145,7 +145,8 @@ def mix(folders: dict[str, Path], settings: Mixture, out: Path) -> dict:
         for fact in ("length", "vocab_size"):
             if manifests[name][fact] != manifests[first][fact]:
                 raise UserError(
-                    f"{folders[name]}: {fact} is not that of {folders[first]}; pack both with the same settings"
+                    f"{folders[name]}: `{fact}` is not the same as in {folders[first]};"
+                    " pack both with the same settings"
                 )
     length = manifests[first]["length"]
     total = int(settings.million_tokens * 1e6 // length) if settings.million_tokens else None

@@ -147,7 +147,7 @@ def learn(sampled: Iterator[str], vocab_size: int) -> Tokenizer:
     tokenizer.train_from_iterator(sampled, trainer)
     if (learned := tokenizer.get_vocab_size()) != size:
         raise UserError(
-            f"tokens.tokenizer.vocab_size: the sample gives {learned + vocab_size - size}, not {vocab_size};"
+            f"tokens.tokenizer.vocab_size: the sample is enough for {learned + vocab_size - size}, not {vocab_size};"
             " choose at most that, or a larger sample_megabytes"
         )
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])

@@ -104,7 +104,8 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
         digest = content_hash(manifest)
         if settings.sha256 and settings.sha256 != digest:
             raise UserError(
-                f"training.base.sha256: expected {settings.sha256}, the content of {settings.model} has {digest}"
+                f"training.base.sha256: the content of {settings.model} has {digest}, not {settings.sha256};"
+                " restore the folder, or correct the setting"
             )
         if (new_folder / logits_fingerprint.NAME).is_file():  # a folder that stagecraft made
             logits_fingerprint.check(logits_fingerprint.load_float32(new_folder), new_folder)

@@ -99,8 +99,8 @@ def train(
     model = load_stage_model(name, settings, seed, origin, attention, arguments)
     if shards_manifest["vocab_size"] > model.config.vocab_size:
         raise UserError(
-            f"{shards}: made with {shards_manifest['vocab_size']} tokens, {origin} has {model.config.vocab_size}; "
-            "use its tokenizer"
+            f"{shards}: packed with a vocabulary of {shards_manifest['vocab_size']}, {origin} has one of"
+            f" {model.config.vocab_size}; use its tokenizer"
         )
     if first_rank:
         check_disk_space(name, settings, machine, model, steps, origin_manifest, work)

@@ -246,7 +246,7 @@ def test_each_step_refuses_what_was_made_from_other_documents(tmp_path):
     with funnel(tmp_path / "out") as result, pytest.raises(UserError, match="no signatures of it"):
         deduplicate(tmp_path, ["a", "b"], signed, similar, SETTINGS, result)
     both, of_both, _ = clustered(tmp_path, tmp_path / "both", shards=[["a", "b"]])
-    with pytest.raises(UserError, match="buckets of other documents than"):
+    with pytest.raises(UserError, match="made from other documents than"):
         clusters(tmp_path, ["a"], [*bucketed, *of_both], SETTINGS, tmp_path / "clusters")
     with pytest.raises(UserError, match="signatures of b, which --sources does not name"):
         clusters(tmp_path, ["a"], of_both, SETTINGS, tmp_path / "clusters")

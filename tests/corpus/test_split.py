@@ -189,9 +189,12 @@ def test_by_time_nothing_new_nothing_old_and_missing_histories_are_refused(tmp_p
 @pytest.mark.parametrize(
     ("settings", "line"),
     [
-        ({"by": "time"}, "corpus.split: `by: time` and `after` (a day, as 2025-01-01) go together"),
-        ({"after": "2025-01-01"}, "corpus.split: `by: time` and `after` (a day, as 2025-01-01) go together"),
-        ({"by": "time", "after": "1.1.2025"}, "corpus.split.after: must be a day, as 2025-01-01, not '1.1.2025'"),
+        ({"by": "time"}, "corpus.split: `by: time` requires `after` (a day, such as 2025-01-01)"),
+        (
+            {"after": "2025-01-01"},
+            "corpus.split: `by: time` requires `after` (a day, such as 2025-01-01), and `after` requires",
+        ),
+        ({"by": "time", "after": "1.1.2025"}, "corpus.split.after: must be a day, such as 2025-01-01, not '1.1.2025'"),
         ({"by": "time", "after": "2025-02-30"}, "corpus.split.after: 2025-02-30: day "),
         ({"by": "time", "after": 2025}, "corpus.split.after: must be text, not 2025"),
         ({"by": "date"}, "corpus.split.by: must be one of file, repository, time, not 'date'"),

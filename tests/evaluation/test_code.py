@@ -164,7 +164,7 @@ def test_problems_with_weak_tests_are_counted_apart(completions, model_folder, t
 
 EDITS = {
     "evaluation.code.benchmarks.0.path: no/file.jsonl: no such file": {"benchmarks": [{"path": "no/file.jsonl"}]},
-    "evaluation.code.samples: all the same with temperature 0; raise it": {"samples": 5},
+    "evaluation.code.samples: with temperature 0 all samples are the same; set a temperature above 0": {"samples": 5},
     "evaluation.code.k: pass@10 needs as many `samples`, not 5": {"samples": 5, "temperature": 0.8, "k": [1, 10]},
 }
 

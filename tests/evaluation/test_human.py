@@ -139,7 +139,7 @@ REFUSED = {
     "cut between rows": (lines(lambda found: found.pop()), "missing"),
     "a row twice": (lines(lambda found: found.append(found[1])), "occurs twice; keep one"),
     "a row of no sheet": (put("-1,", "-9,"), "-9': no such row in the sheet (and 1 more rows)"),
-    "another run's sheet": (other_sheet, "filled for sheet 'zzzzzzzz', this run's is '"),
+    "another run's sheet": (other_sheet, "filled in for sheet 'zzzzzzzz', but this run's sheet is '"),
     "an altered response": (put("text ", "texts "), "its response is not what was given out"),
     "one sorted column": (
         lines(lambda found: found.__setitem__(slice(1, 3), [found[1].replace("go", "c"), found[2]])),

@@ -107,7 +107,7 @@ def human(gate=(), **keys):
         ),
         (put("evaluation", "gate", "gates", 0, "model", "sfd"), "evaluation.gate.gates.0.model: no 'sfd' here"),
         (put("evaluation", "qa", {"datasets": ["code"]}), "evaluation.qa.datasets: no 'code' here; known: instruct"),
-        (put("evaluation", "qa", {"samples": 2}), "evaluation.qa.samples: all the same with temperature 0"),
+        (put("evaluation", "qa", {"samples": 2}), "evaluation.qa.samples: with temperature 0 all samples are the same"),
         (
             put("evaluation", "bleu", {"beams": 2, "temperature": 1}),
             "evaluation.bleu.beams: a beam search does not sample",
@@ -152,7 +152,7 @@ def human(gate=(), **keys):
         (put("training", "train", "Sft", {}), "training.train.Sft: must be text that matches"),
         (
             put("training", "train", "base", {"from": "base", "data": "code", "steps": 1, "learning_rate": 1}),
-            "training.train.base: the name of the base model",
+            "training.train.base: this names the base model",
         ),
         (
             put("evaluation", "qa", {"datasets": ["instruct", "instruct"]}),
@@ -220,7 +220,7 @@ def test_what_is_for_data_alone_is_refused_beside_training(experiment, training,
     [
         (
             {"code": {"parts": {"code": {"weight": 1}}}},
-            "tokens.mix.code: the name of a dataset; give the mixture another",
+            "tokens.mix.code: this names a dataset; give the mixture another",
         ),
         ({"m": {"parts": {"cod": {"weight": 1}}}}, "tokens.mix.m.parts: no 'cod' here; known: code, instruct"),
         ({"m": {"parts": {}}}, "tokens.mix.m.parts: must be a list or mapping of at least 1 entry"),

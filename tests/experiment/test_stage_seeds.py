@@ -58,11 +58,11 @@ def test_every_seed_is_scored_but_where_items_are_not_compared():
         ({"seeds": 3}, "training.train.sft.seeds: must be a list"),
         (
             {"training": {"train": {"pretrain": {"seeds": [1, 2]}}}},
-            "training.train.pretrain.seeds: sft starts from this stage; only a stage that none starts from has seeds",
+            "training.train.pretrain.seeds: sft starts from this stage; only a stage from which no other starts can",
         ),
         (
             {"seeds": [1, 2], "ablate": {"arms": {"slow": {"training": {"train": {"sft": {"learning_rate": 1e-4}}}}}}},
-            "training.train.sft.seeds: not with `ablate`, whose own `seeds` are for all arms",
+            "training.train.sft.seeds: not with `ablate`; use ablate.seeds, which is for all arms",
         ),
         (
             {"ablate": {"arms": {"slow": {"training": {"train": {"sft": {"seeds": [1, 2]}}}}}}},
@@ -85,5 +85,5 @@ def test_a_gate_on_two_stages_with_seeds_needs_as_many_of_both():
     }
     load(**changes)
     changes["training"]["train"]["sft"] = {"seeds": [1, 2]}
-    with pytest.raises(UserError, match=r"gates\.0\.against: sft has 2 seeds, other 3; give both as many$"):
+    with pytest.raises(UserError, match=r"gates\.0\.against: sft has 2 seeds, other 3; give both the same number$"):
         load(**changes)

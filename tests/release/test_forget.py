@@ -166,7 +166,7 @@ def test_a_text_under_another_name_is_found_by_its_lines(made):
             path = dag.layout.results / "tokens" / name
             path.write_bytes(data.replace(b"gamma/", b"alpha/") if name.endswith("documents.txt") else data)
 
-    with pytest.raises(UserError, match=r": still holds gamma: 0 documents by name, [1-9][0-9]* pieces by their lines"):
+    with pytest.raises(UserError, match=r": still holds gamma: 0 documents by name, [1-9][0-9]* pieces by their text"):
         forget(dag, dag.sources["gamma"], table, jobs(), renamed)
 
 

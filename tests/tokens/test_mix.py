@@ -146,7 +146,12 @@ def test_a_size_in_tokens_is_kept_and_a_part_without_validation_rows_is_left_out
     ("names", "parts", "total", "line"),
     [
         (["chats", "general"], {"chats": {"weight": 1}, "general": {"weight": 1}}, 1, "allow a mixture of "),
-        (["general", "other"], {"general": {"weight": 1}, "other": {"weight": 1}}, None, "length is not that of"),
+        (
+            ["general", "other"],
+            {"general": {"weight": 1}, "other": {"weight": 1}},
+            None,
+            "`length` is not the same as in",
+        ),
         (
             ["chats", "general"],
             {"chats": {"weight": 1e-6}, "general": {"weight": 1}},

@@ -88,10 +88,10 @@ REFUSED = [
     (
         {},
         {"micro_batch": "auto", "gpu_memory_gib": None},
-        "machine: gpu_memory_gib: not given, and `micro_batch: auto`",
+        "machine: gpu_memory_gib: required by `micro_batch: auto`",
     ),
-    ({}, {"sharding": "auto", "gpu_memory_gib": None}, "machine: gpu_memory_gib: not given, and `sharding: auto`"),
-    ({}, {"gpus": 0, "micro_batch": "auto"}, "machine: host_memory_gib: not given, and `micro_batch: auto`"),
+    ({}, {"sharding": "auto", "gpu_memory_gib": None}, "machine: gpu_memory_gib: required by `sharding: auto`"),
+    ({}, {"gpus": 0, "micro_batch": "auto"}, "machine: host_memory_gib: required by `micro_batch: auto`"),
     (
         {"trainable": ["lm_head.*", "*.layer.2?.*"]},
         {},

@@ -261,4 +261,4 @@ def test_shards_of_another_vocabulary_are_refused(origin, shards, tmp_path):
     (tmp_path / "shards/manifest.json").write_text(json.dumps({**manifest, "vocab_size": 600}))
     done = run(origin, tmp_path / "shards", tmp_path)
     assert done.returncode == 1
-    assert "made with 600 tokens" in done.stderr.splitlines()[-1]
+    assert "packed with a vocabulary of 600" in done.stderr.splitlines()[-1]

@@ -75,8 +75,8 @@ def check_other_keys(message: dict, place: str) -> None:
     for key in UNTRAINED:
         if message.get("role") == "assistant" and message.get(key, True) in (0, False):
             raise UserError(
-                f"{place}: `{key}: {message[key]}`: every answer is trained on; "
-                "leave such chats out, or end them before it"
+                f"{place}: `{key}: {message[key]}`: answers cannot be left out of the loss; "
+                "leave such chats out, or end them before this answer"
             )
     for key in THINKING:
         if message.get(key):

@@ -91,7 +91,7 @@ def largest_cap(counts: list[int], share: float) -> int:
     exact_share = Fraction(str(share))
     if counts and exact_share * len(counts) < 1:
         smallest = math.ceil(1000 / len(counts)) / 1000
-        raise ValueError(f"{share:g} is impossible with {len(counts)} sources; at least {smallest:g}")
+        raise ValueError(f"{share:g} is impossible with {len(counts)} sources; must be at least {smallest:g}")
 
     def holds(cap: int) -> bool:
         return cap <= exact_share * sum(min(count, cap) for count in counts)

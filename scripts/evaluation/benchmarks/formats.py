@@ -148,13 +148,14 @@ def problems_of(benchmark: Benchmark) -> list[Problem]:
             )
     if unsolved := [name for name in benchmark.few_shot if problems[name].canonical is None]:
         raise UserError(
-            f"evaluation.code.benchmarks: few_shot: {benchmark.path} has no solution of {unsolved[0]}; name others"
+            f"evaluation.code.benchmarks: few_shot: {benchmark.path} has no solution of {unsolved[0]}; name other"
+            " problems"
         )
     unjudged = [name for name, problem in problems.items() if problem.unjudged and name not in benchmark.exclude]
     if unjudged and benchmark.unjudged == "refuse":
         raise UserError(
             f"evaluation.code.benchmarks: {benchmark.path}: {len(unjudged)} of {len(problems)} problems, such"
-            f" as {unjudged[0]}, have tests that need the program in their own process; set `unjudged` to `leave out`"
+            f" as {unjudged[0]}, have tests that must run in the program's process; set `unjudged` to `leave out`"
             " or `count`"
         )
     left_out = {*benchmark.exclude, *benchmark.few_shot}

@@ -102,5 +102,5 @@ def entry_of(head: str, language: str) -> str:
     names = re.findall(BEGINS[language], head, re.M)
     opened = language == "python" or re.search(r"\{[ \t]*$", head, re.M)
     if not names or not opened or (language in IN_CLASSES and not re.search(r"^(?:public )?class \w", head, re.M)):
-        raise ValueError("no function begins in its prompt")
+        raise ValueError("its prompt does not contain the beginning of a function")
     return names[-1]

@@ -118,7 +118,7 @@ def environment(archive: Path, out: Path) -> list[str]:
         UserError: `out` exists, or a requirement cannot be installed.
     """
     if out.exists():
-        raise UserError(f"{out}: exists; remove it to make it again")
+        raise UserError(f"{out}: already exists; remove it first")
     if not archive.is_file():
         raise UserError(f"{archive}: no such file")
     out.parent.mkdir(parents=True, exist_ok=True)

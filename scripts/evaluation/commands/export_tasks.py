@@ -54,7 +54,7 @@ def new_folder(out: Path) -> Iterator[Path]:
         UserError: `out` exists.
     """
     if out.exists():
-        raise UserError(f"{out}: exists; remove it or name another folder")
+        raise UserError(f"{out}: already exists; remove it or name another folder")
     out.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as work:
         folder = Path(work) / "made"

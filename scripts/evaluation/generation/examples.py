@@ -102,7 +102,7 @@ def read_cases(path: Path) -> list[Case]:
     cases = []
     for name, case in read_yaml(path).items():
         if not isinstance(case, dict) or set(case) != {"language", "prompt", "keywords"}:
-            raise UserError(f"{path}: {name}: a case has language, prompt and keywords")
+            raise UserError(f"{path}: {name}: a case must have `language`, `prompt` and `keywords`")
         if case["language"] not in GRAMMARS:
             raise UserError(f"{path}: {name}.language: no {case['language']!r} here; known: {', '.join(GRAMMARS)}")
         if not isinstance(case["prompt"], str):

@@ -42,7 +42,7 @@ def run_worker(python: str, request: dict, worker: Path = WORKER) -> dict:
                 f"{python}: {error.strerror}; `vllm` in the machine file names the Python of vLLM"
             ) from error
         if done.returncode or not reply_file.is_file():
-            raise UserError(f"{python}: vLLM ended with exit code {done.returncode}; its lines above say why")
+            raise UserError(f"{python}: vLLM ended with exit code {done.returncode}; the lines above say why")
         return read_json(reply_file)
 
 

@@ -99,7 +99,9 @@ def read_ratings(path: Path, sheet: str, blank: list[dict[str, str]]) -> dict[st
     records, given_out = read_records(path), {row["row"]: row for row in blank}
     names = {record["row"].rpartition("-")[0] for record in records}
     if names and sheet not in names:
-        raise UserError(f"{path}: filled for sheet {min(names)!r:.40}, this run's is {sheet!r}; rate that one")
+        raise UserError(
+            f"{path}: filled in for sheet {min(names)!r:.40}, but this run's sheet is {sheet!r}; rate that one"
+        )
     ratings, problems = {}, []
     for record in records:
         name = record["row"]

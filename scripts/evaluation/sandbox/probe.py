@@ -108,7 +108,7 @@ def sandbox() -> Sandbox:
             reason = reason or str(error)
             continue
         if successes:
-            raise UserError(f"evaluation.code: the sandbox does not hold: code in it could {'; '.join(successes)}")
+            raise UserError(f"evaluation.code: the sandbox does not isolate: code in it could {'; '.join(successes)}")
         return candidate
     raise UserError(
         f"evaluation.code: no sandbox can be made here ({reason}); allow user namespaces"

@@ -27,7 +27,9 @@ def check_without_seeds(experiment: Experiment, key: str) -> None:
     """
     for stage, settings in experiment.stages.items():
         if settings.seeds:
-            raise UserError(f"{key}training.train.{stage}.seeds: not with `ablate`, whose own `seeds` are for all arms")
+            raise UserError(
+                f"{key}training.train.{stage}.seeds: not with `ablate`; use ablate.seeds, which is for all arms"
+            )
 
 
 def check_ablation(experiment: Experiment, name: str) -> None:
@@ -44,7 +46,7 @@ def check_ablation(experiment: Experiment, name: str) -> None:
     key = f"{name}: ablate"
     check_name(f"{key}.model", compared_model(experiment), list(experiment.stages))
     if REFERENCE in experiment.ablate.arms:
-        raise UserError(f"{key}.arms.{REFERENCE}: the name of the experiment itself; give the arm another one")
+        raise UserError(f"{key}.arms.{REFERENCE}: this names the experiment itself; give the arm another name")
     check_without_seeds(experiment, f"{name}: ")
     measured = [
         metric
@@ -65,6 +67,6 @@ def check_ablation(experiment: Experiment, name: str) -> None:
     for arm, models in arms.models.items():
         if arm != REFERENCE and models == arms.models[REFERENCE]:
             raise UserError(
-                f"{key}.arms.{arm}: changes nothing that {compared_model(experiment)} is trained by or on; change a"
-                " setting of a stage or dataset that leads to it, or the seed"
+                f"{key}.arms.{arm}: does not change how {compared_model(experiment)} is trained; change a setting of"
+                " a stage or dataset that leads to it, or the seed"
             )

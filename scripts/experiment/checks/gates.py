@@ -40,7 +40,7 @@ def check_gates(experiment: Experiment, name: str) -> None:
             own, other = (len(stages[name].seeds or ()) if name in stages else 0 for name in (gate.model, gate.against))
             if own and other and own != other:
                 raise UserError(
-                    f"{key}.against: {gate.model} has {own} seeds, {gate.against} {other}; give both as many"
+                    f"{key}.against: {gate.model} has {own} seeds, {gate.against} {other}; give both the same number"
                 )
         for place, guard in enumerate(gate.not_worse):
             own = f"{key}.not_worse.{place}"

@@ -16,4 +16,6 @@ def check_machine(experiment: Experiment, machine: Machine, path: Path) -> None:
     """
     for suite, settings in configured(experiment.evaluation).items():
         if getattr(settings, "engine", None) == "vllm" and machine.vllm is None:
-            raise UserError(f"{path}: vllm: required by evaluation.{suite}.engine; the Python of vLLM's environment")
+            raise UserError(
+                f"{path}: vllm: required by evaluation.{suite}.engine; set it to the Python of vLLM's environment"
+            )

@@ -20,7 +20,7 @@ def check_training(experiment: Experiment, name: str) -> None:
     base, stages = experiment.training.base, experiment.training.train
     check_base(base, f"{name}: training.base")
     if "base" in stages:
-        raise UserError(f"{name}: training.train.base: the name of the base model; give the stage another one")
+        raise UserError(f"{name}: training.train.base: this names the base model; give the stage another name")
     for stage, settings in stages.items():
         key = f"{name}: training.train.{stage}"
         check_name(f"{key}.data", settings.data, [*experiment.corpus.compose, *experiment.tokens.mix])
@@ -34,7 +34,8 @@ def check_training(experiment: Experiment, name: str) -> None:
         check_adapter(settings, stages, key)
         if settings.seeds and (later := [name for name, other in stages.items() if other.origin == stage]):
             raise UserError(
-                f"{key}.seeds: {later[0]} starts from this stage; only a stage that none starts from has seeds"
+                f"{key}.seeds: {later[0]} starts from this stage; only a stage from which no other starts can have"
+                " seeds"
             )
 
 
@@ -121,4 +122,4 @@ def check_adapter(settings: Stage, stages: dict[str, Stage], key: str) -> None:
         raise UserError(f"{key}.trainable: not with `method: lora`, where `lora.targets` says what is trained")
     origin = stages.get(settings.origin)
     if settings.quantize != "none" and origin and origin.method == "lora" and not origin.lora.merge:
-        raise UserError(f"{key}.quantize: {settings.origin} saves an adapter alone; give it `lora: {{merge: true}}`")
+        raise UserError(f"{key}.quantize: {settings.origin} saves only an adapter; set `lora: {{merge: true}}`")

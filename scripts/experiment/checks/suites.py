@@ -94,7 +94,7 @@ def check_generation(settings, key: str) -> None:
     """
     greedy, beams = settings.temperature == 0, getattr(settings, "beams", 1)
     if greedy and settings.samples > 1:
-        raise UserError(f"{key}.samples: all the same with temperature 0; raise it")
+        raise UserError(f"{key}.samples: with temperature 0 all samples are the same; set a temperature above 0")
     if beams > 1 and settings.engine == "vllm":
         raise UserError(f"{key}.beams: not with `engine: vllm`; use transformers")
     if beams > 1 and not greedy:

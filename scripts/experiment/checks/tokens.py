@@ -20,16 +20,20 @@ def check_tokens(experiment: Experiment, name: str) -> None:
     tokens = experiment.tokens
     for mixture, settings in tokens.mix.items():
         if mixture in experiment.corpus.compose:
-            raise UserError(f"{name}: tokens.mix.{mixture}: the name of a dataset; give the mixture another one")
+            raise UserError(f"{name}: tokens.mix.{mixture}: this names a dataset; give the mixture another name")
         for part in settings.parts:
             check_name(f"{name}: tokens.mix.{mixture}.parts", part, list(experiment.corpus.compose))
     if experiment.training is not None:
         if tokens.sequence_lengths is not None:
             raise UserError(f"{name}: tokens.sequence_lengths: only without `training`; a stage has `sequence_length`")
         if tokens.tokenizer.folder is not None:
-            raise UserError(f"{name}: tokens.tokenizer.folder: only without `training`, whose base has its tokenizer")
+            raise UserError(
+                f"{name}: tokens.tokenizer.folder: only without `training`; with it the base model's tokenizer is used"
+            )
     elif tokens.tokenizer.folder is not None:
         if tokens.tokenizer.model_fields_set & {"vocab_size", "sample_megabytes"}:
-            raise UserError(f"{name}: tokens.tokenizer.folder: give either this or what to learn a tokenizer with")
+            raise UserError(
+                f"{name}: tokens.tokenizer.folder: give either this, or `vocab_size` and `sample_megabytes`"
+            )
         if not (path := Path(tokens.tokenizer.folder) / "tokenizer.json").is_file():
             raise UserError(f"{name}: tokens.tokenizer.folder: no file {path}; give a folder that has it")

@@ -42,7 +42,7 @@ def iso_date(value: Any) -> Any:
     """A date as text: YAML reads `2025-01-01` as a date. What is no date is refused here, any other type later."""
     text = value.isoformat() if isinstance(value, date) else value
     if isinstance(text, str) and not re.fullmatch(r"\d{4}-\d\d-\d\d", text):
-        raise PydanticCustomError("no_date", "must be a day, as 2025-01-01, not {value}", {"value": repr(text)})
+        raise PydanticCustomError("no_date", "must be a day, such as 2025-01-01, not {value}", {"value": repr(text)})
     if isinstance(text, str):
         try:
             date.fromisoformat(text)
@@ -80,7 +80,9 @@ class Split(Record):
     @model_validator(mode="after")
     def check_after(self) -> Self:
         if (self.by == "time") != (self.after is not None):
-            raise PydanticCustomError("after", "`by: time` and `after` (a day, as 2025-01-01) go together")
+            raise PydanticCustomError(
+                "after", "`by: time` requires `after` (a day, such as 2025-01-01), and `after` requires `by: time`"
+            )
         return self
 
 

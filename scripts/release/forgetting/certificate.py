@@ -129,10 +129,10 @@ def check_gone(dag: Dag, source: str) -> list[SearchResult]:
     _, after = search_all(dag, source)
     for rows in after:
         if rows.names or rows.lines:
-            remedy = "" if rows.folder in in_use else "; no stage uses it: remove it and call again"
+            remedy = "" if rows.folder in in_use else "; no stage uses it: remove it and run this again"
             raise UserError(
                 f"{rows.folder}: still holds {source}: {rows.names} documents by name, {rows.lines} pieces by their "
-                f"lines; not certified{remedy}"
+                f"text; not certified{remedy}"
             )
     return after
 

@@ -181,7 +181,7 @@ def main() -> None:
     arguments.add_argument("--reason", required=True, help="why the change should change nothing")
     args = arguments.parse_args()
     if not args.reason.strip():
-        raise UserError("REASON: say why the change should change nothing")
+        raise UserError("REASON: say why this change of the code does not change results")
     root = Path.cwd()
     if git("status", "--porcelain", "--untracked-files=no", root=root) or not (today := clean_commit()):
         raise UserError("git: there are changes that are not committed: commit them before anything is accepted")

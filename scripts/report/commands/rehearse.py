@@ -131,7 +131,7 @@ def plan_stages(experiment: Experiment, machine_path: Path, folder: Path) -> Non
         command += ["--shards", str(PackedRows(experiment, layout).stage(name))]
         out = folder.with_name(f"{folder.name}-plan") / f"{name}.json"
         if subprocess.run([*command, "--out", str(out)], check=False).returncode:
-            raise UserError(f"training.train.{name}: its plan refuses it; the line above says why")
+            raise UserError(f"training.train.{name}: refused by its plan; the line above says why")
 
 
 def rehearse(profile: str, configfile: Path | None) -> None:

@@ -132,7 +132,9 @@ def check(model: PreTrainedModel, folder: Path) -> None:
         raise UserError(f"{path}: missing, so the model cannot be checked; make the folder again")
     saved = read_json(path)
     if model.config.vocab_size != saved["vocab_size"]:
-        raise UserError(f"{path}: is of {saved['vocab_size']} tokens, the model has {model.config.vocab_size}")
+        raise UserError(
+            f"{path}: made with a vocabulary of {saved['vocab_size']}, the model has {model.config.vocab_size}"
+        )
     comparable = has_whole_weights(model) and (model.dtype == torch.float32 or adapter_base(folder) is None)
     difference = distance(model if comparable else load_float32(folder), saved)
     if math.isnan(difference):

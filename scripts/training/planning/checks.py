@@ -79,7 +79,7 @@ def check_choosable(machine: Machine) -> None:
     limit = "gpu_memory_gib" if machine.gpus else "host_memory_gib"
     if "auto" in (machine.sharding, machine.micro_batch) and not getattr(machine, limit):
         key = "micro_batch" if machine.micro_batch == "auto" else "sharding"
-        raise UserError(f"machine: {limit}: not given, and `{key}: auto` takes what fits it; give it in GiB")
+        raise UserError(f"machine: {limit}: required by `{key}: auto`; give it in GiB")
 
 
 def check_trainable(name: str, settings: Stage, shape: Shape) -> None:

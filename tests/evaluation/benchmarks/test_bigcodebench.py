@@ -200,7 +200,7 @@ def test_what_needs_one_process_is_refused_or_left_out_by_number(tmp_path, quick
     path = str(written(tmp_path / "bcb.jsonl", [RECORD, RECORD | {"task_id": "B/1", "test": f"{line}\n{TESTS}"}]))
     with pytest.raises(
         UserError,
-        match=r"1 of 2 problems, such as B/1, have tests that need the program in their own process; .*unjudged",
+        match=r"1 of 2 problems, such as B/1, have tests that must run in the program's process; .*unjudged",
     ):
         problems_of(Benchmark(path=path))
     assert [one.id for one in problems_of(Benchmark(path=path, unjudged="leave out"))] == ["BigCodeBench/0"]

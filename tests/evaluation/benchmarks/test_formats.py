@@ -90,7 +90,9 @@ BAD = {
         {**MULTIPL_E, "language": "lua"}
     ): ": line 1: not a problem in MultiPL-E's format: language 'lua' is not",
     json.dumps({**MULTIPL_E, "language": None}): ": line 1: not a problem in MultiPL-E's format: ",
-    json.dumps({**MULTIPL_E, "prompt": "int x;"}): ": line 1: not a problem in MultiPL-E's format: no function begins",
+    json.dumps(
+        {**MULTIPL_E, "prompt": "int x;"}
+    ): ": line 1: not a problem in MultiPL-E's format: its prompt does not contain",
     json.dumps({**MULTIPL_E, "tests": 7}): ": line 1: not a problem in MultiPL-E's format: ",
     json.dumps({**HUMANEVAL, "prompt": 7}): ": line 1: not a problem in HumanEval's format: ",
     json.dumps({**HUMANEVAL, "task_id": ["x"]}): ": line 1: not a problem in HumanEval's format: ",

@@ -64,7 +64,7 @@ BAD = {
     ),
     "a list in place of a text": (OURS, {"name": ["more"]}, "prompt: must be text, not list"),
     "null in place of a text": (OURS, {"what": None}, "prompt: must be text, not NoneType"),
-    "no function": (OURS | {"prompt": "{{ name }} {{ what }}"}, {}, "no function begins in its prompt"),
+    "no function": (OURS | {"prompt": "{{ name }} {{ what }}"}, {}, "does not contain the beginning of a function"),
     "an unknown language": (OURS | {"language": "cobol"}, {}, "language 'cobol' is not known"),
     "no tests": (OURS, {"pairs": []}, "tests: empty"),
     "an endless loop": (OURS | {"tests": "{% for i in range(10 ** 12) %}{% endfor %}{{ pairs }}"}, {}, "tests: Range"),

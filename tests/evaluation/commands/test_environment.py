@@ -41,7 +41,7 @@ def test_an_environment_of_this_python_is_made_once(tmp_path):
     assert environment(archive, tmp_path / "made") == []
     assert Packages.from_environment(str(tmp_path / "made")).environment.is_dir()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".made")]
-    with pytest.raises(UserError, match=r"made: exists; remove it to make it again$"):
+    with pytest.raises(UserError, match=r"made: already exists; remove it first$"):
         environment(archive, tmp_path / "made")
 
 

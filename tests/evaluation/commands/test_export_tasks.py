@@ -58,5 +58,5 @@ def test_a_harbor_task_holds_no_answer_and_its_scripts_give_0_and_1(tmp_path):
     assert reward(folder, app, tmp_path / "logs") == "0\n"
     subprocess.run([folder / "solution/solve.sh"], check=True, env={**os.environ, "APP": str(app)})
     assert reward(folder, app, tmp_path / "logs") == "1\n"
-    with pytest.raises(UserError, match=r"harbor: exists; remove it or name another folder$"):
+    with pytest.raises(UserError, match=r"harbor: already exists; remove it or name another folder$"):
         write_harbor_tasks([AREA], {"made": archive}, tmp_path / "harbor")

@@ -79,7 +79,7 @@ def test_a_prompt_that_is_too_long_is_refused_before_vllm_starts(encoder, tmp_pa
 
 
 def test_an_environment_without_vllm_or_python_is_one_line(encoder, tmp_path, capfd):  # noqa: F811
-    with pytest.raises(UserError, match="vLLM ended with exit code 1; its lines above say why"):
+    with pytest.raises(UserError, match="vLLM ended with exit code 1; the lines above say why"):
         generate_by_vllm(tmp_path, "float32", encoder, 512, ["x"], GREEDY, SEED, sys.executable)
     assert "No module named 'vllm'" in capfd.readouterr().err
     with pytest.raises(UserError, match="/no/python: No such file or directory; `vllm` in the machine file"):
@@ -118,7 +118,7 @@ def test_vllm_that_the_machine_does_not_name_is_one_line(tmp_path, suite, others
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
     key = f"evaluation.{suite}.engine"
-    line = f"error: config/machines/local.yaml: vllm: required by {key}; the Python of vLLM's environment"
+    line = f"error: config/machines/local.yaml: vllm: required by {key}; set it to the Python of vLLM's environment"
     assert done.stderr.splitlines()[-1] == line
 
 

@@ -69,7 +69,7 @@ def test_no_sandbox_is_one_line_that_says_what_to_allow(monkeypatch):
 
 def test_a_sandbox_that_does_not_hold_is_refused_and_not_replaced_by_a_weaker_one(monkeypatch):
     monkeypatch.setattr(probe, "succeeded", lambda sandbox: ["see other processes", "write to /usr"])
-    with pytest.raises(UserError, match=r"does not hold: code in it could see other processes; write to /usr$"):
+    with pytest.raises(UserError, match=r"does not isolate: code in it could see other processes; write to /usr$"):
         probe.sandbox()
 
 

@@ -109,7 +109,7 @@ def test_another_vocabulary_a_missing_fingerprint_and_a_diverged_model_are_one_l
     with pytest.raises(UserError, match="diverged"):
         logits_fingerprint.save(tmp_path, model)
     model.resize_token_embeddings(520)
-    with pytest.raises(UserError, match="is of 512 tokens, the model has 520"):
+    with pytest.raises(UserError, match="made with a vocabulary of 512, the model has 520"):
         logits_fingerprint.check(model, folder)
 
 
