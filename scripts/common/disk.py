@@ -1,4 +1,4 @@
-"""Disk faults as one line: the path, what is wrong, the free space. Sizes as people write them.
+"""Report a full, read-only or failing disk as one line with the path and the free space; format sizes (`12.3 GiB`).
 
 with disk_errors(out):
     ...  # whatever writes below `out`

@@ -1,4 +1,4 @@
-"""Which characters are Han: those that Chinese is written with."""
+"""Tell Han (Chinese) characters from others."""
 
 import re
 

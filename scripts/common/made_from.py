@@ -1,4 +1,4 @@
-"""What a folder was made from, for jobs that make a folder per source and keep those that would come out the same.
+"""Record what a folder was made from, so that a job with a folder per source skips those whose inputs did not change.
 
 write_json(folder / MADE_FROM, origin)     # last, after the folder's manifest
 is_current(folder, origin)                 # whether it was made from this and is whole

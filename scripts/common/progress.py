@@ -1,4 +1,4 @@
-"""Progress of a long loop in the log: how many are done, the rate, the time left."""
+"""Log the progress of a long loop: items done, rate, time left."""
 
 import logging
 import time

@@ -1,4 +1,4 @@
-"""What a run prints: a line per finished job, and of a failed job its log's path and, last of all, its last lines.
+"""What a run prints: one line per finished job; for a failed job its log's path, and at the end the log's last lines.
 
 rules/common.smk calls `shorten(workflow)`. Snakemake's own account of each job is 10 to 20 lines; it stays in
 `.snakemake/log/`. Nothing is changed in a dry run, nor with `--verbose`, `--printshellcmds` or `--quiet`.

@@ -1,4 +1,4 @@
-"""Texts for people: enumerations, durations, code blocks of Markdown."""
+"""Format text: enumerations, durations, code blocks of Markdown."""
 
 import re
 

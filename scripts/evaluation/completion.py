@@ -1,4 +1,4 @@
-"""How well a model writes the user's held-out code: a line, a block, the body of a function, in place in their files.
+"""Score how well a model completes held-out files: a line, a block, or the body of a function.
 
     python -m scripts.evaluation.completion --model results/training/base --seed 42 \\
         --tasks results/evaluation/completion_tasks/tasks.jsonl.zst \\

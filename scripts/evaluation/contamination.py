@@ -1,4 +1,4 @@
-"""Which evaluation problems occur, in part, in the training data: runs of 10 words that both contain.
+"""Find evaluation problems that overlap with the training data: both contain the same 10 consecutive words.
 
     python -m scripts.evaluation.contamination --datasets results/corpus/compose --train code instruct \\
         --settings '{"words": 10, "common": 0.05, "suites": {"qa": {"datasets": ["instruct"], "documents": 200}}}' \\

@@ -1,4 +1,4 @@
-"""Whether the functions that a model writes pass the sources' own tests.
+"""Score the functions that a model writes by the sources' own tests.
 
     python -m scripts.evaluation.repository_tests --model results/training/base --seed 42 \\
         --tasks results/evaluation/repository_tasks/tasks.jsonl.zst \\

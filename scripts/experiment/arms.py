@@ -1,4 +1,4 @@
-"""The arms of `ablate` as datasets and stages beside the experiment's own: what is equal is made once.
+"""Add the arms of `ablate` to the experiment as further datasets and stages; equal ones are made only once.
 
     arms = expand(experiment)
     arms.stages                  # {"sft.s2": Stage(...), "sft.slow.s1": Stage(...), ...}

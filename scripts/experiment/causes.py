@@ -1,4 +1,4 @@
-"""Why a job runs again, as a person says it: what differs between the params of the job that made it and today's.
+"""Describe why a job runs again: the differences between its recorded params and the present ones.
 
     param_changes(["'0123456789abcdef'", "'{\"learning_rate\": 2e-05}'"], {"settings": '{"learning_rate": 1e-05}', ...})
     # ["learning_rate 2e-5 → 1e-5", "function scripts/training/train.py:train changed"]

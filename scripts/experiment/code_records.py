@@ -1,4 +1,4 @@
-"""What the code of a rule was: a record per fingerprint, by which `make why` names the functions that changed.
+"""Record the code behind each fingerprint, from which `make why` names the functions that changed.
 
     .snakemake/stagecraft/code/{fingerprint}.json
     {"module": "scripts.corpus.filter", "commit": "3f0c…",

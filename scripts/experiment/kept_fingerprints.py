@@ -1,4 +1,4 @@
-"""Fingerprints of rules, kept in a file for as long as no file of scripts/ changes: to compute them takes seconds.
+"""A cache of the rules' fingerprints, valid until a file of scripts/ changes: computing them takes seconds.
 
     fingerprint("scripts.corpus.filter")     # as scripts/experiment/fingerprint.py computes it
 

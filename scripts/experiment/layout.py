@@ -1,4 +1,4 @@
-"""Where everything lies: each path below the results root, and the raw archives, is written here and nowhere else.
+"""The paths of all files below the results root and of the raw archives; they are defined nowhere else.
 
     layout = Layout(Path("results"))
     layout.dataset("instruct") / MANIFEST      # results/corpus/compose/instruct/manifest.json

@@ -1,4 +1,4 @@
-"""The content of a folder with a transformers model, as one hash: the same at any path, whatever lies beside the model.
+"""One hash of the content of a transformers model's folder, independent of its path and of other files in it.
 
     content = folder_content(Path("/models/Qwen2.5-1.5B"))
 

@@ -1,4 +1,4 @@
-"""Lay settings over others: how `extends` and the arms of `ablate` change an experiment.
+"""Merge settings over others, as `extends` and the arms of `ablate` do.
 
 merged({"a": {"b": 1, "c": 2}}, {"a": {"b": 3, "c": None}})      # {"a": {"b": 3}}
 """

@@ -1,4 +1,4 @@
-"""Files of the data path that were deleted although the manifest beside them names them.
+"""Find files of corpus and tokens that were deleted although their manifest is still there, and make them again.
 
 Snakemake makes a file again only when a job needs it, and then runs all that follows in the same run, training too,
 even where the content comes out the same. So these files are made by a run of their own before the one that was

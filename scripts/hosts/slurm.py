@@ -1,4 +1,4 @@
-"""What Snakemake lacks when its jobs go to Slurm.
+"""Additions to Snakemake for Slurm: wait for jobs of an earlier run, and report jobs that stay pending.
 
 Jobs may outlive the Snakemake that sent them. Its main process alone writes records, when it sees a job end, and knows
 nothing of jobs that another one sent. Killed and started again it would send a running job once more, two at once

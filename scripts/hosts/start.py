@@ -1,4 +1,4 @@
-"""What happens before the rules are read: the shell of all jobs, one Snakemake per folder, jobs of an earlier run."""
+"""Run before the rules are read: set the shell of all jobs, lock the folder, wait for jobs of an earlier run."""
 
 import shlex
 import sys

@@ -1,4 +1,4 @@
-"""`make forget`: what contains a source and what forgetting it costs; with --apply, forget it, with a certificate.
+"""`make forget`: list what contains a source and the jobs to run without it; with --apply, remove it and certify that.
 
     python -m scripts.release.forget --source click --profile local
     python -m scripts.release.forget --source click --profile local --apply

@@ -1,4 +1,4 @@
-"""Shards to one model folder per stage."""
+"""Train: from packed shards to one model folder per stage."""
 
 import logging
 

@@ -1,4 +1,4 @@
-"""Train one stage: packed shards and a model folder in, a model folder out. A killed run resumes by itself.
+"""Train one stage: packed shards and a model folder in, a model folder out. After a kill, the same command resumes.
 
     python -m scripts.training.train --machine config/machines/local.yaml --threads 2 --stage sft \\
         --origin results/training/train/pretrain --shards results/tokens/pack/instruct-1024 \\

@@ -283,7 +283,7 @@ def test_a_task_that_cannot_be_scored_is_refused_by_name_before_a_model_is_loade
 def test_data_outside_the_folder_is_refused_as_its_changes_would_not_be_noticed(folder, tmp_path):
     own = {"data_files": str((folder / "colours.jsonl").rename(tmp_path / "colours.jsonl"))}
     task = SimpleNamespace(config=SimpleNamespace(dataset_kwargs=own, dataset_path="json"))
-    with pytest.raises(UserError, match=r"colours reads .*colours.jsonl, .* move it below"):
+    with pytest.raises(UserError, match=r"colours reads .*colours.jsonl, .* move it there"):
         lm_eval.check_data("colours", task, folder)
     assert [Path(file).name for file in problem_files(settings(folder, "sums"))] == [
         *("both.yaml", "colours.yaml", "sums.jsonl", "sums.yaml")

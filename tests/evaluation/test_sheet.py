@@ -155,7 +155,7 @@ def test_the_form_loads_nothing_and_holds_texts_as_data_only(tmp_path):
 def test_what_is_not_written_for_all_is_refused_in_one_line(tmp_path):
     written = texts(["base", "sft"], 3)
     del written["sft"]["c/1"]
-    with pytest.raises(UserError, match="c/1 of chats: an item of base, not of sft"):
+    with pytest.raises(UserError, match="base has item c/1 of chats, sft has not"):
         make(tmp_path, written)
     with pytest.raises(UserError, match=r"evaluation\.human.datasets: base has no items of code"):
         make(tmp_path, texts(["base"], 3), datasets=["code"])

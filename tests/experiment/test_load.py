@@ -199,7 +199,7 @@ def test_a_mistake_is_one_line_that_names_the_key(experiment, edit, line):
         (True, {"sequence_lengths": [512]}, "tokens.sequence_lengths: only without `training`"),
         (True, {"tokenizer": {"folder": "a"}}, "tokens.tokenizer.folder: only without `training`"),
         (False, {"tokenizer": {"folder": "a"}}, "tokens.tokenizer.folder: no file a/tokenizer.json"),
-        (False, {"tokenizer": {"folder": "a", "vocab_size": 999}}, "tokens.tokenizer.folder: give either this or"),
+        (False, {"tokenizer": {"folder": "a", "vocab_size": 999}}, "tokens.tokenizer.folder: give either this, or"),
         (False, {"sequence_lengths": []}, "tokens.sequence_lengths: must be a list or mapping of at least 1 entry"),
         (False, {"sequence_lengths": [512, 512]}, "tokens.sequence_lengths: 512 occurs twice"),
         (False, {"sequence_lengths": [8]}, "tokens.sequence_lengths.0: must be at least 16, not 8"),

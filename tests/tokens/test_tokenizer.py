@@ -93,7 +93,7 @@ def test_vocabulary_too_large_for_the_sample_is_one_line_with_the_size_that_fits
     done = run(tmp_path, TokenizerSettings(vocab_size=5000, sample_megabytes=1), tmp_path / "out")
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
-    fits = int(last.split("gives ")[1].split(",")[0])
+    fits = int(last.split("enough for ")[1].split(",")[0])
     assert last.startswith("error: tokens.tokenizer.vocab_size: the sample is enough for ")
     assert not (tmp_path / "out").exists()
     train([tmp_path], TokenizerSettings.model_construct(vocab_size=fits, sample_megabytes=1), tmp_path / "out")

@@ -1,4 +1,4 @@
-"""The forms in which people keep chats, as the `messages` that a chat is here.
+"""Convert common chat formats (ShareGPT, Alpaca) to a list of `messages`.
 
     messages_in({"instruction": "Add.", "input": "1 2", "output": "3"}, "a.jsonl: 1")
 

@@ -1,4 +1,4 @@
-"""Read records from the user's own files or from a hub dataset, each with its place.
+"""Read records from the user's own files or from a hub dataset, each with its file and line for error messages.
 
     for source, name, record in records(settings): ...
 

@@ -1,4 +1,4 @@
-"""A score from 0 to 10 for a source file, and the parts that it is made of.
+"""A quality score from 0 to 10 for a source file, and the partial scores that it is composed of.
 
     parts = quality_of(text, "src/a.py", "python")
     parts["score"]      # 10 * (0.3 parse + 0.2 documentation + 0.2 structure + 0.2 repetition + 0.1 origin)

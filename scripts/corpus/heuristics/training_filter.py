@@ -1,4 +1,4 @@
-"""The filter of one dataset: which of the split documents it trains on.
+"""The filter of one dataset, which selects documents for its training split alone.
 
     for document in passing(documents, TextFilter(min_lines=20), dropped): ...
 

@@ -1,4 +1,4 @@
-"""The documented functions of a file: documentation, signature and body, as they are in its text.
+"""Extract the documented functions of a file: documentation, signature and body.
 
     functions_of(text, "src/area.py", "python")[0].documentation     # The area of a circle.
 

@@ -1,4 +1,4 @@
-"""Generate the answers to tasks in place, for suites `completion` and `repository_tests`.
+"""Generate the answers of suites `completion` and `repository_tests`, whose tasks are regions of a file.
 
 check_form(model, settings, "evaluation.completion")
 written, engine = write_answers(model, tasks, prompts, settings, seed, "completion")

@@ -1,4 +1,4 @@
-"""Whether the answer to a task stands elsewhere: in the rest of its file, or in a training document.
+"""Find where the answer to a task also occurs: in the rest of its file, or in a training document.
 
     answers = Answers({7: "a = f(x)\\nreturn a"})
     answers.occurring_in("  a = f(x)\\n\\n  return a\\n")     # {7}

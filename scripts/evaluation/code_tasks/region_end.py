@@ -1,4 +1,4 @@
-"""Where a text that continues a file leaves the region that it was to fill.
+"""Find where a generated continuation of a file ends the region that it had to fill.
 
     region_end("line", "python", "    ", "x = 1\\nreturn x")     # 5
 

@@ -1,4 +1,4 @@
-"""The negative log-likelihood of the targets of encoded examples, in windows where they exceed the context.
+"""The negative log-likelihood of encoded examples' targets; examples longer than the context are scored in windows.
 
 nll = negative_log_likelihood(model, encoder.encode(examples), context=4096, stride=2048, label="perplexity code")
 """

@@ -1,5 +1,4 @@
-"""The scores without the problems that overlap with the training data, as overlaps.json of rule contamination names
-them."""
+"""Scores without the problems that overlap with the training data, which overlaps.json of rule contamination lists."""
 
 from pathlib import Path
 

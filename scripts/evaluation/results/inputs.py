@@ -1,4 +1,4 @@
-"""Everything that made a result: configuration, pins, and the hashes of code, data and models, from their manifests."""
+"""Collect everything that a result was made from: settings, pins, and the hashes of code, data and models."""
 
 import importlib.metadata
 import platform

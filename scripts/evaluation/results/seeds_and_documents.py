@@ -1,4 +1,4 @@
-"""Does one way to train beat another? A paired difference over seeds and documents, and the seeds that it lacks.
+"""The paired difference of two ways to train, over seeds and documents, and how many more seeds it would need.
 
     values = document_values(columns, statistic)             # one model: [documents], their mean is its score
     compared = compare_seeds(arm - reference, 0.95)          # [seeds, documents]

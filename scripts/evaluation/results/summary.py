@@ -1,4 +1,4 @@
-"""All datasets at a glance: on each the base against the stage trained on it."""
+"""A summary of all datasets: for each, the base model against the stage that was trained on it."""
 
 from scripts.evaluation.metrics.perplexity import SUITE
 from scripts.evaluation.results.comparison import SuiteComparison

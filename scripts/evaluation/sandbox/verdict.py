@@ -1,4 +1,4 @@
-"""The outcomes of running generated code under a problem's tests.
+"""The possible outcomes of running generated code under a problem's tests.
 
 `passed` counts, all others do not. With an outcome in `FAULTS` not the program failed but its tests or the sandbox: a
 benchmark with such an outcome is not measured. `unjudged` is what two processes cannot tell, as objects whose class

@@ -1,4 +1,4 @@
-"""What shows that a result may stay although its code changed: `accepted.json` beside the outputs, newest entry last.
+"""The evidence for keeping a result after its code changed: `accepted.json` beside the outputs, newest entry last.
 
 It is published with the outputs. eval.json and the report show the entries that still hold: those that led to the
 code of today, for the content that lies here.

@@ -1,4 +1,4 @@
-"""What must run again without a source, by Snakemake's own dry run, and what that took the last time.
+"""The jobs that must run again without a source, from Snakemake's dry run, and how long each took the last time.
 
 jobs = jobs_without(options, table)
 jobs[0].name, jobs[0].seconds      # "filter click", 3.2

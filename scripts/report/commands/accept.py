@@ -1,4 +1,4 @@
-"""Accept a result after a change of the code that should change nothing, where a replay shows that it does.
+"""Keep a result after a refactoring, if a replay with the old and the new code gives the same output.
 
     python -m scripts.report.commands.accept --profile local --rule train.sft --reason "renamed a helper"
     make accept RULE=train.sft REASON="renamed a helper"        # also filter.tokio, perplexity.sft, or a rule: filter

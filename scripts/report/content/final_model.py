@@ -1,4 +1,4 @@
-"""What the final model, that of the last stage, gained and lost: the report's headline and comparison sentences.
+"""The report's headline and comparison sentences: what the model of the last stage gained and lost.
 
 final_comparisons(evaluation)      # {"pretrain": {"better": [...], "worse": [...], ...}, "base": {...}}
 """

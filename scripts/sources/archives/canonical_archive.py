@@ -1,4 +1,4 @@
-"""The one form in which a source is kept, `data/raw/{source}.tar.zst`: equal bytes for equal content.
+"""Write and read a source's canonical archive, `data/raw/{source}-{pin}.tar.zst`: equal bytes for equal content.
 
 A GNU tar of regular files and of symbolic links that stay inside, sorted by name, mode 644, without times and owners,
 in one zstd frame. Its sha256 is that of the tar, so it does not depend on the compressor. Tar in, tar out: nothing is

@@ -1,4 +1,4 @@
-"""What the jobs of a shard of sources share: their arguments, and that a source that fails keeps no other from it.
+"""Shared by the jobs of a shard of sources: their arguments, and a loop that continues when one source fails.
 
 --sources '{"name": "zstd", "kind": "git", "pin": "9d1b..."}' ... --locations https://example.org/zstd.git ...
 """

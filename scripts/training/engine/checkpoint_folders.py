@@ -1,4 +1,4 @@
-"""Checkpoints known to be whole: a marker is written after everything else, and only marked ones are resumed.
+"""Complete checkpoints: a marker file is written last, and only checkpoints with a marker are resumed.
 
 transformers writes a checkpoint file by file and resumes from the highest number; one that lost its optimizer to a
 `kill -9` would resume with a wrong state, without an error. Nothing here imports torch.

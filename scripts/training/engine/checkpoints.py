@@ -1,4 +1,4 @@
-"""Mark checkpoints whole while a stage trains, and keep as many of them as it says.
+"""Mark checkpoints as complete while a stage trains, and delete all but the newest `keep_checkpoints`.
 
 What the marker is for is said in scripts/training/engine/checkpoint_folders.py.
 """

@@ -1,4 +1,4 @@
-"""Memory of a pass through the model besides the model states, from a trace that is cached by content.
+"""Memory of one pass through the model besides the model states, from a cached trace of the model's code.
 
     measure([Pass(shape=..., sequence_length=4096, rows=1, ...)])    # traces what is not in the cache
 

@@ -1,4 +1,4 @@
-"""Disk that a stage's checkpoints and its model take, by closed forms."""
+"""The disk space that a stage's checkpoints and its model need, from formulas."""
 
 import math
 from typing import NamedTuple

@@ -1,4 +1,4 @@
-"""Memory of a stage's model states (weights, gradients, optimizer moments) per GPU and per host, by closed forms."""
+"""Memory of a stage's model states (weights, gradients, optimizer moments) per GPU and per host, from formulas."""
 
 from typing import NamedTuple
 

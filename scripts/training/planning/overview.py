@@ -1,4 +1,4 @@
-"""Show the plans of all stages in one table, before any data exists or after; and beside it what was measured.
+"""Print the plans of all stages in one table, also before any data exists, and beside them what was measured.
 
     python -m scripts.training.planning.overview --profile a40
     python -m scripts.training.planning.overview --profile local --configfile config/mine.yaml --rows 20000

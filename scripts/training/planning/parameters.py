@@ -1,4 +1,4 @@
-"""How many parameters a Qwen2 model of a given shape has, by closed forms; no model is built."""
+"""The number of parameters of a Qwen2 model of a given shape, from formulas, without building the model."""
 
 from collections.abc import Iterator
 from fnmatch import fnmatch

@@ -1,4 +1,4 @@
-"""When a stage warms up, logs, evaluates and saves: shares of its steps made into steps, and whether they make sense.
+"""Convert warm-up, log, evaluation and save intervals from shares to steps, and check that they make sense.
 
 intervals(settings, 207)    # Intervals(warmup=7, log=1, eval=10, save=20) with the default shares
 """
