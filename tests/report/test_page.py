@@ -62,6 +62,13 @@ def test_each_table_scrolls_in_a_box_of_its_own_so_that_a_phone_does_not_scroll_
     assert {around[-1] for around in tables} == {"div"}
 
 
+def test_each_box_of_tables_says_that_they_scroll():
+    """The style shows it only where they do, in browsers that can tell."""
+    template = (ROOT / "scripts/report/templates/page.html.j2").read_text()
+    boxes = [box for box in re.split(r"<div\b", template) if "<table" in box]
+    assert len(boxes) > 10 and [box[:200] for box in boxes if 'class="hint"' not in box.split("<table")[0]] == []
+
+
 def test_page_loads_nothing(html, page):
     assert not {"script", "link", "iframe", "object", "embed", "img", "base"} & set(page.tags)
     loading = [(tag, value) for tag, name, value in page.attributes if name in ("src", "href", "xlink:href", "srcset")]
