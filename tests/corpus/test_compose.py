@@ -1,11 +1,9 @@
-import hashlib
+"""Rule compose: datasets of code and chats, their filters, shares and counts, and its command line."""
+
 import json
 import random
-import re
-import sysconfig
 from collections import Counter
 from fractions import Fraction
-from pathlib import Path
 
 import pytest
 
@@ -15,34 +13,13 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.compose import compose
 from scripts.corpus.formats.shares import largest_cap
-from scripts.corpus.instruct.chat import SYSTEM, answer_en, answer_zh, code_block
-from scripts.corpus.instruct.facts import Facts, Type
-from scripts.corpus.instruct.tasks import examples_of
 from scripts.experiment.layout import SPLITS
-from scripts.experiment.settings.corpus import CodeDataset, Dataset, InstructDataset
+from scripts.experiment.settings.corpus import CodeDataset, Dataset
 from scripts.experiment.settings.record import parse_json, to_json
 from tests.corpus.archives import call
+from tests.corpus.documents import CHAT, PYTHON, SEED, document, texts
 
-SEED = 42
 CODE = CodeDataset(kind="code", fim_rate=0.5)
-CHAT = InstructDataset(kind="instruct", language="zh", max_characters=1000)
-PYTHON = '"""Reads all the tables."""\nimport os\n\n\ndef read(path):\n    return os.stat(path)\n'
-
-
-def document(text, path="a.py", language="python", source="demo"):
-    digest = hashlib.sha256(text.encode()).hexdigest()
-    return {"text": text, "path": path, "source": source, "language": language, "sha256": digest}
-
-
-def instruct_example(document, settings):
-    made = examples_of(document, settings, SEED)
-    return made if isinstance(made, str) else next(made)
-
-
-def texts(count):
-    for seed in range(count):
-        rng = random.Random(seed)
-        yield f"{seed}" + "".join(rng.choice("ab\r\n 中𝟙é👩\u200d<|endoftext|>") for _ in range(rng.randint(0, 60)))
 
 
 def write_splits(folder, documents):
@@ -133,103 +110,6 @@ def test_progress_counts_the_documents_however_many_examples_they_give(tmp_path,
     assert sum(manifest["examples"].values()) != 27
 
 
-def test_a_chat_is_system_question_with_the_code_and_answer():
-    system, user, assistant = instruct_example(document(PYTHON), CHAT)["messages"]
-    assert [turn["role"] for turn in (system, user, assistant)] == ["system", "user", "assistant"]
-    assert system["content"] == SYSTEM["zh"]
-    assert user["content"] == f"请分析以下Python代码的功能和实现：\n\n```python\n{PYTHON}```"
-    assert assistant["content"] == (
-        "这段 Python 代码定义了函数。源码中的说明写道：“Reads all the tables.”\n\n"
-        "主要组成部分如下：\n\n- 函数 `read`。\n\n实现上引用了模块：`os`。"
-    )
-
-
-def test_the_english_chat_says_the_same_in_english():
-    _, user, assistant = instruct_example(document(PYTHON), CHAT.model_copy(update={"language": "en"}))["messages"]
-    assert user["content"].startswith(
-        "Analyze what the following Python code does and how it is implemented:\n\n```python"
-    )
-    assert assistant["content"] == (
-        'This Python code defines functions. Its documentation says: "Reads all the tables."\n\n'
-        "Its main parts are:\n\n- function `read`\n\nIt builds on the module `os`."
-    )
-
-
-def test_an_answer_lists_eight_names_and_says_that_there_are_others():
-    many = [f"f{i}" for i in range(12)]
-    types = [Type("class", "A", ["m", "n"]), Type("enum", "E"), Type("type", "Elsewhere", ["k"])]
-    facts = Facts(types=types, functions=many, imports=["a", "b"])
-    assert answer_zh(facts, "cpp") == (
-        "这段 C++ 代码定义了类、枚举、函数和方法。\n\n"
-        "主要组成部分如下：\n\n- 类 `A`：包含方法 `m`、`n`；\n- 枚举 `E`；\n"
-        "- 类型 `Elsewhere`：包含方法 `k`；\n"
-        "- 函数 `f0`、`f1`、`f2`、`f3`、`f4`、`f5`、`f6`、`f7` 等。\n\n"
-        "实现上引用了头文件：`a`、`b`。"
-    )
-    assert answer_en(facts, "cpp") == (
-        "This C++ code defines classes, enums, functions and methods.\n\n"
-        "Its main parts are:\n\n- class `A` with methods `m` and `n`\n- enum `E`\n"
-        "- type `Elsewhere` with method `k`\n"
-        "- functions `f0`, `f1`, `f2`, `f3`, `f4`, `f5`, `f6`, `f7` and others\n\n"
-        "It builds on the headers `a` and `b`."
-    )
-
-
-def test_an_answer_claims_nothing_about_what_was_not_found():
-    """A macro before a class hides it from the parser, so that nothing is found is no reason to say that it is not."""
-    assert answer_zh(Facts(imports=["os"]), "python") == "这段 Python 代码引用了模块：`os`。"
-    assert answer_en(Facts(imports=["os"]), "python") == "This Python code builds on the module `os`."
-    said = Facts(sentence="Reads all the tables.")
-    assert answer_zh(said, "java") == "这段 Java 源码中的说明写道：“Reads all the tables.”"
-    assert answer_en(said, "java") == 'The documentation of this Java code says: "Reads all the tables."'
-
-
-def test_answers_about_real_code_hold_no_figure_and_only_names_and_quotes_out_of_it():
-    library = Path(sysconfig.get_path("stdlib"))
-    found = 0
-    for path in sorted(library.glob("[ac]*.py")):
-        text = path.read_text(errors="ignore")
-        for language in ("zh", "en"):
-            settings = CHAT.model_copy(update={"language": language, "max_characters": 10**6})
-            example = instruct_example(document(text, path.name), settings)
-            if isinstance(example, str):
-                continue
-            answer = example["messages"][2]["content"]
-            names, quotes = re.findall("`([^`]*)`", answer), re.findall('[“"](.*)[”"]', answer)
-            assert all(part in text for name in names for part in name.split(".")), path
-            assert all(quote in " ".join(text.split()) for quote in quotes), path
-            assert not re.search(r"\d", re.sub('`[^`]*`|[“"].*[”"]', "", answer)), path
-            found += 1
-    assert found > 40
-
-
-@pytest.mark.parametrize("text", ["", "x", "x\n", "```\n", "a ```` b", "`" * 50, "~~~"])
-def test_a_fence_is_longer_than_any_run_of_backticks_within(text):
-    block = code_block(text, "c")
-    fence = re.match("`{3,}", block).group()
-    assert fence not in text and block.endswith(f"\n{fence}") and block.startswith(f"{fence}c\n{text}")
-
-
-@pytest.mark.parametrize(
-    ("text", "path", "language", "reason"),
-    [
-        (PYTHON + "#" * 1000, "a.py", "python", "too_long"),
-        ("This is prose; it's no (code at all! " * 20, "A.java", "java", "unparsed"),
-        ("x = 1\n" * 20, "a.py", "python", "no_facts"),
-        ("", "a.py", "python", "no_facts"),
-        ("((((((((" * 100, "a.h", "c", "unparsed"),
-    ],
-)
-def test_what_makes_no_chat_is_dropped_for_a_reason(text, path, language, reason):
-    assert instruct_example(document(text, path, language), CHAT) == reason
-
-
-def test_the_limit_counts_characters_and_lets_its_own_length_pass():
-    text = '"""' + "函数读取文件。" * 30 + '"""\n'
-    assert "messages" in instruct_example(document(text), CHAT.model_copy(update={"max_characters": len(text)}))
-    assert instruct_example(document(text), CHAT.model_copy(update={"max_characters": len(text) - 1})) == "too_long"
-
-
 def test_examples_and_drops_of_a_chat_dataset_add_up(tmp_path):
     kinds = [PYTHON, "x = 1\n" * 20, PYTHON * 50, "class A:\n    def f(self): pass\n"]
     documents = {name: [document(t, f"{i}.py") for i, t in enumerate(kinds)] for name in SPLITS}
@@ -254,7 +134,7 @@ def test_the_largest_cap_is_what_trying_all_caps_finds():
         if met:
             assert largest_cap(counts, share) == min(max(met), max(counts))
         else:
-            with pytest.raises(ValueError, match=f"impossible with {len(counts)} sources; at least"):
+            with pytest.raises(ValueError, match=f"impossible with {len(counts)} sources; must be at least"):
                 largest_cap(counts, share)
 
 

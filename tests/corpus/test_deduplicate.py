@@ -250,7 +250,10 @@ def test_each_step_refuses_what_was_made_from_other_documents(tmp_path):
         clusters(tmp_path, ["a"], [*bucketed, *of_both], SETTINGS, tmp_path / "clusters")
     with pytest.raises(UserError, match="signatures of b, which --sources does not name"):
         clusters(tmp_path, ["a"], of_both, SETTINGS, tmp_path / "clusters")
-    with funnel(tmp_path / "out") as result, pytest.raises(UserError, match="made from other documents than the signatures"):
+    with (
+        funnel(tmp_path / "out") as result,
+        pytest.raises(UserError, match="made from other documents than the signatures"),
+    ):
         deduplicate(tmp_path, ["a", "b"], both, similar, SETTINGS, result)
     write_filtered(tmp_path, {"a": {"x.py": "three"}})
     with funnel(tmp_path / "out") as result, pytest.raises(UserError, match="no signatures of it"):

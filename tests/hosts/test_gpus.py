@@ -1,6 +1,5 @@
 """scripts/hosts/gpus.py: jobs never meet on a card, a dead one's cards are free, the impossible is refused at once."""
 
-import json
 import os
 import signal
 import subprocess
@@ -11,17 +10,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
-import yaml
 
 from scripts.common.cli import UserError
 from scripts.experiment.settings.machine import Machine
-from scripts.hosts import gpus, lease_folder
-from scripts.hosts.gpus import CHOSEN, Card, described, eligible
-from scripts.hosts.lease_folder import GATE
+from scripts.hosts.gpus import CHOSEN, described, eligible
+from tests.hosts.leasing import A40, A800, CARDS, MIXED, Host
 
-A800, A40 = {"name": "NVIDIA A800 80GB PCIe", "memory_gib": 80.0}, {"name": "NVIDIA A40", "memory_gib": 44.99}
-MIXED = [A800] * 4 + [A40] * 4
-CARDS = [Card(index, f"GPU-{index}", card["name"], card["memory_gib"]) for index, card in enumerate(MIXED)]
 ON_HOST = "this host has 4 NVIDIA A800 80GB PCIe (0, 1, 2, 3), 4 NVIDIA A40 (4, 5, 6, 7)"
 # what Python finds as torch: another version.py, as of a build for CUDA; imported, it is the real torch
 CUDA_TORCH = {
@@ -29,58 +23,6 @@ CUDA_TORCH = {
     "__init__.py": "import sys\nfrom pathlib import Path\nsys.path.remove(str(Path(__file__).parents[1]))\n"
     "del sys.modules['torch']\nimport torch\n",
 }
-SAY = "import os; print(os.environ['CUDA_VISIBLE_DEVICES'], os.environ.get('CUDA_DEVICE_ORDER'))"
-# appends its cards and when it had them; a job of "for ever" waits to be killed
-HOLD = """
-import json, os, sys, time
-def tell(what):
-    line = json.dumps({what: time.monotonic(), "pid": os.getpid(), "cards": os.environ["CUDA_VISIBLE_DEVICES"]})
-    os.write(log, line.encode() + b"\\n")
-log = os.open(sys.argv[1], os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-tell("start")
-time.sleep(float(sys.argv[2]))
-tell("end")
-"""
-HOLD_GATE = """
-import fcntl, sys, time
-with open(sys.argv[1], "r+") as file:
-    fcntl.flock(file, fcntl.LOCK_EX)
-    file.write("process 7 in /home/her")
-    file.flush()
-    print("held", flush=True)
-    time.sleep(60)
-"""
-
-
-class Host:
-    """A host with the cards `found`, on which commands are leased some."""
-
-    def __init__(self, folder: Path, found: list[dict]):
-        self.folder, self.found, self.leases = folder, found, folder / "leases"
-        clean = {name: value for name, value in os.environ.items() if name not in CHOSEN}
-        path = {"PYTHONPATH": f"{Path(__file__).parent / 'nvml'}:{Path.cwd()}:{folder}"}
-        self.env = {**clean, **path, "FAKE_NVML": json.dumps(found), "STAGECRAFT_GPU_LEASES": str(self.leases)}
-
-    def words(self, count: int, *program: str, **machine) -> list[str]:
-        path = self.folder / f"{len(list(self.folder.glob('*.yaml')))}.yaml"
-        path.write_text(yaml.safe_dump({"nodes": 1, "gpus": len(self.found), "micro_batch": 1, **machine}))
-        module = [sys.executable, "-m", "scripts.hosts.gpus", "--machine", str(path), "--count", str(count)]
-        return [*module, *(program or (sys.executable, "-c", SAY))]
-
-    def start(self, *given, **machine) -> subprocess.Popen:
-        pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(self.words(*given, **machine), env=self.env, **pipes)
-
-    def run(self, *given, **machine) -> subprocess.CompletedProcess:
-        words = self.words(*given, **machine)
-        return subprocess.run(words, env=self.env, capture_output=True, text=True, timeout=60, check=False)
-
-    def hold(self, count: int, seconds: float, **machine) -> subprocess.Popen:
-        return self.start(count, sys.executable, "-c", HOLD, str(self.folder / "log"), str(seconds), **machine)
-
-    def log(self) -> list[dict]:
-        path = self.folder / "log"
-        return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def machine_of(settings: dict) -> Machine:
@@ -250,15 +192,6 @@ def test_a_machine_without_gpus_shows_none_and_leases_none(tmp_path):
     assert done.stdout == " PCI_BUS_ID\n" and not host.leases.exists()
 
 
-def test_the_leases_are_every_users_whatever_the_umask(tmp_path):
-    host = Host(tmp_path, [A40])
-    done = subprocess.run(["sh", "-c", 'umask 077; exec "$@"', "sh", *host.words(1)], env=host.env, check=False)
-    assert done.returncode == 0
-    assert host.leases.stat().st_mode & 0o7777 == 0o1777
-    files = list(host.leases.iterdir())
-    assert len(files) == 2 and all(file.stat().st_mode & 0o777 == 0o666 for file in files)
-
-
 def test_what_a_host_has_is_told_by_name():
     assert f"this host has {described(CARDS)}" == ON_HOST and described([]) == "no GPU"
 
@@ -270,51 +203,3 @@ def test_a_card_that_nvml_cannot_read_is_skipped_with_a_line_and_the_others_are_
     assert "gpus: GPU 1 skipped, NVML cannot read it: GPU is lost" in done.stderr
     done = host.run(3)
     assert done.returncode == 1 and done.stderr.endswith("3 needed; this host has 2 NVIDIA A40 (0, 2)\n")
-
-
-def test_a_stopped_holder_of_the_gate_is_named_after_the_time_limit(tmp_path, monkeypatch):
-    host = Host(tmp_path, [A40])
-    assert host.run(1).returncode == 0
-    holder = subprocess.Popen([sys.executable, "-c", HOLD_GATE, host.leases / GATE], stdout=subprocess.PIPE)
-    holder.stdout.readline()
-    holder.send_signal(signal.SIGSTOP)
-    monkeypatch.setattr(lease_folder, "GATE_LIMIT", 0.3)
-    with pytest.raises(UserError, match=r"process 7 in /home/her\S* has held the lock on the leases for"):
-        gpus.wait(host.leases, [[CARDS[0]]], 1)
-    holder.kill()
-    holder.wait()
-    with lease_folder.opened_folder(host.leases) as folder, lease_folder.one_at_a_time(folder):
-        pass  # free again
-
-
-@pytest.mark.parametrize("kind", ["link", "fifo", "folder", "second name"])
-def test_what_is_no_plain_file_in_the_place_of_a_lease_is_refused_and_not_written(tmp_path, kind):
-    host, victim = Host(tmp_path, [A40]), tmp_path / "victim"
-    assert host.run(1).returncode == 0
-    lease = next(file for file in host.leases.iterdir() if file.name != GATE)
-    lease.unlink()
-    victim.write_text("dear")
-    make = {"link": lease.symlink_to, "fifo": lambda _: os.mkfifo(lease), "folder": lambda _: lease.mkdir()}
-    make.get(kind, lease.hardlink_to)(victim)
-    done = host.run(1)
-    assert done.returncode == 1 and f"error: {lease.name}: not a plain file in the lease folder" in done.stderr
-    assert victim.read_text() == "dear"
-
-
-@pytest.mark.slow
-def test_a_link_or_another_users_own_folder_is_no_lease_folder(tmp_path):
-    host, elsewhere = Host(tmp_path, [A40]), tmp_path / "elsewhere"
-    elsewhere.mkdir(mode=0o777)
-    host.leases.symlink_to(elsewhere)
-    done = host.run(1)
-    assert done.returncode == 1 and f"error: {host.leases}: not a folder, or a link" in done.stderr
-    assert not list(elsewhere.iterdir())
-    host.leases.unlink()
-    host.leases.mkdir()
-    if os.getuid() == 0:
-        for mode, code in ((0o755, 1), (0o777, 1), (0o1777, 0)):
-            host.leases.chmod(mode)
-            os.chown(host.leases, 12345, 12345)
-            done = host.run(1)
-            assert done.returncode == code
-            assert code == 0 or "owned by user 12345 and not shared" in done.stderr

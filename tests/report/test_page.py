@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
 from scripts.common.files import read_json, write_json
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.metrics.exact_match import SUITE
@@ -220,40 +219,6 @@ def test_explanation_names_what_is_not_met_and_what_is_not_secured():
 )
 def test_numbers_have_four_digits(value, signed, shown):
     assert number(value, signed) == shown
-
-
-@pytest.fixture
-def malformed(tmp_path):
-    path = tmp_path / "evaluation/gate/eval.json"
-    path.parent.mkdir(parents=True)
-    path.write_bytes(b"{}")
-    return path
-
-
-@pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff\x00", b'{"gates": '])
-def test_malformed_evaluation_is_told_in_one_line(content, malformed, tmp_path):
-    malformed.write_bytes(content)
-    with pytest.raises(UserError) as refused:
-        render(tmp_path)
-    assert str(refused.value).startswith(f"{malformed}: not ") and "\n" not in str(refused.value)
-
-
-def test_the_command_tells_a_malformed_evaluation_in_one_line_and_writes_no_page(malformed, tmp_path):
-    command = [sys.executable, "-m", "scripts.report.page", "--results", str(tmp_path)]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.startswith(f"error: {malformed}: not ")
-    assert done.stderr.count("\n") == 1
-    assert not (tmp_path / "report.html").exists()
-
-
-@pytest.mark.parametrize("content", [None, b"", b"<svg <p>cut", b"\xff\xfe"])
-def test_broken_picture_is_named(content, make_results):
-    results = make_results()
-    picture = results / "report/plots/loss.svg"
-    picture.unlink() if content is None else picture.write_bytes(content)
-    with pytest.raises(UserError, match=r"loss\.svg: no"):
-        render(results)
 
 
 def test_summary_is_the_table_and_nothing_else(made):

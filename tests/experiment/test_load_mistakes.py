@@ -1,0 +1,191 @@
+"""scripts/experiment/load.py: every way to get an experiment file wrong gives one line that names the key."""
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.experiment.load import load_experiment
+from tests.experiment.edits import human, put
+
+GATE = ("evaluation", "gate", "gates", 0)
+LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
+
+
+@pytest.mark.parametrize(
+    ("edit", "line"),
+    [
+        (put("sed", 1), "sed: unknown key; did you mean `seed`?"),
+        (put("seed", "42"), "seed: must be a whole number, not '42'"),
+        (put("corpus", None), "corpus: must be a mapping of keys, not None"),
+        (
+            put("corpus", "compose", "code", "fimrate", 1),
+            "corpus.compose.code.fimrate: unknown key; did you mean `fim_rate`?",
+        ),
+        (
+            put("corpus", "compose", "code", "kind", "poem"),
+            "corpus.compose.code.kind: must be one of code, repository, instruct, chat, text, not 'poem'",
+        ),
+        (
+            put("corpus", "compose", "code", []),
+            "corpus.compose.code: must be a mapping of keys, not []",
+        ),
+        (put("corpus", "compose", {}), "corpus.compose: must be a list or mapping of at least 1 entry, not {}"),
+        (
+            put("corpus", "compose", "instruct", "language", "fr"),
+            "corpus.compose.instruct.language: must be one of zh, en, not 'fr'",
+        ),
+        (put("corpus", "split", {"validation": 0.5, "test": 0.5}), "corpus.split: validation and test leave nothing"),
+        (
+            put("training", "train", "sft", "from", "pretain"),
+            "training.train.sft.from: no 'pretain' here; known: base, pretrain, sft",
+        ),
+        (
+            put("training", "train", "pretrain", "from", "sft"),
+            "training.train.pretrain.from: a cycle: pretrain from sft from pretrain",
+        ),
+        (
+            put("training", "train", "sft", "data", "chat"),
+            "training.train.sft.data: no 'chat' here; known: code, instruct",
+        ),
+        (put("training", "train", "sft", "epochs", 1), "training.train.sft: give either `steps` or `epochs`"),
+        (
+            put("training", "train", "sft", "learning_rate", 0),
+            "training.train.sft.learning_rate: must be greater than 0 or `auto`, not 0",
+        ),
+        (put("training", "train", {}), "training.train: must be a list or mapping of at least 1 entry, not {}"),
+        (put("training", "base", {"model": "scratch"}), "training.base.shape: required"),
+        (put("training", "base", {"model": "/no/such/folder"}), "training.base.model: no folder"),
+        (put("training", "base", {"model": "Qwen/Qwen2.5-7B"}), "training.base.revision: required"),
+        (put("evaluation", "perplexity", "datasets", ["cod"]), "evaluation.perplexity.datasets: no 'cod' here"),
+        (put("evaluation", "perplexity", "stride", 10**6), "evaluation.perplexity.stride: 1000000 exceeds `context`"),
+        (
+            put("evaluation", "gate", "gates", 0, "above", 1),
+            "evaluation.gate.gates.0: give exactly one of below, above",
+        ),
+        (put("evaluation", "gate", "gates", 0, "model", "sfd"), "evaluation.gate.gates.0.model: no 'sfd' here"),
+        (put("evaluation", "qa", {"datasets": ["code"]}), "evaluation.qa.datasets: no 'code' here; known: instruct"),
+        (put("evaluation", "qa", {"samples": 2}), "evaluation.qa.samples: with temperature 0 all samples are the same"),
+        (
+            put("evaluation", "bleu", {"beams": 2, "temperature": 1}),
+            "evaluation.bleu.beams: a beam search does not sample",
+        ),
+        (put("evaluation", "keywords", {"cases": "no.yaml"}), "evaluation.keywords.cases: no file no.yaml"),
+        (
+            put("evaluation", "gate", "gates", 0, "metric", "f1"),  # its suite does not run
+            "evaluation.gate.gates.0.metric: no 'f1' here; known: perplexity, bits_per_byte, completion_match, ",
+        ),
+        (
+            put("evaluation", "human", {"of": "perplexity"}),
+            "evaluation.human.of: must be one of qa, bleu, keywords, code, not 'perplexity'",
+        ),
+        (put("evaluation", "human", {"of": "qa"}), "evaluation.human.of: qa is not configured; add evaluation.qa"),
+        (human(models=["sfd"]), "evaluation.human.models: no 'sfd' here; known: base, pretrain, sft"),
+        (human(datasets=["code"]), "evaluation.human.datasets: no 'code' here; known: instruct"),
+        (human(sheets=["no.csv"]), "evaluation.human.sheets.0: no.csv: no such file"),
+        (
+            human(sheets=["README.md", "./README.md"]),
+            "evaluation.human.sheets.1: ./README.md has the rater's name of README.md; rename one",
+        ),
+        (
+            human(models=["sft"], gate={"model": "base"}),
+            "evaluation.gate.gates.0.model: no 'base' here; known: sft",
+        ),
+        (put("training", "train", "sft", "quantize", "8bit"), "training.train.sft.quantize: only with `method: lora`"),
+        (put("training", "train", "sft", "lora", {"r": 4}), "training.train.sft.lora: only with `method: lora`"),
+        (
+            put("corpus", "compose", "code", {"kind": "text", "path": "a", "hub": "b/c"}),
+            "corpus.compose.code: give either `path` or `hub`",
+        ),
+        (put("corpus", "compose", "code", {"kind": "text", "hub": "b/c"}), "corpus.compose.code.revision: required"),
+        (
+            put("training", "base", "shape", "vocab_size", 999),
+            "training.base.shape.vocab_size: not with `scratch`",
+        ),
+        (
+            put("training", "train", "sft", "learning_rate", "fast"),
+            "training.train.sft.learning_rate: must be a number or `auto`, not 'fast'",
+        ),
+        (put("training", "train", "sft", "clip", True), "training.train.sft.clip: must be a number, not True"),
+        (put("training", "train", "Sft", {}), "training.train.Sft: must be text that matches"),
+        (
+            put("training", "train", "base", {"from": "base", "data": "code", "steps": 1, "learning_rate": 1}),
+            "training.train.base: this names the base model",
+        ),
+        (
+            put("evaluation", "qa", {"datasets": ["instruct", "instruct"]}),
+            "evaluation.qa.datasets: instruct occurs twice",
+        ),
+        (
+            put("corpus", "filter", {"extensions": {"py": "python"}}),
+            "corpus.filter.extensions.py: must be text that matches",
+        ),
+        (put("corpus", "compose", "code", {"kind": "chat"}), "corpus.compose.code: give either `path` or `hub`"),
+        (
+            put("evaluation", "code", {"benchmarks": [{"path": "a", "git": "b"}]}),
+            "evaluation.code.benchmarks.0: give `git` and `commit` together",
+        ),
+        (put("extends", 3), "extends: must be text, not 3"),
+        (put(*GATE, "metric", "loss"), "evaluation.gate.gates.0.dataset: not with `metric: loss`"),
+        (put(*GATE, {**LOSS, "against": "base"}), "evaluation.gate.gates.0.against: not with `metric: loss`"),
+        (put(*GATE, {**LOSS, "language": "go"}), "evaluation.gate.gates.0.language: not with `metric: loss`"),
+        (put(*GATE, {**LOSS, "model": "base"}), "evaluation.gate.gates.0.model: no 'base' here; known: pretrain, sft"),
+        (put(*GATE, {**LOSS, "metric": "perplexity"}), "evaluation.gate.gates.0.dataset: required with `metric: perp"),
+        (put(*GATE, {**LOSS, "metric": "lose"}), "evaluation.gate.gates.0.metric: no 'lose' here; known: perplexity,"),
+        (lambda config: config.pop("sources"), "sources: required, dataset code is made from repositories"),
+        (
+            put(
+                "corpus", "compose", {"code": {"kind": "chat", "path": "a"}, "instruct": {"kind": "chat", "path": "b"}}
+            ),
+            "sources: no dataset is made from repositories; leave it out",
+        ),
+        (put("results", "/somewhere/else"), "results: must be text that matches ^results"),
+        (put("results", "results/../.."), "results: must be text that matches ^results"),
+    ],
+)
+def test_a_mistake_is_one_line_that_names_the_key(experiment, edit, line):
+    edit(experiment)
+    with pytest.raises(UserError) as error:
+        load_experiment(experiment, "x.yaml")
+    assert str(error.value).startswith(f"x.yaml: {line}")
+    assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize(
+    ("training", "tokens", "line"),
+    [
+        (True, {"sequence_lengths": [512]}, "tokens.sequence_lengths: only without `training`"),
+        (True, {"tokenizer": {"folder": "a"}}, "tokens.tokenizer.folder: only without `training`"),
+        (False, {"tokenizer": {"folder": "a"}}, "tokens.tokenizer.folder: no file a/tokenizer.json"),
+        (False, {"tokenizer": {"folder": "a", "vocab_size": 999}}, "tokens.tokenizer.folder: give either this, or"),
+        (False, {"sequence_lengths": []}, "tokens.sequence_lengths: must be a list or mapping of at least 1 entry"),
+        (False, {"sequence_lengths": [512, 512]}, "tokens.sequence_lengths: 512 occurs twice"),
+        (False, {"sequence_lengths": [8]}, "tokens.sequence_lengths.0: must be at least 16, not 8"),
+        (False, {"sequence_lengths": 512}, "tokens.sequence_lengths: must be a list, not 512"),
+    ],
+)
+def test_what_is_for_data_alone_is_refused_beside_training(experiment, training, tokens, line):
+    experiment["tokens"] = tokens
+    if not training:
+        del experiment["training"]
+    with pytest.raises(UserError) as error:
+        load_experiment(experiment, "x.yaml")
+    assert str(error.value).startswith(f"x.yaml: {line}")
+
+
+@pytest.mark.parametrize(
+    ("mix", "line"),
+    [
+        (
+            {"code": {"parts": {"code": {"weight": 1}}}},
+            "tokens.mix.code: this names a dataset; give the mixture another",
+        ),
+        ({"m": {"parts": {"cod": {"weight": 1}}}}, "tokens.mix.m.parts: no 'cod' here; known: code, instruct"),
+        ({"m": {"parts": {}}}, "tokens.mix.m.parts: must be a list or mapping of at least 1 entry"),
+        ({"m": {"parts": {"code": {"weight": 0}}}}, "tokens.mix.m.parts.code.weight: must be greater than 0, not 0"),
+        ({"m": {"parts": {"code": {}}}}, "tokens.mix.m.parts.code.weight: required"),
+    ],
+)
+def test_a_mixture_of_what_is_not_there_is_refused(experiment, mix, line):
+    experiment["tokens"]["mix"] = mix
+    with pytest.raises(UserError) as error:
+        load_experiment(experiment, "x.yaml")
+    assert str(error.value).startswith(f"x.yaml: {line}")
