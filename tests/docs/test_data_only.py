@@ -5,12 +5,15 @@ import re
 from pathlib import Path
 
 import numpy as np
+import pandas
 import pytest
+from pyarrow.parquet import ParquetFile
 
-from scripts.common.files import write_jsonl
+from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.corpus.compose import compose
-from scripts.experiment.layout import SPLITS, Layout, split_file
+from scripts.corpus.parquet import parquet
+from scripts.experiment.layout import SPLITS, Layout, parquet_table, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.corpus import CodeDataset
@@ -45,6 +48,8 @@ def mine(tmp_path, monkeypatch) -> Layout:
     counts = {"train": len(documents) - 4, "validation": 2, "test": 2}
     write_manifest(layout.split, [split_file(layout.split, split).name for split in SPLITS], documents=counts)
     write_jsonl(layout.filtered("mytool") / "rejects.jsonl.zst", [{"path": "a", "reason": "too_large"}])
+    write_jsonl(layout.filtered("mytool") / "documents.jsonl.zst", documents)
+    write_manifest(layout.filtered("mytool"), ["documents.jsonl.zst", "rejects.jsonl.zst"])
     compose(layout.split, CodeDataset(kind="code"), 42, layout.dataset("code"))
     train([layout.split], Tokenizer(vocab_size=600), layout.tokenizer)
     pack(layout.dataset("code"), layout.tokenizer, 512, layout.shards("code", 512))
@@ -72,3 +77,23 @@ def test_the_programs_on_the_page_run_and_agree_with_each_other(mine, capsys):
     assert np.array_equal(said["rows"][len(shards) - 1]["labels"], shards.row(len(shards) - 1)["labels"])
     assert "torch.Size([4, 512])" in capsys.readouterr().out
     assert len(said["code"]["train"]) == len(said["documents"]) and said["code"]["test"][0]["source"] == "mytool"
+
+
+def test_what_the_page_reads_of_parquet_is_there_and_pandas_reads_the_rows(mine):
+    for name, folder in (
+        ("filter-0", mine.filtered("mytool")),
+        ("split", mine.split),
+        ("compose-code", mine.dataset("code")),
+    ):
+        parquet([folder], parquet_table(mine, name))
+    named = re.findall(r"results/mine/corpus/parquet/[^\s\"`)]+\.parquet", PAGE)
+    assert len(named) == 3 + 3  # what is where, and the line of each reader
+    for name in named:
+        folder, _, files = name.removesuffix(".parquet").rpartition("/")  # files: `train`, or `{train,validation,test}`
+        for file in files.strip("{}").split(","):
+            found = list(Path().glob(f"{folder}/{file}.parquet"))
+            assert found and all(len(ParquetFile(path).schema) for path in found), name
+    line = re.search(r"^\| pandas \| `(.*)` \|$", PAGE, re.MULTILINE)[1]
+    said = {"pandas": pandas}
+    exec(f"read = {line}", said)  # noqa: S102
+    assert list(said["read"].text) == [row["text"] for row in read_jsonl(split_file(mine.split, "train"))]
