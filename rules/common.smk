@@ -17,7 +17,7 @@ from scripts.experiment.source_shards import SourceFiles
 from scripts.experiment.tested_sources import tested_sources
 from scripts.hosts.missing import make_missing
 from scripts.hosts.profile import Profile, checked_machine
-from scripts.hosts.snakefile import argument_writer, big, only
+from scripts.hosts.snakefile import ancient_inputs, argument_writer, one_of
 from scripts.hosts.start import begin, set_shell
 from scripts.sources.tables.sources_table import sources_of
 
@@ -49,11 +49,11 @@ except UserError as error:
 
 wildcard_constraints:
     # very many sources are fetched and filtered in shards; a pattern of their names would take longer than the rest
-    source=only([] if MADE.in_shards else SOURCES),
-    shard=only(FLOW.source_shards),
-    group=only(FLOW.bucket_groups),
-    dataset=only(FLOW.datasets),
-    mixture=only(FLOW.expanded.tokens.mix),
-    stage=only(FLOW.stages),
-    model=only(FLOW.models),
+    source=one_of([] if MADE.in_shards else SOURCES),
+    shard=one_of(FLOW.source_shards),
+    group=one_of(FLOW.bucket_groups),
+    dataset=one_of(FLOW.datasets),
+    mixture=one_of(FLOW.expanded.tokens.mix),
+    stage=one_of(FLOW.stages),
+    model=one_of(FLOW.models),
     length=r"\d+",

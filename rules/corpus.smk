@@ -8,7 +8,7 @@ from scripts.experiment.layout import SPLITS, fetched_shard, filtered_shard, par
 rule filter:
     input:
         manifest=lambda wildcards: raw_manifest(SOURCES[wildcards.source].raw_name),
-        archive=lambda wildcards: big(raw_archive(SOURCES[wildcards.source].raw_name)),
+        archive=lambda wildcards: ancient_inputs(raw_archive(SOURCES[wildcards.source].raw_name)),
         benchmarks=FLOW.decontaminated,
     output:
         manifest=L.filtered("{source}") / MANIFEST,
@@ -76,7 +76,7 @@ BUCKETS = [L.buckets(group) for group in FLOW.bucket_groups]
 rule signatures:
     input:
         manifests=lambda wildcards: MADE.filtered(FLOW.source_shards[wildcards.shard]),
-        documents=lambda wildcards: big(*MADE.documents(FLOW.source_shards[wildcards.shard])),
+        documents=lambda wildcards: ancient_inputs(*MADE.documents(FLOW.source_shards[wildcards.shard])),
     output:
         manifest=L.signatures("{shard}") / MANIFEST,
         digests=L.signatures("{shard}") / "digests.npy",
@@ -100,7 +100,7 @@ rule signatures:
 rule buckets:
     input:
         manifests=[folder / MANIFEST for folder in SIGNATURES],
-        signatures=big(*(folder / name for folder in SIGNATURES for name in ("digests.npy", "bands.npy"))),
+        signatures=ancient_inputs(*(folder / name for folder in SIGNATURES for name in ("digests.npy", "bands.npy"))),
     output:
         manifest=L.buckets("{group}") / MANIFEST,
         buckets=[L.buckets("{group}") / name for name in ("documents.npy", "sizes.npy")],
@@ -122,8 +122,8 @@ rule clusters:
     input:
         manifests=MADE.filtered(sorted(SOURCES)),
         groups=[folder / MANIFEST for folder in BUCKETS],
-        buckets=big(*(folder / name for folder in BUCKETS for name in ("documents.npy", "sizes.npy"))),
-        documents=big(*MADE.documents(sorted(SOURCES))),
+        buckets=ancient_inputs(*(folder / name for folder in BUCKETS for name in ("documents.npy", "sizes.npy"))),
+        documents=ancient_inputs(*MADE.documents(sorted(SOURCES))),
     output:
         manifest=L.clusters / MANIFEST,
         clusters=L.clusters / "clusters.npy",
@@ -148,10 +148,10 @@ rule deduplicate:
     input:
         manifests=MADE.filtered(SOURCES),
         signatures=[folder / MANIFEST for folder in SIGNATURES],
-        digests=big(*(folder / name for folder in SIGNATURES for name in ("digests.npy", "bands.npy"))),
+        digests=ancient_inputs(*(folder / name for folder in SIGNATURES for name in ("digests.npy", "bands.npy"))),
         clusters=L.clusters / MANIFEST,
-        similar=big(L.clusters / "clusters.npy"),
-        documents=big(*MADE.documents(SOURCES)),
+        similar=ancient_inputs(L.clusters / "clusters.npy"),
+        documents=ancient_inputs(*MADE.documents(SOURCES)),
     output:
         manifest=L.deduplicated / MANIFEST,
         documents=L.deduplicated / "documents.jsonl.zst",
@@ -178,9 +178,9 @@ rule deduplicate:
 rule split:
     input:
         manifest=L.deduplicated / MANIFEST,
-        documents=big(*(L.deduplicated / name for name in ("documents.jsonl.zst", "rejects.jsonl.zst"))),
+        documents=ancient_inputs(*(L.deduplicated / name for name in ("documents.jsonl.zst", "rejects.jsonl.zst"))),
         dates=MADE.histories(FLOW.dated_sources),
-        commits=big(*MADE.first_commits(FLOW.dated_sources)),
+        commits=ancient_inputs(*MADE.first_commits(FLOW.dated_sources)),
     output:
         manifest=L.split / MANIFEST,
         splits=[split_file(L.split, split) for split in SPLITS],
@@ -219,7 +219,9 @@ rule compose:
     input:
         manifest=lambda wildcards: [] if wildcards.dataset in FLOW.own_datasets else str(L.split / MANIFEST),
         splits=lambda wildcards: (
-            [] if wildcards.dataset in FLOW.own_datasets else big(*(split_file(L.split, split) for split in SPLITS))
+            []
+            if wildcards.dataset in FLOW.own_datasets
+            else ancient_inputs(*(split_file(L.split, split) for split in SPLITS))
         ),
         own=lambda wildcards: OWN_FILES.get(wildcards.dataset, []),
     output:
@@ -255,7 +257,7 @@ rule parquet:
     log:
         L.log("corpus", "parquet", "{table}"),
     wildcard_constraints:
-        table=only(TABLES),
+        table=one_of(TABLES),
     conda:
         "../envs/stagecraft.yaml"
     params:

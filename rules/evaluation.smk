@@ -24,9 +24,9 @@ for suite in [suite for suite in FLOW.suites if suite != "human"]:
         input:
             model=lambda wildcards: str(L.model(wildcards.model) / MANIFEST),
             datasets=[L.dataset(name) / MANIFEST for name in FLOW.scored_datasets(suite)],
-            data=big(*(split_file(L.dataset(name), "test") for name in FLOW.scored_datasets(suite))),
+            data=ancient_inputs(*(split_file(L.dataset(name), "test") for name in FLOW.scored_datasets(suite))),
             files=FLOW.prompt_files(suite),
-            archives=big(*MADE.archives(TESTED)) if suite == "repository_tests" else [],
+            archives=ancient_inputs(*MADE.archives(TESTED)) if suite == "repository_tests" else [],
         output:
             scores=L.suite(suite, "{model}") / "scores.json",
             documents=L.suite(suite, "{model}") / "items.jsonl.zst",
@@ -64,7 +64,7 @@ if FLOW.pinned:
         log:
             L.log("evaluation", "problems", "{file}"),
         wildcard_constraints:
-            file=only(FLOW.pinned),
+            file=one_of(FLOW.pinned),
         conda:
             "../envs/stagecraft.yaml"
         resources:
@@ -84,8 +84,8 @@ if completion := FLOW.suites.get("completion"):
     rule completion_tasks:
         input:
             manifests=[L.dataset(name) / MANIFEST for name in sorted({*FLOW.trained_on, completion.dataset})],
-            train=big(*(split_file(L.dataset(name), "train") for name in FLOW.trained_on)),
-            files=big(*(split_file(L.dataset(completion.dataset), split) for split in SPLITS)),
+            train=ancient_inputs(*(split_file(L.dataset(name), "train") for name in FLOW.trained_on)),
+            files=ancient_inputs(*(split_file(L.dataset(completion.dataset), split) for split in SPLITS)),
         output:
             tasks=L.completion_tasks / "tasks.jsonl.zst",
             manifest=L.completion_tasks / MANIFEST,
@@ -109,9 +109,9 @@ if tests := FLOW.suites.get("repository_tests"):
     rule repository_tasks:
         input:
             manifests=[L.dataset(name) / MANIFEST for name in FLOW.trained_on],
-            train=big(*(split_file(L.dataset(name), "train") for name in FLOW.trained_on)),
+            train=ancient_inputs(*(split_file(L.dataset(name), "train") for name in FLOW.trained_on)),
             raw=MADE.fetched(TESTED),
-            archives=big(*MADE.archives(TESTED)),
+            archives=ancient_inputs(*MADE.archives(TESTED)),
         output:
             tasks=L.repository_tasks / "tasks.jsonl.zst",
             manifest=L.repository_tasks / MANIFEST,
@@ -187,8 +187,8 @@ if FLOW.prompts:
     rule contamination:
         input:
             manifests=[L.dataset(name) / MANIFEST for name in sorted({*FLOW.trained_on, *FLOW.prompt_datasets})],
-            train=big(*(split_file(L.dataset(name), "train") for name in FLOW.trained_on)),
-            test=big(*(split_file(L.dataset(name), "test") for name in FLOW.prompt_datasets)),
+            train=ancient_inputs(*(split_file(L.dataset(name), "train") for name in FLOW.trained_on)),
+            test=ancient_inputs(*(split_file(L.dataset(name), "test") for name in FLOW.prompt_datasets)),
             files=[file for suite in FLOW.prompts for file in FLOW.prompt_files(suite)],
         output:
             overlaps=L.overlaps,

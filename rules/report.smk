@@ -11,7 +11,7 @@ ROWS = PackedRows(EXPERIMENT, L)  # those of arms have no cards
 rule cards:
     input:
         datasets=[L.dataset(name) / MANIFEST for name in EXPERIMENT.corpus.compose],
-        train=big(*(split_file(L.dataset(name), "train") for name in EXPERIMENT.corpus.compose)),
+        train=ancient_inputs(*(split_file(L.dataset(name), "train") for name in EXPERIMENT.corpus.compose)),
         rows=[folder / MANIFEST for folder in (*ROWS.packed(), *ROWS.mixed())],
         filtered=MADE.filtered(SOURCES),
         corpus=[L.deduplicated / MANIFEST, L.split / MANIFEST] if SOURCES else [],
@@ -92,7 +92,7 @@ if EXPERIMENT.training:
             deduplicated=L.deduplicated / MANIFEST if SOURCES else [],
             splits=L.split / MANIFEST if SOURCES else [],
             cards=L.cards / "cards.json",
-            chats=big(*(split_file(L.dataset(name), "test") for name in FLOW.chat_datasets)),
+            chats=ancient_inputs(*(split_file(L.dataset(name), "test") for name in FLOW.chat_datasets)),
             ablation=[L.ablation / f"ablation.{ending}" for ending in ("json", "svg")] if FLOW.arms.models else [],
             templates=["scripts/report/templates/page.html.j2", "scripts/report/templates/report.md.j2"],
         output:

@@ -17,7 +17,7 @@ rule pull:
     log:
         L.log("sources", "pull", "{archive}"),
     wildcard_constraints:
-        archive=only(PULLED),
+        archive=one_of(PULLED),
     conda:
         "../envs/stagecraft.yaml"
     resources:
@@ -39,7 +39,7 @@ rule fetch:
     log:
         L.log("sources", "fetch", "{archive}"),
     wildcard_constraints:
-        archive=only([name for name in ARCHIVES if name not in PULLED]),
+        archive=one_of([name for name in ARCHIVES if name not in PULLED]),
     conda:
         "../envs/stagecraft.yaml"
     resources:
@@ -93,7 +93,7 @@ rule history:
     log:
         L.log("sources", "history", "{source}"),
     wildcard_constraints:
-        source=only([] if MADE.in_shards else FLOW.dated_sources),
+        source=one_of([] if MADE.in_shards else FLOW.dated_sources),
     conda:
         "../envs/stagecraft.yaml"
     resources:

@@ -36,7 +36,7 @@ envvars:
 rule tokenizer:
     input:
         manifests=[folder / MANIFEST for folder in FLOW.tokenizer_texts],
-        data=big(
+        data=ancient_inputs(
             *(
                 split_file(folder, "train") if FLOW.scratch else folder / "tokenizer.json"
                 for folder in FLOW.tokenizer_texts
@@ -67,7 +67,7 @@ rule pack:
     input:
         dataset=L.dataset("{dataset}") / MANIFEST,
         tokenizer=L.tokenizer / MANIFEST,
-        data=big(
+        data=ancient_inputs(
             *(split_file(L.dataset("{dataset}"), split) for split in PACKED_SPLITS), L.tokenizer / "tokenizer.json"
         ),
     output:
@@ -90,12 +90,12 @@ rule pack:
 rule mix:
     input:
         parts=lambda wildcards: [
-            str(L.shards(part, wildcards.length) / MANIFEST) for part in FLOW.rows.parts(wildcards.mixture)
+            str(L.shards(part, wildcards.length) / MANIFEST) for part in FLOW.rows.datasets_of(wildcards.mixture)
         ],
-        data=lambda wildcards: big(
+        data=lambda wildcards: ancient_inputs(
             *(
                 file
-                for part in FLOW.rows.parts(wildcards.mixture)
+                for part in FLOW.rows.datasets_of(wildcards.mixture)
                 for file in shard_files(L.shards(part, wildcards.length))
             )
         ),
@@ -107,7 +107,9 @@ rule mix:
     conda:
         "../envs/stagecraft.yaml"
     params:
-        parts=lambda wildcards: [str(L.shards(part, wildcards.length)) for part in FLOW.rows.parts(wildcards.mixture)],
+        parts=lambda wildcards: [
+            str(L.shards(part, wildcards.length)) for part in FLOW.rows.datasets_of(wildcards.mixture)
+        ],
         settings=lambda wildcards: to_json(FLOW.expanded.tokens.mix[wildcards.mixture]),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.tokens.mix"),

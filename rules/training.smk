@@ -124,7 +124,7 @@ rule train:
     input:
         origin=lambda wildcards: str(L.model(FLOW.stages[wildcards.stage].origin) / MANIFEST),
         shards=lambda wildcards: str(FLOW.shards(wildcards.stage) / MANIFEST),
-        data=lambda wildcards: big(*shard_files(FLOW.shards(wildcards.stage))),
+        data=lambda wildcards: ancient_inputs(*shard_files(FLOW.shards(wildcards.stage))),
     output:
         manifest=L.model("{stage}") / MANIFEST,
         model=L.model("{stage}") / "model.safetensors",
@@ -134,7 +134,7 @@ rule train:
     log:
         L.log("training", "train", "{stage}"),
     wildcard_constraints:
-        stage=only([name for name in FLOW.stages if name not in FLOW.adapters]),
+        stage=one_of([name for name in FLOW.stages if name not in FLOW.adapters]),
     priority: 1  # evaluations wait for stages, not stages for evaluations
     conda:
         "../envs/stagecraft.yaml"
@@ -172,4 +172,4 @@ use rule train as train_adapter with:
         summary=L.model("{stage}") / "summary.json",
         environment=L.model("{stage}") / "environment.json",
     wildcard_constraints:
-        stage=only(FLOW.adapters),
+        stage=one_of(FLOW.adapters),

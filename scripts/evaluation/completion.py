@@ -22,7 +22,7 @@ import numpy as np
 
 from scripts.common.cli import UserError, run
 from scripts.common.files import read_jsonl, sha256_file
-from scripts.evaluation.code_tasks.answers import check_form, shown, write_answers
+from scripts.evaluation.code_tasks.answers import check_form, prompt_text, write_answers
 from scripts.evaluation.code_tasks.prompts import prompt_of
 from scripts.evaluation.code_tasks.task import Task
 from scripts.evaluation.generation.likelihood import negative_log_likelihood
@@ -108,7 +108,7 @@ def completion(
                 "id": task.id,
                 "language": task.language,
                 "source": task.source,
-                "prompt": shown(prompt),
+                "prompt": prompt_text(prompt),
                 "reference": task.answer,
                 "written": samples,
                 **figures(task, samples),

@@ -142,7 +142,7 @@ def check_ids(tasks: dict[str, dict[str, Task]], settings: LmEval) -> None:
     Raises:
         UserError: a task or an item of it is not.
     """
-    known = {name: task for some in tasks.values() for name, task in some.items()}
+    known = {name: task for group in tasks.values() for name, task in group.items()}
     for name, ids in (settings.ids or {}).items():
         if name not in known:
             raise UserError(f"evaluation.lm_eval.ids: no task {name!r} among evaluation.lm_eval.tasks")

@@ -20,7 +20,7 @@ from scripts.common.cli import UserError, run
 from scripts.common.files import read_jsonl, sha256_file
 from scripts.common.manifest import read_manifest
 from scripts.common.progress import Progress
-from scripts.evaluation.code_tasks.answers import check_form, shown, write_answers
+from scripts.evaluation.code_tasks.answers import check_form, prompt_text, write_answers
 from scripts.evaluation.code_tasks.prompts import prompt_of
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
@@ -105,7 +105,7 @@ def repository_tests(
             "id": task.id,
             "language": task.language,
             "source": task.source,
-            "prompt": shown(prompt),
+            "prompt": prompt_text(prompt),
             "reference": task.answer,
             "written": bodies,
             "verdicts": [{"outcome": outcome.outcome, "detail": outcome.detail} for outcome in outcomes],

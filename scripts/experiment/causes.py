@@ -17,7 +17,7 @@ from scripts.experiment.code_records import FINGERPRINT, read_code, unit_changes
 from scripts.experiment.fingerprint import fingerprint
 
 
-def shown(value: Any) -> str:
+def value_text(value: Any) -> str:
     """A value in a line: numbers as short as they can be, long texts cut."""
     if isinstance(value, float):
         return re.sub(r"e([-+])0*", lambda match: f"e{match[1].strip('+')}", f"{value:g}")
@@ -37,8 +37,8 @@ def setting_changes(old: Any, new: Any, key: str = "") -> list[str]:
     if isinstance(old, list) and isinstance(new, list) and all(isinstance(item, str) for item in [*old, *new]):
         added, removed = ([item for item in a if item not in b] for a, b in ((new, old), (old, new)))
         parts = [*(f"+ {item}" for item in added), *(f"- {item}" for item in removed)]
-        return [f"{key} {shown(', '.join(parts) or 'in another order')}"] if old != new else []
-    return [f"{key} {shown(old)} → {shown(new)}".strip()] if old != new else []
+        return [f"{key} {value_text(', '.join(parts) or 'in another order')}"] if old != new else []
+    return [f"{key} {value_text(old)} → {value_text(new)}".strip()] if old != new else []
 
 
 def parsed(value: Any) -> Any:
@@ -92,10 +92,10 @@ def param_changes(recorded: list[str], params: dict[str, Any], module: str) -> l
         if name == "code" and old is not None:
             code = [*code_changes(old, new, module), *code]
         elif old is None:
-            settings.append(f"{name} {shown(new)} is new")
+            settings.append(f"{name} {value_text(new)} is new")
         else:
             before = parsed(old)
             codes = [side.pop("codes", None) if isinstance(side, dict) else None for side in (before, new)]
             settings += setting_changes(before, new, "" if isinstance(new, dict) else name)
             code += ["the code that made its inputs is another"] if codes[0] != codes[1] else []
-    return [*settings, *(f"{shown(old)} is no longer a setting" for old in recorded_only), *code]
+    return [*settings, *(f"{value_text(old)} is no longer a setting" for old in recorded_only), *code]

@@ -82,7 +82,7 @@ class Dag:
         return self.experiment.training.base.model == "scratch"
 
     @property
-    def last(self) -> str:
+    def final_target(self) -> str:
         """The target that everything leads to."""
         return str(self.layout.evaluation) if self.experiment.training else "data"
 
@@ -217,7 +217,7 @@ class Dag:
     @cached_property
     def trained_on(self) -> list[str]:
         """The datasets of the stages, those of their mixtures one by one."""
-        return sorted({dataset for stage in self.stages.values() for dataset in self.rows.parts(stage.data)})
+        return sorted({dataset for stage in self.stages.values() for dataset in self.rows.datasets_of(stage.data)})
 
     @cached_property
     def chat_datasets(self) -> list[str]:

@@ -2,7 +2,7 @@
 
 packed = PackedRows(experiment, Layout(Path("results")))
 packed.stage("sft")       # results/tokens/mix/sft_mix-4096
-packed.parts("sft_mix")   # ["instruct", "general"]
+packed.datasets_of("sft_mix")   # ["instruct", "general"]
 """
 
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ class PackedRows:
     experiment: Experiment
     layout: Layout
 
-    def parts(self, name: str) -> list[str]:
+    def datasets_of(self, name: str) -> list[str]:
         """The datasets of a mixture; for a dataset only itself."""
         mixture = self.experiment.tokens.mix.get(name)
         return list(mixture.parts) if mixture else [name]
@@ -62,6 +62,6 @@ class PackedRows:
     def packed(self) -> list[Path]:
         """The folders of packed datasets, also of the parts of mixtures."""
         folders = [
-            self.layout.shards(part, length) for name, length in self.data_targets() for part in self.parts(name)
+            self.layout.shards(part, length) for name, length in self.data_targets() for part in self.datasets_of(name)
         ]
         return list(dict.fromkeys(folders))

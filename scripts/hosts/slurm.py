@@ -96,7 +96,7 @@ def wait_for_earlier() -> None:
         time.sleep(SECONDS)
 
 
-def stuck(folder: Path) -> dict[str, tuple[str, str]]:
+def never_starting(folder: Path) -> dict[str, tuple[str, str]]:
     """Job id → (rule and wildcards, Slurm's reason), of jobs sent from `folder` that will not start by themselves."""
     jobs = squeue("%i|%Z|%k|%r", "--states", "PENDING")
     return {
@@ -112,11 +112,11 @@ def report_pending(seconds: float = PENDING_SECONDS) -> None:
         return
     reported = set()
 
-    def look() -> None:
+    def report_new() -> None:
         while True:
             time.sleep(seconds)
             try:
-                waiting = stuck(Path.cwd())
+                waiting = never_starting(Path.cwd())
             except UserError:
                 continue  # Snakemake itself says so where it matters
             for job, (rule, reason) in waiting.items():
@@ -125,4 +125,4 @@ def report_pending(seconds: float = PENDING_SECONDS) -> None:
                     hint = REMEDIES.get(reason.split(",")[0], "see `scontrol show job`")
                     print(f"Slurm does not start job {job} ({rule}): {reason}; {hint}", file=sys.stderr)
 
-    threading.Thread(target=look, daemon=True, name="pending jobs").start()
+    threading.Thread(target=report_new, daemon=True, name="pending jobs").start()

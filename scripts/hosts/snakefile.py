@@ -10,12 +10,12 @@ from scripts.experiment.arguments import argument_file
 from scripts.hosts.invocation import Invocation
 
 
-def only(names: Iterable[str]) -> str:
+def one_of(names: Iterable[str]) -> str:
     """A wildcard constraint that matches exactly these names; without any it matches nothing."""
     return "|".join(map(re.escape, names)) or "(?!)"
 
 
-def big(*paths: Path) -> list:
+def ancient_inputs(*paths: Path) -> list:
     """Inputs that must exist but whose manifest says whether they changed."""
     return [ancient(str(path)) for path in paths]
 

@@ -129,7 +129,7 @@ def main() -> None:
         print("\n".join(report(dag, args.source, jobs)))
     if args.apply:
         dag = Dag(experiment, {**sources, source.name: source}, layout)
-        path = forget(dag, source, table, jobs, lambda: snakemake(dag.last, options))
+        path = forget(dag, source, table, jobs, lambda: snakemake(dag.final_target, options))
         logging.info(f"{path}: written; now commit {table}")
 
 

@@ -37,7 +37,7 @@ from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.monitoring.throughput import Throughput
 from scripts.training.planning.activations import measure as traced
 from scripts.training.planning.batch import Batch
-from scripts.training.planning.budget import passes, stage_budget
+from scripts.training.planning.budget import stage_budget, stage_passes
 from scripts.training.planning.memory import GIB
 from tests.benchmarks.peers import documents, packed, sft_trainer
 
@@ -81,7 +81,7 @@ def planned(what: dict) -> float:
     stage, batch = Stage.parse(settings, "bench"), Batch(what["rows"], 1)
     machine = {"nodes": 1, "gpus": 1, "micro_batch": what["rows"], "liger": what["liger"]}
     machine = Machine.parse(machine | {"gradient_checkpointing": True}, "bench")
-    traced(list(passes(stage, shape, machine, batch)))
+    traced(list(stage_passes(stage, shape, machine, batch)))
     parts = stage_budget(stage, shape, machine, batch, validates=False).gpu
     return sum(value for part, value in parts.items() if part not in ("CUDA", "fragmentation")) / GIB
 

@@ -78,10 +78,10 @@ def predicted(case: dict) -> float:
     from scripts.experiment.settings.training import Shape
     from scripts.training.planning.activations import measure
     from scripts.training.planning.batch import Batch
-    from scripts.training.planning.budget import passes, stage_budget
+    from scripts.training.planning.budget import stage_budget, stage_passes
 
     settings, shape, machine, batch = stage_of(case), Shape(**SHAPE), machine_of(case), Batch(ROWS, ACCUMULATION)
-    measure(list(passes(settings, shape, machine, batch)))
+    measure(list(stage_passes(settings, shape, machine, batch)))
     return stage_budget(settings, shape, machine, batch).total
 
 
@@ -170,11 +170,11 @@ def cpu_table(numbers: list[int]) -> None:
     from scripts.experiment.settings.training import Shape
     from scripts.training.planning.activations import measure
     from scripts.training.planning.batch import Batch
-    from scripts.training.planning.budget import passes
+    from scripts.training.planning.budget import stage_passes
 
     batch = Batch(ROWS, ACCUMULATION)
     chosen = [cases()[number] for number in numbers]
-    measure([one for case in chosen for one in passes(stage_of(case), Shape(**SHAPE), machine_of(case), batch)])
+    measure([one for case in chosen for one in stage_passes(stage_of(case), Shape(**SHAPE), machine_of(case), batch)])
     print("| method | checkpointing | tokens | optimizer | predicted MiB | measured MiB | error |")
     print("|---" * 7 + "|")
     errors = []

@@ -14,7 +14,7 @@ from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.activations import measure
 from scripts.training.planning.batch import Batch
-from scripts.training.planning.budget import passes, stage_budget
+from scripts.training.planning.budget import stage_budget, stage_passes
 from scripts.training.planning.memory import GIB
 from scripts.training.planning.speed import stage_speed
 
@@ -59,7 +59,7 @@ def plan_of(row) -> tuple[float, float, float]:
             network_gbs=50,
         )
         batch = Batch(row.rows, 1)
-        measure(list(passes(stage, shape, machine, batch)))
+        measure(list(stage_passes(stage, shape, machine, batch)))
         parts = dict(stage_budget(stage, shape, machine, batch, validates=False).gpu)
         parts.pop("CUDA")
         if row.kind == "allocated":

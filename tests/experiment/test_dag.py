@@ -44,7 +44,8 @@ def test_without_training_all_datasets_are_packed_at_each_length_with_a_tokenize
         and names(flow.tokenizer_texts) == ["results/corpus/split"]
         and names(flow.rows.folders()) == packed
     )
-    assert flow.models == [] and flow.suites == {} and flow.suite_files("scores.json") == [] and flow.last == "data"
+    assert flow.models == [] and flow.suites == {} and flow.suite_files("scores.json") == []
+    assert flow.final_target == "data"
     assert names(dag("config/config.yaml").rows.folders()) == [
         "results/tokens/pack/code-512",
         "results/tokens/pack/instruct-1024",

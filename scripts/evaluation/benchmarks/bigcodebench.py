@@ -55,7 +55,9 @@ def bigcodebench(record: dict) -> Problem:
         tests=f"{tests}\n{RUNNER}",
         entry=record["entry_point"],
         stops=STOPS,
-        imports="".join(f"{ast.unparse(one)}\n" for one in tree.body if isinstance(one, ast.Import | ast.ImportFrom)),
+        imports="".join(
+            f"{ast.unparse(node)}\n" for node in tree.body if isinstance(node, ast.Import | ast.ImportFrom)
+        ),
         canonical=record["canonical_solution"],
         request=record["instruct_prompt"],
         unjudged=unjudged,

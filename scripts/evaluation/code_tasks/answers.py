@@ -50,6 +50,6 @@ def write_answers(
     return [[text[: end_of(task, text)] for text in texts] for task, texts in pairs], engine
 
 
-def shown(prompt: Prompt) -> str:
+def prompt_text(prompt: Prompt) -> str:
     """The text of a prompt for `items.jsonl.zst`."""
     return prompt if isinstance(prompt, str) else f"{prompt.prefix}<|answer|>{prompt.suffix}"

@@ -39,15 +39,15 @@ def read_chats(datasets: Path, settings: ChatSuite, suite: str) -> list[tuple[st
         path = datasets / dataset / "test.jsonl.zst"
         examples = pick_examples(path, settings.documents, settings.ids, settings.few_shot)
         named = {*missing["ids"], *missing["few_shot"]}
-        found = {record["id"]: record for record in read_jsonl(path) if record["id"] in named} if named else {}
+        chats_by_id = {record["id"]: record for record in read_jsonl(path) if record["id"] in named} if named else {}
         if not examples:
             hint = f"take {dataset} out of the evaluation"
-            if found or settings.ids:
+            if chats_by_id or settings.ids:
                 raise UserError(f"evaluation.{suite}: `ids` and `few_shot` leave no chat of {dataset}; {hint}")
             raise UserError(f"{path}: no test example; raise the share of test, or {hint}")
         for ids in missing.values():
-            ids.difference_update(found)
-        solved = [found[name] for name in settings.few_shot or () if name in found]
+            ids.difference_update(chats_by_id)
+        solved = [chats_by_id[name] for name in settings.few_shot or () if name in chats_by_id]
         chats += [(dataset, chat, solved) for chat in examples]
     for key, ids in missing.items():
         if ids:

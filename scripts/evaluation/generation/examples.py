@@ -74,9 +74,9 @@ def split_chat(chat: dict) -> tuple[list[dict], str]:
 
 def solved_before(prompt: list[dict], solved: list[dict]) -> list[dict]:
     """A prompt with the turns of solved chats before its own, behind its system message."""
-    own = next((place for place, turn in enumerate(prompt) if turn["role"] != "system"), len(prompt))
+    system_turns = next((place for place, turn in enumerate(prompt) if turn["role"] != "system"), len(prompt))
     turns = [turn for chat in solved for turn in with_answer(*split_chat(chat)) if turn["role"] != "system"]
-    return [*prompt[:own], *turns, *prompt[own:]]
+    return [*prompt[:system_turns], *turns, *prompt[system_turns:]]
 
 
 def with_answer(prompt: list[dict], reference: str) -> list[dict]:

@@ -52,14 +52,14 @@ def run_harness(
     logged = {
         name: lm_eval.simple_evaluate(
             HFLM(pretrained=model.model, tokenizer=tokenizer, batch_size=settings.batch),
-            tasks=list(some.values()),
+            tasks=list(group.values()),
             task_manager=manager,
             apply_chat_template=settings.chat,
             bootstrap_iters=0,
             samples=chosen_items(settings),
             **settings.model_dump(include=SAME),
         )["samples"]
-        for name, some in tasks.items()
+        for name, group in tasks.items()
     }
     return logged, {"name": "lm-eval with transformers", "version": lm_eval.__version__}
 

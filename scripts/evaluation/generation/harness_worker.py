@@ -39,8 +39,8 @@ def main() -> None:
                 bootstrap_iters=0,
             )
             samples[name] = {
-                task: [{key: value for key, value in sample.items() if key not in ("doc", "resps")} for sample in some]
-                for task, some in results["samples"].items()
+                task: [{key: value for key, value in item.items() if key not in ("doc", "resps")} for item in items]
+                for task, items in results["samples"].items()
             }
         reply |= {"vllm": version("vllm"), "samples": samples}
     out.write_text(json.dumps(reply, default=handle_non_serializable))

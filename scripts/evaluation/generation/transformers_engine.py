@@ -25,7 +25,7 @@ from scripts.common.cli import UserError
 from scripts.common.progress import Progress
 from scripts.evaluation.results.intervals import content_seed
 from scripts.experiment.settings.generation import Generation
-from scripts.tokens.packing.encoder import Encoder, shown
+from scripts.tokens.packing.encoder import Encoder, excerpt
 
 
 class Infill(NamedTuple):
@@ -121,7 +121,8 @@ def rows_of(encoder: Encoder, prompts: list[Prompt], settings: Generation, seed:
         ids, ends = encode(encoder, prompt)
         if len(ids) + new > positions:
             raise UserError(
-                f"{shown(prompt)}: {len(ids)} tokens and max_new_tokens {new} exceed the model's {positions} positions"
+                f"{excerpt(prompt)}: {len(ids)} tokens and max_new_tokens {new} exceed the model's"
+                f" {positions} positions"
             )
         content = json.dumps(prompt, sort_keys=True)
         seeds = [content_seed(str(seed), content, str(sample)) % 2**63 for sample in range(settings.samples)]

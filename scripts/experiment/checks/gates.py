@@ -37,12 +37,15 @@ def check_gates(experiment: Experiment, name: str) -> None:
         check_name(f"{key}.model", gate.model, models)
         if gate.against is not None:
             check_name(f"{key}.against", gate.against, models)
-            own, other = (len(stages[name].seeds or ()) if name in stages else 0 for name in (gate.model, gate.against))
-            if own and other and own != other:
+            seeds = [len(stages[name].seeds or ()) if name in stages else 0 for name in (gate.model, gate.against)]
+            if all(seeds) and seeds[0] != seeds[1]:
                 raise UserError(
-                    f"{key}.against: {gate.model} has {own} seeds, {gate.against} {other}; give both the same number"
+                    f"{key}.against: {gate.model} has {seeds[0]} seeds, {gate.against} {seeds[1]}; give both the same"
+                    " number"
                 )
         for place, guard in enumerate(gate.not_worse):
-            own = f"{key}.not_worse.{place}"
-            check_name(f"{own}.metric", guard.metric, [metric for metric in measured if metric not in without_dataset])
-            check_name(f"{own}.dataset", guard.dataset, scored_datasets(suites[measured[guard.metric]]))
+            guard_key = f"{key}.not_worse.{place}"
+            check_name(
+                f"{guard_key}.metric", guard.metric, [metric for metric in measured if metric not in without_dataset]
+            )
+            check_name(f"{guard_key}.dataset", guard.dataset, scored_datasets(suites[measured[guard.metric]]))

@@ -81,7 +81,7 @@ def models(dag: Dag, datasets: set[str]) -> dict[str, str]:
         reasons["base"] = "its tokenizer was learned from the corpus"
     for _ in dag.stages:  # stages may be listed in any order
         for name, stage in dag.stages.items():
-            if datasets_of_source := [part for part in dag.rows.parts(stage.data) if part in datasets]:
+            if datasets_of_source := [part for part in dag.rows.datasets_of(stage.data) if part in datasets]:
                 reasons[name] = f"was trained on dataset {', '.join(datasets_of_source)}"
             elif stage.origin in reasons:
                 reasons.setdefault(name, f"goes on from {stage.origin}")

@@ -56,7 +56,7 @@ def jobs_without(dag: Dag, options: list[str], table: str) -> list[PlannedJob]:
         (Path(folder) / "sources.tsv").write_text(table)
         overlay = Path(folder, "overlay.yaml")
         overlay.write_text(yaml.safe_dump({"sources": {"table": f"{folder}/sources.tsv"}}))
-        command = [sys.executable, "-m", "snakemake", "-n", dag.last, *options, str(overlay)]
+        command = [sys.executable, "-m", "snakemake", "-n", dag.final_target, *options, str(overlay)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         last = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()][-1]

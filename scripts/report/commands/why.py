@@ -131,14 +131,14 @@ def explain(workflow) -> dict[str, list[str]]:
             cause, origins[job] = job_causes[0], [name_of(job)]
             further[cause] = max(further[cause], len(job_causes) - 1)
         else:
-            cause, origins[job] = f"because of {listed(before)}", before
+            cause, origins[job] = f"because of {names_or_counts(before)}", before
         causes.setdefault(cause, []).append(name_of(job))
     return {
         f"{cause}, and {further[cause]} more" if further[cause] else cause: names for cause, names in causes.items()
     }
 
 
-def listed(names: list[str]) -> str:
+def names_or_counts(names: list[str]) -> str:
     """`filter tokio, filter clap`; of many their number by rule."""
     if len(names) <= LISTED:
         return ", ".join(names)
@@ -166,7 +166,7 @@ def main() -> None:
         print("\n".join(differences(args.a, args.b)))
         return
     causes = explain(dry_run(args.profile, args.configfile))
-    lines = [f"{listed(names)}: {cause}" for cause, names in causes.items()]
+    lines = [f"{names_or_counts(names)}: {cause}" for cause, names in causes.items()]
     print("\n".join(lines) or "nothing would run")
 
 

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from scripts.common.files import read_json
-from scripts.experiment.causes import setting_changes, shown
+from scripts.experiment.causes import setting_changes, value_text
 from scripts.experiment.code_records import unit_changes
 from scripts.experiment.layout import Layout
 from scripts.report.content.eval_json import read_evaluation
@@ -67,7 +67,7 @@ def differences(a: Path, b: Path) -> list[str]:
     for stage in [stage for stage in stages[0] if stage in stages[1]]:
         machines = [{name: side[stage]["environment"].get(name) for name in MACHINE} for side in stages]
         changes = [
-            f"{name} {shown(machines[0][name])} → {shown(machines[1][name])}"
+            f"{name} {value_text(machines[0][name])} → {value_text(machines[1][name])}"
             for name in MACHINE
             if machines[0][name] != machines[1][name]
         ]

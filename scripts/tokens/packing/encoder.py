@@ -130,7 +130,9 @@ def marked(text: str, marks: list) -> list[tuple[str, str]]:
     for mark in marks:
         valid = isinstance(mark, list | tuple) and len(mark) == 2 and [type(item) for item in mark] == [int, str]
         if not valid or not places[-1] <= mark[0] <= len(text):
-            raise UserError(f"{shown(text)}: `marks` must be (character, token) in the order of the text, not {mark!r}")
+            raise UserError(
+                f"{excerpt(text)}: `marks` must be (character, token) in the order of the text, not {mark!r}"
+            )
         places.append(mark[0])
     ends = [*places[1:], len(text)]
     parts = [
@@ -140,7 +142,7 @@ def marked(text: str, marks: list) -> list[tuple[str, str]]:
     return parts[1:] if marks and not parts[0][1] else parts
 
 
-def shown(example: object) -> str:
+def excerpt(example: object) -> str:
     """The first 100 characters of an example, so that a user can find it."""
     return json.dumps(example, ensure_ascii=False)[:100]
 
@@ -160,13 +162,13 @@ class _Batch:
         form = next((form for form in FORMS if form in example), None) if isinstance(example, dict) else None
         self.first.append(len(self.parts))
         if form is None:
-            raise UserError(f"{shown(example)}: must have `text` or `messages`")
+            raise UserError(f"{excerpt(example)}: must have `text` or `messages`")
         if form == "messages":
             self.chats.append(len(self.first) - 1)
             self.add_chat(example)
             return
         if not isinstance(example["text"], str):
-            raise UserError(f"{shown(example)}: `text` must be a string")
+            raise UserError(f"{excerpt(example)}: `text` must be a string")
         for token, text in marked(example["text"], example.get("marks") or []):
             self.parts += [self.encoder.control(token), -1] if token else [-1]
             self.texts.append(text)
@@ -181,7 +183,7 @@ class _Batch:
             valid = False
         if not valid:
             raise UserError(
-                f"{shown(example)}: `messages` must be a list of role ({', '.join(ROLES)}) and content (string)"
+                f"{excerpt(example)}: `messages` must be a list of role ({', '.join(ROLES)}) and content (string)"
             )
         for part in self.encoder.chats.layout(roles):
             if isinstance(part, int):

@@ -43,7 +43,7 @@ def uses_liger(machine: Machine) -> bool:
     return choose_liger(machine, installed).name == "on"
 
 
-def passes(settings: Stage, shape: Shape, machine: Machine, batch: Batch) -> tuple[Pass, Pass]:
+def stage_passes(settings: Stage, shape: Shape, machine: Machine, batch: Batch) -> tuple[Pass, Pass]:
     """The training pass and the validation pass of a stage."""
     half = settings.precision == "bf16"
     zero, gathered = machine.sharding.startswith("zero"), machine.sharding == "fsdp2"
@@ -93,7 +93,7 @@ def stage_budget(
     """
     states = model_states(shape, settings, machine, no_rope_layers)
     counted = counts(shape, settings, no_rope_layers or [])
-    training, validation = passes(settings, shape, machine, batch)
+    training, validation = stage_passes(settings, shape, machine, batch)
     # Layers before the first trained one keep nothing for the backward pass.
     layers = max(2, shape.num_hidden_layers - counted.first_layer)
     ranks = total_ranks(machine)

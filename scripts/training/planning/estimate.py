@@ -74,7 +74,7 @@ def stage_rows(
     settings = experiment.training.train[stage]
     packed = PackedRows(experiment, layout)
     if assumed_rows:
-        split = split_of(experiment, packed.parts(settings.data)[0])
+        split = split_of(experiment, packed.datasets_of(settings.data)[0])
         return Rows(
             assumed_rows,
             round(assumed_rows * split.validation / (1 - split.validation - split.test)),
@@ -85,7 +85,8 @@ def stage_rows(
         splits = read_json(manifest)["splits"]
         return Rows(splits["train"]["rows"], splits["validation"]["rows"], "counted")
     rows = {
-        part: dataset_rows(experiment, sources, part, settings.sequence_length) for part in packed.parts(settings.data)
+        part: dataset_rows(experiment, sources, part, settings.sequence_length)
+        for part in packed.datasets_of(settings.data)
     }
     first = next(iter(rows.values()))
     if any(part.train is None for part in rows.values()):

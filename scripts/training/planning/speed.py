@@ -45,7 +45,7 @@ def attention_operations(shape: Shape, length: int, causal: bool = True) -> floa
     return 4 * shape.num_hidden_layers * shape.hidden_size * positions
 
 
-def multiplied(shape: Shape) -> float:
+def matrix_parameters(shape: Shape) -> float:
     """Parameters that every token is multiplied with: layers and head, tied or not, but no embedding."""
     return layer_parameters(shape) + shape.vocab_size * shape.hidden_size
 
@@ -56,21 +56,21 @@ def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: float
     A frozen weight has no gradient of its own (2 operations per token less), and nothing flows back below the first
     trained layer.
     """
-    forward = 2 * multiplied(shape) + attention_operations(shape, settings.sequence_length)
+    forward = 2 * matrix_parameters(shape) + attention_operations(shape, settings.sequence_length)
     share = 1 - counted.first_layer / shape.num_hidden_layers
     through = 2 * (layer_parameters(shape) * share + shape.vocab_size * shape.hidden_size)
     backward = through + 2 * attention_operations(shape, settings.sequence_length) * share
-    updates = 2 * min(counted.trained, multiplied(shape))
+    updates = 2 * min(counted.trained, matrix_parameters(shape))
     extra = 4 * counted.trained if settings.method == "lora" else 0  # forward and backward through the adapters
     again = 2 * layer_parameters(shape) + attention_operations(shape, settings.sequence_length)
-    unreduced = 6 * multiplied(shape) + 3 * attention_operations(shape, settings.sequence_length)
-    return Operations(forward + backward + updates + extra, again * share * recomputed, unreduced)
+    without_savings = 6 * matrix_parameters(shape) + 3 * attention_operations(shape, settings.sequence_length)
+    return Operations(forward + backward + updates + extra, again * share * recomputed, without_savings)
 
 
 def noncausal_over_causal(shape: Shape, length: int) -> float:
     """By what an MFU is higher that counts all of attention's scores."""
-    all_of_it = 6 * multiplied(shape) + 3 * attention_operations(shape, length, causal=False)
-    return all_of_it / (6 * multiplied(shape) + 3 * attention_operations(shape, length))
+    all_scores = 6 * matrix_parameters(shape) + 3 * attention_operations(shape, length, causal=False)
+    return all_scores / (6 * matrix_parameters(shape) + 3 * attention_operations(shape, length))
 
 
 def bandwidth(machine: Machine) -> float:

@@ -11,7 +11,7 @@ from scripts.common.cli import UserError
 from scripts.experiment.causes import param_changes, setting_changes
 from scripts.experiment.code_records import FOLDER, CodeRecord, unit_changes, units_of, write_code
 from scripts.experiment.fingerprint import fingerprint
-from scripts.report.commands.why import dry_run, listed
+from scripts.report.commands.why import dry_run, names_or_counts
 from scripts.report.content.differences import differences
 
 MODULE = "scripts.corpus.filter"
@@ -60,8 +60,8 @@ def test_what_both_have_comes_before_what_is_new_or_gone():
 
 
 def test_many_jobs_are_counted_by_rule():
-    assert listed(["filter a", "gate"]) == "filter a, gate"
-    assert listed([f"filter {number}" for number in range(9)] + ["split"]) == "9 × filter, split"
+    assert names_or_counts(["filter a", "gate"]) == "filter a, gate"
+    assert names_or_counts([f"filter {number}" for number in range(9)] + ["split"]) == "9 × filter, split"
 
 
 @pytest.fixture
