@@ -1,7 +1,7 @@
 """The folders of packed rows, of datasets and of mixtures.
 
 packed = PackedRows(experiment, Layout(Path("results")))
-packed.stage("sft")       # results/tokens/mix/sft_mix-4096
+packed.stage("sft")             # results/tokens/mix/sft_mix-4096
 packed.datasets_of("sft_mix")   # ["instruct", "general"]
 """
 
