@@ -130,8 +130,8 @@ data-diff: env ## A=revision B=revision, or results folders: print how their dat
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
 	@python -m scripts.report.commands.data_diff --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) --a="$(or $(A),$(error A=revision is needed))" --b="$(or $(B),$(error B=revision is needed))"
 
-judge: env ## BENCHMARK=file GENERATIONS=file: judge programs that were generated before, problem by problem; OUT=folder
-	@python -m scripts.evaluation.commands.judge --benchmark "$(or $(BENCHMARK),$(error BENCHMARK=file is needed))" --generations "$(or $(GENERATIONS),$(error GENERATIONS=file is needed))" --out "$(or $(OUT),results/judge)" $(if $(BASE),--base) $(if $(FORMAT),--format "$(FORMAT)")
+judge: env ## BENCHMARK=file GENERATIONS=file: judge programs that were generated before, problem by problem; OUT=folder, PACKAGES=environment
+	@python -m scripts.evaluation.commands.judge --benchmark "$(or $(BENCHMARK),$(error BENCHMARK=file is needed))" --generations "$(or $(GENERATIONS),$(error GENERATIONS=file is needed))" --out "$(or $(OUT),results/judge)" $(if $(BASE),--base) $(if $(FORMAT),--format "$(FORMAT)") $(if $(PACKAGES),--python "$(PACKAGES)")
 
 bench: env ## measure speed against other tools in the same run
 	for bench in tests/benchmarks/bench_*.py; do python -m "tests.benchmarks.$$(basename "$$bench" .py)"; done

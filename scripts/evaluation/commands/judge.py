@@ -88,7 +88,7 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
         if path.suffix == ".zst":
             generations = [generation for record in read_jsonl(path) for generation in from_record(record)]
         else:
-            text = unpacked(path)
+            text = unpacked(path).removeprefix("\ufeff")  # as Windows programs begin a file
             content = json.loads(text) if path.suffix == ".json" or text.lstrip().startswith("[") else None
             if isinstance(content, list) and content and isinstance(content[0], dict) and "code_list" in content[0]:
                 generations = [generation for record in content for generation in from_livecodebench(record)]
@@ -161,7 +161,7 @@ def summary_lines(rows: list[dict], problems: int) -> list[str]:
     counts = sorted(set(samples.values()))
     each = f"{counts[0]} to {counts[-1]} for each" if len(counts) > 1 else f"{counts[0]} for each"
     mean = sum(unbiased(count, passed[name], 1) for name, count in samples.items()) / len(samples)
-    faults = sum(row["outcome"] in FAULTS for row in rows)
+    faults, unjudged = (sum(row["outcome"] in kinds for row in rows) for kinds in (FAULTS, ("unjudged",)))
     if len(samples) < problems:
         lines = [
             f"no score of the benchmark: programs for {len(samples)} of its {problems} problems ({len(rows)}, {each});"
@@ -169,6 +169,12 @@ def summary_lines(rows: list[dict], problems: int) -> list[str]:
         ]
     else:
         lines = [f"pass@1 {mean:.4f} over all {problems} problems ({len(rows)} programs, {each})"]
+    if unjudged:
+        share = sum(passed.values()) / max(1, len(rows) - unjudged)
+        lines[0] += (
+            f"; {unjudged} programs are unjudged, as their tests need one process, and count as not passed:"
+            f" {share:.4f} of the others passed"
+        )
     if faults:
         lines = [
             f"not measured: {faults} of {len(rows)} programs could not be judged, as the tests or the sandbox failed"
@@ -177,11 +183,12 @@ def summary_lines(rows: list[dict], problems: int) -> list[str]:
     lines.append(", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()))
     published = [row for row in rows if row["published"] is not None]
     if published:
-        differing = [row for row in published if row["published"] != (row["outcome"] == "passed")]
+        judged = [row for row in published if row["outcome"] not in (*FAULTS, "unjudged")]
+        differing = [row for row in judged if row["published"] != (row["outcome"] == "passed")]
         published_passes = sum(row["published"] for row in published)
         lines.append(
-            f"published: {published_passes} of {len(published)} passed; {len(differing)} programs are judged otherwise"
-            " here:"
+            f"published: {published_passes} of {len(published)} passed; of {len(judged)} programs that could be judged"
+            f" {len(differing)} are judged otherwise here{':' if differing else ''}"
         )
         for row in differing:
             published_as = "passed" if row["published"] else "failed"
@@ -208,7 +215,8 @@ def main() -> None:
     p.add_argument("--ignore", nargs="*", default=[], help="fields of the benchmark that hold no tests")
     p.add_argument("--format", help="YAML file of the benchmark's format, where it is one of your own")
     args = p.parse_args()
-    problems = problems_of(Benchmark(path=str(args.benchmark), ignore=args.ignore, format=args.format))
+    benchmark = Benchmark(path=str(args.benchmark), ignore=args.ignore, format=args.format, unjudged="count")
+    problems = problems_of(benchmark)
     generations = read_generations(args.generations, problems, args.base)
     limits, libraries = Limits(args.timeout, args.memory << 20), Libraries.from_settings(args.jars, args.go_vendor)
     judge = Judge(probe.sandbox(), limits, Packages.from_environment(args.python), libraries)

@@ -17,6 +17,10 @@ from scripts.evaluation.commands.judge import (
     summary_lines,
 )
 from scripts.evaluation.sandbox.verdict import FAULTS
+from tests.evaluation.benchmarks.test_bigcodebench import PROMPT as BCB_PROMPT
+from tests.evaluation.benchmarks.test_bigcodebench import RECORD as BIGCODEBENCH
+from tests.evaluation.benchmarks.test_bigcodebench import RIGHT as BCB_RIGHT
+from tests.evaluation.benchmarks.test_bigcodebench import TESTS as BCB_TESTS
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, written
 from tests.evaluation.sandbox.multipl_e import RECORDS
 
@@ -69,7 +73,8 @@ def test_each_form_is_judged_problem_by_problem(judge, problems, tmp_path, name)
     lines = summary_lines(rows, 2)
     assert lines[0] == "pass@1 0.5000 over all 2 problems (2 programs, 1 for each)"
     if rows[0]["published"] is not None:
-        assert lines[2] == "published: 0 of 2 passed; 1 programs are judged otherwise here:"
+        line = "published: 0 of 2 passed; of 2 programs that could be judged 1 are judged otherwise here:"
+        assert lines[2] == line
         assert lines[3:] == ["  HumanEval/0 (0): published failed, here passed"]
 
 
@@ -93,6 +98,33 @@ def test_programs_that_could_not_be_judged_make_no_score(fault):
     first, second = summary_lines(outcomes(("a", "passed"), ("b", fault)), 2)
     assert first == "not measured: 1 of 2 programs could not be judged, as the tests or the sandbox failed"
     assert second == f"1 passed, 1 {fault}"
+
+
+def test_unjudged_programs_are_told_beside_the_score_and_are_no_disagreement():
+    rows = outcomes(("a", "passed"), ("b", "wrong"), ("c", "unjudged"), ("d", "unjudged"))
+    first, _, third = summary_lines([row | {"published": True, "sample": 0} for row in rows], 4)[:3]
+    assert first.startswith("pass@1 0.2500 over all 4 problems (4 programs, 1 for each); 2 programs are unjudged")
+    assert first.endswith("0.5000 of the others passed")
+    assert third == "published: 4 of 4 passed; of 2 programs that could be judged 1 are judged otherwise here:"
+
+
+def test_a_file_may_begin_with_a_byte_order_mark(problems, tmp_path):
+    (tmp_path / "s.jsonl").write_text(
+        "\ufeff" + json.dumps({"task_id": "HumanEval/0", "completion": RIGHT}) + "\r\n", encoding="utf-8"
+    )
+    assert [one.problem for one in read_generations(tmp_path / "s.jsonl", problems)] == ["HumanEval/0"]
+
+
+def test_problems_whose_tests_need_one_process_are_judged_beside_the_others(sandbox, tmp_path, monkeypatch, capsys):
+    mocked = BIGCODEBENCH | {"task_id": "BigCodeBench/1", "test": f"from unittest.mock import patch\n{BCB_TESTS}"}
+    written(tmp_path / "b.jsonl", [BIGCODEBENCH, mocked])
+    samples = [{"task_id": f"BigCodeBench/{one}", "solution": BCB_PROMPT + BCB_RIGHT} for one in (0, 1)]
+    path = put(tmp_path / "s.jsonl", samples)
+    given = ["judge", "--benchmark", tmp_path / "b.jsonl", "--generations", path, "--out", tmp_path / "out"]
+    monkeypatch.setattr("sys.argv", list(map(str, given)))
+    command.main()
+    first, second, _ = capsys.readouterr().out.splitlines()
+    assert second == "1 passed, 1 unjudged" and first.endswith("1.0000 of the others passed")
 
 
 def test_a_completion_that_repeats_the_prompt_is_a_whole_program(problems):
