@@ -95,7 +95,10 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
             elif isinstance(content, list):
                 if len(content) != len(problems):
                     raise UserError(f"{path}: programs for {len(content)} problems; the benchmark has {len(problems)}")
-                pairs = zip(problems, content, strict=True)
+                pairs = [
+                    (problem, texts if isinstance(texts, list) else [texts])  # a text is the only program
+                    for problem, texts in zip(problems, content, strict=True)
+                ]
                 generations = [Generation(problem.id, text, True) for problem, texts in pairs for text in texts]
             elif content is not None:
                 generations = list(from_eval_results(content["eval"], base))

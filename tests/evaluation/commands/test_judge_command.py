@@ -33,6 +33,7 @@ FORMS = {
         {"task_id": "HumanEval/1", "solution": WHOLE[WRONG]},
     ],
     "generations.json": [[WHOLE[RIGHT]], [WHOLE[WRONG]]],
+    "one_each.json": [WHOLE[RIGHT], WHOLE[WRONG]],
     "eval_results.json": {
         "eval": {
             "HumanEval/0": [{"solution": WHOLE[RIGHT], "base_status": "pass", "plus_status": "fail"}],
