@@ -10,14 +10,19 @@ is assumed that the header does not say, such as "or later".
 
 import re
 
+import re2
+
+from scripts.corpus.heuristics.byte_patterns import byte_options
+
 HEAD = 4096  # bytes; headers with the whole text of BSD or MIT have about 1,500
 SPDX = re.compile(
     rb"SPDX-License-Identifier:[ \t]*([A-Za-z0-9.+() :/-]{2,200}?)[ \t]*(?:\*/|-->|[\"'`,;]|\\n|\r|\n|$)", re.I
 )
 EXPRESSION = re.compile(r"\(*[A-Za-z0-9][A-Za-z0-9.+:-]*\)*(?: (?:AND|OR|WITH) \(*[A-Za-z0-9][A-Za-z0-9.+:-]*\)*)*")
-HINTS = (b"license", b"licence", b"permission", b"redistribution", b"public domain", b"confidential")
-# comment marks and punctuation, which differ between copies, become spaces
-PLAIN = bytes.maketrans(b"*/#;!|\"'(),-", b" " * 12)
+HINT = rb"licen[sc]e|permission|redistribution|public domain|confidential"  # without one no header is looked at
+# comment marks and punctuation, which differ between copies, count as spaces
+MARKS = b"*/#;!|\"'(),-"
+PLAIN = bytes.maketrans(MARKS, b" " * len(MARKS))
 GNU_NAMES = {"affero general public license": "AGPL", "lesser general public license": "LGPL",
              "library general public license": "LGPL", "general public license": "GPL"}  # fmt: skip
 TEXTS = [
@@ -53,6 +58,33 @@ TEXTS = [
 ]
 
 
+def phrase(words: str) -> bytes:
+    """The expression for words with white space and comment marks between them."""
+    between = rb"[\s\v%b]+" % re.escape(MARKS)
+    return between.join(re.escape(word).encode() for word in words.split())
+
+
+def all_signs() -> re2.Set:
+    """A set that finds in one pass, by number: the phrases of TEXTS, a GNU licence, an SPDX identifier, a hint."""
+    result = re2.Set.SearchSet(byte_options(case_sensitive=False))
+    for words, _ in TEXTS:
+        result.Add(phrase(words))
+    result.Add(b"|".join(phrase(f"gnu {name}") for name in GNU_NAMES))
+    result.Add(b"spdx-license-identifier:")
+    result.Add(HINT)
+    result.Compile()
+    return result
+
+
+SIGNS = all_signs()
+GNU, IDENTIFIER, HINTED = range(len(TEXTS), len(TEXTS) + 3)
+
+
+def plain(head: bytes) -> str:
+    """A header in lower case, without comment marks, its words separated by one space."""
+    return b" ".join(head.lower().translate(PLAIN).split()).decode("ascii", "replace")
+
+
 def gnu_licence(text: str) -> str | None:
     """The SPDX identifier of a GNU licence that a header names together with its version; None without a version."""
     for name, short in GNU_NAMES.items():
@@ -64,10 +96,11 @@ def gnu_licence(text: str) -> str | None:
 
 def licence_in(raw: bytes) -> str | None:
     """The SPDX expression of the licence in the header of a file; None if it names no known licence."""
-    head, low = raw[:HEAD], raw[:HEAD].lower()
-    if not any(hint in low for hint in HINTS):
+    head = raw[:HEAD]
+    signs = SIGNS.Match(head) or ()
+    if HINTED not in signs:
         return None
-    spdx = SPDX.findall(head) if b"spdx-license-identifier:" in low else []
+    spdx = SPDX.findall(head) if IDENTIFIER in signs else []
     # `MIT/Apache-2.0` is how Cargo wrote a choice before SPDX expressions
     spdx = [re.sub(r"(?<=\w)/(?=\w)", " OR ", expression.decode()) for expression in dict.fromkeys(spdx)]
     expressions = [" ".join(expression.split()) for expression in spdx]
@@ -76,7 +109,7 @@ def licence_in(raw: bytes) -> str | None:
         return expressions[0]
     if expressions:
         return " AND ".join(f"({expression})" if " " in expression else expression for expression in expressions)
-    text = b" ".join(low.translate(PLAIN).split()).decode("ascii", "replace")
-    return (gnu_licence(text) if "gnu " in text else None) or next(
-        (name for words, name in TEXTS if words in text), None
-    )
+    if GNU in signs and (licence := gnu_licence(plain(head))):
+        return licence
+    first = min(signs)
+    return TEXTS[first][1] if first < len(TEXTS) else None

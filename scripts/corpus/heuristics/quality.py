@@ -3,13 +3,16 @@
 The Stack (arXiv 2211.15533): line lengths, share of alphanumeric characters. StarCoder2 (arXiv 2402.19173): markers of
 generated files, encoded data.
 
-Bytes methods (`translate`, `count`, `find`) do most of the work at hundreds of MB/s; a regular expression runs only on
-texts that a cheap test could not rule out. There is no compiled kernel, since importing one takes longer than
-filtering a typical source.
+Bytes methods (`translate`, `count`, `find`) do most of the work at hundreds of MB/s; expressions of `re` run only on
+texts in which RE2 found such data. There is no compiled kernel, since importing one takes longer than filtering a
+typical source.
 """
 
 import re
 
+import re2
+
+from scripts.corpus.heuristics.byte_patterns import byte_options
 from scripts.experiment.settings.filter import TextFilter
 
 ASCII = bytes(range(128))
@@ -18,22 +21,29 @@ BOM = b"\xef\xbb\xbf"
 HEAD_LINES = 5  # the first lines, which are searched for markers of a generated file
 
 
-def class_table(members: bytes) -> bytes:
-    """A translation table for `bytes.translate`: the bytes in `members` become `a`, all others `.`."""
-    return bytes(ord("a" if code in members else ".") for code in range(256))
-
-
 # StarCoder2's `[a-zA-Z0-9+/\n=]{64,}` needs no regular expression: its runs are the runs of one class.
-BASE64_CLASS, BASE64_RUN = class_table(ALPHANUMERIC + b"+/\n="), b"a" * 64
+BASE64_CLASS = bytes(ord("a" if code in ALPHANUMERIC + b"+/\n=" else ".") for code in range(256))
+BASE64_RUN = b"a" * 64
 # StarCoder2's `(?:\b(?:0x|\\x)?[0-9a-fA-F]{2}(?:,|\b\s*)){8,}`, corrected in two places: it missed bytes separated
 # by ", " (as in C arrays), and the first `\x` after a quote.
-HEX_PREFIX, HEX_BYTE = rb"(?:\b(?:0x)?|\\x)", rb"[0-9a-fA-F]{2}\b,?+\s*+"
-HEX = re.compile(rb"(?:%b%b){8,}" % (HEX_PREFIX, HEX_BYTE))
-# Two cheap tests rule out nearly all texts: without separators such data is a run of 16 characters of one class; and
-# without its first prefix the pattern begins with a character class, which `re` finds much faster.
-HEX_CLASS, HEX_SEPARATORS, HEX_RUN = class_table(b"0123456789abcdefABCDEFx\\"), b" \t\n\r\v\f,", b"a" * 16
-HEX_HINT = re.compile(rb"%b(?:%b%b){7}" % (HEX_BYTE, HEX_PREFIX, HEX_BYTE))
+HEX = re.compile(rb"(?:(?:\b(?:0x)?|\\x)[0-9a-fA-F]{2}\b,?+\s*+){8,}")
 UNICODE = re.compile(rb"(?:\\u[0-9a-fA-F]{4}){8,}")
+
+
+def encoded_kinds() -> re2.Set:
+    """A set that tells in one pass whether a text holds a run of base64 (0), hex (1) or \\u-escaped data (2).
+
+    RE2 knows no possessive repeats; without them the expression for hex matches at least what it matched.
+    """
+    result = re2.Set.SearchSet(byte_options())
+    result.Add(rb"[a-zA-Z0-9+/\n=]{64}")
+    result.Add(rb"(?:(?:\b(?:0x)?|\\x)[0-9a-fA-F]{2}\b,?[\s\v]*){8}")
+    result.Add(rb"(?:\\u[0-9a-fA-F]{4}){8}")
+    result.Compile()
+    return result
+
+
+ENCODED_KINDS = encoded_kinds()
 
 
 class Dropped(Exception):
@@ -71,34 +81,40 @@ def has_long_line(raw: bytes, limit: int) -> bool:
     return False
 
 
+def ascii_alphanumeric(raw: bytes) -> int:
+    """How many bytes are ASCII letters or digits."""
+    return len(raw) - len(raw.translate(None, ALPHANUMERIC))
+
+
 def count_alphanumeric(raw: bytes, text: str) -> int:
     """How many characters of `text` are letters or digits by `str.isalnum`; `raw` is its UTF-8."""
-    count = len(raw) - len(raw.translate(None, ALPHANUMERIC))
+    count = ascii_alphanumeric(raw)
     if not raw.isascii():
         # in UTF-8 no byte of a longer character is ASCII: without ASCII bytes exactly these characters are left
         count += sum(map(str.isalnum, raw.translate(None, ASCII).decode()))
     return count
 
 
-def class_runs(raw: bytes, table: bytes, run: bytes) -> list[int]:
-    """Lengths of the runs of a class (see `class_table`) in `raw` that are at least as long as `run`."""
-    lengths, marked = [], raw.translate(table)
-    start = marked.find(run)
+def base64_runs(raw: bytes) -> list[int]:
+    """Lengths of the runs of base64 data in `raw`."""
+    lengths, marked = [], raw.translate(BASE64_CLASS)
+    start = marked.find(BASE64_RUN)
     while start >= 0:
         end = marked.find(b".", start)
         end = len(marked) if end < 0 else end
         lengths.append(end - start)
-        start = marked.find(run, end)
+        start = marked.find(BASE64_RUN, end)
     return lengths
 
 
 def encoded_runs(raw: bytes) -> list[int]:
     """Lengths (characters) of all runs of base64, hex and \\u-escaped data; all are ASCII."""
-    runs = class_runs(raw, BASE64_CLASS, BASE64_RUN)
-    if HEX_RUN in raw.translate(HEX_CLASS, HEX_SEPARATORS) and HEX_HINT.search(raw):
-        runs += [match.end() - match.start() for match in HEX.finditer(raw)]
-    if rb"\u" in raw:
-        runs += [match.end() - match.start() for match in UNICODE.finditer(raw)]
+    runs, kinds = [], ENCODED_KINDS.Match(raw) or ()
+    if 0 in kinds:
+        runs += base64_runs(raw)
+    for kind, expression in ((1, HEX), (2, UNICODE)):
+        if kind in kinds:
+            runs += [match.end() - match.start() for match in expression.finditer(raw)]
     return runs
 
 
@@ -126,7 +142,10 @@ def check_quality(raw: bytes, text: str, settings: TextFilter) -> None:
     mean = (characters - newlines) / max(lines, 1)
     if mean > settings.max_mean_line_length:
         raise Dropped("mean_line", f"{mean:.1f} characters")
-    share = count_alphanumeric(raw, text) / max(characters, 1)
+    # most texts have enough of them in their first part
+    share = ascii_alphanumeric(raw[: int(2 * settings.min_alphanumeric * characters)]) / max(characters, 1)
+    if share < settings.min_alphanumeric:
+        share = count_alphanumeric(raw, text) / max(characters, 1)
     if share < settings.min_alphanumeric:
         raise Dropped("alphanumeric", f"{share:.1%}")
     head = "\n".join(text.split("\n", HEAD_LINES)[:HEAD_LINES]).lower()

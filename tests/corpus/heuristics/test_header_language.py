@@ -8,7 +8,7 @@ import pytest
 
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.funnel import funnel
-from scripts.corpus.heuristics.header_language import header_language
+from scripts.corpus.heuristics.header_language import START, header_language
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive
 from tests.corpus.test_filter import SOURCE, filtered
@@ -48,6 +48,14 @@ def test_a_header_is_what_a_reader_says(name):
     expected, source = ("c", C[name]) if name in C else ("cpp", CPP[name])
     assert header_language(source.encode()) == expected
     assert header_language(source.replace("\n", "\r\n").encode()) == expected
+
+
+def test_a_header_whose_start_breaks_off_anywhere_is_what_its_whole_is():
+    """The first bytes are looked at alone; here they end at each place of a line, also inside a comment."""
+    for length in range(START - 60, START + 5):
+        before = "/*" + "x" * (length - 5) + "*/\n"
+        assert header_language(f"{before}class a /* {'of a C program ' * 4} */ = 3;\n".encode()) == "c", length
+        assert header_language(f"{before}{'int a;' * 9}\nclass a;\n".encode()) == "cpp", length
 
 
 @pytest.mark.slow  # reads torch's headers
