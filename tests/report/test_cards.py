@@ -123,7 +123,7 @@ def test_the_report_shows_the_cards_as_text(layout, make_results, monkeypatch):
     licences = {HOSTILE: {"examples": 1, "characters": 1}}
     write_json(results / "report/cards/cards.json", {"<script>x": made["code"] | {"licences": licences}} | made)
     html = render(results)
-    assert "Data cards" in html and html.count('class="data-card"') == 3 and "<script>" not in html
+    assert "Data cards" in html and html.count('class="data-card ') == 3 and "<script>" not in html
     Page(html)  # what is opened is closed
 
 
