@@ -173,10 +173,10 @@ def figures(pairs: Pairs) -> str:
 if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument(
-        "--run", nargs="*", metavar="NAME", help="experiments: tiny, rest, pull, default, a smoke size; all"
+        "--run", nargs="*", metavar="NAME", help="experiments: tiny, rest, shards, pull, default, a smoke size; all"
     )
     given = arguments.parse_args()
     if given.run is not None:
         forked.ENVIRONMENT.update(TRACED)
-        write_executed(run_all(given.run or ["tiny", "rest", "pull", *smoke_sizes(), "default"]))
+        write_executed(run_all(given.run or ["tiny", "rest", "shards", "pull", *smoke_sizes(), "default"]))
     print(figures(read_executed()))

@@ -3,8 +3,9 @@
     run_experiment("rest", clone, trace)     # a line per function that a rule's jobs executed, in the folder `trace`
 
 `tiny` is the tests' experiment with the suites that need nothing else. `rest` has what it lacks: repositories of git
-split by time, a mixture, arms, a pinned benchmark, functions judged by a source's own tests, tasks of lm-eval. `pull`
-are the tests of rule `pull`; any other name is the default or a smoke size.
+split by time, a mixture, arms, a pinned benchmark, functions judged by a source's own tests, tasks of lm-eval.
+`shards` is the data of `rest`, made in shards and copied to Parquet. `pull` are the tests of rule `pull`; any other
+name is the default or a smoke size.
 """
 
 import json
@@ -59,6 +60,9 @@ def run_experiment(name: str, clone: Path, folder: Path) -> None:
     elif name == "rest":
         write_rest(clone)
         words = [*snakemake, "results/rest/eval.json", "--configfile", "config/rest.yaml"]
+    elif name == "shards":
+        write_shards(clone)
+        words = [*snakemake, "data", "--configfile", "config/shards.yaml"]
     elif name == "default":
         del environment["NUMBA_DISABLE_JIT"]  # its hours would be days
         words = [*snakemake, "results/eval.json"]
@@ -166,3 +170,13 @@ def write_rest(clone: Path) -> None:
     slower = {"training": {"train": {"sft": {"learning_rate": 1e-4}}}}
     config["ablate"] = {"arms": {"slower": slower}, "seeds": 2, "metrics": ["bits_per_byte"]}
     write(clone / "config/rest.yaml", config)
+
+
+def write_shards(clone: Path) -> None:
+    """The data of `rest`, after it was written: sources in shards, however few they are, and tables in Parquet."""
+    path = clone / "scripts/experiment/source_shards.py"
+    path.write_text(path.read_text().replace("ONE_BY_ONE = 512", "ONE_BY_ONE = 1"))
+    config = yaml.safe_load((clone / "config/rest.yaml").read_text())
+    kept = {key: config[key] for key in ("sources", "corpus")}
+    settings = {"experiment": "shards", "results": "results/shards", "tokens": EXPERIMENT["tokens"]}
+    write(clone / "config/shards.yaml", kept | settings | {"corpus": kept["corpus"] | {"parquet": True}})
