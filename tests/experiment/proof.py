@@ -115,12 +115,13 @@ def changed_rules(function: Function, node: ast.AST, root: Path, before: dict[st
         forget(module_name(function[0]))
 
 
-def run_all(names: list[str], keep: Path | None = None) -> Pairs:
-    """Run these experiments in a clone of the commit that is checked out; the pairs that were executed."""
-    with tempfile.TemporaryDirectory(dir=keep) as folder:
-        clone, pairs = Path(folder, "stagecraft"), set()
-        subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
+def run_all(names: list[str]) -> Pairs:
+    """Run these experiments, each in a clone of the commit that is checked out; the pairs that were executed."""
+    with tempfile.TemporaryDirectory() as folder:
+        pairs = set()
         for name in names:
+            clone = Path(folder, name, "stagecraft")
+            subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
             run_experiment(name, clone, Path(folder, "trace", name))
             pairs |= executed(Path(folder, "trace", name))
         return pairs

@@ -173,7 +173,8 @@ def write_rest(clone: Path) -> None:
 
 
 def write_shards(clone: Path) -> None:
-    """The data of `rest`, after it was written: sources in shards, however few they are, and tables in Parquet."""
+    """The data of `rest`: sources in shards, however few they are, and tables in Parquet."""
+    write_rest(clone)
     path = clone / "scripts/experiment/source_shards.py"
     path.write_text(path.read_text().replace("ONE_BY_ONE = 512", "ONE_BY_ONE = 1"))
     config = yaml.safe_load((clone / "config/rest.yaml").read_text())
