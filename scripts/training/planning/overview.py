@@ -129,8 +129,8 @@ def hours_per(stage: StagePlan, tokens: float) -> float | None:
 
 
 ROWS = (
-    ("training tokens", lambda s: cell(s.plan.get("tokens"))),
-    ("  which are", lambda s: s.rows.source),
+    ("training data", lambda s: s.rows.source),
+    ("  tokens", lambda s: cell(s.plan.get("tokens"))),
     ("optimizer steps", lambda s: cell(s.plan.get("steps"))),
     ("  of warm-up", lambda s: cell(s.plan.get("warmup"))),
     ("  between validations", lambda s: cell(s.plan.get("eval"))),
