@@ -54,7 +54,7 @@ def differences(suite: Suite, metric: str, documents: Documents) -> dict[str, fl
 
 
 def metric_rows(suite: Suite, documents: Documents, config: dict) -> list[dict]:
-    """A row per metric: both values, their paired difference, and each item's.
+    """A row per metric: both values, their paired difference, and each item's; none of these if it was not measured.
 
     Args:
         config: `confidence` and `resamples`.
@@ -67,7 +67,8 @@ def metric_rows(suite: Suite, documents: Documents, config: dict) -> list[dict]:
             "documents": len(documents.ids),
             **{side: both.measure(metric, place, side)["value"] for side in ("A", "B")},
             **{key: comparison[key] for key in ("value", "interval", "reading", "detectable", "mcnemar", "p")},
-            "items": differences(suite, metric, documents),
+            # where the tests or the sandbox failed, an item's 0 is no failure of the model's
+            "items": {} if comparison["value"] is None else differences(suite, metric, documents),
         }
         for metric in suite.compared
         for comparison in [both.comparison(metric, place, "B", "A")]
@@ -131,6 +132,10 @@ def terminal_lines(rows: list[dict], excluded: list[str]) -> list[str]:
     for row in rows:
         changes = [sum(value > 0 for value in row["items"].values()), sum(value < 0 for value in row["items"].values())]
         p = ("", "") if row["p"] is None else (number(row["p"]), number(row["holm"]))
+        if row["value"] is None:
+            measured = ["not measured" if row[side] is None else number(row[side]) for side in ("A", "B")]
+            cells.append((title(row), f"{row['documents']:,}", *measured, "", "", row["reading"], "", "", "", ""))
+            continue
         figures = [number(row["A"]), number(row["B"]), number(row["value"], True), interval(row["interval"], True)]
         cells.append((title(row), f"{row['documents']:,}", *figures, row["reading"], *map(str, changes), *p))
     lines = [*table([head, *cells]), family_line(rows)]
@@ -142,6 +147,11 @@ def terminal_lines(rows: list[dict], excluded: list[str]) -> list[str]:
         ):
             if ids:
                 lines.append(f"{title(row)}: most {kind}: {', '.join(ids)}")
+    lines += [
+        f"not measured: {title(row)}: the tests or the sandbox failed on some items"
+        for row in rows
+        if row["value"] is None
+    ]
     lines += [f"settings differ: {title(row)}" for row in rows if row["settings_differ"]]
     return lines + [f"not compared: {reason}" for reason in excluded]
 
@@ -164,7 +174,7 @@ def picture(rows: list[dict]) -> Figure:
     for axes, row in zip(panels[:, 0], rows, strict=True):
         values = np.array(list(row["items"].values()))
         colors = [GREEN if value > 0 else RED for value in values]
-        axes.vlines(range(len(values)), 0, values, colors=colors, linewidth=max(0.5, 240 / len(values)))
+        axes.vlines(range(len(values)), 0, values, colors=colors, linewidth=max(0.5, 240 / max(1, len(values))))
         axes.axhline(0, color=GREY, linewidth=0.8)
         axes.set_title(f"{title(row)}: {np.sum(values > 0)} gained, {np.sum(values < 0)} lost", fontsize=9)
         axes.set_xticks([])

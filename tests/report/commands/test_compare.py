@@ -9,9 +9,19 @@ import sys
 import pytest
 
 from scripts.common.cli import UserError
+from scripts.evaluation.metrics import pass_at_k
 from scripts.evaluation.metrics.exact_match import SUITE
 from scripts.evaluation.metrics.perplexity import SUITE as PERPLEXITY
-from scripts.report.commands.compare import common_items, compare_runs, differences, main, terminal_lines
+from scripts.report.commands.compare import (
+    common_items,
+    compare_runs,
+    differences,
+    main,
+    metric_rows,
+    picture,
+    terminal_lines,
+)
+from scripts.report.content.drawing import save
 from tests.evaluation.synthetic import make_answers, sha, write_answers
 
 GAINED, LOST = ("src/6.go", "src/7.go", "src/9.rust"), ("src/0.python",)
@@ -51,6 +61,21 @@ def test_a_run_equals_itself(made):
     rows, _ = compare_runs(made, made)
     assert {value for row in rows for value in row["items"].values()} == {0.0}
     assert {row["reading"] for row in rows} == {"no difference shown"}
+
+
+def test_a_run_whose_tests_failed_gained_and_lost_nothing(tmp_path):
+    """Of five problems that A solves, the tests of one failed in B: that 0 is none of the model's."""
+    suite = pass_at_k.suite([1])
+    outcomes = [("passed", "passed"), ("wrong", "passed"), ("passed", "test error"), *[("passed", "wrong")] * 3]
+    pairs = [[suite.columns(pass_at_k.figures([one], [1])) for one in pair] for pair in outcomes]
+    documents = common_items(*({str(at): ("go", pair[side]) for at, pair in enumerate(pairs)} for side in (0, 1)))
+    about = {"suite": "code", "models": ("m", "m"), "dataset": "d", "settings_differ": False, "holm": None}
+    rows = [about | one for one in metric_rows(suite, documents, {"confidence": 0.95, "resamples": 100})]
+    assert [(one["reading"], one["items"]) for one in rows] == [("not measured", {})]
+    lines = terminal_lines(rows, [])
+    assert not any(kind in line for kind in ("most gained", "most lost", "too few") for line in lines)
+    assert "not measured: m, pass@1, d: the tests or the sandbox failed on some items" in lines
+    save(picture, rows, tmp_path / "x.svg")
 
 
 def test_where_less_is_better_less_is_gained():
