@@ -88,7 +88,7 @@ def once(code: object, names: dict, candidate_names: list[str], caller: Caller) 
         return "unjudged", REFUSED[0]
     if caller.ending:
         return "unjudged", "the program raises StopIteration, which may have ended a loop of the tests"
-    return ("passed", "") if caller.answered else ("test error", "the tests never use the program")
+    return ("passed", "") if caller.used else ("test error", "the tests never use the program")
 
 
 def described(error: BaseException) -> tuple[str, str]:

@@ -146,13 +146,15 @@ class Caller:
         applying: whether changes of arguments are made to the tests' own objects.
         depends: whether a function changed its arguments and also returned something.
         answered: whether any call was answered, so that the candidate may be at fault for what follows.
+        used: whether the tests asked anything of it.
         ending: whether it raised what may end a loop of the tests, such as one over `map`.
         test_functions: functions of the tests that the candidate holds a reference to.
         in_test_function: whether one of them is running.
     """
 
     def __init__(self, channel: Channel):
-        self.channel, self.applying, self.depends, self.answered, self.ending = channel, True, False, False, False
+        self.channel, self.applying, self.depends, self.answered = channel, True, False, False
+        self.used, self.ending = False, False
         self.test_functions, self.in_test_function = [], False
         self.makers = {
             "kept": lambda number, *about: Handle(self.request, int(number), about),
@@ -189,6 +191,7 @@ class Caller:
     def request(self, verb: str, *arguments) -> object:
         if self.in_test_function:
             refused("a function of the tests, called by the program, calls the program")
+        self.used |= verb != "load"
         message = literal([verb, *arguments], self.refer)
         try:
             kind, *reply = self.exchange(message)

@@ -10,7 +10,7 @@ from scripts.evaluation.sandbox.judge import Judge
 from scripts.evaluation.sandbox.program import Limits
 from scripts.evaluation.sandbox.toolchains import TOOLCHAINS, absent
 from tests.evaluation.benchmarks.test_formats import written
-from tests.evaluation.sandbox.forged_answers import COMPILED, INTERPRETED, PRINTED, PYTHON
+from tests.evaluation.sandbox.forged_answers import CHANNEL, COMPILED, INTERPRETED, PRINTED, PYTHON
 from tests.evaluation.sandbox.multipl_e import RECORDS
 from tests.evaluation.sandbox.programs import PROBLEMS
 from tests.evaluation.sandbox.test_interpreted_judge import needs
@@ -65,6 +65,12 @@ def test_python_tests_that_never_use_the_program_are_at_fault(quick):
     for tests in ("def test_f():\n    assert f(1) == 2\n", "assert 1 + 1 == 2\n"):
         verdict = quick.judge(python(tests), "def f(x): return None")
         assert (verdict.outcome, verdict.detail) == ("test error", "the tests never use the program")
+
+
+def test_a_program_cannot_blame_the_tests(quick):
+    """Its answers are unreadable, which these tests put up with as with any exception."""
+    verdict = quick.judge(python("try:\n    f(1)\nexcept Exception:\n    pass\n"), f"{CHANNEL}answer('?')")
+    assert verdict.outcome == "passed", verdict
 
 
 # Tests whose failure a runner may overlook: (head, tests, right, wrong).
