@@ -7,7 +7,7 @@ from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.repository_tasks import repository_tasks
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
-from tests.evaluation.repositories import made
+from tests.evaluation.repositories import shapes_repository
 
 pytestmark = pytest.mark.slow
 SETTINGS = RepositoryTasks(max_lines=5, timeout=20)
@@ -27,7 +27,7 @@ LOSSES = {
 
 def test_tasks_are_the_functions_that_their_tests_can_judge_and_the_counts_add_up(sandbox, tmp_path):
     (tmp_path / "source").mkdir()
-    archive = made.archive(tmp_path / "source")
+    archive = shapes_repository.archive(tmp_path / "source")
     manifest = repository_tasks({"made": archive}, tmp_path, [], SETTINGS, tmp_path / "out")
     counts = manifest["counts"]["made"]
     tasks = {task["function"]: task for task in read_jsonl(tmp_path / "out/tasks.jsonl.zst")}
@@ -36,7 +36,7 @@ def test_tasks_are_the_functions_that_their_tests_can_judge_and_the_counts_add_u
     assert counts["functions"] == len(tasks) + sum(LOSSES.values()) == 10
     assert (counts["tests_passed"], counts["tests_ran"]) == (9, 10)
     assert tasks["Box.grow"]["tests"] == [f"tests/test_shapes.py::test_grow[{by}]" for by in (1, 2)]
-    assert all(task["before"] + task["answer"] + task["after"] == made.MODULE for task in tasks.values())
+    assert all(task["before"] + task["answer"] + task["after"] == shapes_repository.MODULE for task in tasks.values())
     assert tasks["Box.grow"]["before"].endswith('in place."""\n        ')
 
 
@@ -44,10 +44,10 @@ def test_a_body_in_the_training_data_or_in_another_file_is_no_task(sandbox, tmp_
     body = "    size = self.width * self.height\n    return size\n"
     write_jsonl(tmp_path / "code/train.jsonl.zst", [{"id": "a", "text": f"def other(self):\n{body}"}])
     write_manifest(tmp_path / "code", ["train.jsonl.zst"], examples={"train": 1})
-    files = {"src/shapes/__init__.py": made.MODULE, "tests/test_shapes.py": made.TESTS}
+    files = {"src/shapes/__init__.py": shapes_repository.MODULE, "tests/test_shapes.py": shapes_repository.TESTS}
     files["src/shapes/copy.py"] = "def grow(self, by, note):\n    for value in values:\n        yield function(value)\n"
     (tmp_path / "source").mkdir()
-    archive = made.archive(tmp_path / "source", files)
+    archive = shapes_repository.archive(tmp_path / "source", files)
     settings = SETTINGS.model_copy(update={"tries": 1, "max_lines": 2})
     with pytest.raises(UserError, match=r"evaluation\.repository_tests: no source has a task") as error:
         repository_tasks({"made": archive}, tmp_path, ["code"], settings, tmp_path / "out")
@@ -69,15 +69,24 @@ def test_an_archive_that_is_missing_or_damaged_and_an_environment_that_is_none_a
 @pytest.mark.parametrize(
     ("files", "cause"),
     [
-        ({"shapes.py": made.MODULE}, "no tests: no file test_*.py"),
-        ({"tests/test_a.py": made.TESTS}, "no functions: "),
-        ({"shapes.py": made.MODULE, "test_a.py": "import numpy_that_is_not_there\n"}, "environment: test_a.py: "),
-        ({"shapes.py": made.MODULE, "test_a.py": "def test_a():\n    assert 0\n"}, "tests fail: test_a.py::test_a"),
-        ({"pluggy/__init__.py": made.MODULE, "test_a.py": "def test_a():\n    pass\n"}, "the test runner itself uses"),
+        ({"shapes.py": shapes_repository.MODULE}, "no tests: no file test_*.py"),
+        ({"tests/test_a.py": shapes_repository.TESTS}, "no functions: "),
+        (
+            {"shapes.py": shapes_repository.MODULE, "test_a.py": "import numpy_that_is_not_there\n"},
+            "environment: test_a.py: ",
+        ),
+        (
+            {"shapes.py": shapes_repository.MODULE, "test_a.py": "def test_a():\n    assert 0\n"},
+            "tests fail: test_a.py::test_a",
+        ),
+        (
+            {"pluggy/__init__.py": shapes_repository.MODULE, "test_a.py": "def test_a():\n    pass\n"},
+            "the test runner itself uses",
+        ),
     ],
 )
 def test_a_source_without_tasks_says_why(sandbox, tmp_path, files, cause):
-    archive = made.archive(tmp_path, files)
+    archive = shapes_repository.archive(tmp_path, files)
     with pytest.raises(UserError) as error:
         repository_tasks({"made": archive}, tmp_path, [], SETTINGS, tmp_path / "out")
     assert cause in str(error.value) and "\n" not in str(error.value)

@@ -7,7 +7,7 @@ from scripts.common.manifest import write_manifest
 from scripts.evaluation.repositories.judge import Outcome
 from scripts.evaluation.repository_tests import outcomes_of, repository_tests
 from scripts.experiment.settings.evaluation import RepositoryTests
-from tests.evaluation.repositories import made
+from tests.evaluation.repositories import shapes_repository
 from tests.evaluation.repositories.test_judge import AREA, task
 
 SETTINGS = RepositoryTests(max_new_tokens=8, prompt_characters=900)
@@ -16,7 +16,7 @@ SETTINGS = RepositoryTests(max_new_tokens=8, prompt_characters=900)
 @pytest.fixture
 def tasks(tmp_path):
     """The tasks `Box.area` and `mapped`."""
-    archive = made.archive(tmp_path)
+    archive = shapes_repository.archive(tmp_path)
     mapped = task("mapped", "test_mapped")
     write_jsonl(tmp_path / "tasks/tasks.jsonl.zst", [vars(AREA), vars(mapped)])
     write_manifest(tmp_path / "tasks", ["tasks.jsonl.zst"], archives={"made": str(archive)})

@@ -67,7 +67,7 @@ def make(root, gates=GATES, fail=False, **keys):
 
 
 @pytest.fixture(scope="session")
-def made(tmp_path_factory):
+def results_root(tmp_path_factory):
     """An evaluated tree with its pictures, which no test changes."""
     results = make(tmp_path_factory.mktemp("made"))
     draw(results, results / "report/plots")
@@ -75,22 +75,22 @@ def made(tmp_path_factory):
 
 
 @pytest.fixture
-def make_results(made, tmp_path):
-    """A tree of the test's own with these gates and keys; its pictures are those of `made`, as to draw is slow."""
+def make_results(results_root, tmp_path):
+    """A copy of the results with these gates and keys; the pictures are not drawn again."""
 
     def make_own(*args, **keys):
         if not args and not keys:
-            return shutil.copytree(made.parent, tmp_path, dirs_exist_ok=True) / "results"
+            return shutil.copytree(results_root.parent, tmp_path, dirs_exist_ok=True) / "results"
         results = make(tmp_path, *args, **keys)
-        shutil.copytree(made / "report/plots", results / "report/plots")
+        shutil.copytree(results_root / "report/plots", results / "report/plots")
         return results
 
     return make_own
 
 
 @pytest.fixture(scope="session")
-def html(made):
-    return render(made)
+def html(results_root):
+    return render(results_root)
 
 
 @pytest.fixture(scope="session")

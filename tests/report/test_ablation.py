@@ -23,9 +23,9 @@ ABOUT = {"suite": "qa", "dataset": "d", "metric": "exact_match", "better": "abov
 
 
 @pytest.fixture(scope="module")
-def arms(made, tmp_path_factory):
+def arms(results_root, tmp_path_factory):
     """A tree in which each arm moves every document's nats per byte by ARMS, and seeds and chance a little."""
-    root = shutil.copytree(made.parent, tmp_path_factory.mktemp("arms"), dirs_exist_ok=True)
+    root = shutil.copytree(results_root.parent, tmp_path_factory.mktemp("arms"), dirs_exist_ok=True)
     generator, models = np.random.default_rng(1), {}
     chance = generator.normal(0, 0.01, (SEEDS, len(ARMS) + 1))
     for place, (arm, effect) in enumerate({"reference": 0.0, **ARMS}.items()):

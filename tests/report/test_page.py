@@ -92,9 +92,9 @@ def test_verdict_comes_first_then_the_gates(html, page):
         assert one["name"] in text
 
 
-def test_page_tells_scores_funnel_examples_and_what_made_it(made, page):
+def test_page_tells_scores_funnel_examples_and_what_made_it(results_root, page):
     text = " ".join("".join(page.text).split())
-    evaluation = json.loads((made / "evaluation/gate/eval.json").read_text())
+    evaluation = json.loads((results_root / "evaluation/gate/eval.json").read_text())
     for row in evaluation["gates"]:
         signed = row["against"] is not None
         assert f"{number(row['value'], signed)}" in text
@@ -161,8 +161,8 @@ def test_examples_are_where_tuning_gained_most_then_where_it_fails():
     assert found[0]["prompt"].endswith("x … (1,000 characters more)")
 
 
-def test_same_data_gives_the_same_page(made, html):
-    assert render(made) == html
+def test_same_data_gives_the_same_page(results_root, html):
+    assert render(results_root) == html
 
 
 def test_extremes_are_the_easiest_and_hardest_documents():
@@ -221,17 +221,17 @@ def test_numbers_have_four_digits(value, signed, shown):
     assert number(value, signed) == shown
 
 
-def test_summary_is_the_table_and_nothing_else(made):
-    command = [sys.executable, "-m", "scripts.report.page", "--results", str(made), "--summary"]
+def test_summary_is_the_table_and_nothing_else(results_root):
+    command = [sys.executable, "-m", "scripts.report.page", "--results", str(results_root), "--summary"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     lines = done.stdout.splitlines()
     assert re.split(r"\s{2,}", lines[0]) == ["gate", "value", "95% interval", "bound", "outcome"]
     assert re.split(r"\s{2,}", lines[3])[::4] == ["close", "met, not secured"]
-    assert lines[-2:] == ["verdict: not met", f"report:  {made / 'report.html'}"]
+    assert lines[-2:] == ["verdict: not met", f"report:  {results_root / 'report.html'}"]
     told = [line for line in lines[4:-2] if re.match(r"sft against (pretrain|base): better on ", line)]
     assert len(told) == len(lines[4:-2]) == 2
-    assert not (made / "report.html").exists()
+    assert not (results_root / "report.html").exists()
 
 
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -25,11 +25,11 @@ def test_the_page_shows_scores_with_and_without_what_overlaps(html, page):
 
 
 @pytest.fixture
-def changed(made, tmp_path):
+def changed(results_root, tmp_path):
     """The page of the same results once `edit` has changed the `contamination` of eval.json."""
 
     def make(edit) -> str:
-        results = shutil.copytree(made, tmp_path / "results")
+        results = shutil.copytree(results_root, tmp_path / "results")
         evaluation = json.loads((Layout(results).gate).read_text())
         edit(evaluation)
         dump(Layout(results).gate, evaluation)

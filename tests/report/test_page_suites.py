@@ -86,8 +86,8 @@ def test_people_are_told_with_their_agreement_or_where_the_blank_sheet_lies(make
     pyplot.close(picture)
 
 
-def test_datasets_have_the_base_and_their_stage_and_no_average(made, page):
-    (row, _) = json.loads((made / "evaluation/gate/eval.json").read_text())["summary"]["datasets"]
+def test_datasets_have_the_base_and_their_stage_and_no_average(results_root, page):
+    (row, _) = json.loads((results_root / "evaluation/gate/eval.json").read_text())["summary"]["datasets"]
     text = " ".join(" ".join(page.text).split())
     told = ["code pretrain 30", number(row["base"]), number(row["tuned"]), number(row["value"], True)]
     assert " ".join([*told, interval(row["interval"], True), row["reading"]]) in text

@@ -26,18 +26,18 @@ def texts(path: Path) -> list[str]:
     return ["".join(node.itertext()) for node in ElementTree.parse(path).iter("{http://www.w3.org/2000/svg}text")]
 
 
-def test_pictures_show_the_numbers(made):
-    evaluation = json.loads((made / "evaluation/gate/eval.json").read_text())
-    funnel = texts(made / "report/plots/funnel.svg")
+def test_pictures_show_the_numbers(results_root):
+    evaluation = json.loads((results_root / "evaluation/gate/eval.json").read_text())
+    funnel = texts(results_root / "report/plots/funnel.svg")
     # 2 sources of 650 files, 30 duplicates among what they kept
     for told in ("What became of 1,300 files", "210 (16.2%)", "1,000 (76.9%)", "54 (4.2%)", "30 (2.3%)", "70 of 100"):
         assert told in funnel
-    drawn = texts(made / "report/plots/scores.svg")
+    drawn = texts(results_root / "report/plots/scores.svg")
     assert {"bits per byte, code", "exact match, instruct", "f1, instruct"} <= set(drawn)
     for found in evaluation["scores"].values():
         assert number(found["perplexity"]["code"]["all"]["bits_per_byte"]["value"]) in drawn
         assert number(found["qa"]["instruct"]["all"]["f1"]["value"]) in drawn
-    assert {"pretrain", "sft", "training", "validation"} <= set(texts(made / "report/plots/loss.svg"))
+    assert {"pretrain", "sft", "training", "validation"} <= set(texts(results_root / "report/plots/loss.svg"))
 
 
 def test_labels_of_a_gates_axis_do_not_overlap():
@@ -51,26 +51,26 @@ def test_labels_of_a_gates_axis_do_not_overlap():
     assert all(left[1] + 8 < right[0] for left, right in pairwise(seen)), seen
 
 
-def test_names_are_shown_as_they_are(made):
-    shown = texts(made / "report/plots/gates.svg")
+def test_names_are_shown_as_they_are(results_root):
+    shown = texts(results_root / "report/plots/gates.svg")
     assert "训练有效: met" in shown
     assert 'hostile <script>alert("$x$")</script>: not met' in shown
-    assert "<script" not in (made / "report/plots/gates.svg").read_text()
+    assert "<script" not in (results_root / "report/plots/gates.svg").read_text()
 
 
-def test_pictures_load_nothing(made):
+def test_pictures_load_nothing(results_root):
     for name in NAMES:
-        svg = (made / f"report/plots/{name}.svg").read_text()
+        svg = (results_root / f"report/plots/{name}.svg").read_text()
         assert not re.findall(r'(?:href|src)="(?!#)', svg)
         assert not re.findall(r"url\((?!#)|@import|<metadata", svg)
 
 
-def test_same_data_gives_the_same_bytes_in_another_process(made, tmp_path):
+def test_same_data_gives_the_same_bytes_in_another_process(results_root, tmp_path):
     root = Path(__file__).parents[2]
-    command = [sys.executable, "-m", "scripts.report.plots", "--results", str(made), "--out", str(tmp_path)]
+    command = [sys.executable, "-m", "scripts.report.plots", "--results", str(results_root), "--out", str(tmp_path)]
     subprocess.run(command, cwd=root, env=os.environ | {"PYTHONHASHSEED": "7"}, check=True)
     for name in NAMES:
-        assert (tmp_path / f"{name}.svg").read_bytes() == (made / f"report/plots/{name}.svg").read_bytes()
+        assert (tmp_path / f"{name}.svg").read_bytes() == (results_root / f"report/plots/{name}.svg").read_bytes()
 
 
 def test_every_score_is_drawn_inside_its_panel_however_far_datasets_lie_apart():

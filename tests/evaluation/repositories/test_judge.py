@@ -14,7 +14,7 @@ from scripts.evaluation.repositories.judge import RepositoryJudge
 from scripts.evaluation.repositories.repository import unpack
 from scripts.evaluation.repositories.task import RepositoryTask
 from scripts.evaluation.sandbox.program import Limits
-from tests.evaluation.repositories import made
+from tests.evaluation.repositories import shapes_repository
 
 pytestmark = [pytest.mark.usefixtures("unharmed"), pytest.mark.slow]  # starts pytest in sandboxes
 
@@ -90,7 +90,7 @@ def repository(tmp_path_factory):
     folder = tmp_path_factory.mktemp("repository")
     for place in (folder, folder.parent, folder.parent.parent):
         place.chmod(0o755)
-    return unpack("made", made.archive(folder), folder / "unpacked")
+    return unpack("made", shapes_repository.archive(folder), folder / "unpacked")
 
 
 @pytest.fixture(scope="module")
@@ -99,7 +99,7 @@ def judging(sandbox, repository):
 
 
 def task(name: str, *tests: str) -> RepositoryTask:
-    function = next(one for one in functions("", "shapes", made.MODULE) if one.name == name)
+    function = next(one for one in functions("", "shapes", shapes_repository.MODULE) if one.name == name)
     place = {
         "module": "shapes",
         "function": name,
@@ -107,7 +107,7 @@ def task(name: str, *tests: str) -> RepositoryTask:
         "tests": [f"tests/test_shapes.py::{test}" for test in tests],
     }
     return RepositoryTask(
-        name, "function", "python", "made", "src/shapes/__init__.py", *function.cut(made.MODULE), **place
+        name, "function", "python", "made", "src/shapes/__init__.py", *function.cut(shapes_repository.MODULE), **place
     )
 
 
@@ -133,7 +133,10 @@ def test_another_right_body_passes(judging):
 
 def plain_run(repository, folder, body: str) -> int:
     """The exit status of pytest with tests and body in one process."""
-    for path, text in {"tests/test_shapes.py": made.TESTS, AREA.path: f"{AREA.before}{body}{AREA.after}"}.items():
+    for path, text in {
+        "tests/test_shapes.py": shapes_repository.TESTS,
+        AREA.path: f"{AREA.before}{body}{AREA.after}",
+    }.items():
         (folder / path).parent.mkdir(parents=True, exist_ok=True)
         (folder / path).write_text(text)
     command = [

@@ -32,13 +32,13 @@ def answer(item, right):
 
 
 @pytest.fixture
-def runs(made, tmp_path):
+def runs(results_root, tmp_path):
     """(results of a run, results of one like it, but that `sft` answers three more chats right and one wrong)."""
-    shutil.copytree(made, tmp_path / "results")
+    shutil.copytree(results_root, tmp_path / "results")
     items = [answer(item, 1) if item["id"] in GAINED else item for item in make_answers("sft", 10)]
     items = [answer(item, 0) if item["id"] in LOST else item for item in items]
     write_answers(tmp_path, "sft", items)
-    return made, tmp_path / "results"
+    return results_root, tmp_path / "results"
 
 
 def row(rows, model, metric, dataset):
@@ -57,8 +57,8 @@ def test_planted_gains_and_losses_are_found_by_id(runs):
     assert excluded == []
 
 
-def test_a_run_equals_itself(made):
-    rows, _ = compare_runs(made, made)
+def test_a_run_equals_itself(results_root):
+    rows, _ = compare_runs(results_root, results_root)
     assert {value for row in rows for value in row["items"].values()} == {0.0}
     assert {row["reading"] for row in rows} == {"no difference shown"}
 

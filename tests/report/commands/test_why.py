@@ -65,9 +65,9 @@ def test_many_jobs_are_counted_by_rule():
 
 
 @pytest.fixture
-def other(made, tmp_path):
+def other(results_root, tmp_path):
     """A copy of a run's results whose eval.json a test may edit."""
-    shutil.copytree(made, tmp_path / "results")
+    shutil.copytree(results_root, tmp_path / "results")
 
     def edit(change) -> None:
         path = tmp_path / "results/evaluation/gate/eval.json"
@@ -79,8 +79,8 @@ def other(made, tmp_path):
     return edit
 
 
-def test_two_results_differ_by_what_made_them(made, other):
-    assert differences(made, other.root) == [
+def test_two_results_differ_by_what_made_them(results_root, other):
+    assert differences(results_root, other.root) == [
         "nothing that is recorded: the same settings, sources, code, packages and machines"
     ]
 
@@ -92,24 +92,24 @@ def test_two_results_differ_by_what_made_them(made, other):
         inputs["models"]["sft"]["model.safetensors"] = "1" * 64
 
     other(change)
-    lines = differences(made, other.root)
+    lines = differences(results_root, other.root)
     assert len(lines) == 5
     for line, text in zip(
         lines, ("sft.learning_rate", "source alpha: pin", "corpus.filter", "torch", "models: sft"), strict=True
     ):
         assert text in line, lines
-    for root, value in ((made, "1"), (other.root, "2")):
+    for root, value in ((results_root, "1"), (other.root, "2")):
         (root / "evaluation/gate/code.json").write_text(json.dumps({"corpus.filter": {"a.py:f": f"function {value}"}}))
     try:
-        assert "function a.py:f changed (corpus.filter)" in differences(made, other.root)
+        assert "function a.py:f changed (corpus.filter)" in differences(results_root, other.root)
     finally:
-        (made / "evaluation/gate/code.json").unlink()
+        (results_root / "evaluation/gate/code.json").unlink()
 
 
-def test_results_without_an_evaluation_are_one_line(made, tmp_path):
+def test_results_without_an_evaluation_are_one_line(results_root, tmp_path):
     with pytest.raises(UserError, match=r"eval\.json: no such file"):
-        differences(made, tmp_path)
-    line = [sys.executable, "-m", "scripts.report.commands.why", "--a", str(made)]
+        differences(results_root, tmp_path)
+    line = [sys.executable, "-m", "scripts.report.commands.why", "--a", str(results_root)]
     done = subprocess.run(line, capture_output=True, text=True, check=False)
     assert done.returncode == 1 and done.stderr == "error: --a and --b: give both results roots, or neither\n"
 

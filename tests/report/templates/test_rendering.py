@@ -24,8 +24,8 @@ def cells(markdown):
 
 
 @pytest.fixture(scope="module")
-def evaluation(made):
-    return json.loads((made / "evaluation/gate/eval.json").read_text())
+def evaluation(results_root):
+    return json.loads((results_root / "evaluation/gate/eval.json").read_text())
 
 
 def test_tables_hold_the_gates_scores_and_comparisons(evaluation):
