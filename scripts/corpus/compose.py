@@ -24,7 +24,7 @@ from scripts.corpus.formats import own_datasets
 from scripts.corpus.formats.repository_documents import repository_documents
 from scripts.corpus.formats.shares import balance_tasks, cap_sources
 from scripts.corpus.heuristics.training_filter import passing
-from scripts.corpus.instruct.workers import chats_about
+from scripts.corpus.instruct.workers import FEW, chats_about
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import (
     CodeDataset,
@@ -88,7 +88,7 @@ def compose(folder: Path, settings: SourceDataset, seed: int, out: Path, process
         documents = of_sources(documents, settings.sources, dropped[split])
         if split == "train" and settings.filter:
             documents = passing(documents, settings.filter, dropped[split])
-        composed = examples(documents, settings, seed, processes, dropped[split])
+        composed = examples(documents, settings, seed, processes if counts[split] >= FEW else 1, dropped[split])
         if isinstance(settings, InstructDataset) and len(settings.tasks) > 1:
             composed = balance_tasks(composed, settings.tasks, split == "train", seed, out, dropped[split])
         if split == "train" and settings.max_source_share < 1:

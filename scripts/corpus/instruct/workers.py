@@ -9,13 +9,14 @@ import multiprocessing
 import signal
 from collections.abc import Iterator
 from functools import partial
-from itertools import chain, islice
+from itertools import islice
 
 from scripts.corpus.instruct.tasks import examples_of
 from scripts.experiment.settings.corpus import InstructDataset
 
-BATCH = 2048  # documents, of which two batches are in memory; for fewer, starting processes takes longer than it saves
+FEW = 2048  # documents; for fewer, starting processes takes longer than it saves
 CHUNK = 32  # documents that a process takes at once
+BATCH = 4 * CHUNK  # documents for each process, of which two batches are in memory
 PR_SET_PDEATHSIG = 1
 
 
@@ -36,14 +37,14 @@ def chats_about(
 ) -> Iterator[tuple[dict, list[dict] | str]]:
     """Yield each document with the chats about it, or the reason why there is none."""
     work = partial(chats_of, settings=settings, seed=seed)
-    first = list(islice(documents, BATCH))
-    if processes == 1 or len(first) < BATCH:
-        yield from ((document, work(document)) for document in chain(first, documents))
+    if processes == 1:
+        yield from ((document, work(document)) for document in documents)
         return
     with multiprocessing.get_context("fork").Pool(processes, end_with_parent) as pool:
-        chats = pool.map_async(work, first, CHUNK)
-        while first:  # a batch is in work while the one before it is written
-            following = list(islice(documents, BATCH))
+        batch = list(islice(documents, BATCH * processes))
+        chats = pool.map_async(work, batch, CHUNK)
+        while batch:  # one batch is in work while the one before it is written
+            following = list(islice(documents, BATCH * processes))
             next_chats = pool.map_async(work, following, CHUNK)
-            yield from zip(first, chats.get(), strict=True)
-            first, chats = following, next_chats
+            yield from zip(batch, chats.get(), strict=True)
+            batch, chats = following, next_chats

@@ -186,7 +186,8 @@ def test_odd_text_in_documentation_stays_in_its_fence():
 
 @pytest.mark.slow
 def test_several_processes_write_the_same_bytes_as_one(tmp_path, monkeypatch):
-    monkeypatch.setattr(workers, "BATCH", 16)  # several batches, the last one not full
+    monkeypatch.setattr("scripts.corpus.compose.FEW", 0)
+    monkeypatch.setattr(workers, "BATCH", 8)  # several batches, the last one not full
     write_splits(tmp_path / "in", library())
     one = compose(tmp_path / "in", SETTINGS, 42, tmp_path / "one")
     assert compose(tmp_path / "in", SETTINGS, 42, tmp_path / "two", processes=2) == one
@@ -196,7 +197,7 @@ def test_an_error_in_a_worker_ends_the_job_with_it_and_leaves_no_manifest(tmp_pa
     def broken(*_):
         raise RuntimeError("broken")
 
-    monkeypatch.setattr(workers, "BATCH", 16)
+    monkeypatch.setattr("scripts.corpus.compose.FEW", 0)
     monkeypatch.setattr(workers, "examples_of", broken)
     write_splits(tmp_path / "in", library())
     with pytest.raises(RuntimeError, match="broken"):
