@@ -13,6 +13,7 @@ by a seed that depends only on their content.
 
 import hashlib
 import logging
+import os
 import tempfile
 from itertools import compress, islice
 from pathlib import Path
@@ -32,8 +33,8 @@ from scripts.tokens.packing.fill_in_middle import PSM, SPM, FillInMiddle
 from scripts.tokens.packing.placement import pieces_of
 from scripts.tokens.packing.shards import FIRST, TARGET
 
-BATCH = 1024  # examples in memory while encoding
-CHUNK = 1 << 23  # tokens in memory while writing
+BATCH = 128  # examples in memory while encoding
+CHUNK = 1 << 19  # tokens in memory while writing
 
 # The spool is a temporary file of all tokens of a split. The highest bit of a token, which no vocabulary reaches, marks
 # targets.
@@ -41,23 +42,41 @@ TARGET_BIT = np.uint32(1 << 31)
 
 
 @njit(cache=True)
-def copy_pieces(tokens, flags, pieces, starts, spool):
-    """Copy pieces from the spool into rows that hold only padding so far.
+def copy_pieces(tokens, flags, pieces, spooled):
+    """Copy pieces into rows that hold only padding so far.
 
     Args:
         tokens: uint32 [rows, length].
         flags: uint8 [rows, length].
         pieces: int64 [pieces, 3] of (row, offset, tokens), rows counted from the first row of `tokens`.
-        starts: int64 [pieces], the index in the spool where each begins.
-        spool: uint32 [all tokens], with the TARGET_BIT on targets.
+        spooled: uint32 [tokens of all pieces], with the TARGET_BIT on targets.
     """
+    start = 0
     for piece in range(len(pieces)):
         row, offset, count = pieces[piece]
         for k in range(count):
-            token = spool[starts[piece] + k]
+            token = spooled[start + k]
             tokens[row, offset + k] = token & ~TARGET_BIT
             flags[row, offset + k] = TARGET if token & TARGET_BIT else 0
         flags[row, offset] = FIRST  # no target, since its context is in another row or does not exist
+        start += count
+
+
+def read_pieces(spool: BinaryIO, starts: np.ndarray, counts: np.ndarray) -> np.ndarray:
+    """The tokens of some pieces, one after the other: uint32 [sum of counts].
+
+    Read, not mapped: the kernel maps far more around each piece than it holds.
+
+    Args:
+        starts: int64 [pieces], the index in the spool where each begins.
+    """
+    tokens = np.empty(counts.sum(), np.uint32)
+    room, at = memoryview(tokens).cast("B"), 0
+    for start, size in zip((starts * 4).tolist(), (counts * 4).tolist(), strict=True):
+        if os.preadv(spool.fileno(), [room[at : at + size]], start) != size:
+            raise OSError("the temporary file of tokens is shorter than what was written to it")
+        at += size
+    return tokens
 
 
 class SpooledSplit(NamedTuple):
@@ -152,7 +171,6 @@ def pack_split(
                 raise UserError(f"{path}: no targets to train on in rows of {length} tokens; {longer}")
         pieces, starts, rows = pieces_of(lengths, length, seed)
         pieces[:, 3] = documents[pieces[:, 3]]
-        all_tokens = np.asarray(np.memmap(spool, np.uint32, "r")) if len(lengths) else np.empty(0, np.uint32)
         targets = 0
         with (
             atomic(out / f"{split}.tokens.bin") as tokens_path,
@@ -166,7 +184,8 @@ def pack_split(
                 of_chunk = slice(*np.searchsorted(pieces[:, 0], [first, last]))
                 tokens = np.full((last - first, length), encoder.end, np.uint32)
                 flags = np.zeros((last - first, length), np.uint8)
-                copy_pieces(tokens, flags, pieces[of_chunk, :3] - [first, 0, 0], starts[of_chunk], all_tokens)
+                spooled_tokens = read_pieces(spool, starts[of_chunk], pieces[of_chunk, 2])
+                copy_pieces(tokens, flags, pieces[of_chunk, :3] - [first, 0, 0], spooled_tokens)
                 # padding follows the last piece of a row and counts as a piece of its own
                 used = np.zeros(last - first, np.int64)
                 np.add.at(used, pieces[of_chunk, 0] - first, pieces[of_chunk, 2])
