@@ -193,6 +193,16 @@ def test_several_processes_write_the_same_bytes_as_one(tmp_path, monkeypatch):
     assert compose(tmp_path / "in", SETTINGS, 42, tmp_path / "two", processes=2) == one
 
 
+@pytest.mark.parametrize(("processes", "most"), [(1, 1), (2, 2 * 2 * 8)])
+def test_only_so_many_documents_are_in_memory(processes, most, monkeypatch):
+    """Without a limit on what is read ahead, memory would grow with the corpus."""
+    monkeypatch.setattr(workers, "BATCH", 8)
+    documents, read = [document("def f(): pass\n", f"{number}.py") for number in range(100)], []
+    chats = workers.chats_about((one for one in documents if not read.append(one)), SETTINGS, 42, processes)
+    assert next(chats)[0] == documents[0] and len(read) == most
+    assert [one for one, _ in chats] == documents[1:]
+
+
 def test_an_error_in_a_worker_ends_the_job_with_it_and_leaves_no_manifest(tmp_path, monkeypatch):
     def broken(*_):
         raise RuntimeError("broken")
