@@ -63,6 +63,18 @@ LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
         ),
         (put("evaluation", "gate", "gates", 0, "model", "sfd"), "evaluation.gate.gates.0.model: no 'sfd' here"),
         (put("evaluation", "qa", {"datasets": ["code"]}), "evaluation.qa.datasets: no 'code' here; known: instruct"),
+        (
+            put("evaluation", "lm_eval", {"tasks": ["a"], "ids": {"a": [1]}, "limit": 2}),
+            "evaluation.lm_eval.ids: not together with `limit`; remove one",
+        ),
+        (
+            put("evaluation", "lm_eval", {"tasks": ["a", "a b"]}),
+            "evaluation.lm_eval.tasks.1: must be `task` or `task:metric`, not 'a b'",
+        ),
+        (
+            put("evaluation", "lm_eval", {"tasks": ["a"], "include_path": "nowhere"}),
+            "evaluation.lm_eval.include_path: no folder nowhere",
+        ),
         (put("evaluation", "qa", {"samples": 2}), "evaluation.qa.samples: with temperature 0 all samples are the same"),
         (
             put("evaluation", "bleu", {"beams": 2, "temperature": 1}),
