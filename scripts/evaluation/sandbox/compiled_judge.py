@@ -26,7 +26,9 @@ COMPILING = Limits(seconds=120, memory=4 << 30, address_space=False, processes=2
 # Exit codes of the channel (channels/): the candidate's program has ended; its answer is unreadable; a value is of a
 # type that cannot be passed; the candidate threw an exception (Java). Then the shell's, and the Java virtual machine's.
 GONE, UNREADABLE, UNSUPPORTED, RAISED = 120, 121, 122, 123
-NOT_STARTED = {"java": (1, 98, 126, 127)}
+NOT_STARTED = {"java": (98, 126, 127)}
+# What the Java virtual machine writes where it ends by itself with exit code 1, as tests may end too.
+JAVA_BROKEN = re.compile(r'^(Exception in thread "main"|Error: |Error occurred)', re.M)
 # Where a virtual machine finds the program; the others run it themselves, unreadable at /run/program.
 VIRTUAL_MACHINES = {"java": "/opt/program.jar", "csharp": "/opt/program.exe"}
 # Problems whose tests are kept; the samples of one problem are judged one after the other.
@@ -136,7 +138,8 @@ class CompiledJudge:
             return Verdict("passed", "")
         if verdict := exceeded([judge, called]):
             return verdict
-        if judge.code is None or judge.code in NOT_STARTED.get(problem.language, (126, 127)):
+        broken = problem.language == "java" and judge.code == 1 and JAVA_BROKEN.search(message(judge))
+        if judge.code is None or judge.code in NOT_STARTED.get(problem.language, (126, 127)) or broken:
             return Verdict("sandbox error", message(judge))
         if UNSUPPORTED in (judge.code, called.code):
             return Verdict("unjudged", message(judge) or message(called))

@@ -119,7 +119,7 @@ TOOLCHAINS = {
     "csharp": Toolchain(
         programs=("mcs", "mono"),
         packages="mono-mcs mono-runtime",
-        tests=f"{MCS} -d:DEBUG -r:/opt/stagecraft.dll -main:StagecraftMain -out:out tests.cs",
+        tests=f"{MCS} -d:DEBUG -d:TRACE -r:/opt/stagecraft.dll -main:StagecraftMain -out:out tests.cs",
         serving="",
         candidate=f"{MCS} -r:/opt/stagecraft.dll -main:StagecraftMain -out:out candidate.cs",
         run_tests=MONO,

@@ -91,6 +91,19 @@ OVERLOOKED = {
         "2 * x\n}",
         "x\n}",
     ),
+    "java exit code": (
+        "class Solution {\n    public int f(int x) {\n",
+        "public class Main {\n    static int found = new Solution().f(1);\n"
+        "    public static void main(String[] args) {\n        if (found != 2) System.exit(1);\n    }\n}\n",
+        "return 2 * x;",
+        "return x;",
+    ),
+    "csharp Trace": (
+        "using System.Diagnostics;\nclass P {\n    public static int F(int x) {\n",
+        "    }\n    public static void Main(string[] args) {\n        Trace.Assert(F(1) == 2);\n    }\n}\n",
+        "return 2 * x;",
+        "return x;",
+    ),
     "csharp exit code": (
         "class P {\n    public static int F(int x) {\n",
         "    }\n    public static int Main(string[] args) {\n        return F(1) - 2;\n    }\n}\n",
@@ -111,7 +124,7 @@ def test_a_failure_that_is_no_failed_assertion_counts(quick, case):
     head, tests, right, wrong = OVERLOOKED[case]
     entry, stops = ("F", ("\n    }\n",)) if language == "csharp" else ("f", ())
     problem = Problem("O/1", language, head, head, tests, entry, stops)
-    closing = "\n    }\n}\n" if language == "csharp" else ""
+    closing = "\n    }\n}\n" if language in ("csharp", "java") else ""
     assert quick.judge(problem, f"{head}{right}{closing}").outcome == "passed"
     verdict = quick.judge(problem, f"{head}{wrong}{closing}")
     assert verdict.outcome == "wrong", verdict
@@ -131,6 +144,27 @@ def test_tests_that_never_call_an_interpreted_program_are_at_fault(quick, langua
     body = ":" if language == "shell" else "return 1;"
     verdict = quick.judge(problem, f"{head}{body}\n}}")
     assert (verdict.outcome, verdict.detail) == ("test error", "the tests never call the program")
+
+
+@pytest.mark.slow
+def test_a_java_program_that_throws_while_the_tests_are_loaded_is_at_fault_itself(quick):
+    if missing := absent("java"):
+        pytest.skip(f"needs {missing}")
+    head, tests, right, _ = OVERLOOKED["java exit code"]
+    problem = Problem("L/1", "java", head, head, tests, "f", ())
+    verdict = quick.judge(problem, f"{head}if (x == 1) throw new ExceptionInInitializerError(); {right}\n    }}\n}}\n")
+    assert verdict.outcome == "exception", verdict
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("tests", ["func checkF(t *testing.T) { f(1) }", "func ExampleF() { f(1) }\nfunc TestG() {}"])
+def test_go_tests_that_are_not_run_are_at_fault(quick, tests):
+    if missing := absent("go"):
+        pytest.skip(f"needs {missing}")
+    head = "func f(x int) int {\n"
+    problem = Problem("G/1", "go", head, head, f"{tests}\n", "f", (), None, 'import (\n"testing"\n)\n')
+    verdict = quick.judge(problem, f"{head}return 7\n}}\n")
+    assert verdict.outcome == "test error" and "only_functions_named_Test" in verdict.detail, verdict
 
 
 @pytest.mark.slow

@@ -54,15 +54,18 @@ public class Channel {
         else serve(Class.forName(arguments[1]), arguments[2]);
     }
 
-    private static void tests(String type) throws Exception {
-        Method main = Class.forName(type).getDeclaredMethod("main", String[].class);
-        main.setAccessible(true);
+    private static void tests(String type) {
         try {
+            Method main = Class.forName(type).getDeclaredMethod("main", String[].class);
+            main.setAccessible(true);
             main.invoke(null, (Object) new String[0]);
-        } catch (InvocationTargetException thrown) {
-            Throwable cause = thrown.getCause();
+        } catch (Throwable thrown) {
+            Throwable cause = thrown;
+            while ((cause instanceof InvocationTargetException || cause instanceof ExceptionInInitializerError)
+                && cause.getCause() != null) cause = cause.getCause();
             cause.printStackTrace();
-            leave(cause == raised ? RAISED : cause instanceof LinkageError ? BROKEN : FAILED, null);
+            boolean broken = cause instanceof LinkageError || thrown instanceof ReflectiveOperationException && cause == thrown;
+            leave(cause == raised ? RAISED : broken ? BROKEN : FAILED, null);
         }
         Runtime.getRuntime().halt(0);
     }
