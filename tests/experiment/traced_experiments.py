@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 
 from tests import forked
-from tests.evaluation.repositories import made
+from tests.evaluation.repositories import shapes_repository
 from tests.workflow.conftest import EXPERIMENT, STAGE, row
 
 ROOT = Path(__file__).parents[2]
@@ -142,7 +142,7 @@ def write_rest(clone: Path) -> None:
     table, sources = TABLE, clone / "repositories"
     for source, package in SMALL.items():
         library(package, sources / source)
-    for path, text in made.FILES.items():
+    for path, text in shapes_repository.FILES.items():
         (sources / "shapes" / path).parent.mkdir(parents=True, exist_ok=True)
         (sources / "shapes" / path).write_text(text)
     for source, day in {"alpha": "2024-05-01", "beta": "2024-05-01", "shapes": "2025-05-01"}.items():

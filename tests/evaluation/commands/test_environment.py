@@ -5,7 +5,7 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.evaluation.commands.environment import environment, requirements
 from scripts.evaluation.sandbox.packages import Packages
-from tests.evaluation.repositories import made
+from tests.evaluation.repositories import shapes_repository
 
 PYPROJECT = """
 [project]
@@ -37,7 +37,7 @@ def test_extras_groups_and_files_of_tests_count_and_the_source_itself_does_not(t
 
 
 def test_an_environment_of_this_python_is_made_once(tmp_path):
-    archive = made.archive(tmp_path)
+    archive = shapes_repository.archive(tmp_path)
     assert environment(archive, tmp_path / "made") == []
     assert Packages.from_environment(str(tmp_path / "made")).environment.is_dir()
     assert not [path for path in tmp_path.iterdir() if path.name.startswith(".made")]
@@ -48,7 +48,7 @@ def test_an_environment_of_this_python_is_made_once(tmp_path):
 def test_what_cannot_be_installed_is_one_line_and_leaves_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("UV_OFFLINE", "1")
     files = {"pyproject.toml": '[project]\nname = "a"\ndependencies = ["no-package-of-this-name-9"]\n'}
-    archive = made.archive(tmp_path, files)
+    archive = shapes_repository.archive(tmp_path, files)
     with pytest.raises(UserError, match=r"^uv pip install: .*no-package-of-this-name-9") as error:
         environment(archive, tmp_path / "made")
     assert "\n" not in str(error.value) and not (tmp_path / "made").exists()

@@ -11,7 +11,7 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.evaluation.commands.export_tasks import write_chats, write_harbor_tasks
-from tests.evaluation.repositories import made
+from tests.evaluation.repositories import shapes_repository
 from tests.evaluation.repositories.test_judge import AREA, task
 
 GROW = task("Box.grow", "test_grow[1]", "test_grow[2]")
@@ -40,7 +40,7 @@ def reward(folder: Path, app: Path, logs: Path) -> str:
 
 
 def test_a_harbor_task_holds_no_answer_and_its_scripts_give_0_and_1(tmp_path):
-    archive = made.archive(tmp_path)
+    archive = shapes_repository.archive(tmp_path)
     write_harbor_tasks([AREA], {"made": archive}, tmp_path / "harbor")
     (folder,) = (tmp_path / "harbor").iterdir()
     settings = tomllib.loads((folder / "task.toml").read_text())
