@@ -136,7 +136,7 @@ class Outline:
 
     def add_function(self, node: Node) -> None:
         name = function_name(node)
-        if name is None:
+        if name is None or (name == "_" and node.type == "function_declaration"):  # Go: a function without a name
             return
         scope, _, last = name.rpartition("::")
         scope = scope.partition("<")[0].rpartition("::")[2]

@@ -17,7 +17,7 @@ from functools import cached_property
 from tree_sitter import Node
 
 from scripts.corpus.instruct.facts import base_name, function_name, receiver, type_name
-from scripts.corpus.syntax.comments import CJK, MARKS, WORD, sentence
+from scripts.corpus.syntax.comments import CJK, INSTRUCTION, MARKS, WORD, sentence
 from scripts.corpus.syntax.grammars import parse
 
 MIN_LINES, MAX_LINES = 3, 60  # of a function, its documentation not counted
@@ -162,7 +162,7 @@ def commented_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, st
         own_line = not source[source.rfind(b"\n", 0, before.start_byte) + 1 : before.start_byte].strip()
         if last + 1 != below or not own_line:
             break
-        if before.type in COMMENTS:
+        if before.type in COMMENTS and not INSTRUCTION.match(before.text.decode(errors="replace")):
             comments.insert(0, before)
         below, before = before.start_point.row, before.prev_sibling
     if not comments:

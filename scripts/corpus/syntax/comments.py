@@ -18,6 +18,8 @@ BOILERPLATE_PARTS = (
     *("copyright", "licen", "spdx", "all rights reserved", "permission is hereby", "redistribution", "without warrant"),
     *("as is", "-*-", "coding", "todo", "fixme", "xxx"),
 )
+# Comments for tools, which lie among the documentation of a declaration but are no part of it.
+INSTRUCTION = re.compile(r"\W*(?:NOLINT|NOSONAR|CHECKSTYLE|noinspection|editor-fold|clang-format (?:on|off))")
 MARKS = re.compile(r"^[ \t]*(?:/\*[*!]*<?|\*+/|\*+(?=\s|$)|//+!?<?|#+!?)[ \t]?|\*+/[ \t]*$", re.MULTILINE)
 MARKUP = re.compile(r"</?[a-z][^<>]{0,40}>|\{@\w+ ([^{}]*)\}|^[ \t]*[-=*#~_/+]{3,}.*$", re.IGNORECASE | re.MULTILINE)
 PARAGRAPH_END = re.compile(r"\n\s*\n|\n\s*(?=[@:\\]\w)")
@@ -55,6 +57,8 @@ def blocks(comments: list[Node]) -> Iterator[str]:
         if not about_declarations(node):
             continue
         text, place = node.text.decode(errors="replace").rstrip(), node.start_point
+        if INSTRUCTION.match(text):
+            continue
         if (block and (place.row, place.column) != below) or text.startswith("/*"):
             yield "\n".join(block)
             block = []

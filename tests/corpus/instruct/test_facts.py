@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts.corpus.instruct.facts import Facts, Type, facts_of
+from scripts.corpus.instruct.functions import functions_of
 from scripts.corpus.syntax.comments import BOILERPLATE, is_boilerplate, literal
 from scripts.corpus.syntax.grammars import QUERIES
 
@@ -236,3 +237,17 @@ def test_boilerplate_is_what_the_expression_finds():
         for text in ["vim: set", "TODO: it", "(C) Copyright", "todo", "as is.", "asis", "-*-", "coding=", "ok"]
     ]
     assert [is_boilerplate(text) for text in texts] == [bool(BOILERPLATE.search(text)) for text in texts]
+
+
+def test_comments_for_tools_are_no_documentation():
+    java = "class T {\n  // <editor-fold desc='x'>\n  // </editor-fold>\n  /** Returns the larger one of both. */\n"
+    java += "  int f() {\n    int a = 1;\n    return a;\n  }\n}\n"
+    assert functions_of(java, "T.java", "java")[0].documentation == "Returns the larger one of both."
+    cpp = (
+        "// NOLINTNEXTLINE(readability-make-member-function-const)\nint f(int b) {\n    int a = b;\n    return a;\n}\n"
+    )
+    assert functions_of(cpp, "a.cpp", "cpp") == [] and facts_of(cpp, "a.cpp", "cpp").sentence is None
+
+
+def test_a_function_of_go_without_a_name_is_not_listed():
+    assert facts_of("package a\n\nfunc _(x int) {}\n\nfunc f() {}\n", "a.go", "go").functions == ["f"]
