@@ -32,6 +32,7 @@ from scripts.corpus.secrets.replace import SecretReplacer
 from scripts.experiment.licences import PERMISSIVE, permissive
 from scripts.experiment.settings.filter import BY_CONTENT, Filter
 
+BATCH = 1 << 19  # bytes of documents whose secrets are replaced together
 LONGEST_RUN = 200  # characters of an overlap with a benchmark that the rejects show
 
 
@@ -151,6 +152,17 @@ def score_of(text: str, path: str, language: str, settings: Filter) -> dict[str,
     return quality
 
 
+def keep_all(documents: list[tuple[dict, bytes]], secrets: SecretReplacer | None, result: Funnel) -> None:
+    """Keep documents, each with its UTF-8, their secrets replaced first.
+
+    Between other steps the tables of the expressions for secrets would leave the processor's cache.
+    """
+    if secrets:
+        documents = [(document, secrets.replace(document, raw)) for document, raw in documents]
+    for document, raw in documents:
+        result.keep(document | {"sha256": hashlib.sha256(raw).hexdigest()}, len(raw))
+
+
 def filter_archive(
     archive: Path,
     source: str,
@@ -173,6 +185,7 @@ def filter_archive(
     secrets = SecretReplacer() if settings.secrets == "replace" else None
     check_contamination, encodings = contamination_check(settings, benchmarks), Counter()
     licences, scores = Counter(), None
+    waiting, waiting_bytes = [], 0
     if settings.quality:
         from scripts.corpus.heuristics.quality_score import QualitySummary
 
@@ -188,8 +201,6 @@ def filter_archive(
         except Dropped as drop:
             result.drop(path, source, language, drop.reason, drop.detail)
         else:
-            if secrets:
-                raw, text = secrets.replace(raw, text)
             document = {"text": text, "path": path, "source": source, "language": language}
             document |= {"licence": file_licence} if file_licence else {}
             licences[file_licence or "of the source"] += 1
@@ -199,9 +210,13 @@ def filter_archive(
             if encoding:
                 document["encoding"] = encoding
                 encodings[encoding] += 1
-            document["sha256"] = hashlib.sha256(raw).hexdigest()
-            result.keep(document, len(raw))
+            waiting.append((document, raw))
+            waiting_bytes += len(raw)
+            if waiting_bytes > BATCH:
+                keep_all(waiting, secrets, result)
+                waiting, waiting_bytes = [], 0
         progress.add()
+    keep_all(waiting, secrets, result)
     progress.end()
     if scores:
         result.filter_facts["quality"] = scores.facts()

@@ -6,8 +6,9 @@ Prints MB per CPU-second of input, and ours as a multiple of the peer's. Two pee
 the same files for the same reasons: `tarfile` with the naive rules of tests/corpus/naive.py (whole job, written
 output left out on both sides), and the naive rules alone on files in memory. The third is datatrove, which reads the
 same files as JSON lines and writes them again: with the naive rules as its filter, and with none. Ours then reads the
-archive, filters and writes: without replacing secrets, which datatrove does not, and with it. Where datatrove is not
-installed it is left out: `uv pip install --target FOLDER datatrove`, then run with PYTHONPATH=FOLDER.
+archive, filters and writes: without replacing secrets, which datatrove does not, and with it; of each, the median of
+three rounds in turn. Where datatrove is not installed it is left out: `uv pip install --target FOLDER datatrove`, then
+run with PYTHONPATH=FOLDER.
 """
 
 import io
@@ -19,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from pathlib import Path
+from statistics import median
 
 import zstandard
 
@@ -31,6 +33,8 @@ from tests.corpus.archives import write_archive
 from tests.corpus.naive import naive_reason
 
 SUFFIXES = {".py", ".pyi", ".h", ".hpp", ".cpp", ".c", ".rs", ".go", ".java", ".md", ".txt", ".json"}
+
+ROUNDS = 3
 
 
 def sources(megabytes: float) -> dict[str, bytes]:
@@ -103,10 +107,14 @@ def beside_datatrove(archive: Path, files: dict[str, bytes], settings: Filter, f
     texts = ({"path": name, "text": raw.decode(errors="replace")} for name, raw in files.items() if raw)
     write_jsonl(folder / "in/texts.jsonl.zst", texts)
     keeping = settings.model_copy(update={"secrets": "keep"})
-    replacing_seconds, _ = timed(lambda: ours_written(archive, settings, folder / "replacing"))
-    keeping_seconds, _ = timed(lambda: ours_written(archive, keeping, folder / "keeping"))
-    copy_seconds, _ = timed(lambda: datatrove_copy(folder / "in", folder / "copy", None))
-    filter_seconds, _ = timed(lambda: datatrove_copy(folder / "in", folder / "filtered", settings))
+    runs = [
+        lambda: ours_written(archive, settings, folder / "replacing"),
+        lambda: ours_written(archive, keeping, folder / "keeping"),
+        lambda: datatrove_copy(folder / "in", folder / "copy", None),
+        lambda: datatrove_copy(folder / "in", folder / "filtered", settings),
+    ]
+    rounds = [[timed(run)[0] for run in runs] for _ in range(ROUNDS)]
+    replacing_seconds, keeping_seconds, copy_seconds, filter_seconds = map(median, zip(*rounds, strict=True))
     size = sum(map(len, files.values())) / 1e6
     return [
         ("archive to JSON lines, secrets kept, datatrove filters", size, keeping_seconds, filter_seconds),

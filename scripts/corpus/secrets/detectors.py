@@ -19,7 +19,7 @@ KEYWORDS = {
     "GitHub Token": ["gh[opsur]_"],
     "GitLab Token": ["gl[a-z]{2,5}-", "gr1348941"],
     "JSON Web Token": ["eyj"],
-    "Mailchimp Access Key": [r"[0-9a-z]{4}-us\d"],
+    "Mailchimp Access Key": [r"-us\d"],
     "NPM tokens": [":_authtoken="],
     "OpenAI Token": ["t3blbkfj"],
     "PyPI Token": ["pypi-age"],

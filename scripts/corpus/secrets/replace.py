@@ -83,14 +83,14 @@ class SecretReplacer:
     def __init__(self):
         self.documents, self.kinds = 0, Counter()
 
-    def replace(self, raw: bytes, text: str) -> tuple[bytes, str]:
-        """(UTF-8 bytes, text) of a document, its secrets replaced by placeholders."""
+    def replace(self, document: dict, raw: bytes) -> bytes:
+        """Replace the secrets in a document's text, whose UTF-8 is `raw`, by placeholders; returns its UTF-8 then."""
         cleaned, counts = replace_secrets(raw)
-        if not counts:
-            return raw, text
-        self.documents += 1
-        self.kinds += counts
-        return cleaned, cleaned.decode()
+        if counts:
+            document["text"] = cleaned.decode()
+            self.documents += 1
+            self.kinds += counts
+        return cleaned
 
     def facts(self) -> dict:
         """For the manifest: in how many documents secrets were replaced, and how many of each kind."""

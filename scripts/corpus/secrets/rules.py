@@ -131,7 +131,11 @@ def own_rules() -> list[Rule]:
         Rule("password", "<PASSWORD>", PLAIN_PASSWORD, [UNQUOTED], check=is_plain_password),
         # `#define WIFI_PASSWORD "..."` and `define('DB_PASSWORD', '...')`
         Rule(
-            "password", "<PASSWORD>", MACRO + r"""\w{0,20}["']?[ \t,]{1,8}""" + QUOTED, [MACRO[4:]], check=is_password
+            "password",
+            "<PASSWORD>",
+            MACRO + r"""\w{0,20}["']?[ \t,]{1,8}""" + QUOTED,
+            ["passw", "pwd", "passphrase"],
+            check=is_password,
         ),
         Rule(
             "password",
