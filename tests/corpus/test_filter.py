@@ -287,7 +287,8 @@ def test_a_kill_midway_leaves_no_declared_output(tmp_path, settings):
     feeder = threading.Thread(target=feed)
     feeder.start()
     assert opened.wait(60)
-    while not any(file.stat().st_size for file in (tmp_path / "out").iterdir()):
+    deadline = time.monotonic() + 60
+    while not any(file.stat().st_size for file in (tmp_path / "out").iterdir()) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()

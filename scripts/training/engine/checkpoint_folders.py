@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from scripts.common.cli import UserError
 from scripts.common.files import read_json
 from scripts.training.engine.ownership import Ownership
 
@@ -48,13 +49,17 @@ def no_half_written_checkpoint(work: Path, owner: Ownership | None) -> Iterator[
     """If the block fails, remove the checkpoint that was being written: on a full disk it is in the way.
 
     Args:
-        owner: the first rank's claim on the folder, None on other ranks, which remove nothing. A run that has lost the
-            folder leaves it to the new owner.
+        owner: the first rank's claim on the folder, None on other ranks, which remove nothing.
+
+    Raises:
+        UserError: another run owns the folder by now. It removes what this one was writing, so any error may follow.
     """
     try:
         yield
-    except Exception:
+    except Exception as error:
+        if owner and owner.is_lost():
+            raise UserError(owner.lost_message()) from error
         for folder in work.glob("checkpoint-*"):
-            if owner and not owner.is_lost() and not is_complete(folder):
+            if owner and not is_complete(folder):
                 shutil.rmtree(folder, ignore_errors=True)
         raise

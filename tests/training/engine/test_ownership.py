@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.training.engine.checkpoints import remove_checkpoints_except
+from scripts.training.engine.checkpoint_folders import no_half_written_checkpoint, remove_checkpoints_except
 from scripts.training.engine.ownership import Ownership
 from tests.training.test_train import command
 
@@ -44,6 +44,15 @@ def test_a_folder_that_another_run_removes_at_the_same_time_is_no_error(tmp_path
 
     monkeypatch.setattr(os, "unlink", raced)
     remove_checkpoints_except(tmp_path, set())
+
+
+def test_whatever_fails_after_the_folder_was_lost_is_told_as_that_and_its_files_stay(tmp_path):
+    older, checkpoint = Ownership(tmp_path), tmp_path / "checkpoint-4"
+    checkpoint.mkdir()
+    Ownership(tmp_path)
+    with pytest.raises(UserError, match="taken over by process"), no_half_written_checkpoint(tmp_path, older):
+        raise FileNotFoundError(checkpoint / "model.safetensors")
+    assert checkpoint.is_dir()
 
 
 def logged(work: Path) -> list[int]:
