@@ -81,7 +81,7 @@ def jsonl_writer(path: Path) -> Iterator[Iterator]:
 
     The bytes depend on the records alone: no time, no thread count.
     """
-    compressor = zstandard.ZstdCompressor(level=3)
+    compressor = zstandard.ZstdCompressor(level=1)  # of code 14% more bytes than level 3, but filter is a fifth faster
     with atomic(path) as temporary, temporary.open("wb") as file, compressor.stream_writer(file) as stream:
         yield lambda record: stream.write(orjson.dumps(record, option=orjson.OPT_APPEND_NEWLINE))
 
