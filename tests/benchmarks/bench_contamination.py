@@ -23,12 +23,12 @@ def plain(problems: list[str], documents: list[str]) -> int:
     """How many n-grams of the problems stand in the documents."""
 
     def grams(text: str) -> zip:
-        found = words(text)
-        return zip(*(found[start:] for start in range(SIZE)), strict=False)
+        word_list = words(text)
+        return zip(*(word_list[start:] for start in range(SIZE)), strict=False)
 
-    wanted, there = {gram for text in problems for gram in grams(text)}, set()
+    problem_grams, there = {gram for text in problems for gram in grams(text)}, set()
     for text in documents:
-        there.update(gram for gram in grams(text) if gram in wanted)
+        there.update(gram for gram in grams(text) if gram in problem_grams)
     return len(there)
 
 
@@ -43,9 +43,9 @@ def main() -> None:
     problems, documents = [text[:2000] for text in texts[::20]], [text for at, text in enumerate(texts) if at % 20]
     size = sum(len(text.encode()) for text in documents) / 1e6
     ours(problems, documents[:1])  # compiles
-    seconds, found = timed(lambda: ours(problems, documents))
+    seconds, shared = timed(lambda: ours(problems, documents))
     plain_seconds, expected = timed(lambda: plain(problems, documents))
-    assert found == expected, (found, expected)
+    assert shared == expected, (shared, expected)
     index = NGrams(problems, SIZE)
     hash_seconds, _ = timed(lambda: [hashes(text, SIZE, index.table) for text in documents])
     fold_seconds, _ = timed(lambda: [text.casefold() for text in documents])
@@ -53,14 +53,14 @@ def main() -> None:
         path = Path(folder) / "train.jsonl.zst"
         write_jsonl(path, ({"id": "", "text": text} for text in documents))
         read_seconds, _ = timed(lambda: sum(len(record["text"]) for record in read_jsonl(path)))
-    line = {"bench": "contamination", "MB": round(size, 1), "problems": len(problems), "n-grams found": found}
-    parts = {
+    line = {"bench": "contamination", "MB": round(size, 1), "problems": len(problems), "n-grams found": shared}
+    cpu_seconds = {
         "search": seconds,
         "of it hashes": hash_seconds,
         "of that case folding": fold_seconds,
         "reading": read_seconds,
     }
-    line |= {f"{name} MB/CPU-s": round(size / spent, 1) for name, spent in parts.items()}
+    line |= {f"{name} MB/CPU-s": round(size / spent, 1) for name, spent in cpu_seconds.items()}
     line |= {
         "plain MB/CPU-s": round(size / plain_seconds, 1),
         "times the plain loop": round(plain_seconds / seconds, 1),

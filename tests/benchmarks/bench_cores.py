@@ -96,7 +96,7 @@ def chain(clone: Clone, seconds: dict[str, float]) -> tuple[float, list[str]]:
     for path in recorded_paths():
         record = records._read_record(path)
         if record.log and str(record.log[0]) in seconds:
-            jobs[str(record.log[0])] = [str(one) for one in record.input]
+            jobs[str(record.log[0])] = [str(source) for source in record.input]
             made_by[path] = str(record.log[0])
     ends: dict[str, tuple[float, list[str]]] = {}
 
@@ -111,8 +111,8 @@ def chain(clone: Clone, seconds: dict[str, float]) -> tuple[float, list[str]]:
 
 def say_bound(clone: Clone, times: str, saved: str, used: float) -> None:
     """Print what two cores can give, from the processor times that the jobs of a run noted."""
-    found = re.findall(r"tee '?([^' ]+)'? (\d+)m([\d.]+)s (\d+)m([\d.]+)s", times)
-    seconds = {log: 60 * int(a) + float(b) + 60 * int(c) + float(d) for log, a, b, c, d in found}
+    matches = re.findall(r"tee '?([^' ]+)'? (\d+)m([\d.]+)s (\d+)m([\d.]+)s", times)
+    seconds = {log: 60 * int(a) + float(b) + 60 * int(c) + float(d) for log, a, b, c, d in matches}
     total = sum(seconds.values())
     spans = dict(seconds)
     for log, second_core in re.findall(r"tee '?([^' ]+)'? ([\d.]+)", saved):
@@ -129,7 +129,7 @@ def main() -> None:
     arguments.add_argument("--megabytes", type=float, default=100)
     arguments.add_argument("--sources", type=int, default=12)
     arguments.add_argument("--wall", choices=["yes", "no"], default="yes")
-    given = arguments.parse_args()
+    options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         root = Path(folder)
         clone, times, shell = checkout(root / "clone"), root / "times", root / "bin/bash"
@@ -139,7 +139,7 @@ def main() -> None:
         shell.chmod(0o755)
         main_file = clone.root / "Snakefile"
         main_file.write_text(f"{main_file.read_text()}\nshell.executable({str(shell)!r})\n")
-        folders = packages(given.sources, given.megabytes)
+        folders = packages(options.sources, options.megabytes)
         (root / "start").mkdir()
         saved = root / "saved"
         (root / "start/sitecustomize.py").write_text(SAVED.format(saved=saved))
@@ -150,7 +150,7 @@ def main() -> None:
         both, used, others = run(clone, "on2", 2, folders)
         print(f"two cores: {both:.1f} s, {used:.1f} s of processor time; others had {others:.0%}", flush=True)
         say_bound(clone, times.read_text(), saved.read_text(), used)
-        if given.wall == "yes":
+        if options.wall == "yes":
             os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
             wall, used, others = run(clone, "on1", 1, folders)
             print(f"one core: {wall:.1f} s, {used:.1f} s of processor time; others had {others:.0%}")

@@ -61,17 +61,17 @@ def ours(archive: Path, settings: Filter) -> Counter:
 
 def peer(archive: Path, settings: Filter) -> Counter:
     """What one writes first: tarfile, and the rules as they read."""
-    found, excluded = Counter(), set(settings.excluded_folders)
+    counts, excluded = Counter(), set(settings.excluded_folders)
     unpacked = io.BytesIO(zstandard.decompress(archive.read_bytes()))
     with tarfile.open(fileobj=unpacked) as tar:
         for member in tar:
             if extension_of(member.name) not in settings.extensions:
-                found["extension"] += 1
+                counts["extension"] += 1
             elif excluded & set(member.name.split("/")[:-1]):
-                found["folder"] += 1
+                counts["folder"] += 1
             elif reason := naive_reason(tar.extractfile(member).read(), settings):
-                found[reason] += 1
-    return found
+                counts[reason] += 1
+    return counts
 
 
 def reason_of(raw: bytes, settings: Filter) -> str | None:
@@ -131,25 +131,25 @@ def main() -> None:
     size, candidate_size = sum(map(len, files.values())) / 1e6, sum(map(len, candidates)) / 1e6
     with tempfile.TemporaryDirectory() as folder:
         archive = write_archive(Path(folder), "bench", files)
-        seconds, found = timed(lambda: ours(archive, settings))
+        seconds, counts = timed(lambda: ours(archive, settings))
         peer_seconds, expected = timed(lambda: peer(archive, settings))
         try:
             written = beside_datatrove(archive, files, settings, Path(folder))
         except ImportError as error:
             print(f"datatrove: {error}")
             written = []
-    assert found == expected, (found, expected)
-    rule_seconds, found = timed(lambda: [reason_of(raw, settings) for raw in candidates])
+    assert counts == expected, (counts, expected)
+    rule_seconds, counts = timed(lambda: [reason_of(raw, settings) for raw in candidates])
     naive_seconds, expected = timed(lambda: [naive_reason(raw, settings) for raw in candidates])
-    assert found == expected
-    for name, amount, mine, other in (
+    assert counts == expected
+    for name, amount, mine, peers in (
         ("archive to verdicts", size, seconds, peer_seconds),
         ("rules alone", candidate_size, rule_seconds, naive_seconds),
         *written,
     ):
         line = {"bench": f"filter: {name}", "MB": round(amount, 1), "files": len(files)}
-        line |= {"MB/CPU-s": round(amount / mine, 1), "peer MB/CPU-s": round(amount / other, 1)}
-        print(json.dumps(line | {"times the peer": round(other / mine, 1)}))
+        line |= {"MB/CPU-s": round(amount / mine, 1), "peer MB/CPU-s": round(amount / peers, 1)}
+        print(json.dumps(line | {"times the peer": round(peers / mine, 1)}))
 
 
 if __name__ == "__main__":

@@ -82,8 +82,8 @@ def planned(what: dict) -> float:
     machine = {"nodes": 1, "gpus": 1, "micro_batch": what["rows"], "liger": what["liger"]}
     machine = Machine.parse(machine | {"gradient_checkpointing": True}, "bench")
     traced(list(stage_passes(stage, shape, machine, batch)))
-    parts = stage_budget(stage, shape, machine, batch, validates=False).gpu
-    return sum(value for part, value in parts.items() if part not in ("CUDA", "fragmentation")) / GIB
+    gpu_bytes = stage_budget(stage, shape, machine, batch, validates=False).gpu
+    return sum(value for part, value in gpu_bytes.items() if part not in ("CUDA", "fragmentation")) / GIB
 
 
 def measure(what: dict) -> dict:
@@ -109,15 +109,15 @@ def measure(what: dict) -> dict:
         model = get_peft_model(model, LoraConfig(r=RANK, target_modules=targets, task_type="CAUSAL_LM"))
     texts = documents(STEPS * rows * length, length, shape["vocab_size"], median=length // 8)
     with tempfile.TemporaryDirectory() as folder:
-        given = {
+        trainer_arguments = {
             "output_dir": folder, "max_steps": STEPS, "per_device_train_batch_size": rows, "use_cpu": cpu, "bf16": True,
             "torch_compile": what["compile"], "activation_checkpointing": True, "save_strategy": "no", "report_to": [],
             "disable_tqdm": True, "logging_steps": 1, "use_cache": False,
         }  # fmt: skip
         if what["trainer"] == "trl":
-            trainer = sft_trainer(model, texts, length, {**given, "use_liger_kernel": liger})
+            trainer = sft_trainer(model, texts, length, {**trainer_arguments, "use_liger_kernel": liger})
         else:
-            arguments = TrainingArguments(**given, remove_unused_columns=False)
+            arguments = TrainingArguments(**trainer_arguments, remove_unused_columns=False)
             trainer = StageTrainer(
                 model, arguments, train_dataset=packed(texts, length), data_collator=collator_for(attention)
             )
@@ -144,21 +144,21 @@ def line(what: dict) -> tuple[str, float | None]:
     words = [sys.executable, "-m", "tests.benchmarks.bench_gpu", "--measure", json.dumps(what)]
     done, error = subprocess.run(words, capture_output=True, text=True, check=False), None
     if done.returncode:
-        found, figures = what, [done.stderr.strip().splitlines()[-1][:100], "", "", ""]
+        result, figures = what, [done.stderr.strip().splitlines()[-1][:100], "", "", ""]
     else:
-        found = json.loads(done.stdout.splitlines()[-1])
-        mfu = f"{found['mfu']:.1%}" if found["mfu"] else "unknown"
-        plan = found["planned_gib"]
+        result = json.loads(done.stdout.splitlines()[-1])
+        mfu = f"{result['mfu']:.1%}" if result["mfu"] else "unknown"
+        plan = result["planned_gib"]
         figures = [
-            f"{found['tokens_per_second']:,.0f}",
+            f"{result['tokens_per_second']:,.0f}",
             mfu,
-            f"{found['memory_gib']:.1f}",
+            f"{result['memory_gib']:.1f}",
             f"{plan:.1f}" if plan else "",
         ]
         if plan and what["device"] == "cuda":  # on the CPU the memory measured is the whole process'
-            error = plan / found["memory_gib"] - 1
+            error = plan / result["memory_gib"] - 1
             figures[-1] += f" ({error:+.1%})"
-    kernels = [found["attention"], "yes" if found["liger"] else "no", "yes" if what["compile"] else "no"]
+    kernels = [result["attention"], "yes" if result["liger"] else "no", "yes" if what["compile"] else "no"]
     return f"| {' | '.join([what['shape'], what['method'], what['trainer'], *kernels, *figures])} |", error
 
 
@@ -169,25 +169,25 @@ def main() -> None:
     arguments.add_argument("--rows", type=int, default=4, help="rows per step")
     arguments.add_argument("--length", type=int, default=4096, help="tokens of a row")
     arguments.add_argument("--measure", type=json.loads, help="one line alone, in this process")
-    given = arguments.parse_args()
-    if given.measure:
-        print(json.dumps(measure(given.measure)))
+    options = arguments.parse_args()
+    if options.measure:
+        print(json.dumps(measure(options.measure)))
         return
-    if given.device == "cuda" and not torch.cuda.is_available():
+    if options.device == "cuda" and not torch.cuda.is_available():
         # no error: `make bench` runs it everywhere
         print("bench_gpu: needs a CUDA GPU; without one `--shapes tiny --device cpu --length 64` tries it out")
         return
-    hardware = torch.cuda.get_device_name() if given.device == "cuda" else "CPU"
+    hardware = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
     print(f"{datetime.date.today()}, {hardware}, torch {torch.__version__}:")
     print(f"`python -m tests.benchmarks.bench_gpu {' '.join(sys.argv[1:])}`\n")
     print("| model | method | trainer | attention | Liger | compile | tokens/s | MFU | memory, GiB | planned |")
     print("|---|---|---|---|---|---|---|---|---|---|")
-    where = {"device": given.device, "rows": given.rows, "length": given.length}
+    conditions = {"device": options.device, "rows": options.rows, "length": options.length}
     errors = []
-    for shape in given.shapes:
+    for shape in options.shapes:
         for method in ("full", "lora"):
             for variant in VARIANTS:
-                text, error = line({**variant, **where, "shape": shape, "method": method})
+                text, error = line({**variant, **conditions, "shape": shape, "method": method})
                 print(text, flush=True)
                 errors += [abs(error)] if error is not None else []
     if errors:

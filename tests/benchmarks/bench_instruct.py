@@ -24,8 +24,10 @@ def seconds(function: Callable[[], object]) -> float:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--megabytes", type=float, default=10)
-    found = corpus(arguments.parse_args().megabytes)
-    documents = [{**one, "source": "it", "path": f"{number}-{one['id']}"} for number, one in enumerate(found)]
+    records = corpus(arguments.parse_args().megabytes)
+    documents = [
+        {**record, "source": "it", "path": f"{number}-{record['id']}"} for number, record in enumerate(records)
+    ]
     texts = [document["text"].encode() for document in documents]
     size, settings = sum(map(len, texts)) / 1e6, InstructDataset(kind="instruct", language="en")
     list(chats_about(iter(documents[:50]), settings, 42, 1))  # compiles the queries

@@ -57,34 +57,36 @@ def peak(module: str, *words: object) -> float:
 def peaks(root: Path, tokenizer: Path) -> dict[str, float]:
     """MB of each rule on the documents in `root`; learns the tokenizer where it is not there yet."""
     sources = ("--filtered", root / "filter", "--sources", "it", "--settings", "{}")
-    found = {"signatures": peak("corpus.signatures", *sources, "--out", root / "sig")}
+    peak_of_rule = {"signatures": peak("corpus.signatures", *sources, "--out", root / "sig")}
     words = ("--signatures", root / "sig", "--group", 0, "--groups", 1, "--out", root / "buckets")
-    found["buckets"] = peak("corpus.buckets", *words)
-    found["clusters"] = peak("corpus.clusters", *sources, "--buckets", root / "buckets", "--out", root / "clusters")
+    peak_of_rule["buckets"] = peak("corpus.buckets", *words)
+    peak_of_rule["clusters"] = peak(
+        "corpus.clusters", *sources, "--buckets", root / "buckets", "--out", root / "clusters"
+    )
     words = (*sources, "--signatures", root / "sig", "--clusters", root / "clusters", "--out", root / "documents")
-    found["deduplicate"] = peak("corpus.deduplicate", *words)
+    peak_of_rule["deduplicate"] = peak("corpus.deduplicate", *words)
     words = ("--documents", root / "documents", "--settings", "{}", "--out", root / "split")
-    found["split"] = peak("corpus.split", *words)
+    peak_of_rule["split"] = peak("corpus.split", *words)
     if not tokenizer.exists():
         settings = '{"vocab_size": 8192, "sample_megabytes": 3}'
         peak("tokens.tokenizer", "--from", root / "split", "--settings", settings, "--out", tokenizer)
     for kind in ("code", "instruct"):
         words = ("--splits", root / "split", "--seed", 42, "--out", root / kind)
-        found[f"compose {kind}"] = peak("corpus.compose", *words, "--settings", f'{{"kind": "{kind}"}}')
+        peak_of_rule[f"compose {kind}"] = peak("corpus.compose", *words, "--settings", f'{{"kind": "{kind}"}}')
         words = ("--dataset", root / kind, "--tokenizer", tokenizer, "--length", LENGTH, "--out", root / f"{kind}-rows")
-        found[f"pack {kind}"] = peak("tokens.pack", *words)
-    return found
+        peak_of_rule[f"pack {kind}"] = peak("tokens.pack", *words)
+    return peak_of_rule
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--megabytes", type=float, default=100)
-    given = arguments.parse_args()
+    options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         measured = {}
         for share in SIZES:
             root = Path(folder) / str(share)
-            count = write_documents(root / "filter/it", share * given.megabytes)
+            count = write_documents(root / "filter/it", share * options.megabytes)
             measured[count] = peaks(root, Path(folder) / "tokenizer")
             print(
                 f"{count:,} documents: {', '.join(f'{rule} {mb:.0f} MB' for rule, mb in measured[count].items())}",

@@ -38,24 +38,24 @@ def seconds(function: Callable[[], object]) -> float:
 
 def candidates_and_clusters(texts: list[bytes]) -> np.ndarray:
     """int64 [texts]: the first text of each one's cluster, as by scripts/corpus/buckets.py and clusters.py."""
-    found = [buckets_of(band) for band in batch_bands(texts, SETTINGS).T]
-    candidates, members = np.unique(np.concatenate([rows for rows, _ in found]), return_inverse=True)
+    buckets = [buckets_of(band) for band in batch_bands(texts, SETTINGS).T]
+    candidates, members = np.unique(np.concatenate([rows for rows, _ in buckets]), return_inverse=True)
     sets = [sequence_set(np.frombuffer(texts[number], np.uint8), SETTINGS.words) for number in candidates]
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in sets], dtype=np.int64)])
+    offsets = np.concatenate([[0], np.cumsum([len(hashes) for hashes in sets], dtype=np.int64)])
     sequences = np.concatenate([np.empty(0, np.uint64), *sets])
-    sizes, kept = np.concatenate([counts for _, counts in found]), np.arange(len(texts))
+    sizes, kept = np.concatenate([counts for _, counts in buckets]), np.arange(len(texts))
     kept[candidates] = candidates[join(members, sizes, sequences, offsets, SETTINGS.jaccard)]
     return kept
 
 
 @njit
 def all_pairs(members, offsets, jaccard):
-    found = []
+    pairs = []
     for i in range(len(offsets) - 1):
         for j in range(i):
             if alike(members, (offsets[i], offsets[i + 1]), (offsets[j], offsets[j + 1]), jaccard):
-                found.append((i, j))
-    return found
+                pairs.append((i, j))
+    return pairs
 
 
 def peers(texts: list[str]) -> dict[str, Callable[[], object]]:
@@ -65,7 +65,7 @@ def peers(texts: list[str]) -> dict[str, Callable[[], object]]:
         words = WORD.findall(text)
         return {" ".join(words[i : i + 5]) for i in range(max(1, len(words) - 4))}
 
-    found = {}
+    functions = {}
     try:
         from datatrove.pipeline.dedup.minhash import MinhashConfig, MinhashDedupSignature
         from datatrove.utils.hashing import HashConfig
@@ -75,7 +75,7 @@ def peers(texts: list[str]) -> dict[str, Callable[[], object]]:
         step = MinhashDedupSignature(
             "/tmp", MinhashConfig(n_grams=5, num_buckets=32, hashes_per_bucket=8, hash_config=hashing)
         )
-        found["datatrove"] = lambda: [step.get_signature(step.get_shingles(text)) for text in texts]
+        functions["datatrove"] = lambda: [step.get_signature(step.get_shingles(text)) for text in texts]
     except ImportError as error:
         print(f"datatrove: {error}")
     try:
@@ -85,33 +85,33 @@ def peers(texts: list[str]) -> dict[str, Callable[[], object]]:
             for text in texts:
                 MinHash(256).update_batch([shingle.encode() for shingle in shingles(text)])
 
-        found["datasketch"] = sketch_all
+        functions["datasketch"] = sketch_all
     except ImportError as error:
         print(f"datasketch: {error}")
     try:
         from rensa import RMinHash
 
-        found["rensa"] = lambda: [RMinHash(256, 1).update(list(shingles(text))) for text in texts]
+        functions["rensa"] = lambda: [RMinHash(256, 1).update(list(shingles(text))) for text in texts]
     except ImportError as error:
         print(f"rensa: {error}")
-    return found
+    return functions
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--documents", type=Path, nargs="*", help="documents.jsonl.zst files")
     arguments.add_argument("--count", type=int, default=5400)
-    given = arguments.parse_args()
-    records = (document for path in given.documents or () for document in read_jsonl(path))
-    texts = [document["text"] for document in islice(records if given.documents else corpus(60), given.count)]
+    options = arguments.parse_args()
+    records = (document for path in options.documents or () for document in read_jsonl(path))
+    texts = [document["text"] for document in islice(records if options.documents else corpus(60), options.count)]
     encoded = [text.encode() for text in texts]
     size = sum(map(len, encoded)) / 1e6
     print(f"{len(texts):,} documents, {size:.1f} MB")
     candidates_and_clusters(encoded[:50] * 2)  # compile
 
     signing = seconds(lambda: batch_bands(encoded, SETTINGS))
-    whole = seconds(lambda: candidates_and_clusters(encoded))
-    print(f"signatures {size / signing:.1f} MB/s, with candidates and clusters {size / whole:.1f} MB/s")
+    total_seconds = seconds(lambda: candidates_and_clusters(encoded))
+    print(f"signatures {size / signing:.1f} MB/s, with candidates and clusters {size / total_seconds:.1f} MB/s")
     share = max(1, len(texts) // 10)
     for run in peers(texts[:1]).values():  # load their models
         run()
@@ -121,7 +121,7 @@ def main() -> None:
 
     kept = candidates_and_clusters(encoded)
     sets = [sequence_set(np.frombuffer(text, np.uint8), SETTINGS.words) for text in encoded]
-    offsets = np.concatenate([[0], np.cumsum([len(one) for one in sets])])
+    offsets = np.concatenate([[0], np.cumsum([len(hashes) for hashes in sets])])
     pairs = all_pairs(np.concatenate(sets), offsets, SETTINGS.jaccard)
     exact = np.arange(len(texts))
     for _ in range(len(texts)):  # to the first member of each component

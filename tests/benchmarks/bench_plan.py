@@ -174,7 +174,13 @@ def cpu_table(numbers: list[int]) -> None:
 
     batch = Batch(ROWS, ACCUMULATION)
     chosen = [cases()[number] for number in numbers]
-    measure([one for case in chosen for one in stage_passes(stage_of(case), Shape(**SHAPE), machine_of(case), batch)])
+    measure(
+        [
+            stage_pass
+            for case in chosen
+            for stage_pass in stage_passes(stage_of(case), Shape(**SHAPE), machine_of(case), batch)
+        ]
+    )
     print("| method | checkpointing | tokens | optimizer | predicted MiB | measured MiB | error |")
     print("|---" * 7 + "|")
     errors = []
@@ -190,12 +196,12 @@ def cpu_table(numbers: list[int]) -> None:
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--cases", type=int, nargs="+", default=range(len(cases())), help="numbers; all by default")
-    told = arguments.parse_args()
+    options = arguments.parse_args()
     if "MALLOC_MMAP_THRESHOLD_" not in os.environ:  # read when a process starts
         os.execve(
             sys.executable, [sys.executable, "-m", "tests.benchmarks.bench_plan", *sys.argv[1:]], os.environ | MMAP
         )
-    cpu_table(list(told.cases))
+    cpu_table(list(options.cases))
 
 
 if __name__ == "__main__":

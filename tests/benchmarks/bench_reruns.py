@@ -77,11 +77,11 @@ def from_scratch(folder: Path) -> dict[str, bytes]:
 
 def truth(work: Path) -> dict[str, dict[str, bytes]]:
     """Edit → the results from scratch after it."""
-    found = {}
+    jobs_of_edit = {}
     for number, (name, edit) in enumerate(EDITS.items()):
         by_shell(folder := work / f"truth-{number}")
-        found[name] = from_scratch(edit.apply(folder) or folder)
-    return found
+        jobs_of_edit[name] = from_scratch(edit.apply(folder) or folder)
+    return jobs_of_edit
 
 
 def outcomes(tool: str, work: Path, right: dict[str, dict[str, bytes]]) -> dict[str, tuple[set[str], set[str]]]:
@@ -92,7 +92,7 @@ def outcomes(tool: str, work: Path, right: dict[str, dict[str, bytes]]) -> dict[
         call(["dvc", "init", "--no-scm", "--quiet"], original)
     call(command, original)
     assert results(original) == right["nothing"], tool
-    found = {}
+    outcome_of_edit = {}
     for number, (name, edit) in enumerate(EDITS.items()):
         folder = work / f"edit-{number}"
         subprocess.run(["cp", "-a", original, folder], check=True)
@@ -103,13 +103,13 @@ def outcomes(tool: str, work: Path, right: dict[str, dict[str, bytes]]) -> dict[
         after = results(folder)
         missed = {step for step in STEPS if after[step] != right[name][step]}
         changed = {step for step in STEPS if right[name][step] != right["nothing"][step]}
-        found[name] = (missed, ran - changed - edit.concerns)
-    return found
+        outcome_of_edit[name] = (missed, ran - changed - edit.concerns)
+    return outcome_of_edit
 
 
 def cell(missed: set[str], needless: set[str]) -> str:
-    parts = [f"**{len(missed)} missed**"] * bool(missed) + [f"{len(needless)} needless"] * bool(needless)
-    return ", ".join(parts) or "·"
+    phrases = [f"**{len(missed)} missed**"] * bool(missed) + [f"{len(needless)} needless"] * bool(needless)
+    return ", ".join(phrases) or "·"
 
 
 def main() -> None:
@@ -118,18 +118,18 @@ def main() -> None:
     tools = arguments.parse_args().only or list(TOOLS)
     with tempfile.TemporaryDirectory() as folder:
         right = truth(Path(folder))
-        found = {}
+        outcomes_of_tool = {}
         for number, tool in enumerate(tools):
-            found[tool] = outcomes(tool, Path(folder, f"tool-{number}"), right)
+            outcomes_of_tool[tool] = outcomes(tool, Path(folder, f"tool-{number}"), right)
             shutil.rmtree(Path(folder, f"tool-{number}"))
             print(f"{tool}: done", file=sys.stderr)
     print(f"Snakemake {version('snakemake')}, DVC {version('dvc')}; steps of {len(STEPS)} per edit\n")
     print("| edit |", " | ".join(tools), "|")
     print("|---" * (len(tools) + 1) + "|")
     for edit in EDITS:
-        print(f"| {edit} |", " | ".join(cell(*found[tool][edit]) for tool in tools), "|")
+        print(f"| {edit} |", " | ".join(cell(*outcomes_of_tool[tool][edit]) for tool in tools), "|")
     for label, at in (("missed reruns", 0), ("needless reruns", 1)):
-        sums = [str(sum(len(pair[at]) for pair in found[tool].values())) for tool in tools]
+        sums = [str(sum(len(pair[at]) for pair in outcomes_of_tool[tool].values())) for tool in tools]
         print(f"| **{label}** |", " | ".join(sums), "|")
 
 

@@ -45,7 +45,7 @@ def plain(programs: list[tuple[Problem, str]]) -> int:
         subprocess.run([sys._base_executable, "-c", f"{code}\n{problem.tests}"], capture_output=True)
         for problem, code in programs
     ]
-    return sum(one.returncode == 0 for one in done)
+    return sum(process.returncode == 0 for process in done)
 
 
 def main() -> None:

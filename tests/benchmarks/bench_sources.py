@@ -41,15 +41,15 @@ def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--sources", type=int, nargs="+", default=[1_000, 10_000])
     arguments.add_argument("--limit", type=int, help="in place of the 512 of scripts/experiment/source_shards.py")
-    given = arguments.parse_args()
+    options = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
         clone = checkout(Path(folder))
-        if given.limit:
-            clone.replace("scripts/experiment/source_shards.py", "ONE_BY_ONE = 512", f"ONE_BY_ONE = {given.limit}")
+        if options.limit:
+            clone.replace("scripts/experiment/source_shards.py", "ONE_BY_ONE = 512", f"ONE_BY_ONE = {options.limit}")
         config = read_yaml(Path("config/config.yaml"))
         config["sources"]["table"] = "many.tsv"
         (clone.root / "many.yaml").write_text(yaml.safe_dump(config))
-        for count in given.sources:
+        for count in options.sources:
             (clone.root / "many.tsv").write_text(sources(count))
             for target in ("data", "results/eval.json"):
                 jobs, seconds = dry_run(clone.root, target)

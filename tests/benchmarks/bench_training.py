@@ -36,8 +36,8 @@ def pad(rows: list[dict]) -> dict:
     """Documents padded to the longest of their batch."""
     longest = max(len(row["input_ids"]) for row in rows)
     ids, mask = torch.zeros(len(rows), longest, dtype=torch.int64), torch.zeros(len(rows), longest, dtype=torch.int64)
-    for place, row in enumerate(rows):
-        ids[place, : len(row["input_ids"])], mask[place, : len(row["input_ids"])] = row["input_ids"], 1
+    for index, row in enumerate(rows):
+        ids[index, : len(row["input_ids"])], mask[index, : len(row["input_ids"])] = row["input_ids"], 1
     return {"input_ids": ids, "attention_mask": mask, "labels": ids.masked_fill(mask == 0, -100)}
 
 

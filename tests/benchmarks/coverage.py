@@ -46,9 +46,9 @@ def bootstrapped(values: np.ndarray, generator: np.random.Generator) -> list[flo
 
 def missed(intervals: list[list[float] | None], truth: float) -> str:
     """Misses in percent and mean width, of the intervals that there are."""
-    given = [interval for interval in intervals if interval is not None]
-    misses = sum(not low <= truth <= high for low, high in given) / len(intervals)
-    return f"{misses:.1%} | {np.mean([high - low for low, high in given]):.3f}"
+    measured = [interval for interval in intervals if interval is not None]
+    misses = sum(not low <= truth <= high for low, high in measured) / len(intervals)
+    return f"{misses:.1%} | {np.mean([high - low for low, high in measured]):.3f}"
 
 
 def main() -> None:
@@ -72,16 +72,19 @@ def main() -> None:
             for samples, k in DRAWS:
                 truth = (first - second) * float((1 - (1 - chances("beta", (200_000,), generator)) ** k).mean())
                 rank, of_each = generator.random((simulations, count)), chances("beta", (simulations, count), generator)
-                one, other = (observed(of_each * (rank < share), samples, k, generator) for share in (first, second))
-                found = [
+                first_counts, second_counts = (
+                    observed(of_each * (rank < share), samples, k, generator) for share in (first, second)
+                )
+                intervals = [
                     mean_difference_interval(*rows, 0.95)
                     if np.count_nonzero(rows[0] != rows[1]) >= fewest_documents(0.95)
                     else None
-                    for rows in zip(one, other, strict=True)
+                    for rows in zip(first_counts, second_counts, strict=True)
                 ]
-                if any(found):
+                if any(intervals):
                     print(
-                        f"| {count} | {first:.0%}, {second:.0%} | {samples}, {k} | {missed(found, truth)} |", flush=True
+                        f"| {count} | {first:.0%}, {second:.0%} | {samples}, {k} | {missed(intervals, truth)} |",
+                        flush=True,
                     )
 
 

@@ -40,8 +40,8 @@ def published(completion: str, truth: str, language: str, utils, without_comment
     if without_comments:
         completion, truth = utils.remove_comments(completion), utils.remove_comments(truth)
     lines = [[line.strip() for line in text.split("\n") if line.strip()] for text in (completion, truth)]
-    one, two = (set(utils.extract_identifiers(text, language)) for text in (completion, truth))
-    common, all_names = len(one & two), len(one) + len(two)
+    written_names, true_names = (set(utils.extract_identifiers(text, language)) for text in (completion, truth))
+    common, all_names = len(written_names & true_names), len(written_names) + len(true_names)
     similarity = utils.cal_edit_sim([truth], [completion]) / 100
     return float(lines[0] == lines[1]), similarity, 2 * common / all_names if all_names else 0.0
 
@@ -50,12 +50,12 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--crosscodeeval", type=Path, required=True, help="a clone of amazon-science/cceval")
     arguments.add_argument("--problems", type=Path, nargs="+", required=True, help="files of problems of SAFIM")
-    given = arguments.parse_args()
-    sys.path.insert(0, str(given.crosscodeeval / "scripts"))
+    options = arguments.parse_args()
+    sys.path.insert(0, str(options.crosscodeeval / "scripts"))
     import eval_utils
 
     truths = defaultdict(list)
-    for path in given.problems:
+    for path in options.problems:
         with gzip.open(path, "rt") as lines:
             for problem in map(json.loads, lines):
                 truths[problem["lang"]].append(problem["ground_truth"])
@@ -72,8 +72,8 @@ def main() -> None:
                     theirs = published(completion, truth, language, eval_utils, without_comments)
                     counted[language] += 1
                     differences[language].append(np.subtract(ours, theirs))
-        for language, found in differences.items():
-            table = np.array(found)
+        for language, rows in differences.items():
+            table = np.array(rows)
             for name, column, rounding in zip(
                 ("completion_match", "edit_similarity", "identifier_f1"), table.T, (0, 0.005, 0), strict=True
             ):

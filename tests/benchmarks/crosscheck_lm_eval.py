@@ -40,32 +40,34 @@ def ask(kind: str, arguments: list[tuple], lm: HFLM) -> list:
     return getattr(lm, kind)(requests, disable_tqdm=True)
 
 
-def perplexities(model: Path, lm: HFLM, texts: dict[str, str], place: Path) -> tuple[float, float]:
+def perplexities(model: Path, lm: HFLM, texts: dict[str, str], folder: Path) -> tuple[float, float]:
     """(ours, lm-eval's)."""
     examples = [{"id": name, "language": "python", "text": text} for name, text in texts.items()]
-    dataset(place, "texts", examples)
+    dataset(folder, "texts", examples)
     settings = Perplexity(datasets=["texts"], documents=100, context=4096, stride=2048)
-    ours = perplexity(model, place, settings, place / "perplexity")["scores"]["texts"]["all"]
+    ours = perplexity(model, folder, settings, folder / "perplexity")["scores"]["texts"]["all"]
     encoded = [Encoder(model).encode([example]).ids.tolist() for example in examples]
     pairs = [(("", ""), ids[:1], ids[1:]) for ids in encoded]
     theirs = -sum(nats for nats, _ in lm._loglikelihood_tokens(pairs, disable_tqdm=True))
     return ours["perplexity"], math.exp(theirs / ours["tokens"])
 
 
-def exact_matches(model: Path, lm: HFLM, texts: dict[str, str], place: Path) -> tuple[float, float]:
+def exact_matches(model: Path, lm: HFLM, texts: dict[str, str], folder: Path) -> tuple[float, float]:
     """(ours, lm-eval's)."""
-    asked = [[{"role": "user", "content": f"What does this do?\n{text[:200]}"}] for text in texts.values()]
-    prompts = [lm.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True) for turns in asked]
+    questions = [[{"role": "user", "content": f"What does this do?\n{text[:200]}"}] for text in texts.values()]
+    prompts = [
+        lm.tokenizer.apply_chat_template(turns, tokenize=False, add_generation_prompt=True) for turns in questions
+    ]
     options = {"until": ["<|im_end|>"], "do_sample": False, "max_gen_toks": 40, "repetition_penalty": 1.1}
     answers = [answer.strip() for answer in ask("generate_until", [(prompt, options) for prompt in prompts], lm)]
     references = [answer if number % 2 else "another answer" for number, answer in enumerate(answers)]
     chats = [
         {"id": name, "language": "python", "messages": [*turns, {"role": "assistant", "content": reference}]}
-        for name, turns, reference in zip(texts, asked, references, strict=True)
+        for name, turns, reference in zip(texts, questions, references, strict=True)
     ]
-    dataset(place, "chats", chats)
+    dataset(folder, "chats", chats)
     settings = Qa(datasets=["chats"], documents=100, max_new_tokens=40, repetition_penalty=1.1)
-    ours = score(qa.SCORER, model, place, settings, 42, place / "qa")
+    ours = score(qa.SCORER, model, folder, settings, 42, folder / "qa")
     options = {"ignore_case": True, "ignore_punctuation": True}
     theirs = exact_match_hf_evaluate(predictions=answers, references=references, **options)
     return ours["scores"]["chats"]["all"]["exact_match"], float(theirs["exact_match"])
@@ -79,9 +81,9 @@ def main() -> None:
     tokenizer = AutoTokenizer.from_pretrained(folder)
     pretrained = AutoModelForCausalLM.from_pretrained(folder, dtype=torch.float32).eval()
     lm = HFLM(pretrained=pretrained, tokenizer=tokenizer, batch_size=1, max_length=4096)
-    with tempfile.TemporaryDirectory() as place:
+    with tempfile.TemporaryDirectory() as temporary:
         for name, compare in (("perplexity", perplexities), ("exact match", exact_matches)):
-            ours, theirs = compare(folder, lm, texts, Path(place))
+            ours, theirs = compare(folder, lm, texts, Path(temporary))
             print(f"{name}: ours {ours:.6f}, lm-eval {theirs:.6f}, apart by {abs(ours - theirs):.1e}")
 
 

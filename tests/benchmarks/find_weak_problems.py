@@ -105,7 +105,7 @@ def main() -> None:
         problems = [problem for problem in read(path) if problem.canonical and problem.language in BLANK]
         tried = [(problem, "NaN", with_nan(problem)) for problem in problems]
         tried += [(problem, "an empty value", empty(problem)) for problem in problems]
-        tried = [one for one in tried if one[2] is not None]
+        tried = [result for result in tried if result[2] is not None]
         verdicts = judge_all(judge, [(problem, code) for problem, _, code in tried], path.name)
         for (problem, wrong, _), verdict in zip(tried, verdicts, strict=True):
             if verdict.outcome == "passed":

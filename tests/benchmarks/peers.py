@@ -14,11 +14,11 @@ END = "<|endoftext|>"
 
 def documents(tokens: int, length: int, vocabulary: int, median: int) -> list[np.ndarray]:
     """Random documents of at least `tokens` tokens together, their lengths log-normal and cut at `length`."""
-    rng, found, total = np.random.default_rng(0), [], 0
+    rng, arrays, total = np.random.default_rng(0), [], 0
     while total < tokens:
-        found.append(rng.integers(1, vocabulary, int(np.clip(rng.lognormal(np.log(median), 1), 16, length))))
-        total += len(found[-1])
-    return found
+        arrays.append(rng.integers(1, vocabulary, int(np.clip(rng.lognormal(np.log(median), 1), 16, length))))
+        total += len(arrays[-1])
+    return arrays
 
 
 def packed(texts: list[np.ndarray], length: int) -> list[dict[str, torch.Tensor]]:

@@ -44,7 +44,7 @@ def plan_of(row) -> tuple[float, float, float]:
     settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "method": row.method}
     settings |= {"sequence_length": row.length, "optimizer": row.optimizer, "global_batch": row.rows * row.gpus}
     stage = Stage.parse(settings, "published")
-    found = []
+    totals_gib = []
     for checkpointing in (row.checkpointing == "yes", True):
         machine = Machine(
             nodes=nodes,
@@ -60,12 +60,12 @@ def plan_of(row) -> tuple[float, float, float]:
         )
         batch = Batch(row.rows, 1)
         measure(list(stage_passes(stage, shape, machine, batch)))
-        parts = dict(stage_budget(stage, shape, machine, batch, validates=False).gpu)
-        parts.pop("CUDA")
+        gpu_bytes = dict(stage_budget(stage, shape, machine, batch, validates=False).gpu)
+        gpu_bytes.pop("CUDA")
         if row.kind == "allocated":
-            parts.pop("fragmentation")
-        found.append(sum(parts.values()) / GIB)
-    return *found, stage_speed(stage, shape, machine, batch).tokens_per_second / row.gpus
+            gpu_bytes.pop("fragmentation")
+        totals_gib.append(sum(gpu_bytes.values()) / GIB)
+    return *totals_gib, stage_speed(stage, shape, machine, batch).tokens_per_second / row.gpus
 
 
 def main() -> None:

@@ -86,29 +86,32 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         folder, documents = Path(work), test_documents()
         base(tiny.scratch(), 1, tiny.tokenizer.__wrapped__(Folders(folder)), folder / "base")
-        kinds = {
+        runs_of_kind = {
             "same": (runs, write_shards(folder / "same", 8)),
             "harmful filter": (PLANTED, write_shards(folder / "harmful", 8, noise=6)),
             "useful dataset": (PLANTED, write_shards(folder / "useful", 240)),
         }
         scored = {
             kind: [scored_run(folder / "base", shards, folder, seed, documents) for seed in range(count)]
-            for kind, (count, shards) in kinds.items()
+            for kind, (count, shards) in runs_of_kind.items()
         }
-    for kind, found in scored.items():
-        means = [float(one.mean()) for one in found]
-        print(
-            f"{kind}: {len(found)} runs, {np.mean(means):.4f} nats per token, {np.std(means, ddof=1):.4f} between seeds"
-        )
+    for kind, arrays in scored.items():
+        means = [float(nats.mean()) for nats in arrays]
+        mean, spread = np.mean(means), np.std(means, ddof=1)
+        print(f"{kind}: {len(arrays)} runs, {mean:.4f} nats per token, {spread:.4f} between seeds")
     generator, flagged, right = np.random.default_rng(0), 0, dict.fromkeys(list(scored)[1:], 0)
-    wanted = {"harmful filter": "hurt", "useful dataset": "helped"}
+    expected = {"harmful filter": "hurt", "useful dataset": "helped"}
     for _ in range(FAMILIES):
-        one, two, three = np.split(generator.permutation(runs)[: 3 * SEEDS], 3)
-        same = [[scored["same"][number] for number in part] for part in (one, two, three)]
-        flagged += any(said in ("helped", "hurt") for said in verdicts(same[0], {"a": same[1], "b": same[2]}).values())
-        planted = {kind: [scored[kind][number] for number in generator.permutation(PLANTED)[:SEEDS]] for kind in wanted}
-        for kind, said in verdicts(same[0], planted).items():
-            right[kind] += said == wanted[kind]
+        first, second, third = np.split(generator.permutation(runs)[: 3 * SEEDS], 3)
+        same = [[scored["same"][number] for number in part] for part in (first, second, third)]
+        flagged += any(
+            verdict in ("helped", "hurt") for verdict in verdicts(same[0], {"a": same[1], "b": same[2]}).values()
+        )
+        planted = {
+            kind: [scored[kind][number] for number in generator.permutation(PLANTED)[:SEEDS]] for kind in expected
+        }
+        for kind, verdict in verdicts(same[0], planted).items():
+            right[kind] += verdict == expected[kind]
     print(f"arms that do nothing: {flagged} of {FAMILIES} families of two arms with {SEEDS} seeds are flagged")
     for kind, count in right.items():
         print(f"{kind}: found in {count} of {FAMILIES}")

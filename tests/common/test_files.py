@@ -77,10 +77,10 @@ def test_a_jsonl_cut_anywhere_is_noticed(tmp_path):
     path = tmp_path / "a.jsonl.zst"
     records = [{"n": number, "text": str(number) * 50} for number in range(2000)]
     write_jsonl(path, records)
-    whole = path.read_bytes()
+    content = path.read_bytes()
     assert list(read_jsonl(path)) == records
-    for end in range(0, len(whole), 97):
-        path.write_bytes(whole[:end])
+    for end in range(0, len(content), 97):
+        path.write_bytes(content[:end])
         with pytest.raises(UserError):
             list(read_jsonl(path))
 
@@ -101,10 +101,12 @@ def test_a_manifest_depends_on_content_alone(tmp_path):
         texts.append((folder / "manifest.json").read_bytes())
         os.utime(folder / "data.json", (1, 1))
     assert texts[0] == texts[1]
-    said = json.loads(texts[0])
-    assert said["kept"] == 3
+    manifest = json.loads(texts[0])
+    assert manifest["kept"] == 3
     digest = subprocess.run(["sha256sum", tmp_path / "one/data.json"], capture_output=True, text=True, check=True)
-    assert said["files"]["data.json"]["sha256"] == digest.stdout.split()[0] == sha256_file(tmp_path / "one/data.json")
+    assert (
+        manifest["files"]["data.json"]["sha256"] == digest.stdout.split()[0] == sha256_file(tmp_path / "one/data.json")
+    )
 
 
 @pytest.mark.parametrize("damage", ["flip", "truncate", "remove"])

@@ -79,7 +79,7 @@ def test_the_filter_of_a_dataset_drops_training_documents_alone(tmp_path, settin
 
 
 def test_a_dataset_holds_the_documents_of_its_sources_and_counts_the_others(tmp_path):
-    documents = {name: [document(name, f"{one}.py", source=one) for one in ("a", "b", "c")] for name in SPLITS}
+    documents = {name: [document(name, f"{source}.py", source=source) for source in ("a", "b", "c")] for name in SPLITS}
     write_splits(tmp_path / "in", documents)
     settings = CODE.model_copy(update={"sources": ["a", "c"]})
     manifest, made = composed(tmp_path / "in", settings, tmp_path / "out")
@@ -99,10 +99,12 @@ def test_a_dataset_holds_the_documents_of_its_sources_and_counts_the_others(tmp_
 )
 def test_progress_counts_the_documents_however_many_examples_they_give(tmp_path, monkeypatch, settings):
     made = []
-    monkeypatch.setattr("scripts.corpus.compose.Progress", lambda *given: made.append(Progress(*given)) or made[-1])
+    monkeypatch.setattr(
+        "scripts.corpus.compose.Progress", lambda *arguments: made.append(Progress(*arguments)) or made[-1]
+    )
     function = 'def f{}(a):\n    """Returns the larger one of both."""\n    b = a\n    return b\n\n\n'
     texts = ["".join(map(function.format, range(count))) for count in (0, 1, 5)]
-    documents = [document(text, f"{n}.py", source=one) for one in "abc" for n, text in enumerate(texts)]
+    documents = [document(text, f"{n}.py", source=source) for source in "abc" for n, text in enumerate(texts)]
     write_splits(tmp_path / "in", dict.fromkeys(SPLITS, documents))
     settings = parse_json(Dataset, json.dumps(settings | {"sources": ["a", "b"]}))
     manifest, _ = composed(tmp_path / "in", settings, tmp_path / "out")
@@ -111,8 +113,8 @@ def test_progress_counts_the_documents_however_many_examples_they_give(tmp_path,
 
 
 def test_examples_and_drops_of_a_chat_dataset_add_up(tmp_path):
-    kinds = [PYTHON, "x = 1\n" * 20, PYTHON * 50, "class A:\n    def f(self): pass\n"]
-    documents = {name: [document(t, f"{i}.py") for i, t in enumerate(kinds)] for name in SPLITS}
+    contents = [PYTHON, "x = 1\n" * 20, PYTHON * 50, "class A:\n    def f(self): pass\n"]
+    documents = {name: [document(t, f"{i}.py") for i, t in enumerate(contents)] for name in SPLITS}
     documents["test"] = documents["test"][:1]
     write_splits(tmp_path / "in", documents)
     manifest, made = composed(tmp_path / "in", CHAT.model_copy(update={"system": "Be brief."}), tmp_path / "out")
@@ -169,11 +171,11 @@ def test_of_a_source_at_most_its_share_of_the_training_examples_stays_by_name_an
 
 def test_the_command_line_composes_and_refuses_documents_that_are_not_their_manifests(tmp_path):
     write_splits(tmp_path / "in", {name: [document(PYTHON)] for name in SPLITS})
-    given = ["--splits", tmp_path / "in", "--settings", to_json(CHAT), "--seed", SEED, "--out", tmp_path / "out"]
-    assert call("compose", *given).returncode == 0
+    arguments = ["--splits", tmp_path / "in", "--settings", to_json(CHAT), "--seed", SEED, "--out", tmp_path / "out"]
+    assert call("compose", *arguments).returncode == 0
     damaged = tmp_path / "in/test.jsonl.zst"
     damaged.write_bytes(damaged.read_bytes()[:-9])
-    refused = call("compose", *given[:-1], tmp_path / "other")
+    refused = call("compose", *arguments[:-1], tmp_path / "other")
     assert refused.returncode == 1 and refused.stderr.startswith(
         f"error: {damaged}: {damaged.stat().st_size} bytes, its manifest says "
     )

@@ -121,21 +121,21 @@ def exactly_similar(texts: dict[str, str], threshold: float) -> dict[frozenset, 
     for name, text in texts.items():
         words = re.findall(r"[A-Za-z0-9_\u0080-\U0010ffff]+", text)
         sets[name] = {tuple(words[i : i + 5]) for i in range(max(1, len(words) - 4))}
-    found = {}
-    for one, other in combinations(sets, 2):
-        small, large = sorted((len(sets[one]), len(sets[other])))
+    similar = {}
+    for first, second in combinations(sets, 2):
+        small, large = sorted((len(sets[first]), len(sets[second])))
         if small < threshold * large:  # even if all of the smaller one is common
             continue
-        common = len(sets[one] & sets[other])
-        if common / (len(sets[one]) + len(sets[other]) - common) >= threshold:
-            found[frozenset((one, other))] = common
-    return found
+        common = len(sets[first] & sets[second])
+        if common / (len(sets[first]) + len(sets[second]) - common) >= threshold:
+            similar[frozenset((first, second))] = common
+    return similar
 
 
 def components(names, pairs) -> dict[str, frozenset]:
     of = {name: frozenset([name]) for name in names}
-    for one, other in pairs:
-        joined = of[one] | of[other]
+    for first, second in pairs:
+        joined = of[first] | of[second]
         of |= dict.fromkeys(joined, joined)
     return of
 
@@ -155,8 +155,8 @@ def test_clusters_are_those_of_exact_jaccard_over_all_pairs(tmp_path):
     kept_for = dict(zip(names(rejects), (reject["detail"] for reject in rejects), strict=True))
     assert len(pairs) > 300 and manifest["dropped"]["near_duplicate"] > 200
     assert all(of[name] is of[kept] or of[name] == of[kept] for name, kept in kept_for.items())
-    found = {name: kept_for.get(name, name) for name in name_of.values()}
-    recall = sum(len({found[name] for name in pair}) == 1 for pair in pairs) / len(pairs)
+    cluster_of = {name: kept_for.get(name, name) for name in name_of.values()}
+    recall = sum(len({cluster_of[name] for name in pair}) == 1 for pair in pairs) / len(pairs)
     assert recall >= 0.99
     order = {name: number for number, name in enumerate(name for s in "cab" for name in sorted(of) if name[0] == s)}
     assert all(order[kept] < order[name] for name, kept in kept_for.items())
@@ -164,7 +164,7 @@ def test_clusters_are_those_of_exact_jaccard_over_all_pairs(tmp_path):
     # no pair is left, so none can be in two splits; before, some were
     left = set(names(documents))
     assert sum(pair <= left for pair in pairs) <= 0.01 * len(pairs)
-    split = {name: named_split(name, Split(validation=0.2, test=0.2)) for name in found}
+    split = {name: named_split(name, Split(validation=0.2, test=0.2)) for name in cluster_of}
     assert any(len({split[name] for name in pair}) > 1 for pair in pairs)
     assert not any(len({split[name] for name in pair & left}) > 1 for pair in pairs)
 
@@ -178,19 +178,19 @@ def test_shards_and_batches_change_nothing_and_the_setting_switches_it_off(tmp_p
     halves = {"a": dict(list(texts.items())[::2]), "b": dict(list(texts.items())[1::2])}
     halves["b"]["same.py"] = next(iter(halves["a"].values()))
     write_filtered(tmp_path, halves)
-    whole = deduplicated(tmp_path, ["a", "b"], tmp_path / "one")
+    one_shard = deduplicated(tmp_path, ["a", "b"], tmp_path / "one")
     monkeypatch.setattr("scripts.corpus.signatures.BATCH", 7)
-    assert deduplicated(tmp_path, ["a", "b"], tmp_path / "two", shards=[["b"], ["a"]], groups=8) == whole
-    assert set(whole[0]["dropped"]) == {"duplicate", "near_duplicate"}
+    assert deduplicated(tmp_path, ["a", "b"], tmp_path / "two", shards=[["b"], ["a"]], groups=8) == one_shard
+    assert set(one_shard[0]["dropped"]) == {"duplicate", "near_duplicate"}
     exact = Deduplicate(near_duplicates=False)
     manifest, documents, _ = deduplicated(tmp_path, ["a", "b"], tmp_path / "exact", exact)
     assert manifest["dropped"] == {"duplicate": len(texts) + 1 - len({*texts.values()})}
     # what is not removed is named as a cluster, by the document that would be kept, so that the split keeps it together
-    kept = dict(zip(names(whole[2]), (reject["detail"] for reject in whole[2]), strict=True))
+    kept = dict(zip(names(one_shard[2]), (reject["detail"] for reject in one_shard[2]), strict=True))
     named = dict(zip(names(documents), (document.get("cluster") for document in documents), strict=True))
     assert all(named[name] == kept[name] for name in named if name in kept)
     assert all(named[name] in (None, name) for name in named if name not in kept)
-    assert all("cluster" not in document for document in whole[1])
+    assert all("cluster" not in document for document in one_shard[1])
 
 
 @pytest.mark.parametrize("text", ["", "\n \t", "(){}[];", "one", "a b c d", "é", "中文", "\x00", "x" * 10_000])
@@ -218,15 +218,15 @@ def test_so_few_bands_are_used_that_the_recall_holds_at_the_threshold():
     assert bands_of(128, 0.8, 0.99) == (21, 6)
     bands, values = bands_of(64, 0.5, 0.9)
     factors, summands = coefficients(64)
-    found = 0
+    hits = 0
     for number in range(300):
         rng = random.Random(number)
-        common, one, other = ([f"{k}{rng.random()}" for _ in range(100)] for k in "xyz")  # 100 of 200: half, or near it
-        both = [" ".join(common + rest[:50]) for rest in (one, other)]
+        common, *others = ([f"{k}{rng.random()}" for _ in range(100)] for k in "xyz")
+        both = [" ".join(common + rest[:50]) for rest in others]  # 100 words of 200 in common: half, or near it
         text, offsets = "".join(both).encode(), np.cumsum([0, *map(len, both)])
         first, second = sketch(np.frombuffer(text, np.uint8), offsets, 1, factors, summands, bands, values)
-        found += (first == second).any()
-    assert found / 300 > 0.85
+        hits += (first == second).any()
+    assert hits / 300 > 0.85
 
 
 def test_a_pair_that_chance_puts_into_buckets_is_compared_exactly(tmp_path):
@@ -264,8 +264,8 @@ def test_each_step_refuses_what_was_made_from_other_documents(tmp_path):
 def test_documents_that_are_not_what_their_manifest_says_are_refused(tmp_path, damage):
     write_filtered(tmp_path, {"a": {"x.py": "one"}, "b": {"x.py": "two"}})
     path = tmp_path / "b" / DOCUMENTS
-    whole = path.read_bytes()
-    path.write_bytes(whole[:-5] if damage == "truncated" else whole[:-1] + bytes([whole[-1] ^ 1]))
+    content = path.read_bytes()
+    path.write_bytes(content[:-5] if damage == "truncated" else content[:-1] + bytes([content[-1] ^ 1]))
     if damage == "missing":
         path.unlink()
     with pytest.raises(UserError, match=str(path)):
@@ -276,8 +276,8 @@ def test_documents_that_are_not_what_their_manifest_says_are_refused(tmp_path, d
 def test_the_command_line_names_a_source_that_is_not_there(tmp_path):
     write_filtered(tmp_path, {"a": {"x.py": "one"}})
     signed, _, similar = clustered(tmp_path, tmp_path, shards=[["a"]])
-    given = ["--filtered", tmp_path, "--out", tmp_path / "out", "--settings", to_json(SETTINGS)]
-    given += ["--signatures", *signed, "--clusters", similar, "--sources", "a"]
-    assert call("deduplicate", *given).returncode == 0
-    gone = call("deduplicate", *given, "b")
+    arguments = ["--filtered", tmp_path, "--out", tmp_path / "out", "--settings", to_json(SETTINGS)]
+    arguments += ["--signatures", *signed, "--clusters", similar, "--sources", "a"]
+    assert call("deduplicate", *arguments).returncode == 0
+    gone = call("deduplicate", *arguments, "b")
     assert gone.returncode == 1 and gone.stderr.strip() == f"error: {tmp_path / 'b' / 'manifest.json'}: no such file"

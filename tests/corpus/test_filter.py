@@ -89,10 +89,10 @@ def test_members_are_those_that_tarfile_reads(tmp_path, form):
         del files["l" * 200]
     archive = write_archive(tmp_path, "demo", files, form)
     sha256 = json.loads((tmp_path / "demo.json").read_text())["sha256"]
-    found = [(name, size, content and bytes(content)) for name, size, content in members(archive, sha256, 10**6)]
+    rows = [(name, size, content and bytes(content)) for name, size, content in members(archive, sha256, 10**6)]
     with tarfile.open(fileobj=io.BytesIO(tar_of(files, form))) as tar:
         expected = [(m.name, m.size, tar.extractfile(m).read() if m.size < 10**6 else None) for m in tar if m.isreg()]
-    assert [(name, size, content or (b"" if size == 0 else None)) for name, size, content in found] == expected
+    assert [(name, size, content or (b"" if size == 0 else None)) for name, size, content in rows] == expected
 
 
 def test_pax_records_may_hold_newlines_and_equal_signs():
@@ -198,25 +198,25 @@ def test_another_sha256_is_refused_with_both_values_and_leaves_nothing(tmp_path,
 def test_a_truncated_archive_is_refused(tmp_path, settings, share):
     rng = random.Random(0)
     archive = write_archive(tmp_path / "raw", "demo", {f"{i}.py": GOOD + rng.randbytes(2000) for i in range(300)})
-    whole = archive.read_bytes()
-    archive.write_bytes(whole[: int(share * len(whole))])
+    content = archive.read_bytes()
+    archive.write_bytes(content[: int(share * len(content))])
     assert "demo.tar.zst" in refused(archive, settings, tmp_path / "out")
 
 
 def test_damaged_bytes_are_refused_wherever_they_lie(tmp_path, settings):
     rng = random.Random(1)
     archive = write_archive(tmp_path / "raw", "demo", {f"{i}.py": GOOD + rng.randbytes(500) for i in range(20)})
-    whole = archive.read_bytes()
+    content = archive.read_bytes()
     for _ in range(100):
-        damaged = bytearray(whole)
-        damaged[rng.randrange(len(whole))] ^= 1 << rng.randrange(8)
+        damaged = bytearray(content)
+        damaged[rng.randrange(len(content))] ^= 1 << rng.randrange(8)
         archive.write_bytes(damaged)
         try:
             filtered(archive, settings, tmp_path / "out")
         except UserError:
             continue
         # some bits of a zstd frame carry nothing: then the content must be the true one
-        assert zstandard.ZstdDecompressor().decompressobj().decompress(bytes(damaged)) == zstandard.decompress(whole)
+        assert zstandard.ZstdDecompressor().decompressobj().decompress(bytes(damaged)) == zstandard.decompress(content)
 
 
 def with_size(size):
@@ -247,8 +247,8 @@ def test_what_is_no_tar_is_refused_even_with_the_right_sha256(tmp_path, settings
 
 
 def arguments(archive, settings, out):
-    given = ["--source", "demo", "--settings", to_json(settings)]
-    return ["--archive", archive, *given, "--out", out]
+    options = ["--source", "demo", "--settings", to_json(settings)]
+    return ["--archive", archive, *options, "--out", out]
 
 
 @pytest.mark.slow
@@ -259,9 +259,9 @@ def test_the_command_line_filters_and_tells_a_mistake_in_one_line(tmp_path, sett
     archive.unlink()
     gone = call("filter", *arguments(archive, settings, tmp_path / "other"))
     assert gone.returncode == 1 and gone.stderr.strip() == f"error: {archive}: no such file"
-    given = arguments(archive, settings, tmp_path / "other")
-    given[given.index("--settings") + 1] = '{"min_line": 3}'
-    unknown = call("filter", *given)
+    words = arguments(archive, settings, tmp_path / "other")
+    words[words.index("--settings") + 1] = '{"min_line": 3}'
+    unknown = call("filter", *words)
     assert unknown.returncode == 1
     assert unknown.stderr.strip() == "error: --settings: min_line: unknown key; did you mean `min_lines`?"
 
@@ -269,17 +269,17 @@ def test_the_command_line_filters_and_tells_a_mistake_in_one_line(tmp_path, sett
 @pytest.mark.slow
 def test_a_kill_midway_leaves_no_declared_output(tmp_path, settings):
     rng = random.Random(2)
-    whole = write_archive(
+    path = write_archive(
         tmp_path / "raw", "demo", {f"{i:05}.py": GOOD + b"#" + rng.randbytes(99).hex().encode() for i in range(8000)}
     )
-    half = whole.read_bytes()[: whole.stat().st_size // 2]
-    whole.unlink()
-    os.mkfifo(whole)  # an archive that stops in the middle for as long as we like
-    process = subprocess.Popen(command("filter", *arguments(whole, settings, tmp_path / "out")), cwd=ROOT)
+    half = path.read_bytes()[: path.stat().st_size // 2]
+    path.unlink()
+    os.mkfifo(path)  # an archive that stops in the middle for as long as we like
+    process = subprocess.Popen(command("filter", *arguments(path, settings, tmp_path / "out")), cwd=ROOT)
     opened, stop = threading.Event(), threading.Event()
 
     def feed():
-        with whole.open("wb", buffering=0) as pipe:
+        with path.open("wb", buffering=0) as pipe:
             pipe.write(half)
             opened.set()
             stop.wait()

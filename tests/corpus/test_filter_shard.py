@@ -104,10 +104,10 @@ def test_a_run_that_was_killed_goes_on_and_never_takes_a_half_made_folder_for_a_
     run(members, tmp_path)
     members = [Member(name, write_archive(tmp_path / "raw", name, {f"{name}.py": GOOD + b"new"}), "") for name in NAMES]
 
-    def killed(folder, *given, **facts):
+    def killed(folder, *names, **facts):
         if folder.name == "b":
             raise KeyboardInterrupt
-        return write_manifest(folder, *given, **facts)
+        return write_manifest(folder, *names, **facts)
 
     from scripts.corpus.formats import funnel as written
 

@@ -38,12 +38,12 @@ def splits(folder, out, settings=SETTINGS, history=None):
 def test_every_document_lands_unchanged_in_exactly_one_split_in_order(tmp_path):
     names = [(source, f"d/{i:03}.c") for source in ("b", "a") for i in range(300)]
     write_documents(tmp_path / "in", names)
-    found = splits(tmp_path / "in", tmp_path / "out")
+    by_split = splits(tmp_path / "in", tmp_path / "out")
     every = list(read_jsonl(tmp_path / "in" / DOCUMENTS))
     for name in SPLITS:
-        assert found[name] == [d for d in every if named_split(f"{d['source']}/{d['path']}", SETTINGS) == name]
-    assert sum(map(len, found.values())) == len(every)
-    assert read_manifest(tmp_path / "out")["documents"] == {name: len(found[name]) for name in SPLITS}
+        assert by_split[name] == [d for d in every if named_split(f"{d['source']}/{d['path']}", SETTINGS) == name]
+    assert sum(map(len, by_split.values())) == len(every)
+    assert read_manifest(tmp_path / "out")["documents"] == {name: len(by_split[name]) for name in SPLITS}
 
 
 def test_a_document_keeps_its_split_when_a_source_is_added_and_order_changes(tmp_path):
@@ -67,11 +67,11 @@ def test_another_share_for_validation_moves_no_test_document():
 @pytest.mark.parametrize("settings", [SETTINGS, Split(validation=0.02, test=0.02), Split(validation=0, test=0.5)])
 def test_shares_are_as_configured_within_binomial_bounds(settings):
     n = 20_000
-    found = [named_split(f"source{i % 7}/some/path/{i}.py", settings) for i in range(n)]
+    assigned = [named_split(f"source{i % 7}/some/path/{i}.py", settings) for i in range(n)]
     for name in ("validation", "test"):
         share = getattr(settings, name)
         deviation = (n * share * (1 - share)) ** 0.5
-        assert abs(found.count(name) - n * share) <= 4 * deviation
+        assert abs(assigned.count(name) - n * share) <= 4 * deviation
 
 
 def test_nothing_left_to_train_on_is_an_error_and_leaves_nothing(tmp_path):
@@ -84,26 +84,26 @@ def test_nothing_left_to_train_on_is_an_error_and_leaves_nothing(tmp_path):
 def test_a_line_that_is_not_json_is_named_and_leaves_nothing(tmp_path):
     write_documents(tmp_path / "in", [("a", "x.c")])
     (tmp_path / "in" / DOCUMENTS).write_bytes(b"not zstd")
-    given = ["--documents", tmp_path / "in", "--settings", to_json(SETTINGS), "--out", tmp_path / "out"]
-    broken = call("split", *given)
+    arguments = ["--documents", tmp_path / "in", "--settings", to_json(SETTINGS), "--out", tmp_path / "out"]
+    broken = call("split", *arguments)
     assert broken.returncode == 1 and broken.stderr.startswith(f"error: {tmp_path / 'in' / DOCUMENTS}: ")
     assert broken.stderr.count("\n") == 1 and not (tmp_path / "out" / "manifest.json").exists()
 
 
-def where(found):
+def split_of_files(by_split):
     """{name: its split}"""
-    return {f"{one['source']}/{one['path']}": name for name in SPLITS for one in found[name]}
+    return {f"{document['source']}/{document['path']}": name for name in SPLITS for document in by_split[name]}
 
 
 def test_a_cluster_is_in_one_split(tmp_path):
     names = [("a", f"{i}.c") for i in range(300)] + [("b", f"{i}.c") for i in range(300)]
     clusters = {f"{source}/{i}.c": f"a/{i - i % 5}.c" for source in "ab" for i in range(200)}
     write_documents(tmp_path / "in", names, clusters)
-    by_file = where(splits(tmp_path / "in", tmp_path / "out"))
+    by_file = split_of_files(splits(tmp_path / "in", tmp_path / "out"))
     assert len({by_file[name] for name in clusters}) == 3
     assert all(by_file[name] == by_file[first] for name, first in clusters.items())
     # of sources that are in different splits, a cluster goes where it is farthest from training
-    by_source = where(splits(tmp_path / "in", tmp_path / "two", Split(by="repository", validation=0)))
+    by_source = split_of_files(splits(tmp_path / "in", tmp_path / "two", Split(by="repository", validation=0)))
     assert all(by_source[name] == by_source[first] == "test" for name, first in clusters.items())
     assert sorted({by_source[f"{source}/299.c"] for source in "ab"}) == ["test", "train"]
 
@@ -112,21 +112,21 @@ def test_by_repository_all_files_of_a_source_are_together_and_stay_when_sources_
     names = [(f"source{s}", f"{i}.c") for s in range(60) for i in range(3)]
     settings = Split(by="repository", validation=0.2, test=0.3)
     write_documents(tmp_path / "in", names)
-    found = where(splits(tmp_path / "in", tmp_path / "out", settings))
-    of = {name: found[f"{name}/0.c"] for name, _ in names}
-    assert all(found[f"{source}/{path}"] == of[source] for source, path in names)
+    split_of = split_of_files(splits(tmp_path / "in", tmp_path / "out", settings))
+    of = {name: split_of[f"{name}/0.c"] for name, _ in names}
+    assert all(split_of[f"{source}/{path}"] == of[source] for source, path in names)
     counts = {split: [*of.values()].count(split) for split in SPLITS}
     assert read_manifest(tmp_path / "out")["sources"] == counts
     assert 8 <= counts["test"] <= 28 and 4 <= counts["validation"] <= 20
     write_documents(tmp_path / "more", [*names, *((f"later{s}", "x.c") for s in range(60))])
-    more = where(splits(tmp_path / "more", tmp_path / "out2", settings))
-    assert {name: more[name] for name in found} == found
+    more = split_of_files(splits(tmp_path / "more", tmp_path / "out2", settings))
+    assert {name: more[name] for name in split_of} == split_of
 
 
 def test_by_repository_few_sources_are_still_held_out_and_too_few_are_refused(tmp_path):
     write_documents(tmp_path / "in", [(name, f"{i}.c") for name in "abc" for i in range(9)])
-    found = splits(tmp_path / "in", tmp_path / "out", Split(by="repository", validation=0.001, test=0.001))
-    assert {name: len(documents) for name, documents in found.items()} == dict.fromkeys(SPLITS, 9)
+    by_split = splits(tmp_path / "in", tmp_path / "out", Split(by="repository", validation=0.001, test=0.001))
+    assert {name: len(documents) for name, documents in by_split.items()} == dict.fromkeys(SPLITS, 9)
     write_documents(tmp_path / "two", [("a", "1.c"), ("b", "1.c")])
     with pytest.raises(UserError, match=r"needs documents of at least 3 sources.*there are 2: a, b; use `by: file`"):
         splits(tmp_path / "two", tmp_path / "no", Split(by="repository"))
@@ -163,9 +163,9 @@ def test_by_time_what_is_new_is_held_out_and_a_copy_of_something_old_is_not_new(
     }
     write_history(tmp_path / "history", days)
     settings = Split(by="time", after="2025-01-01", validation=0.1)
-    found = where(splits(tmp_path / "in", tmp_path / "out", settings, tmp_path / "history"))
-    assert {name for name, split in found.items() if split == "test"} == {"a/new.c", "b/late.c"}
-    assert 10 < [*found.values()].count("validation") < 60 and len(found) == len(names)
+    split_of = split_of_files(splits(tmp_path / "in", tmp_path / "out", settings, tmp_path / "history"))
+    assert {name for name, split in split_of.items() if split == "test"} == {"a/new.c", "b/late.c"}
+    assert 10 < [*split_of.values()].count("validation") < 60 and len(split_of) == len(names)
     assert read_manifest(tmp_path / "out")["after"] == "2025-01-01"
 
 

@@ -67,16 +67,18 @@ def test_the_experiment_on_the_page_is_valid(tmp_path, monkeypatch):
 
 @pytest.mark.slow  # torch
 def test_the_programs_on_the_page_run_and_agree_with_each_other(mine, capsys):
-    said = {}
+    variables = {}
     assert len(programs()) == 6
     for program in programs():
-        exec(compile(program, "docs/data-only.md", "exec"), said)  # noqa: S102
-    row, shards = said["row"], said["shards"]
-    assert np.array_equal(said["positions"], row["position_ids"]) and np.array_equal(said["labels"], row["labels"])
-    assert np.array_equal(next(iter(said["stream"]))["input_ids"], row["input_ids"])
-    assert np.array_equal(said["rows"][len(shards) - 1]["labels"], shards.row(len(shards) - 1)["labels"])
+        exec(compile(program, "docs/data-only.md", "exec"), variables)  # noqa: S102
+    row, shards = variables["row"], variables["shards"]
+    assert np.array_equal(variables["positions"], row["position_ids"])
+    assert np.array_equal(variables["labels"], row["labels"])
+    assert np.array_equal(next(iter(variables["stream"]))["input_ids"], row["input_ids"])
+    assert np.array_equal(variables["rows"][len(shards) - 1]["labels"], shards.row(len(shards) - 1)["labels"])
     assert "torch.Size([4, 512])" in capsys.readouterr().out
-    assert len(said["code"]["train"]) == len(said["documents"]) and said["code"]["test"][0]["source"] == "mytool"
+    code = variables["code"]
+    assert len(code["train"]) == len(variables["documents"]) and code["test"][0]["source"] == "mytool"
 
 
 def test_what_the_page_reads_of_parquet_is_there_and_pandas_reads_the_rows(mine):
@@ -91,9 +93,9 @@ def test_what_the_page_reads_of_parquet_is_there_and_pandas_reads_the_rows(mine)
     for name in named:
         folder, _, files = name.removesuffix(".parquet").rpartition("/")  # files: `train`, or `{train,validation,test}`
         for file in files.strip("{}").split(","):
-            found = list(Path().glob(f"{folder}/{file}.parquet"))
-            assert found and all(len(ParquetFile(path).schema) for path in found), name
+            paths = list(Path().glob(f"{folder}/{file}.parquet"))
+            assert paths and all(len(ParquetFile(path).schema) for path in paths), name
     line = re.search(r"^\| pandas \| `(.*)` \|$", PAGE, re.MULTILINE)[1]
-    said = {"pandas": pandas}
-    exec(f"read = {line}", said)  # noqa: S102
-    assert list(said["read"].text) == [row["text"] for row in read_jsonl(split_file(mine.split, "train"))]
+    variables = {"pandas": pandas}
+    exec(f"read = {line}", variables)  # noqa: S102
+    assert list(variables["read"].text) == [row["text"] for row in read_jsonl(split_file(mine.split, "train"))]

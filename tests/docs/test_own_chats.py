@@ -46,7 +46,7 @@ def test_a_mistake_gives_the_line_on_the_page(run):
     shown = re.findall(r"^    error: (.*)$", PAGE, re.MULTILINE)[:2]
     assert len(shown) == len(WRONG)
     for line, wrong in zip(shown, WRONG, strict=True):
-        place = int(re.search(r"jsonl: (?:line )?(\d+):", line)[1])
+        record_number = int(re.search(r"jsonl: (?:line )?(\d+):", line)[1])
         with pytest.raises(UserError) as error:
-            run("answers.jsonl", "".join(CHAT % number for number in range(place - 1)) + wrong)
+            run("answers.jsonl", "".join(CHAT % number for number in range(record_number - 1)) + wrong)
         assert str(error.value) == line

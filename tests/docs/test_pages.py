@@ -16,13 +16,13 @@ OWN = re.compile(r"(?:^|/)(?:mine\b|my[-_])")  # what a reader calls a file of t
 
 def code(page: Path) -> str:
     """The code of a page: spans between backticks and indented blocks, one a line, without shell comments."""
-    found = []
+    snippets = []
     for line in page.read_text().splitlines():
         if line.startswith("    "):
-            found.append(re.sub(r"\s#\s.*", "", line))
+            snippets.append(re.sub(r"\s#\s.*", "", line))
         else:
-            found += re.findall(r"`([^`]+)`", line)
-    return "\n".join(found)
+            snippets += re.findall(r"`([^`]+)`", line)
+    return "\n".join(snippets)
 
 
 def anchors(page: Path) -> list[str]:

@@ -17,9 +17,13 @@ def settings(page: str) -> dict:
     """The experiment, with the arms of the last section."""
     text = Path("docs", page).read_text().replace("<40 hex digits>", "a" * 40)
     blocks = re.findall(r"(?:^ {4}.*\n|^\n(?= {4}))+", text, re.MULTILINE)
-    wanted = [block for block in blocks if re.search(r"^ {4}(experiment|ablate):", block, re.MULTILINE)]
-    assert len(wanted) == 2
-    return {key: value for block in wanted for key, value in yaml.safe_load(block.partition("    make ")[0]).items()}
+    settings_blocks = [block for block in blocks if re.search(r"^ {4}(experiment|ablate):", block, re.MULTILINE)]
+    assert len(settings_blocks) == 2
+    return {
+        key: value
+        for block in settings_blocks
+        for key, value in yaml.safe_load(block.partition("    make ")[0]).items()
+    }
 
 
 @pytest.mark.parametrize("page", PAGES)

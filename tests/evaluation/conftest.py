@@ -138,7 +138,7 @@ def unharmed():
 
 def processes() -> set[str]:
     """Ids of this process's bubblewraps, and of the processes of its sandboxes' users."""
-    found = set()
+    ids = set()
     for folder in Path("/proc").glob("[0-9]*"):
         try:
             status = dict(
@@ -149,5 +149,5 @@ def processes() -> set[str]:
         descends = status["PPid"] == str(os.getpid()) and status["Name"] == "bwrap"
         own = int(status["Uid"].split()[0]) // 1000 == UID // 1000
         if descends or own:
-            found.add(folder.name)
-    return found
+            ids.add(folder.name)
+    return ids

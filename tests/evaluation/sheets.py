@@ -24,7 +24,7 @@ HOSTILE = [
 
 def write_suite(folder: Path, written: dict[str, dict[str, str]], dataset: str = "chats") -> Path:
     """A suite's folder: `written` is model → id → text; languages go by turns, the first model's order is reversed."""
-    for place, (model, texts) in enumerate(written.items()):
+    for index, (model, texts) in enumerate(written.items()):
         items = [
             {
                 "dataset": dataset,
@@ -36,7 +36,7 @@ def write_suite(folder: Path, written: dict[str, dict[str, str]], dataset: str =
             }
             for number, (identity, text) in enumerate(texts.items())
         ]
-        dump_lines(folder / model / "items.jsonl.zst", items if place else items[::-1])
+        dump_lines(folder / model / "items.jsonl.zst", items if index else items[::-1])
         dump(folder / model / "scores.json", {"model_sha256": sha(model), "data": {dataset: sha(dataset)}})
     return folder
 

@@ -69,12 +69,12 @@ def make_experiment(gates: list[dict], changes: dict[str, object] | None = None)
     }
     for key, value in (changes or {}).items():
         *parents, last = key.split(".")
-        place = config
+        node = config
         for parent in parents:
-            place = place[parent]
-        place[last] = value
+            node = node[parent]
+        node[last] = value
         if value is None:
-            del place[last]
+            del node[last]
     return Experiment.parse(config, "synthetic")
 
 
@@ -94,9 +94,9 @@ def write_answers(root: Path, model: str, items: list[dict]) -> None:
     """The same for the suite `qa`, its figures means in plain Python."""
     scores, names = {}, ("exact_match", "f1", "strict_match")
     for language in ("all", *LANGUAGES):
-        found = [item for item in items if language in ("all", item["language"])]
-        means = {name: sum(item[name] for item in found) / len(found) for name in names}
-        scores[language] = {"documents": len(found), **means}
+        chosen = [item for item in items if language in ("all", item["language"])]
+        means = {name: sum(item[name] for item in chosen) / len(chosen) for name in names}
+        scores[language] = {"documents": len(chosen), **means}
     folder = root / "results/evaluation/qa" / model
     dump_lines(folder / "items.jsonl.zst", items)
     made = hashlib.sha256((model_folder(root, model) / "manifest.json").read_bytes()).hexdigest()
@@ -131,10 +131,10 @@ def write_model(root: Path, model: str, items: list[dict], data: dict[str, str])
     folder = root / "results/evaluation/perplexity" / model
     scores = {}
     for dataset in data:
-        found = [item for item in items if item["dataset"] == dataset]
-        scores[dataset] = {"all": score_items(found)}
-        for language in {item["language"] for item in found}:
-            scores[dataset][language] = score_items([item for item in found if item["language"] == language])
+        chosen = [item for item in items if item["dataset"] == dataset]
+        scores[dataset] = {"all": score_items(chosen)}
+        for language in {item["language"] for item in chosen}:
+            scores[dataset][language] = score_items([item for item in chosen if item["language"] == language])
     dump_lines(folder / "items.jsonl.zst", items)
     made = hashlib.sha256((model_folder(root, model) / "manifest.json").read_bytes()).hexdigest()
     facts = {"model": model, "model_sha256": made, "versions": {"torch": "2"}, "device": "cpu"}

@@ -49,10 +49,10 @@ PLANTED = {
 def completions(monkeypatch):
     """Makes the suite take prepared completions in place of a model's: a list per problem, in their order."""
 
-    def put(prepared):
+    def prepare(prepared):
         monkeypatch.setattr(ScoredModel, "generate", lambda model, prompts, *_, **__: (prepared, {"name": "prepared"}))
 
-    return put
+    return prepare
 
 
 def test_planted_solutions_score_as_planted(benchmarks, completions, model_folder, tmp_path):
@@ -158,8 +158,8 @@ def test_problems_with_weak_tests_are_counted_apart(completions, model_folder, t
     assert (weak["without"]["documents"], weak["without"]["pass@1"]) == (2, 1)
     assert result["scores"]["weak"]["all"]["pass@1"] == 0.75
     completions([["    return x + 1\n"]])
-    other = written(tmp_path / "other.jsonl", [HUMANEVAL])
-    assert "weak_problems" not in code.code(model_folder, settings([other]), 42, tmp_path / "other")
+    benchmark = written(tmp_path / "other.jsonl", [HUMANEVAL])
+    assert "weak_problems" not in code.code(model_folder, settings([benchmark]), 42, tmp_path / "other")
 
 
 EDITS = {

@@ -61,7 +61,7 @@ def test_the_likelihood_is_that_of_the_answers_tokens_after_the_prompt(model_fol
         answer = model.encoder.encode([{"text": task.answer}]).ids[:-1].tolist()
         with torch.inference_mode():
             logits = model.model(torch.tensor([prompt + answer])).logits[0].double().log_softmax(-1)
-        expected = -sum(float(logits[len(prompt) - 1 + place, token]) for place, token in enumerate(answer))
+        expected = -sum(float(logits[len(prompt) - 1 + index, token]) for index, token in enumerate(answer))
         assert item["answer_nll"] == pytest.approx(expected, rel=1e-5)
         assert item["answer_bytes"] == len(task.answer)
     scores = read_json(tmp_path / "scores.json")

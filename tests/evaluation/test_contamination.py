@@ -33,7 +33,7 @@ def search(datasets: Path, train: list[str], suites: dict, words: int = 10, comm
     return contamination(datasets, train, settings)["suites"]
 
 
-class Place:
+class ComposeFolder:
     """A compose folder with a dataset `chats` of test chats and a dataset `code` of training examples."""
 
     def __init__(self, folder: Path):
@@ -42,7 +42,9 @@ class Place:
     def check(self, problems: list, training: list, words: int = 10, common: float = 1) -> dict:
         """The row of overlaps.json for `problems`: chats, or texts: prompts with a full stop as reference."""
         chats = [text if isinstance(text, list) else chat("", text, ".") for text in problems]
-        tests = [{"id": f"p{number}", "language": "chat", "messages": one} for number, one in enumerate(chats)]
+        tests = [
+            {"id": f"p{number}", "language": "chat", "messages": messages} for number, messages in enumerate(chats)
+        ]
         examples = [content if isinstance(content, dict) else {"text": content} for content in training]
         trains = [{"id": f"t{number}", "language": "go", **content} for number, content in enumerate(examples)]
         for name, splits in {"chats": {"test": tests, "train": []}, "code": {"test": [], "train": trains}}.items():
@@ -55,21 +57,21 @@ class Place:
 
 
 @pytest.fixture
-def place(tmp_path) -> Place:
-    return Place(tmp_path)
+def compose_folder(tmp_path) -> ComposeFolder:
+    return ComposeFolder(tmp_path)
 
 
 def cut(text: str) -> list[str]:
     """The words of a text, character by character."""
-    found, word = [], ""
+    words, word = [], ""
     for character in [*text.casefold(), " "]:
         han = unicodedata.name(character, "").startswith(("CJK UNIFIED IDEOGRAPH", "CJK COMPATIBILITY IDEOGRAPH"))
         if not han and (character.isalnum() or character == "_"):
             word += character
             continue
-        found += [word] * bool(word) + [character] * han
+        words += [word] * bool(word) + [character] * han
         word = ""
-    return found
+    return words
 
 
 def grams(text: str, size: int) -> list[tuple[str, ...]]:
@@ -79,7 +81,7 @@ def grams(text: str, size: int) -> list[tuple[str, ...]]:
 
 def plain_search(problems: list[str], training: list[str], size: int, common: float) -> dict[str, float]:
     """id → share of its n-grams that stand in training and in few problems, of those that have such ones."""
-    there, found = {gram for text in training for gram in grams(text, size)}, {}
+    there, overlaps = {gram for text in training for gram in grams(text, size)}, {}
     holders = {}
     for number, text in enumerate(problems):
         for gram in grams(text, size):
@@ -88,12 +90,12 @@ def plain_search(problems: list[str], training: list[str], size: int, common: fl
         own = grams(text, size)
         hits = [gram for gram in own if gram in there and len(holders[gram]) <= max(1, common * len(problems))]
         if hits:
-            found[f"p{number}"] = len(hits) / len(own)
-    return found
+            overlaps[f"p{number}"] = len(hits) / len(own)
+    return overlaps
 
 
 @pytest.mark.parametrize(
-    ("problem", "training", "found"),
+    ("problem", "training", "overlaps"),
     [
         (TEN, f"before {TEN} after", True),
         (f"before {TEN} after", TEN, True),
@@ -111,10 +113,10 @@ def plain_search(problems: list[str], training: list[str], size: int, common: fl
         (TEN, {"messages": chat("", "hi", "ho", "and?", f"it is {TEN}")}, True),
     ],
 )
-def test_ten_words_in_a_row_are_an_overlap_and_nine_are_none(place, problem, training, found):
-    row = place.check([problem, "something else"], ["unrelated", training])
-    assert list(row["overlapping"]) == ["p0"] * found
-    if found:
+def test_ten_words_in_a_row_are_an_overlap_and_nine_are_none(compose_folder, problem, training, overlaps):
+    row = compose_folder.check([problem, "something else"], ["unrelated", training])
+    assert list(row["overlapping"]) == ["p0"] * overlaps
+    if overlaps:
         run = row["overlapping"]["p0"]
         assert (run["dataset"], run["document"], run["length"]) == ("code", "t1", 10)
         assert tuple(run["words"].split()) in grams(problem, 10)
@@ -129,34 +131,34 @@ def test_ten_words_in_a_row_are_an_overlap_and_nine_are_none(place, problem, tra
         chat("", "explain", f"it is {TEN}", "sure?", "yes"),
     ],
 )
-def test_prompts_and_references_are_searched_for(place, messages):
-    assert place.check([messages], [TEN])["overlapping"]["p0"]["length"] == 10
+def test_prompts_and_references_are_searched_for(compose_folder, messages):
+    assert compose_folder.check([messages], [TEN])["overlapping"]["p0"]["length"] == 10
 
 
-def test_cases_and_benchmarks_are_read_as_their_suites_read_them(place, tmp_path):
-    place.check(["x"], [f"def f(): {TEN}", f"# {TEN.replace('beta', 'two')}"])
+def test_cases_and_benchmarks_are_read_as_their_suites_read_them(compose_folder, tmp_path):
+    compose_folder.check(["x"], [f"def f(): {TEN}", f"# {TEN.replace('beta', 'two')}"])
     dump(tmp_path / "cases.yaml", {"one": {"language": "go", "prompt": f"Write {TEN}", "keywords": ["func"]}})
     body = TEN.replace("beta", "two").split()
     record = {"task_id": "H/0", "prompt": " ".join(body[:4]), "entry_point": "f", "test": TEN}
     solved = record | {"canonical_solution": f" {' '.join(body[4:])}"}
     (tmp_path / "human.jsonl").write_text(
-        "".join(json.dumps(one) + "\n" for one in (solved, record | {"task_id": "H/1"}))
+        "".join(json.dumps(row) + "\n" for row in (solved, record | {"task_id": "H/1"}))
     )
     suites = {
         "keywords": {"cases": str(tmp_path / "cases.yaml")},
         "code": {"benchmarks": [{"path": str(tmp_path / "human.jsonl")}]},
     }
-    found = search(tmp_path, ["code"], suites)
-    assert list(found["keywords"]["cases"]["overlapping"]) == ["one"]
-    assert found["code"]["human"]["overlapping"]["H/0"]["document"] == "t1"
-    assert found["code"]["human"]["too_short"] == 1  # four words: the tests of a problem are no part of it
+    overlaps = search(tmp_path, ["code"], suites)
+    assert list(overlaps["keywords"]["cases"]["overlapping"]) == ["one"]
+    assert overlaps["code"]["human"]["overlapping"]["H/0"]["document"] == "t1"
+    assert overlaps["code"]["human"]["too_short"] == 1  # four words: the tests of a problem are no part of it
 
 
 def random_texts(draw: random.Random, count: int, longest: int) -> list[str]:
-    parts = ["a", "b", "A", "Cc", "d_1", "é", "ſ", "你", "好", "１", "\u0301", "𠀀", "𝔸", "²"]
+    characters = ["a", "b", "A", "Cc", "d_1", "é", "ſ", "你", "好", "１", "\u0301", "𠀀", "𝔸", "²"]
     between = [" ", "\n", ".,", "", "\t-", "，"]
     return [
-        "".join(draw.choice(parts) + draw.choice(between) for _ in range(draw.randrange(longest)))
+        "".join(draw.choice(characters) + draw.choice(between) for _ in range(draw.randrange(longest)))
         for _ in range(draw.randrange(1, count))
     ]
 
@@ -166,7 +168,7 @@ def test_it_finds_what_a_plain_search_finds_whatever_the_hashes(tmp_path, monkey
     draw = random.Random(seed)
     problems, training = random_texts(draw, 12, 30), random_texts(draw, 12, 60)
     size, common = draw.choice([1, 2, 3, 5]), draw.choice([1, 0.3, 0])
-    row = Place(tmp_path / "right").check(problems, training, size, common)
+    row = ComposeFolder(tmp_path / "right").check(problems, training, size, common)
     expected = plain_search(problems, training, size, common)
     assert {name: run["share"] for name, run in row["overlapping"].items()} == pytest.approx(expected)
     assert row["too_short"] == sum(not grams(text, size) for text in problems)
@@ -176,30 +178,30 @@ def test_it_finds_what_a_plain_search_finds_whatever_the_hashes(tmp_path, monkey
         for text in (problems[int(name[1:])], training[int(run["document"][1:])]):
             assert tuple(words) in grams(text, len(words))
     monkeypatch.setattr(ngrams, "PRIMES", (0, 0))  # all n-grams have one hash
-    assert Place(tmp_path / "colliding").check(problems, training, size, common) == row
+    assert ComposeFolder(tmp_path / "colliding").check(problems, training, size, common) == row
 
 
-def test_a_form_that_many_problems_share_is_no_overlap_of_any(place):
+def test_a_form_that_many_problems_share_is_no_overlap_of_any(compose_folder):
     form = f"Answer briefly. {TEN}:"
     problems = [f"{form} what is {number}" for number in range(20)] + [
         "one two three four five six seven eight nine ten"
     ]
     training = [f"{form} what was it", problems[-1], f"brown {problems[3]} fox"]
-    row = place.check(problems, training, common=0.05)
+    row = compose_folder.check(problems, training, common=0.05)
     assert set(row["overlapping"]) == {"p20", "p3"}
     assert row["overlapping"]["p3"]["words"].endswith("kappa what is 3")
-    assert len(place.check(problems, training, common=1)["overlapping"]) == 21
+    assert len(compose_folder.check(problems, training, common=1)["overlapping"]) == 21
 
 
 def test_a_form_may_be_that_of_one_language_among_many_problems():
     """Two Rust problems in two hundred are few of the dataset, but all of their language."""
     problems = [ProblemText("code", "d", f"go/{number}", "go", f"func f{number}") for number in range(200)]
     problems += [ProblemText("code", "d", f"rust/{number}", "rust", f"{TEN} fn f{number}") for number in range(2)]
-    found = OverlapSearch(problems, 10, 0.05)
-    found.add("code", "t0", f"use {TEN};")
-    assert not found.longest
-    found.add("code", "t1", f"use {TEN} fn f1")
-    assert found.longest.keys() == {201} and found.longest[201].document == "t1"
+    overlap_search = OverlapSearch(problems, 10, 0.05)
+    overlap_search.add("code", "t0", f"use {TEN};")
+    assert not overlap_search.longest
+    overlap_search.add("code", "t1", f"use {TEN} fn f1")
+    assert overlap_search.longest.keys() == {201} and overlap_search.longest[201].document == "t1"
 
 
 @pytest.mark.parametrize(
@@ -212,25 +214,27 @@ def test_a_form_may_be_that_of_one_language_among_many_problems():
         (["one two"], [TEN]),
     ],
 )
-def test_nothing_in_nothing_is_found(place, problems, training):
-    row = place.check([*problems, "p"], training)
+def test_nothing_in_nothing_is_found(compose_folder, problems, training):
+    row = compose_folder.check([*problems, "p"], training)
     assert row["overlapping"] == {} and row["problems"] == 2
 
 
 @pytest.mark.slow
-def test_a_line_of_ten_megabytes_is_searched(place):
+def test_a_line_of_ten_megabytes_is_searched(compose_folder):
     huge = "lorem ipsum " * 400_000 + "x" * 5_000_000 + f" {TEN}"
-    row = place.check([TEN, TEN[1:], "lorem " * 20, "ipsum lorem " * 20, "x" * 99, f"{'x' * 5_000_000} {TEN}"], [huge])
+    row = compose_folder.check(
+        [TEN, TEN[1:], "lorem " * 20, "ipsum lorem " * 20, "x" * 99, f"{'x' * 5_000_000} {TEN}"], [huge]
+    )
     assert {name: run["length"] for name, run in row["overlapping"].items()} == {"p0": 10, "p3": 40, "p5": 11}
     assert all(len(run["words"]) <= 1000 for run in row["overlapping"].values())
 
 
-def test_missing_or_damaged_data_is_one_line(place):
-    place.check([TEN], [TEN])
-    path = place.folder / "code/train.jsonl.zst"
+def test_missing_or_damaged_data_is_one_line(compose_folder):
+    compose_folder.check([TEN], [TEN])
+    path = compose_folder.folder / "code/train.jsonl.zst"
     path.write_bytes(path.read_bytes()[:-3])
     with pytest.raises(UserError, match=r"train\.jsonl\.zst: \d+ bytes, its manifest says"):
-        search(place.folder, ["code"], {"qa": {"datasets": ["chats"], "documents": 1}})
+        search(compose_folder.folder, ["code"], {"qa": {"datasets": ["chats"], "documents": 1}})
 
 
 def test_only_the_settings_that_decide_the_prompts_rerun_it():

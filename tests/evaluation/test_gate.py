@@ -106,14 +106,14 @@ def test_scores_are_the_sums_over_documents_and_lie_in_their_intervals(evaluatio
         for dataset in DATA:
             for language in ("all", *LANGUAGES):
                 chosen = [i for i in items if i["dataset"] == dataset and language in ("all", i["language"])]
-                expected, found = score_items(chosen), evaluation["scores"][model]["perplexity"][dataset][language]
-                assert [found[key] for key in ("documents", "tokens", "bytes")] == [
+                expected, score = score_items(chosen), evaluation["scores"][model]["perplexity"][dataset][language]
+                assert [score[key] for key in ("documents", "tokens", "bytes")] == [
                     expected[key] for key in ("documents", "tokens", "bytes")
                 ]
                 for metric in ("perplexity", "bits_per_byte"):
-                    assert found[metric]["value"] == pytest.approx(expected[metric])
-                    low, high = found[metric]["interval"]
-                    assert low < found[metric]["value"] < high
+                    assert score[metric]["value"] == pytest.approx(expected[metric])
+                    low, high = score[metric]["interval"]
+                    assert low < score[metric]["value"] < high
 
 
 def test_each_stage_is_compared_with_its_origin_and_the_base_once(evaluation):
@@ -130,12 +130,12 @@ def test_each_stage_is_compared_with_its_origin_and_the_base_once(evaluation):
 
 
 def test_shares_have_wilsons_interval_and_changes_mcnemars_p(evaluation):
-    found = evaluation["scores"]["sft"]["qa"]["instruct"]["all"]
-    assert (found["documents"], found["exact_match"]["value"]) == (30, 0.6)  # 18 of 30, as written
-    assert found["exact_match"]["interval"] == pytest.approx([0.4232, 0.7541], abs=1e-4)  # Wilson by table
-    assert found["strict_match"]["interval"] == pytest.approx([0, 0.1135], abs=1e-4)  # none right is no certainty
-    low, high = found["f1"]["interval"]
-    assert low < found["f1"]["value"] == 0.8 < high  # no share: bootstrap
+    score = evaluation["scores"]["sft"]["qa"]["instruct"]["all"]
+    assert (score["documents"], score["exact_match"]["value"]) == (30, 0.6)  # 18 of 30, as written
+    assert score["exact_match"]["interval"] == pytest.approx([0.4232, 0.7541], abs=1e-4)  # Wilson by table
+    assert score["strict_match"]["interval"] == pytest.approx([0, 0.1135], abs=1e-4)  # none right is no certainty
+    low, high = score["f1"]["interval"]
+    assert low < score["f1"]["value"] == 0.8 < high  # no share: bootstrap
     rows = {
         (row["model"], row["against"], row["metric"]): row
         for row in evaluation["comparisons"]
@@ -154,15 +154,15 @@ def test_shares_have_wilsons_interval_and_changes_mcnemars_p(evaluation):
 
 
 def test_gate_on_a_suite_that_models_write_for(tmp_path):
-    place = {"dataset": "instruct", "metric": "exact_match"}
+    target = {"dataset": "instruct", "metric": "exact_match"}
     gates = [
-        gate("met, not secured", **place, above=0.5),
-        gate("met", **place, above=0.4),
-        gate("met", **place, against="base", above=0),
-        gate("not met", **place, language="go", model="pretrain", above=0.5),
+        gate("met, not secured", **target, above=0.5),
+        gate("met", **target, above=0.4),
+        gate("met", **target, against="base", above=0),
+        gate("not met", **target, language="go", model="pretrain", above=0.5),
     ]
     evaluation = evaluate(build(tmp_path, gates), tmp_path / "results")
-    assert [found["outcome"] for found in evaluation["gates"]] == [planted["name"] for planted in gates]
+    assert [result["outcome"] for result in evaluation["gates"]] == [planted["name"] for planted in gates]
 
 
 def test_planted_gates_come_out_as_planted(tmp_path):
@@ -177,7 +177,7 @@ def test_planted_gates_come_out_as_planted(tmp_path):
         gate("met", language="rust", metric="perplexity", above=1),
     ]
     evaluation = evaluate(build(tmp_path, gates), tmp_path / "results")
-    assert [found["outcome"] for found in evaluation["gates"]] == [planted["name"] for planted in gates]
+    assert [result["outcome"] for result in evaluation["gates"]] == [planted["name"] for planted in gates]
     assert evaluation["verdict"] == "not met"
     assert evaluation["gates"][4]["interval"][1] < 0
     assert [evaluation["gates"][5][key] for key in ("side", "bound", "against")] == ["above", 0, "base"]
@@ -252,8 +252,8 @@ def test_malformed_manifest_is_one_line(tmp_path, monkeypatch):
     monkeypatch.setattr("sys.argv", command(experiment)[2:])
     with pytest.raises(UserError) as refused:
         main()
-    said = str(refused.value)
-    assert said.startswith("results/tokens/tokenizer/manifest.json: not a manifest") and "\n" not in said
+    message = str(refused.value)
+    assert message.startswith("results/tokens/tokenizer/manifest.json: not a manifest") and "\n" not in message
     assert not (tmp_path / "results/evaluation/gate").exists()
 
 
@@ -279,13 +279,13 @@ def test_killed_run_leaves_no_file(tmp_path):
 def test_better_here_and_not_worse_there_is_a_gate_for_each(tmp_path):
     guards = [{"dataset": "code", "metric": "bits_per_byte", "by": 0.5}, {"dataset": "instruct", "metric": "f1"}]
     both = gate("chats", dataset="instruct", against="pretrain", below=0, not_worse=guards)
-    found = evaluate(build(tmp_path, [both]), tmp_path / "results")["gates"]
-    assert [(one["name"], one["dataset"], one["metric"], one["side"], one["bound"]) for one in found] == [
+    gates = evaluate(build(tmp_path, [both]), tmp_path / "results")["gates"]
+    assert [(row["name"], row["dataset"], row["metric"], row["side"], row["bound"]) for row in gates] == [
         ("chats", "instruct", "bits_per_byte", "below", 0),
         ("chats: code not worse by more than 0.5", "code", "bits_per_byte", "below", 0.5),
         ("chats: instruct not worse by more than 0", "instruct", "f1", "above", 0),
     ]
-    assert {one["outcome"] for one in found} == {"met"}
-    assert {one["against"] for one in found} == {"pretrain"}
+    assert {row["outcome"] for row in gates} == {"met"}
+    assert {row["against"] for row in gates} == {"pretrain"}
     with pytest.raises(UserError, match="`not_worse` needs `against`"):
         build(tmp_path / "b", [gate("chats", below=0, not_worse=guards)])

@@ -106,17 +106,17 @@ def lines(change):
     """A change to the list of a sheet's lines; none of these texts has a line end."""
 
     def edit(content: bytes) -> bytes:
-        found = content.decode().splitlines(keepends=True)
-        change(found)
-        return "".join(found).encode()
+        rows = content.decode().splitlines(keepends=True)
+        change(rows)
+        return "".join(rows).encode()
 
     return edit
 
 
-def put(old: str, new: str, row: int = 1):
-    def change(found):
-        assert old in found[row]
-        found[row] = found[row].replace(old, new, 1)
+def replacement(old: str, new: str, row: int = 1):
+    def change(rows):
+        assert old in rows[row]
+        rows[row] = rows[row].replace(old, new, 1)
 
     return lines(change)
 
@@ -133,22 +133,25 @@ REFUSED = {
     "binary zeros": (lambda content: bytes(100), "its first line is "),
     "UTF-16": (lambda content: content.decode().encode("utf-16"), "not UTF-8 text"),
     "GBK": (lambda content: content.decode().encode("gbk"), "not UTF-8 text"),
-    "another header": (put("correct", "right", 0), "its first line is 'row,language,prompt,reference,response,right"),
+    "another header": (
+        replacement("correct", "right", 0),
+        "its first line is 'row,language,prompt,reference,response,right",
+    ),
     "a column left out": (lambda content: content.replace(b",comment", b""), "must be row,"),
     "cut within a cell": (lambda content: content.replace(b"text", b'"text', 1)[:120], "malformed CSV, "),
-    "cut between rows": (lines(lambda found: found.pop()), "missing"),
-    "a row twice": (lines(lambda found: found.append(found[1])), "occurs twice; keep one"),
-    "a row of no sheet": (put("-1,", "-9,"), "-9': no such row in the sheet (and 1 more rows)"),
+    "cut between rows": (lines(lambda rows: rows.pop()), "missing"),
+    "a row twice": (lines(lambda rows: rows.append(rows[1])), "occurs twice; keep one"),
+    "a row of no sheet": (replacement("-1,", "-9,"), "-9': no such row in the sheet (and 1 more rows)"),
     "another run's sheet": (other_sheet, "filled in for sheet 'zzzzzzzz', but this run's sheet is '"),
-    "an altered response": (put("text ", "texts "), "its response is not what was given out"),
+    "an altered response": (replacement("text ", "texts "), "its response is not what was given out"),
     "one sorted column": (
-        lines(lambda found: found.__setitem__(slice(1, 3), [found[1].replace("go", "c"), found[2]])),
+        lines(lambda rows: rows.__setitem__(slice(1, 3), [rows[1].replace("go", "c"), rows[2]])),
         "its language is not what was given out; was one column sorted",
     ),
-    "an open row": (put(",yes,", ",,"), "correct is '', must be yes or no"),
-    "a doubtful answer": (put(",yes,", ",maybe,"), "correct is 'maybe', must be yes or no"),
-    "a huge cell": (put(",yes,", f",yes,{'x' * 200_000}"), "malformed CSV, field larger than field limit"),
-    "a cell too many": (put(",yes,", ",yes,,,more"), "cells, must be 7"),
+    "an open row": (replacement(",yes,", ",,"), "correct is '', must be yes or no"),
+    "a doubtful answer": (replacement(",yes,", ",maybe,"), "correct is 'maybe', must be yes or no"),
+    "a huge cell": (replacement(",yes,", f",yes,{'x' * 200_000}"), "malformed CSV, field larger than field limit"),
+    "a cell too many": (replacement(",yes,", ",yes,,,more"), "cells, must be 7"),
 }
 
 
@@ -193,8 +196,8 @@ def test_the_command_refuses_in_one_line(tmp_path):
 @pytest.fixture
 def experiment(tmp_path):
     """A results tree in which the answers of two models are rated, with gates on that."""
-    place = {"dataset": "instruct", "metric": "correct"}
-    gates = [gate("shares", **place, above=0.5), gate("gain", **place, against="base", above=0)]
+    target = {"dataset": "instruct", "metric": "correct"}
+    gates = [gate("shares", **target, above=0.5), gate("gain", **target, against="base", above=0)]
     human = {"of": "qa", "models": ["base", "sft"], "datasets": ["instruct"], "samples": 50, "sheets": []}
     experiment, results = build(tmp_path, gates, changes={"evaluation.human": human}), tmp_path / "results/evaluation"
     make_sheet(results / "qa", experiment.evaluation.human, 42, results / "sheet")
@@ -204,7 +207,7 @@ def experiment(tmp_path):
 
 def test_before_a_sheet_is_filled_gates_are_not_measured(tmp_path, experiment):
     evaluation = evaluate(experiment, tmp_path / "results")
-    assert [(found["outcome"], found["value"], found["interval"]) for found in evaluation["gates"]] == [
+    assert [(result["outcome"], result["value"], result["interval"]) for result in evaluation["gates"]] == [
         ("not measured", None, None)
     ] * 2
     assert evaluation["verdict"] == "not measured"

@@ -68,7 +68,7 @@ def test_comments_strings_and_prose_show_nothing(language, code, expected):
         "java": ["class", "private", "static", "getInstance"],
         "go": ["func", "sync.Mutex", "goroutine"],
     }[language]
-    assert [word for word, found in zip(words, in_syntax(code, language, words), strict=True) if found] == expected
+    assert [word for word, present in zip(words, in_syntax(code, language, words), strict=True) if present] == expected
 
 
 def test_a_response_mentions_in_any_case_wherever_it_stands():

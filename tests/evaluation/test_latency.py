@@ -67,7 +67,7 @@ def test_exactly_new_tokens_are_generated_whatever_would_end_or_sample(model, mo
     everything = list(range(model.config.vocab_size))
     model.config.eos_token_id = everything
     model.generation_config = GenerationConfig(eos_token_id=everything, do_sample=True, max_new_tokens=2)
-    monkeypatch.setattr(model, "generate", lambda **given: written.append((given["input_ids"], generate(**given))))
+    monkeypatch.setattr(model, "generate", lambda **inputs: written.append((inputs["input_ids"], generate(**inputs))))
     time_batches(model, changed(batches=[1, 3]), SEED)
     assert [tuple(ids.shape) for _, ids in written] == [(1, 14)] * 4 + [(3, 14)] * 4
     prompt, (_, alone), (_, together) = written[0][0], written[0], written[-1]
@@ -75,14 +75,14 @@ def test_exactly_new_tokens_are_generated_whatever_would_end_or_sample(model, mo
     assert all(torch.equal(prompt, ids) for ids, _ in written[:4])
     # by hand: the likeliest token, without cache
     with torch.no_grad():
-        for place in range(5, 14):
-            assert alone[0, place] == model(alone[:, :place]).logits[0, -1].argmax()
+        for position in range(5, 14):
+            assert alone[0, position] == model(alone[:, :position]).logits[0, -1].argmax()
 
 
 def test_prompts_follow_the_seed(model):
-    first, again, other = (suite.prompts(2, 5, 320, seed) for seed in (7, 7, 8))
+    first, again, other_seed = (suite.prompts(2, 5, 320, seed) for seed in (7, 7, 8))
     assert torch.equal(first, again)
-    assert not torch.equal(first, other)
+    assert not torch.equal(first, other_seed)
     assert first.shape == (2, 5)
     assert torch.equal(suite.prompts(1, 5, 320, 7), first[:1])
 
@@ -90,11 +90,11 @@ def test_prompts_follow_the_seed(model):
 def test_memory_ends_the_growth_and_half_a_batch_is_not_reported(model, monkeypatch):
     rows, generate = [], model.generate
 
-    def short(**given):
-        rows.append(len(given["input_ids"]))
+    def short(**inputs):
+        rows.append(len(inputs["input_ids"]))
         if rows.count(2) == 3:  # after the warm-up and a run
             raise torch.OutOfMemoryError
-        return generate(**given)
+        return generate(**inputs)
 
     monkeypatch.setattr(model, "generate", short)
     settings = changed(batches=[1, 2, 4])
@@ -180,12 +180,12 @@ def test_median_interval_covers_as_often_as_it_says_and_is_the_narrowest_of_its_
     """All equally likely ways in which draws fall on the two sides of a true median of 0."""
     covered = narrower = 0
     for signs in itertools.product((-1, 1), repeat=count):
-        values = [sign * (place + 1.5) for place, sign in enumerate(signs)]
-        found, ordered = median_interval(values, confidence), sorted(values)
-        low = 0 if found is None else ordered.index(found[0]) + 1  # one place further in
-        covered += found is not None and found[0] < 0 < found[1]
+        values = [sign * (index + 1.5) for index, sign in enumerate(signs)]
+        interval, ordered = median_interval(values, confidence), sorted(values)
+        low = 0 if interval is None else ordered.index(interval[0]) + 1  # one place further in
+        covered += interval is not None and interval[0] < 0 < interval[1]
         narrower += low < count - 1 - low and ordered[low] < 0 < ordered[-1 - low]
-    assert found is None or covered / 2**count >= confidence
+    assert interval is None or covered / 2**count >= confidence
     assert narrower / 2**count < confidence
 
 

@@ -112,22 +112,22 @@ def folder(tmp_path, monkeypatch):
     monkeypatch.setattr(hf_datasets.config, "HF_DATASETS_CACHE", tmp_path / "cache")
     monkeypatch.setattr(harness, "add_env_info", lambda results: None)  # starts programs
     find_all = lm_eval.task_manager  # reading all of lm-eval's own tasks takes 6 s
-    monkeypatch.setattr(lm_eval, "task_manager", lambda place, everything: find_all(place, False))
-    place = tmp_path / "tasks"
-    place.mkdir()
-    write(place, COLOURS, QUESTIONS)
-    write(place, SUMS, [{"a": number, "b": 2, "right": str(number + 2)} for number in range(6)])
-    (place / "both.yaml").write_text(yaml.safe_dump({"group": "both", "task": ["colours", "sums"]}))
-    return place
+    monkeypatch.setattr(lm_eval, "task_manager", lambda path, everything: find_all(path, False))
+    path = tmp_path / "tasks"
+    path.mkdir()
+    write(path, COLOURS, QUESTIONS)
+    write(path, SUMS, [{"a": number, "b": 2, "right": str(number + 2)} for number in range(6)])
+    (path / "both.yaml").write_text(yaml.safe_dump({"group": "both", "task": ["colours", "sums"]}))
+    return path
 
 
-def write(place: Path, task: dict, records: list[dict], **changes) -> None:
+def write(folder: Path, task: dict, records: list[dict], **changes) -> None:
     """A task and its data, as lm-eval reads them."""
-    data = place / f"{task['task']}.jsonl"
+    data = folder / f"{task['task']}.jsonl"
     data.write_text("".join(json.dumps(record) + "\n" for record in records))
     source = {"dataset_path": "json", "dataset_kwargs": {"data_files": {"test": str(data)}}, "test_split": "test"}
     source["fewshot_split"] = "test"
-    (place / f"{task['task']}.yaml").write_text(yaml.safe_dump(source | task | changes))
+    (folder / f"{task['task']}.yaml").write_text(yaml.safe_dump(source | task | changes))
 
 
 def settings(folder: Path, *tasks: str, **others) -> LmEval:
@@ -135,9 +135,9 @@ def settings(folder: Path, *tasks: str, **others) -> LmEval:
 
 
 def likelihood(model, tokenizer, prompt: str, answer: str) -> float:
-    before, whole = (tokenizer(text, return_tensors="pt").input_ids for text in (prompt, prompt + answer))
-    logits = torch.log_softmax(model.model(whole).logits[0, :-1], -1)
-    return sum(logits[place - 1, whole[0, place]].item() for place in range(before.shape[1], whole.shape[1]))
+    prompt_ids, ids = (tokenizer(text, return_tensors="pt").input_ids for text in (prompt, prompt + answer))
+    logits = torch.log_softmax(model.model(ids).logits[0, :-1], -1)
+    return sum(logits[index - 1, ids[0, index]].item() for index in range(prompt_ids.shape[1], ids.shape[1]))
 
 
 def test_items_are_the_models_own_choices_and_texts_and_sum_up_to_lm_evals_scores(folder, model_folder, tmp_path):
@@ -216,7 +216,7 @@ def test_lm_evals_own_vllm_backend_gives_the_items_of_transformers(folder, model
         scores = lm_eval.evaluate(model_folder, own, tmp_path / "vllm", sys.executable)
     assert scores["scores"] == expected["scores"] and scores["data"] == expected["data"]
     assert scores["task_metrics"] == expected["task_metrics"]
-    items = [list(read_jsonl(tmp_path / place / "items.jsonl.zst")) for place in ("transformers", "vllm")]
+    items = [list(read_jsonl(tmp_path / engine / "items.jsonl.zst")) for engine in ("transformers", "vllm")]
     for item in items[0] + items[1]:  # the backends differ in which control tokens they leave in texts
         item["written"] = [re.sub(CONTROL, "", text) for text in item["written"]]
     assert items[0] == items[1] and len(items[1]) == 13

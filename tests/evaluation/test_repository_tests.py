@@ -68,4 +68,5 @@ def test_a_program_that_breaks_the_judging_fails_and_is_not_left_out():
         def judge(self, task, body):
             return Outcome("passed" if body == task.answer else "environment fault", "no report")
 
-    assert [one.outcome for one in outcomes_of(Judge(), AREA, ["import os", AREA.answer])] == ["failed", "passed"]
+    verdicts = outcomes_of(Judge(), AREA, ["import os", AREA.answer])
+    assert [verdict.outcome for verdict in verdicts] == ["failed", "passed"]

@@ -35,8 +35,8 @@ def test_a_sheet_tells_nothing_of_models(tmp_path):
     """With the texts of two models exchanged the sheet is the same to the byte: only the key says whose is whose."""
     written = texts(["base", "sft"], 30)
     first, second = (
-        make(tmp_path / name, given)
-        for name, given in (("a", written), ("b", {"base": written["sft"], "sft": written["base"]}))
+        make(tmp_path / name, answers)
+        for name, answers in (("a", written), ("b", {"base": written["sft"], "sft": written["base"]}))
     )
     assert contents(first) == contents(second)
     rows, exchanged = key_of(first)["rows"], key_of(second)["rows"]
@@ -51,9 +51,9 @@ def test_rows_are_mixed_over_models_and_items(tmp_path):
     rows = list(key_of(make(tmp_path, texts(["base", "mid", "sft"], 80)))["rows"].values())
     assert len(rows) == 240
     neighbours = list(pairwise(rows))
-    alike = sum(one["models"] == other["models"] for one, other in neighbours)
+    alike = sum(row["models"] == next_row["models"] for row, next_row in neighbours)
     assert 50 <= alike <= 110  # a third of 239 by chance; a rule about neighbours would itself tell of models
-    assert sum(one["id"] == other["id"] for one, other in neighbours) <= 10
+    assert sum(row["id"] == next_row["id"] for row, next_row in neighbours) <= 10
     for model in ("base", "mid", "sft"):
         early = sum(row["models"] == [model] for row in rows[:120])
         assert 27 <= early <= 53
@@ -69,8 +69,8 @@ def test_the_same_items_are_drawn_for_all_models_whatever_the_models(tmp_path):
     assert len(drawn) == 10
     seen = {(row["id"], *row["models"]) for row in key_of(all_models)["rows"].values()}
     assert seen == {(identity, model) for identity in drawn for model in ("base", "mid", "sft")}
-    other = make(tmp_path / "other", written, samples=10, seed=43)
-    assert {row["id"] for row in key_of(other)["rows"].values()} != drawn
+    other_seed = make(tmp_path / "other", written, samples=10, seed=43)
+    assert {row["id"] for row in key_of(other_seed)["rows"].values()} != drawn
 
 
 def test_models_that_wrote_the_same_share_a_row(tmp_path):

@@ -1,7 +1,7 @@
 """Edits of an experiment, as functions of its content."""
 
 
-def put(*keys_and_value):
+def set_key(*keys_and_value):
     """An edit that sets a nested key."""
     *keys, last, value = keys_and_value
 

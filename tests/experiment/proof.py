@@ -65,20 +65,22 @@ def covered() -> Pairs:
     """The pairs whose function lies within a statement that the rule's fingerprint covers."""
     pairs, functions = set(), all_functions(code_units.ROOT)
     for rule in rules():
-        found = fingerprint.reach(rule)
-        statements = [(rule, one) for one in code_units.read_units(rule).main]
-        statements += [(module, effect) for module in found.modules for effect in code_units.read_units(module).effects]
-        for module, name in found.definitions:
+        reached = fingerprint.reach(rule)
+        statements = [(rule, statement) for statement in code_units.read_units(rule).main]
+        statements += [
+            (module, effect) for module in reached.modules for effect in code_units.read_units(module).effects
+        ]
+        for module, name in reached.definitions:
             statements += [(module, definition) for definition in code_units.read_units(module).definitions[name]]
         within = {}  # module → lines at which a function begins that its statements hold
-        for module, one in statements:
+        for module, statement in statements:
             found_here = (
-                node.lineno for node in ast.walk(one) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+                node.lineno for node in ast.walk(statement) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             )
             within.setdefault(module, set()).update(found_here)
-        whole = {str(path.relative_to(code_units.ROOT)) for path in found.files}
+        whole_files = {str(path.relative_to(code_units.ROOT)) for path in reached.files}
         for function, node in functions.items():
-            if function[0] in whole or node.lineno in within.get(module_name(function[0]), ()):
+            if function[0] in whole_files or node.lineno in within.get(module_name(function[0]), ()):
                 pairs.add((function, rule))
     return pairs
 
@@ -131,7 +133,7 @@ def write_executed(pairs: Pairs) -> None:
     """Write the pairs to EXECUTED: the functions of each file, grouped by the rules that execute them."""
     groups = {}
     for function in {function for function, _ in pairs}:
-        rules = " ".join(sorted(rule.removeprefix("scripts.") for one, rule in pairs if one == function))
+        rules = " ".join(sorted(rule.removeprefix("scripts.") for name, rule in pairs if name == function))
         groups.setdefault(rules, {}).setdefault(function[0], []).append(function[1])
     lines = ["# Functions that rules execute; made by `python -m tests.experiment.proof --run`."]
     for rules in sorted(groups):
@@ -176,8 +178,8 @@ if __name__ == "__main__":
     arguments.add_argument(
         "--run", nargs="*", metavar="NAME", help="experiments: tiny, rest, shards, pull, default, a smoke size; all"
     )
-    given = arguments.parse_args()
-    if given.run is not None:
+    options = arguments.parse_args()
+    if options.run is not None:
         forked.ENVIRONMENT.update(TRACED)
-        write_executed(run_all(given.run or ["tiny", "rest", "shards", "pull", *smoke_sizes(), "default"]))
+        write_executed(run_all(options.run or ["tiny", "rest", "shards", "pull", *smoke_sizes(), "default"]))
     print(figures(read_executed()))

@@ -27,30 +27,30 @@ def commits(count: int) -> list[str]:
 
 def by_modules(module: str) -> str:
     """A hash over all modules that a module imports, however deep."""
-    found, queue = {}, [module]
+    digests, queue = {}, [module]
     while queue:
         name = queue.pop()
-        if name in found or not (path := code_units.path_of(name)):
+        if name in digests or not (path := code_units.path_of(name)):
             continue
         tree = code_units.without_docstrings(ast.parse(path.read_bytes()))
-        found[name] = fingerprint.digest(tuple(tree.body))
+        digests[name] = fingerprint.digest(tuple(tree.body))
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):
                 queue += code_units.imports_of(node)[1]
-        parts = name.split(".")
-        queue += [".".join(parts[:size]) for size in range(1, len(parts))]
-    return str(sorted(found.items()))
+        components = name.split(".")
+        queue += [".".join(components[:size]) for size in range(1, len(components))]
+    return str(sorted(digests.items()))
 
 
 def changes(fingerprints: list) -> int:
     """How often one differs from the one before; None is a commit without the rule."""
-    return sum(one != before for before, one in pairwise(fingerprints) if before and one)
+    return sum(after != before for before, after in pairwise(fingerprints) if before and after)
 
 
 def replay(module: str, count: int) -> tuple[int, int, int]:
     """(commits, reruns by modules, reruns by the code that is reached)."""
     here, names = code_units.ROOT, commits(count)
-    whole, reached = [], []
+    whole_modules, reached = [], []
     try:
         for commit in names:
             with tempfile.TemporaryDirectory() as folder:
@@ -61,18 +61,18 @@ def replay(module: str, count: int) -> tuple[int, int, int]:
                 code_units.ROOT = Path(folder)
                 forget()
                 there = code_units.path_of(module)
-                whole.append(there and by_modules(module))
+                whole_modules.append(there and by_modules(module))
                 reached.append(there and fingerprint.fingerprint(module))
     finally:
         code_units.ROOT = here
         forget()
-    return len(names) - 1, changes(whole), changes(reached)
+    return len(names) - 1, changes(whole_modules), changes(reached)
 
 
 def forget() -> None:
     """Empty the caches, which hold the statements of another tree."""
-    for one in (code_units.read_units, fingerprint.reach, fingerprint.fingerprint, fingerprint.files_by_name):
-        one.cache_clear()
+    for cached in (code_units.read_units, fingerprint.reach, fingerprint.fingerprint, fingerprint.files_by_name):
+        cached.cache_clear()
     fingerprint.uses_of.cache_clear(), fingerprint.digest.cache_clear()
 
 
@@ -80,6 +80,7 @@ if __name__ == "__main__":
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--commits", type=int, default=60)
     arguments.add_argument("module", nargs="?", default="scripts.training.train")
-    given = arguments.parse_args()
-    total, whole, reached = replay(given.module, given.commits)
-    print(f"{given.module}: {total} commits; reruns by whole modules {whole}, by the code that is reached {reached}")
+    options = arguments.parse_args()
+    total, whole_modules, reached = replay(options.module, options.commits)
+    print(f"{options.module}: {total} commits")
+    print(f"reruns by whole modules {whole_modules}, by the code that is reached {reached}")

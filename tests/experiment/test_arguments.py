@@ -13,8 +13,8 @@ def test_arguments_of_any_length_reach_a_script_unchanged_and_only_their_content
     arguments = parser("")
     arguments.add_argument("--json")
     arguments.add_argument("--sources", nargs="+")
-    given = arguments.parse_args([file])
-    assert [given.json, given.sources] == [words[1], names]
+    parsed = arguments.parse_args([file])
+    assert [parsed.json, parsed.sources] == [words[1], names]
     assert argument_file(tmp_path, *words) == file and len(list(tmp_path.iterdir())) == 1
-    other = argument_file(tmp_path, *words, "one-more", write=False)
-    assert other != file and not Path(other.removeprefix("@")).exists()
+    longer = argument_file(tmp_path, *words, "one-more", write=False)
+    assert longer != file and not Path(longer.removeprefix("@")).exists()

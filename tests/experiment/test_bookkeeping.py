@@ -14,8 +14,8 @@ def test_all_settings_but_logging_and_saving_determine_the_weights():
     names = {field.alias or name for name, field in Stage.model_fields.items()}
     optional = {"epochs", "max_samples", "muon_learning_rate", "warmup_steps", "eval_steps", "early_stopping"}
     optional |= {"seeds"}  # the stage of each seed has none
-    found = determining(Stage.parse(GIVEN, "test")).keys()
-    assert names - found - optional == {"log_steps", "log_share", "save_steps", "save_share", "keep_checkpoints"}
+    keys = determining(Stage.parse(GIVEN, "test")).keys()
+    assert names - keys - optional == {"log_steps", "log_share", "save_steps", "save_share", "keep_checkpoints"}
 
 
 @pytest.mark.parametrize("select", [{"keep_best": True}, {"early_stopping": {"patience": 1}}])
@@ -27,11 +27,11 @@ def test_where_validation_losses_select_the_weights_saving_counts(select):
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"log_steps": 3, "save_share": 0.25}, {"save_steps": 9, "log_share": 1}], ids=str
+    "intervals", [{}, {"log_steps": 3, "save_share": 0.25}, {"save_steps": 9, "log_share": 1}], ids=str
 )
-def test_options_bring_back_what_the_settings_leave_out(given):
-    whole = Stage.parse(GIVEN | given, "test")
+def test_options_bring_back_what_the_settings_leave_out(intervals):
+    stage = Stage.parse(GIVEN | intervals, "test")
     options = ArgumentParser()
     add_bookkeeping(options)
-    words = ["--log-every", every_of(whole, "log"), "--save-every", every_of(whole, "save"), "--keep-checkpoints", "3"]
-    assert with_bookkeeping(Stage.parse(determining(whole), "test"), options.parse_args(words)) == whole
+    words = ["--log-every", every_of(stage, "log"), "--save-every", every_of(stage, "save"), "--keep-checkpoints", "3"]
+    assert with_bookkeeping(Stage.parse(determining(stage), "test"), options.parse_args(words)) == stage

@@ -128,7 +128,7 @@ def test_a_split_by_time_needs_the_history_of_every_source_and_git_for_it():
     flow = dag("config/config.yaml", lambda config: config["corpus"].update(split=after))
     with pytest.raises(UserError, match=r"needs sources of kind git, but \w+ is of kind sdist"):
         _ = flow.dated_sources
-    rows = {name: one.model_copy(update={"kind": "git"}) for name, one in flow.sources.items()}
+    rows = {name: source.model_copy(update={"kind": "git"}) for name, source in flow.sources.items()}
     flow = Dag(flow.experiment, rows, flow.layout)
     assert flow.dated_sources == list(rows) and "sources.history" in flow.codes
     assert "sources.history_shard" not in flow.codes

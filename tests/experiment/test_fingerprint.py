@@ -198,8 +198,8 @@ def test_another_python_gives_the_same_fingerprints():
     if len(pythons) < 2:
         pytest.skip("needs a second Python of 3.11 to 3.14")
     line = ["-m", "scripts.experiment.fingerprint", "scripts.evaluation.code", "--reached"]
-    said = {subprocess.run([python, *line], capture_output=True, check=True).stdout for python in pythons}
-    assert len(said) == 1
+    outputs = {subprocess.run([python, *line], capture_output=True, check=True).stdout for python in pythons}
+    assert len(outputs) == 1
 
 
 def usable(name: str) -> str | None:

@@ -55,9 +55,9 @@ def test_the_code_of_a_training_stage_holds_nothing_of_evaluation():
 
 
 def test_defaults_are_filled_in_without_touching_what_was_given(experiment):
-    given = copy.deepcopy(experiment)
+    before = copy.deepcopy(experiment)
     full = to_dict(load_experiment(experiment))
-    assert experiment == given
+    assert experiment == before
     assert full["corpus"]["filter"]["max_characters"] == 50_000
     assert full["training"]["train"]["sft"]["clip"] == 1.0
     assert full["evaluation"]["gate"]["gates"][0]["language"] == "all"
@@ -72,20 +72,20 @@ def test_an_extension_is_merged_key_by_key_and_null_takes_a_key_away(tmp_path):
         "extends: config/experiments/qwen2.5-7b-code.yaml\ntraining: {train: {sft: {epochs: null, steps: 9000}}}\n"
     )
     top.write_text(f"extends: {middle}\nseed: 7\ncorpus: {{compose: {{notes: {{kind: text, path: docs}}}}}}\n")
-    said = read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))
-    said["seed"] = 7
-    said["corpus"]["compose"]["notes"] = {"kind": "text", "path": "docs"}
-    del said["training"]["train"]["sft"]["epochs"]
-    said["training"]["train"]["sft"]["steps"] = 9000
-    assert load_experiment(read_yaml(top)) == load_experiment(said)
+    expected = read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))
+    expected["seed"] = 7
+    expected["corpus"]["compose"]["notes"] = {"kind": "text", "path": "docs"}
+    del expected["training"]["train"]["sft"]["epochs"]
+    expected["training"]["train"]["sft"]["steps"] = 9000
+    assert load_experiment(read_yaml(top)) == load_experiment(expected)
 
 
 def test_an_extension_that_leads_nowhere_or_in_a_circle_is_one_line(tmp_path):
-    one, two = tmp_path / "one.yaml", tmp_path / "two.yaml"
-    one.write_text(f"extends: {two}\n")
-    two.write_text(f"extends: {one}\n")
+    first, second = tmp_path / "one.yaml", tmp_path / "two.yaml"
+    first.write_text(f"extends: {second}\n")
+    second.write_text(f"extends: {first}\n")
     with pytest.raises(UserError, match=r"one\.yaml: extends: .*two\.yaml extends itself"):
-        load_experiment(read_yaml(one), str(one))
+        load_experiment(read_yaml(first), str(first))
     with pytest.raises(UserError, match=r"^none\.yaml: no such file"):
         load_experiment({"extends": "none.yaml"})
 
@@ -127,10 +127,11 @@ def test_a_gate_names_a_dataset_that_the_suite_of_its_metric_scores(experiment):
         {"name": "words", "dataset": "keywords", "model": "sft", "metric": "structure", "above": 0.5},
     ]
     experiment["evaluation"]["gate"] = {"gates": gates}
-    found = to_dict(load_experiment(experiment))["evaluation"]
-    assert found["qa"]["datasets"] == ["instruct"]  # code has no chats
-    assert (found["qa"]["max_new_tokens"], found["qa"]["repetition_penalty"], found["qa"]["beams"]) == (40, 1.1, 1)
-    assert "bleu" not in found
+    evaluation = to_dict(load_experiment(experiment))["evaluation"]
+    qa = evaluation["qa"]
+    assert qa["datasets"] == ["instruct"]  # code has no chats
+    assert (qa["max_new_tokens"], qa["repetition_penalty"], qa["beams"]) == (40, 1.1, 1)
+    assert "bleu" not in evaluation
     gates[0]["dataset"] = "code"
     with pytest.raises(UserError, match=r"gates\.0\.dataset: no 'code' here; known: instruct"):
         load_experiment(experiment)
@@ -140,8 +141,8 @@ def test_people_rate_all_models_on_all_datasets_by_default_and_score_once_a_shee
     experiment["evaluation"].pop("completion")
     human()(experiment)
     evaluation = load_experiment(experiment).evaluation
-    wanted = {"of": "qa", "models": ["base", "pretrain", "sft"], "datasets": ["instruct"], "samples": 50, "sheets": []}
-    assert to_dict(evaluation.human) == wanted
+    defaults = {"models": ["base", "pretrain", "sft"], "datasets": ["instruct"], "samples": 50, "sheets": []}
+    assert to_dict(evaluation.human) == {"of": "qa"} | defaults
     assert list(scored_models(evaluation, ["pretrain", "sft"])) == ["perplexity", "qa"]
     human(models=["sft"], sheets=["README.md"])(experiment)
     actual = scored_models(load_experiment(experiment).evaluation, ["pretrain", "sft"])
@@ -149,6 +150,6 @@ def test_people_rate_all_models_on_all_datasets_by_default_and_score_once_a_shee
 
 
 def test_the_table_of_suites_has_the_metrics_that_the_configuration_knows():
-    found = suites(METRICS, ks=[1, 10])
+    table = suites(METRICS, ks=[1, 10])
     expected = METRICS | {"code": ("pass@1", "pass@10")}
-    assert {name: tuple(suite.metrics) for name, suite in found.items()} | {"latency": tuple(TIMED)} == expected
+    assert {name: tuple(suite.metrics) for name, suite in table.items()} | {"latency": tuple(TIMED)} == expected

@@ -4,7 +4,7 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.experiment.load import load_experiment
-from tests.experiment.edits import human, put
+from tests.experiment.edits import human, set_key
 
 GATE = ("evaluation", "gate", "gates", 0)
 LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
@@ -13,83 +13,95 @@ LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
 @pytest.mark.parametrize(
     ("edit", "line"),
     [
-        (put("sed", 1), "sed: unknown key; did you mean `seed`?"),
-        (put("seed", "42"), "seed: must be a whole number, not '42'"),
-        (put("corpus", None), "corpus: must be a mapping of keys, not None"),
+        (set_key("sed", 1), "sed: unknown key; did you mean `seed`?"),
+        (set_key("seed", "42"), "seed: must be a whole number, not '42'"),
+        (set_key("corpus", None), "corpus: must be a mapping of keys, not None"),
         (
-            put("corpus", "compose", "code", "fimrate", 1),
+            set_key("corpus", "compose", "code", "fimrate", 1),
             "corpus.compose.code.fimrate: unknown key; did you mean `fim_rate`?",
         ),
         (
-            put("corpus", "compose", "code", "kind", "poem"),
+            set_key("corpus", "compose", "code", "kind", "poem"),
             "corpus.compose.code.kind: must be one of code, repository, instruct, chat, text, not 'poem'",
         ),
         (
-            put("corpus", "compose", "code", []),
+            set_key("corpus", "compose", "code", []),
             "corpus.compose.code: must be a mapping of keys, not []",
         ),
-        (put("corpus", "compose", {}), "corpus.compose: must be a list or mapping of at least 1 entry, not {}"),
+        (set_key("corpus", "compose", {}), "corpus.compose: must be a list or mapping of at least 1 entry, not {}"),
         (
-            put("corpus", "compose", "instruct", "language", "fr"),
+            set_key("corpus", "compose", "instruct", "language", "fr"),
             "corpus.compose.instruct.language: must be one of zh, en, not 'fr'",
         ),
-        (put("corpus", "split", {"validation": 0.5, "test": 0.5}), "corpus.split: validation and test leave nothing"),
         (
-            put("training", "train", "sft", "from", "pretain"),
+            set_key("corpus", "split", {"validation": 0.5, "test": 0.5}),
+            "corpus.split: validation and test leave nothing",
+        ),
+        (
+            set_key("training", "train", "sft", "from", "pretain"),
             "training.train.sft.from: no 'pretain' here; known: base, pretrain, sft",
         ),
         (
-            put("training", "train", "pretrain", "from", "sft"),
+            set_key("training", "train", "pretrain", "from", "sft"),
             "training.train.pretrain.from: a cycle: pretrain from sft from pretrain",
         ),
         (
-            put("training", "train", "sft", "data", "chat"),
+            set_key("training", "train", "sft", "data", "chat"),
             "training.train.sft.data: no 'chat' here; known: code, instruct",
         ),
-        (put("training", "train", "sft", "epochs", 1), "training.train.sft: give either `steps` or `epochs`"),
+        (set_key("training", "train", "sft", "epochs", 1), "training.train.sft: give either `steps` or `epochs`"),
         (
-            put("training", "train", "sft", "learning_rate", 0),
+            set_key("training", "train", "sft", "learning_rate", 0),
             "training.train.sft.learning_rate: must be greater than 0 or `auto`, not 0",
         ),
-        (put("training", "train", {}), "training.train: must be a list or mapping of at least 1 entry, not {}"),
-        (put("training", "base", {"model": "scratch"}), "training.base.shape: required"),
-        (put("training", "base", {"model": "/no/such/folder"}), "training.base.model: no folder"),
-        (put("training", "base", {"model": "Qwen/Qwen2.5-7B"}), "training.base.revision: required"),
-        (put("evaluation", "perplexity", "datasets", ["cod"]), "evaluation.perplexity.datasets: no 'cod' here"),
-        (put("evaluation", "perplexity", "stride", 10**6), "evaluation.perplexity.stride: 1000000 exceeds `context`"),
+        (set_key("training", "train", {}), "training.train: must be a list or mapping of at least 1 entry, not {}"),
+        (set_key("training", "base", {"model": "scratch"}), "training.base.shape: required"),
+        (set_key("training", "base", {"model": "/no/such/folder"}), "training.base.model: no folder"),
+        (set_key("training", "base", {"model": "Qwen/Qwen2.5-7B"}), "training.base.revision: required"),
+        (set_key("evaluation", "perplexity", "datasets", ["cod"]), "evaluation.perplexity.datasets: no 'cod' here"),
         (
-            put("evaluation", "gate", "gates", 0, "above", 1),
+            set_key("evaluation", "perplexity", "stride", 10**6),
+            "evaluation.perplexity.stride: 1000000 exceeds `context`",
+        ),
+        (
+            set_key("evaluation", "gate", "gates", 0, "above", 1),
             "evaluation.gate.gates.0: give exactly one of below, above",
         ),
-        (put("evaluation", "gate", "gates", 0, "model", "sfd"), "evaluation.gate.gates.0.model: no 'sfd' here"),
-        (put("evaluation", "qa", {"datasets": ["code"]}), "evaluation.qa.datasets: no 'code' here; known: instruct"),
+        (set_key("evaluation", "gate", "gates", 0, "model", "sfd"), "evaluation.gate.gates.0.model: no 'sfd' here"),
         (
-            put("evaluation", "lm_eval", {"tasks": ["a"], "ids": {"a": [1]}, "limit": 2}),
+            set_key("evaluation", "qa", {"datasets": ["code"]}),
+            "evaluation.qa.datasets: no 'code' here; known: instruct",
+        ),
+        (
+            set_key("evaluation", "lm_eval", {"tasks": ["a"], "ids": {"a": [1]}, "limit": 2}),
             "evaluation.lm_eval.ids: not together with `limit`; remove one",
         ),
         (
-            put("evaluation", "lm_eval", {"tasks": ["a", "a b"]}),
+            set_key("evaluation", "lm_eval", {"tasks": ["a", "a b"]}),
             "evaluation.lm_eval.tasks.1: must be `task` or `task:metric`, not 'a b'",
         ),
         (
-            put("evaluation", "lm_eval", {"tasks": ["a"], "include_path": "nowhere"}),
+            set_key("evaluation", "lm_eval", {"tasks": ["a"], "include_path": "nowhere"}),
             "evaluation.lm_eval.include_path: no folder nowhere",
         ),
-        (put("evaluation", "qa", {"samples": 2}), "evaluation.qa.samples: with temperature 0 all samples are the same"),
         (
-            put("evaluation", "bleu", {"beams": 2, "temperature": 1}),
+            set_key("evaluation", "qa", {"samples": 2}),
+            "evaluation.qa.samples: with temperature 0 all samples are the same",
+        ),
+        (
+            set_key("evaluation", "bleu", {"beams": 2, "temperature": 1}),
             "evaluation.bleu.beams: a beam search does not sample",
         ),
-        (put("evaluation", "keywords", {"cases": "no.yaml"}), "evaluation.keywords.cases: no file no.yaml"),
+        (set_key("evaluation", "keywords", {"cases": "no.yaml"}), "evaluation.keywords.cases: no file no.yaml"),
         (
-            put("evaluation", "gate", "gates", 0, "metric", "f1"),  # its suite does not run
+            set_key("evaluation", "gate", "gates", 0, "metric", "f1"),  # its suite does not run
             "evaluation.gate.gates.0.metric: no 'f1' here; known: perplexity, bits_per_byte, completion_match, ",
         ),
         (
-            put("evaluation", "human", {"of": "perplexity"}),
+            set_key("evaluation", "human", {"of": "perplexity"}),
             "evaluation.human.of: must be one of qa, bleu, keywords, code, not 'perplexity'",
         ),
-        (put("evaluation", "human", {"of": "qa"}), "evaluation.human.of: qa is not configured; add evaluation.qa"),
+        (set_key("evaluation", "human", {"of": "qa"}), "evaluation.human.of: qa is not configured; add evaluation.qa"),
         (human(models=["sfd"]), "evaluation.human.models: no 'sfd' here; known: base, pretrain, sft"),
         (human(datasets=["code"]), "evaluation.human.datasets: no 'code' here; known: instruct"),
         (human(sheets=["no.csv"]), "evaluation.human.sheets.0: no.csv: no such file"),
@@ -101,56 +113,71 @@ LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
             human(models=["sft"], gate={"model": "base"}),
             "evaluation.gate.gates.0.model: no 'base' here; known: sft",
         ),
-        (put("training", "train", "sft", "quantize", "8bit"), "training.train.sft.quantize: only with `method: lora`"),
-        (put("training", "train", "sft", "lora", {"r": 4}), "training.train.sft.lora: only with `method: lora`"),
         (
-            put("corpus", "compose", "code", {"kind": "text", "path": "a", "hub": "b/c"}),
+            set_key("training", "train", "sft", "quantize", "8bit"),
+            "training.train.sft.quantize: only with `method: lora`",
+        ),
+        (set_key("training", "train", "sft", "lora", {"r": 4}), "training.train.sft.lora: only with `method: lora`"),
+        (
+            set_key("corpus", "compose", "code", {"kind": "text", "path": "a", "hub": "b/c"}),
             "corpus.compose.code: give either `path` or `hub`",
         ),
-        (put("corpus", "compose", "code", {"kind": "text", "hub": "b/c"}), "corpus.compose.code.revision: required"),
         (
-            put("training", "base", "shape", "vocab_size", 999),
+            set_key("corpus", "compose", "code", {"kind": "text", "hub": "b/c"}),
+            "corpus.compose.code.revision: required",
+        ),
+        (
+            set_key("training", "base", "shape", "vocab_size", 999),
             "training.base.shape.vocab_size: not with `scratch`",
         ),
         (
-            put("training", "train", "sft", "learning_rate", "fast"),
+            set_key("training", "train", "sft", "learning_rate", "fast"),
             "training.train.sft.learning_rate: must be a number or `auto`, not 'fast'",
         ),
-        (put("training", "train", "sft", "clip", True), "training.train.sft.clip: must be a number, not True"),
-        (put("training", "train", "Sft", {}), "training.train.Sft: must be text that matches"),
+        (set_key("training", "train", "sft", "clip", True), "training.train.sft.clip: must be a number, not True"),
+        (set_key("training", "train", "Sft", {}), "training.train.Sft: must be text that matches"),
         (
-            put("training", "train", "base", {"from": "base", "data": "code", "steps": 1, "learning_rate": 1}),
+            set_key("training", "train", "base", {"from": "base", "data": "code", "steps": 1, "learning_rate": 1}),
             "training.train.base: this names the base model",
         ),
         (
-            put("evaluation", "qa", {"datasets": ["instruct", "instruct"]}),
+            set_key("evaluation", "qa", {"datasets": ["instruct", "instruct"]}),
             "evaluation.qa.datasets: instruct occurs twice",
         ),
         (
-            put("corpus", "filter", {"extensions": {"py": "python"}}),
+            set_key("corpus", "filter", {"extensions": {"py": "python"}}),
             "corpus.filter.extensions.py: must be text that matches",
         ),
-        (put("corpus", "compose", "code", {"kind": "chat"}), "corpus.compose.code: give either `path` or `hub`"),
+        (set_key("corpus", "compose", "code", {"kind": "chat"}), "corpus.compose.code: give either `path` or `hub`"),
         (
-            put("evaluation", "code", {"benchmarks": [{"path": "a", "git": "b"}]}),
+            set_key("evaluation", "code", {"benchmarks": [{"path": "a", "git": "b"}]}),
             "evaluation.code.benchmarks.0: give `git` and `commit` together",
         ),
-        (put("extends", 3), "extends: must be text, not 3"),
-        (put(*GATE, "metric", "loss"), "evaluation.gate.gates.0.dataset: not with `metric: loss`"),
-        (put(*GATE, {**LOSS, "against": "base"}), "evaluation.gate.gates.0.against: not with `metric: loss`"),
-        (put(*GATE, {**LOSS, "language": "go"}), "evaluation.gate.gates.0.language: not with `metric: loss`"),
-        (put(*GATE, {**LOSS, "model": "base"}), "evaluation.gate.gates.0.model: no 'base' here; known: pretrain, sft"),
-        (put(*GATE, {**LOSS, "metric": "perplexity"}), "evaluation.gate.gates.0.dataset: required with `metric: perp"),
-        (put(*GATE, {**LOSS, "metric": "lose"}), "evaluation.gate.gates.0.metric: no 'lose' here; known: perplexity,"),
+        (set_key("extends", 3), "extends: must be text, not 3"),
+        (set_key(*GATE, "metric", "loss"), "evaluation.gate.gates.0.dataset: not with `metric: loss`"),
+        (set_key(*GATE, {**LOSS, "against": "base"}), "evaluation.gate.gates.0.against: not with `metric: loss`"),
+        (set_key(*GATE, {**LOSS, "language": "go"}), "evaluation.gate.gates.0.language: not with `metric: loss`"),
+        (
+            set_key(*GATE, {**LOSS, "model": "base"}),
+            "evaluation.gate.gates.0.model: no 'base' here; known: pretrain, sft",
+        ),
+        (
+            set_key(*GATE, {**LOSS, "metric": "perplexity"}),
+            "evaluation.gate.gates.0.dataset: required with `metric: perp",
+        ),
+        (
+            set_key(*GATE, {**LOSS, "metric": "lose"}),
+            "evaluation.gate.gates.0.metric: no 'lose' here; known: perplexity,",
+        ),
         (lambda config: config.pop("sources"), "sources: required, dataset code is made from repositories"),
         (
-            put(
+            set_key(
                 "corpus", "compose", {"code": {"kind": "chat", "path": "a"}, "instruct": {"kind": "chat", "path": "b"}}
             ),
             "sources: no dataset is made from repositories; leave it out",
         ),
-        (put("results", "/somewhere/else"), "results: must be text that matches ^results"),
-        (put("results", "results/../.."), "results: must be text that matches ^results"),
+        (set_key("results", "/somewhere/else"), "results: must be text that matches ^results"),
+        (set_key("results", "results/../.."), "results: must be text that matches ^results"),
     ],
 )
 def test_a_mistake_is_one_line_that_names_the_key(experiment, edit, line):

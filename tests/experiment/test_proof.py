@@ -50,7 +50,7 @@ def check(tree, sample: slice) -> None:
     functions = list(proof.all_functions(root).items())
     for function, node in functions[sample]:
         changed = proof.changed_rules(function, node, root, before, forget)
-        assert changed == {rule for one, rule in expected if one == function}, function
+        assert changed == {rule for name, rule in expected if name == function}, function
     assert {rule: fingerprint.fingerprint(rule) for rule in before} == before
 
 

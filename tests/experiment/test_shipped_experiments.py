@@ -37,14 +37,14 @@ def test_each_profile_names_an_experiment_and_a_machine_that_exist(path):
 
 
 def test_the_dual_experiment_is_the_science_of_the_first_but_for_what_it_says():
-    one, dual = (
+    single, dual = (
         to_dict(load_experiment(read_yaml(Path(f"config/experiments/qwen2.5-7b-code{name}.yaml"))))
         for name in ("", "-dual")
     )
     changed = {"global_batch": 32, "keep_best": True}
-    assert dual["training"]["train"]["sft"] == one["training"]["train"]["sft"] | changed
-    assert {key for key in one if one[key] != dual[key]} == {"experiment", "monitoring", "training", "evaluation"}
-    assert dual["evaluation"]["perplexity"] == one["evaluation"]["perplexity"]
+    assert dual["training"]["train"]["sft"] == single["training"]["train"]["sft"] | changed
+    assert {key for key in single if single[key] != dual[key]} == {"experiment", "monitoring", "training", "evaluation"}
+    assert dual["evaluation"]["perplexity"] == single["evaluation"]["perplexity"]
 
 
 @pytest.mark.parametrize("path", SHIPPED, ids=str)
@@ -54,17 +54,19 @@ def test_a_smoke_size_changes_sizes_only(path):
     if path.name == "config.yaml":  # it is small itself
         assert not smoke.exists()
         return
-    whole, tiny = (to_dict(load_experiment(read_yaml(file))) for file in (path, smoke))
+    full, tiny = (to_dict(load_experiment(read_yaml(file))) for file in (path, smoke))
     assert tiny["results"] == f"results/smoke/{path.stem}"
     sizes = {"sequence_length", "global_batch", "steps", "epochs", "max_samples", "learning_rate", "early_stopping"}
     sizes |= {"warmup_steps", "warmup_share", "log_share", "eval_share", "eval_rows", "save_share"}
-    assert set(tiny["training"]["train"]) == set(whole["training"]["train"])
-    for name, stage in whole["training"]["train"].items():
-        other = tiny["training"]["train"][name]
-        assert {key for key in stage.keys() | other.keys() if stage.get(key) != other.get(key)} <= sizes
-        assert ("early_stopping" in stage) == ("early_stopping" in other)
+    assert set(tiny["training"]["train"]) == set(full["training"]["train"])
+    for name, stage in full["training"]["train"].items():
+        tiny_stage = tiny["training"]["train"][name]
+        assert {key for key in stage.keys() | tiny_stage.keys() if stage.get(key) != tiny_stage.get(key)} <= sizes
+        assert ("early_stopping" in stage) == ("early_stopping" in tiny_stage)
     # generated code needs bubblewrap, and a smoke run only what `make env` brings
-    gates = [gate for gate in whole["evaluation"]["gate"]["gates"] if gate["metric"] != "pass@1"]
+    gates = [gate for gate in full["evaluation"]["gate"]["gates"] if gate["metric"] != "pass@1"]
     assert tiny["evaluation"]["gate"]["gates"] == gates
-    kinds = [{name: data["kind"] for name, data in one["corpus"]["compose"].items()} for one in (whole, tiny)]
-    assert kinds[0] == kinds[1]
+    dataset_kinds = [
+        {name: data["kind"] for name, data in experiment["corpus"]["compose"].items()} for experiment in (full, tiny)
+    ]
+    assert dataset_kinds[0] == dataset_kinds[1]

@@ -78,7 +78,7 @@ def run_experiment(name: str, clone: Path, folder: Path) -> None:
 def write(path: Path, value: object) -> str:
     """Write YAML, or JSON lines where the file is named so; returns the path."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    lines = "".join(json.dumps(one) + "\n" for one in value) if path.suffix == ".jsonl" else yaml.safe_dump(value)
+    lines = "".join(json.dumps(record) + "\n" for record in value) if path.suffix == ".jsonl" else yaml.safe_dump(value)
     path.write_text(lines)
     return str(path)
 

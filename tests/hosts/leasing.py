@@ -30,24 +30,24 @@ tell("end")
 class Host:
     """A host with the cards `found`, on which commands are leased some."""
 
-    def __init__(self, folder: Path, found: list[dict]):
-        self.folder, self.found, self.leases = folder, found, folder / "leases"
+    def __init__(self, folder: Path, gpus: list[dict]):
+        self.folder, self.gpus, self.leases = folder, gpus, folder / "leases"
         clean = {name: value for name, value in os.environ.items() if name not in CHOSEN}
         path = {"PYTHONPATH": f"{Path(__file__).parent / 'nvml'}:{Path.cwd()}:{folder}"}
-        self.env = {**clean, **path, "FAKE_NVML": json.dumps(found), "STAGECRAFT_GPU_LEASES": str(self.leases)}
+        self.env = {**clean, **path, "FAKE_NVML": json.dumps(gpus), "STAGECRAFT_GPU_LEASES": str(self.leases)}
 
     def words(self, count: int, *program: str, **machine) -> list[str]:
         path = self.folder / f"{len(list(self.folder.glob('*.yaml')))}.yaml"
-        path.write_text(yaml.safe_dump({"nodes": 1, "gpus": len(self.found), "micro_batch": 1, **machine}))
+        path.write_text(yaml.safe_dump({"nodes": 1, "gpus": len(self.gpus), "micro_batch": 1, **machine}))
         module = [sys.executable, "-m", "scripts.hosts.gpus", "--machine", str(path), "--count", str(count)]
         return [*module, *(program or (sys.executable, "-c", SAY))]
 
-    def start(self, *given, **machine) -> subprocess.Popen:
+    def start(self, *options, **machine) -> subprocess.Popen:
         pipes = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
-        return subprocess.Popen(self.words(*given, **machine), env=self.env, **pipes)
+        return subprocess.Popen(self.words(*options, **machine), env=self.env, **pipes)
 
-    def run(self, *given, **machine) -> subprocess.CompletedProcess:
-        words = self.words(*given, **machine)
+    def run(self, *options, **machine) -> subprocess.CompletedProcess:
+        words = self.words(*options, **machine)
         return subprocess.run(words, env=self.env, capture_output=True, text=True, timeout=60, check=False)
 
     def hold(self, count: int, seconds: float, **machine) -> subprocess.Popen:

@@ -45,23 +45,23 @@ def left_lock() -> Path:
 
 
 def test_another_process_that_is_alive_is_named_and_its_lock_stays():
-    other, lock = another(), left_lock()
+    process, lock = another(), left_lock()
     with pytest.raises(
-        UserError, match=rf"another Snakemake works in this folder: process {other.pid} on \S+, started"
+        UserError, match=rf"another Snakemake works in this folder: process {process.pid} on \S+, started"
     ):
         hold_folder()
     assert lock.exists()
     hold_folder(locks=False)  # --nolock
-    other.kill()
-    other.wait()
+    process.kill()
+    process.wait()
 
 
 def test_the_lock_of_a_killed_process_of_this_host_is_removed_with_one_line(capfd):
-    other, lock = another(), left_lock()
-    os.kill(other.pid, signal.SIGKILL)
-    other.wait()
+    process, lock = another(), left_lock()
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
     hold_folder()
-    assert not lock.exists() and f"unlocked: the lock was left by process {other.pid} on " in capfd.readouterr().err
+    assert not lock.exists() and f"unlocked: the lock was left by process {process.pid} on " in capfd.readouterr().err
     assert json.loads(OWNER.read_text())["pid"] == os.getpid()
 
 
@@ -78,11 +78,11 @@ def test_the_lock_of_another_host_or_of_nobody_known_stays_and_a_line_says_what_
 
 @pytest.mark.slow
 def test_scripts_that_a_killed_process_left_running_are_waited_for(capfd):
-    other = another(f"{JOB}; time.sleep(60)")
+    process = another(f"{JOB}; time.sleep(60)")
     while not (jobs := folder_lock.jobs_of(folder_lock.run_of(json.loads(OWNER.read_text())))):
         pass
-    other.kill()
-    other.wait()
+    process.kill()
+    process.wait()
     hold_folder()
     [job] = jobs
     assert (

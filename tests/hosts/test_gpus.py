@@ -31,10 +31,10 @@ def machine_of(settings: dict) -> Machine:
 
 def until(condition, seconds=60):
     deadline = time.monotonic() + seconds
-    while not (found := condition()):
+    while not (result := condition()):
         assert time.monotonic() < deadline, "nothing came"
         time.sleep(0.01)
-    return found
+    return result
 
 
 @pytest.mark.slow

@@ -22,8 +22,8 @@ def on_host(folder: Path, torch: str, driver: str | None) -> dict[str, str]:
     (folder / "torch").mkdir()
     (folder / "torch/version.py").write_text(torch)
     (folder / "torch/__init__.py").write_text("raise SystemExit('torch was imported')\n")
-    found = {"FAKE_NVML": "[]", "FAKE_DRIVER": driver} if driver else {}
-    return {**os.environ, "PYTHONPATH": f"{Path(__file__).parent / 'nvml'}:{folder}:{Path.cwd()}", **found}
+    fake_gpu = {"FAKE_NVML": "[]", "FAKE_DRIVER": driver} if driver else {}
+    return {**os.environ, "PYTHONPATH": f"{Path(__file__).parent / 'nvml'}:{folder}:{Path.cwd()}", **fake_gpu}
 
 
 def launch(folder: Path, gpus: int, job: str = "train", **host) -> subprocess.CompletedProcess:

@@ -23,7 +23,7 @@ def machine(nodes: int, gpus: int) -> Machine:
 
 
 @pytest.mark.parametrize(
-    ("given", "to", "line"),
+    ("profile_keys", "target", "line"),
     [
         (profile(CLUSTER), machine(2, 2), r"set-resources\.train\.nodes is 4, but \S+/a40\.yaml says `nodes: 2`"),
         (profile(CLUSTER), machine(4, 8), r"set-resources\.train\.gres is gpu:a40:2, but \S+ says `gpus: 8`"),
@@ -33,13 +33,13 @@ def machine(nodes: int, gpus: int) -> Machine:
         (profile({}, slurm=False, gpu=2), machine(1, 2), r"train\.gpu is 0, but \S+ says `gpus: 2`"),
     ],
 )
-def test_a_contradiction_names_both_keys(given, to, line):
+def test_a_contradiction_names_both_keys(profile_keys, target, line):
     with pytest.raises(UserError, match=line):
-        check_placement(given, to)
+        check_placement(profile_keys, target)
 
 
 @pytest.mark.parametrize(
-    ("given", "to"),
+    ("profile_keys", "target"),
     [
         (profile(CLUSTER), machine(4, 2)),
         (profile({"gres": "gpu:8"}), machine(1, 8)),
@@ -48,8 +48,8 @@ def test_a_contradiction_names_both_keys(given, to, line):
         (profile(CLUSTER), machine(4, 0)),  # trains on the CPU
     ],
 )
-def test_what_agrees_passes(given, to):
-    check_placement(given, to)
+def test_what_agrees_passes(profile_keys, target):
+    check_placement(profile_keys, target)
 
 
 def test_gpus_of_a_gres_and_threads_of_a_stage():

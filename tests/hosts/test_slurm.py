@@ -12,14 +12,14 @@ from scripts.hosts.slurm import queued
 def squeue(monkeypatch, tmp_path):
     """Put a squeue first on the PATH that prints and returns what it is told to."""
 
-    def put(lines: str, code: int = 0) -> None:
+    def write(lines: str, code: int = 0) -> None:
         program = tmp_path / "squeue"
         (tmp_path / "lines").write_text(lines)
         program.write_text(f"#!/bin/sh\ncat {tmp_path}/lines >&{2 if code else 1}\nexit {code}\n")
         program.chmod(0o755)
         monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
 
-    return put
+    return write
 
 
 def test_only_jobs_that_a_snakemake_sent_from_this_folder_count(squeue):

@@ -124,14 +124,15 @@ def test_what_is_left_is_bit_for_bit_what_a_run_without_the_source_makes(made, t
     assert raw_archive(dag.sources["alpha"].raw_name).exists()
     assert not checkpoint.exists()
 
-    found = json.loads(path.with_suffix(".json").read_text())
-    assert found["archive"]["sha256"] == gamma.pin and gamma.pin in path.read_text()
+    certificate = json.loads(path.with_suffix(".json").read_text())
+    assert certificate["archive"]["sha256"] == gamma.pin and gamma.pin in path.read_text()
     listed = {record["path"] for record in read_jsonl(path.with_name("documents.jsonl.zst"))}
     assert listed == {"shared.py", *(f"module{number}.py" for number in range(MODULES))}
-    assert found["documents"] == MODULES + 1 and found["also_elsewhere"] == 1  # shared.py, which stays with alpha
-    assert found["own_lines"] == MODULES * 14
-    assert all(one["names"] and one["lines"] for one in found["before"])  # the search can see it
-    assert [(one["names"], one["lines"]) for one in found["after"]] == [(0, 0), (0, 0)]
+    assert certificate["documents"] == MODULES + 1
+    assert certificate["also_elsewhere"] == 1  # shared.py, which stays with alpha
+    assert certificate["own_lines"] == MODULES * 14
+    assert all(search["names"] and search["lines"] for search in certificate["before"])  # the search can see it
+    assert [(search["names"], search["lines"]) for search in certificate["after"]] == [(0, 0), (0, 0)]
     assert not path.with_name("pending.json").exists()
 
 

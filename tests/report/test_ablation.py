@@ -28,10 +28,10 @@ def arms(results_root, tmp_path_factory):
     root = shutil.copytree(results_root.parent, tmp_path_factory.mktemp("arms"), dirs_exist_ok=True)
     generator, models = np.random.default_rng(1), {}
     chance = generator.normal(0, 0.01, (SEEDS, len(ARMS) + 1))
-    for place, (arm, effect) in enumerate({"reference": 0.0, **ARMS}.items()):
+    for index, (arm, effect) in enumerate({"reference": 0.0, **ARMS}.items()):
         models[arm] = [f"sft.{arm}.s{number}" for number in range(SEEDS)]
         for number, model in enumerate(models[arm]):
-            items = make_items(model, 10, 1.1 + effect + chance[number, place])
+            items = make_items(model, 10, 1.1 + effect + chance[number, index])
             for item in items:
                 item["nll"] *= 1 + generator.normal(0, 0.01)
             manifest(model_folder(root, model), ["model.safetensors"])
@@ -60,10 +60,10 @@ def test_planted_effects_are_found_and_arms_that_do_nothing_are_not_flagged(arms
 
 def test_p_is_corrected_for_all_rows_of_the_table(arms):
     results, settings = arms
-    one = ablation(results, settings.model_copy(update={"metrics": ["bits_per_byte"]}))
+    rows = ablation(results, settings.model_copy(update={"metrics": ["bits_per_byte"]}))
     both = ablation(results, settings.model_copy(update={"metrics": ["bits_per_byte", "perplexity"]}))
-    smallest = min(row.p for row in one)
-    assert min(row.holm for row in one) == pytest.approx(3 * smallest)
+    smallest = min(row.p for row in rows)
+    assert min(row.holm for row in rows) == pytest.approx(3 * smallest)
     assert len(both) == 6 and min(row.holm for row in both) == pytest.approx(6 * min(row.p for row in both))
 
 
@@ -96,11 +96,11 @@ def test_what_cannot_be_told_says_what_it_lacks():
     seeds = 0.5 + np.array([[-0.6], [0.1], [0.5]]) + generator.normal(0, 0.1, (3, 50))
     documents = generator.normal(0, 3, (1, 12)) + generator.normal(0, 0.01, (3, 12))
     documents += 0.1 - documents.mean()
-    said = [row.verdict for row in verdicts(np.zeros((3, 50)), few, seeds, documents)]
-    assert said[0] == "no difference on any document"
-    assert said[1] == "cannot tell: 3 documents differ, 6 are needed"
-    assert said[2].startswith("cannot tell: needs about ") and "more seed" in said[2]
-    assert said[3] == "cannot tell: needs more documents"
+    verdict_lines = [row.verdict for row in verdicts(np.zeros((3, 50)), few, seeds, documents)]
+    assert verdict_lines[0] == "no difference on any document"
+    assert verdict_lines[1] == "cannot tell: 3 documents differ, 6 are needed"
+    assert verdict_lines[2].startswith("cannot tell: needs about ") and "more seed" in verdict_lines[2]
+    assert verdict_lines[3] == "cannot tell: needs more documents"
 
 
 def test_more_is_better_where_the_metric_says_so():
@@ -125,7 +125,9 @@ def test_in_families_of_arms_that_do_nothing_at_most_five_in_a_hundred_have_a_ve
     suite = means("exact_match")
     for _ in range(families):
         right = (generator.random((9, 60)) + generator.normal(0, 0.05, (9, 1)) + generator.normal(0, 0.3, 60)) > 0.5
-        columns = np.concatenate([np.stack([one, np.ones(60)], axis=1) for one in right.astype(float)], axis=1)
+        columns = np.concatenate(
+            [np.stack([outcomes, np.ones(60)], axis=1) for outcomes in right.astype(float)], axis=1
+        )
         names = [f"m{number}" for number in range(9)]
         documents = Documents([str(n) for n in range(60)], np.array(["go"] * 60), columns)
         values = values_by_arm(suite, "exact_match", documents, names)

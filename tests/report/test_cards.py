@@ -87,8 +87,8 @@ def test_a_card_has_sources_licences_funnel_tokens_and_samples_that_agree_with_t
     assert card["examples"] == documents and card["settings"] == {"fim_rate": 0.5}
     assert sum(source["examples"] for source in card["sources"].values()) == documents["train"]
     assert card["sources"]["alpha"]["pin"] == "1" * 40 and list(card["sources"]) == ["alpha", "beta"]
-    assert {name: one["examples"] for name, one in card["licences"].items()} == {
-        SOURCES[name]["licence"]: one["examples"] for name, one in card["sources"].items()
+    assert {name: facts["examples"] for name, facts in card["licences"].items()} == {
+        SOURCES[name]["licence"]: facts["examples"] for name, facts in card["sources"].items()
     }
     assert card["funnel"]["files seen"] == 42 and card["funnel"]["dropped: too_long"] == 2
     rows = {(row["folder"], row["split"]): (row["tokens"], row["epochs"]) for row in card["tokens"]}

@@ -42,7 +42,8 @@ def test_what_is_not_known_or_not_measured_is_neither_gain_nor_loss():
 
 def test_each_model_compared_with_has_a_sentence_and_without_a_general_set_there_are_no_sides():
     two = evaluation(GAIN, LOSS | {"against": "pretrain"})
-    assert [one.partition(":")[0] for one in map(str, changes(two))] == ["sft against base", "sft against pretrain"]
+    starts = [str(change).partition(":")[0] for change in changes(two)]
+    assert starts == ["sft against base", "sft against pretrain"]
     (plain,) = map(str, changes(evaluation(GAIN, LOSS, general=())))
     assert plain.startswith("sft against base: better on code (bits per byte -0.5489") and "worse on others" in plain
 

@@ -88,8 +88,8 @@ def test_verdict_comes_first_then_the_gates(html, page):
     text = " ".join("".join(page.text).split())
     assert html.index('id="verdict"') < html.index('id="gates"') < html.index("<svg")
     assert text.index("Not met") < text.index("2 of 3 gates are met.") < text.index("GateOutcomeValueIntervalBound")
-    for one in GATES:
-        assert one["name"] in text
+    for row in GATES:
+        assert row["name"] in text
 
 
 def test_page_tells_scores_funnel_examples_and_what_made_it(results_root, page):
@@ -102,13 +102,13 @@ def test_page_tells_scores_funnel_examples_and_what_made_it(results_root, page):
     for scores in evaluation["scores"].values():
         for score in scores["perplexity"]["code"].values():
             assert interval(score["perplexity"]["interval"]) in text
-    for told in (
+    for phrase in (
         "1,300 files seen, 210 documents kept",
         "180 for train",
         "reference answer",
         "该文件定义了函数 main。",
     ):
-        assert told in text
+        assert phrase in text
     for made_it in (*CODES.values(), *(source["pin"] for source in SOURCES.values()), sha("beta")[:12], "git_commit"):
         assert made_it in text
 
@@ -116,12 +116,12 @@ def test_page_tells_scores_funnel_examples_and_what_made_it(results_root, page):
 def test_page_shows_what_was_written_base_against_tuned_as_text(html, page):
     assert WRITTEN not in html
     text = "".join(page.text)
-    told = text[text.index("qa, instruct: written by base, pretrain, sft") :]
-    assert told.index("gained") < told.index("failing")
+    section = text[text.index("qa, instruct: written by base, pretrain, sft") :]
+    assert section.index("gained") < section.index("failing")
     for model in ("base", "pretrain", "sft"):
-        assert told.count(f"{WRITTEN} {model}") == 6  # three of each kind
-    assert "sft: 0.6667" in told and "base: 0.1667" in told  # its grade beside each text
-    assert "请分析 src/2.go" in told  # wrong by the base, right once tuned
+        assert section.count(f"{WRITTEN} {model}") == 6  # three of each kind
+    assert "sft: 0.6667" in section and "base: 0.1667" in section  # its grade beside each text
+    assert "请分析 src/2.go" in section  # wrong by the base, right once tuned
     assert text.index("0 to 1: share of exact matches") < text.index("written by base, pretrain, sft")
 
 
@@ -153,12 +153,12 @@ def test_examples_are_where_tuning_gained_most_then_where_it_fails():
             for name, grade in zip("abcdef", grades, strict=True)
         }
 
-    found = choose_examples(SUITE, items(0, 0, 0.5, 1, 0.5, 0), items(1, 0.25, 0.75, 0.5, 0.5, 0))
-    assert [(item["kind"], item["id"]) for item in found] == [
+    examples = choose_examples(SUITE, items(0, 0, 0.5, 1, 0.5, 0), items(1, 0.25, 0.75, 0.5, 0.5, 0))
+    assert [(item["kind"], item["id"]) for item in examples] == [
         *(("gained", name) for name in "abc"),
         *(("failing", name) for name in "fde"),
     ]
-    assert found[0]["prompt"].endswith("x … (1,000 characters more)")
+    assert examples[0]["prompt"].endswith("x … (1,000 characters more)")
 
 
 def test_same_data_gives_the_same_page(results_root, html):
@@ -199,9 +199,9 @@ def test_no_gates_and_few_documents_are_said(make_results):
 
 def test_explanation_names_what_is_not_met_and_what_is_not_secured():
     outcomes = ["met", "not met", "not met, not secured", "met, not secured"]
-    told = explanation([{"name": f"gate {n}", "outcome": outcome} for n, outcome in enumerate(outcomes)])
-    assert told.startswith("2 of 4 gates are met. Not met: gate 1; gate 2. Not secured")
-    assert told.endswith(": gate 2; gate 3.")
+    sentences = explanation([{"name": f"gate {n}", "outcome": outcome} for n, outcome in enumerate(outcomes)])
+    assert sentences.startswith("2 of 4 gates are met. Not met: gate 1; gate 2. Not secured")
+    assert sentences.endswith(": gate 2; gate 3.")
 
 
 @pytest.mark.parametrize(
@@ -229,8 +229,8 @@ def test_summary_is_the_table_and_nothing_else(results_root):
     assert re.split(r"\s{2,}", lines[0]) == ["gate", "value", "95% interval", "bound", "outcome"]
     assert re.split(r"\s{2,}", lines[3])[::4] == ["close", "met, not secured"]
     assert lines[-2:] == ["verdict: not met", f"report:  {results_root / 'report.html'}"]
-    told = [line for line in lines[4:-2] if re.match(r"sft against (pretrain|base): better on ", line)]
-    assert len(told) == len(lines[4:-2]) == 2
+    sentences = [line for line in lines[4:-2] if re.match(r"sft against (pretrain|base): better on ", line)]
+    assert len(sentences) == len(lines[4:-2]) == 2
     assert not (results_root / "report.html").exists()
 
 
@@ -280,7 +280,7 @@ def test_without_repositories_there_is_no_funnel(make_results):
     save(plots.funnel, read_funnel(results, []), results / "report/plots/funnel.svg")
     assert "no file was filtered" in (results / "report/plots/funnel.svg").read_text()
     text = "".join(Page(render(results)).text)
-    assert not [told for told in ("files seen", "Sources and their pins", "no file was filtered") if told in text]
+    assert not [phrase for phrase in ("files seen", "Sources and their pins", "no file was filtered") if phrase in text]
 
 
 def test_chats_of_another_shape_are_no_part_of_a_page_without_instruct_data(make_results):

@@ -13,8 +13,8 @@ from tests.evaluation.synthetic import dump
 
 
 def test_the_page_shows_scores_with_and_without_what_overlaps(html, page):
-    said = " ".join("".join(page.text).split())
-    assert "5 of 30 problems share 10 words in a row with the training data. 1 could not be checked" in said
+    text = " ".join("".join(page.text).split())
+    assert "5 of 30 problems share 10 words in a row with the training data. 1 could not be checked" in text
     section = html[html.index("Contamination</h2>") : html.index("Datasets</h2>")]
     shown = " ".join(re.sub("<[^>]+>", " ", section).split())
     # of 30 answers of sft 18 are right, of the 25 that overlap nothing 13

@@ -46,7 +46,7 @@ def test_latency_is_told_where_it_was_measured_and_why_not_elsewhere(make_result
     html = render(results)
     assert "<script" not in html
     text = " ".join(" ".join(Page(html).text).split())
-    for told in (
+    for phrase in (
         "fast sft, answer seconds met 1.500 1.250 to 1.750 below 2",
         "Medians of 10 runs after 2 warm-up runs; each run generates 512 tokens greedily from a prompt of 300",
         f"base: not applicable: models run on {HOSTILE} here",
@@ -56,7 +56,7 @@ def test_latency_is_told_where_it_was_measured_and_why_not_elsewhere(make_result
         "tokens per second, batch 2 600.0",
         "batch 4 out of memory",
     ):
-        assert told in text
+        assert phrase in text
 
 
 def test_people_are_told_with_their_agreement_or_where_the_blank_sheet_lies(make_results):
@@ -64,20 +64,20 @@ def test_people_are_told_with_their_agreement_or_where_the_blank_sheet_lies(make
     path = results / "evaluation/gate/eval.json"
     evaluation = json.loads(path.read_text())
 
-    def told(**keys):
+    def rendered(**keys):
         evaluation["human"] = {"sheet": "bcdfghjk", "rows": 30, "raters": {}, "agreement": None, "alpha": None} | keys
         dump(path, evaluation)
         page = Page(render(results))
         return page, " ".join(" ".join(page.text).split())
 
-    page, text = told()
+    page, text = rendered()
     assert "No sheet is filled in yet. The blank sheet with 30 rows" in text
     assert ("a", "href", "evaluation/sheet/sheet.html") in page.attributes
     score = {"documents": 30, "correct": {"value": 0.8765, "interval": [0.7123, 0.9432]}}
     evaluation["scores"]["sft"]["human"] = {"instruct": {"all": score}}  # nobody rated the others
     evaluation["inputs"]["experiment"]["evaluation"]["human"] = {"of": "qa"}
-    assert "With one rater there is no agreement" in told(raters={"anna": 0.9})[1]
-    text = told(raters={"<b>anna": 0.9, "bo": 0.85}, agreement=0.875, alpha=0.6123)[1]
+    assert "With one rater there is no agreement" in rendered(raters={"anna": 0.9})[1]
+    text = rendered(raters={"<b>anna": 0.9, "bo": 0.85}, agreement=0.875, alpha=0.6123)[1]
     assert "correct Interval instruct sft 30 0.8765 0.7123 to 0.9432" in text
     assert "30 responses rated by <b>anna (90% correct), bo (85% correct). Pairs of raters agree on 88%" in text
     assert "alpha is 0.6123" in text
@@ -89,6 +89,6 @@ def test_people_are_told_with_their_agreement_or_where_the_blank_sheet_lies(make
 def test_datasets_have_the_base_and_their_stage_and_no_average(results_root, page):
     (row, _) = json.loads((results_root / "evaluation/gate/eval.json").read_text())["summary"]["datasets"]
     text = " ".join(" ".join(page.text).split())
-    told = ["code pretrain 30", number(row["base"]), number(row["tuned"]), number(row["value"], True)]
-    assert " ".join([*told, interval(row["interval"], True), row["reading"]]) in text
+    cells = ["code pretrain 30", number(row["base"]), number(row["tuned"]), number(row["value"], True)]
+    assert " ".join([*cells, interval(row["interval"], True), row["reading"]]) in text
     assert "average" not in text

@@ -30,13 +30,13 @@ def test_pictures_show_the_numbers(results_root):
     evaluation = json.loads((results_root / "evaluation/gate/eval.json").read_text())
     funnel = texts(results_root / "report/plots/funnel.svg")
     # 2 sources of 650 files, 30 duplicates among what they kept
-    for told in ("What became of 1,300 files", "210 (16.2%)", "1,000 (76.9%)", "54 (4.2%)", "30 (2.3%)", "70 of 100"):
-        assert told in funnel
+    for label in ("What became of 1,300 files", "210 (16.2%)", "1,000 (76.9%)", "54 (4.2%)", "30 (2.3%)", "70 of 100"):
+        assert label in funnel
     drawn = texts(results_root / "report/plots/scores.svg")
     assert {"bits per byte, code", "exact match, instruct", "f1, instruct"} <= set(drawn)
-    for found in evaluation["scores"].values():
-        assert number(found["perplexity"]["code"]["all"]["bits_per_byte"]["value"]) in drawn
-        assert number(found["qa"]["instruct"]["all"]["f1"]["value"]) in drawn
+    for by_suite in evaluation["scores"].values():
+        assert number(by_suite["perplexity"]["code"]["all"]["bits_per_byte"]["value"]) in drawn
+        assert number(by_suite["qa"]["instruct"]["all"]["f1"]["value"]) in drawn
     assert {"pretrain", "sft", "training", "validation"} <= set(texts(results_root / "report/plots/loss.svg"))
 
 
@@ -74,7 +74,7 @@ def test_same_data_gives_the_same_bytes_in_another_process(results_root, tmp_pat
 
 
 def test_every_score_is_drawn_inside_its_panel_however_far_datasets_lie_apart():
-    found = {
+    model_scores = {
         model: {
             "perplexity": {
                 name: {"all": {"documents": 1, "bits_per_byte": {"value": value, "interval": None}}}
@@ -84,7 +84,7 @@ def test_every_score_is_drawn_inside_its_panel_however_far_datasets_lie_apart():
         for model, datasets in {"base": {"code": 3.9, "instruct": 9.0}, "sft": {"code": 3.0, "instruct": 3.7}}.items()
     }
     rows = [{"suite": "perplexity", "metric": "bits_per_byte"}]
-    for axes in scores({"scores": found, "comparisons": rows}).axes:
+    for axes in scores({"scores": model_scores, "comparisons": rows}).axes:
         assert axes.get_xlim()[0] == 0
         assert axes.dataLim.x1 < axes.get_xlim()[1]
 

@@ -63,12 +63,12 @@ def test_all_seeds_are_inputs_and_each_must_have_scored_the_same(seeded):
 def test_the_page_says_over_how_many_seeds_and_documents(seeded):
     experiment, results = seeded
     inputs = gather(experiment, SOURCES, CODES, results, results.parent / "data/raw")
-    whole = {"experiment": "synthetic", **evaluate(experiment, results), "inputs": inputs}
-    write_json(results / "evaluation/gate/eval.json", whole)
+    evaluation = {"experiment": "synthetic", **evaluate(experiment, results), "inputs": inputs}
+    write_json(results / "evaluation/gate/eval.json", evaluation)
     draw(results, results / "report/plots")
-    said = " ".join(" ".join(Page(render(results)).text).split())
-    for text in (said, markdown(results)):
+    page_text = " ".join(" ".join(Page(render(results)).text).split())
+    for text in (page_text, markdown(results)):
         assert "sft - base, bits per byte, instruct, over 3 seeds and 30 documents" in text
         assert "of sft (3 seeds) what training with other seeds would, too" in text
-    assert "sft against base" in said and "to -0." in said
-    assert "Training took 45 s" in said  # of all seeds
+    assert "sft against base" in page_text and "to -0." in page_text
+    assert "Training took 45 s" in page_text  # of all seeds

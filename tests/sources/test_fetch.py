@@ -44,8 +44,8 @@ def test_folder_that_changed_is_refused_with_both_hashes(tmp_path, raw, tools):
     tree = tools.write_tree(tmp_path / "tree", tools.FILES)
     pin = pack_folder(tree, None, Limits())["sha256"]
     (tree / "new.py").write_text("x")
-    found = pack_folder(tree, None, Limits())["sha256"]
-    refused(raw, f"content has sha256 {found}, the table pins {pin}", "path", tree, pin)
+    sha256 = pack_folder(tree, None, Limits())["sha256"]
+    refused(raw, f"content has sha256 {sha256}, the table pins {pin}", "path", tree, pin)
 
 
 def test_limits_of_the_settings_hold(tmp_path, raw, tools):

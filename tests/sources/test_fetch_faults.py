@@ -127,15 +127,15 @@ def test_download_a_byte_at_a_time_ends_at_the_time_limit(sdist, served, tmp_pat
 
 def processes(text: str) -> list[str]:
     """The command lines of the running processes that hold `text`."""
-    found = []
+    lines = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
             line = path.read_bytes().replace(b"\0", b" ").decode(errors="replace")
         except OSError:
             continue
         if text in line:
-            found.append(line)
-    return found
+            lines.append(line)
+    return lines
 
 
 def gone(text: str) -> bool:
@@ -176,9 +176,9 @@ def test_git_and_its_children_die_with_a_killed_job(way, listener, tmp_path):
         [sys.executable, "-m", "scripts.sources.fetch", *line], cwd=ROOT, stderr=subprocess.DEVNULL
     )
     deadline = time.monotonic() + 60
-    while not any("remote-http" in one for one in processes(location)) and time.monotonic() < deadline:
+    while not any("remote-http" in command for command in processes(location)) and time.monotonic() < deadline:
         time.sleep(0.05)
-    assert any("remote-http" in one for one in processes(location))
+    assert any("remote-http" in command for command in processes(location))
     process.send_signal(way)
     process.wait()
     assert gone(location)

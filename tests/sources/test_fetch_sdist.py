@@ -80,8 +80,8 @@ def test_file_that_is_not_what_the_index_says_is_refused(sdist, served, raw, mon
     monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
     path = sdist[0] / "simple/my-thing/my_thing-1.0.tar.gz"
     path.write_bytes(path.read_bytes() + b"x")
-    found = hashlib.sha256(path.read_bytes()).hexdigest()
-    refused(raw, f"has sha256 {found}, the table pins {sdist[1]}", "sdist", "my-thing==1.0", sdist[1])
+    sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
+    refused(raw, f"has sha256 {sha256}, the table pins {sdist[1]}", "sdist", "my-thing==1.0", sdist[1])
 
 
 @pytest.mark.slow

@@ -73,11 +73,11 @@ def test_a_source_that_fails_is_named_and_the_others_are_fetched_and_kept(source
 def test_after_a_kill_between_archive_and_manifest_the_source_is_fetched_again(sources, tmp_path):
     fetch_shard(sources, Fetch(), tmp_path / "out/0")
     name = sources[1].raw_name
-    whole = raw_archive(name).read_bytes()
+    content = raw_archive(name).read_bytes()
     raw_archive(name).write_bytes(b"of another try")
     raw_manifest(name).unlink()
     fetch_shard(sources, Fetch(), tmp_path / "out/0")
-    assert raw_archive(name).read_bytes() == whole and raw_manifest(name).is_file()
+    assert raw_archive(name).read_bytes() == content and raw_manifest(name).is_file()
 
 
 def test_an_archive_of_another_commit_under_this_name_is_refused(sources, tmp_path):
@@ -92,9 +92,9 @@ def test_what_was_published_is_pulled(sources, tmp_path, monkeypatch):
     published = sources[1].raw_name
     (tmp_path / "data/raw").mkdir(parents=True)
     (tmp_path / f"{raw_archive(published)}.dvc").write_text("")
-    asked = []
-    monkeypatch.setattr(module, "pull", lambda *given: asked.append(given) or {"sha256": "1" * 64})
+    calls = []
+    monkeypatch.setattr(module, "pull", lambda *arguments: calls.append(arguments) or {"sha256": "1" * 64})
     made = fetch_shard(sources, Fetch(), tmp_path / "out/0")
-    assert asked == [(published, "path", sources[1].pin, [published])]
+    assert calls == [(published, "path", sources[1].pin, [published])]
     assert made["archives"][published] == {"sha256": "1" * 64}
     assert not raw_archive(published).exists() and raw_archive(sources[0].raw_name).is_file()

@@ -77,8 +77,8 @@ def md5(name):
     return yaml.safe_load((RAW / f"{name}.tar.zst.dvc").read_text())["outs"][0]["md5"]
 
 
-def object_of(name, where):
-    return Path(where) / "files/md5" / md5(name)[:2] / md5(name)[2:]
+def object_of(name, store):
+    return Path(store) / "files/md5" / md5(name)[:2] / md5(name)[2:]
 
 
 def flip(path):
@@ -91,7 +91,7 @@ def flip(path):
     return hashlib.md5(data).hexdigest()
 
 
-def whole(name, facts):
+def assert_complete(name, facts):
     assert hashlib.md5((RAW / f"{name}.tar.zst").read_bytes()).hexdigest() == md5(name)
     assert json.loads((RAW / f"{name}.json").read_text()) == facts[name]
 
@@ -111,11 +111,11 @@ def publish(name, archive, facts):
 
 def test_pull_gives_archive_and_manifest_as_fetch_does_and_fetches_for_all(here, published):
     pull("a", ["a", "b", "c"])
-    whole("a", published[1])
+    assert_complete("a", published[1])
     assert object_of("b", ".dvc/cache").is_file() and object_of("c", ".dvc/cache").is_file()
     shutil.rmtree("remote")  # what is in the cache needs no remote
     pull("b", ["a", "b", "c"])
-    whole("b", published[1])
+    assert_complete("b", published[1])
 
 
 COUNTED = """
@@ -136,7 +136,7 @@ def test_jobs_side_by_side_all_succeed_with_one_fetch(here, published):
     assert [job.wait() for job in jobs] == [0, 0, 0]
     assert Path("fetches").read_text() == "x"
     for name in "abc":
-        whole(name, published[1])
+        assert_complete(name, published[1])
 
 
 def test_flipped_bit_in_a_read_only_cache_object_is_healed_from_the_remote(here, published):
@@ -146,7 +146,7 @@ def test_flipped_bit_in_a_read_only_cache_object_is_healed_from_the_remote(here,
     dvc("checkout", "-q", str(RAW / "a.tar.zst.dvc"), cwd=here)
     assert hashlib.md5((RAW / "a.tar.zst").read_bytes()).hexdigest() != md5("a")  # so DVC alone delivers it
     pull("a", ["a"])
-    whole("a", published[1])
+    assert_complete("a", published[1])
     assert hashlib.md5(object_of("a", ".dvc/cache").read_bytes()).hexdigest() == md5("a")
 
 
@@ -157,12 +157,12 @@ def test_cut_cache_object_is_healed_from_the_remote(here, published):
     path.write_bytes(path.read_bytes()[:50])
     path.chmod(0o444)
     pull("a", ["a"])
-    whole("a", published[1])
+    assert_complete("a", published[1])
 
 
 def test_flipped_bit_in_the_remote_is_refused_with_both_hashes_and_leaves_no_poison(here):
-    found = flip(object_of("a", "remote"))
-    with pytest.raises(UserError, match=f"a.tar.zst.dvc: .* md5 {found}, the pointer says {md5('a')}"):
+    damaged_md5 = flip(object_of("a", "remote"))
+    with pytest.raises(UserError, match=f"a.tar.zst.dvc: .* md5 {damaged_md5}, the pointer says {md5('a')}"):
         pull("a", ["a"])
     nothing("a")
     assert not object_of("a", ".dvc/cache").exists()
@@ -185,7 +185,7 @@ def test_object_that_the_remote_lacks_is_refused_and_the_others_still_come(here,
     assert "\n" not in str(caught.value)
     nothing("a")
     pull("b", ["a", "b"])
-    whole("b", published[1])
+    assert_complete("b", published[1])
 
 
 def test_remote_that_cannot_be_reached_or_is_not_set_is_refused(here):
@@ -279,4 +279,4 @@ def test_killed_pull_leaves_nothing_declared_and_no_lock(step, here, published):
     process.stdout.close()
     assert not (RAW / "a.tar.zst").exists() and not (RAW / "a.json").exists()
     pull("a", ["a"])
-    whole("a", published[1])
+    assert_complete("a", published[1])

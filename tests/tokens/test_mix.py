@@ -71,8 +71,8 @@ def test_the_largest_mixture_and_each_share_are_the_closed_form():
         }
         rows = {name: int(random.integers(40, 90)) for name in names}
         weights = sum(int(part.weight) for part in parts.values())
-        found = mixture_rows(parts, rows)
-        total = sum(found.values())
+        counts = mixture_rows(parts, rows)
+        total = sum(counts.values())
 
         def allowed(total, parts=parts, rows=rows, weights=weights):
             return all(
@@ -82,7 +82,7 @@ def test_the_largest_mixture_and_each_share_are_the_closed_form():
 
         assert allowed(total) and not allowed(total + 1)
         for name, part in parts.items():
-            assert abs(found[name] - total * int(part.weight) / weights) < 1
+            assert abs(counts[name] - total * int(part.weight) / weights) < 1
 
 
 def test_a_mixture_holds_rows_of_its_parts_as_they_are_and_says_tokens_and_epochs_of_each(packed, tmp_path):
@@ -105,9 +105,9 @@ def test_a_mixture_holds_rows_of_its_parts_as_they_are_and_says_tokens_and_epoch
             for row in range(len(shards))
         }
         for row in range(len(mixed)):
-            if found := contents.get(mixed.tokens[row].tobytes() + mixed.flags[row].tobytes()):
-                rows[name].append(found[0])
-                assert mixed.documents(row) == found[1]
+            if match := contents.get(mixed.tokens[row].tobytes() + mixed.flags[row].tobytes()):
+                rows[name].append(match[0])
+                assert mixed.documents(row) == match[1]
         used = np.bincount(rows[name], minlength=len(shards))
         assert set(used) <= {int(counts["parts"][name]["epochs"]), int(counts["parts"][name]["epochs"]) + 1}
         tokens = np.bincount(shards.pieces[:, 0], weights=shards.pieces[:, 2], minlength=len(shards))
@@ -123,9 +123,9 @@ def test_a_mixture_holds_rows_of_its_parts_as_they_are_and_says_tokens_and_epoch
 def test_the_same_parts_and_settings_give_the_same_bytes_and_other_ones_others(packed, tmp_path):
     folders = {name: packed[name] for name in ("chats", "general")}
     even = settings(chats={"weight": 1}, general={"weight": 1})
-    one, two = mix(folders, even, tmp_path / "a-64"), mix(folders, even, tmp_path / "b-64")
-    other = mix(folders, settings(chats={"weight": 1}, general={"weight": 2}), tmp_path / "c-64")
-    assert one == two and one["files"]["train.tokens.bin"] != other["files"]["train.tokens.bin"]
+    first, second = mix(folders, even, tmp_path / "a-64"), mix(folders, even, tmp_path / "b-64")
+    uneven = mix(folders, settings(chats={"weight": 1}, general={"weight": 2}), tmp_path / "c-64")
+    assert first == second and first["files"]["train.tokens.bin"] != uneven["files"]["train.tokens.bin"]
 
 
 def test_a_size_in_tokens_is_kept_and_a_part_without_validation_rows_is_left_out_of_validation(packed, tmp_path):

@@ -82,16 +82,16 @@ def test_every_token_is_kept_exactly_once_in_order_in_rows_of_exactly_the_length
     folder = dataset(examples, examples[:3])
     manifest = pack(folder, tokenizer, length, tmp_path / "out")
     encoder = Encoder(tokenizer)
-    for split, wanted in {"train": examples, "validation": examples[:3]}.items():
+    for split, kept in {"train": examples, "validation": examples[:3]}.items():
         shards, counts = Shards(tmp_path / "out", split), manifest["splits"][split]
-        encoded = encoder.encode(wanted)
+        encoded = encoder.encode(kept)
         assert (tmp_path / f"out/{split}.tokens.bin").stat().st_size == 4 * length * counts["rows"]
         assert (tmp_path / f"out/{split}.flags.bin").stat().st_size == length * counts["rows"]
-        assert shards.names == [example["id"] for example in wanted]
+        assert shards.names == [example["id"] for example in kept]
 
         covered = np.zeros((len(shards), length), bool)
-        found = {number: [] for number in range(len(wanted))}
-        cuts = {number: [] for number in range(len(wanted))}
+        tokens_of = {number: [] for number in range(len(kept))}
+        cuts = {number: [] for number in range(len(kept))}
         pieces = np.load(tmp_path / f"out/{split}.pieces.npy")
         assert pieces.dtype == np.int32
         assert pieces[:, :2].tolist() == sorted(pieces[:, :2].tolist())
@@ -101,12 +101,12 @@ def test_every_token_is_kept_exactly_once_in_order_in_rows_of_exactly_the_length
             covered[span] = True
             assert shards.flags[row, offset] == 1
             assert not (shards.flags[row, offset + 1 : offset + count] & 1).any()
-            found[document].append(shards.tokens[span].tolist())
+            tokens_of[document].append(shards.tokens[span].tolist())
             cuts[document].append(int((shards.flags[span] & 2).sum()) // 2)
-        for number in range(len(wanted)):
+        for number in range(len(kept)):
             ids = encoded.ids[encoded.offsets[number] : encoded.offsets[number + 1]].tolist()
-            assert sorted(found[number]) == sorted(ids[i : i + length] for i in range(0, len(ids), length))
-            assert sum(cuts[number]) == len(ids) - len(found[number])  # all targets but each piece's first token
+            assert sorted(tokens_of[number]) == sorted(ids[i : i + length] for i in range(0, len(ids), length))
+            assert sum(cuts[number]) == len(ids) - len(tokens_of[number])  # all targets but each piece's first token
 
         padding = ~covered
         assert (shards.tokens[padding] == encoder.end).all()
@@ -116,7 +116,7 @@ def test_every_token_is_kept_exactly_once_in_order_in_rows_of_exactly_the_length
         assert counts == {
             "rows": len(shards),
             "pieces": len(pieces),
-            "documents": len(wanted),
+            "documents": len(kept),
             "tokens": int(covered.sum()),
             "targets": int((shards.flags & 2).astype(bool).sum()),
             "padding": int(padding.sum()),
@@ -157,10 +157,10 @@ def test_a_chat_of_exactly_a_row_fits_and_one_token_more_does_not(tokenizer, dat
 
 def test_batches_and_chunks_of_any_size_give_the_same_bytes(tokenizer, dataset, tmp_path, monkeypatch):
     folder = dataset(texts(), texts(5))
-    whole = pack(folder, tokenizer, 50, tmp_path / "whole")
+    manifest = pack(folder, tokenizer, 50, tmp_path / "whole")
     monkeypatch.setattr(module, "BATCH", 7)
     monkeypatch.setattr(module, "CHUNK", 120)
-    assert pack(folder, tokenizer, 50, tmp_path / "parts") == whole
+    assert pack(folder, tokenizer, 50, tmp_path / "parts") == manifest
 
 
 def test_one_huge_document_fills_rows_without_loss(tokenizer, dataset, tmp_path):
@@ -222,8 +222,8 @@ def test_malformed_examples_are_one_line_that_names_the_file(tokenizer, dataset,
 @pytest.mark.parametrize("keep", [0.0, 0.01, 0.5, 0.99])
 def test_a_truncated_dataset_is_refused_wherever_it_ends(tokenizer, dataset, tmp_path, keep):
     folder = dataset(texts())
-    whole = (folder / "train.jsonl.zst").read_bytes()
-    (folder / "train.jsonl.zst").write_bytes(whole[: int(keep * len(whole))])
+    content = (folder / "train.jsonl.zst").read_bytes()
+    (folder / "train.jsonl.zst").write_bytes(content[: int(keep * len(content))])
     with pytest.raises(UserError, match="its manifest says"):
         pack(folder, tokenizer, 16, tmp_path / "out")
 
@@ -266,7 +266,7 @@ def test_a_disk_that_fills_up_at_any_moment_is_one_line_and_leaves_no_half_writt
 ):
     folder = dataset(texts(600), texts(60))
     pack(folder, tokenizer, 128, tmp_path / "whole")
-    whole = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
+    complete = {path.name: path.read_bytes() for path in (tmp_path / "whole").iterdir()}
     out, lines = small_disk.path / "pack", set()
     for kib in range(64, 8192, 64):
         small_disk.remount(f"size={kib}k")
@@ -277,8 +277,8 @@ def test_a_disk_that_fills_up_at_any_moment_is_one_line_and_leaves_no_half_writt
             lines.add(str(error))
         left = {path.name: path.read_bytes() for path in out.iterdir()}
         assert "manifest.json" not in left
-        assert all(whole[name] == content for name, content in left.items())
+        assert all(complete[name] == content for name, content in left.items())
         shutil.rmtree(out)
-    assert {path.name: path.read_bytes() for path in out.iterdir()} == whole
+    assert {path.name: path.read_bytes() for path in out.iterdir()} == complete
     assert len(lines) > 10
     assert all(re.fullmatch(rf"{out}\S*: No space left on device \(.* are free there\)", line) for line in lines), lines

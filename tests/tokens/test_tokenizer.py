@@ -127,8 +127,8 @@ def test_examples_of_own_datasets_teach_it_what_documents_of_the_same_texts_do(t
 
 
 def test_truncated_corpus_is_refused(split, tmp_path):
-    whole = (split / "train.jsonl.zst").read_bytes()
-    (tmp_path / "train.jsonl.zst").write_bytes(whole[: len(whole) // 2])
+    content = (split / "train.jsonl.zst").read_bytes()
+    (tmp_path / "train.jsonl.zst").write_bytes(content[: len(content) // 2])
     (tmp_path / "manifest.json").write_bytes((split / "manifest.json").read_bytes())
     with pytest.raises(UserError, match="its manifest says"):
         train([tmp_path], TokenizerSettings(vocab_size=600, sample_megabytes=1), tmp_path / "out")

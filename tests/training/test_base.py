@@ -35,9 +35,9 @@ def test_from_scratch_is_a_qwen2_of_the_shape_in_the_settings_and_depends_on_the
     assert model.num_parameters() == count_parameters(Shape(**SHAPE, vocab_size=VOCABULARY))
     torch.rand(3)  # what the caller drew before must not matter
     same = base(scratch(), 1, tokenizer, tmp_path / "same")
-    other = base(scratch(), 2, tokenizer, tmp_path / "other")
+    other_seed = base(scratch(), 2, tokenizer, tmp_path / "other")
     assert same == json.loads((origin / "manifest.json").read_text())
-    assert other["files"]["model.safetensors"] != same["files"]["model.safetensors"]
+    assert other_seed["files"]["model.safetensors"] != same["files"]["model.safetensors"]
 
 
 def test_all_users_that_the_umask_admits_can_read_every_file_of_a_base(tokenizer, tmp_path):

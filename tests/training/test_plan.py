@@ -115,8 +115,8 @@ def test_names_of_near_relatives_may_be_trained():
 def test_rows_longer_than_the_model_knows_are_named():
     short = QWEN_7B.model_copy(update={"max_position_embeddings": 4095})
     warned = [
-        plan(PlanInputs("sft", stage(steps=100, epochs=None), a40(gpu_memory_gib=200), one), traced=False)["warnings"]
-        for one in (short, QWEN_7B)
+        plan(PlanInputs("sft", stage(steps=100, epochs=None), a40(gpu_memory_gib=200), shape), traced=False)["warnings"]
+        for shape in (short, QWEN_7B)
     ]
     assert warned[1] == [] and len(warned[0]) == 1
     assert "sequence_length: 4,096 is more than the model's max_position_embeddings 4,095: " in warned[0][0]
@@ -145,6 +145,6 @@ def test_a_stage_that_chooses_by_a_validation_loss_that_nothing_gives_is_refused
 
 def test_steps_follow_from_epochs_and_rows(tmp_path):
     assert planned(tmp_path, STAGE, targets=0).returncode == 0
-    found = json.loads((tmp_path / "plan.json").read_text())
-    assert found["steps"] == 9  # three epochs of 64 + 64 + 2 rows
-    assert found["tokens"] == 9 * 64 * 4096
+    written = json.loads((tmp_path / "plan.json").read_text())
+    assert written["steps"] == 9  # three epochs of 64 + 64 + 2 rows
+    assert written["tokens"] == 9 * 64 * 4096

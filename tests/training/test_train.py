@@ -109,9 +109,9 @@ def test_the_validation_loss_is_that_of_documents_scored_one_by_one(straight, or
             ids = torch.from_numpy(tokens[row, offset : offset + length])
             with torch.no_grad():
                 scores = model(ids[None]).logits[0].log_softmax(-1)
-            for place in range(1, length):
-                if flags[row, offset + place] & 2:
-                    nats -= scores[place - 1, ids[place]].item()
+            for index in range(1, length):
+                if flags[row, offset + index] & 2:
+                    nats -= scores[index - 1, ids[index]].item()
                     count += 1
     logged = json.loads((straight / "out/summary.json").read_text())["eval_loss"]
     assert logged == pytest.approx(nats / count, rel=1e-5)
@@ -152,9 +152,9 @@ def test_without_validation_rows_there_is_no_validation_loss_and_nothing_is_chos
 def test_micro_batch_and_accumulation_change_nothing_but_rounding(straight, origin, shards, tmp_path):
     """Rows hold unequal numbers of targets, so a mean of means would differ."""
     assert run(origin, shards, tmp_path, {**MACHINE, "micro_batch": 4}).returncode == 0
-    one = [entry["loss"] for entry in metrics(straight / "out") if "loss" in entry]
-    other = [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry]
-    assert other == pytest.approx(one, abs=1e-5)
+    expected = [entry["loss"] for entry in metrics(straight / "out") if "loss" in entry]
+    losses = [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry]
+    assert losses == pytest.approx(expected, abs=1e-5)
 
 
 @pytest.mark.soak  # test_kills.py does it to a whole workflow

@@ -41,14 +41,14 @@ def changes(results: Path, suite_name: str, metric: str) -> dict[str, dict[str, 
     suite = suites([suite_name])[suite_name]
     models = list(dict.fromkeys([START, *(model for names in chosen.models.values() for model in names)]))
     scored = read_scored(Layout(results).suite(suite_name, ""), suite, models, chosen.datasets[suite_name])
-    found = {}
+    changes_of_dataset = {}
     for dataset, documents in scored.items():
         columns = dict(zip(models, np.split(documents.columns, len(models), axis=1), strict=True))
         values = {model: document_values(own, suite.metrics[metric].compute) for model, own in columns.items()}
-        found[dataset] = {
+        changes_of_dataset[dataset] = {
             arm: np.stack([values[model] - values[START] for model in names]) for arm, names in chosen.models.items()
         }
-    return found
+    return changes_of_dataset
 
 
 def rows_of(results: Path) -> list[dict]:
@@ -106,10 +106,10 @@ def picture(rows: list[dict]) -> Figure:
     chosen = [row for row in rows if row["what"].endswith("beyond general")]
     figure, axes = pyplot.subplots(figsize=(WIDTH, 2.2), layout="constrained")
     axes.axvline(0, color=GREY, linewidth=1)
-    for place, row in enumerate(chosen):
+    for height, row in enumerate(chosen):
         color = GREY if row["interval"][0] <= 0 <= row["interval"][1] else BLUE
-        axes.plot(row["interval"], [place, place], color=color, linewidth=5, alpha=0.4)
-        axes.plot(row["value"], place, "o", color=color, markersize=6)
+        axes.plot(row["interval"], [height, height], color=color, linewidth=5, alpha=0.4)
+        axes.plot(row["value"], height, "o", color=color, markersize=6)
     axes.set_yticks(range(len(chosen)), [f"{row['what'].partition(',')[0]} by {row['arm']}" for row in chosen])
     axes.set_ylim(len(chosen) - 0.5, -0.5)
     axes.tick_params(axis="y", length=0)
@@ -121,11 +121,11 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--results", type=Path, required=True, help="the results root")
     arguments.add_argument("--out", type=Path, required=True, help="folder for differences.json and differences.svg")
-    given = arguments.parse_args()
-    rows = rows_of(given.results)
-    write_json(given.out / "differences.json", {"confidence": CONFIDENCE, "rows": rows})
-    save(picture, rows, given.out / "differences.svg")
-    print("\n".join([*lines(rows), f"picture: {given.out / 'differences.svg'}"]))
+    options = arguments.parse_args()
+    rows = rows_of(options.results)
+    write_json(options.out / "differences.json", {"confidence": CONFIDENCE, "rows": rows})
+    save(picture, rows, options.out / "differences.svg")
+    print("\n".join([*lines(rows), f"picture: {options.out / 'differences.svg'}"]))
 
 
 if __name__ == "__main__":

@@ -74,7 +74,7 @@ def commit_version(archive: Path, folder: Path, version: str) -> str:
     """Commit the Python files of a source distribution in place of those that are there; returns the commit."""
     git(folder, "rm", "-r", "-q", "--cached", "--ignore-unmatch", ".")
     with tarfile.open(archive) as tar, tempfile.TemporaryDirectory(dir=folder.parent) as work:
-        members = [one for one in tar.getmembers() if one.isfile() and one.name.endswith(".py")]
+        members = [member for member in tar.getmembers() if member.isfile() and member.name.endswith(".py")]
         tar.extractall(work, members, filter="data")
         (top,) = Path(work).resolve().iterdir()
         newest = int(max(member.mtime for member in members))

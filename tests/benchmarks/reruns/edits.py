@@ -72,9 +72,9 @@ def rename_module(folder: Path) -> None:
 
 def another_checkout(folder: Path) -> Path:
     """The project with its results and the tool's records in another folder, with new times, as a clone has them."""
-    other = folder.with_name(folder.name + "-elsewhere")
-    shutil.copytree(folder, other, copy_function=shutil.copyfile, symlinks=True)
-    return other
+    checkout = folder.with_name(folder.name + "-elsewhere")
+    shutil.copytree(folder, checkout, copy_function=shutil.copyfile, symlinks=True)
+    return checkout
 
 
 EDITS = {

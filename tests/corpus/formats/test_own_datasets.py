@@ -52,8 +52,8 @@ def as_gzip(folder: Path, records: list[dict]) -> Path:
 def as_csv(folder: Path, records: list[dict]) -> Path:
     """Chats of one question each as columns in the form of Alpaca; a cell with a comma, a quote and a line end."""
     if "messages" in records[0]:
-        said = [[turn["content"] for turn in record["messages"]] for record in records]
-        records = [{"instruction": question, "output": answer, "note": 'a, "b"\n'} for question, answer in said]
+        contents = [[turn["content"] for turn in record["messages"]] for record in records]
+        records = [{"instruction": question, "output": answer, "note": 'a, "b"\n'} for question, answer in contents]
     with (folder / "a.csv").open("w", newline="") as file:
         writer = csv.DictWriter(file, list(records[0]))
         writer.writeheader()
@@ -86,10 +86,10 @@ def test_each_form_gives_the_same_examples_in_the_same_splits(tmp_path, form, ki
     records = chats(60) if kind == "chat" else [{"text": f"文章 {i}\n", "other": i} for i in range(60)]
     values = CHAT if kind == "chat" else TEXT
     lines = composed({**values, "path": str(write_lines(tmp_path / "a.jsonl", records))}, tmp_path / "lines")
-    other = composed({**values, "path": str(form(tmp_path, deepcopy(records)))}, tmp_path / "other")
+    examples = composed({**values, "path": str(form(tmp_path, deepcopy(records)))}, tmp_path / "other")
     field = "messages" if kind == "chat" else "text"
     for split in SPLITS:
-        assert [example[field] for example in other[split]] == [example[field] for example in lines[split]]
+        assert [example[field] for example in examples[split]] == [example[field] for example in lines[split]]
         assert lines[split], "60 examples leave none of the splits empty"
     actual = sorted((example[field] for example in every(lines)), key=json.dumps)
     assert actual == sorted((record[field] for record in records), key=json.dumps)
@@ -97,8 +97,8 @@ def test_each_form_gives_the_same_examples_in_the_same_splits(tmp_path, form, ki
 
 def test_alpaca_records_have_their_input_system_and_history():
     record = {"instruction": "Add.", "input": "1 2", "output": "3", "system": "Be brief.", "history": [["a", "b"]]}
-    said = [turn["content"] for turn in own_datasets.chat_of(record, "x")[0]]
-    assert said == ["Be brief.", "a", "b", "Add.\n\n1 2", "3"]
+    contents = [turn["content"] for turn in own_datasets.chat_of(record, "x")[0]]
+    assert contents == ["Be brief.", "a", "b", "Add.\n\n1 2", "3"]
     bare = own_datasets.chat_of({"instruction": "Add.", "input": "", "output": "3", "system": None}, "x")[0]
     assert bare == [{"role": "user", "content": "Add."}, {"role": "assistant", "content": "3"}]
     alone = own_datasets.chat_of({"instruction": " ", "input": "1 + 2", "output": "3"}, "x")[0]
@@ -106,8 +106,8 @@ def test_alpaca_records_have_their_input_system_and_history():
 
 
 def test_messages_may_have_their_system_prompt_beside_them():
-    said, _ = own_datasets.chat_of({"system": "Be brief.", "messages": turns("a", "b")}, "x")
-    assert said == [{"role": "system", "content": "Be brief."}, *turns("a", "b")]
+    messages, _ = own_datasets.chat_of({"system": "Be brief.", "messages": turns("a", "b")}, "x")
+    assert messages == [{"role": "system", "content": "Be brief."}, *turns("a", "b")]
 
 
 def test_an_id_is_file_and_line_and_unique_even_where_records_share_theirs(tmp_path):
@@ -124,9 +124,9 @@ def test_an_example_keeps_its_split_wherever_it_stands_and_the_same_content_is_k
     first = composed({**CHAT, "path": str(write_lines(tmp_path / "a.jsonl", records))}, tmp_path / "a")
     moved = [*reversed(records), *chats(120)[80:], *records[:7]]
     second = composed({**CHAT, "path": str(write_lines(tmp_path / "b.jsonl", moved))}, tmp_path / "b")
-    where = {json.dumps(e["messages"]): split for split in SPLITS for e in second[split]}
+    split_of = {json.dumps(e["messages"]): split for split in SPLITS for e in second[split]}
     for split in SPLITS:
-        assert all(where[json.dumps(example["messages"])] == split for example in first[split])
+        assert all(split_of[json.dumps(example["messages"])] == split for example in first[split])
     dropped = read_manifest(tmp_path / "b")["dropped"]
     assert sum(counts.get("duplicate", 0) for counts in dropped.values()) == 7
     assert sum(map(len, second.values())) == 120
@@ -146,8 +146,8 @@ def test_a_sample_follows_from_content_and_seed_and_what_it_leaves_out_is_counte
     assert len(made) == 30 and sum(counts["not_sampled"] for counts in dropped.values()) == 70
     write_lines(path, list(reversed(chats(100))))
     again = every(composed(values, tmp_path / "b"))
-    other = every(composed(values, tmp_path / "c", seed=1))
-    words = [{example["messages"][0]["content"] for example in examples} for examples in (made, again, other)]
+    other_seed = every(composed(values, tmp_path / "c", seed=1))
+    words = [{example["messages"][0]["content"] for example in examples} for examples in (made, again, other_seed)]
     assert words[0] == words[1] != words[2]
     assert words[0] != {f"问题 {i}?" for i in range(30)}, "not simply the first ones"
 

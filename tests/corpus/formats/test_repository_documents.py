@@ -59,9 +59,9 @@ def document(path: str, text: str, language: str = "python", source: str = "demo
 @pytest.mark.parametrize("language", REPOSITORIES)
 def test_a_file_comes_after_those_that_it_imports_in_every_language_whatever_the_order(language):
     for seed in range(6):
-        given = [document(*file, language) for file in REPOSITORIES[language]]
-        random.Random(seed).shuffle(given)
-        order = [one["path"] for one in sort_by_imports(given)]
+        files = [document(*file, language) for file in REPOSITORIES[language]]
+        random.Random(seed).shuffle(files)
+        order = [file["path"] for file in sort_by_imports(files)]
         if language == "cpp":
             assert order.index("include/fmt/core.h") < order.index("include/fmt/base.h") < order.index("src/a.cc")
             assert order.index("src/core.h") < order.index("src/a.cc")
@@ -73,24 +73,24 @@ def test_a_file_comes_after_those_that_it_imports_in_every_language_whatever_the
 
 def test_this_repository_is_ordered_as_its_parsed_imports_say():
     """The reference parses with `ast`: nearly every import between two modules goes back in the order."""
-    given = [
+    files = [
         document(path.relative_to(ROOT).as_posix(), path.read_text())
         for path in sorted((ROOT / "scripts").rglob("*.py"))
     ]
-    order = {one["path"]: place for place, one in enumerate(sort_by_imports(given))}
-    assert len(order) == len(given)
+    order = {file["path"]: position for position, file in enumerate(sort_by_imports(files))}
+    assert len(order) == len(files)
     wrong = total = 0
-    for one in given:
-        for node in ast.parse(one["text"]).body:
+    for file in files:
+        for node in ast.parse(file["text"]).body:
             if isinstance(node, ast.ImportFrom) and node.module:
                 imported = f"{node.module.replace('.', '/')}.py"
                 if imported in order:
-                    total, wrong = total + 1, wrong + (order[imported] > order[one["path"]])
+                    total, wrong = total + 1, wrong + (order[imported] > order[file["path"]])
     assert total > 1000 and wrong / total < 0.005
 
 
 def test_circles_odd_names_and_files_that_import_themselves_come_out_once_each():
-    given = [
+    files = [
         document("a.py", "import b\nimport a\n"),
         document("b.py", "import a\nfrom . import\nfrom .. import x\nimport\n"),
         document("x|y <s>.py", "from ..... import a\n"),
@@ -99,11 +99,11 @@ def test_circles_odd_names_and_files_that_import_themselves_come_out_once_each()
         document("__init__.py", "from .a import b\n"),
         document("prose.txt", "import a", "prose"),
     ]
-    assert sorted(one["path"] for one in sort_by_imports(given)) == sorted(one["path"] for one in given)
+    assert sorted(file["path"] for file in sort_by_imports(files)) == sorted(file["path"] for file in files)
     chain = [
         document(f"m{number}.py", f"import m{number + 1}\n") for number in range(5000)
     ]  # deeper than recursion goes
-    assert [one["path"] for one in sort_by_imports(chain)] == [one["path"] for one in reversed(chain)]
+    assert [file["path"] for file in sort_by_imports(chain)] == [file["path"] for file in reversed(chain)]
 
 
 def test_an_example_is_qwens_form_with_a_mark_at_each_control_token():
@@ -116,11 +116,12 @@ def test_an_example_is_qwens_form_with_a_mark_at_each_control_token():
 
 
 def test_a_large_repository_is_several_documents_and_no_file_is_lost_or_cut():
-    given = [document(f"{number}.py", f"x = {number}\n" * 20, source=f"s{number // 40}") for number in range(100)]
-    made = list(repository_documents(given, 1000))
-    assert [name for one in made for name in one["files"]] == [one["path"] for one in given]
-    assert all(len(one["text"]) <= 1000 + 4 for one in made) and len({one["id"] for one in made}) == len(made) > 10
-    assert [one["files"] for one in repository_documents(given[:2], 5)] == [["0.py"], ["1.py"]]
+    files = [document(f"{number}.py", f"x = {number}\n" * 20, source=f"s{number // 40}") for number in range(100)]
+    made = list(repository_documents(files, 1000))
+    assert [name for example in made for name in example["files"]] == [example["path"] for example in files]
+    assert all(len(example["text"]) <= 1000 + 4 for example in made)
+    assert len({example["id"] for example in made}) == len(made) > 10
+    assert [example["files"] for example in repository_documents(files[:2], 5)] == [["0.py"], ["1.py"]]
     assert list(repository_documents([], 10)) == []
 
 

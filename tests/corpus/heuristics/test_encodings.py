@@ -30,10 +30,10 @@ POLISH = "# długość ścieżki, błąd żądania, zażółć gęślą jaźń\n
      ("", "utf-16-be", "utf-16"), ("", "utf-16", "utf-16")],
 )  # fmt: skip
 def test_what_is_sure_comes_out_as_it_was(text, codec, name):
-    whole = CODE + text + CODE
-    assert decode_detected(whole.encode(codec), ALL) == (name, whole)
+    content = CODE + text + CODE
+    assert decode_detected(content.encode(codec), ALL) == (name, content)
     with pytest.raises(ValueError, match="looks like"):
-        decode_detected(whole.encode(codec), [other for other in ALL if other != name])
+        decode_detected(content.encode(codec), [encoding for encoding in ALL if encoding != name])
 
 
 HOSTILE = {

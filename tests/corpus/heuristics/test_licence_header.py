@@ -86,4 +86,4 @@ def test_only_what_is_allowed_is_kept_and_the_unknown_is_told_apart(tmp_path, al
     assert all(reject["detail"] == licence[reject["path"]] for reject in rejects)
     assert sum(manifest["licences"].values()) == len(documents)
     made = list(examples(iter(documents), CodeDataset(kind="code"), 42, 1, Counter()))
-    assert [one["licence"] for one in made] == [document["licence"] for document in documents]
+    assert [example["licence"] for example in made] == [document["licence"] for document in documents]

@@ -127,7 +127,7 @@ def escape_runs(text):
 
 
 def test_reasons_equal_the_naive_ones_on_adversarial_texts_at_tight_limits():
-    found = Counter()
+    counts = Counter()
     for seed, text in enumerate(adversarial(4000)):
         rng = random.Random(-seed)
         tight = Filter(
@@ -145,9 +145,9 @@ def test_reasons_equal_the_naive_ones_on_adversarial_texts_at_tight_limits():
         raw = rng.choice([b"", b"\xef\xbb\xbf"]) + text.encode()
         expected = naive_reason(raw, tight)
         assert reason_of(raw, tight) == expected, (text, tight)
-        found[expected] += 1
+        counts[expected] += 1
     reasons = {"too_short", "too_long", "few_lines", "long_line", "mean_line", "alphanumeric", "generated"}
-    assert set(found) == {None, "encoded_data"} | reasons  # each was put to the test
+    assert set(counts) == {None, "encoded_data"} | reasons  # each was put to the test
 
 
 @pytest.mark.parametrize(

@@ -19,14 +19,14 @@ DOCUMENTED = CODE.replace("):\n", '):\n    """The sum of the argument and a numb
 
 
 def test_the_score_is_the_formula_over_its_parts():
-    parts = quality_of(DOCUMENTED, "a.py", "python")
-    assert parts == {"score": pytest.approx(10 * sum(WEIGHTS[name] * parts[name] for name in WEIGHTS), abs=0.03), **{
-        name: parts[name] for name in WEIGHTS
+    scores = quality_of(DOCUMENTED, "a.py", "python")
+    assert scores == {"score": pytest.approx(10 * sum(WEIGHTS[name] * scores[name] for name in WEIGHTS), abs=0.03), **{
+        name: scores[name] for name in WEIGHTS
     }}  # fmt: skip
     assert abs(sum(WEIGHTS.values()) - 1) < 1e-9
     # 9 definitions in 37 lines, docstrings of about half of the bytes; 18 + 1 different lines of 27
-    assert (parts["parse"], parts["structure"], parts["documentation"], parts["origin"]) == (1, 1, 1, 1)
-    assert parts["repetition"] == round((19 - 1) / 27 / 0.8, 2)
+    assert (scores["parse"], scores["structure"], scores["documentation"], scores["origin"]) == (1, 1, 1, 1)
+    assert scores["repetition"] == round((19 - 1) / 27 / 0.8, 2)
 
 
 @pytest.mark.parametrize(
@@ -61,8 +61,8 @@ def test_tests_vendored_and_generated_files_are_known_by_their_paths(path, origi
 @pytest.mark.parametrize("language", ["python", "java", "go", "rust", "c", "cpp"])
 @pytest.mark.parametrize("text", ["", "\n" * 99, "(" * 5000, "\0" * 50, "é" * 999, "/*" * 999, "{}" * 5000, '"' * 999])
 def test_hostile_texts_have_a_score(text, language):
-    parts = quality_of(text, "a.h" if language == "c" else "a", language)
-    assert all(0 <= value <= (10 if name == "score" else 1) for name, value in parts.items())
+    quality = quality_of(text, "a.h" if language == "c" else "a", language)
+    assert all(0 <= value <= (10 if name == "score" else 1) for name, value in quality.items())
 
 
 def test_well_kept_code_scores_high():

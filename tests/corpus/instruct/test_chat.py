@@ -57,14 +57,14 @@ def test_an_answer_claims_nothing_about_what_was_not_found():
     """A macro before a class hides it from the parser, so that nothing is found is no reason to say that it is not."""
     assert answer_zh(Facts(imports=["os"]), "python") == "这段 Python 代码引用了模块：`os`。"
     assert answer_en(Facts(imports=["os"]), "python") == "This Python code builds on the module `os`."
-    said = Facts(sentence="Reads all the tables.")
-    assert answer_zh(said, "java") == "这段 Java 源码中的说明写道：“Reads all the tables.”"
-    assert answer_en(said, "java") == 'The documentation of this Java code says: "Reads all the tables."'
+    facts = Facts(sentence="Reads all the tables.")
+    assert answer_zh(facts, "java") == "这段 Java 源码中的说明写道：“Reads all the tables.”"
+    assert answer_en(facts, "java") == 'The documentation of this Java code says: "Reads all the tables."'
 
 
 def test_answers_about_real_code_hold_no_figure_and_only_names_and_quotes_out_of_it():
     library = Path(sysconfig.get_path("stdlib"))
-    found = 0
+    answers = 0
     for path in sorted(library.glob("[ac]*.py")):
         text = path.read_text(errors="ignore")
         for language in ("zh", "en"):
@@ -77,8 +77,8 @@ def test_answers_about_real_code_hold_no_figure_and_only_names_and_quotes_out_of
             assert all(part in text for name in names for part in name.split(".")), path
             assert all(quote in " ".join(text.split()) for quote in quotes), path
             assert not re.search(r"\d", re.sub('`[^`]*`|[“"].*[”"]', "", answer)), path
-            found += 1
-    assert found > 40
+            answers += 1
+    assert answers > 40
 
 
 @pytest.mark.parametrize("text", ["", "x", "x\n", "```\n", "a ```` b", "`" * 50, "~~~"])

@@ -134,7 +134,7 @@ def test_python_facts_agree_with_the_ast_module_on_the_standard_library():
         if facts is None:
             continue
         types, functions, imports = by_ast(text)
-        assert {found.name: found.methods for found in facts.types} == types, path
+        assert {item.name: item.methods for item in facts.types} == types, path
         assert facts.functions == functions, path
         assert set(facts.imports) == imports, path
         compared += 1
@@ -181,7 +181,7 @@ def test_mutilated_sources_crash_nothing(name):
             start = rng.randrange(len(broken))
             broken = broken[:start] + rng.choice(["", "{", ")", '"', "::", "/*"]) + broken[start + rng.randint(0, 30) :]
         facts = facts_of(broken, name, LANGUAGES[Path(name).suffix])
-        assert facts is None or all(found.name for found in facts.types)
+        assert facts is None or all(item.name for item in facts.types)
 
 
 def test_a_file_that_mostly_does_not_parse_has_no_facts():

@@ -41,11 +41,11 @@ def document(text: str, path: str = "a.py", language: str = "python", source: st
 @pytest.mark.parametrize("language", CODE)
 def test_a_documented_function_is_found_whole_in_every_language(language):
     text, holder = CODE[language]
-    (found,) = functions_of(text, "a.x", language)
-    assert (found.name, found.documentation, found.summary, found.calls) == ("bigger", SAID, SAID, ("max",))
-    assert found.holder == (holder if language != "c" else None)
-    assert SAID not in found.source and SAID in found.documented
-    body = found.source.splitlines()[1:]
+    (function,) = functions_of(text, "a.x", language)
+    assert (function.name, function.documentation, function.summary, function.calls) == ("bigger", SAID, SAID, ("max",))
+    assert function.holder == (holder if language != "c" else None)
+    assert SAID not in function.source and SAID in function.documented
+    body = function.source.splitlines()[1:]
     assert textwrap.dedent("\n".join(body)) in textwrap.dedent(
         "\n".join(line[4:] for line in text.splitlines())
     ) or all(line.strip() in text for line in body)
@@ -73,7 +73,7 @@ def test_what_is_no_use_as_a_task_is_left_out(text):
 
 def test_functions_of_real_python_are_those_that_ast_finds_word_for_word():
     """The reference is `ast`: documentation, and the body without it, are equal for every function that is found."""
-    found = 0
+    count = 0
     for path in sorted(Path(sysconfig.get_path("stdlib")).glob("[a-f]*.py")):
         text = path.read_text(errors="ignore")
         nodes = {
@@ -81,13 +81,13 @@ def test_functions_of_real_python_are_those_that_ast_finds_word_for_word():
             for node in ast.walk(ast.parse(text))
             if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
         }
-        for one in functions_of(text, path.name, "python"):
-            node = nodes[one.line]
-            assert (one.name, one.documentation) == (node.name, ast.get_docstring(node)), path
+        for function in functions_of(text, path.name, "python"):
+            node = nodes[function.line]
+            assert (function.name, function.documentation) == (node.name, ast.get_docstring(node)), path
             node.decorator_list, node.body = [], node.body[1:]
-            assert ast.dump(ast.parse(one.source).body[0]) == ast.dump(node), (path, one.name)
-            found += 1
-    assert found > 150
+            assert ast.dump(ast.parse(function.source).body[0]) == ast.dump(node), (path, function.name)
+            count += 1
+    assert count > 150
 
 
 @pytest.mark.parametrize("task", REQUESTS)
@@ -117,31 +117,31 @@ def test_shares_are_those_of_the_weights_and_the_same_from_run_to_run(tmp_path):
     settings = SETTINGS.model_copy(update={"tasks": weights, "language": "zh"})
     manifest = compose(tmp_path / "in", settings, 42, tmp_path / "out")
     made = list(read_jsonl(tmp_path / "out/train.jsonl.zst"))
-    counts = Counter(one["task"] for one in made)
+    counts = Counter(example["task"] for example in made)
     assert manifest["tasks"]["train"] == counts and manifest["examples"]["train"] == len(made) > 60
     assert abs(counts["function_to_docstring"] - 2 * counts["analysis"]) <= 2
     assert abs(counts["analysis"] - 2 * counts["signature_to_body"]) <= 2
-    assert len({one["id"] for one in made}) == len(made) and manifest["dropped"]["train"]["task_share"] > 0
-    requests = Counter(one["messages"][1]["content"].split("\n")[0] for one in made)
+    assert len({example["id"] for example in made}) == len(made) and manifest["dropped"]["train"]["task_share"] > 0
+    requests = Counter(example["messages"][1]["content"].split("\n")[0] for example in made)
     assert len(requests) > 30  # of 60
     again = compose(tmp_path / "in", settings, 42, tmp_path / "again")
     assert again["files"] == manifest["files"]
-    other = compose(tmp_path / "in", settings, 43, tmp_path / "other")
-    assert other["files"] != manifest["files"]
+    other_seed = compose(tmp_path / "in", settings, 43, tmp_path / "other")
+    assert other_seed["files"] != manifest["files"]
 
 
 def test_a_function_serves_one_task_and_answers_hold_only_what_stands_in_the_file():
     seen = Counter()
-    for one in library():
-        made = examples_of(one, SETTINGS, 42)
-        tree = ast.walk(ast.parse(one["text"]))  # an escape in a docstring is the character that it means
-        said = [ast.get_docstring(node) or "" for node in tree if isinstance(node, ast.FunctionDef)]
-        flat = " ".join(" ".join([one["text"], *said]).split())
+    for file in library():
+        made = examples_of(file, SETTINGS, 42)
+        tree = ast.walk(ast.parse(file["text"]))  # an escape in a docstring is the character that it means
+        docstrings = [ast.get_docstring(node) or "" for node in tree if isinstance(node, ast.FunctionDef)]
+        flat = " ".join(" ".join([file["text"], *docstrings]).split())
         for example in () if isinstance(made, str) else made:
             task, answer = example["task"], example["messages"][2]["content"]
             if task in ("analysis", "parts"):
                 continue
-            seen[f"{one['path']}{example['name']}"] += 1
+            seen[f"{file['path']}{example['name']}"] += 1
             answer = (
                 answer.removeprefix("```python\n").removesuffix("\n```") if task != "function_to_docstring" else answer
             )
@@ -189,8 +189,8 @@ def test_several_processes_write_the_same_bytes_as_one(tmp_path, monkeypatch):
     monkeypatch.setattr("scripts.corpus.compose.FEW", 0)
     monkeypatch.setattr(workers, "BATCH", 8)  # several batches, the last one not full
     write_splits(tmp_path / "in", library())
-    one = compose(tmp_path / "in", SETTINGS, 42, tmp_path / "one")
-    assert compose(tmp_path / "in", SETTINGS, 42, tmp_path / "two", processes=2) == one
+    manifest = compose(tmp_path / "in", SETTINGS, 42, tmp_path / "one")
+    assert compose(tmp_path / "in", SETTINGS, 42, tmp_path / "two", processes=2) == manifest
 
 
 @pytest.mark.parametrize(("processes", "most"), [(1, 1), (2, 2 * 2 * 8)])
@@ -198,9 +198,11 @@ def test_only_so_many_documents_are_in_memory(processes, most, monkeypatch):
     """Without a limit on what is read ahead, memory would grow with the corpus."""
     monkeypatch.setattr(workers, "BATCH", 8)
     documents, read = [document("def f(): pass\n", f"{number}.py") for number in range(100)], []
-    chats = workers.chats_about((one for one in documents if not read.append(one)), SETTINGS, 42, processes)
+    chats = workers.chats_about(
+        (document for document in documents if not read.append(document)), SETTINGS, 42, processes
+    )
     assert next(chats)[0] == documents[0] and len(read) == most
-    assert [one for one, _ in chats] == documents[1:]
+    assert [document for document, _ in chats] == documents[1:]
 
 
 def test_an_error_in_a_worker_ends_the_job_with_it_and_leaves_no_manifest(tmp_path, monkeypatch):

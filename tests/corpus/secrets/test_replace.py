@@ -102,8 +102,8 @@ def test_each_planted_kind_is_replaced_and_the_text_around_it_stays(kind):
     text = f"# 前言 ß\n{before}{secret}{after}\nreturn 1  # 结束\n"
     cleaned, counts = replace_secrets(text.encode())
     assert cleaned.decode() == f"# 前言 ß\n{before}{placeholder}{after}\nreturn 1  # 结束\n"
-    found = kind.partition(",")[0].partition(" in ")[0]
-    assert counts.total() == 1 and (set(counts) == {found} or placeholder in ("<TOKEN>", "<API_KEY>"))
+    expected_kind = kind.partition(",")[0].partition(" in ")[0]
+    assert counts.total() == 1 and (set(counts) == {expected_kind} or placeholder in ("<TOKEN>", "<API_KEY>"))
     assert replace_secrets(cleaned) == (cleaned, {})
 
 
@@ -158,10 +158,10 @@ def test_nothing_of_a_secret_is_in_any_output_and_the_counts_are_in_the_manifest
     with funnel(tmp_path / "out") as result:
         filter_archive(archive, "demo", Filter(max_line_length=1000), result)
     manifest, documents = read_manifest(tmp_path / "out"), list(read_jsonl(tmp_path / "out" / DOCUMENTS))
-    told = "".join(
+    outputs = "".join(
         map(str, [documents, manifest, *read_jsonl(tmp_path / "out" / REJECTS), caplog.text, capfd.readouterr()])
     )
-    assert [secret for _, secret, _ in PLANTED.values() if secret.split("\n")[-1][:20] in told] == []
+    assert [secret for _, secret, _ in PLANTED.values() if secret.split("\n")[-1][:20] in outputs] == []
     assert [document["path"] for document in documents] == ["a.py", "b.py"]
     assert manifest["secrets"]["documents"] == 1 and documents[1]["text"] == GOOD.decode()
     assert len(manifest["secrets"]["replaced"]) >= 20

@@ -40,8 +40,12 @@ def filtered(folder, files, benchmarks, **settings):
 
 def test_every_document_that_shares_ten_words_is_dropped_and_names_the_problem(tmp_path):
     """Also the second document with the same run, and one that holds the answer in other layout and case."""
-    other = {"task_id": "HumanEval/1", "prompt": "def separate_paren_groups(paren_string):\n", "canonical_solution": ""}
-    path = write_jsonl_gz(tmp_path / "HumanEval.jsonl.gz", [RECORD, other])
+    second_record = {
+        "task_id": "HumanEval/1",
+        "prompt": "def separate_paren_groups(paren_string):\n",
+        "canonical_solution": "",
+    }
+    path = write_jsonl_gz(tmp_path / "HumanEval.jsonl.gz", [RECORD, second_record])
     answer = BODY.upper().replace("\n", " ; ").encode()
     nine = b"# " + b" ".join(re.findall(rb"\w+", BODY.encode())[:9]) + b"\n"
     files = {"a.py": GOOD + answer, "b.py": answer + b"\n" + GOOD, "clean.py": GOOD, "nine.py": GOOD + nine}
@@ -68,14 +72,14 @@ def test_what_is_dropped_is_what_a_plain_search_finds_boilerplate_left_out(tmp_p
     head = "import os sys re json math"  # of most problems
     problems = [f"{head if number % 3 else ''} {text(12)}" for number in range(40)]
     path = tmp_path / "mine.json"
-    path.write_text(json.dumps([{"id": number, "question": one} for number, one in enumerate(problems)]))
+    path.write_text(json.dumps([{"id": number, "question": question} for number, question in enumerate(problems)]))
     holders = Counter(gram for problem in problems for gram in plain_grams(problem, 5))
-    wanted = {gram for gram, count in holders.items() if count <= 2}
+    rare = {gram for gram, count in holders.items() if count <= 2}
     files = {f"{number:03}.py": f"{head} {text(150)}\n".encode() for number in range(300)}
     _, documents, rejects = filtered(
         tmp_path, {name: body + b"\n" * 12 for name, body in files.items()}, [path], words=5
     )
-    expected = {name for name, body in files.items() if plain_grams(body.decode(), 5) & wanted}
+    expected = {name for name, body in files.items() if plain_grams(body.decode(), 5) & rare}
     assert {reject["path"] for reject in rejects} == expected and 20 < len(expected) < 280
     assert len(documents) == 300 - len(expected)
     for reject in rejects:  # the problem that is named does hold the words that are shown
@@ -107,7 +111,7 @@ def test_benchmark_files_that_are_none_are_named_in_one_line(tmp_path, name, con
 def test_cases_of_keywords_and_published_fields_are_read(tmp_path):
     (tmp_path / "cases.yaml").write_text("quick: {language: go, prompt: Write it, keywords: [func]}\n")
     (tmp_path / "mbpp.jsonl").write_text(json.dumps({"task_id": 3, "text": "Sum", "code": "def f(): 1"}) + "\n")
-    found = read_problems([tmp_path / "cases.yaml", tmp_path / "mbpp.jsonl"])
-    assert [(one.dataset, one.id, one.language, one.text) for one in found] == [
+    problems = read_problems([tmp_path / "cases.yaml", tmp_path / "mbpp.jsonl"])
+    assert [(problem.dataset, problem.id, problem.language, problem.text) for problem in problems] == [
         ("cases.yaml", "quick", "go", "Write it"), ("mbpp.jsonl", "3", "", "Sum\ndef f(): 1")
     ]  # fmt: skip

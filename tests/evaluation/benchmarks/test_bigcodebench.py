@@ -59,8 +59,8 @@ def quick(sandbox):
 
 @pytest.fixture
 def problem(tmp_path):
-    (found,) = read(written(tmp_path / "bcb.jsonl", [RECORD]))
-    return found
+    (read_problem,) = read(written(tmp_path / "bcb.jsonl", [RECORD]))
+    return read_problem
 
 
 PROGRAMS = {
@@ -203,7 +203,7 @@ def test_what_needs_one_process_is_refused_or_left_out_by_number(tmp_path, quick
         match=r"1 of 2 problems, such as B/1, have tests that must run in the program's process; .*unjudged",
     ):
         problems_of(Benchmark(path=path))
-    assert [one.id for one in problems_of(Benchmark(path=path, unjudged="leave out"))] == ["BigCodeBench/0"]
+    assert [kept.id for kept in problems_of(Benchmark(path=path, unjudged="leave out"))] == ["BigCodeBench/0"]
     both = problems_of(Benchmark(path=path, unjudged="count"))
     verdict = quick.judge(both[1], PROMPT + RIGHT)
     assert (verdict.outcome, verdict.detail) == ("unjudged", why)

@@ -69,10 +69,10 @@ def test_humaneval_x_names_the_functions_asked_for(benchmarks):
     for language in ("java", "go", "rust", "cpp"):
         for problem in read(benchmarks / f"humaneval_{language}.jsonl.gz"):
             number = problem.id.split("/")[1]
-            expected, found = known[f"HumanEval/{number}"], problem.entry
-            same = found.lower().replace("_", "") == expected.lower().replace("_", "")
+            expected, name = known[f"HumanEval/{number}"], problem.entry
+            same = name.lower().replace("_", "") == expected.lower().replace("_", "")
             # names that collide with a keyword or a library were changed there, and one has another function
-            assert same or found in problem.tests or problem.id == "Rust/10", (problem.id, found)
+            assert same or name in problem.tests or problem.id == "Rust/10", (problem.id, name)
 
 
 BAD = {

@@ -48,7 +48,7 @@ RIGHT_METHOD = (
 
 def packed(cases: list, dump=pickle.dumps) -> str:
     """The private cases as the published files hold them."""
-    tests = [{"input": given, "output": expected, "testtype": "stdin"} for given, expected in cases]
+    tests = [{"input": stdin, "output": expected, "testtype": "stdin"} for stdin, expected in cases]
     return base64.b64encode(zlib.compress(dump(json.dumps(tests)))).decode()
 
 
@@ -145,7 +145,7 @@ def test_programs_with_a_method(problems, quick, unharmed, name):
 def test_outputs_are_compared_as_the_reference_does():
     """Cases of lcb_runner/evaluation/testing_util.py: numbers exactly, not nearly."""
     same = [("1 2\n3", "1 2 \n3\n\n"), ("1.50 2", "1.5 2.0"), ("YES", "YES"), ("1e2", "100"), ("", "\n")]
-    other = [
+    different = [
         ("yes", "YES"),
         ("50000000000000001", "50000000000000000"),
         ("1 2", "1"),
@@ -153,7 +153,7 @@ def test_outputs_are_compared_as_the_reference_does():
         ("1\n2", "1 2"),
     ]
     assert [difference(*pair) for pair in same] == [""] * len(same)
-    assert all(difference(*pair) for pair in other)
+    assert all(difference(*pair) for pair in different)
 
 
 class Harmful:
@@ -193,8 +193,11 @@ def test_cases_that_unpack_without_end_are_refused(tmp_path, monkeypatch):
 def test_published_programs_are_judged_problem_by_problem(tmp_path, quick):
     """The form that lcb_runner's custom_evaluator reads."""
     problems = read(written(tmp_path / "test5.jsonl", [STDIN, METHOD]))
-    found = [{"question_id": "3000", "code_list": [RIGHT_METHOD, "x"]}, {"question_id": "abc1_a", "code_list": [RIGHT]}]
-    (tmp_path / "out.json").write_text(json.dumps(found))
+    solutions = [
+        {"question_id": "3000", "code_list": [RIGHT_METHOD, "x"]},
+        {"question_id": "abc1_a", "code_list": [RIGHT]},
+    ]
+    (tmp_path / "out.json").write_text(json.dumps(solutions))
     rows = judge_generations(problems, read_generations(tmp_path / "out.json", problems), quick)
     assert [(row["id"], row["sample"], row["outcome"]) for row in rows] == [
         *[("3000", 0, "passed"), ("3000", 1, "exception"), ("abc1_a", 0, "passed")]

@@ -40,10 +40,10 @@ def test_the_canonical_solutions_are_not_cut(benchmarks):
     cut = []
     for name in ("HumanEval", *(f"humaneval_{language}" for language in ("java", "go", "rust", "cpp"))):
         for problem in read(benchmarks / f"{name}.jsonl.gz"):
-            place = end(problem, problem.canonical)
+            position = end(problem, problem.canonical)
             # the brace of the class may follow
-            cut += [problem.id] if place and problem.canonical[place:].strip(" \n}") else []
-            assert problem.language == "python" or place
+            cut += [problem.id] if position and problem.canonical[position:].strip(" \n}") else []
+            assert problem.language == "python" or position
     # three have helpers behind the function, and one what its tests begin with
     assert cut == ["Go/72", "Rust/137", "Rust/145", "CPP/94"]
 
@@ -75,8 +75,8 @@ def test_the_block_that_names_the_function_counts(answer):
 
 
 def test_a_whole_python_function_follows_the_prompt_and_a_body_continues_it():
-    whole = program(PYTHON, "```python\ndef f(x):\n    return math.ceil(x)\n```", "chat")
-    assert whole == f"{PYTHON.head}\ndef f(x):\n    return math.ceil(x)\n"
+    code = program(PYTHON, "```python\ndef f(x):\n    return math.ceil(x)\n```", "chat")
+    assert code == f"{PYTHON.head}\ndef f(x):\n    return math.ceil(x)\n"
     assert program(PYTHON, "```python\n    return 2\n```", "chat") == f"{PYTHON.head}    return 2\n"
 
 

@@ -120,7 +120,7 @@ FILES = {
 @pytest.mark.parametrize("language", FILES)
 def test_statements_blocks_and_bodies_of_functions_are_found_where_they_are_whole_lines(language):
     text, expected = FILES[language]
-    assert set(regions(text, language)) == {Region(*one) for one in expected}
+    assert set(regions(text, language)) == {Region(*region) for region in expected}
 
 
 @pytest.mark.parametrize("language", FILES)

@@ -56,7 +56,7 @@ def problems(tmp_path):
     return read(written(tmp_path / "b.jsonl", [HUMANEVAL, SECOND]))
 
 
-def put(path, content):
+def write(path, content):
     if path.suffix == ".zst":
         write_jsonl(path, content)
     elif path.suffix == ".jsonl":
@@ -68,7 +68,7 @@ def put(path, content):
 
 @pytest.mark.parametrize("name", FORMS)
 def test_each_form_is_judged_problem_by_problem(judge, problems, tmp_path, name):
-    generations = read_generations(put(tmp_path / name, FORMS[name]), problems)
+    generations = read_generations(write(tmp_path / name, FORMS[name]), problems)
     rows = judge_generations(problems, generations, judge)
     assert [(row["id"], row["outcome"]) for row in rows] == [("HumanEval/0", "passed"), ("HumanEval/1", "wrong")]
     lines = summary_lines(rows, 2)
@@ -113,16 +113,16 @@ def test_a_file_may_begin_with_a_byte_order_mark(problems, tmp_path):
     (tmp_path / "s.jsonl").write_text(
         "\ufeff" + json.dumps({"task_id": "HumanEval/0", "completion": RIGHT}) + "\r\n", encoding="utf-8"
     )
-    assert [one.problem for one in read_generations(tmp_path / "s.jsonl", problems)] == ["HumanEval/0"]
+    assert [generation.problem for generation in read_generations(tmp_path / "s.jsonl", problems)] == ["HumanEval/0"]
 
 
 def test_problems_whose_tests_need_one_process_are_judged_beside_the_others(sandbox, tmp_path, monkeypatch, capsys):
     mocked = BIGCODEBENCH | {"task_id": "BigCodeBench/1", "test": f"from unittest.mock import patch\n{BCB_TESTS}"}
     written(tmp_path / "b.jsonl", [BIGCODEBENCH, mocked])
-    samples = [{"task_id": f"BigCodeBench/{one}", "solution": BCB_PROMPT + BCB_RIGHT} for one in (0, 1)]
-    path = put(tmp_path / "s.jsonl", samples)
-    given = ["judge", "--benchmark", tmp_path / "b.jsonl", "--generations", path, "--out", tmp_path / "out"]
-    monkeypatch.setattr("sys.argv", list(map(str, given)))
+    samples = [{"task_id": f"BigCodeBench/{number}", "solution": BCB_PROMPT + BCB_RIGHT} for number in (0, 1)]
+    path = write(tmp_path / "s.jsonl", samples)
+    arguments = ["judge", "--benchmark", tmp_path / "b.jsonl", "--generations", path, "--out", tmp_path / "out"]
+    monkeypatch.setattr("sys.argv", list(map(str, arguments)))
     command.main()
     first, second, _ = capsys.readouterr().out.splitlines()
     assert second == "1 passed, 1 unjudged" and first.endswith("1.0000 of the others passed")
@@ -136,18 +136,18 @@ def test_a_completion_that_repeats_the_prompt_is_a_whole_program(problems):
 
 def test_what_multipl_e_leaves_to_its_tests_is_closed(tmp_path):
     problem = read(written(tmp_path / "cs.jsonl", [RECORDS["csharp"]]))[0]
-    for text, whole in (
+    for text, is_program in (
         ("        return 1;\n    }\n    int more", False),
         (f"{problem.head}        return 1;\n", True),
     ):
-        made = source(problem, Generation(problem.id, text, whole))
+        made = source(problem, Generation(problem.id, text, is_program))
         assert made.count("{") == made.count("}") == 2 and "more" not in made
 
 
 def test_the_command_writes_a_verdict_per_program(sandbox, problems, tmp_path, monkeypatch, capsys):
-    path = put(tmp_path / "samples.jsonl", FORMS["samples.jsonl"])
-    given = ["judge", "--benchmark", tmp_path / "b.jsonl", "--generations", path, "--out", tmp_path / "out"]
-    monkeypatch.setattr("sys.argv", list(map(str, given)))
+    path = write(tmp_path / "samples.jsonl", FORMS["samples.jsonl"])
+    arguments = ["judge", "--benchmark", tmp_path / "b.jsonl", "--generations", path, "--out", tmp_path / "out"]
+    monkeypatch.setattr("sys.argv", list(map(str, arguments)))
     command.main()
     assert capsys.readouterr().out.splitlines()[1] == "1 passed, 1 wrong"
     assert [row["sample"] for row in read_jsonl(tmp_path / "out/verdicts.jsonl.zst")] == [0, 0]
@@ -160,8 +160,8 @@ def test_programs_that_are_still_in_markdown_are_pointed_out():
 
 
 def test_a_problem_is_known_whatever_the_case_of_its_name(problems, tmp_path):
-    path = put(tmp_path / "a.jsonl", [{"task_id": "humaneval/1", "solution": ""}])
-    assert [one.problem for one in read_generations(path, problems)] == ["HumanEval/1"]
+    path = write(tmp_path / "a.jsonl", [{"task_id": "humaneval/1", "solution": ""}])
+    assert [generation.problem for generation in read_generations(path, problems)] == ["HumanEval/1"]
 
 
 BAD = {
@@ -181,4 +181,4 @@ BAD = {
 def test_what_cannot_be_read_is_one_line(problems, tmp_path, name):
     content, line = BAD[name]
     with pytest.raises(UserError, match=line):
-        read_generations(put(tmp_path / f"x{name}", content), problems)
+        read_generations(write(tmp_path / f"x{name}", content), problems)

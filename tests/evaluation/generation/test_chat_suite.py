@@ -49,9 +49,9 @@ def test_chosen_chats_are_scored_after_solved_ones(model_folder, datasets, tmp_p
     prompts = []
     generate = ScoredModel.generate
 
-    def record(self, given, *rest, **more):
-        prompts.extend(given)
-        return generate(self, given, *rest, **more)
+    def record(self, texts, *rest, **more):
+        prompts.extend(texts)
+        return generate(self, texts, *rest, **more)
 
     monkeypatch.setattr(ScoredModel, "generate", record)
     chosen = SETTINGS.model_copy(update={"ids": ["c/3", "c/1", "c/2"], "few_shot": ["c/4", "c/2"], "max_new_tokens": 1})
@@ -140,8 +140,8 @@ def test_figures_of_several_samples_are_their_means():
     ],
 )
 def test_bleu_and_chrf_are_those_of_sacrebleus_command(tokenizer, pairs, tmp_path):
-    for place, name in enumerate(("written", "references")):
-        lines = [" ".join(pair[place].split()) for pair in pairs]  # its files hold a text a line
+    for index, name in enumerate(("written", "references")):
+        lines = [" ".join(pair[index].split()) for pair in pairs]  # its files hold a text a line
         (tmp_path / name).write_text("\n".join(lines) + "\n")
     arguments = ["references", "-i", "written", "-m", "bleu", "chrf", "-tok", tokenizer, "-w", "12"]
     done = subprocess.run(

@@ -126,13 +126,13 @@ def test_samples_have_the_softmax_frequencies(model, encoder):
 
 
 def test_the_batch_is_halved_until_it_fits_and_the_texts_stay_the_same(model, encoder, monkeypatch):
-    expected, sizes, whole = generate(model, encoder, PROMPTS, GREEDY, SEED), [], model.generate
+    expected, sizes, generate_batch = generate(model, encoder, PROMPTS, GREEDY, SEED), [], model.generate
 
     def small(input_ids, **options):
         sizes.append(len(input_ids))
         if len(input_ids) > 2:
             raise torch.OutOfMemoryError("CUDA out of memory")
-        return whole(input_ids=input_ids, **options)
+        return generate_batch(input_ids=input_ids, **options)
 
     monkeypatch.setattr(model, "generate", small)
     assert generate(model, encoder, PROMPTS, GREEDY, SEED) == expected

@@ -140,7 +140,7 @@ def test_a_real_vllm_generates_what_transformers_generates(encoder, tmp_path):  
     model = Qwen2ForCausalLM(Qwen2Config(vocab_size=encoder.vocab_size + 20, **sizes, **heads)).eval()
     model.save_pretrained(tmp_path / "model")
     for settings in (GREEDY, changed(GREEDY, repetition_penalty=1.3)):
-        place = tmp_path / "model", "float32", encoder, 512
-        written, engine = generate_by_vllm(*place, PROMPTS, settings, SEED, os.environ["VLLM_PYTHON"])
+        model_arguments = tmp_path / "model", "float32", encoder, 512
+        written, engine = generate_by_vllm(*model_arguments, PROMPTS, settings, SEED, os.environ["VLLM_PYTHON"])
         assert engine["version"] > "0.1"
         assert written == generate(model, encoder, PROMPTS, settings, SEED)

@@ -18,8 +18,8 @@ def longest_common_subsequence(a: str, b: str) -> int:
     for x in a:
         previous = row
         row = [0]
-        for place, y in enumerate(b):
-            row.append(previous[place] + 1 if x == y else max(previous[place + 1], row[place]))
+        for index, y in enumerate(b):
+            row.append(previous[index] + 1 if x == y else max(previous[index + 1], row[index]))
     return row[-1]
 
 

@@ -8,11 +8,11 @@ import pytest
 from scripts.evaluation.metrics.exact_match import exact_match, f1, is_chinese, strict_match
 
 
-def longest_common_run(one: list[str], other: list[str]) -> int:
+def longest_common_run(first: list[str], second: list[str]) -> int:
     """By trying all of them."""
-    runs = {tuple(one[i:j]) for i in range(len(one)) for j in range(i + 1, len(one) + 1)}
+    runs = {tuple(first[i:j]) for i in range(len(first)) for j in range(i + 1, len(first) + 1)}
     return max(
-        (len(run) for run in runs for k in range(len(other)) if tuple(other[k : k + len(run)]) == run), default=0
+        (len(run) for run in runs for k in range(len(second)) if tuple(second[k : k + len(run)]) == run), default=0
     )
 
 
@@ -58,9 +58,9 @@ def test_chinese_answers_score_as_cmrc_defines(prediction, reference, exact, sco
 def test_chinese_f1_is_that_of_the_longest_common_run_on_random_answers():
     chance = random.Random(3)
     for _ in range(300):
-        one, other = ("".join(chance.choices("排序算法快", k=chance.randint(1, 9))) for _ in range(2))
-        run = longest_common_run(list(one), list(other))
-        assert f1(one, other) == pytest.approx(2 * run / (len(one) + len(other)))
+        first, second = ("".join(chance.choices("排序算法快", k=chance.randint(1, 9))) for _ in range(2))
+        run = longest_common_run(list(first), list(second))
+        assert f1(first, second) == pytest.approx(2 * run / (len(first) + len(second)))
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,6 @@ def test_figures_of_a_problem_and_their_means():
         for outcomes in (["passed", "wrong", "passed"], ["timeout", "timeout", "compile error"], ["passed"] * 3)
     ]
     assert items[0]["pass@2"] == 1 and items[0]["pass@1"] == pytest.approx(2 / 3)
-    found = summarize(suite([1, 2]), items)
-    assert (found["pass@1"], found["pass@2"]) == (pytest.approx(5 / 9), pytest.approx(2 / 3))
-    assert (found["documents"], found["passed"], found["timeout"], found["memory"]) == (3, 5, 2, 0)
+    summary = summarize(suite([1, 2]), items)
+    assert (summary["pass@1"], summary["pass@2"]) == (pytest.approx(5 / 9), pytest.approx(2 / 3))
+    assert (summary["documents"], summary["passed"], summary["timeout"], summary["memory"]) == (3, 5, 2, 0)

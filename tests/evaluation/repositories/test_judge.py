@@ -88,8 +88,8 @@ FORGERIES = {
 @pytest.fixture(scope="module")
 def repository(tmp_path_factory):
     folder = tmp_path_factory.mktemp("repository")
-    for place in (folder, folder.parent, folder.parent.parent):
-        place.chmod(0o755)
+    for path in (folder, folder.parent, folder.parent.parent):
+        path.chmod(0o755)
     return unpack("made", shapes_repository.archive(folder), folder / "unpacked")
 
 
@@ -99,15 +99,23 @@ def judging(sandbox, repository):
 
 
 def task(name: str, *tests: str) -> RepositoryTask:
-    function = next(one for one in functions("", "shapes", shapes_repository.MODULE) if one.name == name)
-    place = {
+    function = next(
+        candidate for candidate in functions("", "shapes", shapes_repository.MODULE) if candidate.name == name
+    )
+    location = {
         "module": "shapes",
         "function": name,
         "line": function.line,
         "tests": [f"tests/test_shapes.py::{test}" for test in tests],
     }
     return RepositoryTask(
-        name, "function", "python", "made", "src/shapes/__init__.py", *function.cut(shapes_repository.MODULE), **place
+        name,
+        "function",
+        "python",
+        "made",
+        "src/shapes/__init__.py",
+        *function.cut(shapes_repository.MODULE),
+        **location,
     )
 
 
@@ -119,12 +127,12 @@ AREA = task("Box.area", "test_area")
     [("Box.grow", ["test_grow[1]", "test_grow[2]"]), ("Box.area", ["test_area"]), ("mapped", ["test_mapped"])],
 )
 def test_the_own_body_passes_and_an_empty_one_does_not(judging, name, tests):
-    one = task(name, *tests)
-    own = judging.judge(one, one.answer, record=True)
+    own_task = task(name, *tests)
+    own = judging.judge(own_task, own_task.answer, record=True)
     assert own.outcome == "passed", own.detail
-    one.names, one.kinds = list(own.names), list(own.kinds)
-    assert judging.judge(one, one.answer, seed=1).outcome == "passed"
-    assert judging.judge(one, "pass").outcome == "failed"
+    own_task.names, own_task.kinds = list(own.names), list(own.kinds)
+    assert judging.judge(own_task, own_task.answer, seed=1).outcome == "passed"
+    assert judging.judge(own_task, "pass").outcome == "failed"
 
 
 def test_another_right_body_passes(judging):

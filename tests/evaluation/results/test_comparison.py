@@ -25,27 +25,27 @@ def test_failures_that_merely_change_their_kind_are_no_difference():
     # of 164 problems four are solved more often; a hundred others fail otherwise than before
     before = problems(*[["wrong", "wrong"]] * 164)
     after = problems(*[["passed", "wrong"]] * 4, *[["timeout", "exception"]] * 100, *[["wrong", "wrong"]] * 60)
-    found = compared(pass_at_k.suite([1]), after, before).comparison("pass@1", ("d", "all"), "a", "b")
-    assert (found["interval"], found["reading"]) == (None, "no difference shown")
-    assert found["p"] == pytest.approx(1 / 8, abs=0.02)  # of four exchanges, all one way or the other
+    row = compared(pass_at_k.suite([1]), after, before).comparison("pass@1", ("d", "all"), "a", "b")
+    assert (row["interval"], row["reading"]) == (None, "no difference shown")
+    assert row["p"] == pytest.approx(1 / 8, abs=0.02)  # of four exchanges, all one way or the other
 
 
 def test_a_fault_of_the_sandbox_leaves_nothing_to_compare():
     items = problems(["passed"], ["sandbox error"], *[["wrong"]] * 10)
-    found = compared(pass_at_k.suite([1]), items, problems(*[["wrong"]] * 12))
-    row = found.comparison("pass@1", ("d", "all"), "a", "b")
+    comparison = compared(pass_at_k.suite([1]), items, problems(*[["wrong"]] * 12))
+    row = comparison.comparison("pass@1", ("d", "all"), "a", "b")
     assert (row["value"], row["interval"], row["reading"], row["p"]) == (None, None, "not measured", None)
-    assert found.measure("pass@1", ("d", "all"), "b")["value"] == 0
+    assert comparison.measure("pass@1", ("d", "all"), "b")["value"] == 0
 
 
 def test_no_share_can_differ_by_more_than_1():
     items = [{"exact_match": float(right), "f1": float(right), "strict_match": float(right)} for right in (1, 0, 0)]
-    found = compared(ANSWERS, items, items[::-1]).comparison("exact_match", ("d", "all"), "a", "b")
-    assert found["detectable"] is None  # six changed items of three
+    row = compared(ANSWERS, items, items[::-1]).comparison("exact_match", ("d", "all"), "a", "b")
+    assert row["detectable"] is None  # six changed items of three
 
 
 def test_all_of_one_language_has_that_languages_interval():
     values = np.random.default_rng(0).random(20)
     items = [{"exact_match": 0.0, "f1": float(value), "strict_match": 0.0} for value in values]
-    found = compared(ANSWERS, items)
-    assert found.measure("f1", ("d", "all"), "a") == found.measure("f1", ("d", "go"), "a")
+    comparison = compared(ANSWERS, items)
+    assert comparison.measure("f1", ("d", "all"), "a") == comparison.measure("f1", ("d", "go"), "a")

@@ -35,8 +35,8 @@ def losses(generator, levels=(2.0, 1.1, 1.2, 1.0), documents=30):
     tokens = generator.integers(50, 200, (documents, 1)).astype(float) * np.ones(len(levels))
     nll = tokens * np.array(levels) * generator.lognormal(0, 0.2, (documents, 1))
     nll *= generator.lognormal(0, 0.05, nll.shape)
-    rows = [[PERPLEXITY.columns({"nll": a, "tokens": b, "bytes": 3 * b}) for a, b in zip(*one, strict=True)]
-            for one in zip(nll, tokens, strict=True)]  # fmt: skip
+    rows = [[PERPLEXITY.columns({"nll": a, "tokens": b, "bytes": 3 * b}) for a, b in zip(*pair, strict=True)]
+            for pair in zip(nll, tokens, strict=True)]  # fmt: skip
     return np.array(rows)
 
 
@@ -53,11 +53,11 @@ def test_a_mean_over_seeds_is_compared_as_a_table_of_seeds_and_documents():
 
 def test_a_function_of_sums_is_that_of_each_seed_over_all_documents():
     columns = losses(np.random.default_rng(2))
-    found, single = compared(PERPLEXITY, columns), compared(PERPLEXITY, columns, None)
+    over_seeds, single = compared(PERPLEXITY, columns), compared(PERPLEXITY, columns, None)
     each = [single.measure("bits_per_byte", PLACE, model)["value"] for model in SEEDS["sft"]]
-    score = found.measure("bits_per_byte", PLACE, "sft")
+    score = over_seeds.measure("bits_per_byte", PLACE, "sft")
     assert score["seeds"] == pytest.approx(each) and score["value"] == pytest.approx(np.mean(each))
-    row = found.comparison("bits_per_byte", PLACE, "sft", "base")
+    row = over_seeds.comparison("bits_per_byte", PLACE, "sft", "base")
     assert row["reading"] == "better" and row["value"] == pytest.approx(
         np.mean(each) - single.measure("bits_per_byte", PLACE, "base")["value"]
     )
@@ -72,13 +72,13 @@ def test_seeds_that_differ_leave_open_what_the_first_alone_would_show():
 
 def test_models_of_one_seed_have_the_figures_they_had():
     columns = shares(np.random.default_rng(4))
-    found, before = compared(ANSWERS, columns), compared(ANSWERS, columns, None)
-    assert found.score(PLACE, "base") == before.score(PLACE, "base") and found.named == ["base", "sft"]
+    over_seeds, before = compared(ANSWERS, columns), compared(ANSWERS, columns, None)
+    assert over_seeds.score(PLACE, "base") == before.score(PLACE, "base") and over_seeds.named == ["base", "sft"]
     none = compared(ANSWERS, columns, {})
     assert none.comparison("f1", PLACE, "sft", "base") == before.comparison("f1", PLACE, "sft", "base")
     # of suite human, where raters saw the model of the first seed alone
-    one = compared(ANSWERS, columns[:, :2], SEEDS, MODELS[:2])
-    assert one.score(PLACE, "sft") == before.score(PLACE, "sft")
+    single_seed = compared(ANSWERS, columns[:, :2], SEEDS, MODELS[:2])
+    assert single_seed.score(PLACE, "sft") == before.score(PLACE, "sft")
 
 
 def test_where_all_seeds_are_right_on_all_documents_the_interval_is_no_point():
@@ -102,7 +102,10 @@ def test_a_fault_with_one_seed_leaves_nothing_measured_and_counts_are_means_over
     def columns(*models):
         """Of each model the outcomes of eight problems."""
         return np.array(
-            [[suite.columns(pass_at_k.figures([one], [1])) for one in some] for some in zip(*models, strict=True)]
+            [
+                [suite.columns(pass_at_k.figures([outcome], [1])) for outcome in some]
+                for some in zip(*models, strict=True)
+            ]
         )
 
     passed, wrong = ["passed"] * 8, ["wrong"] * 8

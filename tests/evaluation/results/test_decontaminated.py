@@ -13,7 +13,7 @@ OVERLAPS = "results/evaluation/contamination/overlaps.json"
 
 
 def test_scores_without_are_those_of_a_run_on_the_other_problems_alone(tmp_path):
-    found = evaluate(build(tmp_path / "all", []), tmp_path / "all/results")
+    evaluation = evaluate(build(tmp_path / "all", []), tmp_path / "all/results")
     overlaps = json.loads((tmp_path / "all" / OVERLAPS).read_text())
     left_out = overlaps["suites"]["qa"]["instruct"]["overlapping"]
     assert 0 < len(left_out) < 30
@@ -24,11 +24,11 @@ def test_scores_without_are_those_of_a_run_on_the_other_problems_alone(tmp_path)
     row = overlaps["suites"]["qa"]["instruct"] | {"overlapping": {}, "problems": 30 - len(left_out)}
     dump(tmp_path / "rest" / OVERLAPS, overlaps | {"suites": {"qa": {"instruct": row}}})
     alone = evaluate(experiment, tmp_path / "rest/results")
-    assert found["contamination"]["without"] == {model: {"qa": alone["scores"][model]["qa"]} for model in LEVELS}
-    assert alone["contamination"]["without"] == found["contamination"]["without"]
+    assert evaluation["contamination"]["without"] == {model: {"qa": alone["scores"][model]["qa"]} for model in LEVELS}
+    assert alone["contamination"]["without"] == evaluation["contamination"]["without"]
     assert (
-        found["scores"]["sft"]["qa"]["instruct"]["go"]
-        != found["contamination"]["without"]["sft"]["qa"]["instruct"]["go"]
+        evaluation["scores"]["sft"]["qa"]["instruct"]["go"]
+        != evaluation["contamination"]["without"]["sft"]["qa"]["instruct"]["go"]
     )
 
 
@@ -42,8 +42,8 @@ def test_where_every_problem_overlaps_there_is_no_score_without(tmp_path):
     for ids, expected in ((go, {"go"}), (everything, {"all", "go", "python", "rust"})):
         row["overlapping"] = dict.fromkeys(ids, run)
         dump(tmp_path / OVERLAPS, overlaps)
-        found = evaluate(experiment, tmp_path / "results")["contamination"]["without"]["sft"]["qa"]["instruct"]
-        assert {language for language, score in found.items() if score is None} == expected
+        scores = evaluate(experiment, tmp_path / "results")["contamination"]["without"]["sft"]["qa"]["instruct"]
+        assert {language for language, score in scores.items() if score is None} == expected
 
 
 def test_without_a_suite_with_prompts_no_overlaps_are_read_or_reported(tmp_path):

@@ -65,7 +65,7 @@ def test_paired_difference_is_that_of_the_delta_method_and_narrower_than_apart()
     value, sd = change.sum() / first[:, 2].sum(), deviation(change, first[:, 2])
     assert estimated["value"] == pytest.approx(value)
     assert estimated["interval"] == pytest.approx([value - Z * sd, value + Z * sd], abs=0.2 * sd)
-    apart = math.hypot(*(deviation(one[:, 0] / math.log(2), one[:, 2]) for one in (first, second)))
+    apart = math.hypot(*(deviation(columns[:, 0] / math.log(2), columns[:, 2]) for columns in (first, second)))
     assert sd < apart / 5
 
 
@@ -108,10 +108,10 @@ def test_every_document_is_drawn_equally_often():
 
 def test_draws_depend_on_the_seed_and_not_on_how_many_fit_in_memory(monkeypatch):
     documents = draw(33, np.random.default_rng(6))
-    whole = resample(documents, 100, 7).replicates
-    assert not np.array_equal(whole, resample(documents, 100, 8).replicates)
+    draws = resample(documents, 100, 7).replicates
+    assert not np.array_equal(draws, resample(documents, 100, 8).replicates)
     monkeypatch.setattr(intervals, "CHUNK", 700)
-    assert np.array_equal(whole, resample(documents, 100, 7).replicates)
+    assert np.array_equal(draws, resample(documents, 100, 7).replicates)
 
 
 def test_seed_tells_where_one_part_ends():
@@ -166,22 +166,24 @@ def test_the_interval_of_a_mean_is_wilsons_where_each_document_is_right_or_wrong
 
 
 def test_the_difference_of_means_is_newcombes_where_each_document_is_right_or_wrong():
-    first, second = (np.array(one, dtype=float) for one in ([1] * 60 + [0] * 40, [1] * 50 + [0] * 45 + [1] * 5))
+    first, second = (
+        np.array(outcomes, dtype=float) for outcomes in ([1] * 60 + [0] * 40, [1] * 50 + [0] * 45 + [1] * 5)
+    )
     expected = newcombe(50, 10, 5, 35, 0.95)
     assert mean_difference_interval(first, second, 0.95) == pytest.approx(expected, abs=0.02)
 
 
 def test_a_difference_as_large_as_detectable_is_found_four_times_in_five():
-    generator, found, items = np.random.default_rng(11), 0, 60
+    generator, shown, items = np.random.default_rng(11), 0, 60
     truth = 2.8 * 0.3 / math.sqrt(items)
     mean = difference(lambda sums: sums[..., 0] / sums[..., 1])
     for trial in range(300):
         columns = np.stack([generator.normal(truth, 0.3, items), np.ones(items), np.zeros(items), np.ones(items)], 1)
         sums = resample(columns, 300, trial)
-        found += reading(estimate(sums, mean, 0.95)["interval"], "above") == "better"
+        shown += reading(estimate(sums, mean, 0.95)["interval"], "above") == "better"
         if not trial:
             assert detectable(sums, mean, 0.95) == pytest.approx(truth, rel=0.25)
-    assert 0.72 <= found / 300 <= 0.88
+    assert 0.72 <= shown / 300 <= 0.88
 
 
 def test_nothing_is_detectable_with_few_items_or_where_none_differs():

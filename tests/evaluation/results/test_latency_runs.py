@@ -71,15 +71,15 @@ def test_planted_gates_come_out_as_planted(tmp_path):
         gate("met", "sft", "tokens_per_second", above=256),
     ]
     evaluation = evaluate(made(tmp_path, gates), tmp_path / "results")
-    assert [found["outcome"] for found in evaluation["gates"]] == [planted["name"] for planted in gates]
+    assert [result["outcome"] for result in evaluation["gates"]] == [planted["name"] for planted in gates]
     assert evaluation["gates"][0] == {
         **{"name": "met", "model": "sft", "metric": "answer_seconds", "value": 1.3, "interval": [1.1, 1.3]},
         **{"dataset": None, "language": None, "against": None, "side": "below", "bound": 2, "outcome": "met"},
         **{"seeds": None, "documents": None},
     }
-    found = evaluation["latency"]["sft"]
-    assert found["answer_seconds"] == {"value": 1.3, "interval": [1.1, 1.3], "p95": 9.0}
-    assert [row["batch"] for row in found["throughput"]] == [1, 2]
+    latency = evaluation["latency"]["sft"]
+    assert latency["answer_seconds"] == {"value": 1.3, "interval": [1.1, 1.3], "p95": 9.0}
+    assert [row["batch"] for row in latency["throughput"]] == [1, 2]
     assert evaluation["scoring"]["sft"]["latency"]["conditions"] == {"dtype": "bfloat16"}
     assert all("latency" not in scores for scores in evaluation["scores"].values())
 
@@ -90,7 +90,7 @@ def test_off_the_target_a_gate_is_not_measured_never_met_or_unmet(tmp_path):
     write_timed(tmp_path / "results", "sft", [])
     evaluation = evaluate(experiment, tmp_path / "results")
     assert evaluation["latency"]["sft"] == {"not_applicable": "models run on cpu here, the target is A40"}
-    assert [(found["value"], found["interval"], found["outcome"]) for found in evaluation["gates"]] == [
+    assert [(result["value"], result["interval"], result["outcome"]) for result in evaluation["gates"]] == [
         (None, None, "not measured"),
         (None, None, "not measured"),
     ]
@@ -122,7 +122,7 @@ def runs_as(change):
 
 def run_with(number: int, **changes):
     """A mistake in one of sft's runs, numbered from 1."""
-    return runs_as(lambda runs: [run | changes if place == number else run for place, run in enumerate(runs, 1)])
+    return runs_as(lambda runs: [run | changes if position == number else run for position, run in enumerate(runs, 1)])
 
 
 def content(name: str, data: bytes):

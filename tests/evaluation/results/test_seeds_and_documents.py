@@ -76,22 +76,22 @@ def test_a_planted_effect_is_found_as_often_as_its_size_says():
 
 def test_as_many_seeds_as_were_said_to_be_needed_show_the_difference_four_times_in_five():
     generator = np.random.default_rng(6)
-    said = [seeds_needed(drawn(generator, 4, 60, 0.3, 0.2, 0.5) + 0.4, 0.05) for _ in range(60)]
-    typical = int(np.median([number for number in said if number]))
+    needed = [seeds_needed(drawn(generator, 4, 60, 0.3, 0.2, 0.5) + 0.4, 0.05) for _ in range(60)]
+    typical = int(np.median([number for number in needed if number]))
     shown = [compare_seeds(drawn(generator, typical, 60, 0.3, 0.2, 0.5) + 0.4, 0.95).p < 0.05 for _ in range(400)]
     assert 0.65 <= np.mean(shown) <= 0.97
 
 
 def test_a_difference_in_differences_misses_zero_where_there_is_none_in_five_of_a_hundred_at_most():
-    generator, missed, found, runs = np.random.default_rng(10), 0, 0, 400
+    generator, missed, detected, runs = np.random.default_rng(10), 0, 0, 400
     for number in range(runs):
         model = 0.3 * generator.normal(size=(3, 1))  # a seed moves both sets of documents alike
         ours, general = (drawn(generator, 3, size, 0.02, 0.4, 0.2) + model for size in (40, 60))
         compared = difference_in_differences(ours, general, 0.95)
         missed += not compared.interval[0] <= 0 <= compared.interval[1]
-        found += difference_in_differences(ours - 0.5, general, 0.95).p < 0.05 if number < 100 else 0
+        detected += difference_in_differences(ours - 0.5, general, 0.95).p < 0.05 if number < 100 else 0
     assert missed <= stats.binom.ppf(0.999, runs, 0.05)
-    assert found > 90  # what both sets share is no noise of their difference
+    assert detected > 90  # what both sets share is no noise of their difference
 
 
 def test_no_number_of_seeds_makes_up_for_documents_that_differ_too_much():

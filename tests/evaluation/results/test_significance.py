@@ -31,14 +31,14 @@ def test_the_exchange_test_finds_the_share_of_all_exchanges(shift):
 
 
 def test_the_exchange_test_of_a_ratio_is_right_as_often_as_it_says():
-    generator, ratio, found = np.random.default_rng(4), difference(lambda sums: sums[..., 0] / sums[..., 1]), []
+    generator, ratio, p_values = np.random.default_rng(4), difference(lambda sums: sums[..., 0] / sums[..., 1]), []
     for seed in range(200):
         size = generator.integers(20, 400, 25)
         rows = [np.stack([size * generator.lognormal(0, 0.5, 25), size], axis=1) for _ in range(2)]
         columns = np.concatenate(rows, axis=1)
-        found.append(exchange_test(resample(columns, 2, 0), columns, ratio, seed))
-    assert 0.01 <= np.mean(np.array(found) < 0.05) <= 0.1
-    assert 0.4 <= np.mean(found) <= 0.6
+        p_values.append(exchange_test(resample(columns, 2, 0), columns, ratio, seed))
+    assert 0.01 <= np.mean(np.array(p_values) < 0.05) <= 0.1
+    assert 0.4 <= np.mean(p_values) <= 0.6
 
 
 def test_equal_models_have_p_1_and_the_smallest_p_is_not_0():

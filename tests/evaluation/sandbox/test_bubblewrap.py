@@ -198,10 +198,10 @@ def test_all_descendants_die_with_this_process(sandbox, tmp_path):
 
 
 def sleeping() -> list[str]:
-    found = []
+    ids = []
     for path in Path("/proc").glob("[0-9]*/cmdline"):
         try:
-            found += [path.parent.name] if path.read_bytes() == b"sleep\x001234.5\x00" else []
+            ids += [path.parent.name] if path.read_bytes() == b"sleep\x001234.5\x00" else []
         except OSError:
             continue
-    return found
+    return ids

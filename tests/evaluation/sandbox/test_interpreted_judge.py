@@ -107,9 +107,9 @@ ATTACKS = {
 
 CASES = [
     # all of PHP, two of the others: a check of types takes seconds
-    pytest.param(language, attack, marks=[] if language == "php" or place < 2 else [pytest.mark.soak])
+    pytest.param(language, attack, marks=[] if language == "php" or index < 2 else [pytest.mark.soak])
     for language, attacks in ATTACKS.items()
-    for place, attack in enumerate(attacks)
+    for index, attack in enumerate(attacks)
 ]
 
 

@@ -90,10 +90,10 @@ def test_complex_numbers_arrive_with_their_zeros_and_where_they_are_not_finite(j
 def test_other_values_become_the_nearest_plain_ones(judge):
     names = "from collections import Counter, namedtuple\nfrom fractions import Fraction\nfrom decimal import Decimal\n"
     names += "from http import HTTPStatus\n"
-    given = "Counter('aab'), namedtuple('P', 'x')(1), iter([1, 2]), Fraction(1, 3), Decimal('0.10'), HTTPStatus.OK"
+    values = "Counter('aab'), namedtuple('P', 'x')(1), iter([1, 2]), Fraction(1, 3), Decimal('0.10'), HTTPStatus.OK"
     tests = "a, b, c, d, e, f = f()\nassert (a, b, list(c), d, str(e), f) == "
     expected = "({'a': 2, 'b': 1}, (1,), [1, 2], Fraction(1, 3), '0.10', 200)\n"
-    assert outcome_of(judge, f"{names}def f():\n    return {given}\n", f"{names}{tests}{expected}") == "passed"
+    assert outcome_of(judge, f"{names}def f():\n    return {values}\n", f"{names}{tests}{expected}") == "passed"
 
 
 def test_half_of_a_surrogate_pair_in_an_error_can_be_written_to_a_file(judge, tmp_path):
@@ -234,8 +234,8 @@ def test_an_environment_can_be_given_to_programs(sandbox, tmp_path):
     problem = Problem("T/1", "python", "", "", "import tripling\nassert f(1) == tripling.triple(1)\n", "f", ())
     code = "import tripling\ndef f(x): return tripling.triple(x)\n"
     assert NONE.missing(problem) == {"tripling"}
-    given = Judge(sandbox, Limits(10, 512 << 20), Packages.from_environment(str(tmp_path)))
-    assert (given.packages.missing(problem), given.judge(problem, code).outcome) == (set(), "passed")
+    other_judge = Judge(sandbox, Limits(10, 512 << 20), Packages.from_environment(str(tmp_path)))
+    assert (other_judge.packages.missing(problem), other_judge.judge(problem, code).outcome) == (set(), "passed")
     with pytest.raises(UserError, match=f"evaluation.code.python: .*: no packages in lib/{VERSION}/site-packages"):
         Packages.from_environment(str(tmp_path / "lib"))
 
@@ -272,7 +272,7 @@ def patient(sandbox):
 @pytest.mark.parametrize("language", LIBRARIES)
 def test_a_sample_of_the_compiled_canonical_solutions_passes(benchmarks, patient, language):
     verdicts = canonical(language, benchmarks, patient, {0, 10, 32, 136} if language != "java" else {10, 137})
-    assert {one.outcome for one in verdicts.values()} == {"passed"}, verdicts
+    assert {verdict.outcome for verdict in verdicts.values()} == {"passed"}, verdicts
 
 
 @pytest.mark.soak

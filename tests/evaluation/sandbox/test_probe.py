@@ -31,8 +31,8 @@ def test_the_mode_without_network_namespaces_holds_too():
 def test_without_the_filter_a_shared_network_shows():
     box = Sandbox(MODES[1])
     box.filter = ALLOW_ALL
-    found = probe.succeeded(box)
-    assert {"reach this machine's network", "reach this machine's Unix sockets"} <= set(found)
+    succeeded = probe.succeeded(box)
+    assert {"reach this machine's network", "reach this machine's Unix sockets"} <= set(succeeded)
 
 
 @pytest.mark.slow

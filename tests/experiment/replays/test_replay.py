@@ -49,11 +49,11 @@ def made(root, commit, sample=SAMPLE):
 def test_two_commits_are_equal_but_for_the_time_they_took_or_the_difference_is_named(repository):
     root, commit = repository
     first, slower = (commit(TOOL.replace("SECONDS", seconds)) for seconds in ("1.5", "2.5"))
-    other = commit(TOOL.replace("SECONDS", "1").replace("text.upper()", "text.upper() + '!'"))
+    third = commit(TOOL.replace("SECONDS", "1").replace("text.upper()", "text.upper() + '!'"))
     broken = commit("raise SystemExit('error: no such thing')")
     assert differing(made(root, first), made(root, slower)) == []
     assert digest_of(made(root, first)) == digest_of(made(root, slower))
-    assert differing(made(root, first), made(root, other)) == ["out/made.json: text TEXT → TEXT!"]
+    assert differing(made(root, first), made(root, third)) == ["out/made.json: text TEXT → TEXT!"]
     with pytest.raises(UserError, match="failed: error: no such thing"):
         made(root, broken)
     assert not (root / "out").exists()
@@ -113,10 +113,10 @@ def test_evidence_holds_as_long_as_it_leads_to_todays_code_and_the_content_stays
     content = content_of(tmp_path)
     add_evidence(tmp_path, entry("a", "b", content))
     add_evidence(tmp_path, entry("b", "c", content))
-    assert [one.old for one in holding(tmp_path, "c")] == ["a", "b"]
+    assert [record.old for record in holding(tmp_path, "c")] == ["a", "b"]
     assert holding(tmp_path, "d") == []  # made again with other code since
     add_evidence(tmp_path, entry("x", "y", content))
-    assert [one.old for one in holding(tmp_path, "y")] == ["x"]
+    assert [record.old for record in holding(tmp_path, "y")] == ["x"]
     (tmp_path / "manifest.json").write_text('{"other": 1}')
     assert holding(tmp_path, "y") == []
     (tmp_path / "accepted.json").write_text('{"accepted": [{"job": "filter a"}]}')

@@ -47,13 +47,14 @@ def row(rows, model, metric, dataset):
 
 def test_planted_gains_and_losses_are_found_by_id(runs):
     rows, excluded = compare_runs(*runs)
-    found = row(rows, "sft", "exact_match", "instruct")
-    assert {name for name, value in found["items"].items() if value == 1} == set(GAINED)
-    assert {name for name, value in found["items"].items() if value == -1} == set(LOST)
-    assert (found["documents"], found["A"], found["B"]) == (30, pytest.approx(18 / 30), pytest.approx(20 / 30))
-    assert found["value"] == pytest.approx(2 / 30)
+    comparison = row(rows, "sft", "exact_match", "instruct")
+    assert {name for name, value in comparison["items"].items() if value == 1} == set(GAINED)
+    assert {name for name, value in comparison["items"].items() if value == -1} == set(LOST)
+    assert comparison["documents"] == 30
+    assert (comparison["A"], comparison["B"]) == (pytest.approx(18 / 30), pytest.approx(20 / 30))
+    assert comparison["value"] == pytest.approx(2 / 30)
     # McNemar's exact p of 3 against 1: two-sided, of four coins
-    assert found["mcnemar"] == {"gained": 3, "lost": 1, "p": pytest.approx(2 * (1 + 4) / 16)}
+    assert comparison["mcnemar"] == {"gained": 3, "lost": 1, "p": pytest.approx(2 * (1 + 4) / 16)}
     assert excluded == []
 
 
@@ -67,11 +68,11 @@ def test_a_run_whose_tests_failed_gained_and_lost_nothing(tmp_path):
     """Of five problems that A solves, the tests of one failed in B: that 0 is none of the model's."""
     suite = pass_at_k.suite([1])
     outcomes = [("passed", "passed"), ("wrong", "passed"), ("passed", "test error"), *[("passed", "wrong")] * 3]
-    pairs = [[suite.columns(pass_at_k.figures([one], [1])) for one in pair] for pair in outcomes]
+    pairs = [[suite.columns(pass_at_k.figures([outcome], [1])) for outcome in pair] for pair in outcomes]
     documents = common_items(*({str(at): ("go", pair[side]) for at, pair in enumerate(pairs)} for side in (0, 1)))
     about = {"suite": "code", "models": ("m", "m"), "dataset": "d", "settings_differ": False, "holm": None}
-    rows = [about | one for one in metric_rows(suite, documents, {"confidence": 0.95, "resamples": 100})]
-    assert [(one["reading"], one["items"]) for one in rows] == [("not measured", {})]
+    rows = [about | line for line in metric_rows(suite, documents, {"confidence": 0.95, "resamples": 100})]
+    assert [(line["reading"], line["items"]) for line in rows] == [("not measured", {})]
     lines = terminal_lines(rows, [])
     assert not any(kind in line for kind in ("most gained", "most lost", "too few") for line in lines)
     assert "not measured: m, pass@1, d: the tests or the sandbox failed on some items" in lines
@@ -86,9 +87,9 @@ def test_where_less_is_better_less_is_gained():
 
 
 def test_items_that_only_one_run_scored_do_not_count():
-    one, two = [1.0, 1.0, 1.0, 1], [0.0, 0.0, 0.0, 1]
-    documents = common_items({"x": ("go", one), "y": ("go", one)}, {"y": ("go", two), "z": ("go", two)})
-    assert (documents.ids, documents.columns.tolist()) == (["y"], [one + two])
+    first, second = [1.0, 1.0, 1.0, 1], [0.0, 0.0, 0.0, 1]
+    documents = common_items({"x": ("go", first), "y": ("go", first)}, {"y": ("go", second), "z": ("go", second)})
+    assert (documents.ids, documents.columns.tolist()) == (["y"], [first + second])
     assert differences(SUITE, "f1", documents) == {"y": -1.0}
 
 
@@ -97,10 +98,10 @@ def test_other_test_data_is_not_compared_and_the_line_says_so(runs):
     for model in ("base", "pretrain", "sft"):
         scores = b / "evaluation/qa" / model / "scores.json"
         scores.write_text(scores.read_text().replace(sha("instruct"), sha("other")))
-    said = json.loads((b / "evaluation/gate/eval.json").read_text())
-    for model in said["scoring"].values():
+    evaluation = json.loads((b / "evaluation/gate/eval.json").read_text())
+    for model in evaluation["scoring"].values():
         model["qa"]["data"]["instruct"] = sha("other")
-    (b / "evaluation/gate/eval.json").write_text(json.dumps(said))
+    (b / "evaluation/gate/eval.json").write_text(json.dumps(evaluation))
     rows, excluded = compare_runs(a, b)
     assert excluded == ["qa, instruct: its test data differs"]
     assert {row["suite"] for row in rows} == {"perplexity"}
@@ -109,8 +110,8 @@ def test_other_test_data_is_not_compared_and_the_line_says_so(runs):
 
 def test_last_stages_of_other_names_are_compared(runs):
     a, b = runs
-    said = json.loads((b / "evaluation/gate/eval.json").read_text().replace('"sft"', '"chat"'))
-    (b / "evaluation/gate/eval.json").write_text(json.dumps(said))
+    evaluation = json.loads((b / "evaluation/gate/eval.json").read_text().replace('"sft"', '"chat"'))
+    (b / "evaluation/gate/eval.json").write_text(json.dumps(evaluation))
     for suite in ("qa", "perplexity"):
         (b / "evaluation" / suite / "sft").rename(b / "evaluation" / suite / "chat")
     rows, _ = compare_runs(a, b)
@@ -148,17 +149,17 @@ def test_a_spoilt_run_is_one_line(runs, tmp_path, monkeypatch, spoil, says):
     monkeypatch.setattr("sys.argv", ["compare", f"--a={a}", f"--b={b}", f"--out={tmp_path / 'out'}"])
     with pytest.raises(UserError) as refused:
         main()
-    said = str(refused.value)
-    assert said.startswith(f"{path}: ") and says in said and "\n" not in said
+    message = str(refused.value)
+    assert message.startswith(f"{path}: ") and says in message and "\n" not in message
     assert not (tmp_path / "out").exists()
 
 
 def test_runs_with_nothing_in_common_are_one_line(runs):
     a, b = runs
-    said = json.loads((b / "evaluation/gate/eval.json").read_text())
-    for model in said["scoring"].values():
+    evaluation = json.loads((b / "evaluation/gate/eval.json").read_text())
+    for model in evaluation["scoring"].values():
         for suite in model.values():
             suite["data"] = dict.fromkeys(suite["data"], sha("other"))
-    (b / "evaluation/gate/eval.json").write_text(json.dumps(said))
+    (b / "evaluation/gate/eval.json").write_text(json.dumps(evaluation))
     with pytest.raises(UserError, match="nothing to compare; perplexity, code: its test data differs"):
         compare_runs(a, b)

@@ -64,14 +64,14 @@ def lines(monkeypatch, capsys):
 
 def test_two_folders_are_compared_count_by_count_and_file_by_file(tmp_path, lines):
     a, b = results(tmp_path / "a", A, 1000), results(tmp_path / "b", B, 1500)
-    said = lines(a, b)
-    cells = [line.split() for line in said]
+    printed = lines(a, b)
+    cells = [line.split() for line in printed]
     assert ["files", "seen", "61", "62", "+1"] in cells
     assert ["dropped:", "too_long", "-", "1"] in cells
     assert ["documents", "of", "added", "removed", "changed", "moved"] in cells
     assert ["alpha", "1", "1", "1", "0"] in cells and ["beta", "0", "1", "0", "0"] in cells
-    assert "  alpha/m1.py  (B: too_long, 74813 characters)" in said and "  gamma/g.py" in said
-    assert ["code-512", "train", "1,000", "1,500", "+500"] in cells and "  1 more are the same" in said
+    assert "  alpha/m1.py  (B: too_long, 74813 characters)" in printed and "  gamma/g.py" in printed
+    assert ["code-512", "train", "1,000", "1,500", "+500"] in cells and "  1 more are the same" in printed
     assert "files: the same" in lines(a, a) and "documents: the same 61, in the same splits" in lines(a, a)
 
 
@@ -102,7 +102,7 @@ def repository(tmp_path, monkeypatch) -> Path:
     (tmp_path / "config").mkdir()
     (tmp_path / "config/base.yaml").write_text("experiment: x\nsources: {table: config/tiny.tsv}\n")
     (tmp_path / "config/tiny.yaml").write_text("extends: config/base.yaml\nof_another_time: 1\n")
-    for name, sources, tokens, place in (("first", A, 1000, "shelf"), ("second", B, 1500, ".dvc/cache")):
+    for name, sources, tokens, cache in (("first", A, 1000, "shelf"), ("second", B, 1500, ".dvc/cache")):
         rows = [f"{source}\tgit\thttps://x.org/{source}\t{'1' * 40}\tpython\thigh\tMIT\n" for source in sources]
         (tmp_path / "config/tiny.tsv").write_text(
             HEADER + "".join(rows).replace("1", "2" if "gamma" in sources else "1")
@@ -112,7 +112,7 @@ def repository(tmp_path, monkeypatch) -> Path:
         outs = []
         for path in sorted(path for path in Path("results").rglob("*") if path.is_file()):
             md5 = hashlib.md5(path.read_bytes()).hexdigest()
-            (target := tmp_path / place / "files/md5" / md5[:2] / md5[2:]).parent.mkdir(parents=True, exist_ok=True)
+            (target := tmp_path / cache / "files/md5" / md5[:2] / md5[2:]).parent.mkdir(parents=True, exist_ok=True)
             shutil.copy(path, target)
             outs.append({"path": str(path), "md5": md5, "hash": "md5", "size": path.stat().st_size})
         (tmp_path / "data").mkdir(exist_ok=True)
@@ -125,22 +125,22 @@ def repository(tmp_path, monkeypatch) -> Path:
 
 
 def test_two_revisions_are_compared_as_their_folders_are_from_cache_and_remote(repository, tmp_path, lines):
-    said = lines("first", "second")
-    assert said[0].startswith("A: first (") and not [line for line in said if line.startswith("note")]
-    at = said.index("sources: 2 in A, 2 in B")
-    assert said[at + 1 : at + 4] == [
+    printed = lines("first", "second")
+    assert printed[0].startswith("A: first (") and not [line for line in printed if line.startswith("note")]
+    at = printed.index("sources: 2 in A, 2 in B")
+    assert printed[at + 1 : at + 4] == [
         "  * alpha: pin 111111111111" + "1" * 28 + " -> " + "2" * 40,
         "  - beta: git 111111111111, MIT",
         "  + gamma: git 222222222222, MIT",
     ]
     folders = lines(results(tmp_path / "a", A, 1000), results(tmp_path / "b", B, 1500))
-    assert said[at + 4 :] == folders[4:]
+    assert printed[at + 4 :] == folders[4:]
 
 
 def test_what_cannot_be_had_is_a_note_and_the_sources_are_compared_all_the_same(repository, lines):
     shutil.rmtree(repository / "shelf")
-    said = lines("first", "second")
-    assert "neither in DVC's cache nor to be had from its remote" in said[2] and "sources: 2 in A, 2 in B" in said
+    printed = lines("first", "second")
+    assert "neither in DVC's cache nor to be had from its remote" in printed[2] and "sources: 2 in A, 2 in B" in printed
     git("rm", "--quiet", "data/results.dvc")
     git("commit", "--quiet", "--message", "third")
     assert "note: B: no published results at this revision, so only the sources are compared" in lines("second", "HEAD")

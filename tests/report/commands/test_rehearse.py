@@ -54,11 +54,11 @@ def test_a_stage_that_gives_each_interval_as_a_share_can_be_rehearsed():
     plain = {key: value for key, value in STAGE.items() if not key.endswith(("_steps", "_share"))}
     real = Stage.parse({**plain, **shares}, "test")
     changes = rehearse.small_stage(real, ranks=2)
-    given = {key: value for key, value in ({**plain, **shares} | changes).items() if value is not None}
-    check_optimization(Stage.parse(given, "test"), "training.train.tiny")
-    found = Stage.parse(given, "test")
-    assert intervals(found, given["steps"]) == (1, 1, 1, 1)
-    assert schedule_warnings("tiny", found, given["steps"], ranks=2) == [], "warns of what nobody set"
+    settings = {key: value for key, value in ({**plain, **shares} | changes).items() if value is not None}
+    check_optimization(Stage.parse(settings, "test"), "training.train.tiny")
+    stage = Stage.parse(settings, "test")
+    assert intervals(stage, settings["steps"]) == (1, 1, 1, 1)
+    assert schedule_warnings("tiny", stage, settings["steps"], ranks=2) == [], "warns of what nobody set"
 
 
 def test_a_machine_without_gpus_rehearses_in_fp32(tmp_path):

@@ -43,7 +43,7 @@ def source(name: str) -> Source:
     return Source(name=name, kind="git", pin="0123456789" * 4, **row)
 
 
-def put(path: Path, content: str | bytes, age: float = 0) -> Path:
+def write(path: Path, content: str | bytes, age: float = 0) -> Path:
     """A file that was last written `age` seconds before NOW."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_bytes(content if isinstance(content, bytes) else content.encode())
@@ -77,22 +77,22 @@ def facts(results: Path) -> dict:
 )
 def test_a_jobs_state_is_what_its_log_says_and_how_long_ago(tmp_path, log, age, state, note):
     if log is not None:
-        put(sft(tmp_path).log, log, age)
+        write(sft(tmp_path).log, log, age)
     assert state_of(sft(tmp_path), [], NOW) == (state, note)
-    put(sft(tmp_path).output, "{}", 99999)
+    write(sft(tmp_path).output, "{}", 99999)
     assert state_of(sft(tmp_path), [], NOW) == ("done", "")
 
 
 def running(results: Path, age: float = 5, key: str = "0123") -> Path:
     """The work folder of a stage that has logged steps up to 30, its log quiet since it began."""
     work = results / "work/train/sft" / key
-    put(results / "logs/training/train/sft.log", STARTS, 50_000)
+    write(results / "logs/training/train/sft.log", STARTS, 50_000)
     steps = [{"step": step, "loss": 3 - step / 100, "tokens_per_second": 100.0 * step} for step in (10, 20, 30)]
     lines = [*steps[:2], {"step": 20, "eval_loss": 2.9}, steps[2]]
-    put(work / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines), age)
+    write(work / "metrics.jsonl", "".join(f"{json.dumps(line)}\n" for line in lines), age)
     progress = {"state": "running", "step": 31, "steps": 400, "eta_seconds": 7300.0, "loss": 2.7}
-    put(work / "progress.json", json.dumps(progress), age)
-    put(work / "alerts.jsonl", '{"step": 7, "text": "gradient norm 9 exceeds 5"}\n{"step": 12, "text": "hot"}\n', age)
+    write(work / "progress.json", json.dumps(progress), age)
+    write(work / "alerts.jsonl", '{"step": 7, "text": "gradient norm 9 exceeds 5"}\n{"step": 12, "text": "hot"}\n', age)
     return work
 
 
@@ -112,22 +112,22 @@ def test_a_stage_that_is_gone_says_for_how_long_and_where_it_was(tmp_path):
 
 def test_of_several_work_folders_the_one_that_the_log_names_counts(tmp_path):
     running(tmp_path, age=5000)
-    put(running(tmp_path, key="ffff") / "progress.json", '{"state": "running", "step": 7, "steps": 999}')
+    write(running(tmp_path, key="ffff") / "progress.json", '{"state": "running", "step": 7, "steps": 999}')
     log = sft(tmp_path).log
-    put(log, "10:00:00 gpus: 2 NVIDIA A40 (0, 1)\n")  # it has named none yet
+    write(log, "10:00:00 gpus: 2 NVIDIA A40 (0, 1)\n")  # it has named none yet
     assert facts(tmp_path)["step"] is None and facts(tmp_path)["steps"] is None
-    put(log, STARTS + TELLS * 2000)
+    write(log, STARTS + TELLS * 2000)
     assert facts(tmp_path)["steps"] == 400
 
 
 def test_a_finished_stage_is_told_from_its_own_folder_without_work(tmp_path):
     out = sft(tmp_path).output.parent
-    put(out / "manifest.json", "{}")
-    put(out / "summary.json", '{"steps": 400, "eval_loss": 1.5, "tokens_per_second": 2500.0}')
-    put(
+    write(out / "manifest.json", "{}")
+    write(out / "summary.json", '{"steps": 400, "eval_loss": 1.5, "tokens_per_second": 2500.0}')
+    write(
         out / "metrics.jsonl", '{"step": 400, "loss": 1.4, "tokens_per_second": 1.0}\n{"step": 400, "eval_loss": 1.6}\n'
     )
-    put(out / "alerts.jsonl", "")
+    write(out / "alerts.jsonl", "")
     done = {"step": 400, "steps": 400, "loss": 1.4, "eval_loss": 1.5, "tokens_per_second": 2500.0, "alert": None}
     assert facts(tmp_path) == {"state": "done", "note": "", "eta_seconds": None, **done}
 
@@ -139,10 +139,10 @@ def test_files_that_are_empty_or_half_written_are_passed_over(tmp_path, broken):
     work = running(tmp_path)
     for name in ("metrics.jsonl", "alerts.jsonl"):
         path = work / name
-        put(path, path.read_bytes() + broken)
+        write(path, path.read_bytes() + broken)
     assert {name: facts(tmp_path)[name] for name in LIVE} == LIVE
     for path in work.iterdir():
-        put(path, broken)
+        write(path, broken)
     nothing = facts(tmp_path)
     assert nothing["state"] == "running" and not any(nothing[name] for name in LIVE if name != "step")
     assert view(EXPERIMENT, [], tmp_path)
@@ -151,7 +151,7 @@ def test_files_that_are_empty_or_half_written_are_passed_over(tmp_path, broken):
 def test_only_the_end_of_a_long_metric_log_is_read(tmp_path):
     work = running(tmp_path)
     last = (work / "metrics.jsonl").read_bytes()
-    put(work / "metrics.jsonl", b'{"step": 1, "loss": 9.0, "grad_norm": 1.0}\n' * 100_000 + last)
+    write(work / "metrics.jsonl", b'{"step": 1, "loss": 9.0, "grad_norm": 1.0}\n' * 100_000 + last)
     assert {name: facts(tmp_path)[name] for name in LIVE} == LIVE
 
 
@@ -161,12 +161,12 @@ def test_the_view_counts_jobs_per_rule_and_shows_words_as_they_are(tmp_path):
     now = time.time()
     for path in (work / "progress.json", work / "metrics.jsonl"):
         os.utime(path, (now, now))
-    put(results / "evaluation/perplexity/base/scores.json", "{}")
-    put(results / "logs/evaluation/perplexity/sft.log", "error: no [bold]text[/red] here")
+    write(results / "evaluation/perplexity/base/scores.json", "{}")
+    write(results / "logs/evaluation/perplexity/sft.log", "error: no [bold]text[/red] here")
     console = Console(width=160, markup=False, highlight=False)
-    with console.capture() as said:
+    with console.capture() as capture:
         console.print(view(EXPERIMENT, [source("one"), source("two")], results))
-    lines = [" ".join(line.split()) for line in said.get().splitlines()]
+    lines = [" ".join(line.split()) for line in capture.get().splitlines()]
     assert "sft running 30/400 2.700 2.900 3,000 2 h 1 min step 12: hot" in lines
     assert "filter 0/2 not started" in lines
     assert "perplexity 1/2 failed sft: error: no [bold]text[/red] here" in lines

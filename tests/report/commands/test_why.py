@@ -39,12 +39,12 @@ def test_params_without_names_are_matched_with_those_that_they_resemble():
 def test_the_function_that_changed_is_named(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     units = units_of(MODULE)
-    place = "scripts/corpus/heuristics/quality.py:check_quality"
-    assert units[place].startswith("function ") and "scripts/corpus/filter.py:__main__" in units
-    write_code("1" * 16, CodeRecord(MODULE, None, units | {place: "function 0"}))
+    unit = "scripts/corpus/heuristics/quality.py:check_quality"
+    assert units[unit].startswith("function ") and "scripts/corpus/filter.py:__main__" in units
+    write_code("1" * 16, CodeRecord(MODULE, None, units | {unit: "function 0"}))
     assert FOLDER.is_dir()
     changes = param_changes([repr("1" * 16)], {"code": fingerprint(MODULE)}, MODULE)
-    assert changes == [f"function {place} changed"]
+    assert changes == [f"function {unit} changed"]
 
 
 def test_what_both_have_comes_before_what_is_new_or_gone():
@@ -65,22 +65,22 @@ def test_many_jobs_are_counted_by_rule():
 
 
 @pytest.fixture
-def other(results_root, tmp_path):
+def copied_results(results_root, tmp_path):
     """A copy of a run's results whose eval.json a test may edit."""
     shutil.copytree(results_root, tmp_path / "results")
 
     def edit(change) -> None:
         path = tmp_path / "results/evaluation/gate/eval.json"
-        found = json.loads(path.read_text())
-        change(found["inputs"])
-        path.write_text(json.dumps(found))
+        evaluation = json.loads(path.read_text())
+        change(evaluation["inputs"])
+        path.write_text(json.dumps(evaluation))
 
     edit.root = tmp_path / "results"
     return edit
 
 
-def test_two_results_differ_by_what_made_them(results_root, other):
-    assert differences(results_root, other.root) == [
+def test_two_results_differ_by_what_made_them(results_root, copied_results):
+    assert differences(results_root, copied_results.root) == [
         "nothing that is recorded: the same settings, sources, code, packages and machines"
     ]
 
@@ -91,17 +91,17 @@ def test_two_results_differ_by_what_made_them(results_root, other):
         inputs["versions"]["torch"] = "9.9"
         inputs["models"]["sft"]["model.safetensors"] = "1" * 64
 
-    other(change)
-    lines = differences(results_root, other.root)
+    copied_results(change)
+    lines = differences(results_root, copied_results.root)
     assert len(lines) == 5
     for line, text in zip(
         lines, ("sft.learning_rate", "source alpha: pin", "corpus.filter", "torch", "models: sft"), strict=True
     ):
         assert text in line, lines
-    for root, value in ((results_root, "1"), (other.root, "2")):
+    for root, value in ((results_root, "1"), (copied_results.root, "2")):
         (root / "evaluation/gate/code.json").write_text(json.dumps({"corpus.filter": {"a.py:f": f"function {value}"}}))
     try:
-        assert "function a.py:f changed (corpus.filter)" in differences(results_root, other.root)
+        assert "function a.py:f changed (corpus.filter)" in differences(results_root, copied_results.root)
     finally:
         (results_root / "evaluation/gate/code.json").unlink()
 

@@ -34,8 +34,8 @@ def test_tables_hold_the_gates_scores_and_comparisons(evaluation):
         [gate["outcome"], number(gate["value"], gate["against"] is not None)] for gate in evaluation["gates"]
     ]
     assert len(perplexity) == 1 + 3 * 2 * 4  # models, datasets, languages with all
-    found = evaluation["scores"]["sft"]["qa"]["instruct"]["all"]["exact_match"]["value"]
-    assert ["instruct", "all", "sft", "30", number(found)] in [row[:5] for row in qa]
+    score = evaluation["scores"]["sft"]["qa"]["instruct"]["all"]["exact_match"]["value"]
+    assert ["instruct", "all", "sft", "30", number(score)] in [row[:5] for row in qa]
     assert len(comparisons) == 1 + sum(row["language"] == "all" for row in evaluation["comparisons"])
     assert [row[0] for row in sources] == ["source", "alpha", "beta"]
     assert contamination[1] == ["qa", "instruct", "30", "5", "1"]
@@ -59,6 +59,6 @@ def test_any_name_is_one_cell_as_it_stands(name):
 
 
 def test_no_gates_are_said(evaluation):
-    told = fill("report.md.j2", evaluation | {"gates": [], "verdict": "no gates"})
-    assert "The experiment names no gates." in told
-    assert told.startswith("# synthetic: No gates, no verdict\n")
+    text = fill("report.md.j2", evaluation | {"gates": [], "verdict": "no gates"})
+    assert "The experiment names no gates." in text
+    assert text.startswith("# synthetic: No gates, no verdict\n")

@@ -115,7 +115,7 @@ def test_table_from_a_folder_runs_nothing_out_of_its_repositories(tmp_path, plan
     planted(main)
     rows = {row["name"]: row["pin"] for row in rows_of(tmp_path / "tree")}
     assert list(marks.iterdir()) == []
-    heads = {name: (tmp_path / place / "refs/heads" / branch).read_text().strip() for name, place, branch in
+    heads = {name: (tmp_path / git_folder / "refs/heads" / branch).read_text().strip() for name, git_folder, branch in
              [("one", "tree/high/python/one/.git", "main"), ("linked", "elsewhere/.git", "linked")]}  # fmt: skip
     assert rows == heads
     assert "one: uncommitted changes are not part of the pinned commit: 2 files, as 'a.py'" in caplog.text

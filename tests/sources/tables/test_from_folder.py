@@ -60,8 +60,8 @@ def test_table_from_a_tree_pins_commits_and_content(tree, tmp_path, caplog):
 
 
 def test_folders_named_high_priority_and_medium_priority_mean_the_same(tmp_path, tools):
-    for place in ("high_priority/Python/a", "medium_priority/Go/b", "high/Python/c", "low/Python/d"):
-        tools.write_tree(tmp_path / place, {"a.py": b"1"})
+    for folder in ("high_priority/Python/a", "medium_priority/Go/b", "high/Python/c", "low/Python/d"):
+        tools.write_tree(tmp_path / folder, {"a.py": b"1"})
     rows = {row["name"]: (row["priority"], row["language"]) for row in rows_of(tmp_path)}
     assert rows == {"a": ("high", "python"), "b": ("medium", "go"), "c": ("high", "python")}
 

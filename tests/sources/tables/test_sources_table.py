@@ -103,13 +103,13 @@ def test_credentials_in_a_url_are_refused_and_not_shown(location, part, tmp_path
         path.write_text(changed("location", location, kind_row))
         with pytest.raises(
             UserError, match=f"line {kind_row + 2}: location: the URL has {part}.*credential helper"
-        ) as one:
+        ) as refused:
             read_sources(path)
-        assert "hidden" not in str(one.value)
+        assert "hidden" not in str(refused.value)
     path.write_text(changed("name", location))  # a row whose cells are shifted
-    with pytest.raises(UserError, match="line 2: name: ") as one:
+    with pytest.raises(UserError, match="line 2: name: ") as refused:
         read_sources(path)
-    assert "hidden" not in str(one.value)
+    assert "hidden" not in str(refused.value)
 
 
 @pytest.mark.parametrize("location", ["git@example.org:r.git", "ssh://git@example.org/r", "/home/a@b/r", "../x?y"])

@@ -87,8 +87,8 @@ def test_a_base_without_a_template_is_refused_by_name_and_may_be_given_one(folde
     check_base_tokenizer(folder, {"code": CodeDataset(kind="code")}, ["code"])
     check_base_tokenizer(folder, {"instruct": InstructDataset(kind="instruct")}, ["instruct"], "chatml")
     (tmp_path / "own.jinja").write_text("{{ raise_exception('no system messages') }}")
-    said = refused(folder, str(tmp_path / "own.jinja"))
-    assert said.startswith("training.base.chat_template: ") and "no system messages (roles: system, user" in said
+    message = refused(folder, str(tmp_path / "own.jinja"))
+    assert message.startswith("training.base.chat_template: ") and "no system messages (roles: system, user" in message
     write_chat_template("chatml", folder)
     assert AutoTokenizer.from_pretrained(folder).chat_template.startswith("{%- if messages[0]['role'] == 'system'")
 

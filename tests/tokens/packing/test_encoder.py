@@ -34,7 +34,7 @@ HOSTILE = [
 
 def random_strings(count: int) -> list[str]:
     source = random.Random(1)
-    kinds = [
+    ranges = [
         range(32, 127),
         range(0, 32),
         range(0x300, 0x370),
@@ -43,7 +43,7 @@ def random_strings(count: int) -> list[str]:
         range(0x1F600, 0x1F640),
     ]
     return [
-        "".join(chr(source.choice(source.choice(kinds))) for _ in range(source.randrange(60))) for _ in range(count)
+        "".join(chr(source.choice(source.choice(ranges))) for _ in range(source.randrange(60))) for _ in range(count)
     ]
 
 
@@ -59,7 +59,7 @@ def reference(tokenizer):
     return Tokenizer.from_str(json.dumps({**description, "added_tokens": []}))
 
 
-def one(encoder, example):
+def encode_single(encoder, example):
     encoded = encoder.encode([example])
     return encoded.ids.tolist(), encoded.targets.tolist()
 
@@ -79,14 +79,14 @@ def test_text_ids_equal_hugging_faces_on_hostile_strings_and_end_the_document(en
 def test_a_control_token_stands_at_each_mark_and_nowhere_else(encoder):
     text = "demo\na.py\nx = 1\n<|file_sep|>\nb.py\ny\n"
     marks = [[0, "<|repo_name|>"], [5, "<|file_sep|>"], [text.index("b.py"), "<|file_sep|>"]]
-    found = encoder.encode([{"text": text, "marks": marks}, {"text": text}])
-    parts = [text[:5], text[5 : text.index("b.py")], text[text.index("b.py") :]]
+    encoded = encoder.encode([{"text": text, "marks": marks}, {"text": text}])
+    segments = [text[:5], text[5 : text.index("b.py")], text[text.index("b.py") :]]
     expected = []
-    for (_, token), part in zip(marks, parts, strict=True):
+    for (_, token), part in zip(marks, segments, strict=True):
         expected += [encoder.control(token), *encoder.encode([{"text": part}]).ids[:-1].tolist()]
-    assert found.ids[: found.offsets[1]].tolist() == [*expected, encoder.end]
-    assert not {encoder.control("<|file_sep|>")} & set(found.ids[found.offsets[1] :].tolist())
-    assert found.targets[1 : found.offsets[1]].all() and not found.targets[0]
+    assert encoded.ids[: encoded.offsets[1]].tolist() == [*expected, encoder.end]
+    assert not {encoder.control("<|file_sep|>")} & set(encoded.ids[encoded.offsets[1] :].tolist())
+    assert encoded.targets[1 : encoded.offsets[1]].all() and not encoded.targets[0]
 
 
 @pytest.mark.parametrize(
@@ -106,13 +106,13 @@ def test_a_control_token_spelled_out_in_any_part_of_an_example_never_becomes_its
         "text": {"text": literal},
         "chat": {"messages": [{"role": role, "content": literal} for role in ("system", "user", "assistant")]},
     }.items():
-        ids, _ = one(encoder, example)
+        ids, _ = encode_single(encoder, example)
         assert sum(token in controls for token in ids) == inserted[form]
 
 
 def test_bytes_of_tokens_add_up_to_the_normalized_text(encoder):
     for text in HOSTILE + random_strings(200):
-        ids, _ = one(encoder, {"text": text})
+        ids, _ = encode_single(encoder, {"text": text})
         assert encoder.bytes_of[ids].sum() == len(unicodedata.normalize("NFC", text).encode())
 
 
@@ -122,7 +122,7 @@ def test_control_tokens_stand_for_no_bytes_also_where_a_tokenizer_lists_them_in_
     description["model"]["vocab"]["<|endoftext|>"] = 978
     (folder / "tokenizer.json").write_text(json.dumps(description))
     encoder = Encoder(folder)
-    ids, _ = one(encoder, {"text": "<|endoftext|>"})
+    ids, _ = encode_single(encoder, {"text": "<|endoftext|>"})
     assert (encoder.bytes_of[encoder.end], ids.count(encoder.end), encoder.bytes_of[ids].sum()) == (0, 1, 13)
 
 
@@ -141,7 +141,7 @@ CHATS = [
 def test_chats_equal_apply_chat_template_and_only_the_answers_are_targets(encoder, tokenizer, chat):
     loaded = AutoTokenizer.from_pretrained(tokenizer)
     messages = [{"role": role, "content": content} for role, content in chat]
-    ids, targets = one(encoder, {"messages": messages})
+    ids, targets = encode_single(encoder, {"messages": messages})
     assert ids == loaded.apply_chat_template(messages, return_dict=False)
 
     # independently: walk over Hugging Face's ids; a target is what lies wholly after the header, up to <|im_end|>
@@ -163,7 +163,7 @@ def test_chats_equal_apply_chat_template_and_only_the_answers_are_targets(encode
 def test_the_answers_targets_decode_to_exactly_the_answer(encoder, tokenizer):
     loaded = AutoTokenizer.from_pretrained(tokenizer)
     answer = "它返回 naïve 值。\n\n```python\nreturn 1\n```"
-    ids, targets = one(
+    ids, targets = encode_single(
         encoder, {"messages": [{"role": "user", "content": "q"}, {"role": "assistant", "content": answer}]}
     )
     assert loaded.decode(np.array(ids)[targets]) == f"{answer}<|im_end|>"
@@ -179,7 +179,7 @@ def test_a_batch_equals_its_examples_one_by_one(encoder):
     encoded = encoder.encode(batch)
     for i, example in enumerate(batch):
         span = slice(encoded.offsets[i], encoded.offsets[i + 1])
-        assert (encoded.ids[span].tolist(), encoded.targets[span].tolist()) == one(encoder, example)
+        assert (encoded.ids[span].tolist(), encoded.targets[span].tolist()) == encode_single(encoder, example)
     assert len(encoder.encode([]).ids) == 0
 
 
@@ -190,9 +190,9 @@ def test_template_is_read_from_the_configuration_where_a_model_has_it_there(enco
     config = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps({**config, "chat_template": template}))
     messages = [{"role": "user", "content": "a"}]
-    ids, _ = one(Encoder(folder), {"messages": messages})
+    ids, _ = encode_single(Encoder(folder), {"messages": messages})
     assert ids == AutoTokenizer.from_pretrained(folder).apply_chat_template(messages, return_dict=False)
-    assert ids != one(encoder, {"messages": messages})[0]
+    assert ids != encode_single(encoder, {"messages": messages})[0]
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_a_template_that_we_could_not_follow_is_refused_in_one_line(tokenizer, t
     if template:
         (folder / "chat_template.jinja").write_text(template)
     with pytest.raises(UserError, match=complaint):
-        one(Encoder(folder), {"messages": [{"role": "assistant", "content": "a"}]})
+        encode_single(Encoder(folder), {"messages": [{"role": "assistant", "content": "a"}]})
 
 
 @pytest.mark.parametrize(

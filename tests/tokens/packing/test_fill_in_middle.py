@@ -87,12 +87,12 @@ def check(shards, decoder, texts):
         ids = shards.tokens[row, offset : offset + count].tolist()
         flags = shards.flags[row, offset : offset + count].tolist()
         assert flags == [1] + [2] * (count - 1)  # everything but the first token is a target
-        form, *parts = decoder.taken_apart(ids)
+        form, *segments = decoder.taken_apart(ids)
         forms.append(form)
         if form == "plain":
-            of[document].append(parts[0])
+            of[document].append(segments[0])
         else:
-            of[document].append("".join(parts))
+            of[document].append("".join(segments))
     for number, text in enumerate(texts):
         # plain pieces may begin inside a character only where a row is shorter than its tokens
         pieces = [part if isinstance(part, str) else decoder.text(part) for part in of[number]]
@@ -122,8 +122,8 @@ def test_hostile_texts_survive_in_rows_of_any_length(tokenizer, tmp_path, length
     decoder, sizes = Decoder(tokenizer), Encoder(tokenizer).bytes_of
     seen = [0] * len(texts)
     for row, offset, count, document in shards.pieces.tolist():
-        form, *parts = decoder.taken_apart(shards.tokens[row, offset : offset + count].tolist())
-        seen[document] += len("".join(parts).encode()) if form != "plain" else int(sizes[parts[0]].sum())
+        form, *segments = decoder.taken_apart(shards.tokens[row, offset : offset + count].tolist())
+        seen[document] += len("".join(segments).encode()) if form != "plain" else int(sizes[segments[0]].sum())
     assert seen == [len(unicodedata.normalize("NFC", text).encode()) for text in texts]
 
 
@@ -138,13 +138,13 @@ def test_shares_are_as_configured_and_split_points_uniform(tokenizer, rate, spm_
     assert abs(drawn - n * rate) <= 4 * (n * rate * (1 - rate)) ** 0.5
     assert spm == drawn * spm_rate or 0 < spm_rate < 1
     if rate > 0.5:  # of the two points of a uniform pair the mean is at one and two thirds, standard error 0.236 / √n
-        parts = [
+        taken_apart = [
             decoder.taken_apart(pieces.ids[start:end].tolist())
             for start, end in zip(pieces.offsets, pieces.offsets[1:], strict=False)
         ]
-        suffixes = [len(part[3]) for part in parts if part[0] != "plain"]
+        suffixes = [len(part[3]) for part in taken_apart if part[0] != "plain"]
         assert abs(np.mean(suffixes) / 100 - 1 / 3) < 4 * 0.236 / drawn**0.5
-        prefixes = [len(part[1]) for part in parts if part[0] == "psm"]
+        prefixes = [len(part[1]) for part in taken_apart if part[0] == "psm"]
         assert spm_rate or abs(np.mean(prefixes) / 100 - 1 / 3) < 4 * 0.236 / drawn**0.5 + 0.01
 
 
@@ -152,16 +152,16 @@ def test_draws_follow_from_seed_and_content_whatever_stands_beside(tokenizer, tm
     texts = [document["text"] for document in documents()[:20]]
     encoder = Encoder(tokenizer)
 
-    def drawn(seed, given):
+    def drawn(seed, batch):
         fill = FillInMiddle(encoder, 128, 0.5, 0.5, seed)
-        pieces = fill.pieces(encoder.encode([{"text": text} for text in given]))
+        pieces = fill.pieces(encoder.encode([{"text": text} for text in batch]))
         return pieces.ids[: pieces.offsets[np.searchsorted(pieces.documents, 1)]].tolist()
 
     assert drawn(1, texts) == drawn(1, texts[:1]) != drawn(2, texts[:1])
-    whole, _ = packed(texts, tokenizer, 128, tmp_path / "whole")
+    expected, _ = packed(texts, tokenizer, 128, tmp_path / "whole")
     monkeypatch.setattr(module, "BATCH", 3)
     again, _ = packed(texts, tokenizer, 128, tmp_path / "parts")
-    assert whole == again
+    assert expected == again
     for name in ("train.tokens.bin", "train.documents.txt"):
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
 

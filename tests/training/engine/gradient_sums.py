@@ -42,10 +42,10 @@ def main() -> None:
             engine.step()
     for total in exact:
         torch.distributed.all_reduce(total)
-    found = [safe_get_full_grad(weight).double() for weight in engine.module.parameters()]
-    errors = [((ours - total).norm() / total.norm()).item() for ours, total in zip(found, exact, strict=True)]
+    gradients = [safe_get_full_grad(weight).double() for weight in engine.module.parameters()]
+    errors = [((ours - total).norm() / total.norm()).item() for ours, total in zip(gradients, exact, strict=True)]
     sums = engine.optimizer.averaged_gradients.get(0) or []
-    held = {str(part.dtype): sum(one.numel() for one in sums if one.dtype == part.dtype) for part in sums}
+    held = {str(part.dtype): sum(tensor.numel() for tensor in sums if tensor.dtype == part.dtype) for part in sums}
     engine.step()
     if torch.distributed.get_rank() == 0:
         print(json.dumps({"error": max(errors), "held": held}))

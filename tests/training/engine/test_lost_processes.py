@@ -54,11 +54,11 @@ def test_a_stopped_rank_is_an_alert_and_after_the_timeout_one_line(ranks, tmp_pa
     second.suspend()  # SIGSTOP
     [alerts] = Path(tmp_path / "work").glob("*/alerts.jsonl")
 
-    def kinds() -> list[str]:
+    def alert_kinds() -> list[str]:
         return [json.loads(line)["kind"] for line in alerts.read_text().splitlines()]
 
-    wait_for(lambda: "stall" in kinds(), 14)  # before the timeout ends it
-    assert kinds().count("stall") == 1
+    wait_for(lambda: "stall" in alert_kinds(), 14)  # before the timeout ends it
+    assert alert_kinds().count("stall") == 1
     _, errors = torchrun.communicate(timeout=60)
     assert torchrun.returncode != 0
     line = "error: tiny: another process did not answer within `collective_timeout` of the machine file (15 s)"
@@ -69,8 +69,10 @@ def test_a_killed_rank_is_named_and_the_others_say_in_one_line_that_they_lost_it
     torchrun, (_, second) = ranks(True)
     second.kill()
     _, errors = torchrun.communicate(timeout=60)
-    said = [line for line in errors.splitlines() if line.startswith("error: ")]
+    error_lines = [line for line in errors.splitlines() if line.startswith("error: ")]
     assert torchrun.returncode == 1
-    assert "error: tiny: the connection to another rank was lost: that rank or its host has ended" in said
-    assert any(re.match(r"error: rank 1 on \S+ was killed by SIGKILL, as the kernel does ", line) for line in said)
+    assert "error: tiny: the connection to another rank was lost: that rank or its host has ended" in error_lines
+    assert any(
+        re.match(r"error: rank 1 on \S+ was killed by SIGKILL, as the kernel does ", line) for line in error_lines
+    )
     assert "Traceback" not in errors

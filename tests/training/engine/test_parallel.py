@@ -67,7 +67,7 @@ def kill_a_rank(origin: Path, shards: Path, folder: Path, mode: str, ranks: int)
         assert process.poll() is None, "ended before its first checkpoint"
         time.sleep(0.002)
     family = psutil.Process(process.pid).children(recursive=True) if ranks > 1 else [psutil.Process(process.pid)]
-    ours = [one for one in family if "scripts.training.train" in one.cmdline()]
+    ours = [rank for rank in family if "scripts.training.train" in rank.cmdline()]
     assert len(ours) == ranks
     ours[-1].send_signal(signal.SIGKILL)
     assert process.wait(timeout=60) != 0
@@ -95,8 +95,8 @@ def done(origin, shards, tmp_path_factory):
     return get
 
 
-def same_model(folder: Path, other: Path, tolerance: float) -> None:
-    ours, theirs = load_file(folder / "out/model.safetensors"), load_file(other / "out/model.safetensors")
+def same_model(folder: Path, reference: Path, tolerance: float) -> None:
+    ours, theirs = load_file(folder / "out/model.safetensors"), load_file(reference / "out/model.safetensors")
     assert set(ours) == set(theirs)
     for name, weight in theirs.items():
         assert ours[name].dtype == torch.float32
@@ -112,15 +112,15 @@ def test_four_rows_at_once_are_four_rows_one_by_one(done):
 def test_two_ranks_follow_one_process_and_publish_the_same_whole_model(done, mode, request):
     if MODES[mode][1]:
         request.getfixturevalue("cpu_adam")
-    (one, _), (two, said) = done("ddp", 1, 4), done(mode, 2)
+    (single, _), (sharded, output) = done("ddp", 1, 4), done(mode, 2)
     name = {"none": "DDP"}.get(MODES[mode][0], MODES[mode][0])
-    assert f"parallel: 2 processes, sharding {name}" in said
-    assert ("optimizer in host memory" in said) == MODES[mode][1]
-    assert len(losses(two)) == 20
-    assert losses(two) == pytest.approx(losses(one), abs=1e-5)
-    same_model(two, one, 1e-4)
-    [work] = (two / "work").iterdir()
-    parameters = json.loads((two / "out/summary.json").read_text())["parameters"]
+    assert f"parallel: 2 processes, sharding {name}" in output
+    assert ("optimizer in host memory" in output) == MODES[mode][1]
+    assert len(losses(sharded)) == 20
+    assert losses(sharded) == pytest.approx(losses(single), abs=1e-5)
+    same_model(sharded, single, 1e-4)
+    [work] = (sharded / "work").iterdir()
+    parameters = json.loads((sharded / "out/summary.json").read_text())["parameters"]
     sharding, offload = MODES[mode]
     known = checkpoint_bytes(
         stage(), machine(sharding=sharding, offload=offload), parameters, parameters, 8 * parameters
@@ -128,15 +128,15 @@ def test_two_ranks_follow_one_process_and_publish_the_same_whole_model(done, mod
     # random states, logs and scripts; FSDP2's format adds a KiB or two for each tensor's shard
     rest = (640 if sharding == "fsdp2" else 192) << 10
     assert 0 < folder_bytes(work / "checkpoint-20") - known < rest
-    summary, reference = (json.loads((folder / "out/summary.json").read_text()) for folder in (two, one))
+    summary, reference = (json.loads((folder / "out/summary.json").read_text()) for folder in (sharded, single))
     assert summary["parameters"] == reference["parameters"]
     assert summary["eval_loss"] == pytest.approx(reference["eval_loss"], abs=1e-5)
 
 
 @pytest.mark.parametrize("mode", often(["fsdp2"], ["zero3"]))
 def test_sharded_modes_run_in_a_single_process_without_torchrun(done, mode):
-    folder, said = done(mode, 1)
-    assert f"parallel: 1 process, sharding {MODES[mode][0]}" in said
+    folder, output = done(mode, 1)
+    assert f"parallel: 1 process, sharding {MODES[mode][0]}" in output
     assert losses(folder) == pytest.approx(losses(done("ddp", 1, 4)[0]), abs=1e-5)
 
 

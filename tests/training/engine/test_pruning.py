@@ -15,13 +15,13 @@ from scripts.training.engine.pruning import mark_published, mark_unfinished, rem
 KIB = 100
 
 
-def save(run: Path, *steps: int, whole: bool = True) -> None:
+def save(run: Path, *steps: int, complete: bool = True) -> None:
     """Checkpoints of 100 KiB, and the logs of a run."""
     for step in steps:
         folder = run / f"checkpoint-{step}"
         folder.mkdir(parents=True)
         (folder / "optimizer.pt").write_bytes(bytes(KIB << 10))
-        if whole:
+        if complete:
             write_json(folder / "whole.json", {"files": {"optimizer.pt": KIB << 10}})
     (run / "metrics.jsonl").write_text("{}\n")
 
@@ -48,7 +48,7 @@ def runs(tmp_path) -> tuple[Path, Path]:
     """An earlier run of a stage that ended long ago, and the run that now starts."""
     earlier, run = tmp_path / "work/sft/0123", tmp_path / "work/sft/4567"
     save(earlier, 4, 8, 12)
-    save(earlier, 16, whole=False)
+    save(earlier, 16, complete=False)
     save(run, 4)
     return earlier, run
 

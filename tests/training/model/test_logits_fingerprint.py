@@ -46,8 +46,8 @@ def theta(model):
 
 def swap(name):
     def damage(model):
-        one, other = (model.get_submodule(f"model.layers.{layer}.{name}").weight for layer in (0, 1))
-        one.data, other.data = other.data, one.data
+        first, second = (model.get_submodule(f"model.layers.{layer}.{name}").weight for layer in (0, 1))
+        first.data, second.data = second.data, first.data
 
     return damage
 
@@ -89,8 +89,8 @@ def test_each_damage_is_one_line(folder, damage, dtype):
 
 def test_the_same_weights_with_rope_everywhere_are_refused(folder, tmp_path):
     """What would happen were they loaded as the Qwen2 that they were: transformers says nothing that stops it."""
-    said = json.loads((folder / "config.json").read_text())
-    fields = {name: value for name, value in said.items() if not name.startswith("no_rope")}
+    config = json.loads((folder / "config.json").read_text())
+    fields = {name: value for name, value in config.items() if not name.startswith("no_rope")}
     write_json(tmp_path / "config.json", {**fields, "model_type": "qwen2", "architectures": ["Qwen2ForCausalLM"]})
     for path in folder.glob("model*"):
         (tmp_path / path.name).symlink_to(path)
@@ -117,13 +117,13 @@ def test_the_fingerprint_is_transformers_own_logits_and_equal_on_every_call(fold
     """The likeliest tokens of a plain forward pass by hand, which no rounding or upcasting touched."""
     logits_fingerprint.save(tmp_path, logits_fingerprint.load_float32(folder))
     assert (tmp_path / logits_fingerprint.NAME).read_bytes() == (folder / logits_fingerprint.NAME).read_bytes()
-    said = read_json(folder / logits_fingerprint.NAME)
+    fingerprint = read_json(folder / logits_fingerprint.NAME)
     text = torch.tensor([logits_fingerprint.hashed_integers("text", logits_fingerprint.TOKENS, 512)])
     with torch.no_grad():
-        found = load(folder)(text).logits[0, logits_fingerprint.POSITIONS]
-    top = found.topk(logits_fingerprint.LIKELIEST)
-    assert [row[: logits_fingerprint.LIKELIEST] for row in said["places"]] == top.indices.tolist()
-    stored = torch.tensor(said["logits"]["float32"])[:, : logits_fingerprint.LIKELIEST]
+        logits = load(folder)(text).logits[0, logits_fingerprint.POSITIONS]
+    top = logits.topk(logits_fingerprint.LIKELIEST)
+    assert [row[: logits_fingerprint.LIKELIEST] for row in fingerprint["places"]] == top.indices.tolist()
+    stored = torch.tensor(fingerprint["logits"]["float32"])[:, : logits_fingerprint.LIKELIEST]
     torch.testing.assert_close(stored, top.values, atol=1e-6, rtol=1e-5)
 
 

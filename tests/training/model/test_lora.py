@@ -118,9 +118,9 @@ def test_steps_and_resume_equal_a_straight_run_bit_for_bit_with_dropout(adapter,
 
 
 def test_four_bits_are_nf4_with_quantized_constants_as_in_qlora():
-    found = quantization_config("4bit", torch.bfloat16)
-    assert (found.load_in_4bit, found.bnb_4bit_quant_type, found.bnb_4bit_use_double_quant) == (True, "nf4", True)
-    assert found.bnb_4bit_compute_dtype == torch.bfloat16
+    config = quantization_config("4bit", torch.bfloat16)
+    assert (config.load_in_4bit, config.bnb_4bit_quant_type, config.bnb_4bit_use_double_quant) == (True, "nf4", True)
+    assert config.bnb_4bit_compute_dtype == torch.bfloat16
     assert (
         quantization_config("8bit", torch.bfloat16).load_in_8bit and quantization_config("none", torch.bfloat16) is None
     )

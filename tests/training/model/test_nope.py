@@ -126,8 +126,8 @@ def test_the_weights_on_disk_are_not_touched_and_every_parameter_is_found_again(
     biases = load_file(copy / "model-o-proj-bias.safetensors")
     assert len(biases) == DEPTH
     assert not any(bias.any() for bias in biases.values())
-    _, told = AutoModelForCausalLM.from_pretrained(copy, output_loading_info=True)
-    assert not any(told.values()), told
+    _, loading_info = AutoModelForCausalLM.from_pretrained(copy, output_loading_info=True)
+    assert not any(loading_info.values()), loading_info
 
 
 @torch.no_grad()

@@ -107,8 +107,10 @@ def test_sigterm_to_one_of_two_ranks_stops_both_at_the_same_step(straight, origi
     done = run_on_ranks(words, 2)
     assert done.returncode == 0, done.stderr[-2000:]
     assert f"tiny: resumes at step {step}," in done.stderr
-    one = [entry["loss"] for entry in metrics(straight / "out") if "loss" in entry]
-    assert [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry] == pytest.approx(one, abs=1e-3)
+    expected = [entry["loss"] for entry in metrics(straight / "out") if "loss" in entry]
+    assert [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry] == pytest.approx(
+        expected, abs=1e-3
+    )
 
 
 def test_sigterm_to_torchrun_itself_leaves_its_ranks_the_time_to_save(origin, shards, tmp_path):
@@ -231,6 +233,6 @@ def test_only_the_rows_of_the_newest_step_are_suspects(stop):
 def test_rows_are_found_by_their_content_and_others_are_not(shards):
     rows = Shards(shards, "train")
     assert find_rows(rows, rows.tokens[[29, 0]]) == [29, 0]
-    other = rows.tokens[[4]].copy()
-    other[0, -1] += 1  # alike but for the last token
-    assert find_rows(rows, other) == []
+    changed = rows.tokens[[4]].copy()
+    changed[0, -1] += 1  # alike but for the last token
+    assert find_rows(rows, changed) == []

@@ -86,13 +86,13 @@ class NVMLError(Exception):
 
 
 def fake_nvml(**changes) -> types.SimpleNamespace:
-    asked = []
+    uuids = []
     fake = types.SimpleNamespace(
         NVMLError=NVMLError,
         NVML_TEMPERATURE_GPU=0,
-        asked=asked,
+        uuids=uuids,
         nvmlInit=lambda: None,
-        nvmlDeviceGetHandleByUUID=lambda uuid: asked.append(uuid) or "handle",
+        nvmlDeviceGetHandleByUUID=lambda uuid: uuids.append(uuid) or "handle",
         nvmlDeviceGetUtilizationRates=lambda handle: types.SimpleNamespace(gpu=97, memory=40),
         nvmlDeviceGetPowerUsage=lambda handle: 291_500,
         nvmlDeviceGetTemperature=lambda handle, sensor: 71,
@@ -109,7 +109,7 @@ def test_nvml_is_asked_for_this_process_card_by_uuid(monkeypatch):
     fake = fake_nvml()
     monkeypatch.setitem(sys.modules, "pynvml", fake)
     assert GpuSensors("1234-ab").read() == {"gpu_utilisation": 97, "gpu_power_w": 291.5, "gpu_temperature_c": 71}
-    assert fake.asked == ["GPU-1234-ab"]
+    assert fake.uuids == ["GPU-1234-ab"]
 
 
 def test_what_a_card_does_not_tell_has_no_key(monkeypatch):

@@ -63,15 +63,15 @@ def test_muon_steps_are_those_of_a_newton_schulz_iteration_written_out_here(mode
 
 
 def test_beside_muon_adamw_moves_embeddings_norms_and_biases_as_torch_does(model, origin):
-    other = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float32)
-    parts = split_parameters(other)
+    reference_model = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float32)
+    groups = split_parameters(reference_model)
     reference = torch.optim.AdamW(
-        [{"params": parts["decayed"]}, {"params": parts["undecayed"], "weight_decay": 0.0}],
+        [{"params": groups["decayed"]}, {"params": groups["undecayed"], "weight_decay": 0.0}],
         lr=1e-2, betas=(0.9, 0.95), eps=1e-8, weight_decay=0.01,
     )  # fmt: skip
     step_all(model, make_muon(model, MUON, zero=False), 3)
-    step_all(other, reference, 3)
-    ours, theirs = dict(model.named_parameters()), dict(other.named_parameters())
+    step_all(reference_model, reference, 3)
+    ours, theirs = dict(model.named_parameters()), dict(reference_model.named_parameters())
     for name in theirs:
         hidden = theirs[name].ndim == 2 and "embed" not in name
         assert torch.equal(ours[name], theirs[name]) is not hidden, name
@@ -123,7 +123,7 @@ def test_muon_fits_the_tiny_model_to_its_rows_better_than_adamw(origin, shards):
         return torch.optim.AdamW(model.parameters(), lr=rate, betas=(0.9, 0.95), weight_decay=0.01)
 
     losses = {make: {rate: fitted(make, rate) for rate in (3e-2, 1e-1, 3e-1)} for make in (muon, adamw)}
-    print({make.__name__: found for make, found in losses.items()})
+    print({make.__name__: by_rate for make, by_rate in losses.items()})
     assert min(losses[muon].values()) < min(losses[adamw].values())
 
 
@@ -160,8 +160,8 @@ def test_summary_and_metrics_hold_what_muon_and_adamw_moved(muon_run):
     summary = json.loads((muon_run / "out/summary.json").read_text())
     steps = [entry for entry in metrics(muon_run / "out") if "loss" in entry]
     assert len(steps) == 12
-    for said in (summary, *steps):
-        assert {name: said[name] for name in counts} == counts
+    for record in (summary, *steps):
+        assert {name: record[name] for name in counts} == counts
 
 
 def resumed_at_8(straight: Path, folder: Path) -> None:

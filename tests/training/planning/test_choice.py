@@ -28,12 +28,12 @@ def machine(name: str, **changes):
 def test_the_flagship_fits_its_cluster_without_liger_as_the_designs_figures_say():
     """About 43 of 44.5 GiB: logits in all copies 7 to 8, activations 0.8 and a layer, buckets 2 to 3, context 1."""
     experiment = load_experiment(read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml")))
-    found = plan(PlanInputs("sft", experiment.training.train["sft"], machine("a40", liger=False), QWEN_7B))
-    parts = found["gpu_parts_gib"]
-    assert found["gpu_gib"] == pytest.approx(43, abs=0.7)
-    assert found["model_states_gib"] == pytest.approx(30.1, rel=0.01)
-    assert 6.9 < parts["logits"] < 8 and 0.8 < parts["activations"] < 1.8 and 2 < parts["buckets"] < 3
-    assert found["micro_batch"] * found["gradient_accumulation"] * 8 == 64
+    planned = plan(PlanInputs("sft", experiment.training.train["sft"], machine("a40", liger=False), QWEN_7B))
+    gpu_gib = planned["gpu_parts_gib"]
+    assert planned["gpu_gib"] == pytest.approx(43, abs=0.7)
+    assert planned["model_states_gib"] == pytest.approx(30.1, rel=0.01)
+    assert 6.9 < gpu_gib["logits"] < 8 and 0.8 < gpu_gib["activations"] < 1.8 and 2 < gpu_gib["buckets"] < 3
+    assert planned["micro_batch"] * planned["gradient_accumulation"] * 8 == 64
 
 
 def test_two_a40_offer_zero_with_offload_and_lora_for_a_whole_7b_with_their_hours():
@@ -55,9 +55,9 @@ def test_rows_of_32k_tokens_eight_at_a_time_are_refused_for_149_gib_of_logits():
 
 def test_auto_takes_offload_only_where_nothing_else_fits_and_the_larger_batch_where_it_is_faster():
     dual = {"sharding": "auto", "micro_batch": "auto", "offload": False, "liger": False}
-    whole = choose("sft", stage(), QWEN_7B, machine("a40-dual", **dual))
-    assert (whole.machine.sharding, whole.machine.offload) == ("zero2", True)
-    assert whole.machine.micro_batch == 2 and whole.missing() == 0
+    chosen = choose("sft", stage(), QWEN_7B, machine("a40-dual", **dual))
+    assert (chosen.machine.sharding, chosen.machine.offload) == ("zero2", True)
+    assert chosen.machine.micro_batch == 2 and chosen.missing() == 0
     lora = choose("sft", stage(method="lora"), QWEN_7B, machine("a40-dual", **dual))
     assert (lora.machine.sharding, lora.machine.offload) == ("none", False)
     fixed = choose("sft", stage(method="lora"), QWEN_7B, machine("a40-dual", liger=False))
@@ -95,28 +95,31 @@ def test_a_trace_of_few_layers_and_rows_says_what_one_of_all_of_them_says(change
 
     shape = Shape(**SMALL, num_hidden_layers=6, vocab_size=4096)
     known = {"checkpointing": False, "flash": True, "liger": False, "weights": "float32", "autocast": True} | change
-    asked = Pass(shape=shape, sequence_length=512, rows=5, **known)
-    whole = max(found[0] for found in one_pass(asked, 6).values())
-    measure([asked])
-    assert all(cache_file(one).exists() for one in traced_passes(asked))
-    assert peak(asked, 6).bytes == pytest.approx(whole, rel=0.02)
+    requested = Pass(shape=shape, sequence_length=512, rows=5, **known)
+    peak_bytes = max(result[0] for result in one_pass(requested, 6).values())
+    measure([requested])
+    assert all(cache_file(traced).exists() for traced in traced_passes(requested))
+    assert peak(requested, 6).bytes == pytest.approx(peak_bytes, rel=0.02)
 
 
 def test_recomputing_fewer_layers_takes_more_memory_and_less_time_and_offload_the_other_way_round():
     """At 7B one layer of 4,096 tokens keeps 15 times what it starts from, 28 MiB, which offload moves to the host."""
-    asked = [True, {"every_n_layers": 2}, {"offload": True}]
+    settings = [True, {"every_n_layers": 2}, {"offload": True}]
     files = [
-        Machine.parse({**machine("a800").model_dump(), "gradient_checkpointing": one, "liger": False}, "test")
-        for one in asked
+        Machine.parse({**machine("a800").model_dump(), "gradient_checkpointing": setting, "liger": False}, "test")
+        for setting in settings
     ]
     every, second, offloaded = options("sft", [(stage(), file) for file in files], QWEN_7B)
-    kept = {id(one): one.budget.gpu["activations"] + one.budget.gpu["logits"] for one in (every, second, offloaded)}
+    kept = {
+        id(option): option.budget.gpu["activations"] + option.budget.gpu["logits"]
+        for option in (every, second, offloaded)
+    }
     moved = 28 * 4096 * 3584 * 2
     assert kept[id(every)] - kept[id(offloaded)] == pytest.approx(moved, rel=0.02)
     assert offloaded.budget.host["activations"] == 4 * moved
     assert kept[id(second)] > kept[id(every)] + 14 * 10 * moved / 28
     assert second.speed.tokens_per_second > every.speed.tokens_per_second > offloaded.speed.tokens_per_second
-    work = [one.speed.compute for one in (every, second)]
+    work = [option.speed.compute for option in (every, second)]
     assert work[1] / work[0] == pytest.approx(7 / 8, abs=0.02)  # one forward pass of four, for half of the layers
 
 

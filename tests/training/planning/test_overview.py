@@ -47,9 +47,9 @@ def test_a_batch_that_follows_from_the_data_is_planned_without_any_and_for_as_ma
     assert "auto" in printed([unknown])
     [line] = unknown.plan["warnings"]
     assert line.startswith("pretrain: steps and hours follow from the data") and "`make plan ROWS=20000`" in line
-    [told] = overview.plans_of("profiles/a800", muon, assumed_rows=100_000).stages
-    assert (told.plan["global_batch"], told.plan["steps"], told.rows.validation) == (96, 1042, 1020)
-    assert "of the rows asked for" in printed([told])
+    [stage_plan] = overview.plans_of("profiles/a800", muon, assumed_rows=100_000).stages
+    assert (stage_plan.plan["global_batch"], stage_plan.plan["steps"], stage_plan.rows.validation) == (96, 1042, 1020)
+    assert "of the rows asked for" in printed([stage_plan])
 
 
 def test_the_models_of_further_seeds_are_planned_too(untraced, tmp_path):

@@ -15,16 +15,16 @@ from tests.training.test_plan import a40, stage
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 19, 20, 21, 207, 1000, 12345])
 def test_the_default_shares_evaluate_and_log_often_and_end_the_warm_up_in_time(steps):
-    found = intervals(stage(), steps)
+    steps_between = intervals(stage(), steps)
     check_schedule("sft", stage(), steps)
     assert schedule_warnings("sft", stage(), steps, ranks=8, validation_rows=100) == []
-    assert steps // found.eval >= min(20, steps) and steps // found.log >= min(200, steps)
-    assert steps // found.save >= min(10, steps) and found.warmup <= 0.03 * steps + 1
+    assert steps // steps_between.eval >= min(20, steps) and steps // steps_between.log >= min(200, steps)
+    assert steps // steps_between.save >= min(10, steps) and steps_between.warmup <= 0.03 * steps + 1
 
 
 def test_a_number_of_steps_goes_before_its_share():
-    given = stage(warmup_steps=0, log_steps=2, eval_steps=3, save_steps=4)
-    assert intervals(given, 1000) == Intervals(0, 2, 3, 4)
+    own_steps = stage(warmup_steps=0, log_steps=2, eval_steps=3, save_steps=4)
+    assert intervals(own_steps, 1000) == Intervals(0, 2, 3, 4)
     shares = stage(warmup_share=0.1, log_share=0.01, eval_share=0.3, save_share=0.5)
     assert intervals(shares, 1000) == Intervals(100, 10, 300, 500)
 
@@ -60,8 +60,8 @@ WARNED = [
 
 @pytest.mark.parametrize(("change", "line"), WARNED, ids=[next(iter(change)) for change, _ in WARNED])
 def test_what_shows_or_keeps_too_little_is_one_line_with_the_value_that_would_do(change, line):
-    (found,) = schedule_warnings("sft", stage(**change), 207, ranks=8, validation_rows=100)
-    assert line in found and "\n" not in found
+    (warning,) = schedule_warnings("sft", stage(**change), 207, ranks=8, validation_rows=100)
+    assert line in warning and "\n" not in warning
     (setting,) = change
     better = {"eval_steps": 10, "log_steps": 10, "save_steps": 20, "eval_rows": 8}[setting]
     assert schedule_warnings("sft", stage(**{setting: better}), 207, ranks=8, validation_rows=100) == []
@@ -72,8 +72,8 @@ def test_few_validation_rows_are_named_with_the_factor_that_is_missing():
     assert "5 validation rows leave some of the 8 processes none; make `validation` 1.6 times as large" in line
     (none,) = schedule_warnings("sft", stage(), 207, ranks=8, validation_rows=0)
     assert none.startswith("training.train.sft.data: no validation rows, so no validation loss is measured")
-    found = plan(PlanInputs("sft", stage(eval_steps=1000), a40(), rows=69 * 64, validation_rows=1))
-    assert [line.split(":")[0] for line in found["warnings"]] == [
+    planned = plan(PlanInputs("sft", stage(eval_steps=1000), a40(), rows=69 * 64, validation_rows=1))
+    assert [line.split(":")[0] for line in planned["warnings"]] == [
         f"training.train.sft.{n}" for n in ("eval_steps", "data")
     ]
 
