@@ -39,7 +39,7 @@ def in_backticks(names: list[str]) -> list[str]:
     return [f"`{name}`" for name in names[:LISTED]]
 
 
-def kinds(types: list[Type]) -> list[str]:
+def type_kinds(types: list[Type]) -> list[str]:
     """The kinds of the types that the file defines; the kind "type" is defined in another file."""
     return list(dict.fromkeys(item.kind for item in types if item.kind != "type"))
 
@@ -59,7 +59,7 @@ def answer_zh(facts: Facts, language: str) -> str:
 
     It holds no figures, which a reader would have to count, and says nothing about what it does not find.
     """
-    defined = [KINDS_ZH[kind] for kind in kinds(facts.types)]
+    defined = [KINDS_ZH[kind] for kind in type_kinds(facts.types)]
     if facts.functions:
         defined.append("函数")
     if any(item.methods for item in facts.types):
@@ -69,17 +69,17 @@ def answer_zh(facts: Facts, language: str) -> str:
     if facts.sentence:
         opening.append(f"{'' if opening else f'这段 {NAMES[language]} '}源码中的说明写道：“{facts.sentence}”")
     paragraphs = ["".join(opening)]
-    parts = []
+    lines = []
     for item in facts.types[:LISTED]:
         has = f"：包含方法 {names_zh(item.methods)}" if item.methods else ""
-        parts.append(f"- {KINDS_ZH[item.kind]} `{item.name}`{has}；")
+        lines.append(f"- {KINDS_ZH[item.kind]} `{item.name}`{has}；")
     if len(facts.types) > LISTED:
-        parts.append("- 另有其他类型；")
+        lines.append("- 另有其他类型；")
     if facts.functions:
-        parts.append(f"- 函数 {names_zh(facts.functions)}；")
-    if parts:
-        parts[-1] = parts[-1][:-1] + "。"
-        paragraphs.append("主要组成部分如下：\n\n" + "\n".join(parts))
+        lines.append(f"- 函数 {names_zh(facts.functions)}；")
+    if lines:
+        lines[-1] = lines[-1][:-1] + "。"
+        paragraphs.append("主要组成部分如下：\n\n" + "\n".join(lines))
     if facts.imports:
         start = "实现上" if any(paragraphs) else f"这段 {NAMES[language]} 代码"
         paragraphs.append(f"{start}引用了{IMPORTED[language][0]}：{names_zh(facts.imports)}。")
@@ -88,7 +88,7 @@ def answer_zh(facts: Facts, language: str) -> str:
 
 def answer_en(facts: Facts, language: str) -> str:
     """The answer in English, with the same parts as the Chinese one."""
-    defined = [plural(kind) for kind in kinds(facts.types)]
+    defined = [plural(kind) for kind in type_kinds(facts.types)]
     if facts.functions:
         defined.append("functions")
     if any(item.methods for item in facts.types):
@@ -98,18 +98,18 @@ def answer_en(facts: Facts, language: str) -> str:
         whose = "Its documentation" if opening else f"The documentation of this {NAMES[language]} code"
         opening.append(f'{whose} says: "{facts.sentence}"')
     paragraphs = [" ".join(opening)]
-    parts = []
+    lines = []
     for item in facts.types[:LISTED]:
         has = (
             f" with {'methods' if len(item.methods) > 1 else 'method'} {names_en(item.methods)}" if item.methods else ""
         )
-        parts.append(f"- {item.kind} `{item.name}`{has}")
+        lines.append(f"- {item.kind} `{item.name}`{has}")
     if len(facts.types) > LISTED:
-        parts.append("- further types")
+        lines.append("- further types")
     if facts.functions:
-        parts.append(f"- {'functions' if len(facts.functions) > 1 else 'function'} {names_en(facts.functions)}")
-    if parts:
-        paragraphs.append("Its main parts are:\n\n" + "\n".join(parts))
+        lines.append(f"- {'functions' if len(facts.functions) > 1 else 'function'} {names_en(facts.functions)}")
+    if lines:
+        paragraphs.append("Its main parts are:\n\n" + "\n".join(lines))
     if facts.imports:
         start = "It builds" if any(paragraphs) else f"This {NAMES[language]} code builds"
         _, singular_form, plural_form = IMPORTED[language]

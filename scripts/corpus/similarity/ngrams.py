@@ -33,7 +33,7 @@ def words(text: str) -> list[str]:
 
 
 @cache
-def kinds() -> np.ndarray:
+def character_kinds() -> np.ndarray:
     """uint8 [0x110000], by code point: 0 between words, 1 part of a word, 2 a word by itself."""
     characters = "".join(map(chr, range(0x110000)))
     table = np.zeros(len(characters), np.uint8)
@@ -44,7 +44,7 @@ def kinds() -> np.ndarray:
 
 
 @njit(cache=True)
-def rolling_hashes(codes, kinds, size, prime, multiplier, table):
+def rolling_hashes(codes, kind_of, size, prime, multiplier, table):
     """(uint64 [n-grams], int64 [n-grams]): hashes that may match, and the index of each n-gram's first word.
 
     The hash of an n-gram is Σ hash of a word * multiplier^(number of words after it), modulo 2^64.
@@ -61,13 +61,13 @@ def rolling_hashes(codes, kinds, size, prime, multiplier, table):
         leaving *= multiplier  # the factor of the word that leaves the window
     count, hits, slot, total, at = 0, 0, 0, np.uint64(0), 0
     while at < len(codes):
-        kind = kinds[codes[at]]
+        kind = kind_of[codes[at]]
         if kind == 0:
             at += 1
             continue
         word = np.uint64(codes[at]) * prime
         at += 1
-        while kind == 1 and at < len(codes) and kinds[codes[at]] == 1:
+        while kind == 1 and at < len(codes) and kind_of[codes[at]] == 1:
             word = (word ^ np.uint64(codes[at])) * prime
             at += 1
         total = total * multiplier + word - ring[slot] * leaving
@@ -85,7 +85,7 @@ def hashes(text: str, size: int, table: np.ndarray) -> tuple[np.ndarray, np.ndar
     """`rolling_hashes` of a text."""
     codes = np.frombuffer(text.casefold().encode("utf-32-le", "surrogatepass"), np.uint32)
     prime, multiplier = map(np.uint64, PRIMES)
-    return rolling_hashes(codes, kinds(), size, prime, multiplier, table)
+    return rolling_hashes(codes, character_kinds(), size, prime, multiplier, table)
 
 
 class NGrams:

@@ -31,11 +31,11 @@ def in_both(name):
     """pyplot's function, run here and where the figures are that the program draws."""
     here, there = getattr(pyplot, name), __remote__(f"matplotlib.pyplot.{name}")
 
-    def run(*given):
+    def run(*arguments):
         with contextlib.suppress(Exception):  # a program need not use pyplot
-            there(*given)
-        if not any(type(one) is type(there) for one in given):
-            here(*given)
+            there(*arguments)
+        if not any(type(argument) is type(there) for argument in arguments):
+            here(*arguments)
 
     return run
 

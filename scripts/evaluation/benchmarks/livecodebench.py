@@ -71,10 +71,10 @@ def private(text: str) -> list[dict]:
 
 def livecodebench(record: dict) -> Problem:
     cases = [*json.loads(record["public_test_cases"]), *private(record["private_test_cases"])]
-    kinds = {case["testtype"] for case in cases}
-    if kinds not in ({"stdin"}, {"functional"}):
+    test_types = {case["testtype"] for case in cases}
+    if test_types not in ({"stdin"}, {"functional"}):
         raise ValueError(
-            f"testtype: must be stdin or functional in all cases, not {', '.join(sorted(kinds)) or 'none'}"
+            f"testtype: must be stdin or functional in all cases, not {', '.join(sorted(test_types)) or 'none'}"
         )
     pairs = [[case["input"], case["output"]] for case in cases]
     if not all(isinstance(text, str) for pair in pairs for text in pair):
@@ -84,7 +84,7 @@ def livecodebench(record: dict) -> Problem:
     request += f"```python\n{starter or '# YOUR CODE HERE'}\n```\n\n"
     request += "### Answer: (use the provided format with backticks)\n\n"
     text = question.replace('"""', '"')
-    if kinds == {"stdin"}:
+    if test_types == {"stdin"}:
         judge, tests, defined = "stdio", json.dumps(pairs), ()
     else:
         method = json.loads(record["metadata"])["func_name"]

@@ -37,10 +37,10 @@ def main(call: str) -> str:
 def candidate(class_name: str, signature: str, entry: str, code: str) -> dict[str, str]:
     """The candidate's program, which calls the function with the types of the signature, as the tests would."""
     result, types, _ = parsed(signature)
-    arguments = ", ".join(f"({kind}) given[{place}]" for place, kind in enumerate(types))
+    arguments = ", ".join(f"({kind}) arguments[{index}]" for index, kind in enumerate(types))
     call = f"{class_name}.{entry}({arguments})"
     body = f"{{ {call}; return null; }}" if result == "void" else f"{{ {result} result = {call}; return result; }}"
-    return {"candidate.cs": f"{code}\n{main(f'Serve({types_of(result, types)}, given => {body})')}"}
+    return {"candidate.cs": f"{code}\n{main(f'Serve({types_of(result, types)}, arguments => {body})')}"}
 
 
 def tests(class_name: str, signature: str, before: str, body: str) -> dict[str, str]:

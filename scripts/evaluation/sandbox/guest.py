@@ -164,7 +164,7 @@ class Server:
             result = function(*positional, **named)
             if before is not None:
                 same_argument = next(
-                    (place for place, value in enumerate(positional) if value is result and changeable(value)), None
+                    (index for index, value in enumerate(positional) if value is result and changeable(value)), None
                 )
                 changed = self.text([positional, named]) if self.text(watched) != before else None
         return f"['value', {self.text(result)}, {same_argument}, {changed}]"

@@ -161,7 +161,7 @@ def outline(function: object) -> list | None:
     """What a program can see of a function without calling it, so that it may inspect one of the tests."""
     if type(function) is not type(outline):
         return None
-    code, kinds = function.__code__, {id(kind) for kind in (*KINDS, type(None))}
+    code, plain_types = function.__code__, {id(kind) for kind in (*KINDS, type(None))}
     names = code.co_varnames[
         : code.co_argcount + code.co_kwonlyargcount + (code.co_flags // 4 & 1) + (code.co_flags // 8 & 1)
     ]
@@ -170,23 +170,22 @@ def outline(function: object) -> list | None:
         (function.__name__, function.__qualname__, function.__doc__),
         (names, code.co_posonlyargcount, code.co_argcount, code.co_kwonlyargcount, code.co_flags),
         (function.__defaults__, function.__kwdefaults__),
-        {name: kind if kind is None or id(kind) in kinds else str(kind) for name, kind in annotations},
+        {name: kind if kind is None or id(kind) in plain_types else str(kind) for name, kind in annotations},
     ]
 
 
 def looking_like(call: object, outlined: list) -> object:
     """A function that calls `call` and that shows what an outline says."""
     (name, qualified, text), (names, only_positional, positional, only_named, flags), defaults, annotations = outlined
-    given, named, stars = (
+    by_position, named, stars = (
         names[:positional],
         names[positional : positional + only_named],
         [*names[positional + only_named :]],
     )
-    rest, more = [stars.pop(0)] if flags & 4 else [], stars
-    head = [*given[:only_positional], *["/"][:only_positional], *given[only_positional:]]
-    head += [f"*{one}" for one in rest] or ["*"][: len(named)]
-    body = [*given, *(f"*{one}" for one in rest), *(f"{one}={one}" for one in named), *(f"**{one}" for one in more)]
-    head += [*named, *(f"**{one}" for one in more)]
+    rest, more = [f"*{stars.pop(0)}"] if flags & 4 else [], [f"**{parameter}" for parameter in stars]
+    head = [*by_position[:only_positional], *["/"][:only_positional], *by_position[only_positional:]]
+    head += [*(rest or ["*"][: len(named)]), *named, *more]
+    body = [*by_position, *rest, *(f"{parameter}={parameter}" for parameter in named), *more]
     space = {"__call__": call}
     exec(f"def made({', '.join(head)}): return __call__({', '.join(body)})", space)  # noqa: S102, the judge's names
     made = space["made"]
@@ -204,7 +203,7 @@ def update(old: object, new: object) -> object:
     if name in ("list", "deque"):
         old_items = list(old)
         merged = [
-            update(old_items[place], item) if place < len(old_items) else item for place, item in enumerate(list(new))
+            update(old_items[index], item) if index < len(old_items) else item for index, item in enumerate(list(new))
         ]
         old.clear()
         old.extend(merged)

@@ -64,7 +64,7 @@ namespace Stagecraft {
             Debug.Listeners.Add(new Failing());
             var main = tests.GetMethod("Main", BindingFlags.Static | BindingFlags.Public | BindingFlags.NonPublic);
             try {
-                object code = main.Invoke(null, main.GetParameters().Select(one => (object) new string[0]).ToArray());
+                object code = main.Invoke(null, main.GetParameters().Select(parameter => (object) new string[0]).ToArray());
                 if (code is int && (int) code != 0) Leave(1, "Main returns " + code);
             } catch (TargetInvocationException wrong) {
                 Leave(wrong.InnerException is Raised ? RAISED : 1, wrong.InnerException.ToString());
@@ -73,12 +73,12 @@ namespace Stagecraft {
         }
 
         /// <summary>Calls the candidate's function.</summary>
-        public static object Call(Type result, Type[] types, object[] given) {
-            var asked = new MemoryStream();
+        public static object Call(Type result, Type[] types, object[] arguments) {
+            var request = new MemoryStream();
             try {
-                using (var to = new BinaryWriter(asked, System.Text.Encoding.UTF8, true))
-                    for (int i = 0; i < given.Length; i++) Write(to, types[i], given[i], 0);
-                Send(asked);
+                using (var to = new BinaryWriter(request, System.Text.Encoding.UTF8, true))
+                    for (int i = 0; i < arguments.Length; i++) Write(to, types[i], arguments[i], 0);
+                Send(request);
             } catch (Unsupported what) {
                 Leave(UNSUPPORTED, what.Message);
             }
@@ -87,9 +87,9 @@ namespace Stagecraft {
                 if (from.ReadByte() == 1) throw new Raised((string) Read(from, typeof(string)));
                 object answer = result == typeof(void) ? null : Read(from, result);
                 if (from.ReadBoolean()) {
-                    if (!Distinct(given, new List<object>()))
+                    if (!Distinct(arguments, new List<object>()))
                         Leave(UNSUPPORTED, "arguments share an object, and the program changes one");
-                    for (int i = 0; i < given.Length; i++) Restored(given[i], Read(from, types[i]));
+                    for (int i = 0; i < arguments.Length; i++) Restored(arguments[i], Read(from, types[i]));
                 }
                 return answer;
             } catch (Raised) {
@@ -105,18 +105,18 @@ namespace Stagecraft {
             Open();
             for (;;) {
                 var from = Receive();
-                var asked = ((MemoryStream) from.BaseStream).ToArray();
-                var given = types.Select(type => Read(from, type)).ToArray();
+                var request = ((MemoryStream) from.BaseStream).ToArray();
+                var arguments = types.Select(type => Read(from, type)).ToArray();
                 var reply = new MemoryStream();
                 var to = new BinaryWriter(reply);
                 try {
-                    object answer = function(given);
+                    object answer = function(arguments);
                     to.Write((byte) 0);
                     if (result != typeof(void)) Write(to, result, answer, 0);
                     var after = new MemoryStream();
                     var changed = new BinaryWriter(after);
-                    for (int i = 0; i < given.Length; i++) Write(changed, types[i], given[i], 0);
-                    to.Write(!after.ToArray().SequenceEqual(asked));
+                    for (int i = 0; i < arguments.Length; i++) Write(changed, types[i], arguments[i], 0);
+                    to.Write(!after.ToArray().SequenceEqual(request));
                     after.WriteTo(reply);
                     Send(reply);
                 } catch (Unsupported what) {
@@ -150,12 +150,12 @@ namespace Stagecraft {
 
         static byte[] Bytes(int count) {
             var bytes = new byte[count];
-            for (int place = 0; place < count;) {
-                var part = new byte[Math.Min(count - place, 1 << 16)];
+            for (int filled = 0; filled < count;) {
+                var part = new byte[Math.Min(count - filled, 1 << 16)];
                 int got = (int) read(incoming, part, (IntPtr) part.Length);
                 if (got == 0 || got < 0 && Marshal.GetLastWin32Error() != INTERRUPTED) Leave(GONE, null);
-                if (got > 0) Buffer.BlockCopy(part, 0, bytes, place, got);
-                place += Math.Max(got, 0);
+                if (got > 0) Buffer.BlockCopy(part, 0, bytes, filled, got);
+                filled += Math.Max(got, 0);
             }
             return bytes;
         }
@@ -201,7 +201,7 @@ namespace Stagecraft {
             if (type == typeof(string)) {
                 var text = ((string) value).ToCharArray();  // as it is, halves of surrogate pairs too
                 to.Write(text.Length);
-                foreach (char one in text) to.Write((ushort) one);
+                foreach (char character in text) to.Write((ushort) character);
             } else if (type == typeof(char)) to.Write((ushort) (char) value);
             else if (type == typeof(BigInteger)) {
                 var bytes = ((BigInteger) value).ToByteArray();
@@ -215,7 +215,7 @@ namespace Stagecraft {
             else if (MAPS.Contains(Generic(type))) {
                 var entries = ((IEnumerable) value).Cast<object>().ToList();
                 foreach (var name in new[] { "Key", "Value" })
-                    Items(to, inner[name == "Key" ? 0 : 1], entries.Select(one => one.GetType().GetProperty(name).GetValue(one)), depth);
+                    Items(to, inner[name == "Key" ? 0 : 1], entries.Select(entry => entry.GetType().GetProperty(name).GetValue(entry)), depth);
             } else throw new Unsupported("values of type " + type + " cannot be passed");
         }
 
@@ -259,7 +259,7 @@ namespace Stagecraft {
             if (type == typeof(char)) return (char) from.ReadUInt16();
             if (type == typeof(BigInteger)) return new BigInteger(from.ReadBytes(Count(from)));
             if (SIMPLE.Contains(type)) return typeof(BinaryReader).GetMethod("Read" + type.Name).Invoke(from, null);
-            if (IsTuple(type)) return Activator.CreateInstance(type, inner.Select(one => Read(from, one)).ToArray());
+            if (IsTuple(type)) return Activator.CreateInstance(type, inner.Select(part => Read(from, part)).ToArray());
             if (type.IsArray) {
                 var items = Items(from, type.GetElementType());
                 var array = Array.CreateInstance(type.GetElementType(), items.Count);
@@ -296,7 +296,7 @@ namespace Stagecraft {
         static bool Distinct(IEnumerable items, List<object> seen) {
             foreach (var item in items) {
                 if (!(item is IEnumerable) || item is string) continue;
-                if (seen.Any(one => ReferenceEquals(one, item))) return false;
+                if (seen.Any(other => ReferenceEquals(other, item))) return false;
                 if (seen.Count < 1000) seen.Add(item);
                 if (!Distinct(item is IDictionary ? ((IDictionary) item).Values : (IEnumerable) item, seen)) return false;
             }

@@ -208,7 +208,7 @@ public class Channel {
         MAPS.put("TreeMap", TreeMap::new);
     }
 
-    private static int place(Set<String> names, Object value, Class<?>... general) {
+    private static int numberOf(Set<String> names, Object value, Class<?>... general) {
         if (value instanceof SortedSet<?> set && set.comparator() != null
             || value instanceof SortedMap<?, ?> map && map.comparator() != null
             || value instanceof PriorityQueue<?> queue && queue.comparator() != null)
@@ -280,7 +280,7 @@ public class Channel {
             for (int i = 0; i < Array.getLength(value); i++) write(to, Array.get(value, i), depth + 1);
         } else if (value instanceof Map<?, ?> map) {
             to.writeByte('M');
-            to.writeByte(place(MAPS.keySet(), value, Map.class));
+            to.writeByte(numberOf(MAPS.keySet(), value, Map.class));
             write(to, new ArrayList<>(map.keySet()), depth + 1);
             write(to, new ArrayList<>(map.values()), depth + 1);
         } else if (value.getClass().getName().startsWith("org.javatuples.") && value instanceof Iterable<?> items) {
@@ -293,7 +293,7 @@ public class Channel {
             boolean fixed = value.getClass() == FIXED;
             boolean constant = value.getClass().getName().startsWith("java.util.ImmutableCollections$List");
             to.writeByte(fixed ? 'F' : constant ? 'U' : 'C');
-            to.writeByte(fixed || constant ? 0 : place(COLLECTIONS.keySet(), value, List.class, Set.class, Queue.class));
+            to.writeByte(fixed || constant ? 0 : numberOf(COLLECTIONS.keySet(), value, List.class, Set.class, Queue.class));
             Object[] items = ((Collection<?>) value).toArray();
             to.writeInt(items.length);
             for (Object item : items) write(to, item, depth + 1);

@@ -313,39 +313,39 @@ func checked(t reflect.Type) reflect.Type {
 type span struct{ from, to uintptr }
 
 // spans appends the memory of the slices, maps and pointers in a value.
-func spans(found []span, value reflect.Value) []span {
+func spans(memory []span, value reflect.Value) []span {
 	switch value.Kind() {
 	case reflect.Slice:
 		if value.Len() > 0 {
 			size := uintptr(value.Len()) * value.Type().Elem().Size()
-			found = append(found, span{value.Pointer(), value.Pointer() + size})
+			memory = append(memory, span{value.Pointer(), value.Pointer() + size})
 		}
 		for i := 0; i < value.Len(); i++ {
-			found = spans(found, value.Index(i))
+			memory = spans(memory, value.Index(i))
 		}
 	case reflect.Map:
 		if !value.IsNil() {
-			found = append(found, span{value.Pointer(), value.Pointer() + 1})
+			memory = append(memory, span{value.Pointer(), value.Pointer() + 1})
 		}
 	case reflect.Ptr:
 		if !value.IsNil() {
-			found = append(found, span{value.Pointer(), value.Pointer() + value.Type().Elem().Size()})
+			memory = append(memory, span{value.Pointer(), value.Pointer() + value.Type().Elem().Size()})
 		}
 	case reflect.Interface:
-		return spans(found, value.Elem())
+		return spans(memory, value.Elem())
 	}
-	return found
+	return memory
 }
 
 // overlap says whether two arguments, or parts of them, share memory.
 func overlap(arguments []reflect.Value) bool {
-	var found []span
+	var memory []span
 	for _, argument := range arguments {
-		found = spans(found, argument)
+		memory = spans(memory, argument)
 	}
-	sort.Slice(found, func(i, j int) bool { return found[i].from < found[j].from })
-	for i := 1; i < len(found); i++ {
-		if found[i].from < found[i-1].to {
+	sort.Slice(memory, func(i, j int) bool { return memory[i].from < memory[j].from })
+	for i := 1; i < len(memory); i++ {
+		if memory[i].from < memory[i-1].to {
 			return true
 		}
 	}

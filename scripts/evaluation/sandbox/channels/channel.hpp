@@ -79,7 +79,7 @@ inline void receive(char* bytes, std::size_t size) {
 
 class Reader {
     Frame frame;
-    std::size_t place = 0;
+    std::size_t position = 0;
 
 public:
     Reader() {
@@ -90,8 +90,8 @@ public:
         receive(frame.data(), size);
     }
     const char* bytes(std::size_t size) {
-        if (size > frame.size() - place) leave(UNREADABLE, "a frame that is too short");
-        return frame.data() + std::exchange(place, place + size);
+        if (size > frame.size() - position) leave(UNREADABLE, "a frame that is too short");
+        return frame.data() + std::exchange(position, position + size);
     }
     template <class T> T plain() {
         T value;
@@ -100,11 +100,11 @@ public:
     }
     std::uint32_t size() {  // of items, each of which takes at least one byte
         auto items = plain<std::uint32_t>();
-        if (items > frame.size() - place) leave(UNREADABLE, "a frame that is too short");
+        if (items > frame.size() - position) leave(UNREADABLE, "a frame that is too short");
         return items;
     }
     void end() {
-        if (place != frame.size()) leave(UNREADABLE, "a frame that is too long");
+        if (position != frame.size()) leave(UNREADABLE, "a frame that is too long");
     }
 };
 
@@ -270,15 +270,15 @@ template <class A> void read_changed(Reader& in, std::remove_reference_t<A>& arg
 }
 
 // Where an argument lies that the function can share with another: of a reference or a pointer.
-template <class A, class T> const void* shared_place(T& argument) {
+template <class A, class T> const void* shared_address(T& argument) {
     if constexpr (std::is_pointer_v<Bare<A>>) return argument;
     else if constexpr (std::is_reference_v<A>) return &argument;
     else return nullptr;
 }
 
-inline bool twice(std::initializer_list<const void*> places) {
-    for (auto one = places.begin(); one != places.end(); ++one)
-        if (*one && std::find(one + 1, places.end(), *one) != places.end()) return true;
+inline bool twice(std::initializer_list<const void*> addresses) {
+    for (auto address = addresses.begin(); address != addresses.end(); ++address)
+        if (*address && std::find(address + 1, addresses.end(), *address) != addresses.end()) return true;
     return false;
 }
 
@@ -291,7 +291,7 @@ template <class R, class... A> struct Remote<R (*)(A...)> {
         send(frame);
         Reader reply;
         auto finish = [&] {
-            bool shared = twice({shared_place<A>(arguments)...});
+            bool shared = twice({shared_address<A>(arguments)...});
             (read_changed<A>(reply, arguments), ...);
             reply.end();
             Frame changed;

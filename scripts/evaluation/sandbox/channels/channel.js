@@ -99,16 +99,16 @@ function restore(old, made) {
 }
 
 let calls = 0;
-function call(...given) {
+function call(...values) {
   calls++;
-  send(given.map(encode));
+  send(values.map(encode));
   let reply;
   try {
     reply = receive();
     if (reply.length === 1) throw Object.assign(new Error(String(reply[0])), { raised: true });
     const made = reply[1].map(decode);
-    if (made.length !== given.length) throw new Error('another number of arguments');
-    given.forEach((one, place) => restore(one, made[place]));
+    if (made.length !== values.length) throw new Error('another number of arguments');
+    values.forEach((value, index) => restore(value, made[index]));
     return decode(reply[0]);
   } catch (wrong) {
     if (wrong.raised) throw wrong;
@@ -128,11 +128,11 @@ if (role === 'tests') {
 } else {
   const called = run(`${source}\nreturn ${entry};`)(require, { exports: {} });
   for (;;) {
-    const given = receive().map(decode);
+    const values = receive().map(decode);
     let reply;
     try {
-      const result = called(...given);
-      reply = [encode(result), given.map(encode)];
+      const result = called(...values);
+      reply = [encode(result), values.map(encode)];
     } catch (wrong) {
       reply = [String(wrong && wrong.message).slice(0, 1000)];
     }

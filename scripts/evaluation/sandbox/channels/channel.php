@@ -70,9 +70,9 @@ function receive(): mixed {
     return \json_decode($line, true, DEEPEST, \JSON_THROW_ON_ERROR);
 }
 
-function call(array $given): mixed {
+function call(array $arguments): mixed {
     $GLOBALS['stagecraft'][2] = true;
-    send(\array_map(encode(...), $given));
+    send(\array_map(encode(...), $arguments));
     // a warning on the way to the value, as of an array that is none, makes the message unreadable
     \set_error_handler(fn ($level, $text) => throw new \ErrorException($text));
     try {
@@ -91,7 +91,7 @@ function call(array $given): mixed {
 if ($role === 'tests') {
     if (\function_exists($entry)) stop(UNSUPPORTED, "PHP has a function $entry itself, so no program can define it");
     // the stub is in the global namespace, where the tests look for it
-    eval("namespace { function $entry(...\$given) { return \\stagecraft\\call(\$given); } }");
+    eval("namespace { function $entry(...\$arguments) { return \\stagecraft\\call(\$arguments); } }");
     try {
         require $file;
     } catch (Raised $wrong) {
@@ -105,9 +105,9 @@ if ($role === 'tests') {
 require $file;
 $called = "\\$entry";
 for (;;) {
-    $given = \array_map(decode(...), receive());
+    $received = \array_map(decode(...), receive());
     try {
-        $reply = ['result' => encode($called(...$given))];
+        $reply = ['result' => encode($called(...$received))];
     } catch (\Throwable $wrong) {
         $reply = ['error' => \json_encode(\substr($wrong->getMessage(), 0, 1000), \JSON_INVALID_UTF8_SUBSTITUTE)];
     }
