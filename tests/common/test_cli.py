@@ -18,7 +18,7 @@ before = gc.get_stats()[0]["collections"]
 """
 
 
-def test_a_start_makes_no_search_for_garbage(tmp_path):
+def test_starting_a_program_runs_almost_no_garbage_collection(tmp_path):
     (tmp_path / "sitecustomize.py").write_text(COUNT)
     environment = os.environ | {"PYTHONPATH": str(tmp_path)}
     words = [sys.executable, "-m", "scripts.training.launch", "--help"]
@@ -26,7 +26,7 @@ def test_a_start_makes_no_search_for_garbage(tmp_path):
     assert int(done.stdout.rsplit("searches ", 1)[1]) < 3  # 50 without scripts/__init__.py
 
 
-def test_a_program_itself_collects_garbage():
+def test_garbage_collection_is_on_while_a_program_runs():
     was_on, states = gc.isenabled(), []
     gc.disable()
     try:

@@ -16,7 +16,7 @@ from tests.small_disk import small_disk  # noqa: F401
 RECORDS = [{"id": number, "text": np.random.default_rng(number).bytes(3000).hex()} for number in range(2000)]
 
 
-def test_json_lines_on_a_full_disk_are_one_line_and_leave_nothing(small_disk):  # noqa: F811
+def test_json_lines_on_a_full_disk_are_one_line_errors_and_leave_nothing(small_disk):  # noqa: F811
     path = small_disk.path / "filter/documents.jsonl.zst"
     with pytest.raises(UserError) as refused:
         write_jsonl(path, RECORDS)
@@ -38,7 +38,7 @@ def test_a_full_disk_keeps_the_earlier_file(small_disk):  # noqa: F811
     assert list(small_disk.path.iterdir()) == [path]
 
 
-def test_a_read_only_disk_is_one_line(small_disk):  # noqa: F811
+def test_a_read_only_disk_is_a_one_line_error(small_disk):  # noqa: F811
     small_disk.remount("ro")
     for path in (small_disk.path / "a.jsonl.zst", small_disk.path / "new/folder/a.jsonl.zst"):
         with pytest.raises(UserError, match=r"/disk/.*: Read-only file system \(1.0 MiB of 1.0 MiB are free there\)"):
@@ -79,7 +79,7 @@ def test_libraries_that_give_no_error_number_are_understood(small_disk, library)
         write()
 
 
-def test_a_bug_beside_a_disk_stays_a_bug(tmp_path):
+def test_errors_that_are_not_about_a_full_disk_are_raised_unchanged(tmp_path):
     with pytest.raises(ZeroDivisionError), disk_errors(tmp_path):
         try:
             raise UserError("a mistake that was dealt with")
@@ -89,7 +89,7 @@ def test_a_bug_beside_a_disk_stays_a_bug(tmp_path):
         (tmp_path / "none").read_text()
 
 
-def test_sizes_are_written_as_people_do():
+def test_sizes_are_written_with_units():
     assert [size_text(n) for n in (0, 1023, 1024, 5 * 2**30, 3 * 2**40)] == [
         "0 B",
         "1023 B",

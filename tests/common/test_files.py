@@ -17,7 +17,7 @@ from scripts.common.manifest import read_manifest, write_manifest
 RECORDS = [{"text": "naïve 代码\n\u2028\x00"}, {"n": 2**53, "empty": ""}]
 
 
-def test_what_fails_leaves_the_old_file_and_nothing_else(tmp_path):
+def test_a_failed_write_leaves_the_old_file_and_nothing_else(tmp_path):
     path = tmp_path / "a"
     path.write_text("old")
     with pytest.raises(ZeroDivisionError), atomic(path) as temporary:

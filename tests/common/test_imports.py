@@ -1,4 +1,4 @@
-"""The order of the areas: no import goes up, and what helps the rules of an area imports none of them."""
+"""The order of the areas: an area imports only earlier ones, and its helper folders import none of its rules."""
 
 import ast
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ def imports(path: Path) -> Iterator[list[str]]:
         yield from (module.split(".")[1:] for module in modules if module.startswith("scripts."))
 
 
-def test_every_area_is_in_the_order():
+def test_every_area_is_listed_in_the_order_of_imports():
     assert {path.name for path in SCRIPTS.iterdir() if (path / "__init__.py").exists()} == set(AREAS)
 
 
@@ -37,7 +37,7 @@ def test_an_area_imports_only_areas_before_it(area):
 
 
 @pytest.mark.parametrize("area", ["sources", "corpus", "tokens", "training", "evaluation", "report"])
-def test_the_rooms_of_an_area_import_none_of_its_rules(area):
+def test_helper_folders_of_an_area_import_none_of_its_rules(area):
     rules = {path.stem for path in (SCRIPTS / area).glob("*.py")} - {"__init__"}
     upward = [
         f"{path.relative_to(SCRIPTS)} imports {'.'.join(module)}"

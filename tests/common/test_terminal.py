@@ -30,9 +30,7 @@ def fail(printed, jobid: int, log: str, indent: bool = False) -> str | None:
     return printed(event=LogEvent.JOB_ERROR, jobid=jobid, rule_name="?", log=[log], indent=indent)
 
 
-def test_of_a_failed_group_only_the_job_with_an_error_is_named_and_a_group_that_is_tried_again_is_forgotten(
-    printed, tmp_path
-):
+def test_a_failed_group_is_reported_as_its_failed_job_alone_and_not_at_all_if_it_is_tried_again(printed, tmp_path):
     start(printed, 1, "split")
     start(printed, 2, "compose", dataset="code")
     (tmp_path / "split.log").write_text("10:00:00 split: 3 documents\n")
@@ -96,7 +94,7 @@ def test_an_error_that_several_ranks_wrote_is_shown_once_and_last(printed, tmp_p
         ("", ""),
     ],
 )
-def test_a_job_that_is_tried_again_says_why_as_its_log_begins_anew(printed, tmp_path, log, cause):
+def test_a_job_that_is_tried_again_says_why_because_its_log_starts_over(printed, tmp_path, log, cause):
     start(printed, 1, "train", stage="sft")
     (tmp_path / "sft.log").write_text(log)
     fail(printed, 1, "sft.log")

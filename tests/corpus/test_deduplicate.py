@@ -1,3 +1,5 @@
+"""Rules signatures, buckets, clusters and deduplicate: equal and similar documents, against exact Jaccard."""
+
 import hashlib
 import random
 import re
@@ -173,7 +175,7 @@ def hash_of(name):
     return hashlib.sha256(name.encode()).digest()[0]
 
 
-def test_shards_and_batches_change_nothing_and_the_setting_switches_it_off(tmp_path, monkeypatch):
+def test_shards_and_batches_change_nothing_and_a_setting_turns_near_duplicates_off(tmp_path, monkeypatch):
     texts = families(40, random.Random(4))
     halves = {"a": dict(list(texts.items())[::2]), "b": dict(list(texts.items())[1::2])}
     halves["b"]["same.py"] = next(iter(halves["a"].values()))

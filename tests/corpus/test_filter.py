@@ -44,7 +44,7 @@ def test_the_extension_is_the_last_dot_of_the_last_name(path, expected):
     assert extension_of(path) == expected
 
 
-def test_what_the_fetch_left_out_is_in_the_rejects_and_in_the_counts(tmp_path):
+def test_members_that_the_fetch_left_out_are_in_the_rejects_and_in_the_counts(tmp_path):
     """Through the real writer of archives, whose manifest names of each fault the first members only."""
     entries = {"src/good.py": GOOD, "caf\udce9.py": GOOD}
     tar = tar_of(entries)
@@ -242,7 +242,7 @@ def with_size(size):
     ],
     ids=["prose", "cut in a header", "cut in a file", "checksum", "negative", "enormous", "words", "pax"],
 )
-def test_what_is_no_tar_is_refused_even_with_the_right_sha256(tmp_path, settings, tar):
+def test_a_file_that_is_no_tar_is_refused_even_with_the_right_sha256(tmp_path, settings, tar):
     assert "not a tar" in refused(write_archive(tmp_path / "raw", "demo", bytes(tar)), settings, tmp_path / "out")
 
 
@@ -252,7 +252,7 @@ def arguments(archive, settings, out):
 
 
 @pytest.mark.slow
-def test_the_command_line_filters_and_tells_a_mistake_in_one_line(tmp_path, settings):
+def test_the_command_line_filters_and_reports_a_mistake_in_one_line(tmp_path, settings):
     archive = write_archive(tmp_path / "raw", "demo", hostile())
     assert call("filter", *arguments(archive, settings, tmp_path / "out")).returncode == 0
     assert read_manifest(tmp_path / "out")["kept"] == 7

@@ -85,7 +85,7 @@ def test_other_settings_code_licence_or_benchmarks_make_it_again(members, tmp_pa
 
 
 @pytest.mark.parametrize("damage", ["flip", "delete", "no record", "broken record", "no manifest"])
-def test_a_folder_that_is_not_as_it_was_left_is_made_again(members, tmp_path, damage):
+def test_a_folder_with_a_changed_or_missing_file_is_made_again(members, tmp_path, damage):
     made, folder = run(members, tmp_path), tmp_path / "results/corpus/filter/b"
     if damage == "flip":
         content = bytearray((folder / REJECTS).read_bytes())
@@ -99,7 +99,7 @@ def test_a_folder_that_is_not_as_it_was_left_is_made_again(members, tmp_path, da
     assert read_manifest(tmp_path / "results/corpus/filter_shard/0") == made
 
 
-def test_a_run_that_was_killed_goes_on_and_never_takes_a_half_made_folder_for_a_new_one(members, tmp_path, monkeypatch):
+def test_after_a_kill_finished_folders_are_kept_and_a_half_made_one_is_made_again(members, tmp_path, monkeypatch):
     """Killed after the new documents of `b` and before its manifest, which still is the old one's."""
     run(members, tmp_path)
     members = [Member(name, write_archive(tmp_path / "raw", name, {f"{name}.py": GOOD + b"new"}), "") for name in NAMES]
@@ -135,6 +135,6 @@ def test_an_archive_that_is_missing_or_damaged_is_named_with_what_fetches_it_aga
     assert read_json(tmp_path / "results/corpus/filter/b" / MADE_FROM)["code"] == CODE
 
 
-def test_a_member_is_read_from_json():
+def test_the_source_of_a_shard_is_read_from_json():
     text = '{"name": "b", "archive": "data/raw/b.tar.zst", "licence": "MIT"}'
     assert module.read_member(text).archive.name == "b.tar.zst" and module.read_member(text).licence == "MIT"

@@ -1,3 +1,5 @@
+"""scripts/corpus/split.py: training, validation and test documents, by file, by repository and by time."""
+
 import random
 from datetime import UTC, datetime
 
@@ -144,7 +146,7 @@ def moment(day):
     return datetime.fromisoformat(day).replace(tzinfo=UTC)
 
 
-def test_by_time_what_is_new_is_held_out_and_a_copy_of_something_old_is_not_new(tmp_path):
+def test_by_time_new_files_are_held_out_and_a_copy_of_an_old_file_is_not_new(tmp_path):
     old, new = "2024-12-31T23:59:59", "2025-01-01"
     names = [
         ("a", "old.c"),

@@ -81,7 +81,7 @@ def test_the_programs_on_the_page_run_and_agree_with_each_other(mine, capsys):
     assert len(code["train"]) == len(variables["documents"]) and code["test"][0]["source"] == "mytool"
 
 
-def test_what_the_page_reads_of_parquet_is_there_and_pandas_reads_the_rows(mine):
+def test_the_parquet_files_that_the_page_reads_exist_and_pandas_reads_their_rows(mine):
     for name, folder in (
         ("filter-0", mine.filtered("mytool")),
         ("split", mine.split),

@@ -1,4 +1,4 @@
-"""The command and the error lines of docs/own-chats.md are what `compose` takes and says."""
+"""docs/own-chats.md: `compose` accepts the command on the page and prints the error lines on it."""
 
 import re
 import shlex

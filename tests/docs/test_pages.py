@@ -101,7 +101,7 @@ def test_architecture_shows_the_folders_of_scripts():
     assert shown == {path.parent.as_posix() for path in files if "__pycache__" not in path.parts} - {"."}
 
 
-def test_decisions_have_one_form_and_are_listed():
+def test_decisions_have_the_same_form_and_are_in_the_table_of_contents():
     text = (ROOT / "docs/DECISIONS.md").read_text()
     assert [line for line in text.splitlines() if len(line) > 120] == []
     listed = re.findall(r"^- \[(.+?)\]\(#", text, re.MULTILINE)

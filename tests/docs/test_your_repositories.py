@@ -34,11 +34,11 @@ def test_the_experiment_of_the_page_is_valid_and_its_arms_train_what_it_says(pag
     assert experiment.evaluation.completion.dataset == "ours" and experiment.evaluation.general == ["general"]
 
 
-def test_both_languages_show_one_experiment():
+def test_the_english_and_the_chinese_page_show_the_same_experiment():
     assert settings(PAGES[0]) == settings(PAGES[1])
 
 
-def test_the_examples_beside_the_proof_are_valid_and_train_none_of_its_models_again():
+def test_the_further_examples_are_valid_and_train_no_model_of_the_first_again():
     proof = load_experiment(read_yaml(Path("config/examples/own-code.yaml")), "own-code.yaml")
     for name, arms in {
         "own-code-forgotten": ["gentle", "strong", "replay_20", "replay_50"],

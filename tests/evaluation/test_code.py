@@ -75,7 +75,7 @@ def test_planted_solutions_score_as_planted(benchmarks, completions, model_folde
     assert result["sandbox"] == "full"
 
 
-def test_several_samples_languages_and_forms_are_scored_apart(completions, model_folder, tmp_path):
+def test_several_samples_languages_and_forms_are_scored_separately(completions, model_folder, tmp_path):
     right, wrong = "    return x + 1\n", "    return x\n"
     completions([[right, wrong, wrong], [wrong, wrong, wrong]] * 2)
     second = {**HUMANEVAL, "task_id": "HumanEval/1"}
@@ -120,7 +120,7 @@ def test_a_benchmark_whose_own_solutions_fail_is_refused_before_anything_is_gene
 
 
 @pytest.mark.parametrize("body", ["    return x + 1;", "    return x;"])
-def test_multipl_e_runs_to_its_outcome(completions, model_folder, tmp_path, body):
+def test_completions_of_multipl_e_are_scored_as_right_or_wrong(completions, model_folder, tmp_path, body):
     completions([[body + "\n}\nint main() {}"]])
     path = written(tmp_path / "m.jsonl", [MULTIPL_E])
     scores = code.code(model_folder, settings([path]), 42, tmp_path / "out")["scores"]
@@ -146,7 +146,7 @@ def test_a_model_is_scored_by_the_command_and_twice_alike(model_folder, tmp_path
     assert scored["two"].ids == ["HumanEval/0", "HumanEval/1"]
 
 
-def test_problems_with_weak_tests_are_counted_apart(completions, model_folder, tmp_path):
+def test_problems_with_weak_tests_are_counted_separately(completions, model_folder, tmp_path):
     """The score without them is another one; a benchmark that has none says nothing."""
     problems = [{**HUMANEVAL, "task_id": name} for name in ("CPP/20", "CPP/21", "Go/1", "Go/2")]
     completions([["    return x + 1\n"], ["    return x\n"], ["    return x + 1\n"], ["    return x + 1\n"]])
@@ -170,7 +170,7 @@ EDITS = {
 
 
 @pytest.mark.parametrize("line", EDITS)
-def test_settings_that_do_not_agree_are_one_line(tmp_path, line):
+def test_settings_that_do_not_agree_are_one_line_errors(tmp_path, line):
     path = written(tmp_path / "b.jsonl", [HUMANEVAL])
     config = read_yaml(Path("config/config.yaml"))
     config["evaluation"]["code"] = {"benchmarks": [{"path": str(path)}], **EDITS[line]}
@@ -179,7 +179,7 @@ def test_settings_that_do_not_agree_are_one_line(tmp_path, line):
     assert str(error.value) == f"x.yaml: {line}"
 
 
-def test_two_benchmarks_of_one_name_are_one_line(tmp_path):
+def test_two_benchmarks_with_the_same_name_are_a_one_line_error(tmp_path):
     paths = [written(tmp_path / name, [HUMANEVAL]) for name in ("b.jsonl", "b.v2.jsonl")]
     config = read_yaml(Path("config/config.yaml"))
     config["evaluation"]["code"] = {"benchmarks": [{"path": str(path)} for path in paths]}

@@ -74,7 +74,7 @@ def test_context_is_what_the_file_imports_from_any_split_of_its_repository(datas
     assert {task["context"] for task in tasks_in(tmp_path / "out")} == {"# app/util.py\nlimit = 3\n\n# app/one.py\n"}
 
 
-def test_a_size_without_a_task_and_a_dataset_that_is_not_there_are_one_line(datasets, tmp_path):
+def test_a_size_without_a_task_and_a_missing_dataset_are_one_line_errors(datasets, tmp_path):
     with pytest.raises(UserError, match=r"^evaluation\.completion\.sizes: no task of size 'block' .*\(0 tried"):
         completion_tasks(datasets, ["code"], CompletionTasks(dataset="code"), tmp_path / "out")
     with pytest.raises(UserError, match=r"^evaluation\.completion\.dataset: no 'other' here; known: code$"):

@@ -164,7 +164,7 @@ def random_texts(draw: random.Random, count: int, longest: int) -> list[str]:
 
 
 @pytest.mark.parametrize("seed", range(40))
-def test_it_finds_what_a_plain_search_finds_whatever_the_hashes(tmp_path, monkeypatch, seed):
+def test_the_overlaps_are_those_of_a_plain_search_even_if_all_hashes_collide(tmp_path, monkeypatch, seed):
     draw = random.Random(seed)
     problems, training = random_texts(draw, 12, 30), random_texts(draw, 12, 60)
     size, common = draw.choice([1, 2, 3, 5]), draw.choice([1, 0.3, 0])
@@ -181,7 +181,7 @@ def test_it_finds_what_a_plain_search_finds_whatever_the_hashes(tmp_path, monkey
     assert ComposeFolder(tmp_path / "colliding").check(problems, training, size, common) == row
 
 
-def test_a_form_that_many_problems_share_is_no_overlap_of_any(compose_folder):
+def test_words_that_many_problems_share_are_no_overlap_of_any(compose_folder):
     form = f"Answer briefly. {TEN}:"
     problems = [f"{form} what is {number}" for number in range(20)] + [
         "one two three four five six seven eight nine ten"
@@ -193,7 +193,7 @@ def test_a_form_that_many_problems_share_is_no_overlap_of_any(compose_folder):
     assert len(compose_folder.check(problems, training, common=1)["overlapping"]) == 21
 
 
-def test_a_form_may_be_that_of_one_language_among_many_problems():
+def test_words_that_are_common_within_a_single_language_are_no_overlap():
     """Two Rust problems in two hundred are few of the dataset, but all of their language."""
     problems = [ProblemText("code", "d", f"go/{number}", "go", f"func f{number}") for number in range(200)]
     problems += [ProblemText("code", "d", f"rust/{number}", "rust", f"{TEN} fn f{number}") for number in range(2)]
@@ -214,7 +214,7 @@ def test_a_form_may_be_that_of_one_language_among_many_problems():
         (["one two"], [TEN]),
     ],
 )
-def test_nothing_in_nothing_is_found(compose_folder, problems, training):
+def test_empty_problems_and_empty_training_data_have_no_overlap(compose_folder, problems, training):
     row = compose_folder.check([*problems, "p"], training)
     assert row["overlapping"] == {} and row["problems"] == 2
 
@@ -229,7 +229,7 @@ def test_a_line_of_ten_megabytes_is_searched(compose_folder):
     assert all(len(run["words"]) <= 1000 for run in row["overlapping"].values())
 
 
-def test_missing_or_damaged_data_is_one_line(compose_folder):
+def test_missing_or_damaged_data_is_a_one_line_error(compose_folder):
     compose_folder.check([TEN], [TEN])
     path = compose_folder.folder / "code/train.jsonl.zst"
     path.write_bytes(path.read_bytes()[:-3])

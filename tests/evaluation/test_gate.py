@@ -153,7 +153,7 @@ def test_shares_have_wilsons_interval_and_changes_mcnemars_p(evaluation):
     assert rows["sft", "base", "f1"]["mcnemar"] is None
 
 
-def test_gate_on_a_suite_that_models_write_for(tmp_path):
+def test_a_gate_may_be_on_a_suite_that_scores_generated_text(tmp_path):
     target = {"dataset": "instruct", "metric": "exact_match"}
     gates = [
         gate("met, not secured", **target, above=0.5),
@@ -245,7 +245,7 @@ def test_gate_on_a_language_without_documents_names_the_key(tmp_path):
         evaluate(experiment, tmp_path / "results")
 
 
-def test_malformed_manifest_is_one_line(tmp_path, monkeypatch):
+def test_malformed_manifest_is_a_one_line_error(tmp_path, monkeypatch):
     experiment = build(tmp_path, [])
     dump(tmp_path / "results/tokens/tokenizer/manifest.json", {"files": ["tokenizer.json"]})
     monkeypatch.chdir(tmp_path)
@@ -276,7 +276,7 @@ def test_killed_run_leaves_no_file(tmp_path):
     assert not (tmp_path / "results/evaluation/gate").exists()
 
 
-def test_better_here_and_not_worse_there_is_a_gate_for_each(tmp_path):
+def test_each_score_that_must_not_get_worse_becomes_a_gate_of_its_own(tmp_path):
     guards = [{"dataset": "code", "metric": "bits_per_byte", "by": 0.5}, {"dataset": "instruct", "metric": "f1"}]
     both = gate("chats", dataset="instruct", against="pretrain", below=0, not_worse=guards)
     gates = evaluate(build(tmp_path, [both]), tmp_path / "results")["gates"]

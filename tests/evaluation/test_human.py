@@ -1,4 +1,4 @@
-"""Filled sheets: what they come to against a planted truth, what is refused, and how far raters agree."""
+"""Filled-in rating sheets: scores against planted ones, which sheets are refused, and how far raters agree."""
 
 import json
 import math
@@ -34,7 +34,7 @@ def truth(row: dict) -> str:
     return "yes" if ("sft" in row["models"] and number != 3) or ("base" in row["models"] and number % 2 == 0) else "no"
 
 
-def test_filled_sheets_come_to_the_planted_truth(tmp_path):
+def test_filled_sheets_give_the_planted_scores(tmp_path):
     sheet = make(tmp_path, texts(["base", "sft"], 10))
     anna = fill(sheet, tmp_path / "anna.csv", truth)
     bo = fill(sheet, tmp_path / "bo.csv", lambda row: "no" if row["id"] == "c/0" else truth(row))

@@ -71,7 +71,7 @@ def test_comments_strings_and_prose_show_nothing(language, code, expected):
     assert [word for word, present in zip(words, in_syntax(code, language, words), strict=True) if present] == expected
 
 
-def test_a_response_mentions_in_any_case_wherever_it_stands():
+def test_a_keyword_is_found_in_any_case_anywhere_in_a_response():
     assert in_text("A QuickSort. # PIVOT", ["quicksort", "pivot", "recursive"]) == [True, True, False]
 
 
@@ -84,7 +84,7 @@ def test_a_response_mentions_in_any_case_wherever_it_stands():
         ("````md\n```\nx\n```\n````", "```\nx\n```\n"),
     ],
 )
-def test_code_is_what_stands_in_blocks(written, code):
+def test_the_code_of_a_response_is_its_code_blocks_or_all_of_it_without_blocks(written, code):
     assert code_of(written) == code
 
 
@@ -116,7 +116,7 @@ CASE = {"language": "go", "prompt": "Write.", "keywords": ["func"]}
         ({"a": CASE | {"keywords": [True]}}, "a.keywords: must be a list of words, not"),
     ],
 )
-def test_wrong_cases_are_one_line(cases, line, tmp_path):
+def test_wrong_cases_are_one_line_errors(cases, line, tmp_path):
     path = tmp_path / "cases.yaml"
     path.write_text(yaml.safe_dump(cases))
     with pytest.raises(UserError) as refused:

@@ -40,7 +40,7 @@ class Clock:
         return next(self.times)
 
 
-def test_figures_are_those_of_the_clock_and_warming_up_is_none_of_them(model):
+def test_the_figures_follow_from_the_clock_and_leave_warm_up_runs_out(model):
     plan = [(9, 9), (1, 4), (2, 2), (4, 8), (9, 9), (1, 1), (3, 3), (2, 2)]  # a warm-up and three runs, at 1 and at 2
     clock = Clock(plan)
     runs = time_batches(model, SETTINGS, SEED, clock)
@@ -87,7 +87,7 @@ def test_prompts_follow_the_seed(model):
     assert torch.equal(suite.prompts(1, 5, 320, 7), first[:1])
 
 
-def test_memory_ends_the_growth_and_half_a_batch_is_not_reported(model, monkeypatch):
+def test_batches_stop_growing_when_memory_is_full_and_half_a_batch_is_not_reported(model, monkeypatch):
     rows, generate = [], model.generate
 
     def short(**inputs):
@@ -105,7 +105,7 @@ def test_memory_ends_the_growth_and_half_a_batch_is_not_reported(model, monkeypa
     assert (measured["out_of_memory"], len(measured["throughput"])) == (2, 1)
 
 
-def test_no_memory_for_one_row_and_too_few_positions_are_one_line(model, monkeypatch):
+def test_no_memory_for_one_row_and_too_few_positions_are_one_line_errors(model, monkeypatch):
     with pytest.raises(UserError, match=r"prompt_tokens and new_tokens are 4105, more than the model's 4096 positions"):
         time_batches(model, changed(prompt_tokens=4096), SEED)
     monkeypatch.setattr(model, "generate", lambda **_: (_ for _ in ()).throw(torch.OutOfMemoryError()))
@@ -128,7 +128,7 @@ def test_target_hardware_is_a_kind_or_words_of_a_name(device, fitting, others):
         assert off_target(device, target) == f"models run on {device} here, the target is {target}"
 
 
-def test_off_the_target_nothing_is_loaded_or_timed(model_folder, tmp_path, monkeypatch):
+def test_on_other_hardware_than_the_target_nothing_is_loaded_or_timed(model_folder, tmp_path, monkeypatch):
     monkeypatch.setattr(suite, "load", None)
     result = latency(model_folder, changed(device="A40"), SEED, tmp_path)
     assert result["not_applicable"] == "models run on cpu here, the target is A40"
@@ -137,7 +137,7 @@ def test_off_the_target_nothing_is_loaded_or_timed(model_folder, tmp_path, monke
     assert result == read_json(tmp_path / "scores.json")
 
 
-def test_on_the_target_both_files_say_the_same_and_under_what_conditions(model_folder, tmp_path):
+def test_on_the_target_hardware_both_files_agree_and_name_the_conditions(model_folder, tmp_path):
     result = latency(model_folder, SETTINGS, SEED, tmp_path)
     assert result == read_json(tmp_path / "scores.json")
     runs = list(read_jsonl(tmp_path / "items.jsonl.zst"))
@@ -154,7 +154,7 @@ def test_on_the_target_both_files_say_the_same_and_under_what_conditions(model_f
     assert set(conditions["load"]) == {"load_per_core"}
 
 
-def test_the_load_is_what_the_card_reports(monkeypatch):
+def test_the_gpu_load_is_the_one_that_the_card_reports(monkeypatch):
     def hidden(_):
         raise pynvml.NVMLError(pynvml.NVML_ERROR_NOT_SUPPORTED)
 
@@ -195,7 +195,7 @@ def test_median_interval_has_the_ranks_of_the_tables():
     assert median_interval([*range(1, 101)], 0.95) == [40, 61]
 
 
-def test_p95_is_what_95_of_100_runs_are_no_worse_than():
+def test_p95_is_the_value_that_95_of_100_runs_do_not_exceed():
     values = [*range(1, 101)]
     assert (p95("answer_seconds", values), p95("tokens_per_second", values)) == (95, 6)
     assert (p95("answer_seconds", [*range(20)]), p95("answer_seconds", [*range(21)])) == (18, 19)

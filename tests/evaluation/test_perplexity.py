@@ -153,7 +153,7 @@ def test_padding_and_neighbours_in_the_batch_do_not_change_an_items_loss(model_f
     assert together == pytest.approx(np.array(alone), rel=1e-5)
 
 
-def test_the_pick_is_the_same_whatever_the_order_and_grows_without_changing(tmp_path):
+def test_a_sample_does_not_depend_on_the_order_and_a_larger_one_contains_it(tmp_path):
     records = [{"id": f"s/{i}", "language": "ab"[i % 2]} for i in range(50)]
     write_jsonl(tmp_path / "a", records)
     write_jsonl(tmp_path / "b", records[::-1])
@@ -164,7 +164,7 @@ def test_the_pick_is_the_same_whatever_the_order_and_grows_without_changing(tmp_
     assert len(pick_examples(tmp_path / "a", 500)) == 50
 
 
-def test_unknown_dataset_is_one_line_that_names_the_known(model_folder, datasets, tmp_path):
+def test_unknown_dataset_is_a_one_line_error_that_names_the_known(model_folder, datasets, tmp_path):
     command = [sys.executable, "-m", "scripts.evaluation.perplexity", "--model", model_folder, "--datasets", datasets]
     command += ["--settings", to_json(SETTINGS.model_copy(update={"datasets": ["cod"]})), "--out", tmp_path / "out"]
     done = subprocess.run(command, capture_output=True, text=True)
@@ -174,19 +174,19 @@ def test_unknown_dataset_is_one_line_that_names_the_known(model_folder, datasets
     assert not (tmp_path / "out").exists()
 
 
-def test_no_test_example_is_one_line(model_folder, datasets, tmp_path):
+def test_no_test_example_is_a_one_line_error(model_folder, datasets, tmp_path):
     with pytest.raises(UserError, match=r"empty/test\.jsonl\.zst: no test example; raise corpus\.split\.test"):
         perplexity(model_folder, datasets, SETTINGS.model_copy(update={"datasets": ["empty"]}), tmp_path / "out")
 
 
-def test_nothing_to_score_is_one_line(model_folder, tmp_path):
+def test_nothing_to_score_is_a_one_line_error(model_folder, tmp_path):
     write_jsonl(tmp_path / "code/test.jsonl.zst", [{"id": "a", "language": "c", "text": ""}])
     write_manifest(tmp_path / "code", ["test.jsonl.zst"])
     with pytest.raises(UserError, match="no text to score"):
         perplexity(model_folder, tmp_path, SETTINGS.model_copy(update={"datasets": ["code"]}), tmp_path / "out")
 
 
-def test_a_diverged_model_is_one_line_and_not_a_number_in_a_table(model_folder, datasets, tmp_path):
+def test_a_diverged_model_is_a_one_line_error_and_not_a_number_in_a_table(model_folder, datasets, tmp_path):
     broken = tmp_path / "broken"
     model = AutoModelForCausalLM.from_pretrained(model_folder, dtype=torch.float32)
     torch.nn.init.constant_(model.model.norm.weight, math.nan)
@@ -210,7 +210,7 @@ def test_a_model_that_is_not_what_its_manifest_says_is_refused(model_folder, dat
         perplexity(tmp_path, datasets, SETTINGS, tmp_path / "out")
 
 
-def test_a_folder_without_a_model_is_one_line(datasets, tmp_path):
+def test_a_folder_without_a_model_is_a_one_line_error(datasets, tmp_path):
     write_json(tmp_path / "manifest.json", {"files": {}})
     with pytest.raises(UserError, match=r"tokenizer\.json: no such file"):
         perplexity(tmp_path, datasets, SETTINGS, tmp_path / "out")

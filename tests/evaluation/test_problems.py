@@ -54,20 +54,20 @@ def test_the_file_is_that_of_the_pinned_commit_byte_for_byte(repository, tmp_pat
 
 
 @pytest.mark.parametrize("path", ["data", "data/none.jsonl", "../b.jsonl", "/etc/passwd", "--help"])
-def test_what_is_no_file_of_the_commit_is_one_line(repository, tmp_path, path):
+def test_a_path_that_is_no_file_of_the_commit_is_a_one_line_error(repository, tmp_path, path):
     done = problems(tmp_path / "b.jsonl", *repository, path)
     assert (done.returncode, list(tmp_path.iterdir())) == (1, [])
     assert done.stderr == f"error: no file {path} in commit {repository[1]} of {repository[0]}\n"
 
 
-def test_an_empty_path_is_one_line(repository, tmp_path):
+def test_an_empty_path_is_a_one_line_error(repository, tmp_path):
     done = problems(tmp_path / "b.jsonl", *repository, "")
     assert (done.returncode, list(tmp_path.iterdir())) == (1, [])
     assert done.stderr == "error: --settings: path: must be text of at least 1 character, not ''\n"
 
 
 @pytest.mark.slow
-def test_a_commit_or_repository_that_is_not_there_is_one_line(repository, tmp_path):
+def test_a_missing_commit_or_repository_is_a_one_line_error(repository, tmp_path):
     for location, commit, line in (
         (repository[0], "0" * 40, "no commit 0000"),
         ("/none", "0" * 40, "cannot read /none"),

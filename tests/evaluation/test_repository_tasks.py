@@ -55,7 +55,7 @@ def test_a_body_in_the_training_data_or_in_another_file_is_no_task(sandbox, tmp_
     assert not (tmp_path / "out").exists()
 
 
-def test_an_archive_that_is_missing_or_damaged_and_an_environment_that_is_none_are_one_line(sandbox, tmp_path):
+def test_a_missing_or_damaged_archive_and_a_folder_that_is_no_environment_are_one_line_errors(sandbox, tmp_path):
     with pytest.raises(UserError, match=r"none\.tar\.zst: no such file; rule `fetch` makes it$"):
         repository_tasks({"made": tmp_path / "none.tar.zst"}, tmp_path, [], SETTINGS, tmp_path / "out")
     (tmp_path / "bad.tar.zst").write_bytes(b"not an archive")

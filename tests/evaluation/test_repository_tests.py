@@ -32,7 +32,7 @@ def scored(model_folder, tasks, monkeypatch, out, written, settings=SETTINGS):
     return read_json(out / "scores.json")["scores"]["repositories"]["all"], list(read_jsonl(out / "items.jsonl.zst"))
 
 
-def test_the_own_bodies_have_1_and_empty_ones_0(sandbox, model_folder, tasks, monkeypatch, tmp_path):
+def test_the_repositorys_own_bodies_score_1_and_empty_ones_0(sandbox, model_folder, tasks, monkeypatch, tmp_path):
     own = [record["answer"] for record in read_jsonl(tasks)]
     score, _ = scored(model_folder, tasks, monkeypatch, tmp_path / "own", own)
     assert (score["repository_pass@1"], score["passed"], score["documents"]) == (1, 2, 2)

@@ -1,4 +1,4 @@
-"""The sheet that raters get: what it must not tell, and what browsers and spreadsheets make of it."""
+"""The rating sheet: it does not reveal the models, and browsers and spreadsheets keep its texts."""
 
 import csv
 import io
@@ -31,7 +31,7 @@ def contents(sheet: Path) -> list[bytes]:
     return [(sheet / name).read_bytes() for name in FILES]
 
 
-def test_a_sheet_tells_nothing_of_models(tmp_path):
+def test_a_sheet_does_not_reveal_the_models(tmp_path):
     """With the texts of two models exchanged the sheet is the same to the byte: only the key says whose is whose."""
     written = texts(["base", "sft"], 30)
     first, second = (
@@ -94,7 +94,7 @@ def test_same_texts_give_the_same_sheet_and_other_texts_another_name(tmp_path):
     assert all(re.fullmatch("[b-df-hj-np-t]{8}", name) for name in names)  # no number, no date, no formula
 
 
-def test_cells_come_back_as_they_were(tmp_path):
+def test_the_cells_of_the_csv_file_are_read_back_unchanged(tmp_path):
     sheet = make(tmp_path, {"sft": {f"c/{n}": text for n, text in enumerate(HOSTILE)}})
     assert (sheet / "sheet.csv").read_bytes().startswith(b"\xef\xbb\xbf")  # else Excel garbles Chinese
     rows, key = read(sheet / "sheet.csv"), key_of(sheet)["rows"]
@@ -113,12 +113,12 @@ def test_cells_come_back_as_they_were(tmp_path):
         *("3.10", "007", "1e5", "1/2", "2024-01-02", "2 Mar 2024", "10:30", "5%", "(5)", "TRUE", "false"),
     ],
 )
-def test_what_a_spreadsheet_would_convert_is_made_text(text):
+def test_cells_that_a_spreadsheet_would_convert_are_marked_as_text(text):
     assert guarded(text) == f"'{text}"
 
 
 @pytest.mark.parametrize("text", ["", "def f(x):\n    return x + 1", "它排序 3 个数", "x = 1\n", "true story", "a=b"])
-def test_other_text_stays_as_it_is(text):
+def test_other_cells_are_not_changed(text):
     assert guarded(text) == text
 
 
@@ -152,7 +152,7 @@ def test_the_form_loads_nothing_and_holds_texts_as_data_only(tmp_path):
     assert '"viewport" content="width=device-width' in html
 
 
-def test_what_is_not_written_for_all_is_refused_in_one_line(tmp_path):
+def test_items_without_a_response_of_every_model_are_refused_in_one_line(tmp_path):
     written = texts(["base", "sft"], 3)
     del written["sft"]["c/1"]
     with pytest.raises(UserError, match="base has item c/1 of chats, sft has not"):

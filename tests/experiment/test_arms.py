@@ -67,7 +67,7 @@ def test_an_arm_with_other_data_has_a_dataset_of_its_own_which_arms_alike_share(
     assert flow.trained_on == ["code", "instruct", "instruct.english"]  # none of it may hold a task's answer
 
 
-def test_an_arm_may_filter_a_dataset_otherwise_and_shares_filter_deduplication_and_split():
+def test_an_arm_may_filter_a_dataset_differently_and_shares_filter_deduplication_and_split():
     filtered = {"corpus": {"compose": {"instruct": {"filter": {"min_lines": 40, "quality": {"min_score": 3}}}}}}
     flow = dag(seeds=2, arms={"strict": filtered})
     assert [flow.stages[name].data for name in flow.arms.models["strict"]] == ["instruct.strict"] * 2
@@ -173,7 +173,7 @@ def test_only_what_an_arm_changes_runs_again_when_an_arm_is_added():
         (7, r"ablate\.arms\.a: must be a mapping"),
     ],
 )
-def test_a_wrong_arm_is_one_line_that_names_it(arm, line):
+def test_a_wrong_arm_is_a_one_line_error_that_names_it(arm, line):
     with pytest.raises(UserError, match=rf"^mine\.yaml: .*{line}"):
         load(arms={"a": arm})
 
@@ -189,7 +189,7 @@ def test_the_general_set_is_one_that_is_scored():
         load_experiment(config, "mine.yaml")
 
 
-def test_data_alone_has_no_arms():
+def test_an_experiment_without_training_has_no_arms():
     config = {**read_yaml(FILE), "ablate": {"arms": {"a": SFT}}}
     del config["training"]
     with pytest.raises(UserError, match=r"mine\.yaml: ablate: needs `training`"):
@@ -209,6 +209,6 @@ def test_data_alone_has_no_arms():
         ({"arms": {"a": SFT}, "model": "pretrain"}, "ablate.arms.a: does not change how pretrain is trained"),
     ],
 )
-def test_wrong_settings_of_ablate_are_one_line(ablate, line):
+def test_wrong_settings_of_ablate_are_one_line_errors(ablate, line):
     with pytest.raises(UserError, match=f"^mine.yaml: {line}"):
         load(**ablate)

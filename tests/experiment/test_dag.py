@@ -76,7 +76,7 @@ def test_with_a_real_base_the_tokenizer_is_the_bases_and_the_shape_is_only_the_p
     assert flow.adapters == ["qa_python", "qa_systems"]
 
 
-def test_a_base_is_its_content_at_any_path_and_whatever_lies_beside_the_model(tmp_path, monkeypatch):
+def test_a_base_is_identified_by_its_content_not_by_its_path_or_the_files_beside_it(tmp_path, monkeypatch):
     def model(folder, weights=b"weights"):
         folder.mkdir()
         (folder / "config.json").write_text("{}")

@@ -212,7 +212,7 @@ def usable(name: str) -> str | None:
 
 
 @pytest.mark.slow
-def test_every_rule_of_the_product_has_a_fingerprint_of_its_own():
+def test_every_rule_has_a_fingerprint_of_its_own():
     modules = [
         ".".join(path.with_suffix("").parts) for path in Path("scripts").glob("*/*.py") if path.stem != "__init__"
     ]

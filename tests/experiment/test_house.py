@@ -27,7 +27,7 @@ def test_an_areas_folder_shows_exactly_its_rules(area):
     assert modules - NOT_RULES.get(area, set()) == rules - SHARED | IN_A_LOOP.get(area, set())
 
 
-def test_no_module_is_long():
+def test_no_module_exceeds_the_limit_of_lines():
     lengths = {str(path): len(path.read_text().splitlines()) for path in Path("scripts").rglob("*.py")}
     assert {path: lines for path, lines in lengths.items() if lines > MAX_LINES} == {}
     assert len(Path("rules/common.smk").read_text().splitlines()) <= MAX_COMMON_LINES

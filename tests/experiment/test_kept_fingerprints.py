@@ -31,7 +31,7 @@ def kept(tmp_path, monkeypatch):
     return tmp_path, ask
 
 
-def test_what_was_computed_once_is_read_until_a_file_changes_comes_or_goes(kept):
+def test_kept_fingerprints_are_used_until_a_file_is_changed_added_or_removed(kept):
     root, ask = kept
     assert ask() == (["1", "2"], RULES)
     assert ask() == (["1", "2"], [])
@@ -45,7 +45,7 @@ def test_what_was_computed_once_is_read_until_a_file_changes_comes_or_goes(kept)
     assert ask()[1] == RULES
 
 
-def test_they_are_those_that_are_computed(tmp_path):
+def test_kept_fingerprints_equal_the_computed_ones(tmp_path):
     for _ in range(2):
         assert [kept_fingerprints.fingerprint(rule, tmp_path / "kept.json") for rule in rules()[:5]] == [
             fingerprint.fingerprint(rule) for rule in rules()[:5]

@@ -8,7 +8,7 @@ from scripts.experiment.layout import Layout, raw_archive, raw_manifest, raw_nam
 L = Layout(Path("results/mine"))
 
 
-def test_the_layout_is_the_one_that_users_know():
+def test_the_paths_of_results_logs_and_raw_archives_stay_as_they_are():
     known = {
         "results/mine/corpus/filter/click": L.filtered("click"),
         "results/mine/corpus/signatures/0": L.signatures("0"),

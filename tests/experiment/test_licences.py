@@ -1,4 +1,4 @@
-"""scripts/experiment/licences.py and scripts/experiment/source_shards.py."""
+"""scripts/experiment/licences.py, source_shards.py: permissive licence expressions, and shards of sources."""
 
 import pytest
 

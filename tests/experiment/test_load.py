@@ -1,4 +1,4 @@
-"""scripts/experiment/load.py: defaults, extensions, and the way of the settings to a script."""
+"""scripts/experiment/load.py: defaults, extensions, and how settings are passed to a script."""
 
 import copy
 import subprocess
@@ -30,7 +30,7 @@ def test_without_training_nothing_is_evaluated_whatever_the_file_says(experiment
 
 
 @pytest.mark.parametrize("written", ["1e-3", "1E-3", "1.e-3", "0.001", "1.0e-3"])
-def test_a_number_may_be_written_as_yaml_1_1_reads_as_text(written):
+def test_numbers_that_yaml_1_1_reads_as_text_are_accepted(written):
     """PyYAML reads `1e-3` as text, for want of a dot; users mean the number."""
     text = Path("config/config.yaml").read_text()
     assert "learning_rate: 1.5e-3" in text
@@ -38,7 +38,7 @@ def test_a_number_may_be_written_as_yaml_1_1_reads_as_text(written):
     assert load_experiment(experiment).training.train["pretrain"].learning_rate == 0.001
 
 
-def test_settings_survive_the_way_to_a_script_as_json(experiment):
+def test_settings_are_unchanged_after_being_passed_to_a_script_as_json(experiment):
     stage = load_experiment(experiment).training.train["sft"]
     assert Stage.from_json(to_json(stage)) == stage
     with pytest.raises(UserError, match=r"^--settings: stepz: unknown key; did you mean `steps`\?$"):
@@ -80,7 +80,7 @@ def test_an_extension_is_merged_key_by_key_and_null_takes_a_key_away(tmp_path):
     assert load_experiment(read_yaml(top)) == load_experiment(expected)
 
 
-def test_an_extension_that_leads_nowhere_or_in_a_circle_is_one_line(tmp_path):
+def test_an_extension_that_leads_nowhere_or_in_a_circle_is_a_one_line_error(tmp_path):
     first, second = tmp_path / "one.yaml", tmp_path / "two.yaml"
     first.write_text(f"extends: {second}\n")
     second.write_text(f"extends: {first}\n")
@@ -101,7 +101,7 @@ def test_an_extension_that_leads_nowhere_or_in_a_circle_is_one_line(tmp_path):
         (b"a: !!python/object/apply:os.system ['true']\n", "not YAML"),
     ],
 )
-def test_an_unreadable_file_is_one_line(tmp_path, content, line):
+def test_an_unreadable_file_is_a_one_line_error(tmp_path, content, line):
     path = tmp_path / "x.yaml"
     if content is not None:
         path.write_bytes(content)

@@ -180,7 +180,7 @@ LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
         (set_key("results", "results/../.."), "results: must be text that matches ^results"),
     ],
 )
-def test_a_mistake_is_one_line_that_names_the_key(experiment, edit, line):
+def test_a_mistake_is_a_one_line_error_that_names_the_key(experiment, edit, line):
     edit(experiment)
     with pytest.raises(UserError) as error:
         load_experiment(experiment, "x.yaml")
@@ -201,7 +201,7 @@ def test_a_mistake_is_one_line_that_names_the_key(experiment, edit, line):
         (False, {"sequence_lengths": 512}, "tokens.sequence_lengths: must be a list, not 512"),
     ],
 )
-def test_what_is_for_data_alone_is_refused_beside_training(experiment, training, tokens, line):
+def test_wrong_settings_of_tokens_are_refused_with_and_without_training(experiment, training, tokens, line):
     experiment["tokens"] = tokens
     if not training:
         del experiment["training"]
@@ -223,7 +223,7 @@ def test_what_is_for_data_alone_is_refused_beside_training(experiment, training,
         ({"m": {"parts": {"code": {}}}}, "tokens.mix.m.parts.code.weight: required"),
     ],
 )
-def test_a_mixture_of_what_is_not_there_is_refused(experiment, mix, line):
+def test_a_mixture_of_unknown_datasets_is_refused(experiment, mix, line):
     experiment["tokens"]["mix"] = mix
     with pytest.raises(UserError) as error:
         load_experiment(experiment, "x.yaml")

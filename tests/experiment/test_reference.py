@@ -3,7 +3,7 @@
 from scripts.experiment.reference import PAGE, page
 
 
-def test_the_page_is_what_the_schemas_give():
+def test_the_page_is_the_one_generated_from_the_schemas():
     assert PAGE.read_text() == page(), "run `make docs`"
 
 

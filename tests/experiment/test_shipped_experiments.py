@@ -13,7 +13,7 @@ EXPERIMENTS = [*SHIPPED, *sorted(Path("config/smoke").glob("*.yaml"))]
 
 
 @pytest.mark.parametrize("path", EXPERIMENTS, ids=str)
-def test_shipped_experiments_pass_and_say_their_command(path):
+def test_shipped_experiments_are_valid_and_name_their_command(path):
     load_experiment(read_yaml(path), str(path))
     assert "#     snakemake --profile" in path.read_text()
 
@@ -36,7 +36,7 @@ def test_each_profile_names_an_experiment_and_a_machine_that_exist(path):
     assert Path(path.name).resolve() == path.resolve(), f"`snakemake --profile {path.name}` needs the link {path.name}"
 
 
-def test_the_dual_experiment_is_the_science_of_the_first_but_for_what_it_says():
+def test_the_dual_experiment_differs_from_the_first_only_in_the_settings_that_it_names():
     single, dual = (
         to_dict(load_experiment(read_yaml(Path(f"config/experiments/qwen2.5-7b-code{name}.yaml"))))
         for name in ("", "-dual")

@@ -41,7 +41,7 @@ def test_a_further_seed_or_another_order_of_those_behind_the_first_trains_no_mod
     }.items()
 
 
-def test_every_seed_is_scored_but_where_items_are_not_compared():
+def test_every_seed_is_scored_by_the_suites_whose_items_are_compared():
     flow = dag(7, 8)
     folders = {path.parent for path in flow.suite_files("scores.json")}
     assert {flow.layout.suite("perplexity", name) for name in flow.models} <= folders
@@ -70,7 +70,7 @@ def test_every_seed_is_scored_but_where_items_are_not_compared():
         ),
     ],
 )
-def test_what_is_refused_is_named_in_one_line(changes, line):
+def test_wrong_seeds_are_refused_in_one_line_that_names_the_key(changes, line):
     with pytest.raises(UserError) as refused:
         load(**changes)
     assert f"mine.yaml: {line}" in str(refused.value) and "\n" not in str(refused.value)

@@ -143,7 +143,7 @@ def test_cards_that_somebody_else_uses_are_passed_over_and_auto_takes_another_ki
         ({"gpu_kind": "A40", "gpu_ids": [0, 1, 4, 5]}, 2, [[4, 5]]),
     ],
 )
-def test_which_cards_of_a_mixed_host_may_be_taken(machine, count, groups):
+def test_the_machine_file_decides_which_cards_of_a_mixed_host_may_be_taken(machine, count, groups):
     assert [[card.index for card in group] for group in eligible(CARDS, machine_of(machine), count)] == groups
 
 
@@ -159,13 +159,13 @@ def test_which_cards_of_a_mixed_host_may_be_taken(machine, count, groups):
         ({"gpu_kind": "auto", "gpu_ids": [0, 9, 8]}, 1, "machine: gpu_ids: no GPU 8, 9; "),
     ],
 )
-def test_the_impossible_is_refused_at_once_with_what_there_is(machine, count, line):
+def test_a_request_that_the_host_can_never_meet_is_refused_at_once_with_a_list_of_its_gpus(machine, count, line):
     with pytest.raises(UserError) as refused:
         eligible(CARDS, machine_of(machine), count)
     assert str(refused.value).endswith(line + ON_HOST)
 
 
-def test_an_impossible_request_is_one_line_also_where_there_is_no_driver_or_no_folder(tmp_path):
+def test_an_impossible_request_is_a_one_line_error_also_where_there_is_no_driver_or_no_folder(tmp_path):
     host = Host(tmp_path, [A40])
     done = host.run(2, gpus=2)
     assert (done.returncode, done.stdout) == (1, "")
@@ -192,7 +192,7 @@ def test_a_machine_without_gpus_shows_none_and_leases_none(tmp_path):
     assert done.stdout == " PCI_BUS_ID\n" and not host.leases.exists()
 
 
-def test_what_a_host_has_is_told_by_name():
+def test_the_gpus_of_a_host_are_listed_by_name():
     assert f"this host has {described(CARDS)}" == ON_HOST and described([]) == "no GPU"
 
 

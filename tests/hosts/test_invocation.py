@@ -25,6 +25,6 @@ def test_targets_and_options_are_told_apart():
         (["--cores", "1"], True, True),
     ],
 )
-def test_whether_jobs_run_and_missing_files_are_made(words, runs, remakes):
+def test_the_options_tell_whether_jobs_run_and_whether_missing_files_are_made(words, runs, remakes):
     call = read_invocation(words)
     assert (call.runs_jobs, call.remakes) == (runs, remakes)

@@ -32,7 +32,7 @@ def test_the_leases_are_every_users_whatever_the_umask(tmp_path):
     assert len(files) == 2 and all(file.stat().st_mode & 0o777 == 0o666 for file in files)
 
 
-def test_a_stopped_holder_of_the_gate_is_named_after_the_time_limit(tmp_path, monkeypatch):
+def test_a_stopped_process_that_holds_the_lock_on_the_leases_is_named_after_the_time_limit(tmp_path, monkeypatch):
     host = Host(tmp_path, [A40])
     assert host.run(1).returncode == 0
     holder = subprocess.Popen([sys.executable, "-c", HOLD_GATE, host.leases / GATE], stdout=subprocess.PIPE)
@@ -48,7 +48,7 @@ def test_a_stopped_holder_of_the_gate_is_named_after_the_time_limit(tmp_path, mo
 
 
 @pytest.mark.parametrize("kind", ["link", "fifo", "folder", "second name"])
-def test_what_is_no_plain_file_in_the_place_of_a_lease_is_refused_and_not_written(tmp_path, kind):
+def test_a_lease_that_is_not_a_plain_file_is_refused_and_not_written(tmp_path, kind):
     host, victim = Host(tmp_path, [A40]), tmp_path / "victim"
     assert host.run(1).returncode == 0
     lease = next(file for file in host.leases.iterdir() if file.name != GATE)

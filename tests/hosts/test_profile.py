@@ -48,10 +48,10 @@ def test_a_contradiction_names_both_keys(profile_keys, target, line):
         (profile(CLUSTER), machine(4, 0)),  # trains on the CPU
     ],
 )
-def test_what_agrees_passes(profile_keys, target):
+def test_a_profile_that_agrees_with_its_machine_file_passes(profile_keys, target):
     check_placement(profile_keys, target)
 
 
-def test_gpus_of_a_gres_and_threads_of_a_stage():
+def test_gpus_are_read_from_a_gres_and_threads_of_a_stage_follow_from_gpus_or_cores():
     assert [gpus_in(gres) for gres in ("gpu:a40:2", "gpu:8", "gpu", "gpu:a100:4(S:0-1)")] == [2, 8, 1, 4]
     assert stage_threads(machine(1, 8), cores=64) == 32 and stage_threads(machine(1, 0), cores=6) == 6

@@ -34,7 +34,7 @@ def test_an_empty_queue_has_no_jobs(squeue):
     assert queued(Path("/home/me/one")) == {}
 
 
-def test_a_queue_that_cannot_be_read_is_one_line(squeue):
+def test_a_queue_that_cannot_be_read_is_a_one_line_error(squeue):
     squeue("slurm_load_jobs error: Unable to contact slurm controller (connect failure)", code=1)
     with pytest.raises(UserError, match=r"queue cannot be read: slurm_load_jobs error: Unable to contact"):
         queued(Path("/home/me/one"))

@@ -108,7 +108,7 @@ def jobs() -> list[PlannedJob]:
     return [PlannedJob("deduplicate", 1.0), PlannedJob("train pretrain", 60.0)]
 
 
-def test_what_is_left_is_bit_for_bit_what_a_run_without_the_source_makes(made, tmp_path):
+def test_the_remaining_files_equal_those_of_a_run_without_the_source_bit_for_bit(made, tmp_path):
     dag, table = made
     checkpoint = dag.layout.work("pretrain") / "0123/checkpoint-2"
     checkpoint.mkdir(parents=True)
@@ -171,7 +171,7 @@ def test_a_text_under_another_name_is_found_by_its_lines(made):
         forget(dag, dag.sources["gamma"], table, jobs(), renamed)
 
 
-def test_a_source_that_is_not_there_or_the_only_one_is_one_line(tmp_path):
+def test_an_unknown_source_or_the_only_one_is_a_one_line_error(tmp_path):
     table = tmp_path / "sources.tsv"
     table.write_text(HEADER + "alpha\tpath\tx\ty\tpython\thigh\tMIT\n")
     with pytest.raises(UserError, match=r"SOURCE=beta: not in .*known: alpha"):

@@ -47,7 +47,7 @@ def with_arms(arms, tmp_path):
     return shutil.copytree(results, tmp_path / "results"), settings
 
 
-def test_planted_effects_are_found_and_arms_that_do_nothing_are_not_flagged(arms):
+def test_planted_effects_are_found_and_arms_without_an_effect_are_not_flagged(arms):
     rows = {row.arm: row for row in ablation(*arms)}
     assert list(rows) == list(ARMS)
     assert rows["better"].verdict == "helped" and rows["worse"].verdict == "hurt"
@@ -89,7 +89,7 @@ def verdicts(*gaps, metrics=ABOUT):
     return give_verdicts(compared, 0.95)
 
 
-def test_what_cannot_be_told_says_what_it_lacks():
+def test_an_undecided_arm_says_what_is_missing():
     generator = np.random.default_rng(2)
     few = np.zeros((3, 50))
     few[:, :3] = 1
@@ -109,7 +109,7 @@ def test_more_is_better_where_the_metric_says_so():
     assert [row.verdict for row in verdicts(up, metrics={**ABOUT, "better": "below"})] == ["hurt"]
 
 
-def test_what_one_arm_alone_would_show_is_not_said_among_others_that_do_nothing():
+def test_an_effect_that_one_arm_alone_would_show_is_not_claimed_among_arms_without_effect():
     generator = np.random.default_rng(5)
     nothing = [generator.normal(0, 1, (4, 40)) for _ in range(5)]
     some = generator.normal(0, 1, (4, 40))
@@ -120,7 +120,7 @@ def test_what_one_arm_alone_would_show_is_not_said_among_others_that_do_nothing(
     assert alone.verdict == "helped" and among.verdict.startswith("cannot tell")
 
 
-def test_in_families_of_arms_that_do_nothing_at_most_five_in_a_hundred_have_a_verdict():
+def test_at_most_five_in_a_hundred_families_of_arms_without_an_effect_have_a_verdict():
     generator, flagged, families = np.random.default_rng(4), 0, 120
     suite = means("exact_match")
     for _ in range(families):

@@ -127,7 +127,7 @@ def test_the_report_shows_the_cards_as_text(layout, make_results, monkeypatch):
     Page(html)  # what is opened is closed
 
 
-def test_cards_are_the_same_from_run_to_run_and_a_missing_file_is_one_line(layout, monkeypatch):
+def test_cards_are_the_same_from_run_to_run_and_a_missing_file_is_a_one_line_error(layout, monkeypatch):
     first = {path.name: path.read_bytes() for path in make(layout, monkeypatch).iterdir()}
     assert first == {path.name: path.read_bytes() for path in make(layout, monkeypatch).iterdir()}
     assert Counter(path.rpartition(".")[2] for path in first) == {"md": 2, "json": 1}

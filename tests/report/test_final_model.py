@@ -1,4 +1,4 @@
-"""scripts/report/content/final_model.py: what a model gained on ours and lost in general, in one sentence."""
+"""scripts/report/content/final_model.py: gains on the user's data and losses on general data, in one sentence."""
 
 from scripts.report.content.eval_json import in_order
 from scripts.report.content.final_model import changes, headline
@@ -23,7 +23,7 @@ MATCH = row("function", 0.04, [0.01, 0.07], "better", "edit_similarity")
 LOSS = row("others", 0.12, [0.1, 0.14], "worse")
 
 
-def test_gains_on_ours_and_losses_in_general_are_told_apart_with_their_intervals():
+def test_gains_on_ones_own_data_and_losses_on_general_data_are_listed_with_their_intervals():
     assert texts(GAIN, MATCH, LOSS) == [
         "sft against base: better on ours by 0.5489 bits per byte [0.4839, 0.6208] on code, by 0.0400 edit similarity"
         " [0.0100, 0.0700] on function; worse in general by 0.1200 bits per byte [0.1000, 0.1400] on others."
@@ -31,7 +31,7 @@ def test_gains_on_ours_and_losses_in_general_are_told_apart_with_their_intervals
     assert headline(evaluation(GAIN, LOSS)) == "All gates are met, but sft is worse on others"
 
 
-def test_what_is_not_known_or_not_measured_is_neither_gain_nor_loss():
+def test_unclear_and_unmeasured_differences_are_neither_gain_nor_loss():
     unknown = row("others", 0.01, [-0.02, 0.04], "no difference shown")
     missing = row("line", None, None, "not measured", "completion_match")
     assert texts(GAIN, unknown, missing) == [

@@ -1,4 +1,4 @@
-"""The page as a browser and a reader meet it."""
+"""results/report.html: its structure, the texts and figures on it, and how a browser shows it."""
 
 import json
 import re
@@ -35,7 +35,7 @@ from tests.report.conftest import GATES, HOSTILE, Page
 ROOT = Path(__file__).parents[2]
 
 
-def test_page_is_well_formed_and_its_ids_are_its_own(page):
+def test_page_is_well_formed_and_its_ids_are_unique(page):
     assert page.tags[0] == "html"
     assert len(page.ids) == len(set(page.ids))
     assert page.tags.count("svg") == 4
@@ -77,7 +77,7 @@ def test_page_loads_nothing(html, page):
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
 
 
-def test_hostile_names_come_out_as_text(html, page):
+def test_hostile_names_are_shown_as_text(html, page):
     assert "<script" not in html
     text = "".join(page.text)
     assert text.count(HOSTILE) >= 4  # the verdict, the gate's row, its picture, a test document
@@ -92,7 +92,7 @@ def test_verdict_comes_first_then_the_gates(html, page):
         assert row["name"] in text
 
 
-def test_page_tells_scores_funnel_examples_and_what_made_it(results_root, page):
+def test_page_shows_scores_funnel_examples_and_the_inputs_of_the_run(results_root, page):
     text = " ".join("".join(page.text).split())
     evaluation = json.loads((results_root / "evaluation/gate/eval.json").read_text())
     for row in evaluation["gates"]:
@@ -113,7 +113,7 @@ def test_page_tells_scores_funnel_examples_and_what_made_it(results_root, page):
         assert made_it in text
 
 
-def test_page_shows_what_was_written_base_against_tuned_as_text(html, page):
+def test_page_shows_the_answers_of_each_model_as_text(html, page):
     assert WRITTEN not in html
     text = "".join(page.text)
     section = text[text.index("qa, instruct: written by base, pretrain, sft") :]
@@ -191,7 +191,7 @@ def test_what_was_planned_stands_beside_what_was_measured_and_a_resumed_rest_is_
     assert "make calibrate" in page
 
 
-def test_no_gates_and_few_documents_are_said(make_results):
+def test_missing_gates_and_few_documents_are_pointed_out(make_results):
     text = [part.strip() for part in Page(render(make_results([], documents=2))).text]
     assert any("No gates, no verdict" in part for part in text)
     assert {"too few documents", "too few documents differ"} <= set(text)
@@ -254,7 +254,7 @@ def test_browser_shows_title_and_verdict_at_the_width_of_a_phone(html, tmp_path)
     assert picture.stat().st_size > 20_000  # an empty page of that size has 5 kB
 
 
-def test_a_gate_on_a_stage_itself_is_told_without_an_interval(make_results):
+def test_a_gate_on_a_stage_itself_is_shown_without_an_interval(make_results):
     gates = [
         {"name": "memory", "model": "sft", "language": "all", "metric": "memory_gib", "below": 45},
         {"name": "final loss", "model": "sft", "language": "all", "metric": "loss", "below": 3},

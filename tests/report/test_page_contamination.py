@@ -51,11 +51,11 @@ def test_the_page_says_plainly_when_everything_overlaps(changed):
     assert changed(edit).count("no problem is left") == 3
 
 
-def test_without_a_suite_that_asks_the_page_has_no_such_section(changed):
+def test_without_a_suite_with_prompts_the_page_has_no_section_on_contamination(changed):
     assert "Contamination" not in changed(lambda evaluation: evaluation.update(contamination=None))
 
 
-def test_the_sentence_on_contamination():
+def test_the_sentence_on_contamination_counts_problems_or_says_none():
     row = {"problems": 164, "too_short": 0, "overlapping": 16}
     assert contamination(10, [row]) == "16 of 164 problems share 10 words in a row with the training data."
     assert contamination(8, [row | {"overlapping": 0}]).startswith("None of the 164 problems shares 8 words")

@@ -21,14 +21,14 @@ def malformed(tmp_path):
 
 
 @pytest.mark.parametrize("content", [b"", b"{}", b"[]", b"\xff\x00", b'{"gates": '])
-def test_malformed_evaluation_is_told_in_one_line(content, malformed, tmp_path):
+def test_malformed_evaluation_is_refused_in_one_line(content, malformed, tmp_path):
     malformed.write_bytes(content)
     with pytest.raises(UserError) as refused:
         render(tmp_path)
     assert str(refused.value).startswith(f"{malformed}: not ") and "\n" not in str(refused.value)
 
 
-def test_the_command_tells_a_malformed_evaluation_in_one_line_and_writes_no_page(malformed, tmp_path):
+def test_the_command_refuses_a_malformed_evaluation_in_one_line_and_writes_no_page(malformed, tmp_path):
     command = [sys.executable, "-m", "scripts.report.page", "--results", str(tmp_path)]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 1

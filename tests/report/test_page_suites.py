@@ -11,7 +11,7 @@ from tests.evaluation.synthetic import dump
 from tests.report.conftest import HOSTILE, Page
 
 
-def test_latency_is_told_where_it_was_measured_and_why_not_elsewhere(make_results):
+def test_latency_is_shown_where_it_was_measured_and_elsewhere_the_reason_why_not(make_results):
     """The gate, its interval and the table of models, as the gate's own file says them."""
     results = make_results()
     path = results / "evaluation/gate/eval.json"
@@ -59,7 +59,7 @@ def test_latency_is_told_where_it_was_measured_and_why_not_elsewhere(make_result
         assert phrase in text
 
 
-def test_people_are_told_with_their_agreement_or_where_the_blank_sheet_lies(make_results):
+def test_ratings_by_people_are_shown_with_their_agreement_or_else_the_path_of_the_blank_sheet(make_results):
     results = make_results()
     path = results / "evaluation/gate/eval.json"
     evaluation = json.loads(path.read_text())
@@ -86,7 +86,7 @@ def test_people_are_told_with_their_agreement_or_where_the_blank_sheet_lies(make
     pyplot.close(picture)
 
 
-def test_datasets_have_the_base_and_their_stage_and_no_average(results_root, page):
+def test_the_summary_compares_base_and_stage_per_dataset_without_an_average(results_root, page):
     (row, _) = json.loads((results_root / "evaluation/gate/eval.json").read_text())["summary"]["datasets"]
     text = " ".join(" ".join(page.text).split())
     cells = ["code pretrain 30", number(row["base"]), number(row["tuned"]), number(row["value"], True)]

@@ -89,7 +89,7 @@ def test_every_score_is_drawn_inside_its_panel_however_far_datasets_lie_apart():
         assert axes.dataLim.x1 < axes.get_xlim()[1]
 
 
-def test_no_gates_is_said(tmp_path):
+def test_the_plot_of_an_experiment_without_gates_says_so(tmp_path):
     save(gates, {"gates": []}, tmp_path / "gates.svg")
     assert texts(tmp_path / "gates.svg") == ["The experiment names no gates."]
 
@@ -121,7 +121,7 @@ def test_counts_that_do_not_add_up_are_refused(change, make_results):
         read_funnel(results, ["alpha", "beta"])
 
 
-def test_what_is_missing_is_told_in_one_line_and_nothing_is_drawn(tmp_path):
+def test_a_missing_input_is_a_one_line_error_and_nothing_is_drawn(tmp_path):
     root = Path(__file__).parents[2]
     command = [
         sys.executable,

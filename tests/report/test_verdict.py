@@ -1,4 +1,4 @@
-"""The end of the run: eval.json beside the page, or a clear no."""
+"""The end of a run: eval.json is published beside the page, or the run fails where the experiment says so."""
 
 import os
 import subprocess
@@ -14,7 +14,7 @@ def verdict(results: Path) -> subprocess.CompletedProcess:
     return subprocess.run(command, cwd=results.parent, env=env, capture_output=True, text=True, check=False)
 
 
-def test_published_evaluation_is_a_byte_copy_and_the_log_tells_the_outcomes(make_results):
+def test_published_evaluation_is_a_byte_copy_and_the_log_lists_the_outcomes(make_results):
     results = make_results()
     done = verdict(results)
     assert done.returncode == 0

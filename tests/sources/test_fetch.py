@@ -48,12 +48,12 @@ def test_folder_that_changed_is_refused_with_both_hashes(tmp_path, raw, tools):
     refused(raw, f"content has sha256 {sha256}, the table pins {pin}", "path", tree, pin)
 
 
-def test_limits_of_the_settings_hold(tmp_path, raw, tools):
+def test_limits_of_the_settings_are_enforced(tmp_path, raw, tools):
     tree = tools.write_tree(tmp_path / "tree", tools.FILES)
     refused(raw, "max_members, 3", "path", tree, "0" * 64, Fetch(max_members=3))
 
 
-def test_command_line_tells_a_mistake_in_one_line(tmp_path, raw):
+def test_command_line_reports_a_mistake_in_one_line(tmp_path, raw):
     source = {"name": "it", "kind": "path", "location": str(tmp_path / "none"), "pin": "0" * 64}
     line = [*source_arguments(source), "--settings", to_json(SETTINGS), "--archive", raw / "it.tar.zst"]
     done = subprocess.run(
@@ -118,7 +118,7 @@ def test_git_content_is_as_committed_whatever_the_attributes_say(tmp_path, raw, 
     assert tools.contents(raw / "it.tar.zst") == files
 
 
-def test_git_submodules_are_left_out_and_told(repository, raw, tools, caplog):
+def test_git_submodules_are_left_out_and_reported(repository, raw, tools, caplog):
     folder, first, _ = repository
     caplog.set_level("INFO")
     (folder / ".gitmodules").write_text('[submodule "sub"]\n\tpath = sub\n\turl = ../sub\n')

@@ -95,12 +95,12 @@ def test_project_version_or_sdist_that_is_not_there_is_refused(sdist, served, ra
     refused(raw, "my-thing==1.0: no source distribution", "sdist", "my-thing==1.0", sdist[1])
 
 
-def test_no_network_is_one_clear_line(sdist, raw, monkeypatch):
+def test_a_missing_network_is_a_one_line_error(sdist, raw, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", NOBODY)
     refused(raw, f"these could not be reached: {NOBODY} .*refused", "sdist", "my-thing==1.0", sdist[1])
 
 
-def test_credentials_of_the_index_are_not_told(sdist, raw, monkeypatch):
+def test_credentials_of_the_index_are_not_shown(sdist, raw, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", NOBODY.replace("//", "//me:hidden@"))
     with pytest.raises(UserError) as caught:
         get(raw, "sdist", "my-thing==1.0", sdist[1])

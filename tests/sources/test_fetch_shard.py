@@ -88,7 +88,7 @@ def test_an_archive_of_another_commit_under_this_name_is_refused(sources, tmp_pa
         fetch_shard([twin], Fetch(), tmp_path / "out/1")
 
 
-def test_what_was_published_is_pulled(sources, tmp_path, monkeypatch):
+def test_published_archives_are_pulled(sources, tmp_path, monkeypatch):
     published = sources[1].raw_name
     (tmp_path / "data/raw").mkdir(parents=True)
     (tmp_path / f"{raw_archive(published)}.dvc").write_text("")

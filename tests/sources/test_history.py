@@ -67,7 +67,7 @@ def test_a_file_is_as_old_as_its_first_commit_whatever_was_done_to_it_since(repo
     }  # fmt: skip
 
 
-def test_what_came_by_a_merge_is_as_old_as_on_its_branch_and_what_the_merge_added_as_the_merge(repository, tmp_path):
+def test_merged_files_are_as_old_as_on_their_branch_and_files_added_by_the_merge_as_old_as_it(repository, tmp_path):
     commit(repository, 100, a_c=TEXT)
     git(repository, "checkout", "-q", "-b", "side")
     commit(repository, 150, side_c="side\n")

@@ -219,7 +219,7 @@ POINTERS = {
 
 
 @pytest.mark.parametrize("case", POINTERS)
-def test_pointer_that_is_none_is_refused(case, here):
+def test_malformed_pointer_is_refused(case, here):
     (RAW / "a.tar.zst.dvc").write_text(POINTERS[case].format(md5="0" * 32))
     with pytest.raises(UserError, match=r"^data/raw/a.tar.zst.dvc: ") as caught:
         pull("a", ["a"])

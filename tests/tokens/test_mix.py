@@ -160,7 +160,9 @@ def test_a_size_in_tokens_is_kept_and_a_part_without_validation_rows_is_left_out
         ),
     ],
 )
-def test_what_cannot_be_mixed_is_one_line_and_leaves_no_manifest(packed, tmp_path, names, parts, total, line):
+def test_mixtures_that_cannot_be_made_are_one_line_errors_and_leave_no_manifest(
+    packed, tmp_path, names, parts, total, line
+):
     with pytest.raises(UserError) as error:
         mix({name: packed[name] for name in names}, settings(total, **parts), tmp_path / "m-64")
     assert line in str(error.value) and "\n" not in str(error.value)
@@ -182,7 +184,7 @@ def test_an_interrupted_mixture_leaves_no_manifest_and_a_second_call_makes_it_wh
     assert mix(folders, even, tmp_path / "m-64") == mix(folders, even, tmp_path / "n-64")
 
 
-def test_the_command_takes_what_the_rule_gives_it(packed, tmp_path, monkeypatch):
+def test_the_command_accepts_the_arguments_of_the_rule(packed, tmp_path, monkeypatch):
     even = json.dumps({"parts": {"chats": {"weight": 1}, "general": {"weight": 1}}})
     words = ["mix", "--settings", even, "--out", str(tmp_path / "m-64"), "--parts", str(packed["general"])]
     monkeypatch.setattr("sys.argv", [*words, str(packed["chats"])])

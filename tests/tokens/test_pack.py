@@ -188,7 +188,7 @@ def command(folder, tokenizer, length, out):
 
 
 @pytest.mark.parametrize("train", [[], [{"id": "c", "messages": [{"role": "assistant", "content": "a" * 999}]}]])
-def test_nothing_to_train_on_is_one_line_and_leaves_nothing(tokenizer, dataset, tmp_path, train):
+def test_nothing_to_train_on_is_a_one_line_error_and_leaves_nothing(tokenizer, dataset, tmp_path, train):
     done = subprocess.run(
         command(dataset(train, texts(3)), tokenizer, 64, tmp_path / "out"), capture_output=True, text=True
     )
@@ -209,7 +209,7 @@ def test_nothing_to_train_on_is_one_line_and_leaves_nothing(tokenizer, dataset, 
         (b"[1]\n", "must have"),
     ],
 )
-def test_malformed_examples_are_one_line_that_names_the_file(tokenizer, dataset, tmp_path, content, complaint):
+def test_malformed_examples_are_one_line_errors_that_name_the_file(tokenizer, dataset, tmp_path, content, complaint):
     folder = dataset(texts(3))
     data = content if content.startswith(b"not") else zstandard.compress(content)
     (folder / "train.jsonl.zst").write_bytes(data)
@@ -229,12 +229,12 @@ def test_a_truncated_dataset_is_refused_wherever_it_ends(tokenizer, dataset, tmp
 
 
 @pytest.mark.parametrize("length", [-1, 0, 1])
-def test_a_length_that_holds_no_prediction_is_one_line(tokenizer, dataset, tmp_path, length):
+def test_a_length_that_holds_no_prediction_is_a_one_line_error(tokenizer, dataset, tmp_path, length):
     with pytest.raises(UserError, match="--length"):
         pack(dataset(texts(3)), tokenizer, length, tmp_path / "out")
 
 
-def test_a_dataset_that_is_not_there_is_one_line(tokenizer, tmp_path):
+def test_a_missing_dataset_is_a_one_line_error(tokenizer, tmp_path):
     done = subprocess.run(command(tmp_path / "no", tokenizer, 64, tmp_path / "out"), capture_output=True, text=True)
     assert done.returncode == 1
     assert done.stderr.strip() == f"error: {tmp_path / 'no/manifest.json'}: no such file"
@@ -258,7 +258,7 @@ def test_a_killed_run_leaves_no_declared_output_half_written_and_the_next_run_is
     read_manifest(out)
 
 
-def test_a_disk_that_fills_up_at_any_moment_is_one_line_and_leaves_no_half_written_file(
+def test_a_disk_that_fills_up_at_any_moment_is_a_one_line_error_and_leaves_no_half_written_file(
     dataset,
     tokenizer,
     tmp_path,

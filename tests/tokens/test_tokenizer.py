@@ -87,7 +87,7 @@ def test_literal_control_tokens_in_the_corpus_do_not_disturb_the_control_ids():
     assert [learned.token_to_id(token) for token in ("<|endoftext|>", "<|file_sep|>")] == [268, 289]
 
 
-def test_vocabulary_too_large_for_the_sample_is_one_line_with_the_size_that_fits(split, tmp_path):
+def test_vocabulary_too_large_for_the_sample_is_a_one_line_error_with_the_size_that_fits(split, tmp_path):
     write_jsonl(tmp_path / "train.jsonl.zst", [{"text": "abab " * 9, "language": "x", "sha256": "0"}])
     write_manifest(tmp_path, ["train.jsonl.zst"])
     done = run(tmp_path, TokenizerSettings(vocab_size=5000, sample_megabytes=1), tmp_path / "out")
@@ -99,14 +99,14 @@ def test_vocabulary_too_large_for_the_sample_is_one_line_with_the_size_that_fits
     train([tmp_path], TokenizerSettings.model_construct(vocab_size=fits, sample_megabytes=1), tmp_path / "out")
 
 
-def test_empty_corpus_is_one_line(tmp_path):
+def test_empty_corpus_is_a_one_line_error(tmp_path):
     write_jsonl(tmp_path / "train.jsonl.zst", [])
     write_manifest(tmp_path, ["train.jsonl.zst"])
     with pytest.raises(UserError, match="no document to learn"):
         train([tmp_path], TokenizerSettings(vocab_size=600, sample_megabytes=1), tmp_path / "out")
 
 
-def test_examples_of_own_datasets_teach_it_what_documents_of_the_same_texts_do(tmp_path):
+def test_examples_of_own_datasets_give_the_tokenizer_that_documents_of_the_same_texts_give(tmp_path):
     """A chat is learned from as one text; several datasets are one corpus."""
     chats = [[f"What is number {i}?", f"It is the number {i} of many numbers."] for i in range(40)]
     for name, records in {
@@ -145,6 +145,6 @@ def test_a_base_models_tokenizer_is_copied_as_it_is(tokenizer, tmp_path):
     assert (tmp_path / "out/tokenizer.json").read_bytes() == (tokenizer / "tokenizer.json").read_bytes()
 
 
-def test_a_model_folder_without_tokenizer_is_one_line(tmp_path):
+def test_a_model_folder_without_tokenizer_is_a_one_line_error(tmp_path):
     with pytest.raises(UserError, match=r"has no tokenizer\.json"):
         copy(tmp_path, tmp_path / "out")

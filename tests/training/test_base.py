@@ -67,7 +67,7 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
         base(folder_settings(tmp_path / "empty"), 0, tmp_path, tmp_path / "out")
 
 
-def test_without_a_network_the_hub_is_one_clear_line(tmp_path):
+def test_without_a_network_a_model_of_the_hub_is_a_one_line_error(tmp_path):
     words = ["--tokenizer", tmp_path, "--out", tmp_path / "out", "--settings"]
     words += [json.dumps({"model": "Qwen/Qwen2.5-0.5B", "revision": "0" * 40})]
     # a port on loopback where nobody listens

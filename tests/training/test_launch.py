@@ -106,7 +106,7 @@ def test_ranks_have_an_hour_to_save_a_checkpoint_after_sigterm(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", ["0", "1"])
-def test_hosts_that_do_not_connect_in_time_are_one_line(node, monkeypatch, tmp_path, number):
+def test_hosts_that_do_not_connect_in_time_are_one_line_errors(node, monkeypatch, tmp_path, number):
     """The first waits for the others, the others for the first."""
     monkeypatch.setenv("SLURM_NODEID", number)
     machine = tmp_path / "machine.yaml"
@@ -141,7 +141,7 @@ def test_several_nodes_outside_slurm_are_refused_in_one_line(monkeypatch):
         line(4, 2)
 
 
-def test_the_exit_code_is_that_of_what_it_starts():
+def test_the_exit_code_is_that_of_the_process_it_starts():
     words = ["--machine", "config/machines/local.yaml", "--threads", "1", "scripts.training.plan", "--no-such-option"]
     done = subprocess.run([sys.executable, "-m", "scripts.training.launch", *words], capture_output=True, check=False)
     assert done.returncode == 2

@@ -68,7 +68,7 @@ def test_micro_batch_times_accumulation_times_processes_is_the_global_batch(glob
 
 @pytest.mark.parametrize("change", [{"quantize": "8bit", "method": "lora"}, {"optimizer": "adamw_8bit"}])
 @pytest.mark.parametrize("sharding", ["fsdp2", "zero1", "zero2", "zero3"])
-def test_what_cannot_be_sharded_is_refused_without_a_shape(change, sharding):
+def test_settings_that_cannot_be_sharded_are_refused_even_without_a_shape(change, sharding):
     key = f"training.train.sft.{next(iter(change))}: .*use `sharding: none` in the machine file"
     with pytest.raises(UserError, match=key):
         plan(PlanInputs("sft", stage(**change), a40(sharding=sharding)))
@@ -101,13 +101,15 @@ REFUSED = [
 
 
 @pytest.mark.parametrize(("change", "machine", "line"), REFUSED)
-def test_what_a_machine_or_a_model_cannot_do_is_one_line_before_any_data(change, machine, line):
+def test_settings_that_the_machine_or_the_model_does_not_support_are_one_line_errors_before_any_data(
+    change, machine, line
+):
     with pytest.raises(UserError, match=line) as refused:
         plan(PlanInputs("sft", stage(**change), a40(**machine), QWEN_7B), traced=False)
     assert "\n" not in str(refused.value)
 
 
-def test_names_of_near_relatives_may_be_trained():
+def test_patterns_for_parameters_of_similar_architectures_are_accepted():
     for pattern in ("*.q_norm.weight", "*.27.self_attn.o_proj.bias"):
         plan(PlanInputs("sft", stage(trainable=[pattern]), a40(), QWEN_7B), traced=False)
 

@@ -117,7 +117,7 @@ def test_the_validation_loss_is_that_of_documents_scored_one_by_one(straight, or
     assert logged == pytest.approx(nats / count, rel=1e-5)
 
 
-def test_it_learns_and_logs_every_step_on_a_cosine_schedule(straight):
+def test_the_loss_falls_and_every_step_is_logged_on_a_cosine_schedule(straight):
     steps = [entry for entry in metrics(straight / "out") if "loss" in entry]
     assert [entry["step"] for entry in steps] == list(range(1, 13))
     assert steps[-1]["loss"] < steps[0]["loss"] - 0.3
@@ -246,7 +246,7 @@ def test_the_metric_log_loses_what_a_killed_run_wrote_beyond_its_checkpoint(tmp_
         (lambda shards: (shards / "manifest.json").unlink(), "manifest.json: no such file"),
     ],
 )
-def test_broken_shards_are_one_line_and_leave_no_output(origin, shards, tmp_path, damage, says):
+def test_broken_shards_are_one_line_errors_and_leave_no_output(origin, shards, tmp_path, damage, says):
     shutil.copytree(shards, tmp_path / "shards")
     damage(tmp_path / "shards")
     done = run(origin, tmp_path / "shards", tmp_path)

@@ -152,7 +152,7 @@ def test_a_sample_follows_from_content_and_seed_and_what_it_leaves_out_is_counte
     assert words[0] != {f"问题 {i}?" for i in range(30)}, "not simply the first ones"
 
 
-def test_text_stops_at_the_size_that_is_wanted(tmp_path):
+def test_text_stops_at_the_configured_size(tmp_path):
     path = write_lines(tmp_path / "a.jsonl", [{"text": f"{i:03}" + "语" * 99} for i in range(100)])  # 300 bytes each
     made = every(composed({**TEXT, "path": str(path), "max_megabytes": 0.0061}, tmp_path / "out"))
     assert sorted(example["text"][:3] for example in made) == [f"{i:03}" for i in range(20)]
@@ -172,7 +172,7 @@ def test_a_text_file_is_one_document_and_another_column_is_read_by_name(tmp_path
 REASONS = ("empty", "no_answer", "no_question")
 
 
-def test_what_teaches_nothing_is_dropped_and_counted(tmp_path):
+def test_chats_without_a_question_or_an_answer_are_dropped_and_counted(tmp_path):
     more = [
         {"messages": []},
         {"messages": turns("no answer")},
@@ -189,7 +189,7 @@ def test_what_teaches_nothing_is_dropped_and_counted(tmp_path):
     assert totals == {"empty": 1, "no_answer": 2, "no_question": 5}
 
 
-def test_the_content_can_be_pinned(tmp_path):
+def test_content_that_differs_from_the_pinned_sha256_is_refused(tmp_path):
     path = write_lines(tmp_path / "in/a.jsonl", chats(20))
     pinned = {**CHAT, "path": str(tmp_path / "in"), "sha256": content_hash(tmp_path / "in")}
     compose(pinned, tmp_path / "out")

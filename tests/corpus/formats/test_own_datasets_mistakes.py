@@ -86,7 +86,7 @@ def record(messages: object) -> bytes:
         ("a.exe", b"MZ", "a.exe: format not supported; use .json"),
     ],
 )
-def test_what_is_malformed_is_one_line_with_file_and_place(tmp_path, name, content, says):
+def test_malformed_records_are_one_line_errors_with_file_and_line(tmp_path, name, content, says):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError) as error:
         compose({**CHAT, "path": str(tmp_path / name)}, tmp_path / "out")
@@ -103,7 +103,7 @@ def test_what_is_malformed_is_one_line_with_file_and_place(tmp_path, name, conte
         ("a.jsonl", b'{"text": "  "}\n', "a.jsonl: no example left to train on; dropped: 1 empty"),
     ],
 )
-def test_malformed_text_is_one_line(tmp_path, name, content, says):
+def test_malformed_text_is_a_one_line_error(tmp_path, name, content, says):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError) as error:
         compose({**TEXT, "path": str(tmp_path / name)}, tmp_path / "out")
@@ -111,7 +111,7 @@ def test_malformed_text_is_one_line(tmp_path, name, content, says):
 
 
 @pytest.mark.slow
-def test_a_folder_that_is_empty_damaged_or_missing_is_one_line(tmp_path):
+def test_a_folder_that_is_empty_damaged_or_missing_is_a_one_line_error(tmp_path):
     for path, says in ((tmp_path / "none", "no such file or folder"), (tmp_path / "empty", "an empty folder")):
         (tmp_path / "empty").mkdir(exist_ok=True)
         with pytest.raises(UserError, match=says):
@@ -136,7 +136,7 @@ def test_a_huge_line_and_a_huge_file_are_refused_before_they_fill_the_memory(tmp
         compose({**CHAT, "path": str(tmp_path / "a.json")}, tmp_path / "out")
 
 
-def test_the_hub_without_a_network_is_one_line(tmp_path, monkeypatch):
+def test_the_hub_without_a_network_is_a_one_line_error(tmp_path, monkeypatch):
     import datasets
 
     def refuse(*_, **__):

@@ -29,7 +29,7 @@ POLISH = "# długość ścieżki, błąd żądania, zażółć gęślą jaźń\n
      (GERMAN, "cp1252", "latin-1"), (CHINESE, "utf-16", "utf-16"), (FRENCH, "utf-16-le", "utf-16"),
      ("", "utf-16-be", "utf-16"), ("", "utf-16", "utf-16")],
 )  # fmt: skip
-def test_what_is_sure_comes_out_as_it_was(text, codec, name):
+def test_text_in_a_detected_encoding_is_converted_exactly(text, codec, name):
     content = CODE + text + CODE
     assert decode_detected(content.encode(codec), ALL) == (name, content)
     with pytest.raises(ValueError, match="looks like"):
@@ -56,7 +56,7 @@ HOSTILE = {
 
 
 @pytest.mark.parametrize("kind", HOSTILE)
-def test_what_is_not_sure_is_dropped_as_before(kind, tmp_path):
+def test_files_of_uncertain_encoding_are_dropped(kind, tmp_path):
     archive = write_archive(tmp_path, "demo", {"a.py": HOSTILE[kind], "b.py": GOOD})
     for encodings in ([], ALL):
         with funnel(tmp_path / "out") as result:
@@ -66,7 +66,7 @@ def test_what_is_not_sure_is_dropped_as_before(kind, tmp_path):
         assert next(read_jsonl(tmp_path / "out" / DOCUMENTS))["path"] == "b.py"
 
 
-def test_converted_documents_say_so_and_are_counted(tmp_path):
+def test_converted_documents_name_their_encoding_and_are_counted(tmp_path):
     files = {"a.py": (CODE + CHINESE).encode("gbk"), "b.py": (CODE + FRENCH).encode("latin-1"), "c.py": GOOD}
     files["d.py"] = (CODE + RUSSIAN).encode("koi8-r")
     archive = write_archive(tmp_path, "demo", files)

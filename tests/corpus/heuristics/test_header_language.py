@@ -44,13 +44,13 @@ CPP = {
 
 
 @pytest.mark.parametrize("name", [*C, *CPP])
-def test_a_header_is_what_a_reader_says(name):
+def test_a_header_gets_the_language_that_a_reader_would_give_it(name):
     expected, source = ("c", C[name]) if name in C else ("cpp", CPP[name])
     assert header_language(source.encode()) == expected
     assert header_language(source.replace("\n", "\r\n").encode()) == expected
 
 
-def test_a_header_whose_start_breaks_off_anywhere_is_what_its_whole_is():
+def test_the_start_of_a_header_cut_anywhere_gives_the_language_of_the_whole():
     """The first bytes are looked at alone; here they end at each place of a line, also inside a comment."""
     for length in range(START - 60, START + 5):
         before = "/*" + "x" * (length - 5) + "*/\n"
@@ -72,7 +72,7 @@ def test_the_headers_of_c_and_cpp_libraries_on_this_machine_are_told_apart():
 @pytest.mark.parametrize(
     "unit", ["#if 1\n", "class a ", '"\\', "/*", "'", "#define a \\\n", "::", "a", "namespace ", "\0\xff", "template"]
 )
-def test_hostile_headers_take_no_quadratic_time(unit):
+def test_hostile_headers_take_less_than_quadratic_time(unit):
     assert header_language((unit * (400_000 // len(unit))).encode("latin-1")) in ("c", "cpp")
 
 

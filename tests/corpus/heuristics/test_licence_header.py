@@ -51,7 +51,7 @@ GPL = b"""# This program is free software; you can redistribute it and/or modify
         (b"x = 1\n" * 1000 + APACHE, None),
     ],
 )  # fmt: skip
-def test_a_header_says_its_licence_or_nothing(header, licence):
+def test_a_files_header_gives_its_licence_or_none(header, licence):
     assert licence_in(header + GOOD) == licence
 
 
@@ -77,7 +77,9 @@ FILES = {"apache.py": APACHE.replace(b"*", b"#").replace(b"/", b"#") + GOOD, "gp
         (["MIT"], "MIT AND Zlib", [], {"licence": 3}),
     ],
 )
-def test_only_what_is_allowed_is_kept_and_the_unknown_is_told_apart(tmp_path, allowed, source, kept, reasons):
+def test_only_allowed_licences_are_kept_and_unknown_ones_are_counted_separately(
+    tmp_path, allowed, source, kept, reasons
+):
     manifest, documents, rejects = filtered(tmp_path, FILES, source, licences=allowed)
     assert [document["path"] for document in documents] == kept and manifest["dropped"] == reasons
     assert manifest["seen"] == 3 == len(documents) + len(rejects)

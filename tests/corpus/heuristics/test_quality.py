@@ -182,7 +182,7 @@ def test_reasons_equal_the_naive_ones_on_adversarial_texts_at_tight_limits():
         (GOOD + (b"\\u00e9" * 20 + b" x\n") * 2, None),
     ],
 )
-def test_a_text_is_dropped_for_the_reason_that_its_look_calls_for(raw, reason, settings):
+def test_a_text_is_dropped_for_the_expected_reason(raw, reason, settings):
     assert reason_of(raw, settings) == reason
     assert naive_reason(raw, settings) == reason
 

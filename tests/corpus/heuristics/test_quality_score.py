@@ -40,7 +40,7 @@ def test_the_score_is_the_formula_over_its_parts():
         (DOCUMENTED + "".join(f"value_{n} = {n * 7}\n" for n in range(900)), "structure"),
     ],
 )
-def test_what_is_worse_has_a_lower_part_and_score(worse, part):
+def test_worse_code_has_a_lower_part_and_a_lower_score(worse, part):
     good, bad = (quality_of(text, "a.py", "python") for text in (DOCUMENTED, worse))
     assert bad[part] < good[part] and bad["score"] < good["score"] and 0 <= bad["score"] <= 10
 

@@ -53,7 +53,7 @@ def test_an_answer_lists_eight_names_and_says_that_there_are_others():
     )
 
 
-def test_an_answer_claims_nothing_about_what_was_not_found():
+def test_an_answer_says_nothing_about_facts_that_were_not_found():
     """A macro before a class hides it from the parser, so that nothing is found is no reason to say that it is not."""
     assert answer_zh(Facts(imports=["os"]), "python") == "这段 Python 代码引用了模块：`os`。"
     assert answer_en(Facts(imports=["os"]), "python") == "This Python code builds on the module `os`."
@@ -98,7 +98,7 @@ def test_a_fence_is_longer_than_any_run_of_backticks_within(text):
         ("((((((((" * 100, "a.h", "c", "unparsed"),
     ],
 )
-def test_what_makes_no_chat_is_dropped_for_a_reason(text, path, language, reason):
+def test_files_that_make_no_chat_are_dropped_for_a_reason(text, path, language, reason):
     assert instruct_example(document(text, path, language), CHAT) == reason
 
 

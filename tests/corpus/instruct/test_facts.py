@@ -1,3 +1,5 @@
+"""scripts/corpus/instruct/facts.py: the types, functions, imports and documentation found in a source file."""
+
 import ast
 import random
 import re
@@ -224,13 +226,13 @@ def test_the_first_sentence_is_prose_about_the_code(comment, expected):
         "",
     ],
 )
-def test_a_sentence_stands_in_a_text_if_it_does_without_marks_and_line_ends(text):
+def test_comment_marks_and_line_ends_are_ignored_when_a_sentence_is_searched(text):
     plain = " ".join(re.sub(r"(?m)^[ \t]*(/\*\*|//|#|\*/|\*(?=\s))|\*/[ \t]*$", "", text).split())
     for first in ("Reads all the tables", "Reads all the tables of it.", "the tables */ int", "tables of"):
         assert literal(first, text) == (first in plain)
 
 
-def test_boilerplate_is_what_the_expression_finds():
+def test_the_fast_check_for_boilerplate_agrees_with_the_expression():
     texts = [
         f"{start}{text}"
         for start in ("", "x ", "中 ")

@@ -67,7 +67,7 @@ def test_a_documented_function_is_found_whole_in_every_language(language):
         "",
     ],
 )
-def test_what_is_no_use_as_a_task_is_left_out(text):
+def test_functions_that_make_no_useful_task_are_left_out(text):
     assert functions_of(text, "a.py", "python") == []
 
 
@@ -157,7 +157,7 @@ def test_the_default_is_the_analysis_alone_in_one_phrasing_and_nothing_else_is_p
     assert example["messages"][1]["content"].startswith("请分析以下Python代码的功能和实现：\n\n```python\n")
 
 
-def test_a_task_that_no_document_serves_is_one_line_and_too_few_in_validation_are_none(tmp_path):
+def test_a_task_that_no_document_serves_is_a_one_line_error_and_too_few_in_validation_are_none(tmp_path):
     plain = [document(f"import os\nx = {number}\n", f"{number}.py") for number in range(5)]
     write_splits(tmp_path / "in", plain)
     with pytest.raises(

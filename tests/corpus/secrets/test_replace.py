@@ -130,12 +130,12 @@ HARMLESS = [
 
 
 @pytest.mark.parametrize("text", HARMLESS)
-def test_what_only_looks_like_one_is_left(text):
+def test_text_that_only_looks_like_a_secret_is_left(text):
     assert replace_secrets(f"{text}\n".encode()) == (f"{text}\n".encode(), {})
 
 
 @pytest.mark.parametrize(("secret", "placeholder"), [("203.0.113.77", "<IP_ADDRESS>"), ("'13912345678'", "'<PHONE>'")])
-def test_each_of_a_list_is_replaced(secret, placeholder):
+def test_each_secret_of_a_list_is_replaced(secret, placeholder):
     text = "[{0},{0} {0}]"
     assert replace_secrets(text.format(secret).encode())[0].decode() == text.format(placeholder)
 
@@ -179,7 +179,7 @@ def test_nothing_of_a_secret_is_in_any_output_and_the_counts_are_in_the_manifest
      b"key=" + b"a" * 49_000, b"eyJ" * 16_000, b"2001:" * 10_000, "é".encode() * 25_000,
      b"curl " * 10_000, b"\0\xff" * 9],
 )  # fmt: skip
-def test_hostile_texts_end_soon(text):
+def test_hostile_texts_are_searched_quickly(text):
     start = time.process_time()
     replace_secrets(text)
     assert time.process_time() - start < 20  # a guard against a pattern whose time explodes, not a speed

@@ -65,7 +65,7 @@ def plain_grams(text, size):
     return {tuple(words[at : at + size]) for at in range(len(words) - size + 1)}
 
 
-def test_what_is_dropped_is_what_a_plain_search_finds_boilerplate_left_out(tmp_path):
+def test_the_dropped_documents_are_those_that_a_plain_search_without_boilerplate_finds(tmp_path):
     rng = random.Random(1)
     vocabulary = [f"w{number}" for number in range(12)]
     text = lambda count: " ".join(rng.choices(vocabulary, k=count))  # noqa: E731
@@ -100,7 +100,7 @@ def test_what_is_dropped_is_what_a_plain_search_finds_boilerplate_left_out(tmp_p
         ("a.txt", b"x", "format not supported; use .jsonl"),
     ],
 )
-def test_benchmark_files_that_are_none_are_named_in_one_line(tmp_path, name, content, message):
+def test_files_that_are_no_benchmark_are_refused_in_one_line(tmp_path, name, content, message):
     if content is not None:
         (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError, match=re.escape(message)) as caught:

@@ -96,7 +96,7 @@ def test_programs_are_judged_by_the_unittest_class(problem, quick, unharmed, nam
     assert verdict.outcome == outcome, verdict
 
 
-def test_prompts_of_both_forms(problem):
+def test_the_prompt_for_completions_and_the_one_for_chats_are_those_of_the_record(problem):
     assert prompt_of(problem, "completion") == PROMPT
     (turn,) = prompt_of(problem, "chat")
     assert turn["content"] == RECORD["instruct_prompt"]
@@ -196,7 +196,7 @@ def test_numbers_of_numpy_and_generators_arrive_and_figures_are_closed_where_the
         ),
     ],
 )
-def test_what_needs_one_process_is_refused_or_left_out_by_number(tmp_path, quick, line, why):
+def test_problems_that_only_one_process_can_judge_are_refused_or_left_out_and_counted(tmp_path, quick, line, why):
     path = str(written(tmp_path / "bcb.jsonl", [RECORD, RECORD | {"task_id": "B/1", "test": f"{line}\n{TESTS}"}]))
     with pytest.raises(
         UserError,
@@ -218,7 +218,7 @@ def test_what_needs_one_process_is_refused_or_left_out_by_number(tmp_path, quick
         ({"instruct_prompt": None}, "its request must be text"),
     ],
 )
-def test_a_bad_record_is_one_line(tmp_path, changes, line):
+def test_a_bad_record_is_a_one_line_error(tmp_path, changes, line):
     path = written(tmp_path / "b.jsonl", [RECORD | changes])
     with pytest.raises(UserError) as error:
         read(path)

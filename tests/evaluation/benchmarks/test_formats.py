@@ -42,7 +42,7 @@ def written(path, records, opened=open):
 
 
 @pytest.mark.parametrize("opened", [open, gzip.open], ids=["plain", "gzipped"])
-def test_humaneval(tmp_path, opened):
+def test_humaneval_is_read(tmp_path, opened):
     name = "a.jsonl.gz" if opened is gzip.open else "a.jsonl"
     (problem,) = read(written(tmp_path / name, [HUMANEVAL], opened))
     assert (problem.id, problem.language, problem.entry) == ("HumanEval/0", "python", "f")
@@ -50,7 +50,7 @@ def test_humaneval(tmp_path, opened):
     assert problem.tests.endswith("check(f)\n")
 
 
-def test_mbpp_as_lines_and_as_the_sanitized_list(tmp_path):
+def test_mbpp_is_read_as_lines_and_as_the_sanitized_list(tmp_path):
     (problem,) = read(written(tmp_path / "mbpp.jsonl", [MBPP]))
     assert problem.prompt == f'"""\n{MBPP["text"]}\n{MBPP["test_list"][0]}\n"""\n'
     assert problem.tests == "import math\n" + "\n".join(MBPP["test_list"])
@@ -59,7 +59,7 @@ def test_mbpp_as_lines_and_as_the_sanitized_list(tmp_path):
     assert read(tmp_path / "sanitized.json")[0].id == "MBPP/11"
 
 
-def test_multipl_e(tmp_path):
+def test_multipl_e_is_read(tmp_path):
     (problem,) = read(written(tmp_path / "m.jsonl", [MULTIPL_E]))
     assert (problem.language, problem.entry, problem.stops) == ("cpp", "f", ("\n}",))
 
@@ -101,7 +101,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("content", BAD, ids=range(len(BAD)))
-def test_a_bad_file_is_one_line_that_names_it(tmp_path, content):
+def test_a_bad_file_is_a_one_line_error_that_names_it(tmp_path, content):
     path = tmp_path / "bad.jsonl"
     path.write_text(content)
     with pytest.raises(UserError) as error:
@@ -110,7 +110,7 @@ def test_a_bad_file_is_one_line_that_names_it(tmp_path, content):
     assert "\n" not in str(error.value)
 
 
-def test_files_that_cannot_be_unpacked_are_one_line(tmp_path, monkeypatch):
+def test_files_that_cannot_be_unpacked_are_one_line_errors(tmp_path, monkeypatch):
     path = tmp_path / "x.jsonl.gz"
     with pytest.raises(UserError, match="no such file"):
         read(path)

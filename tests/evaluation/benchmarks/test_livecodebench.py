@@ -114,7 +114,7 @@ STDIO_PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", STDIO_PROGRAMS)
-def test_programs_that_read_standard_input(problems, quick, unharmed, name):
+def test_programs_that_read_standard_input_are_judged_by_their_output(problems, quick, unharmed, name):
     code, outcome = STDIO_PROGRAMS[name]
     verdict = quick.judge(problems["abc1_a"], code)
     assert verdict.outcome == outcome, verdict
@@ -136,7 +136,7 @@ METHOD_PROGRAMS = {
 
 
 @pytest.mark.parametrize("name", METHOD_PROGRAMS)
-def test_programs_with_a_method(problems, quick, unharmed, name):
+def test_programs_with_a_method_are_judged_by_its_results(problems, quick, unharmed, name):
     code, outcome = METHOD_PROGRAMS[name]
     verdict = quick.judge(problems["3000"], code)
     assert verdict.outcome == outcome, verdict
@@ -175,7 +175,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_a_bad_record_is_one_line(tmp_path, name):
+def test_a_bad_record_is_a_one_line_error(tmp_path, name):
     changes, line = BAD[name]
     path = written(tmp_path / "b.jsonl", [STDIN | changes])
     with pytest.raises(UserError) as error:

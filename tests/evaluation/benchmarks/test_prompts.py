@@ -48,7 +48,7 @@ def test_the_canonical_solutions_are_not_cut(benchmarks):
     assert cut == ["Go/72", "Rust/137", "Rust/145", "CPP/94"]
 
 
-def test_what_a_multipl_e_completion_lacks_is_put_back():
+def test_the_closing_brace_that_ended_a_multipl_e_completion_is_added_again():
     assert program(multipl_e(MULTIPL_E), "    return x + 1;\n}\nlong g() {", "completion").endswith("return x + 1;\n}")
 
 
@@ -70,7 +70,7 @@ ANSWERS = {
 
 
 @pytest.mark.parametrize("answer", ANSWERS)
-def test_the_block_that_names_the_function_counts(answer):
+def test_of_several_code_blocks_the_one_with_the_function_counts(answer):
     assert block(PYTHON, answer) == ANSWERS[answer]
 
 

@@ -1,4 +1,4 @@
-"""One YAML file defines a format (template_format.py); few-shot examples; what does not fit is refused."""
+"""scripts/evaluation/benchmarks/template_format.py: a YAML file defines the format of a benchmark; few-shot; errors."""
 
 import pytest
 import yaml
@@ -40,12 +40,12 @@ def test_one_yaml_makes_the_problems_of_a_new_benchmark(tmp_path):
 
 
 @pytest.mark.parametrize(("solution", "outcome"), [(RECORD["solution"], "passed"), ("    return x\n", "wrong")])
-def test_its_programs_are_judged(tmp_path, judge, solution, outcome):
+def test_programs_for_a_format_of_ones_own_are_judged(tmp_path, judge, solution, outcome):
     (problem,) = problems_of(benchmark(tmp_path, [RECORD], OURS))
     assert judge.judge(problem, program(problem, solution, "completion")).outcome == outcome
 
 
-def test_humaneval_is_such_a_file(benchmarks):
+def test_a_format_file_can_describe_humaneval(benchmarks):
     """All 164 problems as the code that read them before made them."""
     for _, record in records(benchmarks / "HumanEval.jsonl.gz"):
         problem = formats.HUMANEVAL.read(record)
@@ -80,7 +80,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("case", BAD)
-def test_what_does_not_fit_is_one_line(tmp_path, case):
+def test_a_format_that_does_not_fit_the_records_is_a_one_line_error(tmp_path, case):
     form, changes, line = BAD[case]
     with pytest.raises(UserError) as error:
         problems_of(benchmark(tmp_path, [RECORD | changes], form))

@@ -1,11 +1,11 @@
-"""An answer is found wherever its lines stand in a row, whatever the indentation; against a plain search."""
+"""Where the lines of an answer occur in a row at any indentation, against a plain search."""
 
 import random
 
 from scripts.evaluation.code_tasks.occurrences import Answers
 
 
-def test_found_are_those_that_a_plain_search_of_the_joined_lines_finds():
+def test_the_occurrences_are_those_that_a_plain_search_of_the_joined_lines_finds():
     drawn = random.Random(0)
     for _ in range(300):
         text = [drawn.choice("abc") for _ in range(12)]

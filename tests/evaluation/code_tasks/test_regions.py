@@ -1,4 +1,4 @@
-"""What a model may be asked to write of a file in each language, and where its text leaves that place again."""
+"""The regions of a file that a model may be asked to write, in each language, and where its text for one ends."""
 
 import pytest
 
@@ -124,7 +124,7 @@ def test_statements_blocks_and_bodies_of_functions_are_found_where_they_are_whol
 
 
 @pytest.mark.parametrize("language", FILES)
-def test_a_file_is_its_parts_and_its_own_text_leaves_a_region_at_its_end(language):
+def test_the_parts_around_a_region_add_up_to_the_file_and_the_files_own_text_ends_with_the_region(language):
     text, _ = FILES[language]
     for region in regions(text, language):
         before, answer, after = cut(text, region)
@@ -137,7 +137,7 @@ def test_a_file_is_its_parts_and_its_own_text_leaves_a_region_at_its_end(languag
         assert region_end(region.size, language, indentation, answer) is None
 
 
-def test_no_region_in_what_does_not_parse_is_too_long_or_has_other_line_ends():
+def test_files_that_do_not_parse_are_too_long_or_have_other_line_ends_have_no_region():
     assert regions("int main( { this ] is no { code )\n" * 5, "cpp") == []
     assert regions(PYTHON.replace("\n", "\r\n"), "python") == []
     assert not any(region.size == "function" for region in regions(PYTHON, "python", max_lines=9))

@@ -45,7 +45,7 @@ def test_an_environment_of_this_python_is_made_once(tmp_path):
         environment(archive, tmp_path / "made")
 
 
-def test_what_cannot_be_installed_is_one_line_and_leaves_nothing(tmp_path, monkeypatch):
+def test_requirements_that_cannot_be_installed_are_one_line_errors_and_leave_nothing(tmp_path, monkeypatch):
     monkeypatch.setenv("UV_OFFLINE", "1")
     files = {"pyproject.toml": '[project]\nname = "a"\ndependencies = ["no-package-of-this-name-9"]\n'}
     archive = shapes_repository.archive(tmp_path, files)

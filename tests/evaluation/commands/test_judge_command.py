@@ -101,7 +101,7 @@ def test_programs_that_could_not_be_judged_make_no_score(fault):
     assert second == f"1 passed, 1 {fault}"
 
 
-def test_unjudged_programs_are_told_beside_the_score_and_are_no_disagreement():
+def test_unjudged_programs_are_reported_beside_the_score_and_are_no_disagreement():
     rows = outcomes(("a", "passed"), ("b", "wrong"), ("c", "unjudged"), ("d", "unjudged"))
     first, _, third = summary_lines([row | {"published": True, "sample": 0} for row in rows], 4)[:3]
     assert first.startswith("pass@1 0.2500 over all 4 problems (4 programs, 1 for each); 2 programs are unjudged")
@@ -134,7 +134,7 @@ def test_a_completion_that_repeats_the_prompt_is_a_whole_program(problems):
         assert source(problems[0], Generation("HumanEval/0", text, False)) == prompt + RIGHT
 
 
-def test_what_multipl_e_leaves_to_its_tests_is_closed(tmp_path):
+def test_closing_braces_that_multipl_e_leaves_to_its_tests_are_added(tmp_path):
     problem = read(written(tmp_path / "cs.jsonl", [RECORDS["csharp"]]))[0]
     for text, is_program in (
         ("        return 1;\n    }\n    int more", False),
@@ -159,7 +159,7 @@ def test_programs_that_are_still_in_markdown_are_pointed_out():
     assert fence_warning([bare]) == []
 
 
-def test_a_problem_is_known_whatever_the_case_of_its_name(problems, tmp_path):
+def test_the_names_of_problems_match_in_any_case(problems, tmp_path):
     path = write(tmp_path / "a.jsonl", [{"task_id": "humaneval/1", "solution": ""}])
     assert [generation.problem for generation in read_generations(path, problems)] == ["HumanEval/1"]
 
@@ -178,7 +178,7 @@ BAD = {
 
 
 @pytest.mark.parametrize("name", BAD)
-def test_what_cannot_be_read_is_one_line(problems, tmp_path, name):
+def test_generations_that_cannot_be_read_are_one_line_errors(problems, tmp_path, name):
     content, line = BAD[name]
     with pytest.raises(UserError, match=line):
         read_generations(write(tmp_path / f"x{name}", content), problems)

@@ -77,7 +77,7 @@ def test_solved_chats_stand_behind_the_system_message():
         ({"ids": ["c/1"], "few_shot": ["c/1"]}, r"evaluation.qa: `ids` and `few_shot` leave no chat of instruct"),
     ],
 )
-def test_chats_that_are_not_there_are_one_line(tmp_path, datasets, changes, error):
+def test_chosen_chats_that_do_not_exist_are_one_line_errors(tmp_path, datasets, changes, error):
     with pytest.raises(UserError, match=error):
         score(qa.SCORER, tmp_path, datasets, SETTINGS.model_copy(update=changes), 42, tmp_path / "out")
 
@@ -178,7 +178,7 @@ def test_bleu_suite_counts_the_words_of_the_completions(model_folder, datasets, 
         ({"max_new_tokens": 5000}, r"exceed the model's 4096 positions"),
     ],
 )
-def test_prompts_that_are_missing_or_too_long_are_one_line(changes, line, model_folder, datasets, tmp_path):
+def test_prompts_that_are_missing_or_too_long_are_one_line_errors(changes, line, model_folder, datasets, tmp_path):
     with pytest.raises(UserError, match=line) as refused:
         score(qa.SCORER, model_folder, datasets, SETTINGS.model_copy(update=changes), 42, tmp_path / "out")
     assert "\n" not in str(refused.value)

@@ -139,7 +139,7 @@ def test_the_batch_is_halved_until_it_fits_and_the_texts_stay_the_same(model, en
     assert sizes == [6, 3, 1, 1, 1, 1, 1, 1, 1, 1]
 
 
-def test_no_memory_for_one_prompt_is_one_line(model, encoder, monkeypatch):
+def test_no_memory_for_one_prompt_is_a_one_line_error(model, encoder, monkeypatch):
     def full(**_):
         raise torch.OutOfMemoryError("CUDA out of memory")
 
@@ -159,7 +159,7 @@ def test_generation_ends_early_where_the_rest_would_be_cut_off(model, encoder):
     assert sum(len(cut) for (cut,) in short) < sum(len(long) for (long,) in full)
 
 
-def test_a_prompt_beyond_the_models_positions_is_one_line(model, encoder):
+def test_a_prompt_beyond_the_models_positions_is_a_one_line_error(model, encoder):
     with pytest.raises(
         UserError, match=r'^"abab.*: \d+ tokens and max_new_tokens 24 exceed the model\'s 512 positions$'
     ):

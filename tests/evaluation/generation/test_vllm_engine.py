@@ -78,7 +78,7 @@ def test_a_prompt_that_is_too_long_is_refused_before_vllm_starts(encoder, tmp_pa
     assert not echo.exists()
 
 
-def test_an_environment_without_vllm_or_python_is_one_line(encoder, tmp_path, capfd):  # noqa: F811
+def test_an_environment_without_vllm_or_python_is_a_one_line_error(encoder, tmp_path, capfd):  # noqa: F811
     with pytest.raises(UserError, match="vLLM ended with exit code 1; the lines above say why"):
         generate_by_vllm(tmp_path, "float32", encoder, 512, ["x"], GREEDY, SEED, sys.executable)
     assert "No module named 'vllm'" in capfd.readouterr().err
@@ -110,7 +110,7 @@ def test_vllm_gets_the_precision_of_the_saved_weights_where_our_torch_sees_no_gp
 
 
 @pytest.mark.parametrize(("suite", "others"), [("qa", {}), ("lm_eval", {"tasks": ["arc_easy"]})])
-def test_vllm_that_the_machine_does_not_name_is_one_line(tmp_path, suite, others):
+def test_vllm_that_the_machine_does_not_name_is_a_one_line_error(tmp_path, suite, others):
     config = read_yaml(Path("config/config.yaml"))
     config["evaluation"][suite] = {"engine": "vllm", **others}
     (tmp_path / "x.yaml").write_text(yaml.safe_dump(config))

@@ -28,11 +28,11 @@ def columns(*raters: str) -> list[list[str]]:
         (columns("1 0", "0 1"), -0.5),  # 1 - (4 - 1) * 4 / (16 - 8)
     ],
 )
-def test_alpha_is_krippendorffs(units, expected):
+def test_alpha_equals_krippendorffs_published_examples(units, expected):
     assert alpha(units) == pytest.approx(expected, abs=5e-4)
 
 
-def test_agreement_is_the_share_of_pairs_and_nothing_where_there_is_no_pair():
+def test_agreement_is_the_share_of_agreeing_pairs_of_raters_and_none_without_a_pair():
     assert agreement(columns("1 0 1 1", "1 0 0 1")) == 0.75
     assert agreement([[True, True, False]]) == pytest.approx(1 / 3)
     assert agreement([[True], [False]]) is None and alpha([[True], [False]]) is None

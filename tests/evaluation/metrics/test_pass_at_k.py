@@ -19,14 +19,14 @@ def test_the_estimate_equals_the_share_of_draws_with_a_pass(samples):
             assert unbiased(samples, passed, k) == pytest.approx(sum(draws) / len(draws))
 
 
-def test_figures_published_with_the_estimator():
+def test_the_estimate_gives_the_figures_published_with_the_estimator():
     # Chen et al. 2021: pass@1 is the share that passes; 1 - (1 - c/n)^k would say 0.44 for the second
     assert unbiased(200, 50, 1) == pytest.approx(0.25)
     assert unbiased(4, 1, 2) == pytest.approx(0.5)
     assert unbiased(200, 1, 100) == pytest.approx(0.5)
 
 
-def test_wilsons_interval_of_known_cases():
+def test_wilsons_interval_gives_the_published_cases():
     # Newcombe 1998, table I, method 3 (Wilson): 81/263, 15/148, 0/20, 1/29
     for (successes, trials), (low, high) in {
         (81, 263): (0.2553, 0.3662),
@@ -37,7 +37,7 @@ def test_wilsons_interval_of_known_cases():
         assert wilson(successes, trials, 0.95) == pytest.approx([low, high], abs=6e-5)
 
 
-def test_figures_of_a_problem_and_their_means():
+def test_scores_are_the_means_over_problems():
     items = [
         figures(outcomes, [1, 2])
         for outcomes in (["passed", "wrong", "passed"], ["timeout", "timeout", "compile error"], ["passed"] * 3)

@@ -173,7 +173,7 @@ def test_a_cheat_that_fools_one_process_does_not_fool_two(judging, repository, t
 
 
 @pytest.mark.parametrize("forgery", FORGERIES)
-def test_what_a_body_sends_of_its_own_accord_is_no_verdict(judging, forgery):
+def test_messages_that_a_body_itself_sends_are_no_verdict(judging, forgery):
     assert judging.judge(AREA, FORGERIES[forgery]).outcome == "failed"
 
 
@@ -186,6 +186,6 @@ def test_what_a_body_sends_of_its_own_accord_is_no_verdict(judging, forgery):
         ("return 0\n\n\nimport nothing_of_this_name", "does not load"),
     ],
 )
-def test_other_ends_have_names(sandbox, repository, body, outcome):
+def test_timeouts_memory_and_bodies_that_do_not_load_are_named_as_such(sandbox, repository, body, outcome):
     judging = RepositoryJudge(sandbox, Limits(seconds=3, memory=256 << 20), repository, None)
     assert judging.judge(AREA, body).outcome == outcome

@@ -1,4 +1,4 @@
-"""Comparisons of two models: by the metric's own figures, with an exact p, never larger than can be."""
+"""Comparisons of two models: exact p-values, faults of the sandbox, and limits of what can be detected."""
 
 import numpy as np
 import pytest
@@ -38,13 +38,13 @@ def test_a_fault_of_the_sandbox_leaves_nothing_to_compare():
     assert comparison.measure("pass@1", ("d", "all"), "b")["value"] == 0
 
 
-def test_no_share_can_differ_by_more_than_1():
+def test_a_detectable_difference_above_1_is_not_shown_for_a_share():
     items = [{"exact_match": float(right), "f1": float(right), "strict_match": float(right)} for right in (1, 0, 0)]
     row = compared(ANSWERS, items, items[::-1]).comparison("exact_match", ("d", "all"), "a", "b")
     assert row["detectable"] is None  # six changed items of three
 
 
-def test_all_of_one_language_has_that_languages_interval():
+def test_with_a_single_language_the_row_of_all_has_that_languages_interval():
     values = np.random.default_rng(0).random(20)
     items = [{"exact_match": 0.0, "f1": float(value), "strict_match": 0.0} for value in values]
     comparison = compared(ANSWERS, items)

@@ -70,7 +70,7 @@ def test_seeds_that_differ_leave_open_what_the_first_alone_would_show():
     assert alone["reading"] == "better" and over["reading"] == "no difference shown"
 
 
-def test_models_of_one_seed_have_the_figures_they_had():
+def test_models_of_one_seed_have_the_same_figures_as_in_a_run_without_seeds():
     columns = shares(np.random.default_rng(4))
     over_seeds, before = compared(ANSWERS, columns), compared(ANSWERS, columns, None)
     assert over_seeds.score(PLACE, "base") == before.score(PLACE, "base") and over_seeds.named == ["base", "sft"]
@@ -81,7 +81,7 @@ def test_models_of_one_seed_have_the_figures_they_had():
     assert single_seed.score(PLACE, "sft") == before.score(PLACE, "sft")
 
 
-def test_where_all_seeds_are_right_on_all_documents_the_interval_is_no_point():
+def test_the_interval_has_a_width_even_where_all_seeds_are_right_on_all_documents():
     columns = shares(np.random.default_rng(5), effect=(0.5, 2, 2, 2))
     score = compared(ANSWERS, columns).measure("exact_match", PLACE, "sft")
     assert score["value"] == score["interval"][1] == 1 and score["interval"][0] < 0.96

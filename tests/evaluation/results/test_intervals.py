@@ -114,7 +114,7 @@ def test_draws_depend_on_the_seed_and_not_on_how_many_fit_in_memory(monkeypatch)
     assert np.array_equal(draws, resample(documents, 100, 7).replicates)
 
 
-def test_seed_tells_where_one_part_ends():
+def test_the_seed_of_several_texts_depends_on_where_each_ends():
     assert content_seed("a", "bc") != content_seed("ab", "c")
     assert content_seed("code", "all") == 16890075929636719094
 

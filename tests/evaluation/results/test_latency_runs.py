@@ -1,4 +1,4 @@
-"""What gates make of latency's figures, and which of its files are refused."""
+"""Gates on figures of latency, and which files of the suite are refused."""
 
 import json
 import re
@@ -84,7 +84,7 @@ def test_planted_gates_come_out_as_planted(tmp_path):
     assert all("latency" not in scores for scores in evaluation["scores"].values())
 
 
-def test_off_the_target_a_gate_is_not_measured_never_met_or_unmet(tmp_path):
+def test_on_other_hardware_than_the_target_a_gate_is_not_measured(tmp_path):
     gates = [gate("fast", "sft", below=2), gate("slow", "sft", above=2)]
     experiment = made(tmp_path, gates)
     write_timed(tmp_path / "results", "sft", [])
@@ -97,7 +97,7 @@ def test_off_the_target_a_gate_is_not_measured_never_met_or_unmet(tmp_path):
     assert evaluation["verdict"] == "not measured"
 
 
-def test_without_the_suite_eval_json_has_none_of_it(tmp_path):
+def test_without_the_suite_eval_json_has_no_latency(tmp_path):
     assert evaluate(build(tmp_path, []), tmp_path / "results")["latency"] is None
 
 
@@ -156,7 +156,7 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("line", MISTAKES)
-def test_files_that_are_malformed_or_do_not_belong_together_are_one_line(tmp_path, line):
+def test_files_that_are_malformed_or_do_not_belong_together_are_one_line_errors(tmp_path, line):
     experiment = made(tmp_path, [])
     MISTAKES[line](tmp_path / "results/evaluation/latency/sft")
     with pytest.raises(UserError, match=re.escape(line)) as refused:
@@ -165,7 +165,7 @@ def test_files_that_are_malformed_or_do_not_belong_together_are_one_line(tmp_pat
     assert "\n" not in str(refused.value)
 
 
-def test_files_that_were_cut_short_are_one_line(tmp_path):
+def test_files_that_were_cut_short_are_one_line_errors(tmp_path):
     experiment, folder = made(tmp_path, []), tmp_path / "results/evaluation/latency/base"
     path = folder / "items.jsonl.zst"
     path.write_bytes(path.read_bytes()[:-20])
@@ -198,7 +198,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("line", REFUSED)
-def test_settings_that_do_not_agree_are_one_line(line):
+def test_settings_that_do_not_agree_are_one_line_errors(line):
     config, (settings, more) = read_yaml(Path("config/config.yaml")), REFUSED[line]
     config["evaluation"] |= {"latency": settings, "gate": {"gates": [{**FAST, **more}]}}
     with pytest.raises(UserError) as error:

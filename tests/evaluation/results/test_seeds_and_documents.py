@@ -26,7 +26,7 @@ def drawn(generator, seeds, documents, of_seeds, of_documents, rest, runs=()):
     )
 
 
-def test_where_only_seeds_differ_it_is_the_paired_t_test_over_seeds():
+def test_where_only_seeds_differ_the_test_is_the_paired_t_test_over_seeds():
     seeds = np.random.default_rng(1).normal(0.4, 1, 6)
     compared = compare_seeds(np.tile(seeds[:, None], 20), 0.95)
     expected = stats.ttest_1samp(seeds, 0)
@@ -34,7 +34,7 @@ def test_where_only_seeds_differ_it_is_the_paired_t_test_over_seeds():
     assert compared.interval == pytest.approx(list(expected.confidence_interval(0.95)))
 
 
-def test_where_only_documents_differ_it_is_the_paired_t_test_over_documents():
+def test_where_only_documents_differ_the_test_is_the_paired_t_test_over_documents():
     documents = np.random.default_rng(2).normal(0.2, 1, 40)
     compared = compare_seeds(np.tile(documents, (3, 1)), 0.95)
     expected = stats.ttest_1samp(documents, 0)
@@ -52,7 +52,7 @@ def test_the_p_is_below_the_level_exactly_where_the_interval_leaves_zero_out():
 
 @pytest.mark.parametrize("seeds", [2, 3, 5])
 @pytest.mark.parametrize("deviations", [(0, 0, 1), (0.3, 1, 1), (1, 1, 1), (0.1, 0.5, 0.3), (1, 0, 0.1)])
-def test_of_arms_that_do_nothing_at_most_five_in_a_hundred_families_flag_one(seeds, deviations):
+def test_at_most_five_in_a_hundred_families_of_arms_without_an_effect_flag_one(seeds, deviations):
     generator, families, arms = np.random.default_rng(4), 400, 3
     flagged = 0
     for _ in range(families):
@@ -74,7 +74,7 @@ def test_a_planted_effect_is_found_as_often_as_its_size_says():
     assert np.mean(np.array(none) < 0.05) <= 0.08
 
 
-def test_as_many_seeds_as_were_said_to_be_needed_show_the_difference_four_times_in_five():
+def test_the_number_of_seeds_said_to_be_needed_shows_the_difference_four_times_in_five():
     generator = np.random.default_rng(6)
     needed = [seeds_needed(drawn(generator, 4, 60, 0.3, 0.2, 0.5) + 0.4, 0.05) for _ in range(60)]
     typical = int(np.median([number for number in needed if number]))
@@ -82,7 +82,7 @@ def test_as_many_seeds_as_were_said_to_be_needed_show_the_difference_four_times_
     assert 0.65 <= np.mean(shown) <= 0.97
 
 
-def test_a_difference_in_differences_misses_zero_where_there_is_none_in_five_of_a_hundred_at_most():
+def test_the_interval_of_a_difference_in_differences_misses_a_true_zero_at_most_five_times_in_a_hundred():
     generator, missed, detected, runs = np.random.default_rng(10), 0, 0, 400
     for number in range(runs):
         model = 0.3 * generator.normal(size=(3, 1))  # a seed moves both sets of documents alike
@@ -108,7 +108,7 @@ def test_equal_models_have_p_1_and_no_interval_but_zero():
     assert compare_seeds(np.zeros((3, 10)), 0.95) == (0.0, [0.0, 0.0], 1.0)
 
 
-def test_the_values_of_documents_are_the_documents_own_of_a_mean_and_have_the_score_as_their_mean():
+def test_the_values_per_document_of_a_mean_are_the_documents_own_and_average_to_the_score():
     generator = np.random.default_rng(8)
     ones = np.stack([generator.random(12), np.ones(12)], axis=1)
     assert document_values(ones, lambda sums: sums[..., 0] / sums[..., 1]) == pytest.approx(ones[:, 0])

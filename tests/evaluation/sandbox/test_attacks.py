@@ -139,7 +139,7 @@ def quick(sandbox):
     return Judge(sandbox, Limits(5, 512 << 20))
 
 
-def test_there_are_attacks_enough():
+def test_there_are_at_least_60_attacks_in_every_language():
     assert len(ATTACKS) >= 60
     assert {attack.language for attack in ATTACKS} == {"python", *TOOLCHAINS}
     assert {(attack.language, attack.name) for attack in ATTACKS} >= set(STRONG.items())

@@ -72,7 +72,7 @@ EXHAUSTING = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EXHAUSTING)
-def test_what_exhausts_is_stopped(sandbox, name):
+def test_programs_that_exhaust_a_resource_are_stopped(sandbox, name):
     code, why = EXHAUSTING[name]
     started = time.monotonic()
     program = run(sandbox, code, SHORT if why == "timeout" else LIMITS)
@@ -122,7 +122,7 @@ assert done""",
 
 @pytest.mark.parametrize("mode", MODES)
 @pytest.mark.parametrize("name", INTRUDING)
-def test_what_intrudes_fails_in_each_mode(sandbox, name, mode, monkeypatch):
+def test_attempts_to_break_out_fail_in_each_mode(sandbox, name, mode, monkeypatch):
     monkeypatch.setenv("STAGECRAFT_PLANTED", "x")
     with closing(socket.create_server(("127.0.0.1", 0))) as tcp, closing(socket.socket(socket.AF_UNIX)) as unix:
         port = tcp.getsockname()[1]
@@ -134,7 +134,7 @@ def test_what_intrudes_fails_in_each_mode(sandbox, name, mode, monkeypatch):
     assert b"Error" in program.stderr or "kill" in name
 
 
-def test_a_program_sees_what_it_is_given_and_cannot_read_what_it_is(sandbox):
+def test_a_program_sees_the_files_given_to_it_and_cannot_read_its_own_executable(sandbox):
     program = Path("/bin/cat").read_bytes()
     program = sandbox.run(
         ["/run/program", "/tmp/given", "/run/program"], LIMITS, files={"/run/program": program, "/tmp/given": b"text"}
@@ -143,7 +143,7 @@ def test_a_program_sees_what_it_is_given_and_cannot_read_what_it_is(sandbox):
     assert b"/run/program: Permission denied" in program.stderr
 
 
-def test_input_output_and_exit_codes_pass(sandbox):
+def test_input_output_and_exit_codes_reach_the_other_side(sandbox):
     program = sandbox.run(["/bin/sh", "-c", "cat; echo no >&2; exit 7"], LIMITS, b"yes")
     assert (program.code, bytes(program.stdout), bytes(program.stderr)) == (7, b"yes", b"no\n")
     assert sandbox.run(["/bin/sh", "-c", "kill -SEGV $$"], LIMITS).code == 128 + 11
@@ -155,7 +155,7 @@ def test_a_program_that_cannot_start_has_no_exit_code(sandbox):
     assert b"No such file" in program.stderr
 
 
-def test_the_filters_numbers_are_the_kernels():
+def test_the_numbers_of_system_calls_in_the_filter_are_the_kernels():
     headers = {
         "x86_64": Path("/usr/include/x86_64-linux-gnu/asm/unistd_64.h"),
         "aarch64": Path("/usr/include/asm-generic/unistd.h"),

@@ -200,13 +200,13 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("language", REFUSED)
-def test_what_cannot_be_passed_is_unjudged_and_named(judge, language):
+def test_values_that_cannot_be_passed_make_a_program_unjudged_and_are_named(judge, language):
     head, body, tests, named = REFUSED[language]
     verdict = outcome(judge, language, head, body, tests, imports=GO_IMPORTS)
     assert (verdict.outcome, named in verdict.detail) == ("unjudged", True), verdict
 
 
-def test_tests_that_do_not_compile_are_at_fault_themselves(judge):
+def test_tests_that_do_not_compile_are_reported_as_faulty_tests(judge):
     verdict = outcome(judge, "cpp", "int f(int a){\n", "return a;", "int main() { missing(f(1)); }\n")
     assert verdict.outcome == "test error", verdict
     verdict = outcome(judge, "rust", "fn f(a: i32) -> i32 {\n", "a", "mod tests { pub fn t() { rand::random(); } }\n")

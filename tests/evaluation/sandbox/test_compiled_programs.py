@@ -36,14 +36,14 @@ def judged(judge, language, body, beside=""):
 @pytest.mark.parametrize(
     ("language", "body"), OUTCOMES, ids=[f"{key[0]} {outcome}" for key, outcome in OUTCOMES.items()]
 )
-def test_outcomes_are_told_apart(quick, patient, language, body):
+def test_outcomes_are_distinguished(quick, patient, language, body):
     verdict = judged(quick if OUTCOMES[language, body] == "timeout" else patient, language, body)
     assert verdict.outcome == OUTCOMES[language, body], verdict
 
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("language", "name"), BESIDE)
-def test_what_stands_beside_a_wrong_function_does_not_make_it_pass(quick, language, name):
+def test_code_beside_a_wrong_function_does_not_make_it_pass(quick, language, name):
     verdict = judged(quick, language, WRONG[language], BESIDE[language, name])
     known = ("wrong", "exception", "compile error", "environment error")  # the last for a file that is not there
     assert verdict.outcome in known, verdict
@@ -51,7 +51,7 @@ def test_what_stands_beside_a_wrong_function_does_not_make_it_pass(quick, langua
 
 @pytest.mark.soak
 @pytest.mark.parametrize(("language", "name"), CALLED)
-def test_what_a_function_does_when_called_does_not_make_it_pass(quick, language, name):
+def test_side_effects_of_a_call_do_not_make_a_wrong_function_pass(quick, language, name):
     verdict = judged(quick, language, CALLED[language, name])
     assert verdict.outcome in ("wrong", "exception"), verdict
 

@@ -115,7 +115,7 @@ OVERLOOKED = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", OVERLOOKED)
-def test_a_failure_that_is_no_failed_assertion_counts(quick, case):
+def test_a_failure_of_the_tests_other_than_a_failed_assertion_counts_as_wrong(quick, case):
     language = case.split()[0]
     if language == "javascript":
         needs(language)

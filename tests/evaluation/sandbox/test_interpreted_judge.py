@@ -44,7 +44,7 @@ def needs(language):
 
 
 @pytest.mark.parametrize(("language", "text"), PROGRAMS)
-def test_programs(problems, quick, unharmed, language, text):
+def test_programs_get_the_expected_outcome(problems, quick, unharmed, language, text):
     needs(language)
     problem = problems[language]
     assert problem.language == language and problem.entry.lower() == "twice"
@@ -114,7 +114,9 @@ CASES = [
 
 
 @pytest.mark.parametrize(("language", "attack"), CASES)
-def test_what_passes_a_plain_loop_does_not_pass_here(problems, quick, unharmed, tmp_path, language, attack):
+def test_attacks_that_defeat_a_loop_in_one_process_do_not_pass_here(
+    problems, quick, unharmed, tmp_path, language, attack
+):
     needs(language)
     problem = problems[language]
     wrong = "    return $numbers;\n}" if language == "php" else "  return numbers;\n}"

@@ -68,7 +68,7 @@ def vendor(tmp_path):
     return tmp_path / "vendor"
 
 
-def test_java_programs_and_tests_use_a_jar_and_without_it_that_is_said(sandbox, jar):
+def test_java_programs_and_tests_use_a_jar_and_a_missing_one_is_reported(sandbox, jar):
     limits = Limits(20, 512 << 20)
     judge = Judge(sandbox, limits, libraries=Libraries.from_settings([jar]))
     assert judge.missing(JAVA) == set()
@@ -82,7 +82,7 @@ def test_java_programs_and_tests_use_a_jar_and_without_it_that_is_said(sandbox, 
     assert Judge(sandbox, limits).missing(unused) == set()
 
 
-def test_go_programs_and_tests_use_a_vendor_folder_and_without_it_that_is_said(sandbox, vendor):
+def test_go_programs_and_tests_use_a_vendor_folder_and_a_missing_one_is_reported(sandbox, vendor):
     limits = Limits(20, 512 << 20)
     judge = Judge(sandbox, limits, libraries=Libraries.from_settings([], str(vendor)))
     assert judge.missing(GO) == set()
@@ -91,7 +91,7 @@ def test_go_programs_and_tests_use_a_vendor_folder_and_without_it_that_is_said(s
     assert Judge(sandbox, limits).missing(GO) == {"example.org/numbers/twice"}
 
 
-def test_what_is_no_library_is_one_line(tmp_path):
+def test_a_path_that_is_no_library_is_a_one_line_error(tmp_path):
     (tmp_path / "x.jar").write_text("no jar")
     with pytest.raises(UserError, match=r"evaluation.code.jars: .*x.jar: not a jar"):
         Libraries.from_settings([str(tmp_path / "x.jar")])

@@ -1,4 +1,4 @@
-"""scripts/evaluation/sandbox/memory_groups.py: what no sum of the processes' memory sees is limited all the same."""
+"""scripts/evaluation/sandbox/memory_groups.py: memory that belongs to no process, as of sockets, is limited too."""
 
 import pytest
 

@@ -28,7 +28,7 @@ def test_the_mode_without_network_namespaces_holds_too():
     assert probe.succeeded(Sandbox(MODES[1])) == []
 
 
-def test_without_the_filter_a_shared_network_shows():
+def test_without_the_filter_of_system_calls_the_probe_reports_a_shared_network():
     box = Sandbox(MODES[1])
     box.filter = ALLOW_ALL
     succeeded = probe.succeeded(box)
@@ -39,7 +39,7 @@ def test_without_the_filter_a_shared_network_shows():
 @pytest.mark.parametrize(
     ("option", "harm"), [("--unshare-pid", "see other processes"), ("--clearenv", "read the environment")]
 )
-def test_what_the_sandbox_leaves_out_is_noticed(monkeypatch, option, harm):
+def test_the_probe_reports_each_protection_that_the_sandbox_leaves_out(monkeypatch, option, harm):
     start = subprocess.Popen
     without = lambda command, **options: start([word for word in command if word != option], **options)  # noqa: E731
     monkeypatch.setattr(subprocess, "Popen", without)
@@ -59,7 +59,7 @@ def test_a_machine_that_forbids_network_namespaces_gets_the_other_mode(monkeypat
     assert probe.sandbox().mode == MODES[1]
 
 
-def test_no_sandbox_is_one_line_that_says_what_to_allow(monkeypatch):
+def test_no_sandbox_is_a_one_line_error_that_says_what_to_allow(monkeypatch):
     monkeypatch.setattr(Sandbox, "namespaces", lambda self: ["--no-such-option"])
     with pytest.raises(
         UserError, match=r"^evaluation\.code: no sandbox can be made here \(.*no-such.*\); allow user name"

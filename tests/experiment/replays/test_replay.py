@@ -61,7 +61,7 @@ def test_two_commits_are_equal_but_for_the_time_they_took_or_the_difference_is_n
     assert worktrees.stdout.count("\n") == 1
 
 
-def test_a_commit_that_is_not_here_is_one_line(repository):
+def test_a_missing_commit_is_a_one_line_error(repository):
     root, commit = repository
     commit(TOOL)
     with pytest.raises(UserError, match="git worktree: fatal: "), worktree("0" * 40, root):

@@ -1,4 +1,4 @@
-"""Credentials in the URL of a pinned benchmark's repository."""
+"""Credentials in the URL of a pinned benchmark's repository are refused and not shown."""
 
 import pytest
 

@@ -58,7 +58,7 @@ def test_planted_gains_and_losses_are_found_by_id(runs):
     assert excluded == []
 
 
-def test_a_run_equals_itself(results_root):
+def test_a_run_compared_with_itself_shows_no_difference(results_root):
     rows, _ = compare_runs(results_root, results_root)
     assert {value for row in rows for value in row["items"].values()} == {0.0}
     assert {row["reading"] for row in rows} == {"no difference shown"}
@@ -79,7 +79,7 @@ def test_a_run_whose_tests_failed_gained_and_lost_nothing(tmp_path):
     save(picture, rows, tmp_path / "x.svg")
 
 
-def test_where_less_is_better_less_is_gained():
+def test_a_lower_value_is_a_gain_where_lower_is_better():
     a = {"x": ("go", [20.0, 5, 10, 1]), "y": ("go", [10.0, 5, 10, 1])}
     b = {"x": ("go", [10.0, 5, 10, 1]), "y": ("go", [15.0, 5, 10, 1])}
     actual = differences(PERPLEXITY, "bits_per_byte", common_items(a, b))
@@ -125,7 +125,7 @@ def command(*words):
     )
 
 
-def test_the_command_prints_draws_and_writes(runs, tmp_path):
+def test_the_command_prints_the_changed_problems_and_writes_a_picture_and_json(runs, tmp_path):
     a, b = runs
     done = command("--a", str(a), "--b", str(b), "--out", str(tmp_path / "out"))
     assert done.returncode == 0, done.stderr
@@ -136,7 +136,7 @@ def test_the_command_prints_draws_and_writes(runs, tmp_path):
 
 
 @pytest.mark.parametrize(("spoil", "says"), [("missing", "no such file"), ("cut", "not JSON"), ("items", "truncated")])
-def test_a_spoilt_run_is_one_line(runs, tmp_path, monkeypatch, spoil, says):
+def test_a_damaged_run_is_a_one_line_error(runs, tmp_path, monkeypatch, spoil, says):
     a, b = runs
     path = b / "evaluation/gate/eval.json"
     if spoil == "missing":
@@ -154,7 +154,7 @@ def test_a_spoilt_run_is_one_line(runs, tmp_path, monkeypatch, spoil, says):
     assert not (tmp_path / "out").exists()
 
 
-def test_runs_with_nothing_in_common_are_one_line(runs):
+def test_runs_with_nothing_in_common_are_one_line_errors(runs):
     a, b = runs
     evaluation = json.loads((b / "evaluation/gate/eval.json").read_text())
     for model in evaluation["scoring"].values():

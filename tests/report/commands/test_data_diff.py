@@ -137,7 +137,7 @@ def test_two_revisions_are_compared_as_their_folders_are_from_cache_and_remote(r
     assert printed[at + 4 :] == folders[4:]
 
 
-def test_what_cannot_be_had_is_a_note_and_the_sources_are_compared_all_the_same(repository, lines):
+def test_data_that_cannot_be_fetched_is_noted_and_the_sources_are_still_compared(repository, lines):
     shutil.rmtree(repository / "shelf")
     printed = lines("first", "second")
     assert "neither in DVC's cache nor to be had from its remote" in printed[2] and "sources: 2 in A, 2 in B" in printed
@@ -156,7 +156,7 @@ def test_what_cannot_be_had_is_a_note_and_the_sources_are_compared_all_the_same(
         ("broken", [], "broken:config/tiny.tsv: line 1: column 'nonsense' is unknown"),
     ],
 )
-def test_a_mistake_is_one_line(repository, lines, a, words, line):
+def test_a_mistake_is_a_one_line_error(repository, lines, a, words, line):
     (repository / "config/tiny.tsv").write_text("nonsense\n")
     git("commit", "--quiet", "--all", "--message", "broken")
     git("tag", "broken")

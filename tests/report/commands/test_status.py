@@ -75,7 +75,7 @@ def facts(results: Path) -> dict:
         (f"{STARTS}error: sft: stopped by SIGTERM at 3", 5, "stopped", "error: sft: stopped by SIGTERM at 3"),
     ],
 )
-def test_a_jobs_state_is_what_its_log_says_and_how_long_ago(tmp_path, log, age, state, note):
+def test_a_jobs_state_follows_from_its_log_and_the_logs_age(tmp_path, log, age, state, note):
     if log is not None:
         write(sft(tmp_path).log, log, age)
     assert state_of(sft(tmp_path), [], NOW) == (state, note)
@@ -99,12 +99,12 @@ def running(results: Path, age: float = 5, key: str = "0123") -> Path:
 LIVE = {"step": 30, "steps": 400, "loss": 2.7, "eval_loss": 2.9, "tokens_per_second": 3000.0, "alert": "step 12: hot"}
 
 
-def test_a_running_stage_tells_step_loss_rate_time_left_and_the_last_alert(tmp_path):
+def test_a_running_stage_shows_step_loss_rate_time_left_and_the_last_alert(tmp_path):
     running(tmp_path)
     assert facts(tmp_path) == {"state": "running", "note": "", "eta_seconds": 7300.0, **LIVE}
 
 
-def test_a_stage_that_is_gone_says_for_how_long_and_where_it_was(tmp_path):
+def test_a_stage_without_recent_output_is_stopped_and_shows_since_when_and_its_work_folder(tmp_path):
     running(tmp_path, age=1500)
     note = "no output for 25 min; sft: starts, work in results/work/train/sft/0123"
     assert facts(tmp_path) == {"state": "stopped", "note": note, "eta_seconds": None, **LIVE}
@@ -120,7 +120,7 @@ def test_of_several_work_folders_the_one_that_the_log_names_counts(tmp_path):
     assert facts(tmp_path)["steps"] == 400
 
 
-def test_a_finished_stage_is_told_from_its_own_folder_without_work(tmp_path):
+def test_a_finished_stage_is_read_from_its_own_folder_alone(tmp_path):
     out = sft(tmp_path).output.parent
     write(out / "manifest.json", "{}")
     write(out / "summary.json", '{"steps": 400, "eval_loss": 1.5, "tokens_per_second": 2500.0}')
@@ -155,7 +155,7 @@ def test_only_the_end_of_a_long_metric_log_is_read(tmp_path):
     assert {name: facts(tmp_path)[name] for name in LIVE} == LIVE
 
 
-def test_the_view_counts_jobs_per_rule_and_shows_words_as_they_are(tmp_path):
+def test_the_view_counts_jobs_per_rule_and_shows_markup_in_errors_as_text(tmp_path):
     results = tmp_path / "r"
     work = running(results)
     now = time.time()
@@ -172,7 +172,7 @@ def test_the_view_counts_jobs_per_rule_and_shows_words_as_they_are(tmp_path):
     assert "perplexity 1/2 failed sft: error: no [bold]text[/red] here" in lines
 
 
-def test_make_status_shows_an_experiment_that_never_ran_and_a_mistake_is_one_line(tmp_path, monkeypatch):
+def test_make_status_shows_an_experiment_that_never_ran_and_a_mistake_is_a_one_line_error(tmp_path, monkeypatch):
     module = [sys.executable, "-m", "scripts.report.commands.status", "--results", str(tmp_path)]
     done = subprocess.run(module, capture_output=True, text=True, check=True)
     assert "pretrain" in done.stdout and "not started" in done.stdout and not list(tmp_path.iterdir())
@@ -188,5 +188,5 @@ def test_make_status_shows_an_experiment_that_never_ran_and_a_mistake_is_one_lin
 @pytest.mark.parametrize(
     ("seconds", "words"), [(0, "0 s"), (59.9, "60 s"), (60, "1 min"), (12000, "3 h 20 min"), (187_200, "2 d 4 h")]
 )
-def test_a_span_of_time_is_told_in_its_two_largest_units(seconds, words):
+def test_a_span_of_time_is_written_in_its_two_largest_units(seconds, words):
     assert duration(seconds) == words

@@ -47,7 +47,7 @@ def test_the_function_that_changed_is_named(tmp_path, monkeypatch):
     assert changes == [f"function {unit} changed"]
 
 
-def test_what_both_have_comes_before_what_is_new_or_gone():
+def test_changed_code_is_listed_before_new_and_removed_code():
     old = {"a.py:f": "function 1", "a.py:X": "constant 1", "a.py:os from os:None": "import "}
     new = {"a.py:f": "function 2", "a.py:G": "class 1", "data.txt": "file 1"}
     assert unit_changes(old, new) == [
@@ -106,7 +106,7 @@ def test_two_results_differ_by_what_made_them(results_root, copied_results):
         (results_root / "evaluation/gate/code.json").unlink()
 
 
-def test_results_without_an_evaluation_are_one_line(results_root, tmp_path):
+def test_results_without_an_evaluation_are_one_line_errors(results_root, tmp_path):
     with pytest.raises(UserError, match=r"eval\.json: no such file"):
         differences(results_root, tmp_path)
     line = [sys.executable, "-m", "scripts.report.commands.why", "--a", str(results_root)]
@@ -114,6 +114,6 @@ def test_results_without_an_evaluation_are_one_line(results_root, tmp_path):
     assert done.returncode == 1 and done.stderr == "error: --a and --b: give both results roots, or neither\n"
 
 
-def test_an_experiment_file_that_is_not_there_is_one_line(tmp_path):
+def test_a_missing_experiment_file_is_a_one_line_error(tmp_path):
     with pytest.raises(UserError, match=r"none.yaml: no such file$"):
         dry_run("local", tmp_path / "none.yaml")

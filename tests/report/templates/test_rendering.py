@@ -43,7 +43,7 @@ def test_tables_hold_the_gates_scores_and_comparisons(evaluation):
         assert {len(row) for row in table} == {len(table[0])}
 
 
-def test_hostile_names_come_out_as_text(evaluation):
+def test_hostile_names_are_shown_as_text(evaluation):
     text = fill("report.md.j2", evaluation)
     assert "<script" not in text
     assert HOSTILE in cells(text)[0][2][0]
@@ -52,13 +52,13 @@ def test_hostile_names_come_out_as_text(evaluation):
 @pytest.mark.parametrize(
     "name", ["a|b", "a\nb\r\nc", "`x` *y* [z](http://e) ![i](j) <b> &amp; ~~s~~ # $x$", "\\|", "_a_"]
 )
-def test_any_name_is_one_cell_as_it_stands(name):
+def test_any_name_fills_exactly_one_cell_unchanged(name):
     (table,) = cells(f"| {escape(name)} | next |\n|---|---|\n| {escape(name)} | next |\n")
     shown = " ".join(name.split()) if "\n" in name else name
     assert [[" ".join(cell.split()) for cell in row] for row in table] == [[shown, "next"]] * 2
 
 
-def test_no_gates_are_said(evaluation):
+def test_an_experiment_without_gates_is_reported_as_such(evaluation):
     text = fill("report.md.j2", evaluation | {"gates": [], "verdict": "no gates"})
     assert "The experiment names no gates." in text
     assert text.startswith("# synthetic: No gates, no verdict\n")

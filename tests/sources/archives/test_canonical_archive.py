@@ -73,7 +73,7 @@ def test_bytes_depend_on_content_alone_not_on_order_times_format_or_compression(
     assert (tmp_path / "folder").read_bytes() == (tmp_path / "0").read_bytes()
 
 
-def test_common_top_folder_goes_only_where_asked_and_only_if_all_lies_below_it(tmp_path, tools):
+def test_common_top_folder_is_removed_only_on_request_and_only_if_it_holds_everything(tmp_path, tools):
     out = tmp_path / "out"
     pack(tools.make_tar({"p-1.0/a": b"1", "p-1.0/b/c": b"2"}), out, strip=True)
     assert tools.contents(out) == {"a": b"1", "b/c": b"2"}
@@ -147,7 +147,7 @@ def test_file_that_shrinks_while_it_is_read_is_refused(tmp_path, tools, monkeypa
         pack_folder(tree, tmp_path / "out", FREE)
 
 
-def test_describe_gives_what_packing_gave_and_refuses_another_form(tmp_path, tools):
+def test_describe_returns_the_facts_of_packing_and_refuses_an_archive_in_another_form(tmp_path, tools):
     facts = pack(tools.make_tar(tools.FILES), tmp_path / "out.tar.zst")
     assert describe(tmp_path / "out.tar.zst") == facts
     (tmp_path / "other.tar.zst").write_bytes(zstandard.compress(tools.make_tar(tools.FILES)))
@@ -160,7 +160,7 @@ def test_describe_gives_what_packing_gave_and_refuses_another_form(tmp_path, too
         describe(tmp_path / "out.tar.zst")
 
 
-def test_a_full_disk_is_no_fault_of_the_archive(tmp_path, tools, monkeypatch):
+def test_a_full_disk_is_not_reported_as_a_fault_of_the_archive(tmp_path, tools, monkeypatch):
     def full(*_):
         raise OSError(28, "No space left on device")
         yield

@@ -164,7 +164,7 @@ def test_repository_of_another_owner_is_read(tmp_path, planted, marks):
     assert list(marks.iterdir()) == []
 
 
-def test_settings_of_the_user_hold(tmp_path, monkeypatch):
+def test_git_settings_of_the_user_apply(tmp_path, monkeypatch):
     folder = repository(tmp_path / "r")
     home = tmp_path / "home"
     home.mkdir()

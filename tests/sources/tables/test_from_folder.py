@@ -82,7 +82,7 @@ def test_chinese_names_make_valid_names_that_stay_apart_whatever_is_added(tmp_pa
     assert {folder: after[folder] for folder in before} == before and after["tool"] == "tool"
 
 
-def test_uncommitted_work_in_a_tree_is_told(tree, caplog):
+def test_uncommitted_work_in_a_tree_is_reported(tree, caplog):
     (tree / "high/C++/lib/new.cpp").write_text("5")
     rows_of(tree)
     assert "uncommitted changes are not part of the pinned commit" in caplog.text
@@ -109,7 +109,7 @@ def test_folders_of_any_name_become_sources_that_can_be_read_and_fetched(tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["-tree", "raw", "t.tsv"]
 
 
-def test_make_gives_the_folder_as_it_is_named(tmp_path, tools):
+def test_make_sources_takes_folder_names_with_special_characters(tmp_path, tools):
     tools.write_tree(tmp_path / ODD / "high/python/it", {"a.py": b"1"})
     words = [f"FROM={tmp_path / ODD}", f"TO={tmp_path / 't.tsv'}"]
     subprocess.run(["make", "-s", "-o", "env", "sources", *words], cwd=ROOT, check=True, capture_output=True)

@@ -55,7 +55,7 @@ def folder(tokenizer, tmp_path) -> Path:
 
 @pytest.mark.parametrize("family", ["qwen2_5", "qwen3", "llama3", "smollm3"])
 @pytest.mark.parametrize("first", [0, 1], ids=["with a system message", "without"])
-def test_chats_are_what_transformers_makes_of_them(folder, family, first):
+def test_chats_are_formatted_as_transformers_formats_them(folder, family, first):
     (folder / "chat_template.jinja").write_text(template_of(family))
     config = json.loads((folder / "tokenizer_config.json").read_text())
     (folder / "tokenizer_config.json").write_text(json.dumps({**config, "bos_token": "<|repo_name|>"}))

@@ -92,7 +92,7 @@ def test_a_control_token_stands_at_each_mark_and_nowhere_else(encoder):
 @pytest.mark.parametrize(
     "marks", [[[9, "<|file_sep|>"]], [[1, "x"], [0, "x"]], [["0", "x"]], [[0]], [0], [[0, "<|none|>"]]]
 )
-def test_wrong_marks_are_one_line(encoder, marks):
+def test_wrong_marks_are_one_line_errors(encoder, marks):
     with pytest.raises(UserError) as error:
         encoder.encode([{"text": "abc", "marks": marks}])
     assert "\n" not in str(error.value)
@@ -234,7 +234,7 @@ def test_a_template_that_we_could_not_follow_is_refused_in_one_line(tokenizer, t
         {"messages": [{"role": "user", "content": 1}]},
     ],
 )
-def test_malformed_example_is_one_line_that_shows_it(encoder, example):
+def test_malformed_example_is_a_one_line_error_that_shows_it(encoder, example):
     with pytest.raises(UserError) as error:
         encoder.encode([{"text": "fine"}, example])
     assert json.dumps(example)[:100] in str(error.value)
@@ -242,7 +242,7 @@ def test_malformed_example_is_one_line_that_shows_it(encoder, example):
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff\xfe", b"{}", b"[]", b'{"added_tokens": [], "model": {"vocab": {}}}'])
-def test_broken_tokenizer_file_is_one_line(tmp_path, content):
+def test_broken_tokenizer_file_is_a_one_line_error(tmp_path, content):
     (tmp_path / "tokenizer.json").write_bytes(content)
     with pytest.raises(UserError, match=r"tokenizer\.json"):
         Encoder(tmp_path)

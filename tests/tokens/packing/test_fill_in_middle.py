@@ -166,7 +166,7 @@ def test_draws_follow_from_seed_and_content_whatever_stands_beside(tokenizer, tm
         assert (tmp_path / "whole" / name).read_bytes() == (tmp_path / "parts" / name).read_bytes()
 
 
-def test_a_tokenizer_without_fim_tokens_is_one_line_that_names_one(tokenizer, tmp_path):
+def test_a_tokenizer_without_fim_tokens_is_a_one_line_error_that_names_one(tokenizer, tmp_path):
     folder = shutil.copytree(tokenizer, tmp_path / "t")
     description = json.loads((folder / "tokenizer.json").read_text())
     description["added_tokens"] = [token for token in description["added_tokens"] if "fim" not in token["content"]]

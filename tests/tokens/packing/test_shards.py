@@ -52,7 +52,7 @@ def test_positions_restart_and_labels_are_the_tokens_of_a_direct_encoding(shards
         assert sorted(seen[f"s/{i}"]) == sorted(ids[k : k + 100] for k in range(0, len(ids), 100))
 
 
-def test_it_is_a_sequence_with_an_end(shards_folder):
+def test_shards_are_a_sequence_of_rows_that_ends(shards_folder):
     shards = Shards(shards_folder, "train")
     assert len(list(map(shards.row, range(len(shards))))) == shards.rows
     with pytest.raises(IndexError):
@@ -66,7 +66,7 @@ def test_an_empty_split_opens(shards_folder):
 
 @pytest.mark.parametrize("file", ["tokens.bin", "flags.bin", "pieces.npy", "documents.txt"])
 @pytest.mark.parametrize("damage", ["cut", "gone"])
-def test_a_file_cut_short_or_gone_is_one_line_that_names_it(shards_folder, tmp_path, file, damage):
+def test_a_file_cut_short_or_gone_is_a_one_line_error_that_names_it(shards_folder, tmp_path, file, damage):
     folder = shutil.copytree(shards_folder, tmp_path / "copy")
     path = folder / f"train.{file}"
     path.write_bytes(path.read_bytes()[:-1])
@@ -76,7 +76,7 @@ def test_a_file_cut_short_or_gone_is_one_line_that_names_it(shards_folder, tmp_p
         Shards(folder, "train")
 
 
-def test_what_is_no_shards_folder_is_one_line(shards_folder, tokenizer, tmp_path):
+def test_a_folder_that_holds_no_shards_is_a_one_line_error(shards_folder, tokenizer, tmp_path):
     for folder, split in ((tmp_path, "train"), (tokenizer, "train"), (shards_folder, "test")):
         with pytest.raises(UserError, match=r"manifest\.json"):
             Shards(folder, split)

@@ -70,13 +70,13 @@ def test_resume_anyway_goes_on_from_the_other_codes_checkpoint_and_says_where(or
     assert steps[:-1] == sorted(steps[:-1]) and len([step for step in steps if step == 9]) == 1
 
 
-def test_without_it_the_stage_starts_anew_and_its_log_names_the_way(origin, shards, killed):
+def test_without_the_option_the_stage_starts_over_and_its_log_names_the_option(origin, shards, killed):
     log = trained(origin, shards, killed, "new")
     assert "tiny: another version of the code has trained 8 steps; RESUME=anyway continues from there" in log
     assert summary(killed)["resumed_at_step"] == 0 and summary(killed)["code_changes"] == []
 
 
-def test_another_setting_is_another_run_whatever_resume_says(origin, shards, killed):
+def test_changed_settings_start_another_run_whatever_resume_says(origin, shards, killed):
     trained(origin, shards, killed, "new", ANYWAY, learning_rate=1e-3)
     assert summary(killed)["resumed_at_step"] == 0 and summary(killed)["code_changes"] == []
 
@@ -101,7 +101,7 @@ def test_the_best_checkpoint_is_found_in_the_renamed_folder(origin, shards, tmp_
     assert all(torch.equal(ours[name], best[name]) for name in ours) and summary(tmp_path)["code_changes"]
 
 
-def test_another_value_of_resume_is_one_line(monkeypatch):
+def test_another_value_of_resume_is_a_one_line_error(monkeypatch):
     monkeypatch.setenv("RESUME", "always")
     with pytest.raises(UserError, match="RESUME=always: must be `anyway`"):
         resume_anyway()

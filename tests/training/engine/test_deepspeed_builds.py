@@ -43,7 +43,7 @@ def test_a_killed_build_is_taken_over_and_a_running_one_is_waited_for(tmp_path, 
         lock.unlink()
 
 
-def test_the_folder_may_be_new(tmp_path, monkeypatch):
+def test_a_missing_build_folder_is_created(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path / "not/there"))
     deepspeed_builds.clear_stale_locks()
     assert (tmp_path / "not/there").is_dir()

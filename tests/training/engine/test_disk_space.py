@@ -58,7 +58,7 @@ def test_a_disk_that_fills_up_ends_a_stage_in_one_line_and_the_next_attempt_resu
     assert steps == list(range(1, MANY["steps"] + 1))
 
 
-def test_a_read_only_results_folder_is_one_line(origin, shards, small_disk):  # noqa: F811
+def test_a_read_only_results_folder_is_a_one_line_error(origin, shards, small_disk):  # noqa: F811
     words = command(origin, shards, small_disk.path)
     small_disk.remount("ro")
     done = subprocess.run(words, capture_output=True, text=True, check=False)

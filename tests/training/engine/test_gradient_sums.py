@@ -60,7 +60,7 @@ def test_a_stage_in_bf16_trains_with_fp32_sums(origin, shards, tmp_path, shardin
         ("zero2", "muon", "cannot be used by training.train.sft: with `optimizer: muon`"),
     ],
 )
-def test_where_fp32_sums_cannot_act_one_line_says_so(sharding, optimizer, says):
+def test_fp32_sums_that_would_have_no_effect_are_refused_in_one_line(sharding, optimizer, says):
     with pytest.raises(UserError, match=rf"machine: grad_accum_dtype: fp32 {says}") as refused:
         check_sharding("sft", stage(optimizer=optimizer), machine(sharding=sharding, grad_accum_dtype="fp32"))
     assert "\n" not in str(refused.value)

@@ -99,7 +99,7 @@ def nope(origin, tmp_path_factory):
 @pytest.mark.parametrize("kind", ["text", "chat"])
 @pytest.mark.parametrize("kernel", ["eager", "sdpa"])
 @pytest.mark.parametrize("model", ["origin", "nope"])
-def test_packed_equals_unpacked(request, model, kernel, kind):
+def test_packed_rows_give_the_logits_and_gradients_of_single_documents(request, model, kernel, kind):
     folder, rows = request.getfixturevalue(model), documents(kind)
     (ours, gradients), (theirs, expected) = together(folder, rows, kernel), one_by_one(folder, rows)
     torch.testing.assert_close(ours, theirs, rtol=0, atol=1e-6)
@@ -108,7 +108,7 @@ def test_packed_equals_unpacked(request, model, kernel, kind):
         torch.testing.assert_close(gradients[name], gradient, rtol=1e-6, atol=5e-6)  # norms are computed in float32
 
 
-def test_the_variable_length_kernel_is_given_what_it_needs(origin, reference_kernel):
+def test_the_variable_length_kernel_gets_boundaries_heads_and_causality_right(origin, reference_kernel):
     """All but the kernel itself: boundaries, layout, grouped heads, causality. It computes in bf16."""
     rows = documents("chat")
     (ours, gradients), (theirs, expected) = together(origin, rows, attention.VARLEN), one_by_one(origin, rows)

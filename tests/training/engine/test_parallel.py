@@ -103,7 +103,7 @@ def same_model(folder: Path, reference: Path, tolerance: float) -> None:
         torch.testing.assert_close(ours[name], weight, rtol=0, atol=tolerance)
 
 
-def test_four_rows_at_once_are_four_rows_one_by_one(done):
+def test_a_batch_of_four_rows_gives_the_losses_of_four_single_rows(done):
     """Rows hold unequal numbers of targets, so a mean of means would differ."""
     assert losses(done("ddp", 1, 1)[0]) == pytest.approx(losses(done("ddp", 1, 4)[0]), abs=1e-5)
 
@@ -177,7 +177,7 @@ def layout(sharding: str, processes: int, offload: bool = False) -> parallel.Lay
         (layout("zero3", 2, True), layout("zero3", 2, True)),
     ],
 )
-def test_checkpoints_that_fit_are_resumed(saved, current):
+def test_checkpoints_of_a_compatible_layout_are_resumed(saved, current):
     parallel.check_resumable(Path("work/checkpoint-4"), saved, current)
 
 
@@ -189,6 +189,6 @@ def test_checkpoints_that_fit_are_resumed(saved, current):
         (layout("zero2", 2, True), layout("zero2", 2), "made by sharding zero2 with offload on 2 processes, cannot"),
     ],
 )
-def test_checkpoints_that_do_not_fit_are_refused_and_the_line_says_what_would(saved, current, says):
+def test_checkpoints_of_an_incompatible_layout_are_refused_and_the_line_names_a_compatible_one(saved, current, says):
     with pytest.raises(UserError, match=says):
         parallel.check_resumable(Path("work/checkpoint-4"), saved, current)

@@ -1,4 +1,4 @@
-"""scripts/training/engine/stage_folder.py: who loads a stage's folder generates to the end of the answer."""
+"""scripts/training/engine/stage_folder.py: plain transformers stops at the end of an answer of a stage's model."""
 
 import json
 from pathlib import Path

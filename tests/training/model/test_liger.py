@@ -56,7 +56,7 @@ def test_liger_runs_where_it_can_and_the_machine_file_allows_it(package, machine
         (GPU, True, "has no kernels for mamba"),
     ],
 )
-def test_liger_true_where_it_cannot_run_is_one_line(package, machine, installed, says):
+def test_liger_true_where_it_cannot_run_is_a_one_line_error(package, machine, installed, says):
     package(installed)
     with pytest.raises(UserError, match=f"^machine: `liger: true` {says}.*use `auto`"):
         liger.choose_liger(Machine.parse({**machine, "liger": True}, "test"), "mamba")

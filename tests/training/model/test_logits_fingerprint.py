@@ -80,7 +80,7 @@ def test_a_sound_model_passes_in_either_type_and_attention_and_is_left_as_it_was
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.bfloat16])
 @pytest.mark.parametrize("damage", DAMAGE)
-def test_each_damage_is_one_line(folder, damage, dtype):
+def test_each_damage_is_a_one_line_error(folder, damage, dtype):
     model = load(folder, dtype)
     DAMAGE[damage](model)
     with pytest.raises(UserError, match="the model as loaded is not the one that was saved: logits differ by"):
@@ -99,7 +99,7 @@ def test_the_same_weights_with_rope_everywhere_are_refused(folder, tmp_path):
         logits_fingerprint.check(model, folder)
 
 
-def test_another_vocabulary_a_missing_fingerprint_and_a_diverged_model_are_one_line_each(folder, tmp_path):
+def test_another_vocabulary_a_missing_fingerprint_and_a_diverged_model_are_one_line_errors(folder, tmp_path):
     model = load(folder)
     with pytest.raises(UserError, match=r"logits\.json: missing"):
         logits_fingerprint.check(model, tmp_path)
@@ -135,7 +135,7 @@ def test_a_quantized_model_is_checked_by_its_folder(folder):
     logits_fingerprint.check(model, folder)
 
 
-def test_the_manifest_does_not_name_it(folder):
+def test_the_manifest_does_not_list_the_file_with_the_logits_fingerprint(folder):
     assert logits_fingerprint.NAME not in read_manifest(folder)["files"]
 
 

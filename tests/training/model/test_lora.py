@@ -52,7 +52,7 @@ def merged(origin, shards, tmp_path_factory) -> Path:
     return folder
 
 
-def test_it_learns_and_the_folder_holds_an_adapter_that_says_what_it_stands_on(adapter, origin):
+def test_the_loss_falls_and_the_folder_holds_an_adapter_that_names_its_base(adapter, origin):
     losses = [entry["loss"] for entry in metrics(adapter / "out") if "loss" in entry]
     assert losses[-1] < losses[0] - 0.01
     manifest = read_manifest(adapter / "out")
@@ -67,7 +67,7 @@ def test_it_learns_and_the_folder_holds_an_adapter_that_says_what_it_stands_on(a
     assert not Path(config["base_model_name_or_path"]).is_absolute()
 
 
-def test_merged_is_applied_is_what_load_model_makes_of_the_adapter(adapter, merged, origin):
+def test_merged_weights_the_applied_adapter_and_load_model_give_the_same_model(adapter, merged, origin):
     plain = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float32)
     untouched = logits(plain)
     applied = logits(PeftModel.from_pretrained(plain, str(adapter / "out")))  # peft's own path, nothing merged
@@ -145,7 +145,7 @@ def test_a_quantized_base_trains_an_adapter_and_merges_into_the_weights_as_saved
     assert 0 < torch.linalg.matrix_rank(difference, atol=1e-6) <= LORA["r"]
 
 
-def test_a_stage_goes_on_from_an_adapter(adapter, shards, tmp_path):
+def test_a_stage_may_start_from_an_adapter(adapter, shards, tmp_path):
     for method in ("full", "lora"):
         folder = tmp_path / method
         folder.mkdir()
@@ -181,7 +181,7 @@ def test_an_adapter_whose_base_changed_or_is_gone_is_refused(adapter, origin, tm
         load_model(out, torch.float32)
 
 
-def test_a_target_that_the_model_does_not_have_is_one_line(origin, shards, tmp_path):
+def test_a_target_that_the_model_does_not_have_is_a_one_line_error(origin, shards, tmp_path):
     done = run(origin, shards, tmp_path, method="lora", lora={**LORA, "targets": ["q_proj", "query"]})
     assert done.returncode == 1
     assert "training.train.tiny.lora.targets: no linear layer 'query'" in done.stderr.splitlines()[-1]

@@ -103,7 +103,7 @@ def test_with_rope_on_everywhere_the_converted_model_gives_identical_logits(qwen
 
 @torch.no_grad()
 @pytest.mark.parametrize("off", [set(), {1}, {0, 3}, {0, 1, 2, 3}])
-def test_it_is_a_qwen2_without_rope_in_those_layers_and_no_other_by_an_independent_computation(qwen, copy, off):
+def test_the_logits_equal_an_independent_computation_without_rope_in_exactly_the_chosen_layers(qwen, copy, off):
     convert_to_nope(copy, sorted(off))
     expected = reference(load_file(qwen / "model.safetensors"), ids(), off, SHAPE["rope_theta"])
     assert (load(copy)(ids()).logits - expected).abs().max() < 1e-4  # the frequencies are float32
@@ -145,7 +145,7 @@ def test_a_sharded_bfloat16_model_is_converted_too(qwen, tmp_path):
 
 
 @torch.no_grad()
-def test_save_load_and_generate_go_round(copy, tmp_path):
+def test_a_converted_model_can_be_saved_loaded_and_used_to_generate(copy, tmp_path):
     convert_to_nope(copy, ["1-2"])
     model = load(copy)
     model.save_pretrained(tmp_path / "again")
@@ -187,12 +187,12 @@ def test_packed_documents_are_kept_apart_also_in_layers_without_rope(copy, atten
         ([3, "2-4", 2], "2, 3 named more than once"),
     ],
 )
-def test_layers_that_make_no_sense_are_one_line(chosen, message):
+def test_layers_that_do_not_exist_or_repeat_are_one_line_errors(chosen, message):
     with pytest.raises(UserError, match=f"training.base.no_rope_layers: {message}"):
         expand_layers(chosen, 28)
 
 
-def test_numbers_and_ranges_mix():
+def test_layers_may_be_given_as_numbers_and_ranges():
     assert expand_layers([5, "20-22", 0], 28) == [0, 5, 20, 21, 22]
     assert expand_layers([], 28) == []
 

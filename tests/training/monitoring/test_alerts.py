@@ -74,7 +74,7 @@ def test_the_loss_of_the_first_steps_is_compared_with_nothing(tmp_path):
     assert alerts_in(tmp_path) == []
 
 
-def test_memory_without_a_threshold_is_never_alerts_in(tmp_path):
+def test_without_a_threshold_no_amount_of_memory_is_an_alert(tmp_path):
     watch = thresholds(tmp_path, "alerts: {}")
     watch.compare(1, {**FINE, "memory_reserved_gib": 1e6})
     assert alerts_in(tmp_path) == []

@@ -48,7 +48,7 @@ def test_a_token_of_qwen2_5_7b_takes_what_the_definition_says_by_hand():
 
 @pytest.mark.parametrize("tied", [True, False])
 @pytest.mark.parametrize("frozen", [False, True])
-def test_it_is_what_torch_counts_but_for_the_masked_half_of_attention(tied, frozen):
+def test_the_count_of_operations_is_torchs_without_the_masked_half_of_attention(tied, frozen):
     shape = {**SHAPE, "hidden_size": 64, "intermediate_size": 128, "vocab_size": 512, "tie_word_embeddings": tied}
     model = Qwen2ForCausalLM(Qwen2Config(**shape, attn_implementation="eager"))
     if frozen:  # all but the embedding, so that gradients still flow through every layer
@@ -112,7 +112,7 @@ def test_nvml_is_asked_for_this_process_card_by_uuid(monkeypatch):
     assert fake.uuids == ["GPU-1234-ab"]
 
 
-def test_what_a_card_does_not_tell_has_no_key(monkeypatch):
+def test_readings_that_a_card_does_not_give_have_no_key(monkeypatch):
     monkeypatch.setitem(sys.modules, "pynvml", fake_nvml(nvmlDeviceGetPowerUsage=fails))
     assert GpuSensors("1234-ab").read() == {"gpu_utilisation": 97, "gpu_temperature_c": 71}
 
@@ -182,7 +182,7 @@ def test_each_logged_step_of_a_stage_has_rate_memory_and_an_empty_mfu_on_the_cpu
 
 
 @pytest.mark.skipif(importlib.util.find_spec("wandb") is not None, reason="wandb is installed")
-def test_wandb_that_is_not_installed_is_one_line_with_the_remedy(origin, shards, tmp_path):
+def test_wandb_that_is_not_installed_is_a_one_line_error_with_the_remedy(origin, shards, tmp_path):
     (tmp_path / "monitoring.yaml").write_text("wandb: {project: code}\n")
     words = [*command(origin, shards, tmp_path), "--monitoring", str(tmp_path / "monitoring.yaml")]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
@@ -190,7 +190,7 @@ def test_wandb_that_is_not_installed_is_one_line_with_the_remedy(origin, shards,
     assert done.stderr.splitlines()[-1].startswith("error: monitoring: wandb is not installed: `uv pip install wandb`")
 
 
-def test_an_unknown_monitoring_key_is_one_line(origin, shards, tmp_path):
+def test_an_unknown_monitoring_key_is_a_one_line_error(origin, shards, tmp_path):
     (tmp_path / "monitoring.yaml").write_text("alerts: {grad_nrm: 3}\n")
     words = [*command(origin, shards, tmp_path), "--monitoring", str(tmp_path / "monitoring.yaml")]
     done = forked.run(words)

@@ -31,7 +31,7 @@ from tests.training.test_train import command, metrics, run
         ("warmup-stable-decay", lambda t: 1.0 if t < 80 else 1 - math.sqrt((t - 80) / 20)),
     ],
 )
-def test_the_schedules_are_their_closed_forms(scheduler, closed):
+def test_the_schedules_equal_their_closed_forms(scheduler, closed):
     made = optimizer_arguments(stage(scheduler=scheduler, warmup_steps=10), machine(), 100)
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
     schedule = get_scheduler(made["lr_scheduler_type"], optimizer, 10, 100, made.get("lr_scheduler_kwargs"))
@@ -90,7 +90,7 @@ CONTRADICTIONS = [
 
 
 @pytest.mark.parametrize(("changes", "says"), CONTRADICTIONS, ids=[says.split(":")[0] for _, says in CONTRADICTIONS])
-def test_contradictions_are_one_line(changes, says):
+def test_contradictions_are_one_line_errors(changes, says):
     config = yaml.safe_load(Path("config/config.yaml").read_text())
     name, stage = next(iter(config["training"]["train"].items()))
     stage.pop("epochs", None)

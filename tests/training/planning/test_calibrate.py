@@ -84,7 +84,7 @@ def test_a_measured_run_makes_the_next_plan_its_own_and_nothing_else_of_the_mach
             calibrate.calibrated(load_machine(Path("config/machines/mine.yaml")), [unlike])
 
 
-def test_of_a_gpu_the_share_of_the_peak_and_the_memory_beyond_the_plan_are_kept():
+def test_for_a_gpu_mfu_and_the_memory_beyond_the_plan_are_measured():
     """In closed form: 100 steps of 2 s, 0.5 of them communication, took 2.5 s each, so the passes 2 in place of 1.5."""
     plan = {"steps": 100, "step_seconds": 2.0, "communication_seconds": 0.5, "offload_seconds": 0.0, "seconds": 210.0}
     plan |= {"micro_batch": 1, "gradient_accumulation": 8, "sharding": "zero2", "gpu_gib": 40.0}

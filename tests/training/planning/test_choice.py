@@ -25,7 +25,7 @@ def machine(name: str, **changes):
     return load_machine(Path(f"config/machines/{name}.yaml")).model_copy(update=changes)
 
 
-def test_the_flagship_fits_its_cluster_without_liger_as_the_designs_figures_say():
+def test_the_7b_experiment_fits_its_cluster_without_liger_with_the_figures_of_the_design():
     """About 43 of 44.5 GiB: logits in all copies 7 to 8, activations 0.8 and a layer, buckets 2 to 3, context 1."""
     experiment = load_experiment(read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml")))
     planned = plan(PlanInputs("sft", experiment.training.train["sft"], machine("a40", liger=False), QWEN_7B))
@@ -89,7 +89,7 @@ TRACED = [
 
 
 @pytest.mark.parametrize("change", TRACED, ids=str)
-def test_a_trace_of_few_layers_and_rows_says_what_one_of_all_of_them_says(change):
+def test_a_trace_of_few_layers_and_rows_gives_the_peak_of_a_trace_of_all(change):
     """Traced here at the real size, in this process."""
     from scripts.training.planning.trace import one_pass
 

@@ -1,4 +1,4 @@
-"""`make plan` before anything is there."""
+"""`make plan` before any data or model exists."""
 
 from functools import partial
 from pathlib import Path

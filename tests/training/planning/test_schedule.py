@@ -1,4 +1,4 @@
-"""scripts/training/planning/schedule.py: shares become steps, and a stage that shows or keeps too little is told so."""
+"""scripts/training/planning/schedule.py: shares become steps; logging or saving too rarely gives a warning."""
 
 from pathlib import Path
 
@@ -22,14 +22,14 @@ def test_the_default_shares_evaluate_and_log_often_and_end_the_warm_up_in_time(s
     assert steps // steps_between.save >= min(10, steps) and steps_between.warmup <= 0.03 * steps + 1
 
 
-def test_a_number_of_steps_goes_before_its_share():
+def test_a_number_of_steps_takes_precedence_over_its_share():
     own_steps = stage(warmup_steps=0, log_steps=2, eval_steps=3, save_steps=4)
     assert intervals(own_steps, 1000) == Intervals(0, 2, 3, 4)
     shares = stage(warmup_share=0.1, log_share=0.01, eval_share=0.3, save_share=0.5)
     assert intervals(shares, 1000) == Intervals(100, 10, 300, 500)
 
 
-def test_the_flagships_old_settings_are_refused_and_what_the_line_says_passes():
+def test_a_warm_up_longer_than_the_stage_is_refused_with_a_setting_that_passes():
     """207 steps of 25 repositories under a warm-up of 1,000."""
     with pytest.raises(UserError, match=r"sft\.warmup_steps: 1,000 of the stage's 207 steps .* `warmup_share: 0\.03`"):
         check_schedule("sft", stage(warmup_steps=1000), 207)
@@ -59,7 +59,7 @@ WARNED = [
 
 
 @pytest.mark.parametrize(("change", "line"), WARNED, ids=[next(iter(change)) for change, _ in WARNED])
-def test_what_shows_or_keeps_too_little_is_one_line_with_the_value_that_would_do(change, line):
+def test_a_schedule_that_evaluates_logs_or_saves_too_rarely_gets_a_warning_with_a_value_that_passes(change, line):
     (warning,) = schedule_warnings("sft", stage(**change), 207, ranks=8, validation_rows=100)
     assert line in warning and "\n" not in warning
     (setting,) = change
