@@ -203,8 +203,8 @@ def test_the_plan_says_tokens_and_epochs_of_each_part_over_all_steps():
     }
     experiment = load_experiment(read_yaml(Path("config/config.yaml")))
     stage = experiment.stages["sft"].model_copy(update={"steps": 50, "global_batch": 8})
-    given = PlanInputs("sft", stage, load_machine(Path("config/machines/local.yaml")), rows=100)
-    assert part_plans(train, given) == {
+    inputs = PlanInputs("sft", stage, load_machine(Path("config/machines/local.yaml")), rows=100)
+    assert part_plans(train, inputs) == {
         "parts": {"a": {"tokens": 27160, "epochs": 9.7}, "b": {"tokens": 388, "epochs": 0.388}}
     }
-    assert part_plans({"rows": 100}, given) == {}
+    assert part_plans({"rows": 100}, inputs) == {}

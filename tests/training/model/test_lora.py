@@ -102,7 +102,7 @@ def test_only_the_targets_of_the_adapter_moved(merged, origin):
     assert moved == {name for name in before if name.split(".")[-2] in LORA["targets"] and name.endswith("weight")}
 
 
-def test_steps_and_resume_equal_a_straight_run_bit_for_bit_with_dropout(adapter, origin, shards, tmp_path):
+def test_steps_and_resume_equal_an_uninterrupted_run_bit_for_bit_with_dropout(adapter, origin, shards, tmp_path):
     """The work folder as a kill after step 8 leaves it: the later checkpoint and the later log lines are not there."""
     shutil.copytree(adapter / "work", tmp_path / "work")
     work = next((tmp_path / "work").iterdir())

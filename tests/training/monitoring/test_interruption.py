@@ -61,7 +61,7 @@ def second_rank(launcher: int) -> list[int]:
     return [rank.pid for rank in ranks if rank.environ().get("RANK") == "1"]
 
 
-def test_sigterm_saves_a_whole_checkpoint_and_the_resumed_run_ends_as_a_straight_one(
+def test_sigterm_saves_a_whole_checkpoint_and_the_resumed_run_ends_as_an_uninterrupted_one(
     straight, origin, shards, tmp_path
 ):
     words = command(origin, shards, tmp_path, **LONG)

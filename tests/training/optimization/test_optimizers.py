@@ -120,7 +120,7 @@ RESUMED = {
 
 
 @pytest.mark.parametrize("name", often(["muon, best, early stop"], ["8 bits, frozen"]))
-def test_a_resumed_run_ends_as_a_straight_one_bit_for_bit(origin, shards, tmp_path, name):
+def test_a_resumed_run_ends_as_an_uninterrupted_one_bit_for_bit(origin, shards, tmp_path, name):
     changes = {**RESUMED[name], "steps": 12, "eval_steps": 2, "save_steps": 3, "keep_checkpoints": 1}
     done = run(origin, shards, tmp_path, **changes)
     assert done.returncode == 0, done.stderr
