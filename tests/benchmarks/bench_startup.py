@@ -26,7 +26,7 @@ def seconds(*words: str) -> float:
 
 
 def experiment(folder: Path) -> Path:
-    """The embedded default with 25 sources and 5 stages in a row."""
+    """The default experiment with 25 sources and 5 stages in a row."""
     rows = [f"s{number}\tsdist\tp{number}==1\t{number:064x}\tpython\thigh\tMIT\n" for number in range(25)]
     (folder / "sources.tsv").write_text("name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n" + "".join(rows))
     config = read_yaml(Path("config/config.yaml"))

@@ -3,7 +3,7 @@
     python -m tests.benchmarks.bench_training
 
 (a) transformers' Trainer with padded batches, one document a row; (b) TRL's SFTTrainer with packing. Each trains the
-embedded default's model once over the same documents (lengths log-normal, median 150 tokens, cut at 512). Useful
+default experiment's model once over the same documents (lengths log-normal, median 150 tokens, cut at 512). Useful
 tokens are those of documents, not padding, so all have the same number of them to do. TRL lays the rows of a pass end
 to end, and on the CPU attention then costs the square of their sum: it is given one row a pass, its fastest.
 
