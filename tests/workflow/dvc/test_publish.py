@@ -1,4 +1,4 @@
-"""What is published, what is left out, and when nothing is; each test works on a copy of one checkout."""
+"""scripts/release/publish.py: what is published and what is left out; each test has a copy of one checkout."""
 
 import os
 import re
@@ -38,7 +38,7 @@ def test_only_finished_results_are_published(published):
     assert "logs" not in tracked
 
 
-def test_publishing_that_was_killed_is_simply_repeated(toy, tmp_path):
+def test_killed_publishing_can_be_repeated(toy, tmp_path):
     checkout = toy.copy(tmp_path / "checkout")
     command = [sys.executable, "-c", PUBLISH, "results", "alpha-1 beta-1"]
     for seen in ("data/raw/alpha-1.tar.zst.dvc", "data/results.dvc", "data/results.json"):
@@ -56,7 +56,7 @@ def test_publishing_that_was_killed_is_simply_repeated(toy, tmp_path):
     assert checkout.clone(tmp_path / "colleague").planned() == set()
 
 
-def test_what_is_not_finished_is_left_out(published, tmp_path):
+def test_unfinished_results_are_left_out(published, tmp_path):
     checkout = published.copy(tmp_path / "checkout")
     (checkout / "results/eval.json").write_text("a better verdict")
     (checkout / "results/training/second/metrics.json").unlink()
@@ -68,7 +68,7 @@ def test_what_is_not_finished_is_left_out(published, tmp_path):
     assert checkout.clone(tmp_path / "colleague").planned() == {"train second", "gate"}
 
 
-def test_what_stands_on_something_left_out_is_left_out(published, tmp_path):
+def test_results_made_from_something_left_out_are_left_out(published, tmp_path):
     checkout = published.copy(tmp_path / "checkout")
     (checkout / "results/training/first/manifest.json").write_text("edited")
     out = checkout.publish()
@@ -79,14 +79,14 @@ def test_what_stands_on_something_left_out_is_left_out(published, tmp_path):
 
 def test_two_experiments_are_published_side_by_side(published, tmp_path):
     checkout = published.copy(tmp_path / "checkout")
-    other = ("--config", "results=results/other", "lines=5")
-    assert checkout.run(*other) == ALL_JOBS
-    checkout.publish("results/other", *other)
+    second_experiment = ("--config", "results=results/other", "lines=5")
+    assert checkout.run(*second_experiment) == ALL_JOBS
+    checkout.publish("results/other", *second_experiment)
     checkout.publish()
     assert "results/other" not in (checkout / "data/results.dvc").read_text()
     checkout.commit()
     colleague = checkout.clone(tmp_path / "colleague")
-    assert colleague.planned(*other) == set()
+    assert colleague.planned(*second_experiment) == set()
     assert colleague.planned() == set()
 
 
@@ -100,7 +100,7 @@ def test_two_experiments_are_published_side_by_side(published, tmp_path):
         ),
     ],
 )
-def test_without_a_remote_that_verifies_nothing_is_published(toy, tmp_path, change, expected):
+def test_without_a_verifying_remote_nothing_is_published(toy, tmp_path, change, expected):
     checkout = toy.copy(tmp_path / "checkout")
     checkout.dvc(*change)
     assert re.search(expected, checkout.publish(fails=True), re.MULTILINE)

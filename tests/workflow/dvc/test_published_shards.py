@@ -1,4 +1,4 @@
-"""Sources in shards, published and pulled by real DVC: nothing to do for a colleague, and a bad remote is one line."""
+"""Sources in shards, published and pulled by real DVC: nothing left to do afterwards, and errors of bad remotes."""
 
 import os
 import re
@@ -34,9 +34,9 @@ def refused(done) -> str:
     return last
 
 
-def equal(checkout, other) -> bool:
+def equal(checkout, reference) -> bool:
     paths = [DOCUMENTS.format(name) for name in ("alpha", "beta")]
-    return all((checkout / path).read_bytes() == (other / path).read_bytes() for path in paths)
+    return all((checkout / path).read_bytes() == (reference / path).read_bytes() for path in paths)
 
 
 @pytest.fixture
@@ -113,11 +113,11 @@ def stalling(port: int, most: int) -> Iterator[tuple[int, threading.Event]]:
         threading.Thread(target=accept, daemon=True).start()
         yield listener.getsockname()[1], stalled
         listener.shutdown(socket.SHUT_RDWR)  # else `accept` goes on waiting
-    for one in sockets:
-        one.close()
+    for connection in sockets:
+        connection.close()
 
 
-def test_over_ssh_a_wrong_key_is_one_line_and_after_a_killed_pull_the_next_try_pulls(sharded, tmp_path, ssh):
+def test_over_ssh_a_wrong_key_is_a_one_line_error_and_after_a_killed_pull_the_next_try_pulls(sharded, tmp_path, ssh):
     checkout = publish(sharded, tmp_path / "publisher", ssh)
     late = checkout.clone(tmp_path / "late", pull=False)
     subprocess.run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-f", str(tmp_path / "stranger")], check=True)

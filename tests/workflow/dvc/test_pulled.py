@@ -1,4 +1,4 @@
-"""Publish, clone elsewhere, `dvc pull`: what a colleague has nothing to do for, and what is made again."""
+"""Publish, clone elsewhere, `dvc pull`: nothing is left to do, and damaged or outdated results are made again."""
 
 import os
 import re
@@ -16,7 +16,7 @@ from tests.workflow.dvc.conftest import ALL_JOBS, flip
 TRAINING = {"train first", "train second", "gate"}
 
 
-def test_clone_and_pull_leave_nothing_to_do(colleague):
+def test_after_clone_and_pull_nothing_is_left_to_do(colleague):
     out = colleague.snakemake("--dry-run")
     assert "records of 7 of 7 pulled jobs restored" in out
     assert "Nothing to be done" in out
@@ -27,7 +27,7 @@ def test_clone_and_pull_leave_nothing_to_do(colleague):
     assert colleague.git("status", "--porcelain") == ""
 
 
-def test_clone_without_pull_makes_all_from_the_remote(published, tmp_path):
+def test_a_clone_without_a_pull_runs_all_jobs_on_sources_from_the_remote(published, tmp_path):
     checkout = published.clone(tmp_path / "checkout", pull=False)
     assert checkout.run() == ALL_JOBS | {"pull alpha", "pull beta"}
     assert (checkout / "results/eval.json").read_bytes() == (published / "results/eval.json").read_bytes()
@@ -43,7 +43,7 @@ def test_clone_without_pull_makes_all_from_the_remote(published, tmp_path):
         ("pin=2", {"fetch alpha", "fetch beta", *ALL_JOBS}),  # no pointer stands for another pin
     ],
 )
-def test_a_changed_setting_reruns_its_stage_and_what_stands_on_it(colleague, setting, expected):
+def test_a_changed_setting_reruns_its_stage_and_what_depends_on_it(colleague, setting, expected):
     assert colleague.planned("--config", setting) == expected
 
 
@@ -59,17 +59,17 @@ def test_a_changed_setting_reruns_its_stage_and_what_stands_on_it(colleague, set
         (Path.unlink, "results/training/first/model.safetensors", TRAINING),
     ],
 )
-def test_a_harmed_file_reruns_its_job_and_what_stands_on_it(colleague, harm, name, expected):
+def test_a_damaged_file_reruns_its_job_and_what_depends_on_it(colleague, harm, name, expected):
     harm(colleague / name)
     assert colleague.planned() == expected
 
 
-def test_a_missing_intermediate_folder_is_made_again_with_what_stands_on_it(colleague):
+def test_a_missing_intermediate_folder_is_made_again_with_what_depends_on_it(colleague):
     shutil.rmtree(colleague / "results/training/first")
     assert colleague.planned() == TRAINING
 
 
-def test_harmed_files_are_named_and_once_made_again_all_is_done(colleague, published):
+def test_damaged_files_are_named_and_nothing_is_left_to_do_once_they_are_made_again(colleague, published):
     name = "results/training/second/model.safetensors"
     flip(colleague / name)
     assert f"train will run again: {name} has another content" in colleague.snakemake("--dry-run")
@@ -79,26 +79,26 @@ def test_harmed_files_are_named_and_once_made_again_all_is_done(colleague, publi
     assert colleague.planned() == set()
 
 
-def test_an_edited_input_that_is_in_git_reruns_what_reads_it(colleague):
+def test_an_edited_input_that_is_in_git_reruns_the_jobs_that_read_it(colleague):
     (colleague / "template.txt").write_text("another\n")
     assert colleague.planned() == {"gate"}
 
 
 def test_another_pin_in_the_same_checkout_leaves_published_results_done(colleague):
-    other = ("--config", "pin=2", "results=results/other")
-    assert colleague.run(*other) == {"fetch alpha", "fetch beta", *ALL_JOBS}
+    second_experiment = ("--config", "pin=2", "results=results/other")
+    assert colleague.run(*second_experiment) == {"fetch alpha", "fetch beta", *ALL_JOBS}
     assert colleague.planned() == set()
-    colleague.publish("results/other", *other, pin="2")
-    assert colleague.planned() == colleague.planned(*other) == set()
+    colleague.publish("results/other", *second_experiment, pin="2")
+    assert colleague.planned() == colleague.planned(*second_experiment) == set()
 
 
-def test_a_file_harmed_after_it_was_restored_is_noticed(colleague):
+def test_a_file_damaged_after_it_was_restored_is_noticed(colleague):
     assert colleague.planned() == set()
     flip(colleague / "results/training/first/model.safetensors")
     assert colleague.planned() == {"train first", "train second", "gate"}
 
 
-def test_a_harmed_file_that_is_pulled_again_is_trusted(colleague):
+def test_a_damaged_file_is_trusted_once_it_is_pulled_again(colleague):
     flip(colleague / "results/eval.json")
     assert colleague.planned() == {"gate"}
     colleague.dvc("checkout", "--quiet", "--force")
@@ -106,7 +106,7 @@ def test_a_harmed_file_that_is_pulled_again_is_trusted(colleague):
 
 
 @pytest.mark.parametrize("name", ["results/training/second/model.safetensors", "results/training/first/config.json"])
-def test_a_file_that_is_corrupt_in_the_cache_too_is_repaired_by_the_command_that_is_named(colleague, published, name):
+def test_a_file_that_is_corrupt_in_the_cache_too_is_repaired_by_the_command_in_the_message(colleague, published, name):
     md5 = re.search(rf"{name}\n  md5: (\w+)", (colleague / "data/results.dvc").read_text())[1]
     flip(colleague / f".dvc/cache/files/md5/{md5[:2]}/{md5[2:]}")
     (colleague / name).unlink()
@@ -134,7 +134,7 @@ def test_an_update_is_pulled_into_a_checkout_that_already_has_results(published,
     assert colleague.planned() == set()
 
 
-def test_results_made_in_this_checkout_are_left_alone(colleague):
+def test_results_made_in_this_checkout_are_not_overwritten(colleague):
     setting = ("--config", "second_rate=0.2")
     assert colleague.run(*setting) == {"train second", "gate"}
     mine = (colleague / "results/eval.json").read_bytes()
@@ -144,7 +144,7 @@ def test_results_made_in_this_checkout_are_left_alone(colleague):
     assert (colleague / "results/eval.json").read_bytes() == mine
 
 
-def test_a_published_verdict_on_other_data_than_lies_here_is_made_again(colleague):
+def test_a_published_verdict_on_data_other_than_the_local_is_made_again(colleague):
     colleague.run("--config", "second_rate=0.2")
     colleague.dvc("checkout", "--quiet", "--force", "results/eval.json")
     assert colleague.planned("--config", "second_rate=0.2") == {"gate"}
@@ -161,7 +161,7 @@ def test_a_published_verdict_on_other_data_than_lies_here_is_made_again(colleagu
         ('{"record_format_version": 6, "jobs": [{"rule": "gate"}]}', "jobs.0"),
     ],
 )
-def test_a_broken_provenance_file_is_told_in_one_line(tmp_path, text, expected):
+def test_a_broken_provenance_file_is_reported_in_one_line(tmp_path, text, expected):
     path = tmp_path / "results.json"
     path.write_text(text)
     with pytest.raises(UserError, match=rf"^\S+results\.json: .*{expected}.*git checkout [^\n]*$"):
@@ -176,24 +176,24 @@ def test_a_broken_provenance_file_ends_snakemake_without_a_traceback(colleague):
     assert "Traceback" not in out
 
 
-def test_another_snakemake_is_refused(monkeypatch):
+def test_another_version_of_snakemake_is_refused(monkeypatch):
     monkeypatch.setattr("snakemake.__version__", "9.28.0")
     with pytest.raises(UserError, match=r"Snakemake 9\.28\.0.*9\.27\.x"):
         provenance.open_records()
 
 
-def test_another_record_format_is_refused(monkeypatch):
+def test_another_format_of_snakemakes_records_is_refused(monkeypatch):
     monkeypatch.setattr("snakemake.persistence.RECORD_FORMAT_VERSION", 7)
     with pytest.raises(UserError, match="record format 6"):
         provenance.open_records()
 
 
-def test_another_store_of_records_is_refused(colleague):
+def test_another_store_of_snakemakes_records_is_refused(colleague):
     out = colleague.snakemake("--dry-run", "--persistence-backend", "db", fails=True)
     assert "error: --persistence-backend" in out
 
 
-def test_a_job_process_restores_nothing(colleague, monkeypatch):
+def test_the_process_of_a_single_job_restores_nothing(colleague, monkeypatch):
     monkeypatch.chdir(colleague.folder)
     provenance.restore(SimpleNamespace(is_main_process=False), "results")
     assert not (colleague / ".snakemake").exists()

@@ -43,7 +43,7 @@ def changed_folder(clone: Clone, name: str) -> Path:
     return folder
 
 
-def test_no_part_of_a_location_is_run(clone):
+def test_no_part_of_a_location_is_run_as_a_command(clone):
     assert not list(clone.root.parent.rglob("ran"))
     assert len(list((clone.root / "data/raw").glob("alpha-*.tar.zst"))) == 1
 
@@ -51,12 +51,12 @@ def test_no_part_of_a_location_is_run(clone):
 def test_an_experiment_with_another_pin_leaves_the_first_one_done(clone):
     changed = changed_folder(clone, "side_by_side")
     alpha = (clone.root / "config/tiny.tsv").read_text().splitlines(keepends=True)[1]
-    other = second_experiment(clone, alpha + row("gamma", changed))
-    assert clone.jobs(*other) >= {"filter alpha", "filter gamma", "deduplicate"}
-    fetched = {job for job in clone.jobs(*other) if job.startswith("fetch")}
+    second = second_experiment(clone, alpha + row("gamma", changed))
+    assert clone.jobs(*second) >= {"filter alpha", "filter gamma", "deduplicate"}
+    fetched = {job for job in clone.jobs(*second) if job.startswith("fetch")}
     assert fetched == {"fetch gamma"}  # alpha has the same pin in both
-    clone.snakemake(*other)
-    assert clone.jobs(f"results/{TARGET}") == set() == clone.jobs(*other)
+    clone.snakemake(*second)
+    assert clone.jobs(f"results/{TARGET}") == set() == clone.jobs(*second)
     assert len(list((clone.root / "data/raw").glob("gamma-*.tar.zst"))) == 2
 
 

@@ -1,4 +1,4 @@
-"""Remotes elsewhere, on loopback: a real sshd, and an S3 server."""
+"""Pulling from remotes over the network, on loopback: a real sshd, and an S3 server."""
 
 import re
 
