@@ -86,8 +86,23 @@ def rows(record: type[Record], path: str = "") -> Iterator[tuple[str, str, str, 
         if description:
             kind = "list of mappings" if form is list else "mapping"
             yield key, kind, "required" if field.is_required() else "", description
-        for record_type in inner:
-            yield from rows(record_type, key + {dict: ".{name}.", list: "[]."}.get(form, "."))
+        below = key + {dict: ".{name}.", list: "[]."}.get(form, ".")
+        yield from rows(inner[0], below) if len(inner) == 1 else rows_by_kind(inner, below)
+
+
+def rows_by_kind(records: list[type[Record]], path: str) -> Iterator[tuple[str, str, str, str]]:
+    """The rows of records that `kind` chooses from: the kinds, then each setting once, with the kinds that have it."""
+    kinds: dict[tuple[str, str, str, str], list[str]] = {}
+    for record in records:
+        for row in rows(record, path):
+            kinds.setdefault(row, []).append(f"`{get_args(record.model_fields['kind'].annotation)[0]}`")
+    yield from (row for row in kinds if row[0] == f"{path}kind")
+    for (key, kind, default, description), having in kinds.items():
+        if key != f"{path}kind":
+            prefix = (
+                "" if "." in key.removeprefix(path) else f"{'Kinds' if having[1:] else 'Kind'} {', '.join(having)}: "
+            )
+            yield key, kind, default, prefix + description
 
 
 def table(record: type[Record]) -> str:

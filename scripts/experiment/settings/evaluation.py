@@ -82,8 +82,8 @@ class LmEval(Record):
     limit: int | None = Field(None, ge=1, description="Score only this many items of each task, from the first.")
     ids: dict[str, Annotated[list[Annotated[int, Field(ge=0)]], Unique, Field(min_length=1)]] | None = Field(
         None,
-        description="Items to score, by task, such as `colours: [0, 7]`, numbered from 0; all of the tasks that are not"
-        " named. Not together with `limit`.",
+        description="Items to score, numbered from 0, by task, such as `colours: [0, 7]`. Of tasks that are not listed"
+        " all items are scored. Not together with `limit`.",
     )
     chat: bool = Field(
         False, description="Whether each prompt is formatted as a request with the model's chat template."

@@ -8,7 +8,7 @@ from scripts.experiment.settings.record import Number, Record
 
 
 class Guard(Record):
-    dataset: str = Field(description="Dataset.")
+    dataset: str = Field(description="Dataset of the score.")
     language: str = Field("all", description="Language, or `all`.")
     metric: str = Field(description="Metric of a suite of the experiment.")
     by: Number = Field(0, ge=0, description="The margin: how much worse the model may be.")
@@ -18,7 +18,8 @@ class Gate(Record):
     name: str = Field(description="Name of the gate; shown in the report.")
     dataset: str | None = Field(
         None,
-        description="Dataset. Metrics of a stage or of a model itself have no `dataset`, `language` and `against`.",
+        description="Dataset of the score. Metrics of a stage or of a model itself have no `dataset`, `language` and"
+        " `against`.",
     )
     language: str = Field("all", description="Language, or `all`.")
     model: str = Field(description="A stage, or `base`.")
