@@ -26,10 +26,10 @@ def plain(problems: list[str], documents: list[str]) -> int:
         word_list = words(text)
         return zip(*(word_list[start:] for start in range(SIZE)), strict=False)
 
-    problem_grams, there = {gram for text in problems for gram in grams(text)}, set()
+    problem_grams, document_grams = {gram for text in problems for gram in grams(text)}, set()
     for text in documents:
-        there.update(gram for gram in grams(text) if gram in problem_grams)
-    return len(there)
+        document_grams.update(gram for gram in grams(text) if gram in problem_grams)
+    return len(document_grams)
 
 
 def ours(problems: list[str], documents: list[str]) -> int:

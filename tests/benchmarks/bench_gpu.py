@@ -73,32 +73,32 @@ class Figures(TrainerCallback):
             self.steps.append(dict(logs))
 
 
-def planned(what: dict) -> float:
+def planned(case: dict) -> float:
     """GiB by the plan, for what a stage of this repository would run: the best kernel of attention."""
-    shape = Shape(**dict(zip(KEYS, SHAPES[what["shape"]], strict=True)))
-    settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "method": what["method"]}
-    settings |= {"sequence_length": what["length"], "global_batch": what["rows"], "lora": {"r": RANK, "dropout": 0}}
-    stage, batch = Stage.parse(settings, "bench"), Batch(what["rows"], 1)
-    machine = {"nodes": 1, "gpus": 1, "micro_batch": what["rows"], "liger": what["liger"]}
+    shape = Shape(**dict(zip(KEYS, SHAPES[case["shape"]], strict=True)))
+    settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "method": case["method"]}
+    settings |= {"sequence_length": case["length"], "global_batch": case["rows"], "lora": {"r": RANK, "dropout": 0}}
+    stage, batch = Stage.parse(settings, "bench"), Batch(case["rows"], 1)
+    machine = {"nodes": 1, "gpus": 1, "micro_batch": case["rows"], "liger": case["liger"]}
     machine = Machine.parse(machine | {"gradient_checkpointing": True}, "bench")
     traced(list(stage_passes(stage, shape, machine, batch)))
     gpu_bytes = stage_budget(stage, shape, machine, batch, validates=False).gpu
     return sum(value for part, value in gpu_bytes.items() if part not in ("CUDA", "fragmentation")) / GIB
 
 
-def measure(what: dict) -> dict:
+def measure(case: dict) -> dict:
     """Rate, MFU and memory of one line of the table, in this process.
 
     Args:
         what: a variant with `shape`, `method`, `device`, `rows` and `length`.
     """
-    cpu, length, rows = what["device"] == "cpu", what["length"], what["rows"]
-    attention = choose_attention(1, "bf16") if what["attention"] == "best" else what["attention"]
-    shape = dict(zip(KEYS, SHAPES[what["shape"]], strict=True))
-    liger = choose_liger(Machine(nodes=1, gpus=0 if cpu else 1, micro_batch=1, liger=what["liger"]), "qwen2")
-    lora = what["method"] == "lora"
+    cpu, length, rows = case["device"] == "cpu", case["length"], case["rows"]
+    attention = choose_attention(1, "bf16") if case["attention"] == "best" else case["attention"]
+    shape = dict(zip(KEYS, SHAPES[case["shape"]], strict=True))
+    liger = choose_liger(Machine(nodes=1, gpus=0 if cpu else 1, micro_batch=1, liger=case["liger"]), "qwen2")
+    lora = case["method"] == "lora"
     torch.manual_seed(0)
-    with torch.device(what["device"]):
+    with torch.device(case["device"]):
         config = Qwen2Config(max_position_embeddings=length, pad_token_id=0, **shape)
         # frozen weights are held in the precision of compute, as scripts/training/model/lora.py does
         model = AutoModelForCausalLM.from_config(
@@ -111,10 +111,10 @@ def measure(what: dict) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         trainer_arguments = {
             "output_dir": folder, "max_steps": STEPS, "per_device_train_batch_size": rows, "use_cpu": cpu, "bf16": True,
-            "torch_compile": what["compile"], "activation_checkpointing": True, "save_strategy": "no", "report_to": [],
+            "torch_compile": case["compile"], "activation_checkpointing": True, "save_strategy": "no", "report_to": [],
             "disable_tqdm": True, "logging_steps": 1, "use_cache": False,
         }  # fmt: skip
-        if what["trainer"] == "trl":
+        if case["trainer"] == "trl":
             trainer = sft_trainer(model, texts, length, {**trainer_arguments, "use_liger_kernel": liger})
         else:
             arguments = TrainingArguments(**trainer_arguments, remove_unused_columns=False)
@@ -125,7 +125,7 @@ def measure(what: dict) -> dict:
         for callback in (Throughput(rows * length, length, bf16=True), figures):
             trainer.add_callback(callback)
         trainer.remove_callback(PrinterCallback)
-        with liger_kernels(model, liger and what["trainer"] != "trl"):
+        with liger_kernels(model, liger and case["trainer"] != "trl"):
             trainer.train()
     steps = figures.steps[WARM:]
     last = steps[-1]
@@ -135,16 +135,16 @@ def measure(what: dict) -> dict:
         "tokens_per_second": statistics.median(step["tokens_per_second"] for step in steps),
         "mfu": statistics.median(step["mfu"] for step in steps) if "mfu" in last else None,
         "memory_gib": last.get("memory_allocated_gib", last.get("memory_resident_gib")),
-        "planned_gib": planned(what) if what["trainer"] == "stagecraft" and what["attention"] == "best" else None,
+        "planned_gib": planned(case) if case["trainer"] == "stagecraft" and case["attention"] == "best" else None,
     }
 
 
-def line(what: dict) -> tuple[str, float | None]:
+def line(case: dict) -> tuple[str, float | None]:
     """(one line of the table, measured in a process of its own; by how much the plan is off, where it can be told)."""
-    words = [sys.executable, "-m", "tests.benchmarks.bench_gpu", "--measure", json.dumps(what)]
+    words = [sys.executable, "-m", "tests.benchmarks.bench_gpu", "--measure", json.dumps(case)]
     done, error = subprocess.run(words, capture_output=True, text=True, check=False), None
     if done.returncode:
-        result, figures = what, [done.stderr.strip().splitlines()[-1][:100], "", "", ""]
+        result, figures = case, [done.stderr.strip().splitlines()[-1][:100], "", "", ""]
     else:
         result = json.loads(done.stdout.splitlines()[-1])
         mfu = f"{result['mfu']:.1%}" if result["mfu"] else "unknown"
@@ -155,11 +155,11 @@ def line(what: dict) -> tuple[str, float | None]:
             f"{result['memory_gib']:.1f}",
             f"{plan:.1f}" if plan else "",
         ]
-        if plan and what["device"] == "cuda":  # on the CPU the memory measured is the whole process'
+        if plan and case["device"] == "cuda":  # on the CPU the memory measured is the whole process'
             error = plan / result["memory_gib"] - 1
             figures[-1] += f" ({error:+.1%})"
-    kernels = [result["attention"], "yes" if result["liger"] else "no", "yes" if what["compile"] else "no"]
-    return f"| {' | '.join([what['shape'], what['method'], what['trainer'], *kernels, *figures])} |", error
+    kernels = [result["attention"], "yes" if result["liger"] else "no", "yes" if case["compile"] else "no"]
+    return f"| {' | '.join([case['shape'], case['method'], case['trainer'], *kernels, *figures])} |", error
 
 
 def main() -> None:

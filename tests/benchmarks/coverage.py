@@ -41,7 +41,7 @@ def bootstrapped(values: np.ndarray, generator: np.random.Generator) -> list[flo
     """The interval of the mean as before: a bootstrap over problems."""
     draws = values[generator.integers(0, len(values), (BOOTSTRAPS, len(values)))].sum(axis=1, keepdims=True)
     sums = Resampled(len(values), np.array([values.sum()]), draws)
-    return estimate(sums, lambda some: some[..., 0] / len(values), 0.95)["interval"]
+    return estimate(sums, lambda totals: totals[..., 0] / len(values), 0.95)["interval"]
 
 
 def missed(intervals: list[list[float] | None], truth: float) -> str:

@@ -87,11 +87,13 @@ def test_documents_pass_unchanged_and_no_text_is_lost_or_left_twice(tmp_path):
     texts = {s: {f"{i:03}.py": rng.choice("αβγδ𝟙\n") * rng.randint(0, 40) for i in range(200)} for s in "cab"}
     write_filtered(tmp_path, texts)
     manifest, documents, rejects = deduplicated(tmp_path, ["c", "a", "b"], tmp_path / "out")
-    every = [document(source, path, text) for source, files in texts.items() for path, text in sorted(files.items())]
-    expected = list({record["text"]: record for record in reversed(every)}.values())[::-1]
-    assert Counter(record["text"] for record in documents) == Counter({record["text"] for record in every})
+    originals = [
+        document(source, path, text) for source, files in texts.items() for path, text in sorted(files.items())
+    ]
+    expected = list({record["text"]: record for record in reversed(originals)}.values())[::-1]
+    assert Counter(record["text"] for record in documents) == Counter({record["text"] for record in originals})
     assert sorted(documents, key=str) == sorted(expected, key=str)
-    assert manifest["seen"] == len(every) == len(documents) + len(rejects)
+    assert manifest["seen"] == len(originals) == len(documents) + len(rejects)
     first = {record["text"]: name for name, record in zip(names(documents), documents, strict=True)}
     assert all(reject["detail"] == first[texts[reject["source"]][reject["path"]]] for reject in rejects)
 
@@ -135,11 +137,11 @@ def exactly_similar(texts: dict[str, str], threshold: float) -> dict[frozenset, 
 
 
 def components(names, pairs) -> dict[str, frozenset]:
-    of = {name: frozenset([name]) for name in names}
+    group_of = {name: frozenset([name]) for name in names}
     for first, second in pairs:
-        joined = of[first] | of[second]
-        of |= dict.fromkeys(joined, joined)
-    return of
+        joined = group_of[first] | group_of[second]
+        group_of |= dict.fromkeys(joined, joined)
+    return group_of
 
 
 def test_clusters_are_those_of_exact_jaccard_over_all_pairs(tmp_path):
@@ -153,14 +155,16 @@ def test_clusters_are_those_of_exact_jaccard_over_all_pairs(tmp_path):
     )
 
     pairs = exactly_similar({name_of[path]: text for path, text in texts.items()}, 0.7)
-    of = components(name_of.values(), pairs)
+    group_of = components(name_of.values(), pairs)
     kept_for = dict(zip(names(rejects), (reject["detail"] for reject in rejects), strict=True))
     assert len(pairs) > 300 and manifest["dropped"]["near_duplicate"] > 200
-    assert all(of[name] is of[kept] or of[name] == of[kept] for name, kept in kept_for.items())
+    assert all(group_of[name] is group_of[kept] or group_of[name] == group_of[kept] for name, kept in kept_for.items())
     cluster_of = {name: kept_for.get(name, name) for name in name_of.values()}
     recall = sum(len({cluster_of[name] for name in pair}) == 1 for pair in pairs) / len(pairs)
     assert recall >= 0.99
-    order = {name: number for number, name in enumerate(name for s in "cab" for name in sorted(of) if name[0] == s)}
+    order = {
+        name: number for number, name in enumerate(name for s in "cab" for name in sorted(group_of) if name[0] == s)
+    }
     assert all(order[kept] < order[name] for name, kept in kept_for.items())
 
     # no pair is left, so none can be in two splits; before, some were

@@ -41,10 +41,10 @@ def test_every_document_lands_unchanged_in_exactly_one_split_in_order(tmp_path):
     names = [(source, f"d/{i:03}.c") for source in ("b", "a") for i in range(300)]
     write_documents(tmp_path / "in", names)
     by_split = splits(tmp_path / "in", tmp_path / "out")
-    every = list(read_jsonl(tmp_path / "in" / DOCUMENTS))
+    originals = list(read_jsonl(tmp_path / "in" / DOCUMENTS))
     for name in SPLITS:
-        assert by_split[name] == [d for d in every if named_split(f"{d['source']}/{d['path']}", SETTINGS) == name]
-    assert sum(map(len, by_split.values())) == len(every)
+        assert by_split[name] == [d for d in originals if named_split(f"{d['source']}/{d['path']}", SETTINGS) == name]
+    assert sum(map(len, by_split.values())) == len(originals)
     assert read_manifest(tmp_path / "out")["documents"] == {name: len(by_split[name]) for name in SPLITS}
 
 
@@ -115,9 +115,9 @@ def test_by_repository_all_files_of_a_source_are_together_and_stay_when_sources_
     settings = Split(by="repository", validation=0.2, test=0.3)
     write_documents(tmp_path / "in", names)
     split_of = split_of_files(splits(tmp_path / "in", tmp_path / "out", settings))
-    of = {name: split_of[f"{name}/0.c"] for name, _ in names}
-    assert all(split_of[f"{source}/{path}"] == of[source] for source, path in names)
-    counts = {split: [*of.values()].count(split) for split in SPLITS}
+    split_of_source = {name: split_of[f"{name}/0.c"] for name, _ in names}
+    assert all(split_of[f"{source}/{path}"] == split_of_source[source] for source, path in names)
+    counts = {split: [*split_of_source.values()].count(split) for split in SPLITS}
     assert read_manifest(tmp_path / "out")["sources"] == counts
     assert 8 <= counts["test"] <= 28 and 4 <= counts["validation"] <= 20
     write_documents(tmp_path / "more", [*names, *((f"later{s}", "x.c") for s in range(60))])

@@ -52,8 +52,10 @@ def missing_modules(page: Path) -> Iterator[str]:
             yield name
     for name, words in re.findall(r"from (scripts(?:\.\w+)+) import (\w+(?:, \w+)*)", text):
         path = (ROOT / name.replace(".", "/")).with_suffix(".py")
-        there = {getattr(node, "name", None) for node in ast.parse(path.read_text()).body} if path.is_file() else set()
-        yield from (f"{name}.{word}" for word in words.split(", ") if word not in there)
+        definitions = (
+            {getattr(node, "name", None) for node in ast.parse(path.read_text()).body} if path.is_file() else set()
+        )
+        yield from (f"{name}.{word}" for word in words.split(", ") if word not in definitions)
 
 
 def missing_paths(page: Path) -> Iterator[str]:

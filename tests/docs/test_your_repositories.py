@@ -47,5 +47,5 @@ def test_the_further_examples_are_valid_and_train_no_model_of_the_first_again():
         experiment = load_experiment(read_yaml(Path(f"config/examples/{name}.yaml")), name)
         assert list(experiment.ablate.arms) == arms
         shared = experiment.results == proof.results
-        alike = [stage for stage in experiment.stages if experiment.stages[stage] == proof.stages.get(stage)]
-        assert not shared or alike == [stage for stage in experiment.stages if stage in proof.stages]
+        same_stages = [stage for stage in experiment.stages if experiment.stages[stage] == proof.stages.get(stage)]
+        assert not shared or same_stages == [stage for stage in experiment.stages if stage in proof.stages]

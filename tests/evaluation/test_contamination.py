@@ -81,14 +81,14 @@ def grams(text: str, size: int) -> list[tuple[str, ...]]:
 
 def plain_search(problems: list[str], training: list[str], size: int, common: float) -> dict[str, float]:
     """id → share of its n-grams that stand in training and in few problems, of those that have such ones."""
-    there, overlaps = {gram for text in training for gram in grams(text, size)}, {}
+    training_grams, overlaps = {gram for text in training for gram in grams(text, size)}, {}
     holders = {}
     for number, text in enumerate(problems):
         for gram in grams(text, size):
             holders.setdefault(gram, set()).add(number)
     for number, text in enumerate(problems):
         own = grams(text, size)
-        hits = [gram for gram in own if gram in there and len(holders[gram]) <= max(1, common * len(problems))]
+        hits = [gram for gram in own if gram in training_grams and len(holders[gram]) <= max(1, common * len(problems))]
         if hits:
             overlaps[f"p{number}"] = len(hits) / len(own)
     return overlaps

@@ -155,18 +155,18 @@ def test_items_are_the_models_own_choices_and_texts_and_sum_up_to_lm_evals_score
     write(folder, SUMS, [{"a": number, "b": 2, "right": right[number]} for number in range(6)])
     scores = lm_eval.evaluate(model_folder, own, tmp_path / "out")
     items = list(read_jsonl(tmp_path / "out/items.jsonl.zst"))
-    of = {name: [item for item in items if item["dataset"] == name] for name in names}
+    items_of = {name: [item for item in items if item["dataset"] == name] for name in names}
 
     tokenizer = lm_eval.AutoTokenizer.from_pretrained(model_folder)
-    for item, question in zip(of["colours"], QUESTIONS, strict=True):
+    for item, question in zip(items_of["colours"], QUESTIONS, strict=True):
         chances = [likelihood(model, tokenizer, item["prompt"], f" {choice}") for choice in question["choices"]]
         choice = chances.index(max(chances))
         assert item["written"] == [f" {question['choices'][choice]}"]
         assert item["task_score"] == (choice == question["answer"])
         assert item["reference"].strip() == question["choices"][question["answer"]]
-    assert [item["written"][0] for item in of["sums"]] == written
-    assert [item["task_score"] for item in of["sums"]] == [0, 1, 0, 1, 0, 1]
-    assert {item["task_score"] for item in of["sums:exact_match,none"]} == {0}
+    assert [item["written"][0] for item in items_of["sums"]] == written
+    assert [item["task_score"] for item in items_of["sums"]] == [0, 1, 0, 1, 0, 1]
+    assert {item["task_score"] for item in items_of["sums:exact_match,none"]} == {0}
 
     lm = HFLM(pretrained=model.model, tokenizer=tokenizer, batch_size=8)
     manager = lm_eval.TaskManager(include_path=str(folder), include_defaults=False)

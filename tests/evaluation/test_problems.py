@@ -17,9 +17,9 @@ FILE = b'{"task_id": "x\r\n \xff"}\n' * 3  # bytes that no conversion of text le
 
 
 def git(folder, *words):
-    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
     return subprocess.run(
-        ["git", "-C", folder, *who, *words], check=True, capture_output=True, text=True
+        ["git", "-C", folder, *identity, *words], check=True, capture_output=True, text=True
     ).stdout.strip()
 
 

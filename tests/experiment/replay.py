@@ -60,9 +60,9 @@ def replay(module: str, count: int) -> tuple[int, int, int]:
                 subprocess.run(["tar", "-x", "-C", folder], input=archive.stdout, check=True)
                 code_units.ROOT = Path(folder)
                 forget()
-                there = code_units.path_of(module)
-                whole_modules.append(there and by_modules(module))
-                reached.append(there and fingerprint.fingerprint(module))
+                exists = code_units.path_of(module)
+                whole_modules.append(exists and by_modules(module))
+                reached.append(exists and fingerprint.fingerprint(module))
     finally:
         code_units.ROOT = here
         forget()

@@ -89,16 +89,16 @@ def test_a_base_is_identified_by_its_content_not_by_its_path_or_the_files_beside
 
     file = str(Path("config/experiments/two-stage-nope.yaml").absolute())
     monkeypatch.chdir(tmp_path)
-    here, there = model(tmp_path / "here"), model(tmp_path / "there")
-    expected = settings(here)
-    (there / "README.md").write_text("read me")
-    assert settings(there) == expected == settings(there, sha256=expected["sha256"])
+    first, second = model(tmp_path / "here"), model(tmp_path / "there")
+    expected = settings(first)
+    (second / "README.md").write_text("read me")
+    assert settings(second) == expected == settings(second, sha256=expected["sha256"])
     with pytest.raises(UserError, match=f"training.base.sha256: the content of .*there has [0-9a-f]*, not {'0' * 64}"):
-        settings(there, sha256="0" * 64)
-    state = (there / "model.safetensors").stat()
-    (there / "model.safetensors").write_bytes(b"WEIGHTS")
-    os.utime(there / "model.safetensors", ns=(state.st_atime_ns, state.st_mtime_ns))
-    assert settings(there) != expected == settings(here)  # same size and time, other content
+        settings(second, sha256="0" * 64)
+    state = (second / "model.safetensors").stat()
+    (second / "model.safetensors").write_bytes(b"WEIGHTS")
+    os.utime(second / "model.safetensors", ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert settings(second) != expected == settings(first)  # same size and time, other content
 
 
 def test_of_equal_documents_the_one_of_a_source_with_high_priority_comes_first():

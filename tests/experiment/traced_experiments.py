@@ -112,10 +112,10 @@ def write_tiny(clone: Path) -> None:
 
 def commit(folder: Path, day: str) -> str:
     """Make a folder a repository with one commit of a day; returns its hash."""
-    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+    identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
     environment = os.environ | {f"GIT_{name}_DATE": f"{day}T12:00:00Z" for name in ("AUTHOR", "COMMITTER")}
     for words in (["init", "--quiet"], ["add", "--all"], ["commit", "--quiet", "--message", day]):
-        subprocess.run(["git", *who, *words], cwd=folder, env=environment, check=True)
+        subprocess.run(["git", *identity, *words], cwd=folder, env=environment, check=True)
     head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=folder, capture_output=True, text=True, check=True)
     return head.stdout.strip()
 

@@ -70,8 +70,8 @@ def test_the_lock_of_another_host_or_of_nobody_known_stays_and_a_line_says_what_
     lock = left_lock()
     if owner:
         OWNER.write_text(json.dumps(owner))
-    who = "process .* on login2" if owner else "a Snakemake that did not say which"
-    with pytest.raises(UserError, match=f"locked by {who}.*if that is no longer running: snakemake --unlock"):
+    owner_text = "process .* on login2" if owner else "a Snakemake that did not say which"
+    with pytest.raises(UserError, match=f"locked by {owner_text}.*if that is no longer running: snakemake --unlock"):
         hold_folder()
     assert lock.exists()
 

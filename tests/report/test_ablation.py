@@ -112,10 +112,10 @@ def test_more_is_better_where_the_metric_says_so():
 def test_an_effect_that_one_arm_alone_would_show_is_not_claimed_among_arms_without_effect():
     generator = np.random.default_rng(5)
     nothing = [generator.normal(0, 1, (4, 40)) for _ in range(5)]
-    some = generator.normal(0, 1, (4, 40))
-    some += 0.5 - some.mean()
-    (alone,) = verdicts(some)
-    among = verdicts(some, *nothing)[0]
+    effect = generator.normal(0, 1, (4, 40))
+    effect += 0.5 - effect.mean()
+    (alone,) = verdicts(effect)
+    among = verdicts(effect, *nothing)[0]
     assert 0.01 < alone.p == among.p < 0.05 < among.holm
     assert alone.verdict == "helped" and among.verdict.startswith("cannot tell")
 

@@ -55,8 +55,8 @@ def rows_of(results: Path) -> list[dict]:
     """The rows of the table: changes, differences in differences, and the arms against each other."""
     rows = []
 
-    def add(what: str, arm: str, compared, documents: int) -> None:
-        rows.append({"what": what, "arm": NAMES.get(arm, arm), "documents": documents, **compared._asdict()})
+    def add(name: str, arm: str, compared, documents: int) -> None:
+        rows.append({"what": name, "arm": NAMES.get(arm, arm), "documents": documents, **compared._asdict()})
 
     perplexity = changes(results, "perplexity", "bits_per_byte")
     for dataset, arms in perplexity.items():
@@ -66,8 +66,8 @@ def rows_of(results: Path) -> list[dict]:
         for arm in NAMES:
             own, general = perplexity[dataset][arm], perplexity[GENERAL][arm]
             compared = difference_in_differences(own, general, CONFIDENCE)
-            what = f"{TITLES[dataset]}, beyond general"
-            add(what, arm, compared, own.shape[1] + general.shape[1])
+            name = f"{TITLES[dataset]}, beyond general"
+            add(name, arm, compared, own.shape[1] + general.shape[1])
     for dataset in FROM:
         own, general = (arms["reference"] - arms["other"] for arms in (perplexity[dataset], perplexity[GENERAL]))
         add(f"{TITLES[dataset]}", "own - placebo", compare_seeds(own, CONFIDENCE), own.shape[1])
@@ -76,8 +76,8 @@ def rows_of(results: Path) -> list[dict]:
     for metric in ("answer_bits_per_byte", "edit_similarity"):
         for size, arms in changes(results, "completion", metric).items():
             for arm, table_of in arms.items():
-                what = f"{metric.replace('_', ' ')}, {size} of networkx"
-                add(what, arm, compare_seeds(table_of, CONFIDENCE), table_of.shape[1])
+                name = f"{metric.replace('_', ' ')}, {size} of networkx"
+                add(name, arm, compare_seeds(table_of, CONFIDENCE), table_of.shape[1])
     return rows
 
 

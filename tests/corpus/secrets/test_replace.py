@@ -21,41 +21,41 @@ LETTERS, HEX = string.ascii_letters + string.digits, "0123456789abcdef"
 RNG = random.Random(5)
 
 
-def some(count, characters=LETTERS):
+def token(count, characters=LETTERS):
     """Random characters: no key stands in this file, which others search for keys too."""
     return "".join(RNG.choices(characters, k=count))
 
 
 BASE64 = LETTERS + "+/"
-KEY = "\n".join(some(64, BASE64) for _ in range(6))
+KEY = "\n".join(token(64, BASE64) for _ in range(6))
 # kind → (text around the secret, the secret, its placeholder)
 PLANTED = {
-    "aws-access-token": ("id = '{}'", "AKIA" + some(16, string.ascii_uppercase + "234567"), "<API_KEY>"),
+    "aws-access-token": ("id = '{}'", "AKIA" + token(16, string.ascii_uppercase + "234567"), "<API_KEY>"),
     "aws-access-token, the published example": ("id = '{}'", "AKIA" + "IOSFODNN7" + "EXAMPLE", "<API_KEY>"),
-    "aws-secret-key": ('aws_secret_access_key = "{}"', some(40, BASE64), "<API_KEY>"),
-    "github-pat": ("url = 'https://x/?t={}'", "ghp_" + some(36), "<TOKEN>"),
-    "github-fine-grained-pat": ("{}", "github_pat_" + some(82), "<TOKEN>"),
-    "gitlab-pat": ('"{}"', "glpat-" + some(20), "<TOKEN>"),
-    "slack-bot-token": ("{}", f"xoxb-{some(12, string.digits)}-{some(12, string.digits)}-{some(24)}", "<TOKEN>"),
-    "slack-webhook-url": ("{}", f"https://hooks.slack.com/services/T{some(8)}/B{some(8)}/{some(26)}", "<TOKEN>"),
-    "stripe-access-token": ("stripe.api_key = '{}'", "sk_live_" + some(24), "<API_KEY>"),
-    "gcp-api-key": ("key={}\n", "AIza" + some(35), "<API_KEY>"),
-    "openai-api-key": ('OPENAI = "{}"', "sk-" + some(48), "<API_KEY>"),
-    "anthropic-api-key": ('"{}"', f"sk-ant-api03-{some(93)}AA", "<API_KEY>"),
-    "huggingface-access-token": ("login('{}')", "hf_" + some(34, string.ascii_letters), "<TOKEN>"),
-    "npm-access-token": ("'{}'", "npm_" + some(36), "<TOKEN>"),
-    "pypi-upload-token": ("{}", "pypi-AgEIcHlwaS5vcmc" + some(80), "<TOKEN>"),
-    "sendgrid-api-token": ("'{}'", f"SG.{some(22)}.{some(43)}", "<API_KEY>"),
-    "twilio-api-key": ("'{}'", "SK" + some(32, HEX), "<API_KEY>"),
-    "telegram-bot-api-token": ("bot('{}')", f"{some(10, '123456789')}:AA{some(33)}", "<TOKEN>"),
-    "discord-bot-token": ("run('{}')", f"M{some(25)}.{some(6)}.{some(38)}", "<TOKEN>"),
-    "azure-storage-key": ("AccountName=x;AccountKey={};", some(86, BASE64) + "==", "<API_KEY>"),
-    "jwt": ("token: '{}'", f"eyJ{some(30)}.eyJ{some(60)}.{some(43)}", "<TOKEN>"),
+    "aws-secret-key": ('aws_secret_access_key = "{}"', token(40, BASE64), "<API_KEY>"),
+    "github-pat": ("url = 'https://x/?t={}'", "ghp_" + token(36), "<TOKEN>"),
+    "github-fine-grained-pat": ("{}", "github_pat_" + token(82), "<TOKEN>"),
+    "gitlab-pat": ('"{}"', "glpat-" + token(20), "<TOKEN>"),
+    "slack-bot-token": ("{}", f"xoxb-{token(12, string.digits)}-{token(12, string.digits)}-{token(24)}", "<TOKEN>"),
+    "slack-webhook-url": ("{}", f"https://hooks.slack.com/services/T{token(8)}/B{token(8)}/{token(26)}", "<TOKEN>"),
+    "stripe-access-token": ("stripe.api_key = '{}'", "sk_live_" + token(24), "<API_KEY>"),
+    "gcp-api-key": ("key={}\n", "AIza" + token(35), "<API_KEY>"),
+    "openai-api-key": ('OPENAI = "{}"', "sk-" + token(48), "<API_KEY>"),
+    "anthropic-api-key": ('"{}"', f"sk-ant-api03-{token(93)}AA", "<API_KEY>"),
+    "huggingface-access-token": ("login('{}')", "hf_" + token(34, string.ascii_letters), "<TOKEN>"),
+    "npm-access-token": ("'{}'", "npm_" + token(36), "<TOKEN>"),
+    "pypi-upload-token": ("{}", "pypi-AgEIcHlwaS5vcmc" + token(80), "<TOKEN>"),
+    "sendgrid-api-token": ("'{}'", f"SG.{token(22)}.{token(43)}", "<API_KEY>"),
+    "twilio-api-key": ("'{}'", "SK" + token(32, HEX), "<API_KEY>"),
+    "telegram-bot-api-token": ("bot('{}')", f"{token(10, '123456789')}:AA{token(33)}", "<TOKEN>"),
+    "discord-bot-token": ("run('{}')", f"M{token(25)}.{token(6)}.{token(38)}", "<TOKEN>"),
+    "azure-storage-key": ("AccountName=x;AccountKey={};", token(86, BASE64) + "==", "<API_KEY>"),
+    "jwt": ("token: '{}'", f"eyJ{token(30)}.eyJ{token(60)}.{token(43)}", "<TOKEN>"),
     "private-key": (
         "KEY = '''{}'''", f"-----BEGIN RSA PRIVATE KEY-----\n{KEY}\n-----END RSA PRIVATE KEY-----", "<PRIVATE_KEY>"
     ),
-    "authorization-header": ("headers = {{'Authorization': 'Bearer {}'}}", some(40), "<TOKEN>"),
-    "generic-api-key": ('client_secret = "{}"', some(40, HEX + "+"), "<API_KEY>"),
+    "authorization-header": ("headers = {{'Authorization': 'Bearer {}'}}", token(40), "<TOKEN>"),
+    "generic-api-key": ('client_secret = "{}"', token(40, HEX + "+"), "<API_KEY>"),
     "password": ('password = "{}"', "hunter2!x", "<PASSWORD>"),
     "password, of letters and digits": ("passwd = '{}'", "hunter2A9", "<PASSWORD>"),
     "password, under a Chinese name": ('数据库密码 = "{}"', "Passw0rd!2024", "<PASSWORD>"),
@@ -63,12 +63,12 @@ PLANTED = {
     "password, with a type": ('let db_password: &str = "{}";', "Xw9CrZqCs", "<PASSWORD>"),
     "password, of a C macro": ('#define WIFI_PASSWORD "{}"', "Xw9CrZqCs", "<PASSWORD>"),
     "password, of a PHP constant": ("define('DB_PASSWORD', '{}');", "Xw9CrZqCs", "<PASSWORD>"),
-    "generic-api-key, with a type": ('const clientSecret: string = "{}"', some(40) + "912", "<API_KEY>"),
-    "digitalocean-token": ("'{}'", "dop_v1_" + some(64, HEX), "<TOKEN>"),
-    "shopify-token": ("'{}'", "shpat_" + some(32, HEX), "<TOKEN>"),
-    "databricks-token": ("'{}'", "dapi" + some(32, HEX), "<TOKEN>"),
-    "alibaba-access-key": ('id = "{}"', "LTAI5t" + some(18), "<API_KEY>"),
-    "tencent-secret-id": ('id = "{}"', "AKID" + some(32), "<API_KEY>"),
+    "generic-api-key, with a type": ('const clientSecret: string = "{}"', token(40) + "912", "<API_KEY>"),
+    "digitalocean-token": ("'{}'", "dop_v1_" + token(64, HEX), "<TOKEN>"),
+    "shopify-token": ("'{}'", "shpat_" + token(32, HEX), "<TOKEN>"),
+    "databricks-token": ("'{}'", "dapi" + token(32, HEX), "<TOKEN>"),
+    "alibaba-access-key": ('id = "{}"', "LTAI5t" + token(18), "<API_KEY>"),
+    "tencent-secret-id": ('id = "{}"', "AKID" + token(32), "<API_KEY>"),
     "password in a connection string": ('"Server=db;Password={};"', "s3cr3tQ", "<PASSWORD>"),
     "url-password": ("dsn = 'postgresql://root:{}@db.internal:5432/x'", "tig3rs-are-here", "<PASSWORD>"),
     "url-password, the host with a domain": ("'mysql://admin:{}@db.example.com:3306/x'", "S3cr3tP4ss", "<PASSWORD>"),
@@ -80,9 +80,9 @@ PLANTED = {
     "password, without quotes, in a comment": ("# root password: {}", "Hunter2!real", "<PASSWORD>"),
     "netrc-password": ("machine example.org login me password {}", "rabbit", "<PASSWORD>"),
     "netrc-password, on lines": ("machine example.org\n  login me\n  password {}", "badger", "<PASSWORD>"),
-    "mailgun-api-key": ('"{}"', "key-" + some(32, HEX), "<API_KEY>"),
-    "mailgun-api-key, of today": ('"{}"', f"{some(32, HEX)}-{some(8, HEX)}-{some(8, HEX)}", "<API_KEY>"),
-    "generic-api-key, on the line after its name": ('client_secret = (\n  "{}")', some(40) + "912", "<API_KEY>"),
+    "mailgun-api-key": ('"{}"', "key-" + token(32, HEX), "<API_KEY>"),
+    "mailgun-api-key, of today": ('"{}"', f"{token(32, HEX)}-{token(8, HEX)}-{token(8, HEX)}", "<API_KEY>"),
+    "generic-api-key, on the line after its name": ('client_secret = (\n  "{}")', token(40) + "912", "<API_KEY>"),
     "phone-number": ('mobile = "{}"', "13912345678", "<PHONE>"),
     "phone-number, after Chinese": ("# 电话{}", "13912345678", "<PHONE>"),
     "phone-number, in groups": ("tel:{}", "+86 139-1234-5678", "<PHONE>"),

@@ -103,8 +103,8 @@ def test_a_fault_with_one_seed_leaves_nothing_measured_and_counts_are_means_over
         """Of each model the outcomes of eight problems."""
         return np.array(
             [
-                [suite.columns(pass_at_k.figures([outcome], [1])) for outcome in some]
-                for some in zip(*models, strict=True)
+                [suite.columns(pass_at_k.figures([outcome], [1])) for outcome in outcomes]
+                for outcomes in zip(*models, strict=True)
             ]
         )
 

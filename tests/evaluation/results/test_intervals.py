@@ -152,7 +152,7 @@ def test_intervals_of_pass_at_k_hold_the_truth_of_weak_models(share, problems):
         missed += not low <= 0.2 * share <= high
         if trial < 200:
             sums = resample(np.stack([values, np.ones(problems)], axis=1), 200, trial)
-            low, high = estimate(sums, lambda some: some[..., 0] / some[..., 1], 0.95)["interval"]
+            low, high = estimate(sums, lambda columns: columns[..., 0] / columns[..., 1], 0.95)["interval"]
             replaced += not low <= 0.2 * share <= high
     assert missed / 1000 <= 0.07
     assert share == 0.5 or replaced / 200 > 0.1  # the bootstrap misses them
@@ -187,7 +187,7 @@ def test_a_difference_as_large_as_detectable_is_found_four_times_in_five():
 
 
 def test_nothing_is_detectable_with_few_items_or_where_none_differs():
-    alike = resample(np.ones((20, 4)), 100, 0)
+    equal_items = resample(np.ones((20, 4)), 100, 0)
     mean = difference(lambda sums: sums[..., 0] / sums[..., 1])
-    assert detectable(alike, mean, 0.95) is None
+    assert detectable(equal_items, mean, 0.95) is None
     assert detectable(resample(np.random.default_rng(0).random((5, 4)), 100, 0), mean, 0.95) is None

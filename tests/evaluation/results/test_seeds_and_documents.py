@@ -99,9 +99,9 @@ def test_no_number_of_seeds_makes_up_for_documents_that_differ_too_much():
     table = drawn(generator, 4, 10, 0.0, 3.0, 0.1)
     table += 0.2 - table.mean()
     assert seeds_needed(table, 0.05) is None and documents_limit(table, 0.05)
-    alike = drawn(generator, 3, 200, 1.0, 0.0, 0.1)
-    alike += 0.9 - alike.mean()
-    assert seeds_needed(alike, 0.05) > 3 and not documents_limit(alike, 0.05)
+    differences = drawn(generator, 3, 200, 1.0, 0.0, 0.1)
+    differences += 0.9 - differences.mean()
+    assert seeds_needed(differences, 0.05) > 3 and not documents_limit(differences, 0.05)
 
 
 def test_equal_models_have_p_1_and_no_interval_but_zero():

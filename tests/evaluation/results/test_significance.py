@@ -43,9 +43,9 @@ def test_the_exchange_test_of_a_ratio_is_right_as_often_as_it_says():
 
 def test_equal_models_have_p_1_and_the_smallest_p_is_not_0():
     mean = difference(lambda sums: sums[..., 0] / sums[..., 1])
-    alike = np.ones((20, 4))
-    assert exchange_test(resample(alike, 2, 0), alike, mean, 0) == 1
-    apart = alike * [1, 1, 0, 1]
+    equal = np.ones((20, 4))
+    assert exchange_test(resample(equal, 2, 0), equal, mean, 0) == 1
+    apart = equal * [1, 1, 0, 1]
     assert exchange_test(resample(apart, 2, 0), apart, mean, 0) == pytest.approx(1e-4, rel=0.5)
 
 

@@ -27,8 +27,8 @@ def repository(tmp_path):
     (root / ".gitignore").write_text("results\n")
 
     def git(*words):
-        who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-        done = subprocess.run(["git", *who, *words], cwd=root, check=True, capture_output=True, text=True)
+        identity = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
+        done = subprocess.run(["git", *identity, *words], cwd=root, check=True, capture_output=True, text=True)
         return done.stdout.strip()
 
     def commit(source):

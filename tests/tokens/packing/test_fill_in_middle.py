@@ -82,7 +82,7 @@ def tiles(text, pieces):
 
 def check(shards, decoder, texts):
     """Decode every piece of a shard and put the documents together; returns the forms of all pieces."""
-    of, forms = {number: [] for number in range(len(texts))}, []
+    pieces_of, forms = {number: [] for number in range(len(texts))}, []
     for row, offset, count, document in shards.pieces.tolist():
         ids = shards.tokens[row, offset : offset + count].tolist()
         flags = shards.flags[row, offset : offset + count].tolist()
@@ -90,12 +90,12 @@ def check(shards, decoder, texts):
         form, *segments = decoder.taken_apart(ids)
         forms.append(form)
         if form == "plain":
-            of[document].append(segments[0])
+            pieces_of[document].append(segments[0])
         else:
-            of[document].append("".join(segments))
+            pieces_of[document].append("".join(segments))
     for number, text in enumerate(texts):
         # plain pieces may begin inside a character only where a row is shorter than its tokens
-        pieces = [part if isinstance(part, str) else decoder.text(part) for part in of[number]]
+        pieces = [part if isinstance(part, str) else decoder.text(part) for part in pieces_of[number]]
         assert tiles(unicodedata.normalize("NFC", text), pieces), text[:80]
     return forms
 

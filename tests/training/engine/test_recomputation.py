@@ -23,7 +23,7 @@ def test_the_layers_that_the_machine_file_names_are_recomputed_and_the_loss_is_t
         return [layer.gradient_checkpointing for layer in model.model.layers], loss
 
     none, plain = trained(False)
-    every, all_of_them = trained(True)
-    second, some = trained({"every_n_layers": 2})
-    assert (none, every, second) == ([False] * 3, [True] * 3, [True, False, True])
-    assert all_of_them == pytest.approx(plain, abs=1e-6) and some == pytest.approx(plain, abs=1e-6)
+    all_layers, losses_all = trained(True)
+    second, losses_second = trained({"every_n_layers": 2})
+    assert (none, all_layers, second) == ([False] * 3, [True] * 3, [True, False, True])
+    assert losses_all == pytest.approx(plain, abs=1e-6) and losses_second == pytest.approx(plain, abs=1e-6)

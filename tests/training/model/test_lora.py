@@ -126,12 +126,12 @@ def test_four_bits_are_nf4_with_quantized_constants_as_in_qlora():
     )
 
 
-@pytest.mark.parametrize("how", ["8bit", "4bit"])
-def test_a_quantized_base_trains_an_adapter_and_merges_into_the_weights_as_saved(origin, shards, tmp_path, how):
+@pytest.mark.parametrize("quantize", ["8bit", "4bit"])
+def test_a_quantized_base_trains_an_adapter_and_merges_into_the_weights_as_saved(origin, shards, tmp_path, quantize):
     """bitsandbytes has kernels for the CPU too. What was merged is the unquantized base plus the adapter."""
     pytest.importorskip("bitsandbytes")
     before = hashes(origin)
-    done = run(origin, shards, tmp_path, method="lora", quantize=how, lora={**LORA, "merge": True})
+    done = run(origin, shards, tmp_path, method="lora", quantize=quantize, lora={**LORA, "merge": True})
     assert done.returncode == 0, done.stderr
     assert hashes(origin) == before
     losses = [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry]

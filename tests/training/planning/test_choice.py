@@ -109,17 +109,17 @@ def test_recomputing_fewer_layers_takes_more_memory_and_less_time_and_offload_th
         Machine.parse({**machine("a800").model_dump(), "gradient_checkpointing": setting, "liger": False}, "test")
         for setting in settings
     ]
-    every, second, offloaded = options("sft", [(stage(), file) for file in files], QWEN_7B)
+    all_layers, second, offloaded = options("sft", [(stage(), file) for file in files], QWEN_7B)
     kept = {
         id(option): option.budget.gpu["activations"] + option.budget.gpu["logits"]
-        for option in (every, second, offloaded)
+        for option in (all_layers, second, offloaded)
     }
     moved = 28 * 4096 * 3584 * 2
-    assert kept[id(every)] - kept[id(offloaded)] == pytest.approx(moved, rel=0.02)
+    assert kept[id(all_layers)] - kept[id(offloaded)] == pytest.approx(moved, rel=0.02)
     assert offloaded.budget.host["activations"] == 4 * moved
-    assert kept[id(second)] > kept[id(every)] + 14 * 10 * moved / 28
-    assert second.speed.tokens_per_second > every.speed.tokens_per_second > offloaded.speed.tokens_per_second
-    work = [option.speed.compute for option in (every, second)]
+    assert kept[id(second)] > kept[id(all_layers)] + 14 * 10 * moved / 28
+    assert second.speed.tokens_per_second > all_layers.speed.tokens_per_second > offloaded.speed.tokens_per_second
+    work = [option.speed.compute for option in (all_layers, second)]
     assert work[1] / work[0] == pytest.approx(7 / 8, abs=0.02)  # one forward pass of four, for half of the layers
 
 

@@ -78,9 +78,9 @@ def test_few_validation_rows_are_named_with_the_factor_that_is_missing():
     ]
 
 
-@pytest.mark.parametrize("what", ["log", "eval", "save"])
-def test_steps_and_share_together_are_refused(what):
+@pytest.mark.parametrize("interval", ["log", "eval", "save"])
+def test_steps_and_share_together_are_refused(interval):
     config = read_yaml(Path("config/config.yaml"))
-    config["training"]["train"]["sft"] |= {f"{what}_steps": 5, f"{what}_share": 0.5}
-    with pytest.raises(UserError, match=f"sft.{what}_share: give either this or `{what}_steps`"):
+    config["training"]["train"]["sft"] |= {f"{interval}_steps": 5, f"{interval}_share": 0.5}
+    with pytest.raises(UserError, match=f"sft.{interval}_share: give either this or `{interval}_steps`"):
         load_experiment(config)

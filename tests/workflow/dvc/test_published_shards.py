@@ -73,14 +73,14 @@ def test_shards_are_published_and_pulled_and_a_damaged_remote_is_refused_until_i
 
     late = checkout.clone(tmp_path / "late", pull=False)
     md5 = re.search(r"md5: (\w+)", pointers["beta"].read_text())[1]
-    there = tmp_path / "store/files/md5" / md5[:2] / md5[2:]
-    flip(there)
+    object_path = tmp_path / "store/files/md5" / md5[:2] / md5[2:]
+    flip(object_path)
     assert pointers["beta"].name in refused(make(late))
     assert list((late / "data/raw").glob("alpha*.json")) and not list((late / "data/raw").glob("beta*.json"))
-    there.rename(tmp_path / "away")
+    object_path.rename(tmp_path / "away")
     assert f"no remote gives its object, md5 {md5}" in refused(make(late))
     flip(tmp_path / "away")
-    (tmp_path / "away").rename(there)
+    (tmp_path / "away").rename(object_path)
     assert make(late).returncode == 0
     assert equal(late, checkout)
 
