@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
+import psutil
 import pytest
 import yaml
 
@@ -90,12 +91,15 @@ class Clone:
     def __init__(self, root: Path):
         self.root = root
 
-    def snakemake(self, *words: str, check: bool = True) -> subprocess.CompletedProcess:
+    def command(self, *words: str) -> list[str]:
+        """The command line of Snakemake; profile local and the tiny experiment, if not told otherwise."""
         profile = [] if "--profile" in words else ["--profile", "local"]
         configfile = [] if "--configfile" in words else ["--configfile", "config/tiny.yaml"]
         python = sys.executable if self.real else forked.python()
-        line = [python, "-m", "snakemake", *words, *profile, *configfile]
-        done = subprocess.run(line, cwd=self.root, capture_output=True, text=True, check=False)
+        return [python, "-m", "snakemake", *words, *profile, *configfile]
+
+    def snakemake(self, *words: str, check: bool = True) -> subprocess.CompletedProcess:
+        done = subprocess.run(self.command(*words), cwd=self.root, capture_output=True, text=True, check=False)
         if check and done.returncode:
             raise AssertionError(f"{' '.join(words)} failed:\n{done.stdout[-3000:]}\n{done.stderr[-6000:]}")
         return done
@@ -137,6 +141,17 @@ class Clone:
     def copy(self, to: Path) -> "Clone":
         subprocess.run(["cp", "-a", self.root, to], check=True)
         return Clone(to)
+
+
+def processes_of(clone: Clone, **environment: str) -> list[psutil.Process]:
+    """The processes that work in a clone and have these variables."""
+    found = []
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            has = process.environ()
+            if process.cwd() == str(clone.root) and all(has.get(name) == value for name, value in environment.items()):
+                found.append(process)
+    return found
 
 
 def source(name: str, folder: Path) -> Path:

@@ -25,7 +25,6 @@ from tests.workflow.conftest import Clone
 MACHINE = "nodes: 2\ngpus: 0\ncpu_ranks: {ranks}\nmicro_batch: 4\nenvironment: {{OMP_WAIT_POLICY: PASSIVE{more}}}\n"
 SFT = "results/training/train/sft/manifest.json"
 A40 = ["--profile", "a40"]
-pytestmark = pytest.mark.usefixtures("real")
 
 
 def on_cluster(clone: Clone, ranks: int = 2, **train) -> Clone:

@@ -15,7 +15,7 @@ import psutil
 import pytest
 import yaml
 
-from tests.workflow.conftest import Clone
+from tests.workflow.conftest import Clone, processes_of
 from tests.workflow.slurm import Slurm
 from tests.workflow.test_cluster import A40, SFT, checkpoint, copied_to_cluster, weights
 
@@ -29,17 +29,6 @@ def straight(slurm, finished, tmp_path_factory) -> Clone:
     clone = copied_to_cluster(finished, tmp_path_factory.mktemp("straight") / "clone", STEPS, ranks=1)
     clone.snakemake(SFT, *A40)
     return clone
-
-
-def processes_of(clone: Clone, **environment: str) -> list[psutil.Process]:
-    """The processes that work in a clone and have these variables."""
-    found = []
-    for process in psutil.process_iter():
-        with suppress(psutil.Error):
-            has = process.environ()
-            if process.cwd() == str(clone.root) and all(has.get(name) == value for name, value in environment.items()):
-                found.append(process)
-    return found
 
 
 def logged_steps(clone: Clone) -> list[tuple[int, bool]]:

@@ -2,7 +2,8 @@
 
     KILLS=20 SOAK=docs/soak.md pytest -s tests/workflow/test_kills.py      # as `make soak` does
 
-KILLS is the number of kills (4 in CI), SEED decides their moments, SOAK names a file for the table of results.
+KILLS is the number of kills (4 in CI), SEED decides their moments, SOAK names a file for the table of results. With
+SOAK all programs are started; without it they are forks (tests/forked.py), which a `kill -9` ends as surely.
 """
 
 import datetime
@@ -15,18 +16,15 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
 import psutil
-import pytest
 import torch
 from safetensors.torch import load_file
 
-from tests.workflow.conftest import Clone
+from tests.workflow.conftest import Clone, processes_of
 
-pytestmark = pytest.mark.usefixtures("real")
 TARGET = "results/training/train/sft/manifest.json"
 STAGES = ("pretrain", "sft")
 STAGE = {"steps": 16, "save_steps": 1, "global_batch": 2}  # small steps: much of the time goes into saves
@@ -92,14 +90,13 @@ def run_and_kill(clone: Clone, due) -> tuple[bool, str]:
     Returns:
         whether it was killed before it ended; what it said.
     """
-    line = [sys.executable, "-m", "snakemake", TARGET, "--profile", "local", "--configfile", "config/tiny.yaml"]
-    log = clone.root / "kill.log"
+    log, line = clone.root / "kill.log", clone.command(TARGET)
     with log.open("w") as output:
         process = subprocess.Popen(line, cwd=clone.root, stdout=output, stderr=output, start_new_session=True)
     began = time.monotonic()
     while process.poll() is None and not due(time.monotonic() - began):
         time.sleep(0.001)
-    family = psutil.Process(process.pid).children(recursive=True) if process.poll() is None else []
+    family = processes_of(clone)
     if alive := process.poll() is None:
         os.killpg(process.pid, signal.SIGKILL)
     assert process.wait() == (-signal.SIGKILL if alive else 0), log.read_text()
@@ -165,7 +162,8 @@ def table(rows: list[tuple], seed: int, straight: float, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_the_straight_run(finished, tmp_path):
+def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_the_straight_run(finished, tmp_path, monkeypatch):
+    monkeypatch.setattr(Clone, "real", "SOAK" in os.environ)
     kills, seed = int(os.environ.get("KILLS", 4)), int(os.environ.get("SEED", 0))
     print(f"{kills} kills, seed {seed}")
     draw = random.Random(seed)
