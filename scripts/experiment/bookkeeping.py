@@ -31,7 +31,7 @@ def every_of(stage: Stage, event: str) -> str:
     """How often a stage logs or saves, as a resource and an option hold it: `100 steps`, or `0.1 share`.
 
     Args:
-        what: `log` or `save`.
+        event: `log` or `save`.
     """
     steps = getattr(stage, f"{event}_steps")
     return f"{steps} steps" if steps else f"{getattr(stage, f'{event}_share')} share"

@@ -24,6 +24,7 @@ from scripts.common.files import sha256_file
 from scripts.common.manifest import write_manifest
 from scripts.training.engine.checkpoint_folders import is_complete, newest_complete, remove_checkpoints_except
 from scripts.training.monitoring.metric_log import truncate_after
+from scripts.training.planning.automatic import plan_as_json
 from tests import forked
 from tests.training.conftest import LENGTH, MACHINE, SEED, STAGE, write_split
 
@@ -262,3 +263,10 @@ def test_shards_of_another_vocabulary_are_refused(origin, shards, tmp_path):
     done = run(origin, tmp_path / "shards", tmp_path)
     assert done.returncode == 1
     assert "packed with a vocabulary of 600" in done.stderr.splitlines()[-1]
+
+
+def test_the_plan_that_a_stage_starts_with_has_the_intervals_of_its_own_command_line(origin, shards, tmp_path):
+    arguments = command(origin, shards, tmp_path, steps=20, save_steps=None)
+    arguments += ["--save-every", "4 steps", "--log-every", "0.5 share"]
+    planned = json.loads(plan_as_json(tmp_path / "machine.yaml", arguments))
+    assert (planned["steps"], planned["save"], planned["log"]) == (20, 4, 10)

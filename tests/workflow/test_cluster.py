@@ -145,7 +145,7 @@ def test_a_failing_job_shows_its_log_and_the_last_lines_of_it(slurm, finished, t
 
 def test_a_killed_snakemake_leaves_its_job_running_and_the_next_one_takes_it_over(slurm, finished, start, tmp_path):
     """`kill -9` on the login node: the job is not sent a second time, its result is kept, and its record too."""
-    clone = copied_to_cluster(finished, tmp_path / "clone", steps=60, ranks=1)
+    clone = copied_to_cluster(finished, tmp_path / "clone", steps=30, ranks=1)
     before = len(slurm.jobs("train"))
     first = start(clone, SFT, *A40)
     slurm.wait(lambda: checkpoint(clone, 2), "a checkpoint", 180)

@@ -13,6 +13,7 @@ import yaml
 
 from scripts.common.cli import UserError
 from scripts.common.files import atomic, read_json
+from scripts.experiment.bookkeeping import add_bookkeeping, with_bookkeeping
 from scripts.experiment.layout import PACKED_SPLITS
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
@@ -40,9 +41,12 @@ def stage_arguments(arguments: list[str]) -> argparse.Namespace:
     known = argparse.ArgumentParser()
     known.add_argument("--stage")
     known.add_argument("--settings", type=Stage.from_json)
+    add_bookkeeping(known)
     for folder in ("--origin", "--shards", "--work"):
         known.add_argument(folder, type=Path)
-    return known.parse_known_args(arguments)[0]
+    args = known.parse_known_args(arguments)[0]
+    args.settings = args.settings and with_bookkeeping(args.settings, args)
+    return args
 
 
 def plan_inputs(machine: Machine, args: argparse.Namespace) -> PlanInputs:
