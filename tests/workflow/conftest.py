@@ -224,11 +224,11 @@ def real(monkeypatch) -> None:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen]]:
-    """Start Snakemake in a clone without waiting for it; its output goes to the clone's snakemake.out."""
+    """Start Snakemake, really, in a clone without waiting for it; its output goes to the clone's snakemake.out."""
     running = []
 
-    def begin(clone: Clone, *words: str) -> subprocess.Popen:
-        line = [sys.executable, "-m", "snakemake", *words, "--configfile", "config/tiny.yaml"]
+    def begin(clone: Clone, *words: str, python: str = sys.executable) -> subprocess.Popen:
+        line = [python, *clone.command(*words)[1:]]
         with (clone.root / "snakemake.out").open("a") as out:
             running.append(subprocess.Popen(line, cwd=clone.root, stdout=out, stderr=out, start_new_session=True))
         return running[-1]

@@ -1,5 +1,6 @@
 """Profile a40 on a real Slurm: the whole DAG, what its jobs ask for, the ranks of a stage, and a Snakemake that dies.
 
+Slurm's daemons start each job. Where nothing is killed, the job's Python programs are forks (tests/forked.py).
 Longer faults are in test_cluster_faults.py.
 """
 
@@ -19,6 +20,7 @@ import pytest
 import yaml
 
 from scripts.hosts.slurm import PENDING_SECONDS
+from tests import forked
 from tests.workflow.conftest import Clone
 
 # threads that wait must not spin: here all nodes share the same cores
@@ -185,7 +187,7 @@ def test_a_job_that_slurm_will_not_start_is_named_once_with_the_reason_and_what_
     out = clone.root / "snakemake.out"
     subprocess.run(["scontrol", "update", "PartitionName=gpu", "MaxTime=60"], check=True)
     try:
-        first = start(clone, SFT, *A40)
+        first = start(clone, SFT, *A40, python=forked.python())
         slurm.wait(lambda: out.exists() and "Slurm does not start job" in out.read_text(), "the reason", 120)
         time.sleep(PENDING_SECONDS + 5)
         lines = [line for line in out.read_text().splitlines() if line.startswith("Slurm does not start job")]

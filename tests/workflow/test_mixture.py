@@ -3,20 +3,28 @@
 import os
 import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 
+import psutil
 import pytest
 
 from scripts.common.files import read_json
 from scripts.tokens.packing.shards import Shards
+from tests.workflow.conftest import processes_of
 
 pytestmark = pytest.mark.slow
 LENGTH, BATCH, EPOCHS = 1024, 8, 2
 PARTS = {"code": {"weight": 2}, "instruct": {"weight": 1, "max_epochs": 1.5}}
 MANIFEST, PLAN = "results/training/train/mixed/manifest.json", "results/training/plan/mixed.json"
-STAGE = {"global_batch": BATCH, "epochs": EPOCHS, "learning_rate": 1e-3, "precision": "fp32", "save_steps": 1}
+STAGE = {
+    "global_batch": BATCH,
+    "epochs": EPOCHS,
+    "learning_rate": 1e-3,
+    "precision": "fp32",
+    "save_steps": 1,
+    "eval_rows": 4,
+}
 
 
 @pytest.fixture
@@ -42,15 +50,17 @@ def rows_of(folder) -> list[bytes]:
 
 
 def killed_after_a_checkpoint(clone) -> None:
-    """Run the stage in processes of their own, and kill all of them once its third checkpoint is whole."""
-    line = [sys.executable, "-m", "snakemake", MANIFEST, "--profile", "local", "--configfile", "config/tiny.yaml"]
+    """Run the stage, and kill all of its processes once its third checkpoint is whole."""
     with (clone.root / "killed.log").open("w") as log:
-        process = subprocess.Popen(line, cwd=clone.root, stdout=log, stderr=log, start_new_session=True)
+        process = subprocess.Popen(
+            clone.command(MANIFEST), cwd=clone.root, stdout=log, stderr=log, start_new_session=True
+        )
     while not list(clone.root.glob("results/work/train/mixed/*/checkpoint-3/whole.json")):
         assert process.poll() is None, (clone.root / "killed.log").read_text()
         time.sleep(0.001)
     os.killpg(process.pid, signal.SIGKILL)
     process.wait()
+    psutil.wait_procs(processes_of(clone))
     assert not (clone.root / MANIFEST).exists()
 
 

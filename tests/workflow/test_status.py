@@ -4,7 +4,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -33,10 +32,7 @@ def test_a_stage_is_watched_while_it_trains_and_after_everything_was_killed(fini
     clone = finished.copy(tmp_path / "clone")
     monkeypatch.chdir(clone.root)
     clone.experiment(lambda config: config["training"]["train"]["sft"].update(steps=400))
-    line = ["results/eval.json", "--profile", "local", "--configfile", "config/tiny.yaml"]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "snakemake", *line], stderr=subprocess.DEVNULL, start_new_session=True
-    )
+    process = subprocess.Popen(clone.command("results/eval.json"), stderr=subprocess.DEVNULL, start_new_session=True)
     sft = next(job for job in jobs_of(clone) if job.name == "sft" and job.rule == "train")
     seen = []
     while process.poll() is None and not (seen and seen[-1].steps == 400 and seen[-1].step > 2):

@@ -7,6 +7,7 @@ import time
 import pytest
 
 from scripts.training.engine.checkpoint_folders import is_complete, step_of
+from tests import forked
 from tests.small_disk import small_disk  # noqa: F401
 from tests.training.conftest import MACHINE
 from tests.training.test_train import command, metrics, run
@@ -34,9 +35,8 @@ def test_a_stage_whose_checkpoints_cannot_fit_is_refused_before_its_first_step(o
 
 def test_a_disk_that_fills_up_ends_a_stage_in_one_line_and_the_next_attempt_resumes(origin, shards, small_disk):  # noqa: F811
     small_disk.remount("size=16m")
-    process = subprocess.Popen(
-        command(origin, shards, small_disk.path, **MANY), stderr=subprocess.PIPE, text=True, start_new_session=True
-    )
+    words = [forked.python(), *command(origin, shards, small_disk.path, **MANY)[1:]]
+    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
     while not list(small_disk.path.glob("work/*/checkpoint-*/whole.json")):
         assert process.poll() is None, process.stderr.read()
         time.sleep(0.01)
@@ -61,7 +61,7 @@ def test_a_disk_that_fills_up_ends_a_stage_in_one_line_and_the_next_attempt_resu
 def test_a_read_only_results_folder_is_a_one_line_error(origin, shards, small_disk):  # noqa: F811
     words = command(origin, shards, small_disk.path)
     small_disk.remount("ro")
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    done = forked.run(words)
     assert done.returncode == 1
     [line] = errors(done.stderr)
     assert line.startswith(f"error: {small_disk.path}/work") and "Read-only file system" in line

@@ -12,6 +12,7 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.training.engine.checkpoint_folders import no_half_written_checkpoint, remove_checkpoints_except
 from scripts.training.engine.ownership import Ownership
+from tests import forked
 from tests.training.test_train import command
 
 ENDLESS = {"steps": 100_000, "save_steps": 20, "eval_steps": 100_000}
@@ -68,7 +69,7 @@ def wait_for(condition, seconds: float) -> None:
 
 
 def test_a_second_run_of_a_stage_takes_over_and_the_first_ends_at_once_in_one_line(origin, shards, tmp_path):
-    words = command(origin, shards, tmp_path, **ENDLESS)
+    words = [forked.python(), *command(origin, shards, tmp_path, **ENDLESS)[1:]]
     work = tmp_path / "work"
     first = subprocess.Popen(words, stderr=subprocess.PIPE, text=True)
     wait_for(lambda: len(logged(work)) > 50, 120)

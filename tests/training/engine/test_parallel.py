@@ -17,6 +17,7 @@ from scripts.common.cli import UserError
 from scripts.training.engine import parallel
 from scripts.training.engine.pruning import folder_bytes
 from scripts.training.planning.disk import checkpoint_bytes
+from tests import forked
 from tests.training.conftest import MACHINE, machine, often, stage
 from tests.training.test_train import command, metrics, on_ranks, run_on_ranks
 
@@ -62,6 +63,8 @@ def kill_a_rank(origin: Path, shards: Path, folder: Path, mode: str, ranks: int)
     """Start, wait for the next whole checkpoint, `kill -9` one rank (the only process, if it is one), see all end."""
     before = set(folder.glob("work/*/checkpoint-*/whole.json"))
     started = on_ranks(words(origin, shards, folder, mode), ranks)
+    if ranks == 1:
+        started[0] = forked.python()
     process = subprocess.Popen(started, stderr=subprocess.DEVNULL, env=QUICK)
     while not set(folder.glob("work/*/checkpoint-*/whole.json")) - before:
         assert process.poll() is None, "ended before its first checkpoint"

@@ -28,6 +28,7 @@ from scripts.training.engine.nonfinite_loss import PassRecordingTrainer, find_ro
 from scripts.training.monitoring.alerts import Alerts
 from scripts.training.monitoring.interruption import Interruption
 from scripts.training.monitoring.progress import ProgressFile
+from tests import forked
 from tests.training.conftest import LENGTH, MACHINE, often, scratch
 from tests.training.test_train import command, metrics, on_ranks, run, run_on_ranks
 
@@ -64,7 +65,7 @@ def second_rank(launcher: int) -> list[int]:
 def test_sigterm_saves_a_whole_checkpoint_and_the_resumed_run_ends_as_an_uninterrupted_one(
     straight, origin, shards, tmp_path
 ):
-    words = command(origin, shards, tmp_path, **LONG)
+    words = [forked.python(), *command(origin, shards, tmp_path, **LONG)[1:]]
     for stop in (5, 30):
         done = signalled(words, tmp_path / "work", stop, lambda process: [process])
         [work] = (tmp_path / "work").iterdir()
