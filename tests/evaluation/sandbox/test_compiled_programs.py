@@ -20,6 +20,12 @@ def quick(sandbox):
 
 
 @pytest.fixture(scope="module")
+def hurried(sandbox):
+    """For programs that never end."""
+    return Judge(sandbox, Limits(2, 512 << 20))
+
+
+@pytest.fixture(scope="module")
 def patient(sandbox):
     """For programs that end by themselves, however slow the machine is."""
     return Judge(sandbox, Limits(60, 512 << 20))
@@ -36,8 +42,8 @@ def judged(judge, language, body, beside=""):
 @pytest.mark.parametrize(
     ("language", "body"), OUTCOMES, ids=[f"{key[0]} {outcome}" for key, outcome in OUTCOMES.items()]
 )
-def test_outcomes_are_distinguished(quick, patient, language, body):
-    verdict = judged(quick if OUTCOMES[language, body] == "timeout" else patient, language, body)
+def test_outcomes_are_distinguished(hurried, patient, language, body):
+    verdict = judged(hurried if OUTCOMES[language, body] == "timeout" else patient, language, body)
     assert verdict.outcome == OUTCOMES[language, body], verdict
 
 

@@ -1,5 +1,6 @@
 """scripts/training/planning/: what fits by the trace of the real model, what is chosen, and what is offered instead."""
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -16,9 +17,16 @@ from scripts.training.planning.options import options
 from scripts.training.planning.parameters import counts
 from scripts.training.planning.stage import PlanInputs
 from scripts.training.planning.stage_plan import plan
+from tests import forked
 from tests.training.test_plan import QWEN_7B, stage
 
 pytestmark = pytest.mark.slow
+
+
+@pytest.fixture(autouse=True)
+def traces_are_forks(monkeypatch):
+    """The process that traces a model has torch imported already."""
+    monkeypatch.setattr(sys, "executable", forked.python())
 
 
 def machine(name: str, **changes):
