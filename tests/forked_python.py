@@ -4,8 +4,8 @@
 
 Snakemake started so puts the folder of its Python first on the PATH of its jobs, so that they come here too. Signals
 are handed on, and the exit code, or the signal that ended the program, is this process's own. Anything but a program of
-this project, Snakemake or DVC is started really, and so are these where a variable differs that Python or a library
-reads when it starts.
+this project, Snakemake, DVC or torchrun is started really, and so are these where a variable differs that Python or a
+library reads when it starts.
 """
 
 import json
@@ -32,7 +32,7 @@ def early(environment: dict) -> dict:
 def forkable(words: list, folder: str) -> bool:
     """Whether a command line, without Python itself, is that of a program that the forked process has imported."""
     if words[:1] == ["-m"]:
-        known = words[1].startswith("scripts.") or words[1] in ("snakemake", "dvc")
+        known = words[1].startswith("scripts.") or words[1] in ("snakemake", "dvc", "torch.distributed.run")
     else:
         known = words[:1] == ["-c"]
     if not known:

@@ -15,6 +15,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
+import psutil
 import pytest
 import torch
 from safetensors.torch import load_file
@@ -53,6 +54,16 @@ def on_ranks(words: list[str], count: int) -> list[str]:
     torchrun = ["-m", "torch.distributed.run", "--standalone", "--nproc-per-node", str(count)] if count > 1 else []
     options = words[words.index("--machine") : module]
     return [sys.executable, *torchrun, "-m", words[module], *options, *words[module + 1 :]]
+
+
+def ranks_of(work: Path) -> list[psutil.Process]:
+    """The ranks that torchrun has started on a work folder, in their order."""
+    ranks = {}
+    for process in psutil.process_iter():
+        with suppress(psutil.Error):
+            if str(work) in process.cmdline() and "RANK" in (environment := process.environ()):
+                ranks[environment["RANK"]] = process
+    return [ranks[rank] for rank in sorted(ranks)]
 
 
 def run_on_ranks(words: list[str], count: int, env: dict | None = None) -> subprocess.CompletedProcess:

@@ -19,7 +19,7 @@ from scripts.training.engine.pruning import folder_bytes
 from scripts.training.planning.disk import checkpoint_bytes
 from tests import forked
 from tests.training.conftest import MACHINE, machine, often, stage
-from tests.training.test_train import command, metrics, on_ranks, run_on_ranks
+from tests.training.test_train import command, metrics, on_ranks, ranks_of, run_on_ranks
 
 # DeepSpeed compiles its iteration, which takes a minute and changes nothing here
 QUICK = {**os.environ, "TORCHDYNAMO_DISABLE": "1", "OMP_NUM_THREADS": "1", "DS_ACCELERATOR": "cpu"}
@@ -62,15 +62,12 @@ def run(origin: Path, shards: Path, folder: Path, mode: str, ranks: int, micro: 
 def kill_a_rank(origin: Path, shards: Path, folder: Path, mode: str, ranks: int) -> None:
     """Start, wait for the next whole checkpoint, `kill -9` one rank (the only process, if it is one), see all end."""
     before = set(folder.glob("work/*/checkpoint-*/whole.json"))
-    started = on_ranks(words(origin, shards, folder, mode), ranks)
-    if ranks == 1:
-        started[0] = forked.python()
+    started = [forked.python(), *on_ranks(words(origin, shards, folder, mode), ranks)[1:]]
     process = subprocess.Popen(started, stderr=subprocess.DEVNULL, env=QUICK)
     while not set(folder.glob("work/*/checkpoint-*/whole.json")) - before:
         assert process.poll() is None, "ended before its first checkpoint"
         time.sleep(0.002)
-    family = psutil.Process(process.pid).children(recursive=True) if ranks > 1 else [psutil.Process(process.pid)]
-    ours = [rank for rank in family if "scripts.training.train" in rank.cmdline()]
+    ours = ranks_of(folder / "work") if ranks > 1 else [psutil.Process(process.pid)]
     assert len(ours) == ranks
     ours[-1].send_signal(signal.SIGKILL)
     assert process.wait(timeout=60) != 0

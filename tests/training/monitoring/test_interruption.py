@@ -2,7 +2,6 @@
 names documents."""
 
 import json
-import os
 import shutil
 import signal
 import subprocess
@@ -11,7 +10,6 @@ from pathlib import Path
 from types import SimpleNamespace
 
 import numpy as np
-import psutil
 import pytest
 import torch
 from safetensors.torch import load_file, save_file
@@ -30,7 +28,7 @@ from scripts.training.monitoring.interruption import Interruption
 from scripts.training.monitoring.progress import ProgressFile
 from tests import forked
 from tests.training.conftest import LENGTH, MACHINE, often, scratch
-from tests.training.test_train import command, metrics, on_ranks, run, run_on_ranks
+from tests.training.test_train import command, metrics, on_ranks, ranks_of, run, run_on_ranks
 
 LONG = {"steps": 60, "save_steps": 1000, "eval_steps": 7}
 
@@ -43,31 +41,25 @@ def straight(origin, shards, tmp_path_factory) -> Path:
     return folder
 
 
-def signalled(words: list[str], work: Path, step: int, targets) -> subprocess.CompletedProcess:
-    """Run until `step` is logged, send SIGTERM to the processes that `targets(process id)` gives, and wait."""
-    process = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, start_new_session=True)
+def signalled(words: list[str], work: Path, step: int, target=None) -> subprocess.CompletedProcess:
+    """Run until `step` is logged, send SIGTERM to what was started, or to the process from `target()`, and wait."""
+    process = subprocess.Popen([forked.python(), *words[1:]], stderr=subprocess.PIPE, text=True, start_new_session=True)
     while process.poll() is None:
         logs = [line for path in work.glob("*/metrics.jsonl") for line in path.read_text().splitlines(keepends=True)]
         if any(line.endswith("\n") and json.loads(line)["step"] >= step for line in logs):
-            for target in targets(process.pid):
-                os.kill(target, signal.SIGTERM)
+            (target() if target else process).send_signal(signal.SIGTERM)
             break
         time.sleep(0.002)
     _, errors = process.communicate(timeout=120)
     return subprocess.CompletedProcess(words, process.returncode, stderr=errors)
 
 
-def second_rank(launcher: int) -> list[int]:
-    ranks = psutil.Process(launcher).children()
-    return [rank.pid for rank in ranks if rank.environ().get("RANK") == "1"]
-
-
 def test_sigterm_saves_a_whole_checkpoint_and_the_resumed_run_ends_as_an_uninterrupted_one(
     straight, origin, shards, tmp_path
 ):
-    words = [forked.python(), *command(origin, shards, tmp_path, **LONG)[1:]]
+    words = command(origin, shards, tmp_path, **LONG)
     for stop in (5, 30):
-        done = signalled(words, tmp_path / "work", stop, lambda process: [process])
+        done = signalled(words, tmp_path / "work", stop)
         [work] = (tmp_path / "work").iterdir()
         step = step_of(newest_complete(work))
         assert step >= stop
@@ -97,7 +89,7 @@ def test_sigterm_saves_a_whole_checkpoint_and_the_resumed_run_ends_as_an_uninter
 @pytest.mark.parametrize("sharding", often(["none", "zero2"], ["zero3", "fsdp2"]))
 def test_sigterm_to_one_of_two_ranks_stops_both_at_the_same_step(straight, origin, shards, tmp_path, sharding):
     words = command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1, "sharding": sharding}, **LONG)
-    done = signalled(on_ranks(words, 2), tmp_path / "work", 5, second_rank)
+    done = signalled(on_ranks(words, 2), tmp_path / "work", 5, lambda: ranks_of(tmp_path / "work")[1])
     [work] = (tmp_path / "work").iterdir()
     step = step_of(newest_complete(work))
     assert step >= 5
@@ -116,7 +108,7 @@ def test_sigterm_to_one_of_two_ranks_stops_both_at_the_same_step(straight, origi
 
 def test_sigterm_to_torchrun_itself_leaves_its_ranks_the_time_to_save(origin, shards, tmp_path):
     words = on_ranks(command(origin, shards, tmp_path, {**MACHINE, "micro_batch": 1}, **LONG), 2)
-    done = signalled(words, tmp_path / "work", 5, lambda process: [process])
+    done = signalled(words, tmp_path / "work", 5)
     assert done.returncode != 0
     [work] = (tmp_path / "work").iterdir()
     assert step_of(newest_complete(work)) >= 5
