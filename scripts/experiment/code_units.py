@@ -137,13 +137,15 @@ def bound_names(statement: ast.stmt) -> list[str]:
     return []
 
 
-def without_docstrings(tree: ast.Module) -> ast.Module:
-    """The tree less its docstrings; comments are not in a tree to begin with."""
+def without_documentation(tree: ast.Module) -> ast.Module:
+    """The tree less its docstrings and the descriptions of settings; comments are not in a tree to begin with."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if isinstance(getattr(first, "value", None), ast.Constant) and isinstance(first.value.value, str):
                 node.body = node.body[isinstance(first, ast.Expr) :]
+        elif isinstance(node, ast.Call) and last_name(node.func) == "Field":
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg != "description"]
     return tree
 
 
@@ -151,7 +153,7 @@ def without_docstrings(tree: ast.Module) -> ast.Module:
 def read_units(module: str) -> Units:
     """The parts of a project module."""
     units = Units(module)
-    for statement in without_docstrings(ast.parse(path_of(module).read_bytes())).body:
+    for statement in without_documentation(ast.parse(path_of(module).read_bytes())).body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             bound, loaded = imports_of(statement)
             units.imports |= bound

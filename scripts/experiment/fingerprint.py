@@ -11,7 +11,7 @@ as reached in whole: a module that is passed as a value, a star import, an attri
 `getattr` on a module. Files of scripts/ that are not Python, or that are run by path, count where reached code holds
 their name or that of their folder as text.
 
-Comments, docstrings, formatting, the order of definitions and unreached code change nothing.
+Comments, docstrings, descriptions of settings, formatting, the order of definitions and unreached code change nothing.
 """
 
 import ast
@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from scripts.experiment import code_units
-from scripts.experiment.code_units import PACKAGE, Units, normal_form, path_of, read_units, without_docstrings
+from scripts.experiment.code_units import PACKAGE, Units, normal_form, path_of, read_units, without_documentation
 from scripts.experiment.code_uses import WHOLE, uses_of
 
 
@@ -170,7 +170,7 @@ class Reach:
 
 @cache
 def digest(statements: tuple[ast.stmt, ...]) -> str:
-    """A hash of statements, whatever their comments, docstrings and formatting."""
+    """A hash of statements, whatever their comments and formatting."""
     return hashlib.sha256(repr(normal_form(list(statements))).encode()).hexdigest()
 
 
@@ -178,7 +178,7 @@ def file_digest(path: Path) -> str:
     """A hash of a file; of a Python file that is run by path, of its statements."""
     content = path.read_bytes()
     if path.suffix == ".py":
-        return digest(tuple(without_docstrings(ast.parse(content)).body))
+        return digest(tuple(without_documentation(ast.parse(content)).body))
     return hashlib.sha256(content).hexdigest()
 
 

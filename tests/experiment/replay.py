@@ -32,7 +32,7 @@ def by_modules(module: str) -> str:
         name = queue.pop()
         if name in digests or not (path := code_units.path_of(name)):
             continue
-        tree = code_units.without_docstrings(ast.parse(path.read_bytes()))
+        tree = code_units.without_documentation(ast.parse(path.read_bytes()))
         digests[name] = fingerprint.digest(tuple(tree.body))
         for node in ast.walk(tree):
             if isinstance(node, ast.Import | ast.ImportFrom):

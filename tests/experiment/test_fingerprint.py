@@ -13,7 +13,7 @@ import re
 from json import loads
 from scripts.common import helper, whole
 from scripts.common.words import SHORT, join as joined
-from scripts.common.records import Pair, Place
+from scripts.common.records import Pair, Place, Settings
 
 LIMIT = 3
 UNUSED = 4
@@ -22,7 +22,7 @@ PATTERN = re.compile("a")
 
 def f(x, y=LIMIT):
     """Doc."""
-    return [helper.g(x), joined(loads(y), PATTERN), Place(1).near(), Pair(1, "far")]  # c
+    return [helper.g(x), joined(loads(y), PATTERN), Place(1).near(), Pair(1, "far"), Settings()]  # c
 
 
 def unused():
@@ -48,6 +48,10 @@ if __name__ == "__main__":
 RECORDS = """
 from dataclasses import dataclass
 from typing import NamedTuple
+
+
+class Settings(Record):
+    length: int = Field(8, description="Tokens in a row.")
 
 
 @dataclass
@@ -126,6 +130,8 @@ def now() -> str:
 CHANGES = {
     "a comment": ("area/rule.py", "# c", "# another comment", False),
     "a docstring": ("area/rule.py", '"""Doc."""', '"""Another\n\n    docstring."""', False),
+    "the description of a setting": ("common/records.py", "Tokens in a row.", "Length of a row in tokens.", False),
+    "the default of a setting": ("common/records.py", "Field(8", "Field(9", True),
     "white space and brackets": ("area/rule.py", "[helper.g(x), joined", "[\n        (helper . g( x )), joined", False),
     "quotes": ("area/rule.py", 'folder = "launchers"', "folder = 'launchers'", False),
     "the order of definitions": ("area/rule.py", "LIMIT = 3\nUNUSED = 4\n", "UNUSED = 4\nLIMIT = 3\n", False),
