@@ -53,6 +53,11 @@ def pytest_ignore_collect(collection_path, config):
     return None
 
 
+def pytest_make_parametrize_id(val):
+    """Of a long text a test's name holds the beginning."""
+    return f"{ascii(val)[:60]}..." if isinstance(val, str | bytes) and len(val) > 60 else None
+
+
 def is_quick(item) -> bool:
     """Whether `make quick` runs a test."""
     return quick.is_quick(item.path) and not item.get_closest_marker("slow")

@@ -53,9 +53,14 @@ class Units:
 
 def path_of(module: str) -> Path | None:
     """The file of a dotted module name; None where the name is no module of this project."""
+    return path_below(ROOT, module)
+
+
+@cache
+def path_below(root: Path, module: str) -> Path | None:
     if module.split(".")[0] != PACKAGE:
         return None
-    base = ROOT.joinpath(*module.split("."))
+    base = root.joinpath(*module.split("."))
     return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
 
 

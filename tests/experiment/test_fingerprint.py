@@ -118,7 +118,13 @@ def project(tmp_path, monkeypatch):
 
 
 def forget():
-    for cached in (code_units.read_units, fingerprint.reach, fingerprint.fingerprint, fingerprint.files_by_name):
+    for cached in (
+        code_units.path_below,
+        code_units.read_units,
+        fingerprint.reach,
+        fingerprint.fingerprint,
+        fingerprint.files_by_name,
+    ):
         cached.cache_clear()
 
 

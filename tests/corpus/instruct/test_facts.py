@@ -168,7 +168,6 @@ def test_python_facts_agree_with_the_ast_module_on_the_standard_library():
             "typedef struct {} ;",
         ),
     ],
-    ids=repr,
 )
 def test_weird_input_crashes_nothing(language, text):
     facts_of(text, "x", language)
