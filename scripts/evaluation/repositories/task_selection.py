@@ -139,7 +139,11 @@ class TaskSelector:
         """
         candidates, settings = self.functions(), self.settings
         if not self.repository.tests:
-            return Selection("no tests", "no file test_*.py or *_test.py", len(candidates))
+            return Selection(
+                "no tests",
+                "no file test_*.py or *_test.py, and no tests.py that imports pytest or unittest",
+                len(candidates),
+            )
         if not candidates:
             return Selection("no functions", "no package or module in ./, src/ or lib/ has one")
         report = self.judge.covered(candidates, settings.suite_timeout)
