@@ -51,26 +51,26 @@ REAL_PYTHON = ("scripts.evaluation.", "scripts.training.train")
 @cache
 def folder() -> Path:
     """The folder of the process that is forked: its socket and `bin/`. It ends with this process."""
-    place = Path(tempfile.mkdtemp(prefix="forked-"))
-    atexit.register(shutil.rmtree, place, ignore_errors=True)
+    directory = Path(tempfile.mkdtemp(prefix="forked-"))
+    atexit.register(shutil.rmtree, directory, ignore_errors=True)
     ours, theirs = socket.socketpair()
     with socket.socket(socket.AF_UNIX) as listener, theirs:
-        listener.bind(str(place / "socket"))
+        listener.bind(str(directory / "socket"))
         listener.listen(64)
-        given = [listener.fileno(), theirs.fileno()]
-        words = [sys.executable, "-m", "tests.forked", *map(str, given)]
+        descriptors = [listener.fileno(), theirs.fileno()]
+        words = [sys.executable, "-m", "tests.forked", *map(str, descriptors)]
         # threads that the libraries would start at once: a process with threads cannot be forked safely
         environment = ENVIRONMENT | {"OMP_NUM_THREADS": "1", "JE_ARROW_MALLOC_CONF": "background_thread:false"}
         environment["DS_ACCELERATOR"] = "cpu"  # as launch.py has it where there is no GPU
-        subprocess.Popen(words, cwd=ROOT, env=environment, pass_fds=given, stdin=subprocess.DEVNULL)
+        subprocess.Popen(words, cwd=ROOT, env=environment, pass_fds=descriptors, stdin=subprocess.DEVNULL)
     atexit.register(ours.close)
-    (place / "bin").mkdir()
-    shim = [sys.executable, "-IS", str(Path(__file__).with_name("forked_python.py")), str(place), sys.executable]
+    (directory / "bin").mkdir()
+    shim = [sys.executable, "-IS", str(Path(__file__).with_name("forked_python.py")), str(directory), sys.executable]
     for name, more in (("python", []), ("snakemake", ["-m", "snakemake"])):
-        (place / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.join([*shim, *more])} "$@"\n')
-        (place / "bin" / name).chmod(0o755)
-    (place / "environment.json").write_text(json.dumps(ENVIRONMENT))
-    return place
+        (directory / "bin" / name).write_text(f'#!/bin/sh\nexec {shlex.join([*shim, *more])} "$@"\n')
+        (directory / "bin" / name).chmod(0o755)
+    (directory / "environment.json").write_text(json.dumps(ENVIRONMENT))
+    return directory
 
 
 def python() -> str:
@@ -127,13 +127,15 @@ def run_ranks(words: list[str], count: int, env: dict | None = None, timeout: fl
         meet = {"MASTER_ADDR": "127.0.0.1", "MASTER_PORT": str(free.getsockname()[1])}
     ranks = []
     for rank in range(count):
-        place = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
-        environment = {**(env or os.environ), **meet, **{name: str(value) for name, value in place.items()}}
+        rank_variables = {"RANK": rank, "LOCAL_RANK": rank, "WORLD_SIZE": count, "LOCAL_WORLD_SIZE": count}
+        environment = {**(env or os.environ), **meet, **{name: str(value) for name, value in rank_variables.items()}}
         ranks.append(Program(words, environment))
     ended = [rank.wait(timeout) for rank in ranks]
-    code = next((one.returncode for one in ended if one.returncode), 0)
+    code = next((process.returncode for process in ended if process.returncode), 0)
     return subprocess.CompletedProcess(
-        words, code, *("".join(each) for each in zip(*[(one.stdout, one.stderr) for one in ended], strict=True))
+        words,
+        code,
+        *("".join(each) for each in zip(*[(process.stdout, process.stderr) for process in ended], strict=True)),
     )
 
 

@@ -45,7 +45,7 @@ def test_ranks_meet_and_the_first_exit_code_that_is_not_0_counts(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_python_of_forks_is_as_a_real_one_in_all_that_its_caller_sees(tmp_path):
+def test_the_python_of_forks_behaves_like_a_real_one_for_its_caller(tmp_path):
     (tmp_path / "scripts").mkdir()  # what a program imports is what lies in its own folder
     (tmp_path / "scripts/here.py").write_text(
         "import os, sys\nprint(__file__, sys.argv, os.getppid(), os.umask(0), sys.stdin.read())\nsys.exit(7)\n"
@@ -61,7 +61,7 @@ def test_the_python_of_forks_is_as_a_real_one_in_all_that_its_caller_sees(tmp_pa
 
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
-def test_a_signal_ends_the_fork_and_whoever_stands_for_it(number):
+def test_a_signal_ends_the_fork_and_the_process_that_stands_for_it(number):
     words = ["-c", "import time; print('ready', flush=True); time.sleep(60)"]
     with subprocess.Popen([forked.python(), *words], stdout=subprocess.PIPE, text=True) as process:
         assert process.stdout.readline() == "ready\n"
@@ -71,7 +71,7 @@ def test_a_signal_ends_the_fork_and_whoever_stands_for_it(number):
 
 
 @pytest.mark.slow
-def test_what_python_or_a_library_reads_when_it_starts_is_read():
+def test_environment_variables_that_python_reads_at_its_start_have_their_effect():
     words = ["-c", "import sys; print(sys.flags.optimize)"]
     environment = os.environ | {"PYTHONOPTIMIZE": "2"}
     done = subprocess.run([forked.python(), *words], env=environment, capture_output=True, text=True, check=True)

@@ -108,7 +108,7 @@ class Clone:
         """What `-n` would run: the rule, with its wildcards where it has any, as `train sft`."""
         done = self.snakemake("-n", *(words or ("results/eval.json",)))
         text = done.stdout + done.stderr
-        found = re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)*)", text, re.MULTILINE)
+        rules = re.findall(r"^(?:local)?rule (\w+):\n((?:    .*\n)*)", text, re.MULTILINE)
         return {
             " ".join(
                 [
@@ -120,7 +120,7 @@ class Clone:
                     ),
                 ]
             )
-            for rule, body in found
+            for rule, body in rules
         }
 
     def experiment(self, edit=None) -> dict:
@@ -145,13 +145,13 @@ class Clone:
 
 def processes_of(clone: Clone, **environment: str) -> list[psutil.Process]:
     """The processes that work in a clone and have these variables."""
-    found = []
+    matching = []
     for process in psutil.process_iter():
         with suppress(psutil.Error):
             has = process.environ()
             if process.cwd() == str(clone.root) and all(has.get(name) == value for name, value in environment.items()):
-                found.append(process)
-    return found
+                matching.append(process)
+    return matching
 
 
 def source(name: str, folder: Path) -> Path:

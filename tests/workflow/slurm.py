@@ -68,9 +68,9 @@ def missing() -> str | None:
 def free_ports(count: int) -> list[int]:
     with ExitStack() as held:
         sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
+        for listener in sockets:
+            listener.bind(("127.0.0.1", 0))
+        return [listener.getsockname()[1] for listener in sockets]
 
 
 class Slurm:
@@ -147,8 +147,8 @@ class Slurm:
     def jobs(self, what: str = "") -> list[dict[str, str]]:
         """All jobs that were ever sent, as `scontrol show job` tells them; of rule and wildcards `what`, if given."""
         lines = self.ask("scontrol", "--oneliner", "show", "job")
-        found = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines]
-        return [job for job in found if "JobId" in job and job.get("Comment", "").startswith(f"rule_{what}")]
+        rows = [dict(word.split("=", 1) for word in line.split() if "=" in word) for line in lines]
+        return [job for job in rows if "JobId" in job and job.get("Comment", "").startswith(f"rule_{what}")]
 
     def wait(self, ready, what: str, seconds: float = 60) -> None:
         end = time.monotonic() + seconds

@@ -1,4 +1,4 @@
-"""make accept on the tiny experiment: a harmless edit is accepted, a harmful one refused, and nothing unread."""
+"""make accept on the tiny experiment: a harmless edit is accepted; uncommitted and harmful edits are refused."""
 
 import subprocess
 

@@ -83,18 +83,18 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
         ]
     )
     assert all(job["JobState"] == "COMPLETED" and job["Restarts"] == "0" for job in jobs)
-    asked = {
+    requested = {
         name: [job[key] for key in ("Partition", "TimeLimit", "MinMemoryNode", "NumNodes")] + [job.get("TresPerNode")]
         for name, job in zip(names, jobs, strict=True)
     }
-    assert asked["filter_filter"] == ["cpu", "01:00:00", "6000M", "1", None]  # of two sources
-    assert asked["base"] == ["cpu", "04:00:00", "48000M", "1", None]
-    assert asked["train"] == ["gpu", "1-00:00:00", "120000M", "2", "gres:gpu:a40:2"]
-    assert asked["perplexity"] == ["gpu", "04:00:00", "62.50G", "1", "gres:gpu:a40:1"]
+    assert requested["filter_filter"] == ["cpu", "01:00:00", "6000M", "1", None]  # of two sources
+    assert requested["base"] == ["cpu", "04:00:00", "48000M", "1", None]
+    assert requested["train"] == ["gpu", "1-00:00:00", "120000M", "2", "gres:gpu:a40:2"]
+    assert requested["perplexity"] == ["gpu", "04:00:00", "62.50G", "1", "gres:gpu:a40:1"]
     nice = {name: job["Nice"] for name, job in zip(names, jobs, strict=True)}
     assert nice["train"] == "0" and nice["perplexity"] == nice["keywords"] == "1000"  # stages start first
     spans = sorted(times(job) for job in jobs if "perplexity" in job["Comment"])
-    assert any(other < end for (_, end), (other, _) in pairwise(spans)), "no two models were evaluated side by side"
+    assert any(start < end for (_, end), (start, _) in pairwise(spans)), "no two models were evaluated side by side"
 
     # the same data to the byte; a model that was trained by four processes, once
     for made in ("corpus/split", "corpus/compose/instruct", "tokens/pack/instruct-2048", "training/base"):
@@ -117,17 +117,17 @@ def test_each_rank_runs_once_on_its_node_and_meets_the_others(slurm, tmp_path):
     machine = tmp_path / "machine.yaml"
     machine.write_text(MACHINE.format(ranks=2, more=", NCCL_SOCKET_IFNAME: lo, NCCL_IB_DISABLE: 1"))
     launch = f"{sys.executable} -m scripts.training.launch --machine {machine} --threads 2 tests.workflow.ranks"
-    asked = ["-p", "gpu", "-N2", "--ntasks=2", "-c2", "--gres=gpu:a40:2", "-o", str(tmp_path / "out")]
-    line = ["sbatch", "--wait", *asked, "--wrap", f"{launch} --out {tmp_path}"]
+    options = ["-p", "gpu", "-N2", "--ntasks=2", "-c2", "--gres=gpu:a40:2", "-o", str(tmp_path / "out")]
+    line = ["sbatch", "--wait", *options, "--wrap", f"{launch} --out {tmp_path}"]
     assert subprocess.run(line, capture_output=True, check=False).returncode == 0, (tmp_path / "out").read_text()
-    found = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(4)]
-    assert [(rank["SLURMD_NODENAME"], rank["LOCAL_RANK"]) for rank in found] == [
+    ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(4)]
+    assert [(rank["SLURMD_NODENAME"], rank["LOCAL_RANK"]) for rank in ranks] == [
         ("n1", "0"),
         ("n1", "1"),
         ("n2", "0"),
         ("n2", "1"),
     ]
-    for rank in found:
+    for rank in ranks:
         assert rank["WORLD_SIZE"] == "4" and rank["sum"] == 0b1111
         assert rank["CUDA_VISIBLE_DEVICES"] == "0,1" and rank["NCCL_SOCKET_IFNAME"] == "lo"
 
@@ -138,10 +138,10 @@ def test_a_failing_job_shows_its_log_and_the_last_lines_of_it(slurm, finished, t
     tokens.write_bytes(tokens.read_bytes()[:-4])
     done = clone.snakemake(SFT, *A40, "--retries", "0", check=False)
     assert done.returncode == 1
-    said = done.stdout + done.stderr
-    assert "log: results/logs/training/train/sft.log" in said
+    output = done.stdout + done.stderr
+    assert "log: results/logs/training/train/sft.log" in output
     error = r"^ *error: .*train\.tokens\.bin: \d+ bytes, its manifest says \d+"
-    assert len(re.findall(error, said, re.MULTILINE)) == 1 and re.match(error, done.stderr.splitlines()[-1])
+    assert len(re.findall(error, output, re.MULTILINE)) == 1 and re.match(error, done.stderr.splitlines()[-1])
     assert not (clone.root / SFT).exists()
 
 

@@ -1,4 +1,4 @@
-"""What befalls a stage on a cluster in the midst of training: it ends as if nothing had happened; by `make soak`."""
+"""Faults of a cluster during training: the stage still ends with the weights of an undisturbed run; by `make soak`."""
 
 import json
 import os
@@ -130,7 +130,7 @@ def through_the_fault(slurm, clone, start, fault):
 
 
 @pytest.mark.parametrize("name", FAULTS)
-def test_a_stage_ends_as_without_the_fault(slurm, straight, finished, start, tmp_path, name):
+def test_a_stage_ends_with_the_weights_of_a_run_without_the_fault(slurm, straight, finished, start, tmp_path, name):
     fault, states, says = FAULTS[name]
     clone = copied_to_cluster(finished, tmp_path / "clone", STEPS, ranks=1)
     if fault is rank_stopped:
@@ -178,7 +178,7 @@ def test_an_orphan_gives_way_to_the_job_that_slurm_requeued(slurm, finished, sta
     slurm.wait(lambda: checkpoint(clone, 4), "a checkpoint", 300)
     job = slurm.jobs("train")[-1]
     node = job["NodeList"]
-    orphans = [one for one in processes_of(clone, SLURM_JOB_ID=job["JobId"]) if "RANK" in one.environ()]
+    orphans = [process for process in processes_of(clone, SLURM_JOB_ID=job["JobId"]) if "RANK" in process.environ()]
     for rank in orphans:
         rank.suspend()  # or the stage, of 14 small steps, would end before the node is given up
     slurm.processes[node].kill()
@@ -203,7 +203,7 @@ def test_an_orphan_gives_way_to_the_job_that_slurm_requeued(slurm, finished, sta
     assert logged_steps(clone) == logged_steps(straight)
 
 
-def test_a_job_that_wants_more_memory_than_it_asked_for_gets_more(slurm, straight, finished, tmp_path):
+def test_a_job_that_runs_out_of_memory_is_tried_again_with_more(slurm, straight, finished, tmp_path):
     clone = copied_to_cluster(finished, tmp_path / "clone", STEPS, ranks=1, mem_mb="600 * 10 ** (attempt - 1)")
     before = len(slurm.jobs("train"))
     clone.snakemake(SFT, *A40)
@@ -237,7 +237,7 @@ def fill(path: Path) -> None:
             pass
 
 
-def test_a_full_disk_ends_the_stage_and_space_lets_it_go_on(slurm, straight, start, small_disk):
+def test_a_full_disk_ends_the_stage_and_it_resumes_once_there_is_space(slurm, straight, start, small_disk):
     process = start(small_disk, SFT, *A40)
     slurm.wait(lambda: checkpoint(small_disk, 4), "a checkpoint", 300)
     fill(small_disk.root / "results/filler")

@@ -1,4 +1,4 @@
-"""An experiment without `training`: the filtered documents and the shards, and nothing of training is asked for."""
+"""An experiment without `training`: documents and shards are made, and no setting or job of training is needed."""
 
 import pyarrow.parquet as pq
 import yaml
@@ -20,7 +20,7 @@ def without_training(clone, **tokens):
     clone.experiment(edit)
 
 
-def test_data_alone_makes_documents_and_shards_from_what_is_there_and_nothing_else(finished, tmp_path):
+def test_without_training_documents_and_shards_are_made_and_nothing_else(finished, tmp_path):
     clone = finished.copy(tmp_path / "clone")
     mixture = {"parts": {"code": {"weight": 3, "max_epochs": 0.5}, "instruct": {"weight": 1, "max_epochs": 4}}}
     without_training(clone, sequence_lengths=[1024], mix={"both": mixture})
@@ -58,7 +58,7 @@ def test_data_alone_makes_documents_and_shards_from_what_is_there_and_nothing_el
     assert done.stderr.splitlines()[-1].endswith("without `training` all there is to make is `data`")
 
 
-def test_the_tokenizer_of_a_folder_is_packed_with_at_any_path_and_no_weights_are_asked_for(finished, tmp_path):
+def test_the_tokenizer_of_a_folder_is_used_at_any_path_and_no_weights_are_needed(finished, tmp_path):
     clone = finished.copy(tmp_path / "clone")
     folder = tmp_path / "tokenizer"
     (clone.root / "results/tokens/tokenizer").rename(folder)

@@ -13,7 +13,7 @@ from tests import forked
 from tests.hosts.test_hardware import CUDA_13, OLD, on_host
 
 
-def put(*keys_and_value):
+def set_key(*keys_and_value):
     *keys, last, value = keys_and_value
 
     def edit(config):
@@ -38,7 +38,7 @@ def chats(*turns):
     def edit(clone):
         messages = [{"role": role, "content": content} for role, content in turns]
         (clone.root / "chats.jsonl").write_text(json.dumps({"messages": messages}) + "\n")
-        put("corpus", "compose", "mine", {"kind": "chat", "path": "chats.jsonl"})(clone)
+        set_key("corpus", "compose", "mine", {"kind": "chat", "path": "chats.jsonl"})(clone)
 
     return edit
 
@@ -49,18 +49,18 @@ def base_without_fim(clone):
     folder.mkdir()
     (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": [], "model": {}}))
     (folder / "config.json").write_text("{}")
-    put("training", "base", {"model": "model"})(clone)
+    set_key("training", "base", {"model": "model"})(clone)
 
 
 HEADER = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
 STAGES = ("training", "train")
 MISTAKES = {
-    "tiny.yaml: corpus.filtre: unknown key; did you mean `filter`?": put("corpus", "filtre", {}),
-    "tiny.yaml: seed: must be a whole number, not 'x'": put("seed", "x"),
-    "tiny.yaml: training.train.sft.from: no 'x' here": put(*STAGES, "sft", "from", "x"),
-    "tiny.yaml: training.train.pretrain.from: a cycle": put(*STAGES, "pretrain", "from", "sft"),
+    "tiny.yaml: corpus.filtre: unknown key; did you mean `filter`?": set_key("corpus", "filtre", {}),
+    "tiny.yaml: seed: must be a whole number, not 'x'": set_key("seed", "x"),
+    "tiny.yaml: training.train.sft.from: no 'x' here": set_key(*STAGES, "sft", "from", "x"),
+    "tiny.yaml: training.train.pretrain.from: a cycle": set_key(*STAGES, "pretrain", "from", "sft"),
     "tiny.tsv: no rows": table(HEADER),
-    "none.tsv: no such file": put("sources", "table", "config/none.tsv"),
+    "none.tsv: no such file": set_key("sources", "table", "config/none.tsv"),
     "tiny.tsv: not UTF-8": lambda clone: (clone.root / "config/tiny.tsv").write_bytes(b"\xff\x00\xfe"),
     "machines/local.yaml: nodes: must be a whole number, not 'one'": machine("nodes: 1", "nodes: one"),
     "chats.jsonl: 1: message 2: role tool: tool calls are not trained on": chats(("user", "Add."), ("tool", "4")),
@@ -75,13 +75,13 @@ MISTAKES = {
 
 
 @pytest.mark.parametrize("line", MISTAKES)
-def test_a_mistake_is_one_line_and_no_job_starts(finished, tmp_path, line):
+def test_a_mistake_is_a_one_line_error_and_no_job_starts(finished, tmp_path, line):
     clone = finished.copy(tmp_path / "clone")
     MISTAKES[line](clone)
     done = clone.snakemake("results/eval.json", check=False)
-    said = [text for text in done.stderr.splitlines() if not text.startswith("Using profile")]
+    error_lines = [text for text in done.stderr.splitlines() if not text.startswith("Using profile")]
     assert done.returncode == 1
-    assert len(said) == 1 and re.match(f"error: (config/)?{re.escape(line)}", said[0]), done.stderr
+    assert len(error_lines) == 1 and re.match(f"error: (config/)?{re.escape(line)}", error_lines[0]), done.stderr
     assert "rule " not in done.stdout
 
 
@@ -115,26 +115,26 @@ def test_a_missing_experiment_file_is_named(finished):
 def test_a_pin_that_does_not_match_shows_both_values_and_leaves_no_archive(finished, tmp_path):
     clone = finished.copy(tmp_path / "clone")
     path = clone.root / "config/tiny.tsv"
-    found = re.search(r"beta\tpath\t\S+\t(\w{64})", path.read_text()).group(1)
-    path.write_text(path.read_text().replace(found, "0" * 64))
+    pin = re.search(r"beta\tpath\t\S+\t(\w{64})", path.read_text()).group(1)
+    path.write_text(path.read_text().replace(pin, "0" * 64))
     done = clone.snakemake("results/eval.json", check=False)
     assert done.returncode
-    assert any(found in line and "0" * 64 in line for line in done.stdout.splitlines() + done.stderr.splitlines())
+    assert any(pin in line and "0" * 64 in line for line in done.stdout.splitlines() + done.stderr.splitlines())
     assert not list((clone.root / "data/raw").glob(f"beta-{'0' * 12}*"))
 
 
-def test_without_a_profile_the_local_machine_is_meant(finished):
+def test_without_a_profile_the_local_machine_is_used(finished):
     words = ["-m", "snakemake", "-n", "results/eval.json", "--cores", "1", "--configfile", "config/tiny.yaml"]
     done = subprocess.run([forked.python(), *words], cwd=finished.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "config/machines" not in done.stderr
 
 
-def test_a_mistyped_target_is_one_line_with_the_closest_one(finished):
+def test_a_mistyped_target_is_a_one_line_error_with_the_closest_one(finished):
     done = finished.snakemake("-n", "results/evl.json", check=False)
-    said = [text for text in done.stderr.splitlines() if not text.startswith("Using profile")]
+    error_lines = [text for text in done.stderr.splitlines() if not text.startswith("Using profile")]
     assert done.returncode == 1
-    assert said == [
+    assert error_lines == [
         "error: results/evl.json: no rule has this name or makes this file with this experiment; did you mean"
         " results/eval.json?"
     ]
@@ -144,9 +144,11 @@ def test_a_profile_and_a_machine_file_that_contradict_each_other_are_refused_in_
     clone = finished.copy(tmp_path / "clone")
     clone.replace("config/machines/a40.yaml", "nodes: 4", "nodes: 2")
     done = clone.snakemake("-n", "--profile", "a40", check=False)
-    said = [text for text in done.stderr.splitlines() if not text.startswith("Using profile")]
+    error_lines = [text for text in done.stderr.splitlines() if not text.startswith("Using profile")]
     assert done.returncode == 1
-    assert said == ["error: the profile's set-resources.train.nodes is 4, but config/machines/a40.yaml says `nodes: 2`"]
+    assert error_lines == [
+        "error: the profile's set-resources.train.nodes is 4, but config/machines/a40.yaml says `nodes: 2`"
+    ]
 
 
 @pytest.mark.parametrize(
@@ -158,9 +160,9 @@ def test_a_profile_and_a_machine_file_that_contradict_each_other_are_refused_in_
         (["status", "EXPERIMENT=wrong.yaml"], "error: wrong.yaml: no such file"),
     ],
 )
-def test_a_wrong_value_for_make_is_one_line(finished, words, line):
+def test_a_wrong_value_for_make_is_a_one_line_error(finished, words, line):
     environment = {**os.environ, "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
     make = ["make", "--no-print-directory", "--old-file", "env", *words]
     done = subprocess.run(make, cwd=finished.root, env=environment, capture_output=True, text=True, check=False)
-    said = [text for text in done.stderr.splitlines() if not text.startswith("make: ***")]
-    assert done.returncode and len(said) == 1 and said[0].startswith(line), done.stderr
+    error_lines = [text for text in done.stderr.splitlines() if not text.startswith("make: ***")]
+    assert done.returncode and len(error_lines) == 1 and error_lines[0].startswith(line), done.stderr

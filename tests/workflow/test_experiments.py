@@ -21,7 +21,7 @@ EXPERIMENTS = ["qwen2.5-7b-code", "qwen2.5-7b-code-dual", "two-stage-nope", "cpt
 
 
 @pytest.fixture(scope="module")
-def place(tmp_path_factory) -> Clone:
+def shared_clone(tmp_path_factory) -> Clone:
     """A clone with a commit, which the smoke sizes pin as their source, and data where two experiments want it."""
     clone = checkout(tmp_path_factory.mktemp("experiments") / "stagecraft")
     who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
@@ -40,32 +40,38 @@ def command(file: Path) -> list[str]:
 
 
 @pytest.mark.parametrize("name", EXPERIMENTS)
-def test_an_experiments_own_command_plans_every_stage(place, name):
-    words = command(place.root / f"config/experiments/{name}.yaml")
+def test_an_experiments_own_command_plans_every_stage(shared_clone, name):
+    words = command(shared_clone.root / f"config/experiments/{name}.yaml")
     done = subprocess.run(
-        [forked.python(), "-m", "snakemake", "-n", *words], cwd=place.root, capture_output=True, text=True, check=False
+        [forked.python(), "-m", "snakemake", "-n", *words],
+        cwd=shared_clone.root,
+        capture_output=True,
+        text=True,
+        check=False,
     )
-    said = done.stdout + done.stderr
-    assert done.returncode == 0, said[-3000:]
+    output = done.stdout + done.stderr
+    assert done.returncode == 0, output[-3000:]
     config = to_dict(load_experiment(read_yaml(Path(f"config/experiments/{name}.yaml"))))
     for stage in config["training"]["train"]:
-        assert f"wildcards: stage={stage}\n" in said
+        assert f"wildcards: stage={stage}\n" in output
     assert f"{config['results']}/eval.json" in words
 
 
-def smoke(place: Clone, name: str) -> tuple[Path, dict]:
+def smoke(shared_clone: Clone, name: str) -> tuple[Path, dict]:
     """(results root, eval.json) of `make smoke`."""
     programs = (
-        [Path(sys.executable).parent] if place.real else [Path(forked.python()).parent, Path(sys.executable).parent]
+        [Path(sys.executable).parent]
+        if shared_clone.real
+        else [Path(forked.python()).parent, Path(sys.executable).parent]
     )
     environment = {**os.environ, "PATH": ":".join([*map(str, programs), os.environ["PATH"]])}
     line = ["make", "--no-print-directory", "--old-file", "env", "smoke", f"EXPERIMENT={name}"]
-    done = subprocess.run(line, cwd=place.root, env=environment, capture_output=True, text=True, check=False)
+    done = subprocess.run(line, cwd=shared_clone.root, env=environment, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-6000:]
-    results = place.root / "results/smoke" / name
+    results = shared_clone.root / "results/smoke" / name
     evaluation = json.loads((results / "eval.json").read_text())
     assert done.stdout.rstrip().endswith(f"verdict: {evaluation['verdict']}\nreport:  results/smoke/{name}/report.html")
-    again = place.snakemake("-n", *command(place.root / f"config/smoke/{name}.yaml"))
+    again = shared_clone.snakemake("-n", *command(shared_clone.root / f"config/smoke/{name}.yaml"))
     assert "Nothing to be done" in again.stdout + again.stderr
     page = (results / "report.html").read_text()
     for gate in evaluation["gates"]:
@@ -75,9 +81,9 @@ def smoke(place: Clone, name: str) -> tuple[Path, dict]:
 
 def summary(evaluation: dict, stage: str, **expected) -> dict:
     """The summary of a stage, which holds `expected`."""
-    found = evaluation["stages"][stage]["summary"]
-    assert {key: found[key] for key in expected} == expected
-    return found
+    measured = evaluation["stages"][stage]["summary"]
+    assert {key: measured[key] for key in expected} == expected
+    return measured
 
 
 def weights(results: Path, model: str) -> dict[str, torch.Tensor]:
@@ -87,9 +93,9 @@ def weights(results: Path, model: str) -> dict[str, torch.Tensor]:
 
 def moved(results: Path, before: str, after: str) -> set[str]:
     """Names of the tensors that differ between two models; ZeRO rounds all of them, frozen ones too, to bf16."""
-    one, other = weights(results, before), weights(results, after)
-    assert set(one) == set(other)
-    return {name for name in one if not torch.equal(one[name].bfloat16(), other[name].bfloat16())}
+    first, second = weights(results, before), weights(results, after)
+    assert set(first) == set(second)
+    return {name for name in first if not torch.equal(first[name].bfloat16(), second[name].bfloat16())}
 
 
 def logged(results: Path, stage: str, name: str) -> list[float]:
@@ -97,10 +103,12 @@ def logged(results: Path, stage: str, name: str) -> list[float]:
     return [step[name] for step in map(json.loads, lines) if name in step]
 
 
-def test_qwen_code_runs_zero2_on_two_ranks_from_repositories_to_chats(place):
-    results, evaluation = smoke(place, "qwen2.5-7b-code")
+def test_qwen_code_runs_zero2_on_two_ranks_from_repositories_to_chats(shared_clone):
+    results, evaluation = smoke(shared_clone, "qwen2.5-7b-code")
     summary(evaluation, "sft", sharding="zero2", offload=False, processes=2, gradient_accumulation=2, steps=8)
-    head = subprocess.run(["git", "rev-parse", "HEAD"], cwd=place.root, capture_output=True, text=True, check=True)
+    head = subprocess.run(
+        ["git", "rev-parse", "HEAD"], cwd=shared_clone.root, capture_output=True, text=True, check=True
+    )
     assert evaluation["inputs"]["sources"]["stagecraft"]["pin"] == head.stdout.strip()
     assert evaluation["gates"][0]["outcome"].startswith("met")  # it learned something
     assert moved(results, "base", "train/sft") == set(weights(results, "base"))
@@ -111,13 +119,13 @@ def test_qwen_code_runs_zero2_on_two_ranks_from_repositories_to_chats(place):
     assert page.count("not applicable: models run on cpu here, the target is A40") == 2
 
 
-def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_itself(place):
-    results, evaluation = smoke(place, "qwen2.5-7b-code-dual")
-    found = summary(evaluation, "sft", sharding="zero2", offload=True, processes=2)
+def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_itself(shared_clone):
+    results, evaluation = smoke(shared_clone, "qwen2.5-7b-code-dual")
+    measured = summary(evaluation, "sft", sharding="zero2", offload=True, processes=2)
     losses = logged(results, "sft", "eval_loss")
-    assert found["eval_loss"] == pytest.approx(min(losses)) == pytest.approx(found["best_eval_loss"])
+    assert measured["eval_loss"] == pytest.approx(min(losses)) == pytest.approx(measured["best_eval_loss"])
     gates = {gate["metric"]: gate for gate in evaluation["gates"]}
-    assert gates["loss"]["value"] == found["eval_loss"]
+    assert gates["loss"]["value"] == measured["eval_loss"]
     norms = sorted(logged(results, "sft", "grad_norm"))
     assert norms[0] < gates["gradient_norm"]["value"] < norms[-1]
     assert (gates["memory_gib"]["value"], gates["memory_gib"]["outcome"]) == (None, "not measured")
@@ -127,8 +135,8 @@ def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_
     assert evaluation["latency"]["sft"]["throughput"][1]["batch"] == 2
 
 
-def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(place, real):
-    results, evaluation = smoke(place, "two-stage-nope")
+def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(shared_clone, real):
+    results, evaluation = smoke(shared_clone, "two-stage-nope")
     for stage in ("adapt", "whole"):
         summary(evaluation, stage, sharding="zero2", processes=2)
         config = json.loads((results / f"training/train/{stage}/config.json").read_text())
@@ -141,8 +149,8 @@ def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(plac
     assert "Sources and their pins" not in (results / "report.html").read_text()
 
 
-def test_cpt_muon_works_out_what_is_auto_and_moves_all_hidden_matrices_with_muon(place):
-    results, evaluation = smoke(place, "cpt-muon")
+def test_cpt_muon_resolves_auto_settings_and_moves_all_hidden_matrices_with_muon(shared_clone):
+    results, evaluation = smoke(shared_clone, "cpt-muon")
     base = weights(results, "base")
     hidden = [base[name] for name in base if ".layers." in name and base[name].ndim == 2]
     rate = float(f"{5e-5 * (sum(tensor.numel() for tensor in base.values()) / 7e9) ** -0.25:.3g}")
@@ -164,8 +172,8 @@ def test_cpt_muon_works_out_what_is_auto_and_moves_all_hidden_matrices_with_muon
     assert evaluation["gates"][0]["outcome"] == "met"
 
 
-def test_lora_qa_saves_an_8_bit_trained_adapter_per_dataset_and_one_summary_over_all(place):
-    results, evaluation = smoke(place, "lora-qa")
+def test_lora_qa_saves_an_8_bit_trained_adapter_per_dataset_and_one_summary_over_all(shared_clone):
+    results, evaluation = smoke(shared_clone, "lora-qa")
     base = (results / "training/base/manifest.json").read_bytes()
     for stage in ("qa_python", "qa_systems"):
         folder = results / "training/train" / stage
@@ -175,12 +183,12 @@ def test_lora_qa_saves_an_8_bit_trained_adapter_per_dataset_and_one_summary_over
         assert adapter["target_modules"] == ["k_proj", "o_proj", "q_proj", "v_proj"]
         assert json.loads((folder / "manifest.json").read_text())["adapter"]["quantize"] == "8bit"
         assert (folder / adapter["base_model_name_or_path"] / "manifest.json").read_bytes() == base
-    scores, found = evaluation["scores"], evaluation["summary"]
-    assert [(row["dataset"], row["model"]) for row in found["datasets"]] == [
+    scores, over_all = evaluation["scores"], evaluation["summary"]
+    assert [(row["dataset"], row["model"]) for row in over_all["datasets"]] == [
         ("python", "qa_python"),
         ("systems", "qa_systems"),
     ]
-    for row in found["datasets"]:
+    for row in over_all["datasets"]:
         tuned, base = (
             scores[m]["perplexity"][row["dataset"]]["all"]["bits_per_byte"]["value"] for m in (row["model"], "base")
         )

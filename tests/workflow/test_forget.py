@@ -1,4 +1,4 @@
-"""`make forget` in the real workflow: what it would mean, and that afterwards the models never saw the source."""
+"""`make forget` in the real workflow: its dry run, and that models made afterwards never saw the source."""
 
 import subprocess
 
@@ -17,22 +17,22 @@ def forget(clone: Clone, *words: str) -> str:
     return done.stdout
 
 
-def test_it_says_what_contains_a_source_and_what_must_run_again_and_changes_nothing(finished):
+def test_without_apply_it_lists_what_contains_a_source_and_what_must_run_again_and_changes_nothing(finished):
     table = (finished.root / "config/tiny.tsv").read_text()
-    said = forget(finished, "--source", "beta")
-    assert "dataset code: " in said and "dataset instruct: " in said
-    assert "model pretrain: was trained on dataset code\n" in said
-    assert "model base: its tokenizer was learned from the corpus\n" in said
-    assert "evaluation perplexity: scores documents of it in code\n" in said
+    output = forget(finished, "--source", "beta")
+    assert "dataset code: " in output and "dataset instruct: " in output
+    assert "model pretrain: was trained on dataset code\n" in output
+    assert "model base: its tokenizer was learned from the corpus\n" in output
+    assert "evaluation perplexity: scores documents of it in code\n" in output
     for job in ("train sft", "pack code 128", "perplexity base", "verdict"):
-        assert f"  {job}: " in said
-    assert "filter" not in said.partition("must run again")[2] and "not measured" not in said
+        assert f"  {job}: " in output
+    assert "filter" not in output.partition("must run again")[2] and "not measured" not in output
     assert (finished.root / "config/tiny.tsv").read_text() == table
     assert not (finished.root / "results/release").exists()
 
 
 @pytest.mark.soak
-def test_after_it_every_shard_and_model_is_that_of_a_run_that_never_had_the_source(finished, tmp_path):
+def test_afterwards_every_shard_and_model_equals_that_of_a_run_that_never_had_the_source(finished, tmp_path):
     clone = finished.copy(tmp_path / "clone")
     table = clone.root / "config/tiny.tsv"
     table.write_text(table.read_text() + row("gamma", source("gamma", clone.root / "sources-gamma")))

@@ -22,7 +22,7 @@ def errors(*texts: str) -> list[str]:
     return [line for text in texts for line in text.splitlines() if line.startswith("error: ")]
 
 
-def test_a_script_that_fails_after_its_outputs_exist_has_failed(finished, tmp_path):
+def test_a_script_that_fails_after_writing_its_outputs_is_a_failed_job(finished, tmp_path):
     clone = finished.copy(tmp_path / "clone")
     clone.replace("scripts/corpus/split.py", "\nimport ", "\nimport sys\nimport ")
     clone.replace("scripts/corpus/split.py", "    run(main)", "    run(main)\n    sys.exit(3)")

@@ -1,4 +1,4 @@
-"""`kill -9` at random moments of a real workflow, some of them during a save: it ends with the straight run's weights.
+"""`kill -9` at random moments of a real workflow, also during a save: it ends with the weights of an undisturbed run.
 
     KILLS=20 SOAK=docs/soak.md pytest -s tests/workflow/test_kills.py      # as `make soak` does
 
@@ -36,21 +36,21 @@ def manifest(clone: Clone, stage: str) -> Path:
 
 def outcome(clone: Clone) -> dict:
     """Per stage the hash of the weights and the losses of all steps."""
-    found = {}
+    weights_and_losses = {}
     for stage in STAGES:
         lines = map(json.loads, manifest(clone, stage).with_name("metrics.jsonl").read_text().splitlines())
         weights = json.loads(manifest(clone, stage).read_text())["files"]["model.safetensors"]["sha256"]
-        found[stage] = weights, [(line["step"], line.get("loss"), line.get("eval_loss")) for line in lines]
-    return found
+        weights_and_losses[stage] = weights, [(line["step"], line.get("loss"), line.get("eval_loss")) for line in lines]
+    return weights_and_losses
 
 
 def checkpoints(clone: Clone, stage: str) -> list[Path]:
     """A stage's checkpoint folders, whole or not, by step."""
-    found = clone.root.glob(f"results/work/train/{stage}/*/checkpoint-*")
-    return sorted(found, key=lambda folder: int(folder.name.partition("-")[2]))
+    folders = clone.root.glob(f"results/work/train/{stage}/*/checkpoint-*")
+    return sorted(folders, key=lambda folder: int(folder.name.partition("-")[2]))
 
 
-def whole(folder: Path) -> bool:
+def is_complete(folder: Path) -> bool:
     return (folder / "whole.json").exists()
 
 
@@ -71,17 +71,17 @@ def expected_starts(clone: Clone) -> dict[str, int]:
     """The step that each stage must begin at: its newest whole checkpoint; 0 where there is none."""
     steps = {}
     for stage in STAGES:
-        kept = [folder for folder in checkpoints(clone, stage) if whole(folder)]
+        kept = [folder for folder in checkpoints(clone, stage) if is_complete(folder)]
         for folder in kept:
             assert_readable(folder)
         steps[stage] = int(kept[-1].name.partition("-")[2]) if kept else 0
     return steps
 
 
-def assert_started(said: str, expected: dict[str, int]) -> None:
-    for stage, step in re.findall(r" (\w+): (?:starts|resumes at step (\d+)), work in", said):
+def assert_started(output: str, expected: dict[str, int]) -> None:
+    for stage, step in re.findall(r" (\w+): (?:starts|resumes at step (\d+)), work in", output):
         assert int(step or 0) == expected[stage], f"{stage} began at {step or 0}, its newest whole is {expected[stage]}"
-    assert "rule pack" not in said, "what was finished is not made again"
+    assert "rule pack" not in output, "what was finished is not made again"
 
 
 def run_and_kill(clone: Clone, due) -> tuple[bool, str]:
@@ -113,23 +113,23 @@ def saving(clone: Clone, saves: int, files: int):
         new = [folder for stage in STAGES for folder in checkpoints(clone, stage) if folder not in old]
         seen.update(new)
         # the newest: an older one loses its marker too, when it is removed
-        return len(seen) > saves and not whole(new[-1]) and len(list(new[-1].iterdir())) >= files
+        return len(seen) > saves and not is_complete(new[-1]) and len(list(new[-1].iterdir())) >= files
 
     return due
 
 
-def where(clone: Clone) -> str:
+def progress_of(clone: Clone) -> str:
     """What the killed run was at, from what it left."""
     stage = running(clone)
     left = checkpoints(clone, stage)
     if not left:
         return f"{stage}, no checkpoint yet"
-    if not whole(left[-1]):
+    if not is_complete(left[-1]):
         return f"{stage}, {left[-1].name} half-written ({len(list(left[-1].iterdir()))} files)"
     return f"{stage}, after {left[-1].name}"
 
 
-def anew(clone: Clone) -> None:
+def start_over(clone: Clone) -> None:
     """Both stages are to be trained from the start."""
     for stage in STAGES:
         manifest(clone, stage).unlink()
@@ -162,7 +162,9 @@ def table(rows: list[tuple], seed: int, straight: float, seconds: float) -> str:
     return "\n".join(lines)
 
 
-def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_the_straight_run(finished, tmp_path, monkeypatch):
+def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_an_uninterrupted_run(
+    finished, tmp_path, monkeypatch
+):
     monkeypatch.setattr(Clone, "real", "SOAK" in os.environ)
     kills, seed = int(os.environ.get("KILLS", 4)), int(os.environ.get("SEED", 0))
     print(f"{kills} kills, seed {seed}")
@@ -174,7 +176,7 @@ def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_the_straig
             config["training"]["train"][stage] |= STAGE
 
     clone.experiment(longer)
-    anew(clone)
+    start_over(clone)
     straight = clone.copy(tmp_path / "straight")
     began = time.monotonic()
     straight.snakemake(TARGET)
@@ -189,14 +191,14 @@ def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_the_straig
         else:
             seconds = draw.uniform(0, duration)
             moment, due = f"{seconds:.1f} s after a start", lambda passed, seconds=seconds: passed > seconds
-        alive, said = run_and_kill(clone, due)
-        assert_started(said, expected)
+        alive, output = run_and_kill(clone, due)
+        assert_started(output, expected)
         if alive:
-            rows.append((len(rows) + 1, moment, where(clone)))
+            rows.append((len(rows) + 1, moment, progress_of(clone)))
             print(*rows[-1], sep="; ", flush=True)
         else:  # it was through before its moment came
             assert outcome(clone) == outcome(straight)
-            anew(clone)
+            start_over(clone)
     expected = expected_starts(clone)
     done = clone.snakemake(TARGET)
     assert_started(done.stdout + done.stderr, expected)

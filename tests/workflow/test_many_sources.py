@@ -38,7 +38,7 @@ def test_shards_make_the_data_that_one_job_each_makes(finished, sharded):
     assert sharded.jobs(DATA) == set()
 
 
-def test_a_changed_pin_makes_its_source_again_and_what_stands_on_it(sharded, tmp_path):
+def test_a_changed_pin_makes_its_source_again_and_what_depends_on_it(sharded, tmp_path):
     clone = sharded.copy(tmp_path / "clone")
     before = ids(clone)
     repin_beta(clone)
@@ -58,7 +58,7 @@ def test_a_source_at_another_location_or_with_another_priority_is_not_made_again
     assert clone.jobs(DATA) == {"deduplicate"}, "the order in which duplicates are kept is for that rule alone"
 
 
-def test_another_filter_makes_no_archive_again(sharded, tmp_path):
+def test_a_changed_filter_fetches_no_archive_again(sharded, tmp_path):
     clone = sharded.copy(tmp_path / "clone")
     clone.experiment(lambda config: config["corpus"].update(filter={"min_lines": 11}))
     assert clone.jobs(DATA) == {"filter_shard 0", *SIMILAR, "deduplicate"}

@@ -85,7 +85,7 @@ def test_a_stage_on_a_mixture_takes_the_shares_and_epochs_of_its_plan_and_resume
 
     killed_after_a_checkpoint(interrupted)
     interrupted.snakemake(MANIFEST)
-    folders = [one.root / "results/training/train/mixed" for one in (clone, interrupted)]
+    folders = [checkout.root / "results/training/train/mixed" for checkout in (clone, interrupted)]
     weights = [read_json(folder / "manifest.json")["files"]["model.safetensors"]["sha256"] for folder in folders]
     assert weights[0] == weights[1]
     assert read_json(folders[1] / "summary.json")["resumed_at_step"] >= 3

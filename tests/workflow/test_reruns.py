@@ -164,7 +164,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES)
-def test_exactly_what_changed_would_run(finished, tmp_path, change):
+def test_exactly_the_jobs_that_a_change_concerns_would_run(finished, tmp_path, change):
     clone = finished.copy(tmp_path / "clone")
     edit, expected = CHANGES[change]
     edit(clone)
@@ -219,8 +219,8 @@ def test_a_missing_shard_is_made_again_when_training_needs_it(finished, tmp_path
 
 
 def test_every_input_that_made_it_is_named_in_eval_json(finished):
-    found = json.loads((finished.root / "results/eval.json").read_text())
-    text = json.dumps(found)
+    evaluation = json.loads((finished.root / "results/eval.json").read_text())
+    text = json.dumps(evaluation)
     for stage in ("base", "train/pretrain", "train/sft"):
         manifest = json.loads((finished.root / f"results/training/{stage}/manifest.json").read_text())
         assert manifest["files"]["model.safetensors"]["sha256"] in text

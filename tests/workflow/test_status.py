@@ -18,7 +18,7 @@ def jobs_of(clone: Clone) -> list[Job]:
     return list(jobs(Experiment.model_validate(EXPERIMENT), sources, Path("results")))
 
 
-def test_it_lists_the_jobs_that_snakemake_runs_and_knows_them_done(finished, monkeypatch):
+def test_the_listed_jobs_are_those_that_snakemake_runs_and_are_done_after_the_run(finished, monkeypatch):
     monkeypatch.chdir(finished.root)
     listed = jobs_of(finished)
     # as `finished.jobs` names them: a raw archive without its pin
