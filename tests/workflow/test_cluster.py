@@ -19,7 +19,6 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.hosts.slurm import PENDING_SECONDS
 from tests import forked
 from tests.workflow.conftest import Clone
 
@@ -118,8 +117,13 @@ def test_each_rank_runs_once_on_its_node_and_meets_the_others(slurm, tmp_path):
     machine.write_text(MACHINE.format(ranks=2, more=", NCCL_SOCKET_IFNAME: lo, NCCL_IB_DISABLE: 1"))
     launch = f"{sys.executable} -m scripts.training.launch --machine {machine} --threads 2 tests.workflow.ranks"
     options = ["-p", "gpu", "-N2", "--ntasks=2", "-c2", "--gres=gpu:a40:2", "-o", str(tmp_path / "out")]
-    line = ["sbatch", "--wait", *options, "--wrap", f"{launch} --out {tmp_path}"]
-    assert subprocess.run(line, capture_output=True, check=False).returncode == 0, (tmp_path / "out").read_text()
+    subprocess.run(["sbatch", "--comment=rule_ranks", *options, "--wrap", f"{launch} --out {tmp_path}"], check=True)
+
+    def ended() -> bool:  # `sbatch --wait` would look every half a minute
+        return slurm.jobs("ranks")[-1]["JobState"] not in ("PENDING", "CONFIGURING", "RUNNING", "COMPLETING")
+
+    slurm.wait(ended, "the ranks to end", 180)
+    assert slurm.jobs("ranks")[-1]["JobState"] == "COMPLETED", (tmp_path / "out").read_text()
     ranks = [json.loads((tmp_path / f"{rank}.json").read_text()) for rank in range(4)]
     assert [(rank["SLURMD_NODENAME"], rank["LOCAL_RANK"]) for rank in ranks] == [
         ("n1", "0"),
@@ -185,11 +189,12 @@ def test_no_job_is_sent_while_a_snakemake_is_at_work(slurm, finished, start, tmp
 def test_a_job_that_slurm_will_not_start_is_named_once_with_the_reason_and_what_to_do(slurm, finished, start, tmp_path):
     clone = copied_to_cluster(finished, tmp_path / "clone", steps=2, ranks=1)
     out = clone.root / "snakemake.out"
+    clone.replace("scripts/hosts/slurm.py", "PENDING_SECONDS = 30", "PENDING_SECONDS = 5")
     subprocess.run(["scontrol", "update", "PartitionName=gpu", "MaxTime=60"], check=True)
     try:
         first = start(clone, SFT, *A40, python=forked.python())
         slurm.wait(lambda: out.exists() and "Slurm does not start job" in out.read_text(), "the reason", 120)
-        time.sleep(PENDING_SECONDS + 5)
+        time.sleep(12)  # for two more looks
         lines = [line for line in out.read_text().splitlines() if line.startswith("Slurm does not start job")]
         [job] = [job for job in slurm.jobs("train") if job["JobState"] == "PENDING"]
         reason = "PartitionTimeLimit; lower `runtime` in the profile"
