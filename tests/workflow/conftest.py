@@ -224,7 +224,10 @@ def real(monkeypatch) -> None:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., subprocess.Popen]]:
-    """Start Snakemake, really, in a clone without waiting for it; its output goes to the clone's snakemake.out."""
+    """Start Snakemake in a clone without waiting for it; its output goes to the clone's snakemake.out.
+
+    It is a real start; with `python=forked.python()` Snakemake and its jobs are forks.
+    """
     running = []
 
     def begin(clone: Clone, *words: str, python: str = sys.executable) -> subprocess.Popen:
