@@ -119,9 +119,9 @@ ablate: env ## train and score the arms of `ablate` and print the effect of each
 
 # The sources are repositories made from two versions each of six packages of the package index.
 proof: env ## measure whether a model knows the repository it was trained on, against a placebo: docs/your-repositories.md
-	@python -m tests.benchmarks.own_code.repositories --out results/own-code/repositories
+	@python -m benchmarks.own_code.repositories --out results/own-code/repositories
 	@snakemake --profile $(PROFILE) results/own-code/eval.json --configfile config/examples/own-code.yaml
-	@python -m tests.benchmarks.own_code.differences --results results/own-code --out results/own-code/differences
+	@python -m benchmarks.own_code.differences --results results/own-code --out results/own-code/differences
 
 compare: env ## A=results B=results of another run: print what B gained and lost, problem by problem; OUT=folder
 	@python -m scripts.report.commands.compare --a "$(or $(A),$(error A=folder is needed))" --b "$(or $(B),$(error B=folder is needed))" --out "$(or $(OUT),results/compare)"
@@ -134,7 +134,7 @@ judge: env ## BENCHMARK=file GENERATIONS=file: judge programs that were generate
 	@python -m scripts.evaluation.commands.judge --benchmark "$(or $(BENCHMARK),$(error BENCHMARK=file is needed))" --generations "$(or $(GENERATIONS),$(error GENERATIONS=file is needed))" --out "$(or $(OUT),results/judge)" $(if $(BASE),--base) $(if $(FORMAT),--format "$(FORMAT)") $(if $(PACKAGES),--python "$(PACKAGES)")
 
 bench: env ## measure speed against other tools in the same run
-	for bench in tests/benchmarks/bench_*.py; do python -m "tests.benchmarks.$$(basename "$$bench" .py)"; done
+	for bench in benchmarks/bench_*.py; do python -m "benchmarks.$$(basename "$$bench" .py)"; done
 
 clean: ## remove all results, except the raw archives; prints sizes and asks first, unless FORCE=1
 	@made=$$(ls -d results logs 2> /dev/null || true); \

@@ -36,7 +36,7 @@ localrules:
     history,
 
 
-if MADE.in_shards:
+if SOURCE_FILES.in_shards:
 
     localrules:
         fetch_shard,
@@ -59,9 +59,9 @@ rule all:
     default_target: True
     input:
         (
-            [L.evaluation, L.page, L.scores]
+            [PATHS.evaluation, PATHS.page, PATHS.scores]
             if EXPERIMENT.training
-            else [L.cards / "cards.json", *(folder / MANIFEST for folder in FLOW.rows.folders()), *PARQUET]
+            else [PATHS.cards / "cards.json", *(folder / MANIFEST for folder in VIEW.rows.folders()), *PARQUET]
         ),
 
 
@@ -69,8 +69,8 @@ rule all:
 # identical, the next `results/eval.json` trains nothing.
 rule data:
     input:
-        L.cards / "cards.json",
-        [folder / MANIFEST for folder in FLOW.rows.folders()],
+        PATHS.cards / "cards.json",
+        [folder / MANIFEST for folder in VIEW.rows.folders()],
         PARQUET,
 
 
@@ -79,16 +79,16 @@ if EXPERIMENT.training:
     # What each stage will take in steps, tokens and memory, before it is queued.
     rule plans:
         input:
-            [L.plan(stage) for stage in FLOW.stages],
+            [PATHS.plan(stage) for stage in VIEW.stages],
 
 
-if CALL:
+if INVOCATION:
     try:
         without_training = "" if EXPERIMENT.training else "without `training` all there is to make is `data`"
         if without_training and extended(config, "config").get("evaluation"):
             print(f"note: `evaluation` is not used: {without_training}", file=sys.stderr)
-        check_targets(workflow, CALL.targets, without_training)
-        if CALL.runs_jobs:
+        check_targets(workflow, INVOCATION.targets, without_training)
+        if INVOCATION.runs_jobs:
             record_codes(rule_modules())  # by which `make why` names what changed since
     except UserError as error:
         sys.exit(f"error: {error}")

@@ -7,7 +7,7 @@ sys.path.insert(0, workflow.basedir)
 
 from scripts.common.cli import UserError
 from scripts.experiment.checks.datasets import check_dataset_sources
-from scripts.experiment.dag import Dag
+from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.kept_fingerprints import fingerprint
 from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
@@ -15,7 +15,7 @@ from scripts.experiment.provenance import restore
 from scripts.experiment.settings.record import as_json, to_json
 from scripts.experiment.source_shards import SourceFiles
 from scripts.experiment.tested_sources import tested_sources
-from scripts.hosts.missing import make_missing
+from scripts.hosts.lost_outputs import make_missing
 from scripts.hosts.profile import Profile, checked_machine
 from scripts.hosts.snakefile import ancient_inputs, argument_writer, one_of
 from scripts.hosts.start import begin, set_shell
@@ -33,27 +33,27 @@ try:
     PROFILE = Profile(workflow.resource_settings)
     MACHINE = checked_machine(PROFILE, EXPERIMENT)
     SOURCES = {source.name: source for source in sources_of(EXPERIMENT)}
-    L = Layout(Path(EXPERIMENT.results))
-    FLOW = Dag(EXPERIMENT, SOURCES, L)
-    MADE = SourceFiles(SOURCES, FLOW.source_shards, L)
+    PATHS = Layout(Path(EXPERIMENT.results))
+    VIEW = ExperimentView(EXPERIMENT, SOURCES, PATHS)
+    SOURCE_FILES = SourceFiles(SOURCES, VIEW.source_shards, PATHS)
     TESTED = tested_sources(EXPERIMENT.evaluation.repository_tests, SOURCES)
-    check_dataset_sources(FLOW.expanded, SOURCES)
-    FLOW.dated_sources, FLOW.decontaminated  # refuse sources without a history, files that are not there
-    if CALL := begin(workflow, PROFILE.slurm):
+    check_dataset_sources(VIEW.expanded, SOURCES)
+    VIEW.dated_sources, VIEW.decontaminated  # refuse sources without a history, files that are not there
+    if INVOCATION := begin(workflow, PROFILE.slurm):
         restore(workflow, EXPERIMENT.results)  # what `dvc pull` got has records again, or is marked to be made again
-        make_missing(FLOW, CALL)
-    by_file = argument_writer(L.arguments, CALL)
+        make_missing(VIEW, INVOCATION)
+    by_file = argument_writer(PATHS.arguments, INVOCATION)
 except UserError as error:
     sys.exit(f"error: {error}")
 
 
 wildcard_constraints:
     # very many sources are fetched and filtered in shards; a pattern of their names would take longer than the rest
-    source=one_of([] if MADE.in_shards else SOURCES),
-    shard=one_of(FLOW.source_shards),
-    group=one_of(FLOW.bucket_groups),
-    dataset=one_of(FLOW.datasets),
-    mixture=one_of(FLOW.expanded.tokens.mix),
-    stage=one_of(FLOW.stages),
-    model=one_of(FLOW.models),
+    source=one_of([] if SOURCE_FILES.in_shards else SOURCES),
+    shard=one_of(VIEW.source_shards),
+    group=one_of(VIEW.bucket_groups),
+    dataset=one_of(VIEW.datasets),
+    mixture=one_of(VIEW.expanded.tokens.mix),
+    stage=one_of(VIEW.stages),
+    model=one_of(VIEW.models),
     length=r"\d+",

@@ -9,13 +9,13 @@ rule filter:
     input:
         manifest=lambda wildcards: raw_manifest(SOURCES[wildcards.source].raw_name),
         archive=lambda wildcards: ancient_inputs(raw_archive(SOURCES[wildcards.source].raw_name)),
-        benchmarks=FLOW.decontaminated,
+        benchmarks=VIEW.decontaminated,
     output:
-        manifest=L.filtered("{source}") / MANIFEST,
-        documents=L.filtered("{source}") / "documents.jsonl.zst",
-        rejects=L.filtered("{source}") / "rejects.jsonl.zst",
+        manifest=PATHS.filtered("{source}") / MANIFEST,
+        documents=PATHS.filtered("{source}") / "documents.jsonl.zst",
+        rejects=PATHS.filtered("{source}") / "rejects.jsonl.zst",
     log:
-        L.log("corpus", "filter", "{source}"),
+        PATHS.log("corpus", "filter", "{source}"),
     conda:
         "../envs/stagecraft.yaml"
     params:
@@ -24,7 +24,7 @@ rule filter:
         licence=lambda wildcards: (
             ["--licence", SOURCES[wildcards.source].licence] if EXPERIMENT.corpus.filter.licences else []
         ),
-        benchmarks=["--benchmarks", *FLOW.decontaminated] if FLOW.decontaminated else [],
+        benchmarks=["--benchmarks", *VIEW.decontaminated] if VIEW.decontaminated else [],
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.filter"),
     shell:
@@ -32,16 +32,16 @@ rule filter:
         " {params.licence:q} {params.benchmarks:q} --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
-if MADE.in_shards:
+if SOURCE_FILES.in_shards:
 
     rule filter_shard:
         input:
-            manifest=fetched_shard(L, "{shard}") / MANIFEST,
-            benchmarks=FLOW.decontaminated,
+            manifest=fetched_shard(PATHS, "{shard}") / MANIFEST,
+            benchmarks=VIEW.decontaminated,
         output:
-            manifest=filtered_shard(L, "{shard}") / MANIFEST,
+            manifest=filtered_shard(PATHS, "{shard}") / MANIFEST,
         log:
-            L.log("corpus", "filter_shard", "{shard}"),
+            PATHS.log("corpus", "filter_shard", "{shard}"),
         conda:
             "../envs/stagecraft.yaml"
         params:
@@ -56,11 +56,11 @@ if MADE.in_shards:
                             "licence": each.licence if EXPERIMENT.corpus.filter.licences else "",
                         }
                     )
-                    for each in MADE.members(wildcards.shard)
+                    for each in SOURCE_FILES.members(wildcards.shard)
                 ),
             ),
-            benchmarks=["--benchmarks", *FLOW.decontaminated] if FLOW.decontaminated else [],
-            filtered=lambda wildcards: str(L.filtered("x").parent),
+            benchmarks=["--benchmarks", *VIEW.decontaminated] if VIEW.decontaminated else [],
+            filtered=lambda wildcards: str(PATHS.filtered("x").parent),
             out=subpath(output.manifest, parent=True),
             code=fingerprint("scripts.corpus.filter_shard"),
         shell:
@@ -69,26 +69,26 @@ if MADE.in_shards:
 
 
 # The folders of the signatures and of the buckets made of them.
-SIGNATURES = [L.signatures(shard) for shard in FLOW.source_shards]
-BUCKETS = [L.buckets(group) for group in FLOW.bucket_groups]
+SIGNATURES = [PATHS.signatures(shard) for shard in VIEW.source_shards]
+BUCKETS = [PATHS.buckets(group) for group in VIEW.bucket_groups]
 
 
 rule signatures:
     input:
-        manifests=lambda wildcards: MADE.filtered(FLOW.source_shards[wildcards.shard]),
-        documents=lambda wildcards: ancient_inputs(*MADE.documents(FLOW.source_shards[wildcards.shard])),
+        manifests=lambda wildcards: SOURCE_FILES.filtered(VIEW.source_shards[wildcards.shard]),
+        documents=lambda wildcards: ancient_inputs(*SOURCE_FILES.documents(VIEW.source_shards[wildcards.shard])),
     output:
-        manifest=L.signatures("{shard}") / MANIFEST,
-        digests=L.signatures("{shard}") / "digests.npy",
-        bands=L.signatures("{shard}") / "bands.npy",
+        manifest=PATHS.signatures("{shard}") / MANIFEST,
+        digests=PATHS.signatures("{shard}") / "digests.npy",
+        bands=PATHS.signatures("{shard}") / "bands.npy",
     log:
-        L.log("corpus", "signatures", "{shard}"),
+        PATHS.log("corpus", "signatures", "{shard}"),
     conda:
         "../envs/stagecraft.yaml"
     params:
         # of its input, so that no record holds it: it decides nothing
         filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1].with_name("filter")),
-        sources=lambda wildcards: by_file("--sources", *FLOW.source_shards[wildcards.shard]),
+        sources=lambda wildcards: by_file("--sources", *VIEW.source_shards[wildcards.shard]),
         settings=to_json(EXPERIMENT.corpus.deduplicate),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.signatures"),
@@ -102,10 +102,10 @@ rule buckets:
         manifests=[folder / MANIFEST for folder in SIGNATURES],
         signatures=ancient_inputs(*(folder / name for folder in SIGNATURES for name in ("digests.npy", "bands.npy"))),
     output:
-        manifest=L.buckets("{group}") / MANIFEST,
-        buckets=[L.buckets("{group}") / name for name in ("documents.npy", "sizes.npy")],
+        manifest=PATHS.buckets("{group}") / MANIFEST,
+        buckets=[PATHS.buckets("{group}") / name for name in ("documents.npy", "sizes.npy")],
     log:
-        L.log("corpus", "buckets", "{group}"),
+        PATHS.log("corpus", "buckets", "{group}"),
     conda:
         "../envs/stagecraft.yaml"
     params:
@@ -120,15 +120,15 @@ rule buckets:
 
 rule clusters:
     input:
-        manifests=MADE.filtered(sorted(SOURCES)),
+        manifests=SOURCE_FILES.filtered(sorted(SOURCES)),
         groups=[folder / MANIFEST for folder in BUCKETS],
         buckets=ancient_inputs(*(folder / name for folder in BUCKETS for name in ("documents.npy", "sizes.npy"))),
-        documents=ancient_inputs(*MADE.documents(sorted(SOURCES))),
+        documents=ancient_inputs(*SOURCE_FILES.documents(sorted(SOURCES))),
     output:
-        manifest=L.clusters / MANIFEST,
-        clusters=L.clusters / "clusters.npy",
+        manifest=PATHS.clusters / MANIFEST,
+        clusters=PATHS.clusters / "clusters.npy",
     log:
-        L.log("corpus", "clusters"),
+        PATHS.log("corpus", "clusters"),
     conda:
         "../envs/stagecraft.yaml"
     params:
@@ -146,24 +146,24 @@ rule clusters:
 
 rule deduplicate:
     input:
-        manifests=MADE.filtered(SOURCES),
+        manifests=SOURCE_FILES.filtered(SOURCES),
         signatures=[folder / MANIFEST for folder in SIGNATURES],
         digests=ancient_inputs(*(folder / name for folder in SIGNATURES for name in ("digests.npy", "bands.npy"))),
-        clusters=L.clusters / MANIFEST,
-        similar=ancient_inputs(L.clusters / "clusters.npy"),
-        documents=ancient_inputs(*MADE.documents(SOURCES)),
+        clusters=PATHS.clusters / MANIFEST,
+        similar=ancient_inputs(PATHS.clusters / "clusters.npy"),
+        documents=ancient_inputs(*SOURCE_FILES.documents(SOURCES)),
     output:
-        manifest=L.deduplicated / MANIFEST,
-        documents=L.deduplicated / "documents.jsonl.zst",
-        rejects=L.deduplicated / "rejects.jsonl.zst",
+        manifest=PATHS.deduplicated / MANIFEST,
+        documents=PATHS.deduplicated / "documents.jsonl.zst",
+        rejects=PATHS.deduplicated / "rejects.jsonl.zst",
     log:
-        L.log("corpus", "deduplicate"),
+        PATHS.log("corpus", "deduplicate"),
     conda:
         "../envs/stagecraft.yaml"
     params:
         # of its input, so that no record holds it: it decides nothing
         filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1].with_name("filter")),
-        sources=by_file("--sources", *FLOW.source_order),
+        sources=by_file("--sources", *VIEW.source_order),
         signatures=list(map(str, SIGNATURES)),
         similar=subpath(input.clusters, parent=True),
         settings=to_json(EXPERIMENT.corpus.deduplicate),
@@ -177,20 +177,20 @@ rule deduplicate:
 
 rule split:
     input:
-        manifest=L.deduplicated / MANIFEST,
-        documents=ancient_inputs(*(L.deduplicated / name for name in ("documents.jsonl.zst", "rejects.jsonl.zst"))),
-        dates=MADE.histories(FLOW.dated_sources),
-        commits=ancient_inputs(*MADE.first_commits(FLOW.dated_sources)),
+        manifest=PATHS.deduplicated / MANIFEST,
+        documents=ancient_inputs(*(PATHS.deduplicated / name for name in ("documents.jsonl.zst", "rejects.jsonl.zst"))),
+        dates=SOURCE_FILES.histories(VIEW.dated_sources),
+        commits=ancient_inputs(*SOURCE_FILES.first_commits(VIEW.dated_sources)),
     output:
-        manifest=L.split / MANIFEST,
-        splits=[split_file(L.split, split) for split in SPLITS],
+        manifest=PATHS.split / MANIFEST,
+        splits=[split_file(PATHS.split, split) for split in SPLITS],
     log:
-        L.log("corpus", "split"),
+        PATHS.log("corpus", "split"),
     conda:
         "../envs/stagecraft.yaml"
     params:
         documents=subpath(input.manifest, parent=True),
-        history=["--history", str(L.history("x").parent)] if FLOW.dated_sources else [],
+        history=["--history", str(PATHS.history("x").parent)] if VIEW.dated_sources else [],
         settings=to_json(EXPERIMENT.corpus.split),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.split"),
@@ -202,12 +202,12 @@ rule split:
 # A dataset of chats or texts of the user's own reads these files instead of the split documents.
 try:
     OWN_FILES = {
-        name: [str(path) for path in files_of(Path(FLOW.datasets[name].path))]
-        for name in FLOW.own_datasets
-        if FLOW.datasets[name].path
+        name: [str(path) for path in files_of(Path(VIEW.datasets[name].path))]
+        for name in VIEW.own_datasets
+        if VIEW.datasets[name].path
     }
-    for name in FLOW.own_datasets if CALL else []:
-        check_first_chats(FLOW.datasets[name])
+    for name in VIEW.own_datasets if INVOCATION else []:
+        check_first_chats(VIEW.datasets[name])
 except UserError as error:
     sys.exit(f"error: {error}")
 
@@ -217,25 +217,25 @@ PARSERS = min(8, workflow.cores or 8)
 
 rule compose:
     input:
-        manifest=lambda wildcards: [] if wildcards.dataset in FLOW.own_datasets else str(L.split / MANIFEST),
+        manifest=lambda wildcards: [] if wildcards.dataset in VIEW.own_datasets else str(PATHS.split / MANIFEST),
         splits=lambda wildcards: (
             []
-            if wildcards.dataset in FLOW.own_datasets
-            else ancient_inputs(*(split_file(L.split, split) for split in SPLITS))
+            if wildcards.dataset in VIEW.own_datasets
+            else ancient_inputs(*(split_file(PATHS.split, split) for split in SPLITS))
         ),
         own=lambda wildcards: OWN_FILES.get(wildcards.dataset, []),
     output:
-        manifest=L.dataset("{dataset}") / MANIFEST,
-        splits=[split_file(L.dataset("{dataset}"), split) for split in SPLITS],
+        manifest=PATHS.dataset("{dataset}") / MANIFEST,
+        splits=[split_file(PATHS.dataset("{dataset}"), split) for split in SPLITS],
     log:
-        L.log("corpus", "compose", "{dataset}"),
+        PATHS.log("corpus", "compose", "{dataset}"),
     conda:
         "../envs/stagecraft.yaml"
     # parsing takes nearly all of the time of chats
-    threads: lambda wildcards: PARSERS if FLOW.datasets[wildcards.dataset].kind == "instruct" else 1
+    threads: lambda wildcards: PARSERS if VIEW.datasets[wildcards.dataset].kind == "instruct" else 1
     params:
-        splits=lambda wildcards: [] if wildcards.dataset in FLOW.own_datasets else ["--splits", str(L.split)],
-        settings=lambda wildcards: to_json(FLOW.datasets[wildcards.dataset]),
+        splits=lambda wildcards: [] if wildcards.dataset in VIEW.own_datasets else ["--splits", str(PATHS.split)],
+        settings=lambda wildcards: to_json(VIEW.datasets[wildcards.dataset]),
         seed=EXPERIMENT.seed,
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.compose"),
@@ -245,17 +245,17 @@ rule compose:
 
 
 # Copies for other programs; no rule of the data reads them.
-TABLES = MADE.tables(FLOW.datasets) if EXPERIMENT.corpus.parquet else {}
-PARQUET = [parquet_table(L, table) / MANIFEST for table in TABLES]
+TABLES = SOURCE_FILES.tables(VIEW.datasets) if EXPERIMENT.corpus.parquet else {}
+PARQUET = [parquet_table(PATHS, table) / MANIFEST for table in TABLES]
 
 
 rule parquet:
     input:
         lambda wildcards: TABLES[wildcards.table].manifests,
     output:
-        manifest=parquet_table(L, "{table}") / MANIFEST,
+        manifest=parquet_table(PATHS, "{table}") / MANIFEST,
     log:
-        L.log("corpus", "parquet", "{table}"),
+        PATHS.log("corpus", "parquet", "{table}"),
     wildcard_constraints:
         table=one_of(TABLES),
     conda:

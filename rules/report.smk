@@ -5,21 +5,21 @@ from scripts.experiment.ablation_files import ablation_files, arm_scores
 from scripts.experiment.layout import PICTURES
 from scripts.experiment.packed_rows import PackedRows
 
-ROWS = PackedRows(EXPERIMENT, L)  # those of arms have no cards
+ROWS = PackedRows(EXPERIMENT, PATHS)  # those of arms have no cards
 
 
 rule cards:
     input:
-        datasets=[L.dataset(name) / MANIFEST for name in EXPERIMENT.corpus.compose],
-        train=ancient_inputs(*(split_file(L.dataset(name), "train") for name in EXPERIMENT.corpus.compose)),
+        datasets=[PATHS.dataset(name) / MANIFEST for name in EXPERIMENT.corpus.compose],
+        train=ancient_inputs(*(split_file(PATHS.dataset(name), "train") for name in EXPERIMENT.corpus.compose)),
         rows=[folder / MANIFEST for folder in (*ROWS.packed(), *ROWS.mixed())],
-        filtered=MADE.filtered(SOURCES),
-        corpus=[L.deduplicated / MANIFEST, L.split / MANIFEST] if SOURCES else [],
+        filtered=SOURCE_FILES.filtered(SOURCES),
+        corpus=[PATHS.deduplicated / MANIFEST, PATHS.split / MANIFEST] if SOURCES else [],
     output:
-        cards=L.cards / "cards.json",
-        pages=[L.cards / f"{name}.md" for name in EXPERIMENT.corpus.compose],
+        cards=PATHS.cards / "cards.json",
+        pages=[PATHS.cards / f"{name}.md" for name in EXPERIMENT.corpus.compose],
     log:
-        L.log("report", "cards"),
+        PATHS.log("report", "cards"),
     conda:
         "../envs/stagecraft.yaml"
     params:
@@ -34,23 +34,23 @@ rule cards:
         "python -m scripts.report.cards --results {params.results:q} {params.given:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
-if FLOW.arms.models:
+if VIEW.arms.models:
 
     rule ablation:
         input:
-            scores=ablation_files(FLOW, "scores.json"),
-            documents=ablation_files(FLOW, "items.jsonl.zst"),
+            scores=ablation_files(VIEW, "scores.json"),
+            documents=ablation_files(VIEW, "items.jsonl.zst"),
         output:
-            table=L.ablation / "ablation.json",
-            picture=report(L.ablation / "ablation.svg", caption="captions/ablation.rst", category="Evaluation"),
+            table=PATHS.ablation / "ablation.json",
+            picture=report(PATHS.ablation / "ablation.svg", caption="captions/ablation.rst", category="Evaluation"),
         log:
-            L.log("report", "ablation"),
+            PATHS.log("report", "ablation"),
         localrule: True
         conda:
             "../envs/stagecraft.yaml"
         params:
             results=subpath(output.table, ancestor=3),
-            settings=to_json(arm_scores(FLOW)),
+            settings=to_json(arm_scores(VIEW)),
             out=subpath(output.table, parent=True),
             code=fingerprint("scripts.report.ablation"),
         shell:
@@ -62,18 +62,18 @@ if EXPERIMENT.training:
 
     rule plots:
         input:
-            evaluation=L.gate,
-            filtered=MADE.filtered(SOURCES),
-            deduplicated=L.deduplicated / MANIFEST if SOURCES else [],
-            splits=L.split / MANIFEST if SOURCES else [],
-            metrics=[L.model(stage) / "metrics.jsonl" for stage in EXPERIMENT.training.train],
+            evaluation=PATHS.gate,
+            filtered=SOURCE_FILES.filtered(SOURCES),
+            deduplicated=PATHS.deduplicated / MANIFEST if SOURCES else [],
+            splits=PATHS.split / MANIFEST if SOURCES else [],
+            metrics=[PATHS.model(stage) / "metrics.jsonl" for stage in EXPERIMENT.training.train],
         output:
-            gates=report(L.picture("gates"), caption="captions/gates.rst", category="Evaluation"),
-            scores=report(L.picture("scores"), caption="captions/scores.rst", category="Evaluation"),
-            loss=report(L.picture("loss"), caption="captions/loss.rst", category="Training"),
-            funnel=report(L.picture("funnel"), caption="captions/funnel.rst", category="Data"),
+            gates=report(PATHS.picture("gates"), caption="captions/gates.rst", category="Evaluation"),
+            scores=report(PATHS.picture("scores"), caption="captions/scores.rst", category="Evaluation"),
+            loss=report(PATHS.picture("loss"), caption="captions/loss.rst", category="Training"),
+            funnel=report(PATHS.picture("funnel"), caption="captions/funnel.rst", category="Data"),
         log:
-            L.log("report", "plots"),
+            PATHS.log("report", "plots"),
         conda:
             "../envs/stagecraft.yaml"
         params:
@@ -85,21 +85,21 @@ if EXPERIMENT.training:
 
     rule page:
         input:
-            evaluation=L.gate,
-            pictures=[L.picture(name) for name in PICTURES],
-            documents=FLOW.suite_files("items.jsonl.zst"),
-            filtered=MADE.filtered(SOURCES),
-            deduplicated=L.deduplicated / MANIFEST if SOURCES else [],
-            splits=L.split / MANIFEST if SOURCES else [],
-            cards=L.cards / "cards.json",
-            chats=ancient_inputs(*(split_file(L.dataset(name), "test") for name in FLOW.chat_datasets)),
-            ablation=[L.ablation / f"ablation.{ending}" for ending in ("json", "svg")] if FLOW.arms.models else [],
+            evaluation=PATHS.gate,
+            pictures=[PATHS.picture(name) for name in PICTURES],
+            documents=VIEW.suite_files("items.jsonl.zst"),
+            filtered=SOURCE_FILES.filtered(SOURCES),
+            deduplicated=PATHS.deduplicated / MANIFEST if SOURCES else [],
+            splits=PATHS.split / MANIFEST if SOURCES else [],
+            cards=PATHS.cards / "cards.json",
+            chats=ancient_inputs(*(split_file(PATHS.dataset(name), "test") for name in VIEW.chat_datasets)),
+            ablation=[PATHS.ablation / f"ablation.{ending}" for ending in ("json", "svg")] if VIEW.arms.models else [],
             templates=["scripts/report/templates/page.html.j2", "scripts/report/templates/report.md.j2"],
         output:
-            page=report(L.page, caption="captions/page.rst", category="Evaluation"),
-            markdown=L.markdown,
+            page=report(PATHS.page, caption="captions/page.rst", category="Evaluation"),
+            markdown=PATHS.markdown,
         log:
-            L.log("report", "page"),
+            PATHS.log("report", "page"),
         conda:
             "../envs/stagecraft.yaml"
         params:
@@ -110,11 +110,11 @@ if EXPERIMENT.training:
 
     rule scores:
         input:
-            evaluation=L.gate,
+            evaluation=PATHS.gate,
         output:
-            table=L.scores,
+            table=PATHS.scores,
         log:
-            L.log("report", "scores"),
+            PATHS.log("report", "scores"),
         conda:
             "../envs/stagecraft.yaml"
         params:
@@ -126,14 +126,14 @@ if EXPERIMENT.training:
     # A rule of its own, so that a run which an unmet gate fails (evaluation.gate.fail) still keeps scores and page.
     rule verdict:
         input:
-            evaluation=L.gate,
-            page=L.page,
-            scores=L.scores,
+            evaluation=PATHS.gate,
+            page=PATHS.page,
+            scores=PATHS.scores,
             copies=PARQUET,
         output:
-            evaluation=L.evaluation,
+            evaluation=PATHS.evaluation,
         log:
-            L.log("report", "verdict"),
+            PATHS.log("report", "verdict"),
         retries: 0  # a gate does not change its mind
         conda:
             "../envs/stagecraft.yaml"

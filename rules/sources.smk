@@ -4,7 +4,7 @@
 
 from scripts.experiment.layout import FIRST_COMMITS, fetched_shard, history_shard, is_published, raw_manifest
 
-ARCHIVES = {} if MADE.in_shards else {source.raw_name: source for source in SOURCES.values()}
+ARCHIVES = {} if SOURCE_FILES.in_shards else {source.raw_name: source for source in SOURCES.values()}
 PULLED = [name for name in ARCHIVES if is_published(name)]
 
 
@@ -15,7 +15,7 @@ rule pull:
         archive=raw_archive("{archive}"),
         manifest=raw_manifest("{archive}"),
     log:
-        L.log("sources", "pull", "{archive}"),
+        PATHS.log("sources", "pull", "{archive}"),
     wildcard_constraints:
         archive=one_of(PULLED),
     conda:
@@ -37,7 +37,7 @@ rule fetch:
         archive=raw_archive("{archive}"),
         manifest=raw_manifest("{archive}"),
     log:
-        L.log("sources", "fetch", "{archive}"),
+        PATHS.log("sources", "fetch", "{archive}"),
     wildcard_constraints:
         archive=one_of([name for name in ARCHIVES if name not in PULLED]),
     conda:
@@ -56,26 +56,26 @@ rule fetch:
         " --settings {params.settings:q} --max-minutes {resources.minutes:q} --archive {output.archive:q} 2>&1 | tee {log:q}"
 
 
-if MADE.in_shards:
+if SOURCE_FILES.in_shards:
 
     rule fetch_shard:
         output:
-            manifest=fetched_shard(L, "{shard}") / MANIFEST,
+            manifest=fetched_shard(PATHS, "{shard}") / MANIFEST,
         log:
-            L.log("sources", "fetch_shard", "{shard}"),
+            PATHS.log("sources", "fetch_shard", "{shard}"),
         conda:
             "../envs/stagecraft.yaml"
         resources:
             network=1,
             # no params, as in rule fetch
             locations=lambda wildcards: by_file(
-                "--locations", *(each.location for each in MADE.members(wildcards.shard))
+                "--locations", *(each.location for each in SOURCE_FILES.members(wildcards.shard))
             ),
             minutes=str(EXPERIMENT.sources.fetch.max_minutes),
         params:
             sources=lambda wildcards: by_file(
                 "--sources",
-                *(as_json(each.model_dump(include={"name", "kind", "pin"})) for each in MADE.members(wildcards.shard)),
+                *(as_json(each.model_dump(include={"name", "kind", "pin"})) for each in SOURCE_FILES.members(wildcards.shard)),
             ),
             settings=as_json(EXPERIMENT.sources.fetch.model_dump(exclude={"max_minutes"})),
             out=subpath(output.manifest, parent=True),
@@ -88,12 +88,12 @@ if MADE.in_shards:
 # Only for a split by time, as archives hold no history.
 rule history:
     output:
-        manifest=L.history("{source}") / MANIFEST,
-        commits=L.history("{source}") / FIRST_COMMITS,
+        manifest=PATHS.history("{source}") / MANIFEST,
+        commits=PATHS.history("{source}") / FIRST_COMMITS,
     log:
-        L.log("sources", "history", "{source}"),
+        PATHS.log("sources", "history", "{source}"),
     wildcard_constraints:
-        source=one_of([] if MADE.in_shards else FLOW.dated_sources),
+        source=one_of([] if SOURCE_FILES.in_shards else VIEW.dated_sources),
     conda:
         "../envs/stagecraft.yaml"
     resources:
@@ -109,27 +109,27 @@ rule history:
         " --max-minutes {resources.minutes:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
-if MADE.in_shards:
+if SOURCE_FILES.in_shards:
 
     rule history_shard:
         output:
-            manifest=history_shard(L, "{shard}") / MANIFEST,
+            manifest=history_shard(PATHS, "{shard}") / MANIFEST,
         log:
-            L.log("sources", "history_shard", "{shard}"),
+            PATHS.log("sources", "history_shard", "{shard}"),
         conda:
             "../envs/stagecraft.yaml"
         resources:
             network=1,
             locations=lambda wildcards: by_file(
-                "--locations", *(each.location for each in MADE.members(wildcards.shard))
+                "--locations", *(each.location for each in SOURCE_FILES.members(wildcards.shard))
             ),
             minutes=str(EXPERIMENT.sources.fetch.max_minutes),
         params:
             sources=lambda wildcards: by_file(
                 "--sources",
-                *(as_json(each.model_dump(include={"name", "kind", "pin"})) for each in MADE.members(wildcards.shard)),
+                *(as_json(each.model_dump(include={"name", "kind", "pin"})) for each in SOURCE_FILES.members(wildcards.shard)),
             ),
-            history=lambda wildcards: str(L.history("x").parent),
+            history=lambda wildcards: str(PATHS.history("x").parent),
             out=subpath(output.manifest, parent=True),
             code=fingerprint("scripts.sources.history_shard"),
         shell:

@@ -9,24 +9,24 @@ from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, small_fi
 # Say no before a job is queued: a base without a chat template, or without the tokens of fill-in-the-middle, ends here.
 # Of a hub model the files are seen once rule `base` is about to run (rules/training.smk).
 BASE = EXPERIMENT.training.base if EXPERIMENT.training else None
-TOKENIZER_FOLDER = BASE.model if BASE else FLOW.tokenizer_folder
+TOKENIZER_FOLDER = BASE.model if BASE else VIEW.tokenizer_folder
 
 
 check_tokenizer = partial(
     check_base_tokenizer,
-    datasets=FLOW.datasets,
-    used=FLOW.packed_datasets,
+    datasets=VIEW.datasets,
+    used=VIEW.packed_datasets,
     template=BASE.chat_template if BASE else None,
 )
 
 try:
-    if CALL and TOKENIZER_FOLDER and Path(TOKENIZER_FOLDER).is_dir():
+    if INVOCATION and TOKENIZER_FOLDER and Path(TOKENIZER_FOLDER).is_dir():
         check_tokenizer(Path(TOKENIZER_FOLDER))
 except UserError as error:
     sys.exit(f"error: {error}")
 
 
-os.environ["TOKENIZER_FOLDER"] = FLOW.tokenizer_folder
+os.environ["TOKENIZER_FOLDER"] = VIEW.tokenizer_folder
 
 
 envvars:
@@ -35,25 +35,25 @@ envvars:
 
 rule tokenizer:
     input:
-        manifests=[folder / MANIFEST for folder in FLOW.tokenizer_texts],
+        manifests=[folder / MANIFEST for folder in VIEW.tokenizer_texts],
         data=ancient_inputs(
             *(
-                split_file(folder, "train") if FLOW.scratch else folder / "tokenizer.json"
-                for folder in FLOW.tokenizer_texts
+                split_file(folder, "train") if VIEW.scratch else folder / "tokenizer.json"
+                for folder in VIEW.tokenizer_texts
             )
         ),
     output:
-        manifest=L.tokenizer / MANIFEST,
-        tokenizer=L.tokenizer / "tokenizer.json",
+        manifest=PATHS.tokenizer / MANIFEST,
+        tokenizer=PATHS.tokenizer / "tokenizer.json",
     log:
-        L.log("tokens", "tokenizer"),
+        PATHS.log("tokens", "tokenizer"),
     conda:
         "../envs/stagecraft.yaml"
     params:
-        folders=[str(folder) for folder in FLOW.tokenizer_texts],
+        folders=[str(folder) for folder in VIEW.tokenizer_texts],
         # without settings the base's tokenizer is copied
-        settings=["--settings", to_json(EXPERIMENT.tokens.tokenizer)] if FLOW.scratch else [],
-        content=tokenizer_content(FLOW.tokenizer_folder),
+        settings=["--settings", to_json(EXPERIMENT.tokens.tokenizer)] if VIEW.scratch else [],
+        content=tokenizer_content(VIEW.tokenizer_folder),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.tokens.tokenizer"),
     # the folder is no param: its content is one, so the same files in another folder rerun nothing. Nor is it a resource:
@@ -65,16 +65,16 @@ rule tokenizer:
 
 rule pack:
     input:
-        dataset=L.dataset("{dataset}") / MANIFEST,
-        tokenizer=L.tokenizer / MANIFEST,
+        dataset=PATHS.dataset("{dataset}") / MANIFEST,
+        tokenizer=PATHS.tokenizer / MANIFEST,
         data=ancient_inputs(
-            *(split_file(L.dataset("{dataset}"), split) for split in PACKED_SPLITS), L.tokenizer / "tokenizer.json"
+            *(split_file(PATHS.dataset("{dataset}"), split) for split in PACKED_SPLITS), PATHS.tokenizer / "tokenizer.json"
         ),
     output:
-        manifest=L.shards("{dataset}", "{length}") / MANIFEST,
-        shards=shard_files(L.shards("{dataset}", "{length}")),
+        manifest=PATHS.shards("{dataset}", "{length}") / MANIFEST,
+        shards=shard_files(PATHS.shards("{dataset}", "{length}")),
     log:
-        L.log("tokens", "pack", "{dataset}-{length}"),
+        PATHS.log("tokens", "pack", "{dataset}-{length}"),
     conda:
         "../envs/stagecraft.yaml"
     params:
@@ -90,27 +90,27 @@ rule pack:
 rule mix:
     input:
         parts=lambda wildcards: [
-            str(L.shards(part, wildcards.length) / MANIFEST) for part in FLOW.rows.datasets_of(wildcards.mixture)
+            str(PATHS.shards(part, wildcards.length) / MANIFEST) for part in VIEW.rows.datasets_of(wildcards.mixture)
         ],
         data=lambda wildcards: ancient_inputs(
             *(
                 file
-                for part in FLOW.rows.datasets_of(wildcards.mixture)
-                for file in shard_files(L.shards(part, wildcards.length))
+                for part in VIEW.rows.datasets_of(wildcards.mixture)
+                for file in shard_files(PATHS.shards(part, wildcards.length))
             )
         ),
     output:
-        manifest=L.mixture("{mixture}", "{length}") / MANIFEST,
-        shards=shard_files(L.mixture("{mixture}", "{length}")),
+        manifest=PATHS.mixture("{mixture}", "{length}") / MANIFEST,
+        shards=shard_files(PATHS.mixture("{mixture}", "{length}")),
     log:
-        L.log("tokens", "mix", "{mixture}-{length}"),
+        PATHS.log("tokens", "mix", "{mixture}-{length}"),
     conda:
         "../envs/stagecraft.yaml"
     params:
         parts=lambda wildcards: [
-            str(L.shards(part, wildcards.length)) for part in FLOW.rows.datasets_of(wildcards.mixture)
+            str(PATHS.shards(part, wildcards.length)) for part in VIEW.rows.datasets_of(wildcards.mixture)
         ],
-        settings=lambda wildcards: to_json(FLOW.expanded.tokens.mix[wildcards.mixture]),
+        settings=lambda wildcards: to_json(VIEW.expanded.tokens.mix[wildcards.mixture]),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.tokens.mix"),
     shell:

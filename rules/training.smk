@@ -1,40 +1,40 @@
 # Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
 
-from scripts.experiment.bookkeeping import determining, every_of
+from scripts.experiment.no_effect_settings import weight_settings, every_of
 from scripts.experiment.layout import shard_files
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver
 from scripts.hosts.profile import STAGES, stage_threads, uses_vllm
-from scripts.training.engine.code_takeover import resume_anyway
+from scripts.training.engine.resume_across_code import resume_anyway
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.kernels import installed_kernels, kernels_line, least_capability
 from scripts.training.planning.stage import PlanInputs, choose_option
-from scripts.training.planning.stage_plan import plan as plan_stage
+from scripts.training.planning.plan_stage import plan as plan_stage
 
 # how the stages are monitored; like the machine file it is not a param, so changing it reruns nothing
-WATCH = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
+MONITORING_FILE = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
 
 # Refused here, before a job is queued: a layer that does not exist, or a stage that cannot fit.
 try:
-    load_monitoring(WATCH)
+    load_monitoring(MONITORING_FILE)
     resume_anyway()
-    NOPE = expand_layers(EXPERIMENT.training.base.no_rope_layers, FLOW.shape.num_hidden_layers) if FLOW.shape else []
+    NOPE = expand_layers(EXPERIMENT.training.base.no_rope_layers, VIEW.shape.num_hidden_layers) if VIEW.shape else []
     BASE_TOKENS = EXPERIMENT.training.base.trained_tokens
     PLAN_INPUTS = [
-        PlanInputs(name, stage, MACHINE, FLOW.shape, no_rope_layers=tuple(NOPE), trained_tokens=BASE_TOKENS)
-        for name, stage in FLOW.stages.items()
+        PlanInputs(name, stage, MACHINE, VIEW.shape, no_rope_layers=tuple(NOPE), trained_tokens=BASE_TOKENS)
+        for name, stage in VIEW.stages.items()
     ]
     for inputs in PLAN_INPUTS:
         warnings = plan_stage(inputs, traced=False).get("warnings", [])
-        for warning in warnings if CALL else []:
+        for warning in warnings if INVOCATION else []:
             print(f"warning: {warning}", file=sys.stderr)
-    BASE_SETTINGS = FLOW.base_settings
+    BASE_SETTINGS = VIEW.base_settings
 except UserError as error:
     sys.exit(f"error: {error}")
 
 # The jobs whose torch must be able to use a GPU, which vLLM does in its own environment.
-GPU_RULES = {*STAGES, *(name for name, suite in FLOW.suites.items() if not uses_vllm(suite))}
+GPU_RULES = {*STAGES, *(name for name, suite in VIEW.suites.items() if not uses_vllm(suite))}
 
 
 # Checked before the first job, or they would fail after all data work. On Slurm jobs run on other hosts than this, so
@@ -58,35 +58,35 @@ onstart:
             print(note, file=sys.stderr)
         if needed & {*STAGES}:
             print(
-                kernels_line(MACHINE, FLOW.stages.values(), least_capability(), installed_kernels()),
+                kernels_line(MACHINE, VIEW.stages.values(), least_capability(), installed_kernels()),
                 file=sys.stderr,
             )
 
 
 # From here on no kill can make these stages run again.
 onsuccess:
-    for stage in FLOW.stages:
-        for line in remove_published(L.work(stage), L.model(stage)):
+    for stage in VIEW.stages:
+        for line in remove_published(PATHS.work(stage), PATHS.model(stage)):
             print(line, file=sys.stderr)
 
 
 rule base:
     input:
-        L.tokenizer / MANIFEST if FLOW.scratch else FLOW.chat_template,
+        PATHS.tokenizer / MANIFEST if VIEW.scratch else VIEW.chat_template,
     output:
-        manifest=L.model("base") / MANIFEST,
-        config=L.model("base") / "config.json",
-        tokenizer=L.model("base") / "tokenizer.json",
+        manifest=PATHS.model("base") / MANIFEST,
+        config=PATHS.model("base") / "config.json",
+        tokenizer=PATHS.model("base") / "tokenizer.json",
     log:
-        L.log("training", "base"),
+        PATHS.log("training", "base"),
     conda:
         "../envs/stagecraft.yaml"
     resources:
         # no param: the content of a folder is one, so the same model at another path reruns nothing
-        folder=FLOW.base_folder,
+        folder=VIEW.base_folder,
     params:
         settings=as_json(BASE_SETTINGS),
-        scratch=["--tokenizer", str(L.tokenizer), "--seed", str(EXPERIMENT.seed)] if FLOW.scratch else [],
+        scratch=["--tokenizer", str(PATHS.tokenizer), "--seed", str(EXPERIMENT.seed)] if VIEW.scratch else [],
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.training.base"),
     shell:
@@ -96,19 +96,19 @@ rule base:
 
 rule plan:
     input:
-        shards=lambda wildcards: str(FLOW.shards(wildcards.stage) / MANIFEST),
+        shards=lambda wildcards: str(VIEW.shards(wildcards.stage) / MANIFEST),
     output:
-        plan=L.plan("{stage}"),
+        plan=PATHS.plan("{stage}"),
     log:
-        L.log("training", "plan", "{stage}"),
+        PATHS.log("training", "plan", "{stage}"),
     conda:
         "../envs/stagecraft.yaml"
     resources:
         machine=str(PROFILE.machine),
     params:
         shards=subpath(input.shards, parent=True),
-        settings=lambda wildcards: to_json(FLOW.stages[wildcards.stage]),
-        shape=["--shape", to_json(FLOW.shape)] if FLOW.shape else [],
+        settings=lambda wildcards: to_json(VIEW.stages[wildcards.stage]),
+        shape=["--shape", to_json(VIEW.shape)] if VIEW.shape else [],
         base=[
             *(["--no-rope-layers", *map(str, NOPE)] if NOPE else []),
             *(["--trained-tokens", str(BASE_TOKENS)] if BASE_TOKENS else []),
@@ -122,36 +122,36 @@ rule plan:
 
 rule train:
     input:
-        origin=lambda wildcards: str(L.model(FLOW.stages[wildcards.stage].origin) / MANIFEST),
-        shards=lambda wildcards: str(FLOW.shards(wildcards.stage) / MANIFEST),
-        data=lambda wildcards: ancient_inputs(*shard_files(FLOW.shards(wildcards.stage))),
+        origin=lambda wildcards: str(PATHS.model(VIEW.stages[wildcards.stage].origin) / MANIFEST),
+        shards=lambda wildcards: str(VIEW.shards(wildcards.stage) / MANIFEST),
+        data=lambda wildcards: ancient_inputs(*shard_files(VIEW.shards(wildcards.stage))),
     output:
-        manifest=L.model("{stage}") / MANIFEST,
-        model=L.model("{stage}") / "model.safetensors",
-        metrics=L.model("{stage}") / "metrics.jsonl",
-        summary=L.model("{stage}") / "summary.json",
-        environment=L.model("{stage}") / "environment.json",
+        manifest=PATHS.model("{stage}") / MANIFEST,
+        model=PATHS.model("{stage}") / "model.safetensors",
+        metrics=PATHS.model("{stage}") / "metrics.jsonl",
+        summary=PATHS.model("{stage}") / "summary.json",
+        environment=PATHS.model("{stage}") / "environment.json",
     log:
-        L.log("training", "train", "{stage}"),
+        PATHS.log("training", "train", "{stage}"),
     wildcard_constraints:
-        stage=one_of([name for name in FLOW.stages if name not in FLOW.adapters]),
+        stage=one_of([name for name in VIEW.stages if name not in VIEW.adapters]),
     priority: 1  # evaluations wait for stages, not stages for evaluations
     conda:
         "../envs/stagecraft.yaml"
     threads: stage_threads(MACHINE, workflow.cores)
     resources:
         machine=str(PROFILE.machine),
-        monitoring=str(WATCH),
+        monitoring=str(MONITORING_FILE),
         # no params: how often a stage logs and saves cannot change its weights
-        log_every=lambda wildcards: every_of(FLOW.stages[wildcards.stage], "log"),
-        save_every=lambda wildcards: every_of(FLOW.stages[wildcards.stage], "save"),
-        keep_checkpoints=lambda wildcards: FLOW.stages[wildcards.stage].keep_checkpoints,
+        log_every=lambda wildcards: every_of(VIEW.stages[wildcards.stage], "log"),
+        save_every=lambda wildcards: every_of(VIEW.stages[wildcards.stage], "save"),
+        keep_checkpoints=lambda wildcards: VIEW.stages[wildcards.stage].keep_checkpoints,
     params:
         origin=subpath(input.origin, parent=True),
         shards=subpath(input.shards, parent=True),
-        work=lambda wildcards: str(L.work(wildcards.stage)),
-        settings=lambda wildcards: as_json(determining(FLOW.stages[wildcards.stage])),
-        seed=lambda wildcards: FLOW.seed(wildcards.stage),
+        work=lambda wildcards: str(PATHS.work(wildcards.stage)),
+        settings=lambda wildcards: as_json(weight_settings(VIEW.stages[wildcards.stage])),
+        seed=lambda wildcards: VIEW.seed(wildcards.stage),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.training.train"),
     # a time limit's SIGTERM goes to every process of the job: shell and tee outlive it until the checkpoint is saved
@@ -166,10 +166,10 @@ rule train:
 
 use rule train as train_adapter with:
     output:
-        manifest=L.model("{stage}") / MANIFEST,
-        model=L.model("{stage}") / "adapter_model.safetensors",
-        metrics=L.model("{stage}") / "metrics.jsonl",
-        summary=L.model("{stage}") / "summary.json",
-        environment=L.model("{stage}") / "environment.json",
+        manifest=PATHS.model("{stage}") / MANIFEST,
+        model=PATHS.model("{stage}") / "adapter_model.safetensors",
+        metrics=PATHS.model("{stage}") / "metrics.jsonl",
+        summary=PATHS.model("{stage}") / "summary.json",
+        environment=PATHS.model("{stage}") / "environment.json",
     wildcard_constraints:
-        stage=one_of(FLOW.adapters),
+        stage=one_of(VIEW.adapters),

@@ -26,9 +26,9 @@ from scripts.common.files import atomic
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.buckets import MEMBERS, SIZES
-from scripts.corpus.similarity.joining import join
 from scripts.corpus.similarity.minhash import sequence_set
 from scripts.corpus.similarity.signed_documents import SignedSource, check_signed, documents_of, signed_sources
+from scripts.corpus.similarity.union_find import join
 from scripts.experiment.settings.corpus import Deduplicate
 
 CLUSTERS = "clusters.npy"

@@ -21,8 +21,8 @@ from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats import own_datasets
+from scripts.corpus.formats.balancing import balance_tasks, cap_sources
 from scripts.corpus.formats.repository_documents import repository_documents
-from scripts.corpus.formats.shares import balance_tasks, cap_sources
 from scripts.corpus.heuristics.training_filter import passing
 from scripts.corpus.instruct.workers import FEW, chats_about
 from scripts.experiment.layout import SPLITS, split_file

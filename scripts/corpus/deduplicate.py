@@ -19,7 +19,7 @@ import numpy as np
 from scripts.common.cli import UserError, parser, run
 from scripts.common.progress import Progress
 from scripts.corpus.clusters import CLUSTERS
-from scripts.corpus.formats.funnel import Funnel, funnel
+from scripts.corpus.formats.filter_writer import FilterWriter, funnel
 from scripts.corpus.similarity.signed_documents import (
     SignedSource,
     check_signed,
@@ -56,7 +56,12 @@ def first_copies(
 
 
 def deduplicate(
-    filtered: Path, sources: list[str], signatures: list[Path], clusters: Path, settings: Deduplicate, result: Funnel
+    filtered: Path,
+    sources: list[str],
+    signatures: list[Path],
+    clusters: Path,
+    settings: Deduplicate,
+    result: FilterWriter,
 ) -> None:
     """Pass the documents of `filtered`/SOURCE, for each of `sources` in order, to `result`.
 

@@ -23,7 +23,7 @@ from pathlib import Path
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import read_json
 from scripts.common.progress import Progress
-from scripts.corpus.formats.funnel import Funnel, funnel
+from scripts.corpus.formats.filter_writer import FilterWriter, funnel
 from scripts.corpus.formats.tar_reader import members
 from scripts.corpus.heuristics.header_language import header_language
 from scripts.corpus.heuristics.licence_header import licence_in
@@ -152,7 +152,7 @@ def score_of(text: str, path: str, language: str, settings: Filter) -> dict[str,
     return quality
 
 
-def keep_all(documents: list[tuple[dict, bytes]], secrets: SecretReplacer | None, result: Funnel) -> None:
+def keep_all(documents: list[tuple[dict, bytes]], secrets: SecretReplacer | None, result: FilterWriter) -> None:
     """Keep documents, each with its UTF-8, their secrets replaced first.
 
     Between other steps the tables of the expressions for secrets would leave the processor's cache.
@@ -167,7 +167,7 @@ def filter_archive(
     archive: Path,
     source: str,
     settings: Filter,
-    result: Funnel,
+    result: FilterWriter,
     benchmarks: Sequence[Path] = (),
     licence: str = "NOASSERTION",
 ) -> None:

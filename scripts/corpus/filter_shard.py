@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 from scripts.common.cli import UserError, parser, run
 from scripts.common.files import read_json, sha256_file, write_json
-from scripts.common.made_from import MADE_FROM, is_current, write_shard_manifest
 from scripts.common.manifest import NAME
+from scripts.common.shard_reuse import MADE_FROM, is_current, write_shard_manifest
 from scripts.corpus.filter import filter_archive
-from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.experiment.layout import Layout, fetched_shard
 from scripts.experiment.settings.filter import Filter
 from scripts.experiment.settings.record import to_json

@@ -20,7 +20,7 @@ from scripts.common.cli import parser, run
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
-from scripts.corpus.formats.funnel import DOCUMENTS
+from scripts.corpus.formats.filter_writer import DOCUMENTS
 from scripts.corpus.similarity.minhash import bands_of, coefficients, sketch
 from scripts.corpus.similarity.signed_documents import BANDS, DIGESTS, SignedSource
 from scripts.experiment.settings.corpus import Deduplicate

@@ -23,7 +23,7 @@ from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.hashing import text_digest
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
-from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS
+from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS
 from scripts.corpus.formats.splits import held_out_first, repository_splits, split_of
 from scripts.experiment.layout import FIRST_COMMITS, SPLITS, split_file
 from scripts.experiment.settings.corpus import Split

@@ -4,7 +4,7 @@
         --settings '{"benchmarks": [{"path": "HumanEval.jsonl.gz"}], "k": [1], "samples": 1, "timeout": 10}'
 
 Before anything is generated the sandbox is probed, and some of each benchmark's published solutions are judged. Each
-sample is run under the problem's tests (scripts/evaluation/sandbox/judge.py). A sample that does not pass counts as
+sample is run under the problem's tests (scripts/judge/sandbox/judge.py). A sample that does not pass counts as
 failed; if the tests or the sandbox are at fault, the benchmark is not measured. The counts of each outcome tell which.
 """
 
@@ -21,16 +21,16 @@ from scripts.evaluation.benchmarks.weak_problems import WEAK
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
 from scripts.evaluation.metrics.pass_at_k import figures, suite
-from scripts.evaluation.sandbox import probe
-from scripts.evaluation.sandbox.bubblewrap import Limits
-from scripts.evaluation.sandbox.judge import Judge, judge_all
-from scripts.evaluation.sandbox.libraries import Libraries
-from scripts.evaluation.sandbox.packages import Packages
-from scripts.evaluation.sandbox.verdict import Verdict
 from scripts.experiment.settings.code import Benchmark, Code
 from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import dataset_of
+from scripts.judge.sandbox import probe
+from scripts.judge.sandbox.bubblewrap import Limits
+from scripts.judge.sandbox.judge import Judge, judge_all
+from scripts.judge.sandbox.libraries import Libraries
+from scripts.judge.sandbox.packages import Packages
+from scripts.judge.sandbox.verdict import Verdict
 
 # where a user gives what a benchmark needs
 LIBRARIES = {

@@ -55,7 +55,7 @@ def judge_gates(
         elif gate.metric in METRICS["latency"]:
             results.append(latency_gate(gate, latency[gate.model]))
         else:
-            for place, single_gate in enumerate([gate, *guards(gate, comparisons)]):
+            for place, single_gate in enumerate([gate, *non_inferiority_gates(gate, comparisons)]):
                 comparison = next(
                     (candidate for candidate in comparisons.values() if single_gate.metric in candidate.suite.metrics),
                     None,
@@ -65,7 +65,7 @@ def judge_gates(
     return results
 
 
-def guards(gate: Gate, comparisons: dict[str, ComparisonOverSeeds]) -> list[Gate]:
+def non_inferiority_gates(gate: Gate, comparisons: dict[str, ComparisonOverSeeds]) -> list[Gate]:
     """The gates that a gate's `not_worse` stands for."""
     guard_gates = []
     for guard in gate.not_worse:

@@ -7,7 +7,7 @@
 The tests of a source run once under coverage.py, which tells which tests reach which function. A function is a task if
 its tests pass with its own body three times, and fail with its body masked and with the trivial bodies `pass` and
 `return` of its first argument. What is a task follows from the files alone: functions are tried in the order of their
-hashes. All runs are in the sandbox (scripts/evaluation/repositories/judge.py).
+hashes. All runs are in the sandbox (scripts/judge/repositories/judge.py).
 
 Writes `tasks.jsonl.zst`, and a manifest that counts for each source why functions are no tasks.
 """
@@ -21,14 +21,14 @@ from scripts.common.cli import UserError, parser, run
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.code_tasks.training_overlap import in_training
-from scripts.evaluation.repositories.judge import RepositoryJudge
-from scripts.evaluation.repositories.repository import unpack
-from scripts.evaluation.repositories.task_selection import Selection, TaskSelector, log
-from scripts.evaluation.sandbox import probe
-from scripts.evaluation.sandbox.bubblewrap import Sandbox
-from scripts.evaluation.sandbox.packages import Packages
-from scripts.evaluation.sandbox.program import Limits
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
+from scripts.judge.repositories.judge import RepositoryJudge
+from scripts.judge.repositories.repository import unpack
+from scripts.judge.repositories.task_selection import Selection, TaskSelector, log
+from scripts.judge.sandbox import probe
+from scripts.judge.sandbox.bubblewrap import Sandbox
+from scripts.judge.sandbox.packages import Packages
+from scripts.judge.sandbox.program import Limits
 
 
 def judge_of(name: str, archive: Path, settings: RepositoryTasks, sandbox: Sandbox, folder: Path) -> RepositoryJudge:

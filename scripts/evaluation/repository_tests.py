@@ -5,7 +5,7 @@
         --settings '{"form": "fim", "max_new_tokens": 256}' --out results/evaluation/repository_tests/base
 
 A model sees the file around the body, as in suite `completion`, and writes the body. Its tests then run in one sandbox
-and the body in another (scripts/evaluation/repositories/judge.py). Before that each task's own body must pass here;
+and the body in another (scripts/judge/repositories/judge.py). Before that each task's own body must pass here;
 where one does not, the environment is at fault and nothing is measured.
 """
 
@@ -25,13 +25,13 @@ from scripts.evaluation.code_tasks.prompts import prompt_of
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
 from scripts.evaluation.metrics.repository_outcomes import SUITE, figures
-from scripts.evaluation.repositories.judge import Outcome, RepositoryJudge
-from scripts.evaluation.repositories.task import RepositoryTask
 from scripts.evaluation.repository_tasks import judge_of
-from scripts.evaluation.sandbox import probe
 from scripts.experiment.settings.evaluation import RepositoryTests
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import REPOSITORIES
+from scripts.judge.repositories.judge import Outcome, RepositoryJudge
+from scripts.judge.repositories.task import RepositoryTask
+from scripts.judge.sandbox import probe
 
 FAULT = "environment fault"
 

@@ -6,22 +6,22 @@ ablation_files(dag, "scores.json")      # [results/evaluation/perplexity/sft.slo
 from pathlib import Path
 
 from scripts.experiment.checks.ablation import ablated_suites
-from scripts.experiment.dag import Dag
+from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.settings.ablate import ArmScores
 from scripts.experiment.suites import scored_datasets
 
 
-def compared_suites(dag: Dag) -> list[str]:
+def compared_suites(dag: ExperimentView) -> list[str]:
     """The suites that the models of all arms are scored by; none without arms."""
     return ablated_suites(dag.experiment) if dag.arms.models else []
 
 
-def ablation_files(dag: Dag, name: str) -> list[Path]:
+def ablation_files(dag: ExperimentView, name: str) -> list[Path]:
     """The file of this name of each of these suites and each model of the arms."""
     return [dag.layout.suite(suite, model) / name for suite in compared_suites(dag) for model in dag.arms.scored]
 
 
-def arm_scores(dag: Dag) -> ArmScores:
+def arm_scores(dag: ExperimentView) -> ArmScores:
     """What is compared."""
     evaluation = dag.experiment.evaluation
     return ArmScores(

@@ -14,8 +14,8 @@ import hashlib
 from dataclasses import dataclass, field
 
 from scripts.common.cli import UserError
-from scripts.experiment.bookkeeping import determining
-from scripts.experiment.overlay import merged
+from scripts.experiment.merge import merged
+from scripts.experiment.no_effect_settings import weight_settings
 from scripts.experiment.settings.corpus import Dataset
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record, as_json, to_json
@@ -108,7 +108,8 @@ def expand(experiment: Experiment, name: str = "config") -> Arms:
     data = {arm: renamed_data(experiment, arm, variant, arms) for arm, variant in variants.items()}
     changed = changed_stages(variants, data, model)
     known = {
-        (stage, as_json(determining(settings)), experiment.seed): stage for stage, settings in experiment.stages.items()
+        (stage, as_json(weight_settings(settings)), experiment.seed): stage
+        for stage, settings in experiment.stages.items()
     }
     for arm, variant in variants.items():
         train, models = variant.stages, []
@@ -123,7 +124,7 @@ def expand(experiment: Experiment, name: str = "config") -> Arms:
                         "data": data[arm].get(train[stage].data, train[stage].data),
                     }
                 )
-                key = stage, as_json(determining(settings)), seed
+                key = stage, as_json(weight_settings(settings)), seed
                 if key not in known:
                     middle = "" if arm == REFERENCE else f".{arm}"
                     known[key] = f"{stage}{middle}.s{number + 1}"
@@ -193,7 +194,7 @@ def changed_stages(variants: dict[str, Experiment], data: dict[str, dict[str, st
     for arm, variant in variants.items():
         train = variant.stages
         for stage in chain(train, model):
-            same_settings = stage in reference_stages and determining(reference_stages[stage]) == determining(
+            same_settings = stage in reference_stages and weight_settings(reference_stages[stage]) == weight_settings(
                 train[stage]
             )
             if not same_settings or train[stage].data in data[arm] or train[stage].origin in changed:

@@ -29,7 +29,7 @@ SEPARABLE = ("property", "cached_property", "staticmethod", "classmethod")
 
 
 @dataclass
-class Units:
+class ModuleParts:
     """A module's parts.
 
     Attributes:
@@ -155,9 +155,9 @@ def without_documentation(tree: ast.Module) -> ast.Module:
 
 
 @cache
-def read_units(module: str) -> Units:
+def read_units(module: str) -> ModuleParts:
     """The parts of a project module."""
-    units = Units(module)
+    units = ModuleParts(module)
     for statement in without_documentation(ast.parse(path_of(module).read_bytes())).body:
         if isinstance(statement, ast.Import | ast.ImportFrom):
             bound, loaded = imports_of(statement)

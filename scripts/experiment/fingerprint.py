@@ -22,7 +22,7 @@ from functools import cache
 from pathlib import Path
 
 from scripts.experiment import code_units
-from scripts.experiment.code_units import PACKAGE, Units, normal_form, path_of, read_units, without_documentation
+from scripts.experiment.code_units import PACKAGE, ModuleParts, normal_form, path_of, read_units, without_documentation
 from scripts.experiment.code_uses import WHOLE, uses_of
 
 
@@ -38,7 +38,7 @@ def files_by_name(root: Path) -> dict[str, list[Path]]:
     return files
 
 
-class Reach:
+class ReachableCode:
     """Everything that a module reaches when it is started.
 
     Attributes:
@@ -57,7 +57,7 @@ class Reach:
         self.files: set[Path] = set()
         self.attributes: set[str] = set()
         self.waiting: set[tuple[str, str]] = set()
-        self.queue: list[tuple[Units, ast.AST]] = []
+        self.queue: list[tuple[ModuleParts, ast.AST]] = []
         self.load(entry)
         self.queue += [(read_units(entry), statement) for statement in read_units(entry).main]
         while self.queue or self.reach_methods():
@@ -101,7 +101,7 @@ class Reach:
             self.reach(module, name)
         return bool(self.queue)
 
-    def reach_imported(self, units: Units, used: str, target: tuple[str, str | None]) -> None:
+    def reach_imported(self, units: ModuleParts, used: str, target: tuple[str, str | None]) -> None:
         """Reach what a name that is imported means: a name of a module, or a module that is used as a value."""
         module, name = target
         self.imports.add((units.name, used, f"{module}:{name}"))
@@ -117,7 +117,7 @@ class Reach:
             for name in read_units(module).definitions:
                 self.reach(module, name)
 
-    def follow(self, units: Units, statement: ast.AST) -> None:
+    def follow(self, units: ModuleParts, statement: ast.AST) -> None:
         """Reach what a statement of a module uses."""
         uses = uses_of(statement)
         self.attributes |= uses.attributes
@@ -135,7 +135,7 @@ class Reach:
             if path_of(text):  # a module that is named to be run or imported
                 self.reach_module(text)
 
-    def reach_name(self, units: Units, used: str, attributes: tuple[str, ...], imports: dict) -> None:
+    def reach_name(self, units: ModuleParts, used: str, attributes: tuple[str, ...], imports: dict) -> None:
         """Reach what one name means, with the attributes that are taken of it."""
         if used in WHOLE:
             self.reach_module(units.name)
@@ -183,9 +183,9 @@ def file_digest(path: Path) -> str:
 
 
 @cache
-def reach(module: str) -> Reach:
+def reach(module: str) -> ReachableCode:
     """What `python -m module` reaches."""
-    return Reach(module)
+    return ReachableCode(module)
 
 
 @cache

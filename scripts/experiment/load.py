@@ -17,7 +17,7 @@ from scripts.experiment.checks.stages import check_training
 from scripts.experiment.checks.suites import check_suites, with_datasets
 from scripts.experiment.checks.tokens import check_tokens
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.overlay import merged
+from scripts.experiment.merge import merged
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.experiment import Experiment
 

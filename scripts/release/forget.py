@@ -18,7 +18,7 @@ from pathlib import Path
 from scripts.common.cli import UserError, run
 from scripts.common.files import atomic, read_json, write_json
 from scripts.common.text import duration
-from scripts.experiment.dag import Dag
+from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.release.forgetting.certificate import Evidence, check_gone, collect, write_certificate
@@ -28,7 +28,7 @@ from scripts.sources.tables.source import Source
 from scripts.sources.tables.sources_table import read_sources, sources_of
 
 
-def report(dag: Dag, source: str, jobs: list[PlannedJob]) -> list[str]:
+def report(dag: ExperimentView, source: str, jobs: list[PlannedJob]) -> list[str]:
     """What contains the source, what must run again and what that took the last time."""
     known = [job.seconds for job in jobs if job.seconds is not None]
     lines = [f"{source} in experiment {dag.experiment.experiment}:", *lineage(dag, source).lines(), ""]
@@ -45,7 +45,7 @@ def remove_row(table: Path, source: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def remove_files(dag: Dag, evidence: Evidence) -> list[str]:
+def remove_files(dag: ExperimentView, evidence: Evidence) -> list[str]:
     """Remove the source's archive, its filtered documents and the checkpoints of models that held it.
 
     Returns:
@@ -71,7 +71,7 @@ def remove_files(dag: Dag, evidence: Evidence) -> list[str]:
     return remains
 
 
-def forget(dag: Dag, source: Source, table: Path, jobs: list[PlannedJob], rerun: Callable[[], None]) -> Path:
+def forget(dag: ExperimentView, source: Source, table: Path, jobs: list[PlannedJob], rerun: Callable[[], None]) -> Path:
     """Forget a source; returns the path of the certificate for people.
 
     Args:
@@ -124,11 +124,11 @@ def main() -> None:
         raise UserError(f"{configfile}: no `sources`, so no source to forget; its data are your own files")
     else:
         text = without_row(table, args.source)
-        source, dag = sources[args.source], Dag(experiment, sources, layout)
+        source, dag = sources[args.source], ExperimentView(experiment, sources, layout)
         jobs = jobs_without(dag, options, text)
         print("\n".join(report(dag, args.source, jobs)))
     if args.apply:
-        dag = Dag(experiment, {**sources, source.name: source}, layout)
+        dag = ExperimentView(experiment, {**sources, source.name: source}, layout)
         path = forget(dag, source, table, jobs, lambda: snakemake(dag.final_target, options))
         logging.info(f"{path}: written; now commit {table}")
 

@@ -22,7 +22,7 @@ import yaml
 
 from scripts.common.cli import UserError, run
 from scripts.common.files import atomic, read_json
-from scripts.common.made_from import folders_in
+from scripts.common.shard_reuse import folders_in
 from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.experiment.provenance import (

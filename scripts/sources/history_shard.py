@@ -15,8 +15,8 @@ from pathlib import Path
 
 from scripts.common.cli import parser, run
 from scripts.common.files import write_json
-from scripts.common.made_from import MADE_FROM, is_current, write_shard_manifest
 from scripts.common.manifest import NAME
+from scripts.common.shard_reuse import MADE_FROM, is_current, write_shard_manifest
 from scripts.experiment.layout import FIRST_COMMITS
 from scripts.sources.history import history
 from scripts.sources.tables.shard_arguments import add_source_arguments, given_sources, make_each

@@ -23,8 +23,8 @@ from transformers.utils import logging as transformers_logging
 from scripts.common.cli import UserError, parser, run
 from scripts.common.disk import disk_errors
 from scripts.common.manifest import read_manifest
-from scripts.experiment.bookkeeping import add_bookkeeping, with_bookkeeping
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring
+from scripts.experiment.no_effect_settings import add_no_effect_options, with_no_effect_options
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.monitoring import Monitoring
 from scripts.experiment.settings.training import Stage
@@ -32,13 +32,13 @@ from scripts.tokens.packing.shards import Shards
 from scripts.training.engine import parallel
 from scripts.training.engine.callbacks import add_callbacks
 from scripts.training.engine.checkpoint_folders import no_half_written_checkpoint, step_of
-from scripts.training.engine.code_takeover import Run, code_changes, prepare_work_folder, resume_anyway
 from scripts.training.engine.disk_space import check_disk_space
 from scripts.training.engine.early_stopping import AlreadyFinished, stopping_summary
 from scripts.training.engine.orphans import die_with_torchrun
-from scripts.training.engine.ownership import Ownership
 from scripts.training.engine.pruning import prune_after_publishing, prune_before_start
+from scripts.training.engine.resume_across_code import Run, code_changes, prepare_work_folder, resume_anyway
 from scripts.training.engine.resuming import resume_from
+from scripts.training.engine.run_lock import Ownership
 from scripts.training.engine.stage_folder import Folders, publish_stage
 from scripts.training.engine.stage_model import load_stage_model
 from scripts.training.engine.trainer import PackedRows, StageTrainer
@@ -48,9 +48,9 @@ from scripts.training.optimization.auto_settings import training_steps
 from scripts.training.optimization.muon import MuonCheck
 from scripts.training.optimization.optimizers import optimizer_factory, resolve_auto_for_model
 from scripts.training.optimization.training_arguments import training_arguments
-from scripts.training.planning.automatic import PLAN
 from scripts.training.planning.batch import divide_batch
 from scripts.training.planning.checks import check_sharding, check_validation
+from scripts.training.planning.resolve_auto import PLAN
 from scripts.training.planning.schedule import check_schedule, log_warnings
 
 
@@ -170,7 +170,7 @@ def main() -> None:
     arguments.add_argument("--threads", type=int, required=True)
     arguments.add_argument("--stage", required=True)
     arguments.add_argument("--settings", type=Stage.from_json, required=True)
-    add_bookkeeping(arguments)
+    add_no_effect_options(arguments)
     arguments.add_argument("--seed", type=int, required=True)
     arguments.add_argument("--code", required=True)
     arguments.add_argument("--origin", type=Path, required=True)
@@ -189,7 +189,7 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     train(
         args.stage,
-        with_bookkeeping(args.settings, args),
+        with_no_effect_options(args.settings, args),
         args.seed,
         args.code,
         load_machine(args.machine),

@@ -7,7 +7,19 @@ from pathlib import Path
 import pytest
 
 SCRIPTS = Path(__file__).parents[2] / "scripts"
-AREAS = ["common", "experiment", "hosts", "sources", "corpus", "tokens", "training", "evaluation", "report", "release"]
+AREAS = [
+    "common",
+    "experiment",
+    "hosts",
+    "sources",
+    "corpus",
+    "tokens",
+    "training",
+    "judge",
+    "evaluation",
+    "report",
+    "release",
+]
 
 
 def imports(path: Path) -> Iterator[list[str]]:

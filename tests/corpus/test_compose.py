@@ -12,7 +12,7 @@ from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.compose import compose
-from scripts.corpus.formats.shares import largest_cap
+from scripts.corpus.formats.balancing import largest_cap
 from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import CodeDataset, Dataset
 from scripts.experiment.settings.record import parse_json, to_json

@@ -19,7 +19,7 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import extension_of, filter_archive
-from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.formats.tar_reader import members, pax_records
 from scripts.experiment.settings.filter import Filter
 from scripts.experiment.settings.record import to_json

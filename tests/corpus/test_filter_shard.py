@@ -4,12 +4,12 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
-from scripts.common.made_from import MADE_FROM
 from scripts.common.manifest import read_manifest
+from scripts.common.shard_reuse import MADE_FROM
 from scripts.corpus import filter_shard as module
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.filter_shard import Member, filter_shard
-from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive
 

@@ -9,7 +9,7 @@ import yaml
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.corpus.formats.funnel import DOCUMENTS, funnel
+from scripts.corpus.formats.filter_writer import DOCUMENTS, funnel
 from scripts.corpus.split import named_split, split
 from scripts.experiment.layout import FIRST_COMMITS, SPLITS
 from scripts.experiment.settings.corpus import Split

@@ -1,27 +1,17 @@
 """A tiny model and datasets that suites are tried on; benchmark files and a sandbox, where there are such."""
 
-import os
-import shutil
-import subprocess
 import sys
-import time
-from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation.sandbox import bubblewrap as sandboxes
-from scripts.evaluation.sandbox import probe
-from scripts.evaluation.sandbox.judge import Judge
-from scripts.evaluation.sandbox.program import Limits
 from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 from scripts.tokens.tokenizer import train
+from tests.judge.fixtures import benchmarks, judge, sandbox, unharmed
 
-ROOT = Path(__file__).parents[2]
-UID = next(sandboxes.UIDS)
-LIMITS = Limits(seconds=10, memory=512 << 20)
+__all__ = ["benchmarks", "judge", "sandbox", "unharmed"]
+
 TEXTS = {
     f"s/{i}.{language}": (language, f"def f{i}(x):\n    return x + {i}  # 你好 e\u0301 naïve\n" * (1 + 3 * i % 7))
     for i in range(12)
@@ -92,62 +82,3 @@ def one_thread():
     torch.set_num_threads(1)
     yield
     torch.set_num_threads(threads)
-
-
-@pytest.fixture(scope="session")
-def benchmarks():
-    """The folder of the published benchmarks, `../shared/data/benchmarks` of the main checkout."""
-    common = subprocess.run(
-        ["git", "rev-parse", "--path-format=absolute", "--git-common-dir"], cwd=ROOT, capture_output=True, text=True
-    ).stdout.strip()
-    for checkout in (ROOT, Path(common).parent):
-        folder = checkout.parent / "shared/data/benchmarks"
-        if folder.is_dir():
-            return folder
-    return pytest.skip("the published benchmarks are not beside the checkout")
-
-
-@pytest.fixture(scope="session")
-def sandbox():
-    if not shutil.which("bwrap"):
-        pytest.skip("needs bubblewrap: apt-get install bubblewrap")
-    try:
-        return probe.sandbox()
-    except UserError as error:
-        if "no sandbox can be made here" in str(error):  # one that does not hold is a failure
-            pytest.skip(str(error))
-        raise
-
-
-@pytest.fixture(scope="session")
-def judge(sandbox):
-    return Judge(sandbox, LIMITS)
-
-
-@pytest.fixture
-def unharmed():
-    """Sees that no process stays behind."""
-    before = processes()
-    yield
-    for _ in range(100):
-        if not (left := processes() - before):
-            break
-        time.sleep(0.05)
-    assert not left
-
-
-def processes() -> set[str]:
-    """Ids of this process's bubblewraps, and of the processes of its sandboxes' users."""
-    ids = set()
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            status = dict(
-                line.split(":\t", 1) for line in (folder / "status").read_text().splitlines() if ":\t" in line
-            )
-        except OSError:
-            continue
-        descends = status["PPid"] == str(os.getpid()) and status["Name"] == "bwrap"
-        own = int(status["Uid"].split()[0]) // 1000 == UID // 1000
-        if descends or own:
-            ids.add(folder.name)
-    return ids

@@ -17,12 +17,12 @@ from scripts.evaluation.metrics import pass_at_k
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.gates import suite_gate
 from scripts.evaluation.results.items import read_scored
-from scripts.evaluation.sandbox.verdict import OUTCOMES
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.code import Benchmark, Code
 from scripts.experiment.settings.gates import Gate
 from scripts.experiment.settings.record import to_dict, to_json
+from scripts.judge.sandbox.verdict import OUTCOMES
 from tests import forked
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MULTIPL_E, written
 

@@ -15,7 +15,7 @@ from scripts.common.cli import UserError
 from scripts.evaluation.gate import evaluate, main
 from scripts.evaluation.results.gates import outcome, verdict
 from scripts.evaluation.results.inputs import gather
-from scripts.evaluation.results.intervals import reading
+from scripts.evaluation.results.intervals import direction
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict, to_json
 from tests.evaluation.synthetic import (
@@ -84,7 +84,7 @@ def test_verdict_is_the_weakest_outcome(outcomes, expected):
 
 
 def test_reading_of_a_difference_needs_the_whole_interval():
-    assert [reading(ends) for ends in ([-2, -1], [-1, 1], [1, 2], None)] == [
+    assert [direction(ends) for ends in ([-2, -1], [-1, 1], [1, 2], None)] == [
         "better",
         "no difference shown",
         "worse",
@@ -126,7 +126,7 @@ def test_each_stage_is_compared_with_its_origin_and_the_base_once(evaluation):
     for row, (model, against) in zip(rows, pairs, strict=True):
         change = sum(i["nll"] for i in code[model]) - sum(i["nll"] for i in code[against])
         assert row["value"] == pytest.approx(change / math.log(2) / sum(i["bytes"] for i in code["base"]))
-        assert row["reading"] == "better"
+        assert row["direction"] == "better"
 
 
 def test_shares_have_wilsons_interval_and_changes_mcnemars_p(evaluation):
@@ -143,7 +143,7 @@ def test_shares_have_wilsons_interval_and_changes_mcnemars_p(evaluation):
     }
     row = rows["sft", "base", "exact_match"]  # 2 of 10 become 6 of 10 in each of three languages
     assert row["value"] == pytest.approx(0.4)
-    assert row["reading"] == "better"
+    assert row["direction"] == "better"
     assert row["mcnemar"] == {"gained": 12, "lost": 0, "p": 2 * 0.5**12}
     worse = rows["pretrain", "base", "exact_match"]
     assert worse["mcnemar"] == {"gained": 0, "lost": 3, "p": 0.25}
@@ -277,8 +277,11 @@ def test_killed_run_leaves_no_file(tmp_path):
 
 
 def test_each_score_that_must_not_get_worse_becomes_a_gate_of_its_own(tmp_path):
-    guards = [{"dataset": "code", "metric": "bits_per_byte", "by": 0.5}, {"dataset": "instruct", "metric": "f1"}]
-    both = gate("chats", dataset="instruct", against="pretrain", below=0, not_worse=guards)
+    non_inferiority_gates = [
+        {"dataset": "code", "metric": "bits_per_byte", "by": 0.5},
+        {"dataset": "instruct", "metric": "f1"},
+    ]
+    both = gate("chats", dataset="instruct", against="pretrain", below=0, not_worse=non_inferiority_gates)
     gates = evaluate(build(tmp_path, [both]), tmp_path / "results")["gates"]
     assert [(row["name"], row["dataset"], row["metric"], row["side"], row["bound"]) for row in gates] == [
         ("chats", "instruct", "bits_per_byte", "below", 0),
@@ -288,4 +291,4 @@ def test_each_score_that_must_not_get_worse_becomes_a_gate_of_its_own(tmp_path):
     assert {row["outcome"] for row in gates} == {"met"}
     assert {row["against"] for row in gates} == {"pretrain"}
     with pytest.raises(UserError, match="`not_worse` needs `against`"):
-        build(tmp_path / "b", [gate("chats", below=0, not_worse=guards)])
+        build(tmp_path / "b", [gate("chats", below=0, not_worse=non_inferiority_gates)])

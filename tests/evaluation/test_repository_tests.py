@@ -4,11 +4,11 @@ import pytest
 
 from scripts.common.files import read_json, read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation.repositories.judge import Outcome
 from scripts.evaluation.repository_tests import outcomes_of, repository_tests
 from scripts.experiment.settings.evaluation import RepositoryTests
-from tests.evaluation.repositories import shapes_repository
-from tests.evaluation.repositories.test_judge import AREA, task
+from scripts.judge.repositories.judge import Outcome
+from tests.judge.repositories import shapes_repository
+from tests.judge.repositories.test_judge import AREA, task
 
 SETTINGS = RepositoryTests(max_new_tokens=8, prompt_characters=900)
 

@@ -7,7 +7,7 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.experiment.ablation_files import ablation_files
 from scripts.experiment.arms import expand
-from scripts.experiment.dag import Dag
+from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
@@ -23,11 +23,11 @@ def load(**ablate):
 
 
 def dag(**ablate):
-    return Dag(load(**ablate), {}, Layout(Path("results")))
+    return ExperimentView(load(**ablate), {}, Layout(Path("results")))
 
 
 def test_without_arms_nothing_is_added():
-    flow = Dag(load_experiment(read_yaml(FILE), str(FILE)), {}, Layout(Path("results")))
+    flow = ExperimentView(load_experiment(read_yaml(FILE), str(FILE)), {}, Layout(Path("results")))
     assert flow.stages == flow.experiment.training.train and ablation_files(flow, "scores.json") == []
     assert list(flow.datasets) == ["code", "instruct"] and flow.seed("sft") == 42
 
@@ -83,7 +83,7 @@ def test_an_arm_with_another_share_of_replay_or_other_data_in_a_mixture_has_a_mi
     less = {"tokens": {"mix": {"both": {"parts": {"code": {"weight": 0.1}}}}}}
     english = {"corpus": {"compose": {"instruct": {"language": "en"}}}}
     config["ablate"] = {"seeds": 2, "arms": {"less": less, "english": english}}
-    flow = Dag(load_experiment(config, "mine.yaml"), {}, Layout(Path("results")))
+    flow = ExperimentView(load_experiment(config, "mine.yaml"), {}, Layout(Path("results")))
     assert {name: list(mixture.parts) for name, mixture in flow.expanded.tokens.mix.items()} == {
         "both": ["code", "instruct"],
         "both.less": ["code", "instruct"],

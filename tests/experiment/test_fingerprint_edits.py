@@ -1,10 +1,10 @@
-"""The edits of tests/benchmarks/bench_reruns.py: each changes the fingerprints of the steps whose code it concerns."""
+"""The edits of benchmarks/bench_reruns.py: each changes the fingerprints of the steps whose code it concerns."""
 
 import pytest
 
+from benchmarks.reruns.edits import EDITS
+from benchmarks.reruns.project import STEPS, ours
 from scripts.experiment import code_units, fingerprint
-from tests.benchmarks.reruns.edits import EDITS
-from tests.benchmarks.reruns.project import STEPS, ours
 from tests.experiment.replay import forget
 
 # settings, inputs and records: what Snakemake itself compares

@@ -12,7 +12,7 @@ from scripts.experiment import code_units, fingerprint
 from tests.experiment import proof
 
 
-class Units:
+class ModuleParts:
     """Stands for `read_units`, and forgets single modules."""
 
     def __init__(self, read):
@@ -29,7 +29,7 @@ def tree(tmp_path, monkeypatch):
     """A copy of scripts/ that fingerprints are taken of, and a function that forgets what was read of a module."""
     shutil.copytree(proof.ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
     monkeypatch.setattr(code_units, "ROOT", tmp_path)
-    units = Units(code_units.read_units.__wrapped__)
+    units = ModuleParts(code_units.read_units.__wrapped__)
     monkeypatch.setattr(code_units, "read_units", units)
     monkeypatch.setattr(fingerprint, "read_units", units)
     for name in ("reach", "fingerprint", "files_by_name"):

@@ -5,12 +5,12 @@ from pathlib import Path
 import pytest
 
 from scripts.common.cli import UserError
-from scripts.experiment.bookkeeping import determining
-from scripts.experiment.dag import Dag
+from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.overlay import merged
+from scripts.experiment.merge import merged
+from scripts.experiment.no_effect_settings import weight_settings
 
 FILE = Path("config/config.yaml")
 
@@ -21,7 +21,7 @@ def load(seeds=None, **changes):
 
 
 def dag(*seeds):
-    return Dag(load(list(seeds) or None), {}, Layout(Path("results")))
+    return ExperimentView(load(list(seeds) or None), {}, Layout(Path("results")))
 
 
 def test_the_stage_is_trained_once_for_each_seed_on_what_it_shares():
@@ -29,7 +29,7 @@ def test_the_stage_is_trained_once_for_each_seed_on_what_it_shares():
     assert flow.models == ["base", "pretrain", "sft", "sft.seed8", "sft.seed9"]
     assert [flow.seed(name) for name in flow.models] == [42, 42, 7, 8, 9]
     for name in ("sft", "sft.seed8", "sft.seed9"):  # nothing but the seed differs from the stage without seeds
-        assert determining(flow.stages[name]) == determining(plain.stages["sft"])
+        assert weight_settings(flow.stages[name]) == weight_settings(plain.stages["sft"])
         assert flow.shards(name) == plain.shards("sft")
     assert flow.packed_datasets == plain.packed_datasets and not flow.arms.models
 

@@ -20,7 +20,7 @@ from pathlib import Path
 import yaml
 
 from tests import forked
-from tests.evaluation.repositories import shapes_repository
+from tests.judge.repositories import shapes_repository
 from tests.workflow.conftest import EXPERIMENT, STAGE, row
 
 ROOT = Path(__file__).parents[2]

@@ -13,10 +13,10 @@ from scripts.corpus.clusters import clusters
 from scripts.corpus.compose import compose
 from scripts.corpus.deduplicate import deduplicate
 from scripts.corpus.filter import filter_archive
-from scripts.corpus.formats.funnel import funnel
+from scripts.corpus.formats.filter_writer import funnel
 from scripts.corpus.signatures import signatures
 from scripts.corpus.split import split
-from scripts.experiment.dag import Dag
+from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
 from scripts.experiment.load import load_experiment
 from scripts.experiment.provenance import Job
@@ -53,7 +53,7 @@ def write_source(name: str, folder: Path) -> None:
     (folder / "shared.py").write_text(SHARED)
 
 
-def make_data(dag: Dag, table: Path) -> None:
+def make_data(dag: ExperimentView, table: Path) -> None:
     """The data part of the workflow, in this process."""
     layout, corpus = dag.layout, dag.experiment.corpus
     sources = {source.name: source for source in read_sources(table)}
@@ -61,7 +61,7 @@ def make_data(dag: Dag, table: Path) -> None:
         with funnel(layout.filtered(name)) as result:
             archive = raw_archive(sources[name].raw_name)
             filter_archive(archive, name, corpus.filter, result)
-    made, filtered = Dag(dag.experiment, sources, layout), layout.results / "corpus/filter"
+    made, filtered = ExperimentView(dag.experiment, sources, layout), layout.results / "corpus/filter"
     folders = [layout.signatures(shard) for shard in made.source_shards]
     for folder, names in zip(folders, made.source_shards.values(), strict=True):
         signatures(filtered, names, corpus.deduplicate, folder)
@@ -95,7 +95,7 @@ def made(tmp_path, monkeypatch):
         raw_archive("x").parent.mkdir(parents=True, exist_ok=True)
         facts = pack_folder(Path(source.location), raw_archive(source.raw_name), Limits())
         raw_manifest(source.raw_name).write_text(json.dumps(facts))
-    dag = Dag(experiment, sources, Layout(Path("results")))
+    dag = ExperimentView(experiment, sources, Layout(Path("results")))
     make_data(dag, table)
     return dag, table
 
@@ -115,7 +115,9 @@ def test_the_remaining_files_equal_those_of_a_run_without_the_source_bit_for_bit
     gamma = dag.sources["gamma"]
     path = forget(dag, gamma, table, jobs(), lambda: make_data(dag, table))
 
-    never = Dag(dag.experiment, {name: dag.sources[name] for name in ("alpha", "beta")}, Layout(tmp_path / "never"))
+    never = ExperimentView(
+        dag.experiment, {name: dag.sources[name] for name in ("alpha", "beta")}, Layout(tmp_path / "never")
+    )
     make_data(never, table)
     for folder in ("corpus", "tokens"):
         assert content(dag.layout.results / folder) == content(tmp_path / "never" / folder)

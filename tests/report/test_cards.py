@@ -10,7 +10,7 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_json, write_json, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.corpus.compose import compose
-from scripts.corpus.formats.funnel import funnel
+from scripts.corpus.formats.filter_writer import funnel
 from scripts.corpus.split import split
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.corpus import CodeDataset, Split

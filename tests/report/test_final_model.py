@@ -6,7 +6,7 @@ from scripts.report.content.final_model import changes, headline
 
 def row(dataset, value, interval, reading, metric="bits_per_byte", against="base"):
     about = {"model": "sft", "against": against, "dataset": dataset, "language": "all", "metric": metric}
-    return {**about, "value": value, "interval": interval, "reading": reading}
+    return {**about, "value": value, "interval": interval, "direction": reading}
 
 
 def evaluation(*rows, general=("others",)):

@@ -90,5 +90,5 @@ def test_the_summary_compares_base_and_stage_per_dataset_without_an_average(resu
     (row, _) = json.loads((results_root / "evaluation/gate/eval.json").read_text())["summary"]["datasets"]
     text = " ".join(" ".join(page.text).split())
     cells = ["code pretrain 30", number(row["base"]), number(row["tuned"]), number(row["value"], True)]
-    assert " ".join([*cells, interval(row["interval"], True), row["reading"]]) in text
+    assert " ".join([*cells, interval(row["interval"], True), row["direction"]]) in text
     assert "average" not in text

@@ -1,17 +1,17 @@
-"""tests/benchmarks/own_code: two distributions become one history, the same everywhere, with the right dates."""
+"""benchmarks/own_code: two distributions become one history, the same everywhere, with the right dates."""
 
 import io
 import tarfile
 
 import pytest
 
+from benchmarks.own_code.differences import EXPERIMENT, lines, picture
+from benchmarks.own_code.repositories import PACKAGES, TABLE, commit_version, git
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.report.content.drawing import save
 from scripts.sources.providers.git_history import first_commits
 from scripts.sources.tables.sources_table import read_sources
-from tests.benchmarks.own_code.differences import EXPERIMENT, lines, picture
-from tests.benchmarks.own_code.repositories import PACKAGES, TABLE, commit_version, git
 
 
 def distribution(path, version, files):

@@ -12,8 +12,8 @@ from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.batch import divide_batch
+from scripts.training.planning.plan_stage import plan
 from scripts.training.planning.stage import PlanInputs
-from scripts.training.planning.stage_plan import plan
 
 QWEN_7B = Shape.parse(
     read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))["training"]["base"]["shape"]

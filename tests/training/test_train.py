@@ -25,7 +25,7 @@ from scripts.common.files import sha256_file
 from scripts.common.manifest import write_manifest
 from scripts.training.engine.checkpoint_folders import is_complete, newest_complete, remove_checkpoints_except
 from scripts.training.monitoring.metric_log import truncate_after
-from scripts.training.planning.automatic import plan_as_json
+from scripts.training.planning.resolve_auto import plan_as_json
 from tests import forked
 from tests.training.conftest import LENGTH, MACHINE, SEED, STAGE, write_split
 

@@ -93,9 +93,9 @@ def another_plan(clone):
     """What `make calibrate` writes, what `make plan` writes, and other code to make plans with."""
     clone.replace("config/machines/local.yaml", "micro_batch: 4", "micro_batch: 4\ncpu_tflops: 0.021\nmfu: 0.31")
     code("scripts/training/planning/speed.py", "OVERLAP = 0.5", "OVERLAP = 0.4")(clone)
-    code("scripts/training/planning/stage_plan.py", "VALIDATION_SHARE = 1 / 3", "VALIDATION_SHARE = 1 / 2")(clone)
+    code("scripts/training/planning/plan_stage.py", "VALIDATION_SHARE = 1 / 3", "VALIDATION_SHARE = 1 / 2")(clone)
     code(
-        "scripts/training/planning/automatic.py",
+        "scripts/training/planning/resolve_auto.py",
         'args.shards):\n        return ""',
         "args.shards):\n        return str()",
     )(clone)

@@ -9,7 +9,7 @@ import numpy as np
 from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
-from scripts.corpus.formats.funnel import DOCUMENTS
+from scripts.corpus.formats.filter_writer import DOCUMENTS
 
 DIGESTS, BANDS = "digests.npy", "bands.npy"
 

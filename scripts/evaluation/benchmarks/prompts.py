@@ -13,7 +13,7 @@ import re
 
 from scripts.evaluation.benchmarks.problem import BEGINS, IN_CLASSES, Problem
 from scripts.evaluation.generation.transformers_engine import Prompt
-from scripts.evaluation.sandbox.compiled_programs import DEFINED, class_of, divided, shared
+from scripts.judge.sandbox.compiled_programs import DEFINED, class_of, divided, shared
 
 TITLES = {"python": "Python", "java": "Java", "go": "Go", "rust": "Rust", "cpp": "C++", "csharp": "C#"}
 TITLES |= {"javascript": "JavaScript", "typescript": "TypeScript", "php": "PHP", "shell": "Bash"}

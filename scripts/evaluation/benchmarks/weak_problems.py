@@ -2,7 +2,7 @@
 
     why = WEAK.get("CPP/20")
 
-Of HumanEval-X, found by tests/benchmarks/find_weak_problems.py; docs/sandbox.md says more.
+Of HumanEval-X, found by benchmarks/find_weak_problems.py; docs/sandbox.md says more.
 """
 
 NAN = "a program that returns NaN for every number passes"

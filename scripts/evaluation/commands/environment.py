@@ -18,7 +18,7 @@ import tomllib
 from pathlib import Path
 
 from scripts.common.cli import UserError, parser, run
-from scripts.evaluation.repositories.repository import extract
+from scripts.judge.repositories.repository import extract
 
 FOR_TESTS = re.compile(r"(unit)?tests?(ing)?", re.IGNORECASE)
 FILES = ("test-requirements.txt", "requirements-test*.txt", "requirements/test*.txt", "tests/requirements.txt")

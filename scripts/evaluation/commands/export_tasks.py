@@ -25,10 +25,10 @@ from scripts.common.cli import UserError, parser, run
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.evaluation.commands.environment import requirements
-from scripts.evaluation.repositories.harbor import folder_name, write_harbor
-from scripts.evaluation.repositories.instruction import instruction_of
-from scripts.evaluation.repositories.repository import unpack
-from scripts.evaluation.repositories.task import RepositoryTask
+from scripts.judge.repositories.harbor import folder_name, write_harbor
+from scripts.judge.repositories.instruction import instruction_of
+from scripts.judge.repositories.repository import unpack
+from scripts.judge.repositories.task import RepositoryTask
 
 
 def write_chats(tasks: list[RepositoryTask], out: Path) -> int:

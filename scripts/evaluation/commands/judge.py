@@ -24,13 +24,13 @@ from scripts.evaluation.benchmarks.formats import problems_of
 from scripts.evaluation.benchmarks.problem import Problem
 from scripts.evaluation.benchmarks.prompts import closed, completed
 from scripts.evaluation.metrics.pass_at_k import unbiased
-from scripts.evaluation.sandbox import probe
-from scripts.evaluation.sandbox.bubblewrap import Limits
-from scripts.evaluation.sandbox.judge import Judge, judge_all
-from scripts.evaluation.sandbox.libraries import Libraries
-from scripts.evaluation.sandbox.packages import Packages
-from scripts.evaluation.sandbox.verdict import FAULTS
 from scripts.experiment.settings.code import Benchmark
+from scripts.judge.sandbox import probe
+from scripts.judge.sandbox.bubblewrap import Limits
+from scripts.judge.sandbox.judge import Judge, judge_all
+from scripts.judge.sandbox.libraries import Libraries
+from scripts.judge.sandbox.packages import Packages
+from scripts.judge.sandbox.verdict import FAULTS
 
 WHOLE = ("solution", "generation", "code")  # keys of whole programs
 

@@ -8,12 +8,12 @@ from scripts.evaluation.results.intervals import (
     content_seed,
     detectable,
     difference,
+    direction,
     estimate,
     fewest_documents,
     mean_difference_interval,
     mean_interval,
     newcombe,
-    reading,
     resample,
     wilson,
 )
@@ -153,7 +153,7 @@ class SuiteComparison:
         dataset, language = place
         about = {"model": model, "against": against, "dataset": dataset, "language": language, "metric": metric}
         if estimated["value"] is None:
-            return {**about, **estimated, "reading": "not measured", "detectable": None, "mcnemar": None, "p": None}
+            return {**about, **estimated, "direction": "not measured", "detectable": None, "mcnemar": None, "p": None}
         pair, statistic = self.pair(place, model, against), difference(definition.compute)
         smallest = detectable(pair, statistic, self.confidence)
         counts, test = self.paired_counts(metric, place, model, against), None
@@ -167,7 +167,7 @@ class SuiteComparison:
         return {
             **about,
             **estimated,
-            "reading": reading(estimated["interval"], definition.better),
+            "direction": direction(estimated["interval"], definition.better),
             "detectable": smallest,
             "mcnemar": test,
             "p": test["p"] if test else exchange_test(pair, self.side_by_side(place, model, against), statistic, seed),

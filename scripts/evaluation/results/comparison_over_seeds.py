@@ -12,10 +12,10 @@ import numpy as np
 from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.results.comparison import Place, SuiteComparison
 from scripts.evaluation.results.intervals import (
+    direction,
     fewest_documents,
     mean_difference_interval,
     mean_interval,
-    reading,
 )
 from scripts.evaluation.results.items import Documents
 from scripts.evaluation.results.seeds_and_documents import compare_seeds, detectable_with_seeds, document_values
@@ -125,7 +125,7 @@ class ComparisonOverSeeds(SuiteComparison):
         return {
             **{"model": model, "against": against, "dataset": dataset, "language": language, "metric": metric},
             **estimated,
-            "reading": reading(estimated["interval"], self.suite.metrics[metric].better),
+            "direction": direction(estimated["interval"], self.suite.metrics[metric].better),
             "detectable": None if by_seed is None else detectable_with_seeds(by_seed, self.confidence),
             "mcnemar": None,
             "p": None if by_seed is None else compare_seeds(by_seed, self.confidence).p,

@@ -10,7 +10,7 @@ then paired, and what makes a document hard for both cancels out.
 Bootstrap intervals are percentiles, expanded for few documents. In simulations of ratios with 10, 30 and 100 documents
 they miss the truth no more often than bias-corrected and accelerated ones (BCa), which need more machinery. Of means of
 values from 0 to 1, as pass@k, intervals are in closed form: of a model that solves few problems the bootstrap sees too
-few of them, and misses the truth up to 60 times in 100 (tests/benchmarks/coverage.py).
+few of them, and misses the truth up to 60 times in 100 (benchmarks/coverage.py).
 """
 
 import hashlib
@@ -26,7 +26,7 @@ from scripts.evaluation.metrics.metric import Statistic
 POWER = 0.8
 
 # Documents of the largest variance that are added to those seen: with 10 no case of the grid of
-# tests/benchmarks/coverage.py misses the truth more than 7 times in 100 at 95%.
+# benchmarks/coverage.py misses the truth more than 7 times in 100 at 95%.
 PSEUDO = 10
 
 # Drawn numbers in memory at a time; bounds memory, does not change the result.
@@ -74,7 +74,7 @@ def resample(documents: np.ndarray, resamples: int, seed: int) -> Resampled:
     return Resampled(count, documents.sum(axis=0), replicates)
 
 
-def levels(documents: int, confidence: float) -> list[float]:
+def quantiles(documents: int, confidence: float) -> list[float]:
     """The quantiles of the resamples that bound the interval; for few documents, wider than the plain percentiles.
 
     The variance of resamples of n documents divides by n instead of n - 1, and is then taken as known. Hesterberg's
@@ -95,7 +95,7 @@ def estimate(sums: Resampled, statistic: Statistic, confidence: float) -> dict:
     value = float(statistic(sums.totals))
     if sums.documents < fewest_documents(confidence):
         return {"value": value, "interval": None}
-    interval = np.quantile(statistic(sums.replicates), levels(sums.documents, confidence))
+    interval = np.quantile(statistic(sums.replicates), quantiles(sums.documents, confidence))
     return {"value": value, "interval": interval.tolist()}
 
 
@@ -109,7 +109,7 @@ def difference(statistic: Statistic) -> Statistic:
     return of_pair
 
 
-def reading(interval: list[float] | None, better: str = "below") -> str:
+def direction(interval: list[float] | None, better: str = "below") -> str:
     """What a difference shows; `better` is the side of zero on which the first model is the better one."""
     if interval and not interval[0] <= 0 <= interval[1]:
         return "better" if (interval[1] < 0) == (better == "below") else "worse"
@@ -155,10 +155,10 @@ def mean_difference_interval(first: np.ndarray, second: np.ndarray, confidence: 
         return None
     spread = float(first.std() * second.std())
     phi = float(((first - first.mean()) * (second - second.mean())).mean()) / spread if spread else 0.0
-    return recovered(float(first.mean()), first_interval, float(second.mean()), second_interval, phi)
+    return mover_interval(float(first.mean()), first_interval, float(second.mean()), second_interval, phi)
 
 
-def recovered(
+def mover_interval(
     first: float, interval: list[float], second: float, other_interval: list[float], correlation: float
 ) -> list[float]:
     """The interval of a difference from the intervals of both values, and their correlation."""
@@ -200,7 +200,7 @@ def newcombe(both: int, gained: int, lost: int, neither: int, confidence: float)
     margins = (both + gained) * (lost + neither) * (both + lost) * (gained + neither)
     phi = together / math.sqrt(margins) if margins else 0.0
     first_interval, second_interval = (wilson(right, count, confidence) for right in (both + gained, both + lost))
-    return recovered(first, first_interval, second, second_interval, phi)
+    return mover_interval(first, first_interval, second, second_interval, phi)
 
 
 def detectable(sums: Resampled, statistic: Statistic, confidence: float) -> float | None:

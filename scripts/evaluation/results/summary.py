@@ -2,7 +2,7 @@
 
 from scripts.evaluation.metrics.perplexity import SUITE
 from scripts.evaluation.results.comparison import SuiteComparison
-from scripts.evaluation.results.intervals import reading
+from scripts.evaluation.results.intervals import direction
 from scripts.experiment.settings.training import Stage
 
 
@@ -28,7 +28,7 @@ def summarize(stages: dict[str, Stage], perplexity: SuiteComparison) -> dict:
                 "base": base,
                 "tuned": fine_tuned,
                 **change,
-                "reading": reading(change["interval"], SUITE.metrics[metric].better),
+                "direction": direction(change["interval"], SUITE.metrics[metric].better),
             }
         )
     return {"metric": "bits_per_byte", "datasets": rows}

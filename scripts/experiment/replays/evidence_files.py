@@ -3,12 +3,12 @@
 evidence_files(dag)      # ["results/corpus/filter/click/accepted.json"]
 """
 
-from scripts.experiment.dag import Dag
+from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import filtered_shard
 from scripts.experiment.replays.evidence import NAME
 
 
-def evidence_files(dag: Dag) -> list[str]:
+def evidence_files(dag: ExperimentView) -> list[str]:
     """The files of evidence that exist, sorted."""
     layout, shards = dag.layout, dag.source_shards
     folders = [*map(layout.filtered, dag.sources), *(filtered_shard(layout, shard) for shard in shards)]

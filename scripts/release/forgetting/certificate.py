@@ -14,8 +14,8 @@ from tokenizers import Tokenizer
 
 from scripts.common.cli import UserError
 from scripts.common.files import atomic, read_json, read_jsonl, sha256_file, write_json, write_jsonl
-from scripts.corpus.formats.funnel import DOCUMENTS
-from scripts.experiment.dag import Dag
+from scripts.corpus.formats.filter_writer import DOCUMENTS
+from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import SPLITS, raw_manifest, split_file
 from scripts.release.forgetting.lineage import Lineage, examples_of, lineage
 from scripts.release.forgetting.shards_check import SearchResult, own_lines, search
@@ -51,12 +51,12 @@ class Evidence(BaseModel):
     checkpoints: list[str]
 
 
-def documents_of(dag: Dag, source: str) -> Iterator[dict]:
+def documents_of(dag: ExperimentView, source: str) -> Iterator[dict]:
     """The documents of a source that the filter kept."""
     return read_jsonl(dag.layout.filtered(source) / DOCUMENTS)
 
 
-def other_documents(dag: Dag, source: str) -> Iterator[dict]:
+def other_documents(dag: ExperimentView, source: str) -> Iterator[dict]:
     """The texts that may stay: of all other sources, and of the datasets that are the user's own."""
     for name in dag.sources:
         if name != source and (dag.layout.filtered(name) / DOCUMENTS).is_file():
@@ -68,13 +68,13 @@ def other_documents(dag: Dag, source: str) -> Iterator[dict]:
                 yield {"text": "\n".join([example.get("text") or "", *(message["content"] for message in messages)])}
 
 
-def shard_folders(dag: Dag) -> list[Path]:
+def shard_folders(dag: ExperimentView) -> list[Path]:
     """All folders of shards in the results, whether a stage of the experiment uses them or not."""
     places = (dag.layout.shards("x", 1).parent, dag.layout.mixture("x", 1).parent)
     return sorted(path.parent for place in places for path in place.glob("*/manifest.json"))
 
 
-def search_all(dag: Dag, source: str) -> tuple[set[bytes], list[SearchResult]]:
+def search_all(dag: ExperimentView, source: str) -> tuple[set[bytes], list[SearchResult]]:
     """(the lines that only the source has, what each folder of shards holds of it)."""
     lines = own_lines(documents_of(dag, source), other_documents(dag, source))
     folders = shard_folders(dag)
@@ -84,7 +84,7 @@ def search_all(dag: Dag, source: str) -> tuple[set[bytes], list[SearchResult]]:
     return lines, [search(folder, tokenizer, source, lines) for folder in folders]
 
 
-def collect(dag: Dag, source: Source, jobs: list[str]) -> Evidence:
+def collect(dag: ExperimentView, source: Source, jobs: list[str]) -> Evidence:
     """What is known of a source while it is still there; its list of documents is written.
 
     Raises:
@@ -116,7 +116,7 @@ def collect(dag: Dag, source: Source, jobs: list[str]) -> Evidence:
     )
 
 
-def check_gone(dag: Dag, source: str) -> list[SearchResult]:
+def check_gone(dag: ExperimentView, source: str) -> list[SearchResult]:
     """Search everything that was made again; what the shards hold, which is nothing.
 
     Raises:
@@ -137,7 +137,7 @@ def check_gone(dag: Dag, source: str) -> list[SearchResult]:
     return after
 
 
-def write_certificate(dag: Dag, evidence: Evidence, after: list[SearchResult], remains: list[str]) -> Path:
+def write_certificate(dag: ExperimentView, evidence: Evidence, after: list[SearchResult], remains: list[str]) -> Path:
     """Write certificate.json and certificate.md; returns the path of the latter.
 
     Args:

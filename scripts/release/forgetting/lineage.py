@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.common.files import read_json, read_jsonl
-from scripts.experiment.dag import Dag
+from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, SPLITS, Layout, split_file
 from scripts.experiment.provenance import Job, provenance_path, read_provenance
 
@@ -44,7 +44,7 @@ class Lineage:
         return lines
 
 
-def lineage(dag: Dag, source: str) -> Lineage:
+def lineage(dag: ExperimentView, source: str) -> Lineage:
     """The lineage of a source, from what lies on disk; what is not made yet contains nothing.
 
     Raises:
@@ -74,7 +74,7 @@ def examples_of(folder: Path, source: str) -> dict[str, int]:
     return dict(+counts)
 
 
-def models(dag: Dag, datasets: set[str]) -> dict[str, str]:
+def models(dag: ExperimentView, datasets: set[str]) -> dict[str, str]:
     """Model → why it contains the source whose documents are in `datasets`."""
     reasons = {}
     if dag.models and dag.scratch and dag.tokenizer_texts == [dag.layout.split] and datasets:

@@ -15,7 +15,7 @@ import yaml
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
-from scripts.experiment.dag import Dag
+from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.provenance import open_records
 
 
@@ -43,7 +43,7 @@ def without_row(table: Path, source: str) -> str:
     return "".join(kept)
 
 
-def jobs_without(dag: Dag, options: list[str], table: str) -> list[PlannedJob]:
+def jobs_without(dag: ExperimentView, options: list[str], table: str) -> list[PlannedJob]:
     """The jobs that Snakemake would run with this text as the sources table.
 
     Args:
@@ -66,7 +66,7 @@ def jobs_without(dag: Dag, options: list[str], table: str) -> list[PlannedJob]:
     return [planned_job(rule, body, records, dag) for rule, body in blocks]
 
 
-def planned_job(rule: str, body: str, records, dag: Dag) -> PlannedJob:
+def planned_job(rule: str, body: str, records, dag: ExperimentView) -> PlannedJob:
     """A job as the dry run prints it."""
     fields = dict(re.findall(r"^ {4}(\w+): (.*)$", body, re.MULTILINE))
     wildcards = re.findall(r"=([^,]+)", fields.get("wildcards", ""))
@@ -77,7 +77,7 @@ def planned_job(rule: str, body: str, records, dag: Dag) -> PlannedJob:
     return PlannedJob(" ".join([rule, *wildcards]), seconds)
 
 
-def training_seconds(dag: Dag, stage: str) -> float | None:
+def training_seconds(dag: ExperimentView, stage: str) -> float | None:
     """The tokens of a stage's plan by the rate of its last run; None where one of them is not there."""
     plan, summary = dag.layout.plan(stage), dag.layout.model(stage) / "summary.json"
     if not (plan.is_file() and summary.is_file()):

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from scripts.common.cli import UserError, run
 from scripts.common.files import read_json, write_json
-from scripts.common.made_from import MADE_FROM, folders_in
+from scripts.common.shard_reuse import MADE_FROM, folders_in
 from scripts.experiment.causes import code_changes, param_changes
 from scripts.experiment.code_records import CodeRecord, clean_commit, codes_in, read_code, units_of, write_code
 from scripts.experiment.fingerprint import fingerprint

@@ -66,7 +66,7 @@ def metric_rows(suite: Suite, documents: Documents, config: dict) -> list[dict]:
             "metric": metric,
             "documents": len(documents.ids),
             **{side: both.measure(metric, place, side)["value"] for side in ("A", "B")},
-            **{key: comparison[key] for key in ("value", "interval", "reading", "detectable", "mcnemar", "p")},
+            **{key: comparison[key] for key in ("value", "interval", "direction", "detectable", "mcnemar", "p")},
             # where the tests or the sandbox failed, an item's 0 is no failure of the model's
             "items": {} if comparison["value"] is None else differences(suite, metric, documents),
         }
@@ -127,17 +127,29 @@ def title(row: dict) -> str:
 
 def terminal_lines(rows: list[dict], excluded: list[str]) -> list[str]:
     """The table and its notes, as lines for the terminal."""
-    head = ("model, metric, dataset", "items", "A", "B", "B - A", "interval", "reading", "gained", "lost", "p", "Holm")
+    head = (
+        "model, metric, dataset",
+        "items",
+        "A",
+        "B",
+        "B - A",
+        "interval",
+        "direction",
+        "gained",
+        "lost",
+        "p",
+        "Holm",
+    )
     cells = []
     for row in rows:
         changes = [sum(value > 0 for value in row["items"].values()), sum(value < 0 for value in row["items"].values())]
         p = ("", "") if row["p"] is None else (number(row["p"]), number(row["holm"]))
         if row["value"] is None:
             measured = ["not measured" if row[side] is None else number(row[side]) for side in ("A", "B")]
-            cells.append((title(row), f"{row['documents']:,}", *measured, "", "", row["reading"], "", "", "", ""))
+            cells.append((title(row), f"{row['documents']:,}", *measured, "", "", row["direction"], "", "", "", ""))
             continue
         figures = [number(row["A"]), number(row["B"]), number(row["value"], True), interval(row["interval"], True)]
-        cells.append((title(row), f"{row['documents']:,}", *figures, row["reading"], *map(str, changes), *p))
+        cells.append((title(row), f"{row['documents']:,}", *figures, row["direction"], *map(str, changes), *p))
     lines = [*table([head, *cells]), family_line(rows)]
     for row in rows:
         names = list(row["items"])

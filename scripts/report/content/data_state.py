@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json, read_jsonl
-from scripts.corpus.formats.funnel import REJECTS
+from scripts.corpus.formats.filter_writer import REJECTS
 from scripts.experiment.dvc_cache import cache_folder, cache_object
 from scripts.experiment.layout import MANIFEST, SPLITS, Layout, split_file
 from scripts.experiment.load import merged

@@ -15,7 +15,7 @@ HEADLINES = {
     "not met": "Not met",
     "no gates": "No gates, no verdict",
 }
-READINGS = {"better": "better", "worse": "worse", "no difference shown": "not known", "not measured": "not measured"}
+DIRECTIONS = {"better": "better", "worse": "worse", "no difference shown": "not known", "not measured": "not measured"}
 
 
 def final_model(evaluation: dict) -> str:
@@ -24,12 +24,12 @@ def final_model(evaluation: dict) -> str:
 
 
 def final_comparisons(evaluation: dict) -> dict[str, dict[str, list[dict]]]:
-    """Model that the final model was compared with → reading (`better`, ...) → comparisons over all languages."""
+    """Model that the final model was compared with → direction (`better`, ...) → comparisons over all languages."""
     model, against = final_model(evaluation), {}
     for row in evaluation["comparisons"]:
         if row["model"] == model and row["language"] == "all":
-            by_reading = against.setdefault(row["against"], {name: [] for name in READINGS.values()})
-            by_reading[READINGS[row["reading"]]].append(row)
+            by_direction = against.setdefault(row["against"], {name: [] for name in DIRECTIONS.values()})
+            by_direction[DIRECTIONS[row["direction"]]].append(row)
     return against
 
 
@@ -84,10 +84,10 @@ def changes(evaluation: dict) -> list[Change]:
     result, model = [], final_model(evaluation)
     general = evaluation["inputs"]["experiment"]["evaluation"].get("general")
     groups, phrase = ([(" on ours", False), (" in general", True)], amount) if general else ([("", False)], difference)
-    for other, by_reading in final_comparisons(evaluation).items():
+    for other, by_direction in final_comparisons(evaluation).items():
         clear, unclear = {}, {}
         for suffix, is_general in groups:
-            for name, rows in by_reading.items():
+            for name, rows in by_direction.items():
                 selected = [row for row in rows if not general or (row["dataset"] in general) == is_general]
                 if selected and name in ("better", "worse"):
                     clear[f"{name}{suffix}" if general else f"{name} on"] = list(map(phrase, selected))
@@ -100,7 +100,7 @@ def changes(evaluation: dict) -> list[Change]:
 def worse_on(evaluation: dict) -> list[str]:
     """What the final model is worse on than a model that it was compared with."""
     readings = final_comparisons(evaluation).values()
-    return list(dict.fromkeys(subject(row) for by_reading in readings for row in by_reading["worse"]))
+    return list(dict.fromkeys(subject(row) for by_direction in readings for row in by_direction["worse"]))
 
 
 def headline(evaluation: dict) -> str:

@@ -13,7 +13,7 @@ import orjson
 from scripts.common.files import read_json_or_empty
 from scripts.common.text import duration
 from scripts.experiment.ablation_files import compared_suites
-from scripts.experiment.dag import Dag
+from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import (
     MANIFEST,
     Layout,
@@ -93,7 +93,7 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
         yield job("corpus", "clusters", layout.clusters / MANIFEST)
         yield job("corpus", "deduplicate", layout.deduplicated / MANIFEST)
         yield job("corpus", "split", layout.split / MANIFEST)
-    flow = Dag(experiment, {}, layout)
+    flow = ExperimentView(experiment, {}, layout)
     stages, rows = flow.stages, flow.rows
     for name in flow.datasets:
         yield job("corpus", "compose", layout.dataset(name) / MANIFEST, name)

@@ -14,8 +14,8 @@ from scripts.experiment.settings.monitoring import Monitoring
 from scripts.experiment.settings.training import Stage
 from scripts.training.engine.checkpoints import CompleteCheckpoints
 from scripts.training.engine.early_stopping import EarlyStoppingCallback
-from scripts.training.engine.ownership import Ownership
 from scripts.training.engine.parallel import ShardingCheck, current_layout
+from scripts.training.engine.run_lock import Ownership
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.monitoring.alerts import Alerts, AlertThresholds
 from scripts.training.monitoring.interruption import Interruption

@@ -11,7 +11,7 @@ from pathlib import Path
 
 from scripts.common.cli import UserError
 from scripts.common.files import read_json
-from scripts.training.engine.ownership import Ownership
+from scripts.training.engine.run_lock import Ownership
 
 MARKER = "whole.json"
 

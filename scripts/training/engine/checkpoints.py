@@ -11,8 +11,8 @@ from transformers import TrainerCallback
 
 from scripts.common.files import read_json, write_json
 from scripts.training.engine.checkpoint_folders import MARKER, is_complete, remove_checkpoints_except, step_of
-from scripts.training.engine.ownership import Ownership
 from scripts.training.engine.parallel import Layout
+from scripts.training.engine.run_lock import Ownership
 
 
 def mark_complete(folder: Path, layout: Layout) -> None:

@@ -22,7 +22,7 @@ from pathlib import Path
 from scripts.common.disk import size_text
 from scripts.common.files import read_json, sha256_file, write_json
 from scripts.common.manifest import NAME
-from scripts.training.engine import ownership
+from scripts.training.engine import run_lock as ownership
 from scripts.training.engine.checkpoint_folders import MARKER, newest_complete
 
 PUBLISHED = "published.json"

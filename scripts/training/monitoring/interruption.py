@@ -3,7 +3,7 @@
 All exit non-zero. On SIGTERM to any one rank all ranks finish the step, save a whole checkpoint and exit; the same
 command resumes there. So give a time limit some minutes of warning, as long as a step, an evaluation and a checkpoint
 take (Slurm: `--signal=TERM@600`). Before the first step SIGTERM ends the process at once; after the last it is ignored.
-If another run has taken over the work folder (scripts/training/engine/ownership.py), nothing more is written.
+If another run has taken over the work folder (scripts/training/engine/run_lock.py), nothing more is written.
 """
 
 import signal
@@ -14,7 +14,7 @@ from transformers import TrainerCallback
 from scripts.common.cli import UserError
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.nonfinite_loss import PassRecordingTrainer
-from scripts.training.engine.ownership import Ownership
+from scripts.training.engine.run_lock import Ownership
 from scripts.training.monitoring.alerts import Alerts
 from scripts.training.monitoring.progress import ProgressFile
 

@@ -14,9 +14,7 @@ from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.activations import measure
 from scripts.training.planning.batch import Batch, total_ranks
 from scripts.training.planning.budget import stage_passes
-from scripts.training.planning.kernels import UNSHARDED_WEIGHTS
-from scripts.training.planning.memory import GIB
-from scripts.training.planning.options import (
+from scripts.training.planning.candidates import (
     OFFLOADABLE,
     SHARDINGS,
     Option,
@@ -26,6 +24,8 @@ from scripts.training.planning.options import (
     supports,
     with_values,
 )
+from scripts.training.planning.kernels import UNSHARDED_WEIGHTS
+from scripts.training.planning.memory import GIB
 
 
 def choose(

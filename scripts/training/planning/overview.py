@@ -19,7 +19,7 @@ from rich.table import Table
 from scripts.common.cli import UserError, run
 from scripts.common.disk import free_bytes
 from scripts.common.files import atomic, read_json
-from scripts.experiment.dag import Dag
+from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import experiment_parser, trained_experiment_of
 from scripts.experiment.machine_files import load_machine, read_yaml
@@ -29,8 +29,8 @@ from scripts.training.model.nope import expand_layers
 from scripts.training.planning.disk import disk_warning
 from scripts.training.planning.estimate import Rows, stage_rows
 from scripts.training.planning.memory import GIB
+from scripts.training.planning.plan_stage import plan
 from scripts.training.planning.stage import PlanInputs
-from scripts.training.planning.stage_plan import plan
 
 WIDTH = 150  # of the page, in characters
 
@@ -52,7 +52,7 @@ def machine_of(profile: str) -> Path:
     return Path(f"config/machines/{dict(pairs).get('machine', 'local')}.yaml")
 
 
-def stage_plans(flow: Dag, machine: Machine, assumed_rows: int | None = None) -> list[StagePlan]:
+def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None = None) -> list[StagePlan]:
     """The plan of each stage, with its error in the place of those that cannot be run.
 
     Args:
@@ -100,7 +100,7 @@ class Plans(NamedTuple):
         path: of the machine file.
     """
 
-    flow: Dag
+    flow: ExperimentView
     path: Path
     machine: Machine
     stages: list[StagePlan]
@@ -110,7 +110,7 @@ def plans_of(profile: str, configfile: Path | None, assumed_rows: int | None = N
     """The plans of the experiment that `--profile` and `--configfile` mean to Snakemake, on the profile's machine."""
     experiment, path = trained_experiment_of(profile, configfile)[1], machine_of(profile)
     sources = {source.name: source for source in sources_of(experiment)}
-    flow, machine = Dag(experiment, sources, Layout(Path(experiment.results))), load_machine(path)
+    flow, machine = ExperimentView(experiment, sources, Layout(Path(experiment.results))), load_machine(path)
     return Plans(flow, path, machine, stage_plans(flow, machine, assumed_rows))
 
 

@@ -7,9 +7,9 @@ from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.optimization.auto_settings import resolve_auto, training_steps
 from scripts.training.planning.batch import total_ranks
+from scripts.training.planning.candidates import Option
 from scripts.training.planning.choice import choose
 from scripts.training.planning.memory import GIB, model_states
-from scripts.training.planning.options import Option
 from scripts.training.planning.parameters import count_parameters
 
 

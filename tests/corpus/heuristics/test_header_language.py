@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from scripts.corpus.filter import filter_archive
-from scripts.corpus.formats.funnel import funnel
+from scripts.corpus.formats.filter_writer import funnel
 from scripts.corpus.heuristics.header_language import START, header_language
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive

@@ -8,7 +8,7 @@ from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.compose import examples
 from scripts.corpus.filter import filter_archive
-from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.heuristics.licence_header import licence_in
 from scripts.experiment.settings.corpus import CodeDataset
 from scripts.experiment.settings.filter import Filter

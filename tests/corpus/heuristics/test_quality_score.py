@@ -8,7 +8,7 @@ import pytest
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import filter_archive
-from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.heuristics.quality_score import WEIGHTS, origin_of, quality_of
 from scripts.experiment.settings.filter import Filter, Quality
 from scripts.report.content.funnel import mean_scores

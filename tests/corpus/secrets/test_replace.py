@@ -11,7 +11,7 @@ import pytest
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import filter_archive
-from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.secrets.detectors import KEYWORDS, detect_secrets_rules
 from scripts.corpus.secrets.replace import all_rules, replace_secrets
 from scripts.experiment.settings.filter import Filter

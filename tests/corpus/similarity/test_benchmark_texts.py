@@ -12,7 +12,7 @@ from scripts.common.cli import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import filter_archive
-from scripts.corpus.formats.funnel import DOCUMENTS, REJECTS, funnel
+from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.similarity.benchmark_texts import read_problems
 from scripts.experiment.settings.filter import Decontaminate, Filter
 from tests.corpus.archives import GOOD, write_archive

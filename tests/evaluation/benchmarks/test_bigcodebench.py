@@ -7,10 +7,10 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.evaluation.benchmarks.formats import problems_of, read
 from scripts.evaluation.benchmarks.prompts import program, prompt_of
-from scripts.evaluation.sandbox.judge import Judge
-from scripts.evaluation.sandbox.packages import Packages, lent
-from scripts.evaluation.sandbox.program import Limits
 from scripts.experiment.settings.code import Benchmark
+from scripts.judge.sandbox.judge import Judge
+from scripts.judge.sandbox.packages import Packages, with_imports
+from scripts.judge.sandbox.program import Limits
 from tests.evaluation.benchmarks.test_formats import written
 
 PROMPT = 'import collections\nimport random\n\ndef task_func(items, count=2):\n    """The most common items."""\n'
@@ -142,7 +142,7 @@ def test_a_program_may_use_what_only_the_tests_import(tmp_path, quick):
     assert quick.judge(problem, f"{own}    return n * 86400\n").outcome == "passed"  # its own names are its own
     verdict = quick.judge(problem, f"{head}    return unittests.main()")
     assert verdict.outcome == "exception", verdict
-    assert lent(problem.imports, f"{head}    return clock.now(), np.array") == (
+    assert with_imports(problem.imports, f"{head}    return clock.now(), np.array") == (
         "\nimport numpy as np\nfrom datetime import datetime as clock"
     )
 

@@ -7,7 +7,7 @@ from scripts.evaluation.benchmarks.formats import mbpp, multipl_e, read
 from scripts.evaluation.benchmarks.problem import IN_CLASSES
 from scripts.evaluation.benchmarks.prompts import block, end, program, prompt_of
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MBPP, MULTIPL_E
-from tests.evaluation.sandbox.programs import END, PROBLEMS, RIGHT
+from tests.judge.sandbox.programs import END, PROBLEMS, RIGHT
 
 PYTHON = FORMAT.read({**HUMANEVAL, "prompt": 'import math\n\n\ndef f(x):\n    """One more."""\n'})
 

@@ -4,8 +4,8 @@ import pytest
 
 from scripts.common.cli import UserError
 from scripts.evaluation.commands.environment import environment, requirements
-from scripts.evaluation.sandbox.packages import Packages
-from tests.evaluation.repositories import shapes_repository
+from scripts.judge.sandbox.packages import Packages
+from tests.judge.repositories import shapes_repository
 
 PYPROJECT = """
 [project]

@@ -16,13 +16,13 @@ from scripts.evaluation.commands.judge import (
     source,
     summary_lines,
 )
-from scripts.evaluation.sandbox.verdict import FAULTS
+from scripts.judge.sandbox.verdict import FAULTS
 from tests.evaluation.benchmarks.test_bigcodebench import PROMPT as BCB_PROMPT
 from tests.evaluation.benchmarks.test_bigcodebench import RECORD as BIGCODEBENCH
 from tests.evaluation.benchmarks.test_bigcodebench import RIGHT as BCB_RIGHT
 from tests.evaluation.benchmarks.test_bigcodebench import TESTS as BCB_TESTS
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, written
-from tests.evaluation.sandbox.multipl_e import RECORDS
+from tests.judge.sandbox.multipl_e import RECORDS
 
 SECOND = {**HUMANEVAL, "task_id": "HumanEval/1"}
 RIGHT, WRONG = "    return x + 1\n", "    return x\n"

@@ -26,7 +26,7 @@ def test_failures_that_merely_change_their_kind_are_no_difference():
     before = problems(*[["wrong", "wrong"]] * 164)
     after = problems(*[["passed", "wrong"]] * 4, *[["timeout", "exception"]] * 100, *[["wrong", "wrong"]] * 60)
     row = compared(pass_at_k.suite([1]), after, before).comparison("pass@1", ("d", "all"), "a", "b")
-    assert (row["interval"], row["reading"]) == (None, "no difference shown")
+    assert (row["interval"], row["direction"]) == (None, "no difference shown")
     assert row["p"] == pytest.approx(1 / 8, abs=0.02)  # of four exchanges, all one way or the other
 
 
@@ -34,7 +34,7 @@ def test_a_fault_of_the_sandbox_leaves_nothing_to_compare():
     items = problems(["passed"], ["sandbox error"], *[["wrong"]] * 10)
     comparison = compared(pass_at_k.suite([1]), items, problems(*[["wrong"]] * 12))
     row = comparison.comparison("pass@1", ("d", "all"), "a", "b")
-    assert (row["value"], row["interval"], row["reading"], row["p"]) == (None, None, "not measured", None)
+    assert (row["value"], row["interval"], row["direction"], row["p"]) == (None, None, "not measured", None)
     assert comparison.measure("pass@1", ("d", "all"), "b")["value"] == 0
 
 

@@ -31,9 +31,9 @@ def shares(generator, documents=40, models=4, effect=(0.3, 0.5, 0.7, 0.6)):
     return np.stack([right, right, right, np.ones_like(right)], axis=2)
 
 
-def losses(generator, levels=(2.0, 1.1, 1.2, 1.0), documents=30):
-    tokens = generator.integers(50, 200, (documents, 1)).astype(float) * np.ones(len(levels))
-    nll = tokens * np.array(levels) * generator.lognormal(0, 0.2, (documents, 1))
+def losses(generator, quantiles=(2.0, 1.1, 1.2, 1.0), documents=30):
+    tokens = generator.integers(50, 200, (documents, 1)).astype(float) * np.ones(len(quantiles))
+    nll = tokens * np.array(quantiles) * generator.lognormal(0, 0.2, (documents, 1))
     nll *= generator.lognormal(0, 0.05, nll.shape)
     rows = [[PERPLEXITY.columns({"nll": a, "tokens": b, "bytes": 3 * b}) for a, b in zip(*pair, strict=True)]
             for pair in zip(nll, tokens, strict=True)]  # fmt: skip
@@ -58,16 +58,16 @@ def test_a_function_of_sums_is_that_of_each_seed_over_all_documents():
     score = over_seeds.measure("bits_per_byte", PLACE, "sft")
     assert score["seeds"] == pytest.approx(each) and score["value"] == pytest.approx(np.mean(each))
     row = over_seeds.comparison("bits_per_byte", PLACE, "sft", "base")
-    assert row["reading"] == "better" and row["value"] == pytest.approx(
+    assert row["direction"] == "better" and row["value"] == pytest.approx(
         np.mean(each) - single.measure("bits_per_byte", PLACE, "base")["value"]
     )
 
 
 def test_seeds_that_differ_leave_open_what_the_first_alone_would_show():
-    columns = losses(np.random.default_rng(3), levels=(1.2, 1.1, 1.25, 1.3))
+    columns = losses(np.random.default_rng(3), quantiles=(1.2, 1.1, 1.25, 1.3))
     alone = compared(PERPLEXITY, columns, None).comparison("bits_per_byte", PLACE, "sft", "base")
     over = compared(PERPLEXITY, columns).comparison("bits_per_byte", PLACE, "sft", "base")
-    assert alone["reading"] == "better" and over["reading"] == "no difference shown"
+    assert alone["direction"] == "better" and over["direction"] == "no difference shown"
 
 
 def test_models_of_one_seed_have_the_same_figures_as_in_a_run_without_seeds():
@@ -93,7 +93,7 @@ def test_too_few_documents_or_differences_give_no_interval():
     columns = shares(np.random.default_rng(7))
     columns[3:, 1:] = columns[3:, :1]  # three documents differ at most
     row = compared(ANSWERS, columns).comparison("exact_match", PLACE, "sft", "base")
-    assert (row["interval"], row["p"], row["reading"]) == (None, None, "no difference shown")
+    assert (row["interval"], row["p"], row["direction"]) == (None, None, "no difference shown")
 
 
 def test_a_fault_with_one_seed_leaves_nothing_measured_and_counts_are_means_over_seeds():
@@ -114,7 +114,7 @@ def test_a_fault_with_one_seed_leaves_nothing_measured_and_counts_are_means_over
     assert isinstance(score["timeout"], int)
     broken = compared(suite, columns(wrong, passed, passed, ["sandbox error", *passed[1:]]))
     assert broken.measure("pass@1", PLACE, "sft")["value"] is None
-    assert broken.comparison("pass@1", PLACE, "sft", "base")["reading"] == "not measured"
+    assert broken.comparison("pass@1", PLACE, "sft", "base")["direction"] == "not measured"
 
 
 def test_two_stages_with_seeds_are_compared_seed_by_seed():

@@ -12,13 +12,13 @@ from scripts.evaluation.results.intervals import (
     content_seed,
     detectable,
     difference,
+    direction,
     estimate,
     fewest_documents,
-    levels,
     mean_difference_interval,
     mean_interval,
     newcombe,
-    reading,
+    quantiles,
     resample,
     wilson,
 )
@@ -81,7 +81,7 @@ def test_intervals_hold_the_truth_as_often_as_they_say(documents):
 
 @pytest.mark.parametrize(("documents", "t"), [(6, 2.5706), (10, 2.2622), (30, 2.0452), (1001, 1.9623)])
 def test_levels_are_those_of_students_t(documents, t):
-    low, high = levels(documents, 0.95)
+    low, high = quantiles(documents, 0.95)
     assert low == pytest.approx(NormalDist().cdf(-t * math.sqrt(documents / (documents - 1))), abs=3e-4)
     assert high == 1 - low
 
@@ -180,7 +180,7 @@ def test_a_difference_as_large_as_detectable_is_found_four_times_in_five():
     for trial in range(300):
         columns = np.stack([generator.normal(truth, 0.3, items), np.ones(items), np.zeros(items), np.ones(items)], 1)
         sums = resample(columns, 300, trial)
-        shown += reading(estimate(sums, mean, 0.95)["interval"], "above") == "better"
+        shown += direction(estimate(sums, mean, 0.95)["interval"], "above") == "better"
         if not trial:
             assert detectable(sums, mean, 0.95) == pytest.approx(truth, rel=0.25)
     assert 0.72 <= shown / 300 <= 0.88

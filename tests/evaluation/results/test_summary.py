@@ -21,7 +21,7 @@ def test_each_dataset_has_the_base_and_the_stage_that_was_trained_on_it(tmp_path
         base, tuned = bits("base", row["dataset"]), bits(row["model"], row["dataset"])
         assert (row["base"], row["tuned"], row["value"]) == pytest.approx((base, tuned, tuned - base))
         assert row["interval"][0] < row["value"] < row["interval"][1] < 0
-        assert (row["documents"], row["reading"]) == (30, "better")
+        assert (row["documents"], row["direction"]) == (30, "better")
 
 
 def trained_on(dataset: str) -> dict[str, str]:

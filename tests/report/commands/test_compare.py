@@ -61,7 +61,7 @@ def test_planted_gains_and_losses_are_found_by_id(runs):
 def test_a_run_compared_with_itself_shows_no_difference(results_root):
     rows, _ = compare_runs(results_root, results_root)
     assert {value for row in rows for value in row["items"].values()} == {0.0}
-    assert {row["reading"] for row in rows} == {"no difference shown"}
+    assert {row["direction"] for row in rows} == {"no difference shown"}
 
 
 def test_a_run_whose_tests_failed_gained_and_lost_nothing(tmp_path):
@@ -72,7 +72,7 @@ def test_a_run_whose_tests_failed_gained_and_lost_nothing(tmp_path):
     documents = common_items(*({str(at): ("go", pair[side]) for at, pair in enumerate(pairs)} for side in (0, 1)))
     about = {"suite": "code", "models": ("m", "m"), "dataset": "d", "settings_differ": False, "holm": None}
     rows = [about | line for line in metric_rows(suite, documents, {"confidence": 0.95, "resamples": 100})]
-    assert [(line["reading"], line["items"]) for line in rows] == [("not measured", {})]
+    assert [(line["direction"], line["items"]) for line in rows] == [("not measured", {})]
     lines = terminal_lines(rows, [])
     assert not any(kind in line for kind in ("most gained", "most lost", "too few") for line in lines)
     assert "not measured: m, pass@1, d: the tests or the sandbox failed on some items" in lines

@@ -11,7 +11,7 @@ import yaml
 from scripts.common.cli import UserError
 from scripts.common.files import write_json
 from scripts.common.manifest import write_manifest
-from scripts.corpus.formats.funnel import funnel
+from scripts.corpus.formats.filter_writer import funnel
 from scripts.corpus.split import split
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.corpus import Split

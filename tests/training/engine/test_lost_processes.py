@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from tests.training.conftest import MACHINE
-from tests.training.engine.test_ownership import ENDLESS, logged, wait_for
+from tests.training.engine.test_run_lock import ENDLESS, logged, wait_for
 from tests.training.test_train import command, on_ranks
 
 TWO = {**MACHINE, "micro_batch": 1, "cpu_ranks": 2, "collective_timeout": 15}

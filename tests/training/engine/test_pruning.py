@@ -9,8 +9,8 @@ from pathlib import Path
 import pytest
 
 from scripts.common.files import write_json
-from scripts.training.engine.ownership import Ownership
 from scripts.training.engine.pruning import mark_published, mark_unfinished, remove_earlier, remove_published
+from scripts.training.engine.run_lock import Ownership
 
 KIB = 100
 
@@ -67,7 +67,7 @@ def test_an_earlier_run_keeps_its_newest_whole_checkpoint_until_a_newer_one_is_p
 
 def test_a_run_is_left_alone_as_long_as_its_process_lives_and_not_longer(runs):
     earlier, run = runs
-    claim = "import sys; from pathlib import Path; from scripts.training.engine.ownership import Ownership"
+    claim = "import sys; from pathlib import Path; from scripts.training.engine.run_lock import Ownership"
     program = f"{claim}; Ownership(Path(sys.argv[1])); print('owns', flush=True); sys.stdin.read()"
     owner = subprocess.Popen(
         [sys.executable, "-c", program, earlier], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

@@ -11,12 +11,12 @@ from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape
 from scripts.training.planning.activations import Pass, cache_file, measure, peak, traced_passes
+from scripts.training.planning.candidates import options
 from scripts.training.planning.choice import choose
 from scripts.training.planning.memory import GIB
-from scripts.training.planning.options import options
 from scripts.training.planning.parameters import counts
+from scripts.training.planning.plan_stage import plan
 from scripts.training.planning.stage import PlanInputs
-from scripts.training.planning.stage_plan import plan
 from tests import forked
 from tests.training.test_plan import QWEN_7B, stage
 

@@ -7,9 +7,9 @@ import pytest
 from scripts.common.cli import UserError
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
+from scripts.training.planning.plan_stage import plan
 from scripts.training.planning.schedule import Intervals, check_schedule, intervals, schedule_warnings
 from scripts.training.planning.stage import PlanInputs
-from scripts.training.planning.stage_plan import plan
 from tests.training.test_plan import a40, stage
 
 

@@ -1,0 +1,201 @@
+"""Training speed of Qwen2.5-shaped models with random weights on one GPU: a Markdown table for docs/benchmarks.md.
+
+    uv pip install --group gpu
+    python -m benchmarks.bench_gpu [--shapes 0.5b 1.5b 7b] [--rows 4]
+
+Each model, fully trained and with LoRA, in bf16 with checkpointed activations, over packed rows of 4096 tokens: sdpa,
+the best kernel of scripts/training/model/attention.py, Liger and torch.compile in turn, and TRL's SFTTrainer with
+packing, on the same kernel and with the Liger kernels that it allows. Each line of the table is a process of its own.
+Tokens per second (all tokens of the rows, which are full), MFU and peak memory come from
+scripts/training/monitoring/throughput.py, the rate is a median over the steps after the first five. Beside the memory
+stands what the plan says of it, where a stage would run that way; the plan's CUDA context, fragmentation and validation
+pass are left out, as what torch allocated contains none of them. A run that fails, most likely for lack of memory, says
+so in its line.
+
+    python -m benchmarks.bench_gpu --shapes tiny --device cpu --length 64
+
+tries it out.
+"""
+
+import datetime
+import json
+import statistics
+import subprocess
+import sys
+import tempfile
+
+import torch
+from peft import LoraConfig, get_peft_model
+from transformers import AutoModelForCausalLM, PrinterCallback, Qwen2Config, TrainerCallback, TrainingArguments
+
+from benchmarks.peers import documents, packed, sft_trainer
+from scripts.common.cli import parser, run
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.training import Shape, Stage
+from scripts.training.engine.trainer import StageTrainer
+from scripts.training.model.attention import choose_attention, collator_for
+from scripts.training.model.liger import choose_liger, liger_kernels
+from scripts.training.monitoring.throughput import Throughput
+from scripts.training.planning.activations import measure as traced
+from scripts.training.planning.batch import Batch
+from scripts.training.planning.budget import stage_budget, stage_passes
+from scripts.training.planning.memory import GIB
+
+# Qwen2.5's own; `tiny` is to try the benchmark out
+SHAPES = {
+    "tiny": (512, 64, 128, 2, 4, 2, True),
+    "0.5b": (151936, 896, 4864, 24, 14, 2, True),
+    "1.5b": (151936, 1536, 8960, 28, 12, 2, True),
+    "7b": (152064, 3584, 18944, 28, 28, 4, False),
+}
+KEYS = ("vocab_size", "hidden_size", "intermediate_size", "num_hidden_layers", "num_attention_heads",
+        "num_key_value_heads", "tie_word_embeddings")  # fmt: skip
+VARIANTS = [
+    {"trainer": "stagecraft", "attention": "sdpa", "liger": False, "compile": False},
+    {"trainer": "stagecraft", "attention": "best", "liger": False, "compile": False},
+    {"trainer": "stagecraft", "attention": "best", "liger": True, "compile": False},
+    {"trainer": "stagecraft", "attention": "best", "liger": False, "compile": True},
+    {"trainer": "stagecraft", "attention": "best", "liger": True, "compile": True},
+    {"trainer": "trl", "attention": "best", "liger": "auto", "compile": False},
+]
+WARM, STEPS = 5, 15
+RANK = 8  # of LoRA
+
+
+class Figures(TrainerCallback):
+    """Keeps the figures that Throughput adds to each logged step."""
+
+    def __init__(self):
+        self.steps = []
+
+    def on_log(self, args, state, control, logs, **kwargs):
+        if "loss" in logs:
+            self.steps.append(dict(logs))
+
+
+def planned(case: dict) -> float:
+    """GiB by the plan, for what a stage of this repository would run: the best kernel of attention."""
+    shape = Shape(**dict(zip(KEYS, SHAPES[case["shape"]], strict=True)))
+    settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "method": case["method"]}
+    settings |= {"sequence_length": case["length"], "global_batch": case["rows"], "lora": {"r": RANK, "dropout": 0}}
+    stage, batch = Stage.parse(settings, "bench"), Batch(case["rows"], 1)
+    machine = {"nodes": 1, "gpus": 1, "micro_batch": case["rows"], "liger": case["liger"]}
+    machine = Machine.parse(machine | {"gradient_checkpointing": True}, "bench")
+    traced(list(stage_passes(stage, shape, machine, batch)))
+    gpu_bytes = stage_budget(stage, shape, machine, batch, validates=False).gpu
+    return sum(value for part, value in gpu_bytes.items() if part not in ("CUDA", "fragmentation")) / GIB
+
+
+def measure(case: dict) -> dict:
+    """Rate, MFU and memory of one line of the table, in this process.
+
+    Args:
+        what: a variant with `shape`, `method`, `device`, `rows` and `length`.
+    """
+    cpu, length, rows = case["device"] == "cpu", case["length"], case["rows"]
+    attention = choose_attention(1, "bf16") if case["attention"] == "best" else case["attention"]
+    shape = dict(zip(KEYS, SHAPES[case["shape"]], strict=True))
+    liger = choose_liger(Machine(nodes=1, gpus=0 if cpu else 1, micro_batch=1, liger=case["liger"]), "qwen2")
+    lora = case["method"] == "lora"
+    torch.manual_seed(0)
+    with torch.device(case["device"]):
+        config = Qwen2Config(max_position_embeddings=length, pad_token_id=0, **shape)
+        # frozen weights are held in the precision of compute, as scripts/training/model/lora.py does
+        model = AutoModelForCausalLM.from_config(
+            config, attn_implementation=attention, dtype=torch.bfloat16 if lora else torch.float32
+        )
+    if lora:
+        targets = ["q_proj", "k_proj", "v_proj", "o_proj"]
+        model = get_peft_model(model, LoraConfig(r=RANK, target_modules=targets, task_type="CAUSAL_LM"))
+    texts = documents(STEPS * rows * length, length, shape["vocab_size"], median=length // 8)
+    with tempfile.TemporaryDirectory() as folder:
+        trainer_arguments = {
+            "output_dir": folder, "max_steps": STEPS, "per_device_train_batch_size": rows, "use_cpu": cpu, "bf16": True,
+            "torch_compile": case["compile"], "activation_checkpointing": True, "save_strategy": "no", "report_to": [],
+            "disable_tqdm": True, "logging_steps": 1, "use_cache": False,
+        }  # fmt: skip
+        if case["trainer"] == "trl":
+            trainer = sft_trainer(model, texts, length, {**trainer_arguments, "use_liger_kernel": liger})
+        else:
+            arguments = TrainingArguments(**trainer_arguments, remove_unused_columns=False)
+            trainer = StageTrainer(
+                model, arguments, train_dataset=packed(texts, length), data_collator=collator_for(attention)
+            )
+        figures = Figures()
+        for callback in (Throughput(rows * length, length, bf16=True), figures):
+            trainer.add_callback(callback)
+        trainer.remove_callback(PrinterCallback)
+        with liger_kernels(model, liger and case["trainer"] != "trl"):
+            trainer.train()
+    steps = figures.steps[WARM:]
+    last = steps[-1]
+    return {
+        "attention": attention,
+        "liger": liger,
+        "tokens_per_second": statistics.median(step["tokens_per_second"] for step in steps),
+        "mfu": statistics.median(step["mfu"] for step in steps) if "mfu" in last else None,
+        "memory_gib": last.get("memory_allocated_gib", last.get("memory_resident_gib")),
+        "planned_gib": planned(case) if case["trainer"] == "stagecraft" and case["attention"] == "best" else None,
+    }
+
+
+def line(case: dict) -> tuple[str, float | None]:
+    """(one line of the table, measured in a process of its own; by how much the plan is off, where it can be told)."""
+    words = [sys.executable, "-m", "benchmarks.bench_gpu", "--measure", json.dumps(case)]
+    done, error = subprocess.run(words, capture_output=True, text=True, check=False), None
+    if done.returncode:
+        result, figures = case, [done.stderr.strip().splitlines()[-1][:100], "", "", ""]
+    else:
+        result = json.loads(done.stdout.splitlines()[-1])
+        mfu = f"{result['mfu']:.1%}" if result["mfu"] else "unknown"
+        plan = result["planned_gib"]
+        figures = [
+            f"{result['tokens_per_second']:,.0f}",
+            mfu,
+            f"{result['memory_gib']:.1f}",
+            f"{plan:.1f}" if plan else "",
+        ]
+        if plan and case["device"] == "cuda":  # on the CPU the memory measured is the whole process'
+            error = plan / result["memory_gib"] - 1
+            figures[-1] += f" ({error:+.1%})"
+    kernels = [result["attention"], "yes" if result["liger"] else "no", "yes" if case["compile"] else "no"]
+    return f"| {' | '.join([case['shape'], case['method'], case['trainer'], *kernels, *figures])} |", error
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--shapes", nargs="+", choices=SHAPES, default=["0.5b", "1.5b", "7b"])
+    arguments.add_argument("--device", choices=["cuda", "cpu"], default="cuda")
+    arguments.add_argument("--rows", type=int, default=4, help="rows per step")
+    arguments.add_argument("--length", type=int, default=4096, help="tokens of a row")
+    arguments.add_argument("--measure", type=json.loads, help="one line alone, in this process")
+    options = arguments.parse_args()
+    if options.measure:
+        print(json.dumps(measure(options.measure)))
+        return
+    if options.device == "cuda" and not torch.cuda.is_available():
+        # no error: `make bench` runs it everywhere
+        print("bench_gpu: needs a CUDA GPU; without one `--shapes tiny --device cpu --length 64` tries it out")
+        return
+    hardware = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
+    print(f"{datetime.date.today()}, {hardware}, torch {torch.__version__}:")
+    print(f"`python -m benchmarks.bench_gpu {' '.join(sys.argv[1:])}`\n")
+    print("| model | method | trainer | attention | Liger | compile | tokens/s | MFU | memory, GiB | planned |")
+    print("|---|---|---|---|---|---|---|---|---|---|")
+    conditions = {"device": options.device, "rows": options.rows, "length": options.length}
+    errors = []
+    for shape in options.shapes:
+        for method in ("full", "lora"):
+            for variant in VARIANTS:
+                text, error = line({**variant, **conditions, "shape": shape, "method": method})
+                print(text, flush=True)
+                errors += [abs(error)] if error is not None else []
+    if errors:
+        print(
+            f"\nplanned memory, {len(errors)} lines: median error {statistics.median(errors):.1%}, "
+            f"largest {max(errors):.1%}"
+        )
+
+
+if __name__ == "__main__":
+    run(main)

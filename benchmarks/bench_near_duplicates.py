@@ -1,0 +1,141 @@
+"""Finding near-duplicates: speed beside datatrove, datasketch and rensa, precision and recall beside exact Jaccard.
+
+    python -m benchmarks.bench_near_duplicates [--documents results/corpus/filter/*/documents.jsonl.zst]
+
+Processor time of one thread, without reading the documents. By default the documents are Python files of this
+environment. A peer that is not installed is left out: `uv pip install --target FOLDER datatrove datasketch rensa`, then
+run with PYTHONPATH=FOLDER. All make 256 permutations of the sequences of 5 words; datatrove cuts words in its own way,
+so its figure is that of the whole signature, words included, like ours. Precision and recall are over all pairs.
+"""
+
+import argparse
+import re
+import time
+from collections.abc import Callable
+from itertools import islice
+from pathlib import Path
+
+import numpy as np
+from numba import njit
+
+from benchmarks.bench_tokens import corpus
+from scripts.common.files import read_jsonl
+from scripts.corpus.buckets import buckets_of
+from scripts.corpus.signatures import batch_bands
+from scripts.corpus.similarity.minhash import sequence_set
+from scripts.corpus.similarity.union_find import alike, join
+from scripts.experiment.settings.corpus import Deduplicate
+
+SETTINGS = Deduplicate()
+WORD = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]+")
+
+
+def seconds(function: Callable[[], object]) -> float:
+    start = time.process_time()
+    function()
+    return time.process_time() - start
+
+
+def candidates_and_clusters(texts: list[bytes]) -> np.ndarray:
+    """int64 [texts]: the first text of each one's cluster, as by scripts/corpus/buckets.py and clusters.py."""
+    buckets = [buckets_of(band) for band in batch_bands(texts, SETTINGS).T]
+    candidates, members = np.unique(np.concatenate([rows for rows, _ in buckets]), return_inverse=True)
+    sets = [sequence_set(np.frombuffer(texts[number], np.uint8), SETTINGS.words) for number in candidates]
+    offsets = np.concatenate([[0], np.cumsum([len(hashes) for hashes in sets], dtype=np.int64)])
+    sequences = np.concatenate([np.empty(0, np.uint64), *sets])
+    sizes, kept = np.concatenate([counts for _, counts in buckets]), np.arange(len(texts))
+    kept[candidates] = candidates[join(members, sizes, sequences, offsets, SETTINGS.jaccard)]
+    return kept
+
+
+@njit
+def all_pairs(members, offsets, jaccard):
+    pairs = []
+    for i in range(len(offsets) - 1):
+        for j in range(i):
+            if alike(members, (offsets[i], offsets[i + 1]), (offsets[j], offsets[j + 1]), jaccard):
+                pairs.append((i, j))
+    return pairs
+
+
+def peers(texts: list[str]) -> dict[str, Callable[[], object]]:
+    """A function per installed peer that makes the signatures of all texts."""
+
+    def shingles(text: str) -> set[str]:
+        words = WORD.findall(text)
+        return {" ".join(words[i : i + 5]) for i in range(max(1, len(words) - 4))}
+
+    functions = {}
+    try:
+        from datatrove.pipeline.dedup.minhash import MinhashConfig, MinhashDedupSignature
+        from datatrove.utils.hashing import HashConfig
+
+        # not its default, xxhash, whose newest version refuses the text that datatrove gives it
+        hashing = HashConfig(hash_fc="sha1")
+        step = MinhashDedupSignature(
+            "/tmp", MinhashConfig(n_grams=5, num_buckets=32, hashes_per_bucket=8, hash_config=hashing)
+        )
+        functions["datatrove"] = lambda: [step.get_signature(step.get_shingles(text)) for text in texts]
+    except ImportError as error:
+        print(f"datatrove: {error}")
+    try:
+        from datasketch import MinHash
+
+        def sketch_all() -> None:
+            for text in texts:
+                MinHash(256).update_batch([shingle.encode() for shingle in shingles(text)])
+
+        functions["datasketch"] = sketch_all
+    except ImportError as error:
+        print(f"datasketch: {error}")
+    try:
+        from rensa import RMinHash
+
+        functions["rensa"] = lambda: [RMinHash(256, 1).update(list(shingles(text))) for text in texts]
+    except ImportError as error:
+        print(f"rensa: {error}")
+    return functions
+
+
+def main() -> None:
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("--documents", type=Path, nargs="*", help="documents.jsonl.zst files")
+    arguments.add_argument("--count", type=int, default=5400)
+    options = arguments.parse_args()
+    records = (document for path in options.documents or () for document in read_jsonl(path))
+    texts = [document["text"] for document in islice(records if options.documents else corpus(60), options.count)]
+    encoded = [text.encode() for text in texts]
+    size = sum(map(len, encoded)) / 1e6
+    print(f"{len(texts):,} documents, {size:.1f} MB")
+    candidates_and_clusters(encoded[:50] * 2)  # compile
+
+    signing = seconds(lambda: batch_bands(encoded, SETTINGS))
+    total_seconds = seconds(lambda: candidates_and_clusters(encoded))
+    print(f"signatures {size / signing:.1f} MB/s, with candidates and clusters {size / total_seconds:.1f} MB/s")
+    share = max(1, len(texts) // 10)
+    for run in peers(texts[:1]).values():  # load their models
+        run()
+    for name, run in peers(texts[:share]).items():
+        speed = sum(map(len, encoded[:share])) / 1e6 / seconds(run)
+        print(f"{name}, signatures of a tenth: {speed:.2f} MB/s; ours are {size / signing / speed:.0f} times as fast")
+
+    kept = candidates_and_clusters(encoded)
+    sets = [sequence_set(np.frombuffer(text, np.uint8), SETTINGS.words) for text in encoded]
+    offsets = np.concatenate([[0], np.cumsum([len(hashes) for hashes in sets])])
+    pairs = all_pairs(np.concatenate(sets), offsets, SETTINGS.jaccard)
+    exact = np.arange(len(texts))
+    for _ in range(len(texts)):  # to the first member of each component
+        before = exact.copy()
+        for i, j in pairs:
+            exact[i] = exact[j] = min(exact[i], exact[j])
+        if (before == exact).all():
+            break
+    joined = np.flatnonzero(kept != np.arange(len(texts)))
+    right = sum(exact[number] == exact[kept[number]] for number in joined)
+    recalled = sum(kept[i] == kept[j] for i, j in pairs)
+    print(f"{len(joined):,} dropped; precision {right / max(1, len(joined)):.4f}")
+    print(f"{len(pairs):,} pairs at Jaccard {SETTINGS.jaccard} or more; recall {recalled / max(1, len(pairs)):.4f}")
+
+
+if __name__ == "__main__":
+    main()

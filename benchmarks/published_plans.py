@@ -1,0 +1,87 @@
+"""The plan against published runs on GPUs: memory per GPU and tokens per second.
+
+    python -m benchmarks.published_plans      # prints the table that docs/plan.md holds
+
+The rows, with their sources, are in published_runs.tsv beside this module. What torch allocated or reserved has no CUDA
+context in it, so that is taken off the plan; and of what was allocated fragmentation too. Nor is a validation pass.
+"""
+
+from pathlib import Path
+
+import pandas as pd
+
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.training import Shape, Stage
+from scripts.training.planning.activations import measure
+from scripts.training.planning.batch import Batch
+from scripts.training.planning.budget import stage_budget, stage_passes
+from scripts.training.planning.memory import GIB
+from scripts.training.planning.speed import stage_speed
+
+SHAPES = {  # width, feed-forward, layers, heads, key heads, vocabulary: the models' config.json
+    "qwen2.5-7b": (3584, 18944, 28, 28, 4, 152064),
+    "qwen2.5-14b": (5120, 13824, 48, 40, 8, 152064),
+    "mistral-7b": (4096, 14336, 32, 32, 8, 32000),
+    "llama3-8b": (4096, 14336, 32, 32, 8, 128256),
+}
+# peak in 10^12 operations, expected share of it, gigabytes per second between GPUs of a host
+GPUS = {"A100": (312, 0.55, 200), "A800": (312, 0.55, 150), "H100": (989, 0.45, 350)}
+
+
+def plan_of(row) -> tuple[float, float, float]:
+    """(GiB with activations as the row has them, GiB with every layer checkpointed, tokens per second and GPU)."""
+    width, inner, layers, heads, keys, vocabulary = SHAPES[row.model]
+    shape = Shape(
+        hidden_size=width,
+        intermediate_size=inner,
+        num_hidden_layers=layers,
+        num_attention_heads=heads,
+        num_key_value_heads=keys,
+        vocab_size=vocabulary,
+    )
+    tflops, share, link = GPUS[row.gpu]
+    nodes = max(1, row.gpus // 8)
+    settings = {"from": "base", "data": "x", "steps": 1, "learning_rate": 1e-5, "method": row.method}
+    settings |= {"sequence_length": row.length, "optimizer": row.optimizer, "global_batch": row.rows * row.gpus}
+    stage = Stage.parse(settings, "published")
+    totals_gib = []
+    for checkpointing in (row.checkpointing == "yes", True):
+        machine = Machine(
+            nodes=nodes,
+            gpus=row.gpus // nodes,
+            micro_batch=row.rows,
+            sharding=row.sharding,
+            gradient_checkpointing=checkpointing,
+            liger=row.liger == "yes",
+            gpu_tflops=tflops,
+            mfu=share,
+            link_gbs=link,
+            network_gbs=50,
+        )
+        batch = Batch(row.rows, 1)
+        measure(list(stage_passes(stage, shape, machine, batch)))
+        gpu_bytes = dict(stage_budget(stage, shape, machine, batch, validates=False).gpu)
+        gpu_bytes.pop("CUDA")
+        if row.kind == "allocated":
+            gpu_bytes.pop("fragmentation")
+        totals_gib.append(sum(gpu_bytes.values()) / GIB)
+    return *totals_gib, stage_speed(stage, shape, machine, batch).tokens_per_second / row.gpus
+
+
+def main() -> None:
+    print("| run | GPUs | published GiB | planned GiB | error | published tokens/s | planned tokens/s | error |")
+    print("|---|---|---|---|---|---|---|---|")
+    for row in pd.read_table(Path(__file__).with_name("published_runs.tsv")).itertuples():
+        none, full, speed = plan_of(row)
+        planned, error = f"{none:.1f}", f"{none / row.gib - 1:+.0%}"
+        if row.checkpointing == "selective":
+            planned, error = f"{full:.1f} to {none:.1f}", "bracket" if full <= row.gib <= none else "outside"
+        speeds = " |  | "
+        if row.tokens_per_second == row.tokens_per_second:  # not NaN
+            speeds = f"{row.tokens_per_second:,.0f} | {speed:,.0f} | {speed / row.tokens_per_second - 1:+.0%}"
+        memory = f"{row.gib:g} ({row.kind}) | {planned} | {error}"
+        print(f"| {row.id} | {row.gpus} {row.gpu} | {memory} | {speeds} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,239 @@
+"""What the rules derive from an experiment: which datasets, stages, suites and files it has.
+
+dag = ExperimentView(load_experiment(...), sources={"click": source}, layout=Layout(Path("results")))
+dag.shards("sft")      # results/tokens/pack/instruct-4096
+"""
+
+from dataclasses import dataclass
+from functools import cached_property
+from pathlib import Path
+
+from scripts.experiment.arms import Arms, expand, with_arms
+from scripts.experiment.base_settings import settings_of_base, shape_of_base
+from scripts.experiment.checks.datasets import dated_sources, decontaminated
+from scripts.experiment.layout import MANIFEST, Layout
+from scripts.experiment.licences import permissive
+from scripts.experiment.packed_rows import PackedRows
+from scripts.experiment.pinned_benchmarks import pinned_benchmarks, with_files
+from scripts.experiment.rule_codes import rule_codes
+from scripts.experiment.settings.code import Benchmark
+from scripts.experiment.settings.corpus import Dataset, OwnDataset
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.record import Record
+from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.source_shards import bucket_groups, in_shards, source_shards
+from scripts.experiment.stage_seeds import further_models
+from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
+
+
+@dataclass(frozen=True)
+class ExperimentView:
+    """An experiment as the rules see it.
+
+    Args:
+        experiment: the checked settings.
+        sources: the rows of the sources table by name; none where all datasets are the user's own.
+        layout: where its results lie.
+    """
+
+    experiment: Experiment
+    sources: dict[str, Record]
+    layout: Layout
+
+    @cached_property
+    def arms(self) -> Arms:
+        """What `ablate`, or the `seeds` of stages, add."""
+        return expand(self.experiment)
+
+    @cached_property
+    def expanded(self) -> Experiment:
+        """The experiment with the datasets, mixtures and stages of its arms and seeds."""
+        return with_arms(self.experiment, self.arms)
+
+    @cached_property
+    def stages(self) -> dict[str, Stage]:
+        """The experiment's stages, then those of its arms and further seeds."""
+        return self.expanded.stages
+
+    @cached_property
+    def datasets(self) -> dict[str, Dataset]:
+        """The experiment's datasets, then those of its arms."""
+        return self.expanded.corpus.compose
+
+    def seed(self, stage: str) -> int:
+        """The seed that a stage is trained with."""
+        return self.arms.seeds.get(stage, self.experiment.seed)
+
+    @cached_property
+    def models(self) -> list[str]:
+        """The base and the model of every stage; nothing in an experiment of data alone."""
+        return ["base", *self.stages] if self.experiment.training else []
+
+    @cached_property
+    def own_models(self) -> list[str]:
+        """The models of the experiment's own stages, of all their seeds."""
+        return [*self.experiment.stages, *further_models(self.experiment.stages)]
+
+    @property
+    def scratch(self) -> bool:
+        """Whether the tokenizer is learned from the corpus, and the base, if there is one, made here."""
+        if self.experiment.training is None:
+            return self.experiment.tokens.tokenizer.folder is None
+        return self.experiment.training.base.model == "scratch"
+
+    @property
+    def final_target(self) -> str:
+        """The target that everything leads to."""
+        return str(self.layout.evaluation) if self.experiment.training else "data"
+
+    @cached_property
+    def adapters(self) -> list[str]:
+        """The stages whose folder holds an adapter; any other, full or merged, holds a plain model."""
+        return [name for name, stage in self.stages.items() if stage.method == "lora" and not stage.lora.merge]
+
+    @cached_property
+    def own_datasets(self) -> list[str]:
+        """The datasets made from files of the user's own or from a hub, not from the sources."""
+        return [name for name, dataset in self.datasets.items() if isinstance(dataset, OwnDataset)]
+
+    @cached_property
+    def source_order(self) -> list[str]:
+        """The sources in the order in which duplicates are kept: high priority, permissive licence, then by name."""
+
+        def rank(name: str) -> tuple:
+            source = self.sources[name]
+            return source.priority != "high", not permissive(source.licence), name
+
+        return sorted(self.sources, key=rank)
+
+    @cached_property
+    def source_shards(self) -> dict[str, list[str]]:
+        """The sources of each shard, both by name, so that another order of duplicates leaves them as they are."""
+        return dict(sorted(source_shards(sorted(self.sources)).items(), key=lambda shard: int(shard[0])))
+
+    @cached_property
+    def bucket_groups(self) -> list[str]:
+        """The groups of the bands of the sources' signatures."""
+        return bucket_groups(self.source_shards)
+
+    @cached_property
+    def dated_sources(self) -> list[str]:
+        """The sources whose history is read; raises UserError where one has none."""
+        return dated_sources(self.experiment, self.sources)
+
+    @cached_property
+    def tokenizer_texts(self) -> list[Path]:
+        """The folders that the tokenizer is learned from, or the base whose tokenizer is taken.
+
+        None where an experiment of data alone names the tokenizer's folder.
+        """
+        if self.tokenizer_folder:
+            return []
+        if not self.scratch:
+            return [self.layout.model("base")]
+        if self.sources:
+            return [self.layout.split]
+        return [self.layout.dataset(name) for name in self.experiment.corpus.compose]
+
+    @property
+    def tokenizer_folder(self) -> str:
+        """The folder of an existing tokenizer that an experiment of data alone takes; else empty."""
+        return self.experiment.tokens.tokenizer.folder or ""
+
+    @cached_property
+    def base_folder(self) -> str:
+        """The folder that holds the base model; empty where it is made here or comes from the hub."""
+        model = self.experiment.training.base.model
+        return model if not self.scratch and Path(model).is_dir() else ""
+
+    @cached_property
+    def chat_template(self) -> list[str]:
+        """The file of the chat template that the base is given, whose content decides."""
+        template = self.experiment.training.base.chat_template
+        return [] if template in (None, "chatml") else [template]
+
+    @cached_property
+    def base_settings(self) -> dict:
+        """The settings that rule `base` uses; see `settings_of_base`."""
+        return settings_of_base(self.experiment.training.base)
+
+    @cached_property
+    def shape(self) -> Shape | None:
+        """The shape of the base for the plan of each stage; None where neither the experiment nor a folder gives it."""
+        return shape_of_base(self.experiment.training.base, self.experiment.tokens.tokenizer.vocab_size)
+
+    @property
+    def rows(self) -> PackedRows:
+        """The folders of packed rows."""
+        return PackedRows(self.expanded, self.layout)
+
+    def shards(self, stage: str) -> Path:
+        """The folder of the packed rows that a stage trains on."""
+        return self.rows.stage(stage)
+
+    @cached_property
+    def packed_datasets(self) -> list[str]:
+        return list(self.experiment.corpus.compose) if self.experiment.training is None else self.trained_on
+
+    @cached_property
+    def pinned(self) -> dict[str, Benchmark]:
+        """The benchmarks out of a repository, by the name of their file: rule `problems` fetches them."""
+        return pinned_benchmarks(self.experiment.evaluation.code)
+
+    @cached_property
+    def suites(self) -> dict[str, Record]:
+        """The configured suites with their settings; pinned benchmarks as the files that rule `problems` makes."""
+        suites = configured(self.experiment.evaluation)
+        if code := suites.get("code"):
+            suites["code"] = with_files(code, self.layout)
+        return suites
+
+    @cached_property
+    def prompts(self) -> dict[str, dict]:
+        """Of the suites with prompts, the settings that decide the prompts."""
+        return {suite: prompts_from(self.suites[suite]) for suite in PROMPTED if suite in self.suites}
+
+    def prompt_files(self, suite: str) -> list[str]:
+        """The files of cases or problems of a suite; none where datasets give the prompts."""
+        if suite == "completion":
+            return [str(self.layout.completion_tasks / "tasks.jsonl.zst")]
+        if suite == "repository_tests":
+            return [str(self.layout.repository_tasks / name) for name in ("tasks.jsonl.zst", MANIFEST)]
+        return problem_files(self.suites[suite])
+
+    def scored_datasets(self, suite: str) -> list[str]:
+        """The datasets whose test split a suite scores or takes its prompts from; none for a suite with files."""
+        return getattr(self.suites[suite], "datasets", None) or []
+
+    @cached_property
+    def decontaminated(self) -> list[str]:
+        """The files of problems that no document of the sources may share text with."""
+        return decontaminated(self.experiment, self.suites)
+
+    @cached_property
+    def prompt_datasets(self) -> list[str]:
+        return sorted({name for suite in self.prompts for name in self.scored_datasets(suite)})
+
+    @cached_property
+    def trained_on(self) -> list[str]:
+        """The datasets of the stages, those of their mixtures one by one."""
+        return sorted({dataset for stage in self.stages.values() for dataset in self.rows.datasets_of(stage.data)})
+
+    @cached_property
+    def chat_datasets(self) -> list[str]:
+        """The datasets scored by perplexity that hold chats: the report shows one of each."""
+        compose = self.experiment.corpus.compose
+        return [name for name in self.scored_datasets("perplexity") if compose[name].kind in CHATS]
+
+    def suite_files(self, name: str) -> list[Path]:
+        """The file of this name of each suite and each of the experiment's own models that it scores."""
+        stages = self.experiment.stages
+        scored = scored_models(self.experiment.evaluation, list(stages), further_models(stages))
+        return [self.layout.suite(suite, model) / name for suite, models in scored.items() for model in models]
+
+    @cached_property
+    def codes(self) -> dict[str, str]:
+        """What eval.json names as the code that made it: a fingerprint per rule up to the gates."""
+        features = {"dated": self.dated_sources, "mixed": self.experiment.tokens.mix, "prompted": self.prompts}
+        features["sharded"] = in_shards(self.sources)
+        return rule_codes(list(self.suites), **{name: bool(value) for name, value in features.items()})

@@ -1,0 +1,201 @@
+"""Run a repository's own tests with one function body replaced; the new code cannot influence the verdict.
+
+    judge = RepositoryJudge(probe.sandbox(), limits, repository, packages=None)
+    judge.covered(functions, limits)          # which tests reach which functions
+    judge.judge(task, "return a + b")         # Outcome("passed", "")
+
+pytest runs in one sandbox with the whole repository, in which the function's body is a call into a second sandbox. That
+one has the repository with the new body and without its tests; arguments, results and changes of arguments pass between
+the two (calls.py). The verdict is that of the first one, which runs nothing of the new code.
+"""
+
+import json
+import subprocess
+from dataclasses import dataclass, replace
+from functools import cache
+from pathlib import Path
+
+from scripts.judge.repositories import (
+    calls,
+    candidate_process,
+    object_graph,
+    object_state,
+    object_writer,
+    policy,
+    test_process,
+)
+from scripts.judge.repositories.functions import Function
+from scripts.judge.repositories.repository import Repository
+from scripts.judge.repositories.task import RepositoryTask
+from scripts.judge.sandbox.bubblewrap import Sandbox
+from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
+from scripts.judge.sandbox.guest_programs import bundle
+from scripts.judge.sandbox.packages import ONE_THREAD, PROJECT
+from scripts.judge.sandbox.program import Limits, Program, two_pipes, wait
+
+CALL = 'return __import__("sys").modules["stagecraft_calls"].call(locals())'
+REPLY = 64 << 20  # bytes of a verdict
+
+
+COMMON = (object_state, policy, object_writer, object_graph, calls)
+
+
+@cache
+def guests() -> dict[str, bytes]:
+    """Role → program of the process in the sandbox."""
+    processes = {"judge": test_process, "candidate": candidate_process}
+    return {role: bundle((*COMMON, process), f"{role}.py", "main()") for role, process in processes.items()}
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """The result of one run.
+
+    Attributes:
+        outcome: one of those in metrics/repository_outcomes.py.
+        names, kinds: what the candidate sent by name, and the kinds of objects that it changed.
+    """
+
+    outcome: str
+    detail: str = ""
+    names: tuple[str, ...] = ()
+    kinds: tuple[str, ...] = ()
+
+
+class RepositoryJudge:
+    """Judges functions of one repository.
+
+    Args:
+        limits: of one run, and of each of its two processes.
+        packages: folder of the packages that the repository needs; None if it needs none.
+    """
+
+    def __init__(self, sandbox: Sandbox, limits: Limits, repository: Repository, packages: Path | None):
+        self.sandbox, self.repository, self.packages = sandbox, repository, packages
+        # pytest and what it imports reserve much, and are trusted
+        self.limits = replace(limits, address_space=False, output=REPLY)
+
+    def folders(self, tests: bool) -> dict[str, str]:
+        """The folders that a process sees, by their paths in the sandbox."""
+        repository = self.repository
+        folders = {"/repo": str(repository.checkout if tests else repository.packages)}
+        if self.packages:
+            folders["/opt/packages"] = str(self.packages)
+        if tests:
+            folders["/opt/judge"] = str(PROJECT)  # pytest and coverage
+        return folders
+
+    def start(
+        self, role: str, config: dict, limits: Limits, files: dict[str, bytes], seed: int, pipes: tuple
+    ) -> Program:
+        folders = self.folders(tests=role == "judge")
+        config = {
+            "roots": [f"/repo/{root}".rstrip("/") for root in self.repository.roots],
+            "folders": [path for path in folders if path != "/repo"],
+            "plugins": [path for path in folders if path == "/opt/packages"],
+            **config,
+        }
+        if role == "candidate" and self.packages:
+            # the environment may hold the source itself, with the answer in it
+            empty = str(self.repository.empty)
+            tops = [top for top in self.repository.tops if (self.packages / top).is_dir()]
+            folders |= {f"/opt/packages/{top}": empty for top in tops}
+            single_modules = [top for top in self.repository.tops if (self.packages / f"{top}.py").is_file()]
+            files = files | {f"/opt/packages/{top}.py": b"" for top in single_modules}
+        return self.sandbox.start(
+            [*self.sandbox.python, f"/tmp/{role}.pyc", json.dumps(config)],
+            limits,
+            folders=folders,
+            files={f"/tmp/{role}.pyc": guests()[role], **files},
+            environment={**ONE_THREAD, "PYTHONHASHSEED": str(seed), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
+            stdout=subprocess.PIPE if role == "judge" else subprocess.DEVNULL,
+            descriptors=pipes,
+        )
+
+    def covered(self, functions: list[Function], seconds: float) -> dict:
+        """Run all tests once, with the repository as it is, under coverage.py.
+
+        Returns:
+            `passed` (tests), `ran`, `errors`, `reached` (of each function the tests that run a line of it); or `fault`.
+        """
+        config = {
+            "mode": "cover",
+            "tests": None,
+            "files": ["--continue-on-collection-errors", *self.repository.tests],
+            "packages": self.repository.tops,
+            "seconds": self.limits.seconds,
+            "functions": [
+                [f"/repo/{function.path}", function.region.first + 1, function.region.last + 1]
+                for function in functions
+            ],
+        }
+        program = self.start("judge", config, replace(self.limits, seconds=seconds), {}, 0, ())
+        wait([program], lambda: not program.open)
+        if verdict := exceeded([program]):
+            return {"fault": f"{verdict.outcome}: {verdict.detail}"}
+        try:
+            report = json.loads(program.stdout)
+            if "unusable" in report:
+                return {"fault": report["unusable"]}
+            unsaid = not report.get("fault") and not report["ran"] and not report["errors"]
+            return report | ({"errors": [message(program)]} if unsaid else {})
+        except ValueError:
+            return {"fault": f"no report: {message(program)}"}
+
+    def judge(self, task: RepositoryTask, body: str, *, record: bool = False, seed: int = 0) -> Outcome:
+        """The outcome of the task's tests with this body.
+
+        Args:
+            record: whether the body is the repository's own; all that it sends by name is then accepted and recorded.
+            seed: PYTHONHASHSEED, on which the order of sets depends.
+        """
+        allowed = {"names": None, "kinds": None} if record else {"names": task.names, "kinds": task.kinds}
+        path = f"/repo/{task.path}"
+        masked, written = (f"{task.before}{text}{task.after}".encode(errors="replace") for text in (CALL, body))
+        with two_pipes() as pipes:
+            of_judge = {
+                **allowed,
+                "mode": "judge",
+                "seconds": 0,
+                "tests": task.tests,
+                "files": sorted({name.partition("::")[0] for name in task.tests}),
+                "packages": self.repository.tops,
+                "hidden": ["/opt/judge", *(f"/repo/{path}" for path in self.repository.hidden)],
+                "reading": pipes.reply_reader,
+                "writing": pipes.call_writer,
+            }
+            of_candidate = {
+                "names": allowed["names"],
+                "module": task.module,
+                "function": task.function,
+                "line": task.line,
+                "reading": pipes.call_reader,
+                "writing": pipes.reply_writer,
+            }
+            ends = (pipes.reply_reader, pipes.call_writer)
+            judge = self.start("judge", of_judge, self.limits, {path: masked}, seed, ends)
+            ends = (pipes.call_reader, pipes.reply_writer)
+            candidate = self.start("candidate", of_candidate, self.limits, {path: written}, seed, ends)
+        wait([judge, candidate], lambda: not judge.open)
+        return self.outcome(task, judge, candidate)
+
+    def outcome(self, task: RepositoryTask, judge: Program, candidate: Program) -> Outcome:
+        """The outcome, from the output of the two processes that have ended."""
+        if verdict := exceeded([judge, candidate]):
+            kind = {"exception": "failed"}.get(verdict.outcome, verdict.outcome)
+            return Outcome(kind, verdict.detail)
+        try:
+            result = json.loads(judge.stdout)
+        except ValueError:
+            return Outcome("environment fault", f"no report: {message(judge)}"[:DETAIL])
+        if "unusable" in result:
+            return Outcome("environment fault", result["unusable"])
+        fault = result.get("fault", "")
+        if fault.startswith(("compile error", "import error")):
+            return Outcome("does not load", fault[:DETAIL])
+        if fault == "gone":
+            return Outcome("failed", f"the program ended: {message(candidate)}"[:DETAIL])
+        detail = fault or "; ".join(result["errors"])
+        if fault or not result["calls"] or set(result["passed"]) != set(task.tests):
+            return Outcome("failed", detail[-DETAIL:] or "not all tests ran")
+        return Outcome("passed", "", tuple(result["names"]), tuple(result["kinds"]))

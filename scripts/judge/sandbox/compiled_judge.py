@@ -1,0 +1,169 @@
+"""Judge programs in C++, Rust, Go, Java and C#: the tests' program calls the candidate's, each in a sandbox of its own.
+
+    verdict = CompiledJudge(sandbox, limits).judge(problem, code)
+
+The tests' exit code is the verdict; the candidate can influence it only by what it answers (`channels/`). A problem's
+tests are built once, so that every further candidate costs one compilation.
+"""
+
+import re
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+from threading import Lock
+
+from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.sandbox import compiled_programs
+from scripts.judge.sandbox.bubblewrap import Sandbox
+from scripts.judge.sandbox.compilers import Compilers
+from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
+from scripts.judge.sandbox.libraries import NONE, Libraries
+from scripts.judge.sandbox.program import OUTPUT, Limits, Program, two_pipes, wait
+from scripts.judge.sandbox.toolchains import TOOLCHAINS
+from scripts.judge.sandbox.verdict import Verdict
+
+COMPILING = Limits(seconds=120, memory=4 << 30, address_space=False, processes=256, scratch=512 << 20, output=OUTPUT)
+
+# Exit codes of the channel (channels/): the candidate's program has ended; its answer is unreadable; a value is of a
+# type that cannot be passed; the candidate threw an exception (Java). Then the shell's, and the Java virtual machine's.
+GONE, UNREADABLE, UNSUPPORTED, RAISED = 120, 121, 122, 123
+NOT_STARTED = {"java": (98, 126, 127)}
+# What the Java virtual machine writes where it ends by itself with exit code 1, as tests may end too.
+JAVA_BROKEN = re.compile(r'^(Exception in thread "main"|Error: |Error occurred)', re.M)
+# Where a virtual machine finds the program; the others run it themselves, unreadable at /run/program.
+VIRTUAL_MACHINES = {"java": "/opt/program.jar", "csharp": "/opt/program.exe"}
+# Problems whose tests are kept; the samples of one problem are judged one after the other.
+KEPT = 16
+
+
+@dataclass(frozen=True)
+class Tests:
+    """A problem's tests, built: the program, and what the candidate is linked to."""
+
+    program: bytes
+    serving: bytes
+
+
+class CompiledJudge:
+    """Judges code in compiled languages.
+
+    Args:
+        limits: of one program.
+        libraries: what programs and tests may use beside the languages' own.
+    """
+
+    def __init__(self, sandbox: Sandbox, limits: Limits, libraries: Libraries = NONE):
+        self.sandbox, self.limits, self.libraries = sandbox, limits, libraries
+        self.compilers = Compilers(libraries)
+        self.lock, self.kept = Lock(), OrderedDict()
+
+    def judge(self, problem: Problem, code: str) -> Verdict:
+        """The verdict on a program.
+
+        Raises:
+            UserError: the compiler is not installed.
+        """
+        tests = self.tests(problem)
+        if isinstance(tests, Verdict):
+            return tests
+        chain, sources = TOOLCHAINS[problem.language], compiled_programs.candidate(problem, code, self.libraries)
+        program = self.built(
+            problem, chain.candidate, sources, {"/opt/serving": tests.serving} if chain.serving else {}
+        )
+        return program if isinstance(program, Verdict) else self.called(problem, tests.program, program)
+
+    def missing(self, problem: Problem) -> set[str]:
+        """The libraries that a problem uses and nobody has.
+
+        Raises:
+            UserError: the compiler is not installed.
+        """
+        return self.libraries.missing(problem, self.compilers.of(problem.language).packages)
+
+    def tests(self, problem: Problem) -> Tests | Verdict:
+        """A problem's tests, or why they cannot be built; threads that want the same ones wait for the first."""
+        with self.lock:
+            lock, _ = kept = self.kept.setdefault(problem, [Lock(), None])
+            self.kept.move_to_end(problem)
+            if len(self.kept) > KEPT:
+                self.kept.popitem(last=False)
+        with lock:
+            kept[1] = kept[1] or self.built_tests(problem)
+            return kept[1]
+
+    def built_tests(self, problem: Problem) -> Tests | Verdict:
+        chain, sources = TOOLCHAINS[problem.language], compiled_programs.tests(problem, self.libraries)
+        parts = []
+        for script in (chain.tests, chain.serving):
+            part = self.built(problem, script, sources, {}) if script else b""
+            if isinstance(part, Verdict):
+                if re.search(chain.unsupported, part.detail):
+                    return Verdict("unjudged", f"the function's signature: {part.detail}"[:DETAIL])
+                fault = part.outcome if part.outcome == "sandbox error" else "test error"
+                return Verdict(fault, f"the problem's own tests: {part.detail}"[:DETAIL])
+            parts.append(part)
+        return Tests(*parts)
+
+    def built(self, problem: Problem, script: str, sources: dict[str, str], parts: dict[str, bytes]) -> bytes | Verdict:
+        """The output of a compiler for source files and the parts built before, or why it failed."""
+        chain, view = TOOLCHAINS[problem.language], self.compilers.of(problem.language)
+        environment = {"PYTHON": " ".join(self.sandbox.python), "TYPE": compiled_programs.class_of(problem)}
+        texts = {f"/tmp/{name}": text.encode(errors="replace") for name, text in sources.items()}
+        compiler = self.sandbox.run(
+            ["/bin/sh", "-ec", f"{{ {script}; }} >&2; cat /tmp/out"],
+            COMPILING,
+            folders=view.folders,
+            files={**view.files, **parts, **texts},
+            environment={**view.environment, **environment},
+        )
+        if compiler.killed_for:
+            return Verdict("compile error", f"the compiler was killed: {compiler.killed_for}")
+        if compiler.code is None:
+            return Verdict("sandbox error", message(compiler))
+        if compiler.code:
+            errors = compiler.stderr.decode(errors="replace")
+            missing = re.search(chain.missing, errors)
+            unsupported = re.search(chain.unsupported, errors)
+            detail = f"{unsupported[0]}\n{message(compiler)}" if unsupported else message(compiler)
+            return Verdict("environment error" if missing else "compile error", detail)
+        return bytes(compiler.stdout)
+
+    def called(self, problem: Problem, tests: bytes, candidate: bytes) -> Verdict:
+        """The verdict of the tests' program, which calls the candidate's."""
+        chain = TOOLCHAINS[problem.language]
+        with two_pipes() as pipes:
+            judge = self.started(problem, chain.run_tests, tests, pipes.reply_reader, pipes.call_writer)
+            called = self.started(problem, chain.run_candidate, candidate, pipes.call_reader, pipes.reply_writer)
+        wait([judge, called], lambda: not judge.open and not (judge.code == GONE and called.open))
+        if judge.code == 0:
+            return Verdict("passed", "")
+        if verdict := exceeded([judge, called]):
+            return verdict
+        broken = problem.language == "java" and judge.code == 1 and JAVA_BROKEN.search(message(judge))
+        if judge.code is None or judge.code in NOT_STARTED.get(problem.language, (126, 127)) or broken:
+            return Verdict("sandbox error", message(judge))
+        if UNSUPPORTED in (judge.code, called.code):
+            return Verdict("unjudged", message(judge) or message(called))
+        if judge.code in (GONE, UNREADABLE, RAISED):
+            if re.search(chain.memory, called.stderr.decode(errors="replace")):
+                return Verdict("memory", message(called))
+            exit_note = f"the program ended, exit code {called.code}: " if judge.code == GONE else ""
+            unreadable = "no readable answer: " if judge.code == UNREADABLE else ""
+            return Verdict("exception", f"{exit_note}{unreadable}{message(called)}"[:DETAIL])
+        return Verdict("wrong", message(judge))
+
+    def started(self, problem: Problem, command: tuple[str, ...], program: bytes, stdin: int, stdout: int) -> Program:
+        language, view = problem.language, self.compilers.of(problem.language)
+        values = {"megabytes": self.limits.memory >> 21, "entry": problem.entry}
+        if language == "java":
+            values |= {"jars": view.environment["JARS"]}
+            values |= {"main": compiled_programs.main_class(problem), "type": compiled_programs.class_of(problem)}
+        place = VIRTUAL_MACHINES.get(language)
+        return self.sandbox.start(
+            [word.format(**values) for word in command],
+            replace(self.limits, address_space=language in ("cpp", "rust")),
+            folders=view.folders if place else {},
+            files={**view.files, place: program} if place else {"/run/program": program},
+            environment=view.environment if place else {},
+            stdin=stdin,
+            stdout=stdout,
+        )

@@ -1,0 +1,96 @@
+"""Judge a program by what it prints for each input: standard input in, standard output compared outside the sandbox.
+
+    verdict = judge_stdio(sandbox, limits, problem, code, folders)
+
+Each case is a run of its own in a sandbox of its own, with the limits of one program. The expected outputs are never in
+a sandbox, so a program can only print what it computes. Compared as LiveCodeBench does (lcb_runner, testing_util.py):
+line by line without white space at the ends; lines that differ are the same if both hold the same decimal numbers.
+"""
+
+import json
+import re
+import sys
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
+
+from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.sandbox.bubblewrap import Sandbox, memory_file
+from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
+from scripts.judge.sandbox.program import KEPT, Limits, Program, wait
+from scripts.judge.sandbox.verdict import Verdict
+
+
+def decimals(line: str) -> list[Decimal] | None:
+    """The numbers in a line; None if it holds anything else."""
+    try:
+        return [Decimal(word) for word in line.split()]
+    except InvalidOperation:
+        return None
+
+
+def same_line(printed: str, expected: str) -> bool:
+    if printed == expected:
+        return True
+    numbers = decimals(printed), decimals(expected)
+    try:
+        return None not in numbers and numbers[0] == numbers[1]
+    except InvalidOperation:  # a signalling NaN
+        return False
+
+
+def difference(printed: str, expected: str) -> str:
+    """Where two outputs differ, for people; empty if they do not."""
+    lines, right = ([line.strip() for line in text.strip().split("\n")] for text in (printed, expected))
+    if len(lines) != len(right):
+        return f"{len(lines)} lines, {len(right)} are right"
+    for number, (line, other) in enumerate(zip(lines, right, strict=True), 1):
+        if not same_line(line, other):
+            return f"line {number} is {line[:100]!r}, {other[:100]!r} is right"
+    return ""
+
+
+def run_failure(program: Program) -> Verdict | None:
+    """The verdict on a run that failed before its output could be compared; None if it ended normally."""
+    if verdict := exceeded([program]):
+        return verdict
+    if program.code is None:
+        return Verdict("sandbox error", message(program))
+    if program.code == 0:
+        return None
+    text = message(program)
+    last = text.strip().rpartition("\n")[2]
+    missing = re.match(r"ModuleNotFoundError: No module named '(\w+)", last)
+    if missing and missing[1] not in sys.stdlib_module_names:
+        return Verdict("environment error", last)
+    if re.match("(Syntax|Indentation|Tab)Error", last):
+        return Verdict("compile error", text)
+    return Verdict("memory" if last.startswith("MemoryError") else "exception", text or f"exit code {program.code}")
+
+
+def judge_stdio(sandbox: Sandbox, limits: Limits, problem: Problem, code: str, folders: dict[str, str]) -> Verdict:
+    """The verdict on a Python program, at the first case that it fails.
+
+    Args:
+        folders: path in the sandbox → folder of packages on this machine.
+    """
+    source = {"/tmp/solution.py": (problem.preamble + code).encode(errors="replace")}
+    environment = {"PYTHONPATH": ":".join(folders)} if folders else None
+    for number, (input_text, expected) in enumerate(json.loads(problem.tests), 1):
+        with memory_file(input_text.encode(errors="replace")) as stdin:
+            program = sandbox.start(
+                [*sandbox.python, "/tmp/solution.py"],
+                replace(limits, output=2 * len(expected) + KEPT),
+                folders=folders,
+                files=source,
+                environment=environment,
+                stdin=stdin.fileno(),
+            )
+        wait([program], lambda running=program: not running.open)
+        verdict = run_failure(program)
+        if verdict is None and len(program.stdout) >= program.limits.output:  # the rest was not kept
+            verdict = Verdict("wrong", f"more than {program.limits.output} bytes of output")
+        if verdict is None and (wrong := difference(program.stdout.decode(errors="replace"), expected)):
+            verdict = Verdict("wrong", wrong)
+        if verdict:
+            return Verdict(verdict.outcome, f"case {number}: {verdict.detail}"[:DETAIL])
+    return Verdict("passed", "")

@@ -1,0 +1,168 @@
+"""scripts/experiment/experiment_view.py: what the rules derive from an experiment."""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from scripts.common.cli import UserError
+from scripts.experiment.checks.datasets import check_dataset_sources
+from scripts.experiment.experiment_view import ExperimentView
+from scripts.experiment.layout import Layout
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
+from scripts.sources.tables.sources_table import read_sources
+
+
+def dag(file: str, edit=None) -> ExperimentView:
+    config = read_yaml(Path(file))
+    if edit:
+        edit(config)
+    experiment = load_experiment(config, file)
+    sources = read_sources(Path(experiment.sources.table)) if experiment.sources else []
+    return ExperimentView(experiment, {source.name: source for source in sources}, Layout(Path(experiment.results)))
+
+
+def names(paths) -> list[str]:
+    return [str(path) for path in paths]
+
+
+def test_from_scratch_the_tokenizer_is_learned_from_the_split_corpus_and_the_shape_has_its_vocabulary():
+    flow = dag("config/config.yaml")
+    assert flow.scratch and names(flow.tokenizer_texts) == ["results/corpus/split"]
+    assert flow.shape.vocab_size == 4096 and flow.base_settings["shape"]["hidden_size"] == flow.shape.hidden_size
+    assert str(flow.shards("pretrain")) == "results/tokens/pack/code-512"
+    assert flow.trained_on == ["code", "instruct"] and flow.chat_datasets == ["instruct"]
+    assert flow.models == ["base", "pretrain", "sft"] and flow.adapters == [] and flow.own_datasets == []
+
+
+def test_without_training_all_datasets_are_packed_at_each_length_with_a_tokenizer_of_their_own():
+    flow = dag("config/config.yaml", lambda config: config.pop("training"))
+    packed = ["results/tokens/pack/code-4096", "results/tokens/pack/instruct-4096"]
+    assert (
+        flow.scratch
+        and names(flow.tokenizer_texts) == ["results/corpus/split"]
+        and names(flow.rows.folders()) == packed
+    )
+    assert flow.models == [] and flow.suites == {} and flow.suite_files("scores.json") == []
+    assert flow.final_target == "data"
+    assert names(dag("config/config.yaml").rows.folders()) == [
+        "results/tokens/pack/code-512",
+        "results/tokens/pack/instruct-1024",
+    ]
+
+
+def test_a_stage_on_a_mixture_trains_on_its_datasets_which_are_packed_at_the_stages_length():
+    def edit(config):
+        parts = {"code": {"weight": 1}, "instruct": {"weight": 4, "max_epochs": 3}}
+        config["tokens"]["mix"] = {"both": {"parts": parts}}
+        config["training"]["train"]["sft"]["data"] = "both"
+
+    flow = dag("config/config.yaml", edit)
+    assert str(flow.shards("sft")) == "results/tokens/mix/both-1024" and flow.trained_on == ["code", "instruct"]
+    assert names(flow.rows.folders()) == ["results/tokens/pack/code-512", "results/tokens/mix/both-1024"]
+    assert names(flow.rows.packed()) == [
+        f"results/tokens/pack/{name}" for name in ("code-512", "code-1024", "instruct-1024")
+    ]
+    assert names(flow.rows.mixed()) == ["results/tokens/mix/both-1024"]
+    assert "tokens.mix" in flow.codes and "tokens.mix" not in dag("config/config.yaml").codes
+
+
+def test_with_a_real_base_the_tokenizer_is_the_bases_and_the_shape_is_only_the_plans():
+    flow = dag("config/experiments/lora-qa.yaml")
+    assert not flow.scratch and names(flow.tokenizer_texts) == ["results/training/base"]
+    assert "shape" not in flow.base_settings and flow.shape.hidden_size == 3584
+    assert flow.sources == {} and flow.own_datasets == ["python", "systems"]
+    assert flow.adapters == ["qa_python", "qa_systems"]
+
+
+def test_a_base_is_identified_by_its_content_not_by_its_path_or_the_files_beside_it(tmp_path, monkeypatch):
+    def model(folder, weights=b"weights"):
+        folder.mkdir()
+        (folder / "config.json").write_text("{}")
+        (folder / "model.safetensors").write_bytes(weights)
+        return folder
+
+    def settings(folder, **more):
+        base = {"model": str(folder), **more}
+        return dag(file, lambda config: config["training"].update(base=base)).base_settings
+
+    file = str(Path("config/experiments/two-stage-nope.yaml").absolute())
+    monkeypatch.chdir(tmp_path)
+    first, second = model(tmp_path / "here"), model(tmp_path / "there")
+    expected = settings(first)
+    (second / "README.md").write_text("read me")
+    assert settings(second) == expected == settings(second, sha256=expected["sha256"])
+    with pytest.raises(UserError, match=f"training.base.sha256: the content of .*there has [0-9a-f]*, not {'0' * 64}"):
+        settings(second, sha256="0" * 64)
+    state = (second / "model.safetensors").stat()
+    (second / "model.safetensors").write_bytes(b"WEIGHTS")
+    os.utime(second / "model.safetensors", ns=(state.st_atime_ns, state.st_mtime_ns))
+    assert settings(second) != expected == settings(first)  # same size and time, other content
+
+
+def test_of_equal_documents_the_one_of_a_source_with_high_priority_comes_first():
+    flow = dag("config/config.yaml")
+    order = [flow.sources[name].priority for name in flow.source_order]
+    assert order == sorted(order, key=lambda priority: priority != "high")
+    assert sorted(flow.source_order[:6]) == flow.source_order[:6]
+
+
+def test_a_pinned_benchmark_is_read_where_rule_problems_puts_it_and_is_fetched_by_its_own_path():
+    def pinned(host):
+        pin = {"git": f"https://{host}/b", "commit": "0" * 40, "path": "data/deep/HumanEval.jsonl"}
+        return lambda config: config["evaluation"].update(code={"benchmarks": [pin]})
+
+    flow, mirror = (dag("config/config.yaml", pinned(host)) for host in ("example.org", "mirror.example.org"))
+    assert flow.suites["code"] == mirror.suites["code"]
+    assert flow.prompt_files("code") == ["results/evaluation/problems/HumanEval.jsonl"]
+    assert flow.prompts["code"] == {"benchmarks": [{"path": "results/evaluation/problems/HumanEval.jsonl"}]}
+    assert flow.pinned["HumanEval.jsonl"].path == "data/deep/HumanEval.jsonl"
+    assert "evaluation.contamination" in flow.codes
+
+
+def test_a_split_by_time_needs_the_history_of_every_source_and_git_for_it():
+    after = {"by": "time", "after": "2025-01-01"}
+    flow = dag("config/config.yaml")
+    assert flow.dated_sources == [] and "sources.history" not in flow.codes
+    flow = dag("config/config.yaml", lambda config: config["corpus"].update(split=after))
+    with pytest.raises(UserError, match=r"needs sources of kind git, but \w+ is of kind sdist"):
+        _ = flow.dated_sources
+    rows = {name: source.model_copy(update={"kind": "git"}) for name, source in flow.sources.items()}
+    flow = ExperimentView(flow.experiment, rows, flow.layout)
+    assert flow.dated_sources == list(rows) and "sources.history" in flow.codes
+    assert "sources.history_shard" not in flow.codes
+
+
+def test_a_dataset_names_sources_of_the_table():
+    def edit(*sources):
+        return lambda config: config["corpus"]["compose"]["code"].update(sources=list(sources))
+
+    flow = dag("config/config.yaml", edit("ruff", "hugo"))
+    check_dataset_sources(flow.expanded, flow.sources)
+    flow = dag("config/config.yaml", edit("ruff", "tokio"))
+    with pytest.raises(UserError, match=r"^corpus\.compose\.code\.sources\.1: no 'tokio' here; known: .*ruff"):
+        check_dataset_sources(flow.expanded, flow.sources)
+    with pytest.raises(UserError, match="ruff occurs twice"):
+        dag("config/config.yaml", edit("ruff", "ruff"))
+
+
+def test_documents_are_decontaminated_against_the_files_that_are_scored_or_those_that_are_named(tmp_path):
+    def edit(settings, **evaluation):
+        def change(config):
+            config["corpus"]["filter"] = {"decontaminate": settings}
+            config["evaluation"].update(evaluation)
+
+        return change
+
+    assert dag("config/config.yaml").decontaminated == []
+    code = {"benchmarks": [{"path": "data/HumanEval.jsonl.gz", "git": "https://example.org/x", "commit": "0" * 40}]}
+    flow = dag("config/config.yaml", edit({}, code=code, keywords={}))
+    assert flow.decontaminated == ["results/evaluation/problems/HumanEval.jsonl.gz", "config/cases/keywords.yaml"]
+    with pytest.raises(UserError, match=r"decontaminate\.benchmarks: required, as neither"):
+        _ = dag("config/config.yaml", edit({}, keywords=None)).decontaminated
+    with pytest.raises(UserError, match=r"benchmarks: none\.jsonl: no such file"):
+        _ = dag("config/config.yaml", edit({"benchmarks": ["none.jsonl"]})).decontaminated
+    (tmp_path / "b.jsonl").write_text("{}")
+    named = [str(tmp_path / "b.jsonl")]
+    assert dag("config/config.yaml", edit({"benchmarks": named}, code=code)).decontaminated == named

@@ -1,0 +1,52 @@
+"""scripts/judge/sandbox/memory_groups.py: memory that belongs to no process, as of sockets, is limited too."""
+
+import pytest
+
+from scripts.judge.sandbox.program import Limits
+
+# Twenty processes whose sockets hold as much as they take, and that need little memory themselves.
+SOCKETS = """
+import os, socket, sys, time
+def fill():
+    held = []
+    try:
+        while True:
+            held += socket.socketpair()
+            for one in held[-2:]:
+                one.setblocking(False)
+                try:
+                    while True: one.send(b"x" * 65536)
+                except BlockingIOError: pass
+    except OSError: pass
+    print(len(held), flush=True)
+    time.sleep(6)
+for _ in range(20):
+    if not os.fork():
+        fill()
+        os._exit(0)
+time.sleep(7)
+"""
+
+
+def test_the_buffers_of_sockets_count_towards_memory(sandbox):
+    if sandbox.groups is None:
+        pytest.skip("no cgroup can be made here")
+    program = sandbox.run([*sandbox.python, "-c", SOCKETS], Limits(20, 64 << 20, scratch=1 << 20))
+    assert program.killed_for == "memory"
+    assert not list(sandbox.groups.parent.glob(f"{program.group.folder.name}*"))  # nothing is left behind
+
+
+def test_without_a_group_few_open_files_keep_the_buffers_small(sandbox, monkeypatch):
+    monkeypatch.setattr(sandbox, "groups", None)
+    code = f"import time\ntime.sleep = lambda seconds: None\n{SOCKETS}for _ in range(20):\n    os.wait()\n"
+    program = sandbox.run([*sandbox.python, "-c", code], Limits(20, 512 << 20))
+    held = [int(line) for line in bytes(program.stdout).split()]
+    assert len(held) == 20
+    assert max(held) <= 64
+
+
+def test_a_program_within_its_limit_is_left_alone(sandbox):
+    program = sandbox.run(
+        [*sandbox.python, "-c", "x = bytearray(30 << 20); print(len(x) >> 20)"], Limits(20, 128 << 20)
+    )
+    assert (program.killed_for, program.code, bytes(program.stdout)) == (None, 0, b"30\n")
