@@ -106,7 +106,7 @@ EDITS = {
 def main() -> None:
     root, *names = sys.argv[1:]
     os.chdir(root)
-    from scripts.common.cli import UserError
+    from scripts.common.errors import UserError
     from scripts.experiment.replays.replay import differing, replay, worktree
     from scripts.experiment.replays.samples import sample_of
     from scripts.report.commands.why import dry_run, name_of

@@ -21,7 +21,7 @@ from pathlib import Path
 import psutil
 import yaml
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.provenance import open_records
 from scripts.release.publish import recorded_paths
 from scripts.sources.archives.archive_members import Limits

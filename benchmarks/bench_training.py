@@ -23,7 +23,8 @@ import torch
 from transformers import PrinterCallback, Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
 
 from benchmarks.peers import documents, packed, sft_trainer
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.experiment.machine_files import read_yaml
 from scripts.training.engine.trainer import StageTrainer, stack
 

@@ -16,7 +16,8 @@ import numpy as np
 import torch
 from transformers import AutoModelForCausalLM
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.generation.likelihood import negative_log_likelihood
 from scripts.experiment.arms import REFERENCE

@@ -15,7 +15,8 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.sources.providers.package_index import download
 

@@ -10,9 +10,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-
-class UserError(Exception):
-    """A user's mistake. The message is one line: the key or file, what is wrong, what would be right."""
+from scripts.common.disk import disk_fault
+from scripts.common.errors import UserError
 
 
 def run(main: Callable[[], None]) -> None:
@@ -25,8 +24,6 @@ def run(main: Callable[[], None]) -> None:
     except UserError as error:
         sys.exit(f"error: {error}")
     except OSError as error:
-        from scripts.common.disk import disk_fault  # it imports this module
-
         if fault := disk_fault(error, Path(error.filename or ".")):
             sys.exit(f"error: {fault}")
         raise

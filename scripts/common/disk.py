@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 # ENOSPC and EDQUOT come without the path that was written, or with that of the source of a copy
 FULL = {errno.ENOSPC, errno.EDQUOT}

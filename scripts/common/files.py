@@ -10,8 +10,8 @@ from pathlib import Path
 import orjson
 import zstandard
 
-from scripts.common.cli import UserError
 from scripts.common.disk import disk_errors
+from scripts.common.errors import UserError
 
 
 @contextmanager

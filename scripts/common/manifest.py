@@ -6,7 +6,7 @@ holds no time, no path and no code fingerprint, so equal content gives an equal 
 
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, sha256_file, write_json
 
 NAME = "manifest.json"

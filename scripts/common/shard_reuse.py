@@ -7,7 +7,7 @@ is_current(folder, origin)                 # whether it was made from this and i
 import os
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.manifest import read_manifest, write_manifest
 

@@ -21,7 +21,8 @@ from typing import IO
 
 import numpy as np
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress

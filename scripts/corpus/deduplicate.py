@@ -16,7 +16,8 @@ from pathlib import Path
 
 import numpy as np
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.progress import Progress
 from scripts.corpus.clusters import CLUSTERS
 from scripts.corpus.formats.filter_writer import FilterWriter, funnel

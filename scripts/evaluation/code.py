@@ -12,7 +12,8 @@ import logging
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.problem import Problem

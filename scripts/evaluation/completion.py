@@ -20,7 +20,8 @@ from statistics import fmean
 
 import numpy as np
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
 from scripts.evaluation.code_tasks.answers import check_form, prompt_text, write_answers
 from scripts.evaluation.code_tasks.prompts import prompt_of

@@ -14,7 +14,8 @@ from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.hashing import text_digest
 from scripts.common.manifest import NAME, read_manifest, write_manifest

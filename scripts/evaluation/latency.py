@@ -20,7 +20,8 @@ import pynvml
 import torch
 from transformers import GenerationConfig, PreTrainedModel, StoppingCriteria
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.files import write_json, write_jsonl
 from scripts.evaluation.generation.model import arguments, device_name, load, model_and_environment
 from scripts.evaluation.generation.transformers_engine import ENGINE

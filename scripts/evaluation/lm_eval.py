@@ -20,7 +20,8 @@ from lm_eval.api.task import Task
 from lm_eval.tasks import TaskManager
 from transformers import AutoTokenizer
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.evaluation.generation.harness import run_harness
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.lm_eval_score import SUITE

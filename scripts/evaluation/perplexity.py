@@ -18,7 +18,8 @@ from pathlib import Path
 import numpy as np
 from transformers import PreTrainedModel
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.evaluation.generation.examples import pick_examples, test_hashes
 from scripts.evaluation.generation.likelihood import negative_log_likelihood
 from scripts.evaluation.generation.model import arguments, load, write_scores

@@ -17,7 +17,8 @@ import tempfile
 from dataclasses import asdict
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.code_tasks.training_overlap import in_training

@@ -16,7 +16,8 @@ from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
 from scripts.common.manifest import read_manifest
 from scripts.common.progress import Progress

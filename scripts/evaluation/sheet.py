@@ -15,7 +15,8 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, read_jsonl, write_json
 from scripts.evaluation.results.blank_sheets import COLUMNS, CONVERTED, TEXT_COLUMNS, cells, plain
 from scripts.experiment.settings.evaluation import Human

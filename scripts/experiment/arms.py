@@ -13,7 +13,7 @@ datasets of an experiment have no dots, so these never meet them.
 import hashlib
 from dataclasses import dataclass, field
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.merge import merged
 from scripts.experiment.no_effect_settings import weight_settings
 from scripts.experiment.settings.corpus import Dataset

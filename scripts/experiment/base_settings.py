@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.model_folder import folder_content
 from scripts.experiment.settings.record import to_dict

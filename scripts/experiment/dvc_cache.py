@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.machine_files import read_yaml
 
 

@@ -9,7 +9,8 @@ import argparse
 import sys
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.experiment.checks.ablation import check_ablation
 from scripts.experiment.checks.datasets import check_datasets
 from scripts.experiment.checks.gates import check_gates

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import yaml
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.monitoring import Monitoring
 

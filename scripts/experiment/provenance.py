@@ -27,7 +27,7 @@ from typing import Annotated, Literal
 import snakemake
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, sha256_file, write_json
 from scripts.experiment.code_records import CodeRecord, codes_in, read_code, write_code
 from scripts.experiment.dvc_cache import repair_command

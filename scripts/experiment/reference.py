@@ -11,7 +11,8 @@ from typing import get_args, get_origin
 from pydantic import TypeAdapter
 from pydantic.fields import FieldInfo
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.monitoring import Monitoring

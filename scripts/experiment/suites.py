@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.code import Code
 from scripts.experiment.settings.evaluation import Completion, Evaluation, LmEval, RepositoryTests
 from scripts.experiment.settings.record import Record

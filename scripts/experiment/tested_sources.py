@@ -1,6 +1,6 @@
 """The sources of suite `repository_tests`, whose own tests judge what a model writes."""
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.evaluation import RepositoryTests
 from scripts.experiment.settings.record import Record
 from scripts.experiment.suites import check_name

@@ -19,7 +19,7 @@ import sys
 import time
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 OWNER = Path(".snakemake/owner.json")
 LOCKS = Path(".snakemake/locks")

@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import pynvml
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 # The least driver for each major version of CUDA, any minor one (NVIDIA, "CUDA minor version compatibility").
 LEAST_DRIVER = {12: "525", 13: "580"}

@@ -8,7 +8,7 @@ import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 INNER = "STAGECRAFT_INNER_RUN"  # set in the environment of a Snakemake that this one starts and waits for
 # options with which Snakemake prints or tidies something and runs no job

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 VARIABLE = "STAGECRAFT_GPU_LEASES"  # names another folder
 GATE = "gate.lock"  # held by the one job that looks for cards

@@ -10,7 +10,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, filtered_shard, history_shard, parquet_table

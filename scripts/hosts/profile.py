@@ -4,7 +4,7 @@ import re
 import shlex
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.checks.machine import check_machine
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.experiment import Experiment

@@ -17,7 +17,7 @@ from pathlib import Path
 from snakemake.persistence import PersistenceBase
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 SECONDS = 5  # between two looks at the queue for jobs of an earlier run
 PENDING_SECONDS = 30  # between two looks at why jobs wait

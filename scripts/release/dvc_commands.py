@@ -7,7 +7,7 @@ dvc("add", "data/raw/click-0123456789ab.tar.zst")
 import subprocess
 import sys
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 
 def dvc(*arguments: str) -> str:

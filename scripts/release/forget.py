@@ -15,7 +15,8 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, write_json
 from scripts.common.text import duration
 from scripts.experiment.experiment_view import ExperimentView

@@ -20,7 +20,8 @@ from pathlib import Path
 
 import yaml
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.common.shard_reuse import folders_in
 from scripts.experiment.layout import raw_archive, raw_manifest

@@ -13,7 +13,8 @@ from pathlib import Path
 
 from markupsafe import Markup
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, read_jsonl
 from scripts.experiment.layout import PICTURES, Layout, split_file
 from scripts.experiment.suites import CHATS

@@ -10,7 +10,8 @@ import logging
 import shutil
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.experiment.layout import Layout
 from scripts.report.content.eval_json import read_evaluation

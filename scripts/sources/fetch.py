@@ -14,7 +14,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, write_json
 from scripts.experiment.settings.sources import Fetch
 from scripts.sources.archives.archive_members import Limits

@@ -13,7 +13,8 @@ import logging
 import tempfile
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.experiment.layout import FIRST_COMMITS

@@ -15,7 +15,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.experiment.dvc_cache import cache_folder, cache_object, run_dvc
 from scripts.experiment.layout import raw_archive, raw_manifest

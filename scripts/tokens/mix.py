@@ -16,8 +16,9 @@ from pathlib import Path
 
 import numpy as np
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
 from scripts.common.disk import disk_errors
+from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.layout import PACKED_SPLITS, SHARD_FILES

@@ -22,8 +22,9 @@ from typing import BinaryIO, NamedTuple
 import numpy as np
 from numba import njit
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
 from scripts.common.disk import disk_errors
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress

@@ -23,7 +23,8 @@ from pathlib import Path
 
 from tokenizers import AddedToken, Regex, Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_jsonl, write_json
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress

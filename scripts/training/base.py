@@ -12,7 +12,8 @@ import shutil
 import tempfile
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import move_into_place
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.model_folder import OURS, PATTERNS, content_hash

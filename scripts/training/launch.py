@@ -16,7 +16,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
 from scripts.hosts.gpus import lease

@@ -20,8 +20,9 @@ import torch
 from accelerate import PartialState
 from transformers.utils import logging as transformers_logging
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
 from scripts.common.disk import disk_errors
+from scripts.common.errors import UserError
 from scripts.common.manifest import read_manifest
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring
 from scripts.experiment.no_effect_settings import add_no_effect_options, with_no_effect_options

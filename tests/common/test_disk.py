@@ -7,8 +7,8 @@ import sys
 import numpy as np
 import pytest
 
-from scripts.common.cli import UserError
 from scripts.common.disk import disk_errors, size_text
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, write_json, write_jsonl
 from tests.small_disk import small_disk  # noqa: F401
 

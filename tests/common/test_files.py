@@ -10,7 +10,7 @@ import time
 import pytest
 import zstandard
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, read_jsonl, sha256_file, write_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 

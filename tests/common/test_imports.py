@@ -58,3 +58,15 @@ def test_helper_folders_of_an_area_import_none_of_its_rules(area):
         if module[0] == area and module[1] in rules
     ]
     assert not upward
+
+
+def test_no_modules_of_common_import_each_other_in_a_circle():
+    names = {path.stem for path in (SCRIPTS / "common").glob("*.py")}
+    needs = {}
+    for name in names:
+        found = {part for module in imports(SCRIPTS / "common" / f"{name}.py") for part in module[1:2]}
+        needs[name] = found & names
+    while ready := {name for name, needed in needs.items() if not needed & needs.keys()}:
+        for name in ready:
+            del needs[name]
+    assert not needs

@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.buckets import buckets

@@ -15,7 +15,7 @@ from collections import Counter
 import pytest
 import zstandard
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import extension_of, filter_archive

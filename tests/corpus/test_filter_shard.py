@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.manifest import read_manifest
 from scripts.common.shard_reuse import MADE_FROM

@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 from pyarrow.parquet import ParquetFile
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.corpus import parquet as module

@@ -6,7 +6,7 @@ import shutil
 import pytest
 import torch
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, write_json, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.code_tasks.prompts import prompt_of

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.completion_tasks import completion_tasks

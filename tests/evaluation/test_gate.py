@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.gate import evaluate, main
 from scripts.evaluation.results.gates import outcome, verdict
 from scripts.evaluation.results.inputs import gather

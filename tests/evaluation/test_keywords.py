@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
 from scripts.evaluation.generation.examples import Case, read_cases
 from scripts.evaluation.keywords import figures, keywords

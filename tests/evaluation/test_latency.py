@@ -7,7 +7,7 @@ import pytest
 import torch
 from transformers import GenerationConfig
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation import latency as suite
 from scripts.evaluation.generation.model import load

@@ -13,7 +13,7 @@ import yaml
 from lm_eval import evaluator as harness
 from lm_eval.models.huggingface import HFLM
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation import lm_eval
 from scripts.evaluation.generation import harness as lm_eval_harness

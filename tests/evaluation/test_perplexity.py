@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM, AutoTokenizer
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file, write_json, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.generation import likelihood

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.results.blank_sheets import LONGEST, guarded, plain
 from tests.evaluation.sheets import HEADER, HOSTILE, make, read, texts, write_suite
 from tests.evaluation.synthetic import dump_lines

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.ablation_files import ablation_files
 from scripts.experiment.arms import expand
 from scripts.experiment.experiment_view import ExperimentView

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.checks.datasets import check_dataset_sources
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.latency_figures import METRICS as TIMED
 from scripts.experiment import fingerprint

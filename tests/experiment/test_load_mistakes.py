@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
 from tests.experiment.edits import human, set_key
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.hosts import folder_lock
 from scripts.hosts.folder_lock import OWNER, hold_folder, this_process
 

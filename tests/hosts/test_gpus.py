@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.hosts.gpus import CHOSEN, described, eligible
 from tests.hosts.leasing import A40, A800, CARDS, MIXED, Host

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.hosts import gpus, lease_folder
 from scripts.hosts.lease_folder import GATE
 from tests.hosts.leasing import A40, CARDS, Host

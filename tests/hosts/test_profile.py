@@ -4,7 +4,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.hosts.profile import Profile, check_placement, gpus_in, stage_threads
 

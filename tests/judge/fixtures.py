@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.judge.sandbox import bubblewrap as sandboxes
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.judge import Judge

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.corpus.buckets import buckets
 from scripts.corpus.clusters import clusters

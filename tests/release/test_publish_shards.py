@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.manifest import write_manifest
 from scripts.experiment.layout import Layout, fetched_shard, filtered_shard, raw_archive, raw_manifest
 from scripts.experiment.provenance import Job

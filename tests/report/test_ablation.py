@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.metrics.metric import means
 from scripts.evaluation.results.items import Documents
 from scripts.experiment.settings.ablate import ArmScores

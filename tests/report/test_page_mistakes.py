@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.report.page import render
 
 ROOT = Path(__file__).parents[2]

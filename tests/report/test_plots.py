@@ -11,7 +11,7 @@ from xml.etree import ElementTree
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.report.content.drawing import save
 from scripts.report.content.formatting import number
 from scripts.report.content.funnel import read_funnel

@@ -5,7 +5,7 @@ import json
 import numpy as np
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.results.inputs import gather

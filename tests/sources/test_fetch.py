@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.record import to_json
 from scripts.experiment.settings.sources import Fetch
 from scripts.sources.archives.archive_members import Limits

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.record import to_json
 from scripts.experiment.settings.sources import Fetch
 from tests.sources.fetching import SETTINGS, ArchiveHandler, get, refused, source_arguments

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.experiment.settings.sources import Fetch

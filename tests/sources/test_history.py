@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.experiment.layout import FIRST_COMMITS

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.manifest import read_manifest
 from scripts.experiment.layout import FIRST_COMMITS
 from scripts.sources.history import history

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 import zstandard
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.tokens import pack as module

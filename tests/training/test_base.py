@@ -11,7 +11,7 @@ import pytest
 import torch
 from transformers import AutoModelForCausalLM
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.experiment.settings.training import Base, Shape
 from scripts.training.base import base, content_hash

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.training.launch import TORCHRUN, launch_command
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage

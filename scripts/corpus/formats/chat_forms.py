@@ -8,7 +8,7 @@
   instruction after an empty line; `history` is a list of earlier [question, answer] pairs.
 """
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 FIELDS = ("messages", "conversations", "instruction", "input", "output", "system", "history")
 ROLE_OF = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant"}

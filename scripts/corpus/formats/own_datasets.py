@@ -20,7 +20,7 @@ from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import jsonl_writer
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 import orjson
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.corpus.formats.chat_forms import FIELDS
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.hashing import fraction_of, text_digest
 from scripts.experiment.settings.corpus import OwnDataset, Split
 

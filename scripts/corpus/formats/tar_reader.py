@@ -11,7 +11,7 @@ from pathlib import Path
 
 import zstandard
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 BLOCK = 512
 TYPES_WITHOUT_CONTENT = b"123456"  # links, devices, folders, pipes

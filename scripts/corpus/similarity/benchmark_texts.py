@@ -9,7 +9,7 @@ all fields.
 
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.corpus.formats.record_readers import format_of, json_lines, json_list
 from scripts.corpus.similarity.overlaps import ProblemText
 from scripts.experiment.machine_files import read_yaml

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.formats.filter_writer import DOCUMENTS

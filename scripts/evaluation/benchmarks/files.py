@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 # Bytes of an unpacked file. LiveCodeBench's have 100 MB to more than 1 GB, others 20 MB at most.
 LARGEST = 2 << 30

@@ -12,7 +12,7 @@ from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks import evalplus
 from scripts.evaluation.benchmarks.bigcodebench import bigcodebench
 from scripts.evaluation.benchmarks.files import records

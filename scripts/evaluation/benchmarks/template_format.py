@@ -13,7 +13,7 @@ from pathlib import Path
 from jinja2 import StrictUndefined, Template, TemplateError, Undefined, meta
 from jinja2.sandbox import SandboxedEnvironment
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks.problem import HUMANEVAL_STOPS, Problem, entry_of, language_of
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.benchmark_format import BenchmarkFormat

@@ -6,7 +6,7 @@ written, engine = write_answers(model, tasks, prompts, settings, seed, "completi
 
 from collections.abc import Sequence
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.code_tasks.prompts import end_of
 from scripts.evaluation.code_tasks.task import Task
 from scripts.evaluation.generation.model import ScoredModel

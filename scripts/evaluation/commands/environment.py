@@ -17,7 +17,8 @@ import tempfile
 import tomllib
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.judge.repositories.repository import extract
 
 FOR_TESTS = re.compile(r"(unit)?tests?(ing)?", re.IGNORECASE)

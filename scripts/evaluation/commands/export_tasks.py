@@ -21,7 +21,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.evaluation.commands.environment import requirements

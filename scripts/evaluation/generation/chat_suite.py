@@ -10,7 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.generation.examples import pick_examples, solved_before, split_chat, test_hashes
 from scripts.evaluation.generation.model import arguments, load, write_scores

@@ -14,7 +14,7 @@ from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 from transformers import AutoTokenizer
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.generation.model import ScoredModel
 from scripts.evaluation.generation.vllm_engine import run_worker
 from scripts.experiment.settings.evaluation import LmEval

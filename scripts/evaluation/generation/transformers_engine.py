@@ -21,7 +21,7 @@ import torch
 import transformers
 from transformers import GenerationConfig, LogitsProcessor, PreTrainedModel, StoppingCriteria, TopPLogitsWarper
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.progress import Progress
 from scripts.evaluation.results.intervals import content_seed
 from scripts.experiment.settings.generation import Generation

@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.evaluation.generation.transformers_engine import Prompt, decode, rows_of
 from scripts.experiment.settings.generation import Generation

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.evaluation.results.comparison_over_seeds import ComparisonOverSeeds
 from scripts.evaluation.results.items import AGAIN, Documents

@@ -13,7 +13,7 @@ import unicodedata
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.results.blank_sheets import COLUMNS, TEXT_COLUMNS
 
 YES, NO = ("yes", "y", "true", "1", "是"), ("no", "n", "false", "0", "否")

@@ -5,7 +5,7 @@ outcome(0.44, [0.37, 0.52], "above", 0.4)  # "met, not secured"
 
 from typing import NamedTuple
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.experiment.settings.gates import Gate
 

@@ -5,7 +5,7 @@ import platform
 from dataclasses import asdict
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest, raw_name
 from scripts.experiment.packed_rows import PackedRows

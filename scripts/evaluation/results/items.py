@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file
 from scripts.evaluation.metrics.metric import Suite
 

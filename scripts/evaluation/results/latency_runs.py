@@ -6,7 +6,7 @@ read_latency(Path("results/evaluation/latency/sft"), settings, seed=42, confiden
 import math
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation.results.intervals import median_interval
 from scripts.evaluation.results.items import AGAIN, settings_differences

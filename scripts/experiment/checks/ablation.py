@@ -1,6 +1,6 @@
 """Whether each arm of `ablate` is an experiment that can run, and changes the model that is compared."""
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.arms import REFERENCE, arm_experiment, compared_model, expand
 from scripts.experiment.checks.datasets import check_datasets
 from scripts.experiment.checks.stages import check_training

@@ -1,6 +1,6 @@
 """Whether each gate names a metric, model and dataset that are measured."""
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.suites import METRICS, check_name, configured, metrics_of, scored_datasets
 

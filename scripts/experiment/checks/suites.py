@@ -3,7 +3,7 @@
 import re
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.code import Code
 from scripts.experiment.settings.evaluation import Evaluation, Human, LmEval
 from scripts.experiment.settings.experiment import Experiment

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.suites import check_name
 

@@ -20,7 +20,7 @@ from pathlib import Path
 
 import orjson
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.experiment.causes import setting_changes
 from scripts.experiment.replays.samples import Sample

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import yaml
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.arguments import words_of
 
 DATA = (

@@ -16,7 +16,7 @@ from pathlib import Path, PurePosixPath
 
 import zstandard
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 ROOTS = ("src", "lib", "")
 TEST_FOLDERS = {"test", "tests"}

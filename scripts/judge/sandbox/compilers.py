@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from threading import Lock
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.judge.sandbox.compiled_programs import CHANNELS, CPP_INCLUDES
 from scripts.judge.sandbox.libraries import NONE, Libraries
 from scripts.judge.sandbox.toolchains import CPP_CANDIDATE, CPP_TESTS, JAVAC_OPTIONS, MCS, TOOLCHAINS, absent

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks.problem import Problem
 
 OF_THE_PLATFORM = ("java.", "javax.", "jdk.")

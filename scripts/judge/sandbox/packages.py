@@ -15,7 +15,7 @@ from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks.problem import Problem
 
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"

@@ -16,7 +16,8 @@ import socket
 from contextlib import closing
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.judge.sandbox.bubblewrap import MODES, Sandbox
 from scripts.judge.sandbox.program import Limits
 

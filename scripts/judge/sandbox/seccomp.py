@@ -11,7 +11,7 @@ holes.
 import platform
 import struct
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 EPERM, EACCES, ENOSYS = 1, 13, 38
 

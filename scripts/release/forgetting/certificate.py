@@ -12,7 +12,7 @@ from pathlib import Path
 from pydantic import BaseModel, ConfigDict, TypeAdapter
 from tokenizers import Tokenizer
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, read_jsonl, sha256_file, write_json, write_jsonl
 from scripts.corpus.formats.filter_writer import DOCUMENTS
 from scripts.experiment.experiment_view import ExperimentView

@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 import yaml
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.provenance import open_records

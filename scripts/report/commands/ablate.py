@@ -10,7 +10,8 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import experiment_of, experiment_parser

@@ -14,7 +14,8 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.shard_reuse import MADE_FROM, folders_in
 from scripts.experiment.causes import code_changes, param_changes

@@ -14,7 +14,8 @@ import numpy as np
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.metrics.registry import suites

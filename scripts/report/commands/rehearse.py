@@ -22,7 +22,8 @@ from pathlib import Path
 
 import yaml
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, write_json
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import experiment_parser, load_experiment, trained_experiment_of

@@ -15,7 +15,8 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.text import duration
 from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.experiment.settings.experiment import Experiment

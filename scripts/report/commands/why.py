@@ -16,7 +16,8 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.experiment.causes import param_changes
 from scripts.experiment.load import experiment_parser
 from scripts.experiment.provenance import UNTRUSTED

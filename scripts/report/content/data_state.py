@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.corpus.formats.filter_writer import REJECTS
 from scripts.experiment.dvc_cache import cache_folder, cache_object

@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import Layout
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 import pandas as pd
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import MANIFEST, Layout
 

@@ -3,7 +3,7 @@
 import json
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 
 def read_metrics(path: Path) -> list[dict]:

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.sources import Fetch
 
 MAX_HEADER_BYTES = 1 << 16  # of a pax or GNU header, which tarfile reads into memory whole

@@ -18,7 +18,7 @@ from typing import BinaryIO
 
 import zstandard
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.progress import Progress
 from scripts.sources.archives.archive_members import (
     Limits,

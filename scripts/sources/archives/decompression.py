@@ -10,7 +10,7 @@ from typing import BinaryIO
 
 import zstandard
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.sources.archives.archive_members import Limits
 
 CHUNK = 1 << 20

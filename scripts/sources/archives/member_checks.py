@@ -8,7 +8,7 @@ import os
 import re
 from collections.abc import Iterable
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.sources.archives.archive_members import Limits, Member, member_error
 
 MAX_NAME_BYTES = 4096  # PATH_MAX of Linux

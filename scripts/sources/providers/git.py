@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.sources.providers.git_process import empty_repository, end, error_line, git_process, run_git
 from scripts.sources.providers.time_limit import time_limit
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.sources.providers.git import fetch_commit
 from scripts.sources.providers.git_process import end, error_line, git_process
 from scripts.sources.providers.time_limit import time_limit

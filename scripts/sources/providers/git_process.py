@@ -16,7 +16,7 @@ import subprocess
 from contextlib import suppress
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.location import without_credentials
 
 MIN_BYTES_PER_SECOND = 1000

@@ -21,7 +21,7 @@ from unearth.auth import MultiDomainBasicAuth
 from unearth.errors import UnpackError
 from unearth.fetchers import PyPIClient
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.common.progress import Progress
 from scripts.sources.providers.time_limit import time_limit

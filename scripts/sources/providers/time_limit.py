@@ -4,7 +4,7 @@ import signal
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 
 
 @contextmanager

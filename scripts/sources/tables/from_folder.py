@@ -15,7 +15,8 @@ from collections import Counter
 from itertools import chain, count
 from pathlib import Path
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder

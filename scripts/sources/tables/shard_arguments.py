@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
 from typing import TypeVar
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.sources.tables.source import PinnedSource
 
 Made = TypeVar("Made")

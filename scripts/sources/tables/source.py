@@ -6,7 +6,7 @@ from typing import Annotated, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.layout import raw_name
 from scripts.experiment.settings.filter import Language
 from scripts.experiment.settings.location import Location, without_credentials

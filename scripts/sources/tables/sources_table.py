@@ -12,7 +12,7 @@ from pathlib import Path
 import pandas as pd
 from pydantic import ValidationError
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.experiment import Experiment
 from scripts.sources.tables.source import COLUMNS, Source, first_error
 

@@ -26,7 +26,7 @@ from pathlib import Path
 import fastokens
 import numpy as np
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.tokens.packing.chat_template import ChatTemplate, Content
 

@@ -9,7 +9,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.tokens import Part
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.manifest import NAME
 from scripts.experiment.layout import SHARD_FILES

@@ -5,8 +5,8 @@ from pathlib import Path
 import torch
 from torch import nn
 
-from scripts.common.cli import UserError
 from scripts.common.disk import free_bytes, size_text
+from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.training.engine.pruning import checkpoints_of, folder_bytes

@@ -16,7 +16,7 @@ import shutil
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.experiment.no_effect_settings import weight_settings
 from scripts.experiment.settings.training import Stage

@@ -19,7 +19,7 @@ import subprocess
 from enum import Enum
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 
 NAME = "owner.json"

@@ -13,7 +13,7 @@ from transformers import PreTrainedModel
 from transformers.integrations import liger
 from transformers.trainer_utils import unwrap_peft_model
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.training.model.attention import log_choice
 from scripts.training.planning import kernels

@@ -25,7 +25,8 @@ import torch
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from scripts.common.cli import UserError, parser, run
+from scripts.common.cli import parser, run
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.training.model.loading import adapter_base, load_model
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import torch
 from transformers import BitsAndBytesConfig, PreTrainedModel, set_seed
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, sha256_file, write_json
 from scripts.common.manifest import NAME
 from scripts.experiment.settings.training import Stage

@@ -10,7 +10,7 @@ loads anywhere without a patch, and never with RoPE on by mistake. Rule `base` c
 import logging
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 
 KEY = "training.base.no_rope_layers"

@@ -8,7 +8,7 @@ Of the real base only config.json and the tokenizer are read; from a hub these f
 import shutil
 from pathlib import Path
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.settings.training import Base
 from scripts.tokens.packing.base_tokenizer import SMALL_FILES, small_files

@@ -11,7 +11,7 @@ import signal
 import torch
 from transformers import TrainerCallback
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.nonfinite_loss import PassRecordingTrainer
 from scripts.training.engine.run_lock import Ownership

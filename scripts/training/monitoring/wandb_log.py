@@ -5,7 +5,7 @@ from pathlib import Path
 
 from transformers import TrainerCallback
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.monitoring import Wandb
 from scripts.experiment.settings.record import to_dict
 

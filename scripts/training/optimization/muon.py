@@ -10,7 +10,7 @@ from torch import nn
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_pt_utils import get_parameter_names
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.training import Stage
 
 # transformers' rule: no weight decay on biases and norms

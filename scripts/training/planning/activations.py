@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 
 from pydantic import Field
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import trace_file
 from scripts.experiment.settings.record import Record, as_json, to_dict, to_json

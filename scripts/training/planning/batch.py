@@ -2,7 +2,7 @@
 
 from typing import NamedTuple
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 
 

@@ -14,7 +14,8 @@ from pathlib import Path
 
 import yaml
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.experiment.load import experiment_parser
 from scripts.experiment.settings.machine import Machine

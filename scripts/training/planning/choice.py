@@ -8,7 +8,7 @@ fastest first.
 
 from typing import NamedTuple
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Checkpointing, Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.activations import measure

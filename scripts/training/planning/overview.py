@@ -16,8 +16,9 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from scripts.common.cli import UserError, run
+from scripts.common.cli import run
 from scripts.common.disk import free_bytes
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import yaml
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.experiment.layout import PACKED_SPLITS
 from scripts.experiment.machine_files import load_machine

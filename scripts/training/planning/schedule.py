@@ -7,7 +7,7 @@ import logging
 import math
 from typing import NamedTuple
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.training import Shape, Stage
 
 ENOUGH = 20  # evaluations and logged metrics in a stage, below which a curve shows little

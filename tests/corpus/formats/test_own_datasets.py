@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.manifest import read_manifest
 from scripts.corpus.formats import own_datasets
 from scripts.corpus.formats.record_readers import content_hash

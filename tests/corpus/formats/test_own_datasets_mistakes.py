@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.corpus.formats import record_readers
 from tests.corpus.archives import call
 from tests.corpus.formats.own_data import CHAT, TEXT, as_saved, as_saved_splits, chats, compose, turns, write_lines

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.corpus.compose import compose

@@ -6,7 +6,7 @@ MbppPlus-v0.1.0.jsonl, of the other as its tools/{humaneval,mbpp}/to_original_fm
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks.formats import problems_of, read
 from scripts.evaluation.benchmarks.prompts import program
 from scripts.experiment.settings.code import Benchmark

@@ -6,7 +6,7 @@ import tracemalloc
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks import files
 from scripts.evaluation.benchmarks.formats import read
 

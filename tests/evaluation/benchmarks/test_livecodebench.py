@@ -8,7 +8,7 @@ import zlib
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks import livecodebench
 from scripts.evaluation.benchmarks.formats import read
 from scripts.evaluation.benchmarks.prompts import program, prompt_of

@@ -3,7 +3,7 @@
 import pytest
 import yaml
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.files import records
 from scripts.evaluation.benchmarks.formats import problems_of

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.commands.environment import environment, requirements
 from scripts.judge.sandbox.packages import Packages
 from tests.judge.repositories import shapes_repository

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.commands.export_tasks import write_chats, write_harbor_tasks
 from tests.judge.repositories import shapes_repository
 from tests.judge.repositories.test_judge import AREA, task

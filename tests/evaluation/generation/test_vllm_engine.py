@@ -13,7 +13,7 @@ import torch
 import yaml
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.generation.model import load

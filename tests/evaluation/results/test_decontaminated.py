@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.gate import evaluate
 from tests.evaluation.synthetic import LEVELS, build, dump, make_answers, write_answers
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.gate import evaluate
 from scripts.experiment.load import load_experiment

@@ -5,7 +5,7 @@ import subprocess
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.replays.evidence import Evidence, add_evidence, holding
 from scripts.experiment.replays.replay import comparable, differing, digest_of, replay, worktree
 from scripts.experiment.replays.samples import ITEMS, STEPS, Sample, sample_of

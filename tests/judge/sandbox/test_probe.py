@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.bubblewrap import MODES, Sandbox
 

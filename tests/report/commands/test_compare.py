@@ -8,7 +8,7 @@ import sys
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.evaluation.metrics import pass_at_k
 from scripts.evaluation.metrics.exact_match import SUITE
 from scripts.evaluation.metrics.perplexity import SUITE as PERPLEXITY

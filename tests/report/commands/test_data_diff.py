@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.common.manifest import write_manifest
 from scripts.corpus.formats.filter_writer import funnel

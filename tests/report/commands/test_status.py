@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.text import duration
 from scripts.experiment.settings.experiment import Experiment
 from scripts.report.commands.status import main, view

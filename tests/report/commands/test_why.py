@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.causes import param_changes, setting_changes
 from scripts.experiment.code_records import FOLDER, CodeRecord, unit_changes, units_of, write_code
 from scripts.experiment.fingerprint import fingerprint

@@ -12,7 +12,7 @@ import zlib
 import pytest
 import zstandard
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.sources.archives import canonical_archive, decompression
 from scripts.sources.archives.canonical_archive import describe, pack_folder
 from tests.sources.archives.packing import FREE, pack

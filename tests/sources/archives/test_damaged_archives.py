@@ -9,7 +9,7 @@ import tarfile
 import pytest
 import zstandard
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.sources.archives import decompression
 from scripts.sources.archives.archive_members import Limits
 from tests.sources.archives.packing import LINK, SYM, pack, refused

@@ -10,7 +10,7 @@ import pytest
 import trl
 from transformers import AutoTokenizer
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.corpus import CodeDataset, InstructDataset
 from scripts.tokens.packing.base_tokenizer import check_base_tokenizer, write_chat_template
 from scripts.tokens.packing.encoder import Encoder

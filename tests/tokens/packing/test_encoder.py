@@ -10,7 +10,7 @@ import pytest
 from tokenizers import Tokenizer
 from transformers import AutoTokenizer
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.tokens.packing.encoder import Encoder
 
 HOSTILE = [

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.tokens.pack import pack

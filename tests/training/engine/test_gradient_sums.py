@@ -5,7 +5,7 @@ import sys
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.training.planning.checks import check_sharding
 from tests import forked
 from tests.training.conftest import machine, stage

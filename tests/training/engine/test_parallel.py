@@ -13,7 +13,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.training.engine import parallel
 from scripts.training.engine.pruning import folder_bytes
 from scripts.training.planning.disk import checkpoint_bytes

@@ -9,7 +9,7 @@ import pytest
 import torch
 from safetensors.torch import load_file
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.training.engine.checkpoint_folders import step_of
 from scripts.training.engine.resume_across_code import NAME, resume_anyway
 from tests import forked

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.training.engine.checkpoint_folders import no_half_written_checkpoint, remove_checkpoints_except
 from scripts.training.engine.run_lock import Ownership
 from tests import forked

@@ -9,7 +9,7 @@ import torch
 from transformers import AutoModelForCausalLM
 from transformers.models.qwen2 import modeling_qwen2
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.training.model import liger
 from tests.training.conftest import MACHINE

@@ -11,7 +11,7 @@ from peft import PeftModel
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.common.manifest import read_manifest
 from scripts.training.model.loading import load_model

@@ -12,7 +12,7 @@ import torch
 from safetensors.torch import load_file
 from transformers import AutoModelForCausalLM
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.trainer import PackedRows, stack
 from scripts.training.optimization.muon import make_muon, muon_groups, split_parameters

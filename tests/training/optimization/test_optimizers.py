@@ -14,7 +14,7 @@ import yaml
 from safetensors.torch import load_file
 from transformers import get_scheduler
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
 from scripts.training.optimization.auto_settings import global_batch, learning_rate, resolve_auto, training_steps
 from scripts.training.optimization.optimizers import freeze_others, optimizer_arguments

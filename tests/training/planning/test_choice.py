@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.machine import Machine

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from scripts.common.cli import UserError
+from scripts.common.errors import UserError
 from scripts.experiment import provenance
 from tests.workflow.dvc.conftest import ALL_JOBS, flip
 
