@@ -36,13 +36,6 @@ localrules:
     history,
 
 
-if SOURCE_FILES.in_shards:
-
-    localrules:
-        fetch_shard,
-        history_shard,
-
-
 if EXPERIMENT.training:
 
     localrules:

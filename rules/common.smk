@@ -13,7 +13,6 @@ from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.provenance import restore
 from scripts.experiment.settings.record import as_json, to_json
-from scripts.experiment.source_shards import SourceFiles
 from scripts.experiment.tested_sources import tested_sources
 from scripts.hosts.lost_outputs import make_missing
 from scripts.hosts.profile import Profile, checked_machine
@@ -35,7 +34,7 @@ try:
     SOURCES = {source.name: source for source in sources_of(EXPERIMENT)}
     PATHS = Layout(Path(EXPERIMENT.results))
     VIEW = ExperimentView(EXPERIMENT, SOURCES, PATHS)
-    SOURCE_FILES = SourceFiles(SOURCES, VIEW.source_shards, PATHS)
+    SOURCE_FILES = VIEW.source_files
     TESTED = tested_sources(EXPERIMENT.evaluation.repository_tests, SOURCES)
     check_dataset_sources(VIEW.expanded, SOURCES)
     VIEW.dated_sources, VIEW.decontaminated  # refuse sources without a history, files that are not there
@@ -48,9 +47,6 @@ except UserError as error:
 
 
 wildcard_constraints:
-    # very many sources are fetched and filtered in shards; a pattern of their names would take longer than the rest
-    source=one_of([] if SOURCE_FILES.in_shards else SOURCES),
-    shard=one_of(VIEW.source_shards),
     group=one_of(VIEW.bucket_groups),
     dataset=one_of(VIEW.datasets),
     mixture=one_of(VIEW.expanded.tokens.mix),

@@ -2,70 +2,41 @@
 
 from scripts.corpus.formats.own_datasets import check_first_chats
 from scripts.corpus.formats.record_readers import files_of
-from scripts.experiment.layout import SPLITS, fetched_shard, filtered_shard, parquet_table, raw_manifest
+from scripts.experiment.layout import SPLITS
+
+
+# What decides of a source how its archive is filtered. A licence that decides nothing is left to the table, so that a
+# changed text there reruns nothing.
+def member_json(name):
+    licence = SOURCES[name].licence if EXPERIMENT.corpus.filter.licences else ""
+    return as_json({"name": name, "archive": str(raw_archive(SOURCES[name].raw_name)), "licence": licence})
 
 
 rule filter:
     input:
-        manifest=lambda wildcards: raw_manifest(SOURCES[wildcards.source].raw_name),
-        archive=lambda wildcards: ancient_inputs(raw_archive(SOURCES[wildcards.source].raw_name)),
+        manifest=lambda wildcards: SOURCE_FILES.fetched(SOURCE_FILES.shards[wildcards.shard]),
+        archive=lambda wildcards: ancient_inputs(*SOURCE_FILES.archives(SOURCE_FILES.shards[wildcards.shard])),
         benchmarks=VIEW.decontaminated,
     output:
-        manifest=PATHS.filtered("{source}") / MANIFEST,
-        documents=PATHS.filtered("{source}") / "documents.jsonl.zst",
-        rejects=PATHS.filtered("{source}") / "rejects.jsonl.zst",
+        manifest=PATHS.filtered("{shard}") / MANIFEST,
+        documents=SOURCE_FILES.declared(PATHS.filtered("{shard}") / "documents.jsonl.zst"),
+        rejects=SOURCE_FILES.declared(PATHS.filtered("{shard}") / "rejects.jsonl.zst"),
     log:
-        PATHS.log("corpus", "filter", "{source}"),
+        PATHS.log("corpus", "filter", "{shard}"),
+    wildcard_constraints:
+        shard=one_of(SOURCE_FILES.shards),
     conda:
         "../envs/stagecraft.yaml"
     params:
         settings=to_json(EXPERIMENT.corpus.filter),
-        # a licence that decides nothing is left to the table, so that a changed text there reruns nothing
-        licence=lambda wildcards: (
-            ["--licence", SOURCES[wildcards.source].licence] if EXPERIMENT.corpus.filter.licences else []
-        ),
+        sources=lambda wildcards: by_file("--sources", *map(member_json, SOURCE_FILES.shards[wildcards.shard])),
         benchmarks=["--benchmarks", *VIEW.decontaminated] if VIEW.decontaminated else [],
-        out=subpath(output.manifest, parent=True),
+        filtered=lambda wildcards: str(PATHS.filtered("x").parent),
+        shard=[] if SOURCE_FILES.one_by_one else ["--shard", str(PATHS.filtered("{shard}"))],
         code=fingerprint("scripts.corpus.filter"),
     shell:
-        "python -m scripts.corpus.filter --archive {input.archive:q} --source {wildcards.source:q}"
-        " {params.licence:q} {params.benchmarks:q} --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
-
-
-if SOURCE_FILES.in_shards:
-
-    rule filter_shard:
-        input:
-            manifest=fetched_shard(PATHS, "{shard}") / MANIFEST,
-            benchmarks=VIEW.decontaminated,
-        output:
-            manifest=filtered_shard(PATHS, "{shard}") / MANIFEST,
-        log:
-            PATHS.log("corpus", "filter_shard", "{shard}"),
-        conda:
-            "../envs/stagecraft.yaml"
-        params:
-            settings=to_json(EXPERIMENT.corpus.filter),
-            sources=lambda wildcards: by_file(
-                "--sources",
-                *(
-                    as_json(
-                        {
-                            "name": each.name,
-                            "archive": str(raw_archive(each.raw_name)),
-                            "licence": each.licence if EXPERIMENT.corpus.filter.licences else "",
-                        }
-                    )
-                    for each in SOURCE_FILES.members(wildcards.shard)
-                ),
-            ),
-            benchmarks=["--benchmarks", *VIEW.decontaminated] if VIEW.decontaminated else [],
-            filtered=lambda wildcards: str(PATHS.filtered("x").parent),
-            out=subpath(output.manifest, parent=True),
-            code=fingerprint("scripts.corpus.filter_shard"),
-        shell:
-            "python -m scripts.corpus.filter_shard {params.sources:q} {params.benchmarks:q} --settings {params.settings:q}"
-            " --code {params.code:q} --filtered {params.filtered:q} --out {params.out:q} 2>&1 | tee {log:q}"
+        "python -m scripts.corpus.filter {params.sources:q} {params.benchmarks:q} --settings {params.settings:q}"
+        " --code {params.code:q} --filtered {params.filtered:q} {params.shard:q} 2>&1 | tee {log:q}"
 
 
 # The folders of the signatures and of the buckets made of them.
@@ -87,7 +58,7 @@ rule signatures:
         "../envs/stagecraft.yaml"
     params:
         # of its input, so that no record holds it: it decides nothing
-        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1].with_name("filter")),
+        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
         sources=lambda wildcards: by_file("--sources", *VIEW.source_shards[wildcards.shard]),
         settings=to_json(EXPERIMENT.corpus.deduplicate),
         out=subpath(output.manifest, parent=True),
@@ -133,7 +104,7 @@ rule clusters:
         "../envs/stagecraft.yaml"
     params:
         # of its input, so that no record holds it: it decides nothing
-        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1].with_name("filter")),
+        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
         sources=by_file("--sources", *sorted(SOURCES)),
         buckets=list(map(str, BUCKETS)),
         settings=to_json(EXPERIMENT.corpus.deduplicate),
@@ -162,7 +133,7 @@ rule deduplicate:
         "../envs/stagecraft.yaml"
     params:
         # of its input, so that no record holds it: it decides nothing
-        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1].with_name("filter")),
+        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
         sources=by_file("--sources", *VIEW.source_order),
         signatures=list(map(str, SIGNATURES)),
         similar=subpath(input.clusters, parent=True),
@@ -246,14 +217,14 @@ rule compose:
 
 # Copies for other programs; no rule of the data reads them.
 TABLES = SOURCE_FILES.tables(VIEW.datasets) if EXPERIMENT.corpus.parquet else {}
-PARQUET = [parquet_table(PATHS, table) / MANIFEST for table in TABLES]
+PARQUET = [PATHS.parquet(table) / MANIFEST for table in TABLES]
 
 
 rule parquet:
     input:
         lambda wildcards: TABLES[wildcards.table].manifests,
     output:
-        manifest=parquet_table(PATHS, "{table}") / MANIFEST,
+        manifest=PATHS.parquet("{table}") / MANIFEST,
     log:
         PATHS.log("corpus", "parquet", "{table}"),
     wildcard_constraints:

@@ -1,11 +1,18 @@
 # Pinned repositories → an archive and its manifest in data/raw. Where DVC pointers are committed, they win. An archive has
-# its pin in its name: another pin is another file, for which no pointer stands. The archives of more than 512 sources are
-# made in shards.
+# its pin in its name: another pin is another file, for which no pointer stands. A job fetches a shard of the sources: one
+# source up to 512, some dozens of more, whose archives no rule declares.
 
-from scripts.experiment.layout import FIRST_COMMITS, fetched_shard, history_shard, is_published, raw_manifest
+from scripts.experiment.layout import FIRST_COMMITS, is_published, raw_manifest
 
-ARCHIVES = {} if SOURCE_FILES.in_shards else {source.raw_name: source for source in SOURCES.values()}
-PULLED = [name for name in ARCHIVES if is_published(name)]
+PULLED = [name for name in SOURCE_FILES.fetch_shards if is_published(name)]
+ONE_ARCHIVE = {"archive": raw_archive("{shard}"), "manifest": raw_manifest("{shard}")}
+
+
+def source_options(names):
+    """The options of a job that say what to fetch of these sources, and where it is."""
+    sources = [SOURCES[name] for name in names]
+    pins = [as_json(source.model_dump(include={"name", "kind", "pin"})) for source in sources]
+    return by_file("--sources", *pins), by_file("--locations", *(source.location for source in sources))
 
 
 rule pull:
@@ -24,8 +31,8 @@ rule pull:
         # the first of these jobs to come fetches what all need in one DVC call; no param, as it decides nothing else
         archives=by_file("--all", *PULLED),
     params:
-        kind=lambda wildcards: ARCHIVES[wildcards.archive].kind,
-        pin=lambda wildcards: ARCHIVES[wildcards.archive].pin,
+        kind=lambda wildcards: SOURCES[SOURCE_FILES.fetch_shards[wildcards.archive][0]].kind,
+        pin=lambda wildcards: SOURCES[SOURCE_FILES.fetch_shards[wildcards.archive][0]].pin,
         code=fingerprint("scripts.sources.pull"),
     shell:
         "python -m scripts.sources.pull --name {wildcards.archive:q} --kind {params.kind:q} --pin {params.pin:q}"
@@ -34,105 +41,49 @@ rule pull:
 
 rule fetch:
     output:
-        archive=raw_archive("{archive}"),
-        manifest=raw_manifest("{archive}"),
+        **(ONE_ARCHIVE if SOURCE_FILES.one_by_one else {"manifest": PATHS.fetched("{shard}") / MANIFEST}),
     log:
-        PATHS.log("sources", "fetch", "{archive}"),
+        PATHS.log("sources", "fetch", "{shard}"),
     wildcard_constraints:
-        archive=one_of([name for name in ARCHIVES if name not in PULLED]),
+        shard=one_of([name for name in SOURCE_FILES.fetch_shards if name not in PULLED]),
     conda:
         "../envs/stagecraft.yaml"
     resources:
         network=1,
-        # no param: the pin alone decides the content, so the same pin at another location reruns nothing
-        location=lambda wildcards: ARCHIVES[wildcards.archive].location,
+        # no params: the pin alone decides the content, so the same pin at another location reruns nothing
+        locations=lambda wildcards: source_options(SOURCE_FILES.fetch_shards[wildcards.shard])[1],
         minutes=str(EXPERIMENT.sources.fetch.max_minutes) if EXPERIMENT.sources else "",
     params:
-        source=lambda wildcards: as_json(ARCHIVES[wildcards.archive].model_dump(include={"name", "kind", "pin"})),
+        sources=lambda wildcards: source_options(SOURCE_FILES.fetch_shards[wildcards.shard])[0],
         settings=as_json(EXPERIMENT.sources.fetch.model_dump(exclude={"max_minutes"})) if EXPERIMENT.sources else "",
+        shard=[] if SOURCE_FILES.one_by_one else ["--shard", str(PATHS.fetched("{shard}"))],
         code=fingerprint("scripts.sources.fetch"),
     shell:
-        "python -m scripts.sources.fetch --source {params.source:q} --location={resources.location:q}"
-        " --settings {params.settings:q} --max-minutes {resources.minutes:q} --archive {output.archive:q} 2>&1 | tee {log:q}"
-
-
-if SOURCE_FILES.in_shards:
-
-    rule fetch_shard:
-        output:
-            manifest=fetched_shard(PATHS, "{shard}") / MANIFEST,
-        log:
-            PATHS.log("sources", "fetch_shard", "{shard}"),
-        conda:
-            "../envs/stagecraft.yaml"
-        resources:
-            network=1,
-            # no params, as in rule fetch
-            locations=lambda wildcards: by_file(
-                "--locations", *(each.location for each in SOURCE_FILES.members(wildcards.shard))
-            ),
-            minutes=str(EXPERIMENT.sources.fetch.max_minutes),
-        params:
-            sources=lambda wildcards: by_file(
-                "--sources",
-                *(as_json(each.model_dump(include={"name", "kind", "pin"})) for each in SOURCE_FILES.members(wildcards.shard)),
-            ),
-            settings=as_json(EXPERIMENT.sources.fetch.model_dump(exclude={"max_minutes"})),
-            out=subpath(output.manifest, parent=True),
-            code=fingerprint("scripts.sources.fetch_shard"),
-        shell:
-            "python -m scripts.sources.fetch_shard {params.sources:q} {resources.locations:q}"
-            " --settings {params.settings:q} --max-minutes {resources.minutes:q} --out {params.out:q} 2>&1 | tee {log:q}"
+        "python -m scripts.sources.fetch {params.sources:q} {resources.locations:q} --settings {params.settings:q}"
+        " --max-minutes {resources.minutes:q} {params.shard:q} 2>&1 | tee {log:q}"
 
 
 # Only for a split by time, as archives hold no history.
 rule history:
     output:
-        manifest=PATHS.history("{source}") / MANIFEST,
-        commits=PATHS.history("{source}") / FIRST_COMMITS,
+        manifest=PATHS.history("{shard}") / MANIFEST,
+        commits=SOURCE_FILES.declared(PATHS.history("{shard}") / FIRST_COMMITS),
     log:
-        PATHS.log("sources", "history", "{source}"),
+        PATHS.log("sources", "history", "{shard}"),
     wildcard_constraints:
-        source=one_of([] if SOURCE_FILES.in_shards else VIEW.dated_sources),
+        shard=one_of(SOURCE_FILES.shards_of(VIEW.dated_sources)),
     conda:
         "../envs/stagecraft.yaml"
     resources:
         network=1,
-        location=lambda wildcards: SOURCES[wildcards.source].location,
+        locations=lambda wildcards: source_options(SOURCE_FILES.shards[wildcards.shard])[1],
         minutes=str(EXPERIMENT.sources.fetch.max_minutes) if EXPERIMENT.sources else "",
     params:
-        source=lambda wildcards: as_json(SOURCES[wildcards.source].model_dump(include={"name", "kind", "pin"})),
-        out=subpath(output.manifest, parent=True),
+        sources=lambda wildcards: source_options(SOURCE_FILES.shards[wildcards.shard])[0],
+        history=lambda wildcards: str(PATHS.history("x").parent),
+        shard=[] if SOURCE_FILES.one_by_one else ["--shard", str(PATHS.history("{shard}"))],
         code=fingerprint("scripts.sources.history"),
     shell:
-        "python -m scripts.sources.history --source {params.source:q} --location={resources.location:q}"
-        " --max-minutes {resources.minutes:q} --out {params.out:q} 2>&1 | tee {log:q}"
-
-
-if SOURCE_FILES.in_shards:
-
-    rule history_shard:
-        output:
-            manifest=history_shard(PATHS, "{shard}") / MANIFEST,
-        log:
-            PATHS.log("sources", "history_shard", "{shard}"),
-        conda:
-            "../envs/stagecraft.yaml"
-        resources:
-            network=1,
-            locations=lambda wildcards: by_file(
-                "--locations", *(each.location for each in SOURCE_FILES.members(wildcards.shard))
-            ),
-            minutes=str(EXPERIMENT.sources.fetch.max_minutes),
-        params:
-            sources=lambda wildcards: by_file(
-                "--sources",
-                *(as_json(each.model_dump(include={"name", "kind", "pin"})) for each in SOURCE_FILES.members(wildcards.shard)),
-            ),
-            history=lambda wildcards: str(PATHS.history("x").parent),
-            out=subpath(output.manifest, parent=True),
-            code=fingerprint("scripts.sources.history_shard"),
-        shell:
-            "python -m scripts.sources.history_shard {params.sources:q} {resources.locations:q}"
-            " --max-minutes {resources.minutes:q} --code {params.code:q} --history {params.history:q} --out {params.out:q}"
-            " 2>&1 | tee {log:q}"
+        "python -m scripts.sources.history {params.sources:q} {resources.locations:q}"
+        " --max-minutes {resources.minutes:q} --code {params.code:q} --history {params.history:q} {params.shard:q}"
+        " 2>&1 | tee {log:q}"

@@ -1,14 +1,14 @@
 """Record what a folder was made from, so that a job with a folder per source skips those whose inputs did not change.
 
-write_json(folder / MADE_FROM, origin)     # last, after the folder's manifest
-is_current(folder, origin)                 # whether it was made from this and is whole
+renew(folder, {"pin": pin, "code": code}, make)     # calls make() unless the folder was made from this and is whole
 """
 
 import os
+from collections.abc import Callable
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json
+from scripts.common.files import read_json, write_json
 from scripts.common.manifest import read_manifest, write_manifest
 
 MADE_FROM = "made_from.json"
@@ -23,6 +23,20 @@ def is_current(folder: Path, origin: dict) -> bool:
     except UserError:  # it was never made, or its files are not what they were
         pass
     return False
+
+
+def renew(folder: Path, origin: dict, make: Callable[[], object]) -> bool:
+    """Call `make` unless the folder was made from this and is whole; returns whether it was called.
+
+    Args:
+        make: writes the folder's files and, last, its manifest.
+    """
+    if is_current(folder, origin):
+        return False
+    (folder / MADE_FROM).unlink(missing_ok=True)  # until the new files are whole they are made from nothing
+    make()
+    write_json(folder / MADE_FROM, origin)
+    return True
 
 
 def write_shard_manifest(out: Path, folders: list[Path], files: tuple[str, ...]) -> dict:

@@ -1,7 +1,8 @@
-"""Filter one source's archive: keep files that are text, in a configured language, and of good quality.
+"""Filter the archives of sources: keep files that are text, in a configured language, and of good quality.
 
-    python -m scripts.corpus.filter --archive data/raw/NAME.tar.zst --source NAME \\
-        --settings '{"min_lines": 10}' --out results/corpus/filter/NAME
+    python -m scripts.corpus.filter --settings '{"min_lines": 10}' --code 3f0c9a41d2b86e75 \\
+        --sources '{"name": "zstd", "archive": "data/raw/zstd-9d1bc2b4a1f0.tar.zst", "licence": ""}' ... \\
+        --filtered results/corpus/filter --shard results/corpus/filter/_0
 
 Settings that are left out have their defaults. A file is dropped for the first of these reasons that applies:
 extension, folder, size, encoding, binary, too_short, too_long, few_lines, long_line, mean_line, alphanumeric,
@@ -11,27 +12,40 @@ skipped. Members that `fetch` left out of the archive (duplicates, names that ar
 are in the rejects too, with the reason odd_member.
 
 Secrets and personal data are replaced by placeholders unless `secrets: keep` is set; the manifest counts them by kind.
-A document's licence is that of its header, else that of its source (--licence). Documents are in the order of the
-archive, which is sorted by path.
+A document's licence is that of its header, else that of its source. Documents are in the order of the archive, which is
+sorted by path.
+
+Each source has a folder below --filtered. In it `made_from.json` says from what it was made: the code, the settings,
+its archive's content, its licence and the benchmarks. Up to 512 sources a job has one source. The jobs of more have a
+shard of them; a source whose folder was made from the same and is whole is kept as it is. So a changed pin filters that
+source alone, and after a failure or a kill the next try goes on. The shard's manifest lists the files of all its
+sources.
 """
 
 import hashlib
+import json
+import logging
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
-from scripts.common.files import read_json
+from scripts.common.files import read_json, sha256_file
+from scripts.common.manifest import NAME
 from scripts.common.progress import Progress
-from scripts.corpus.formats.filter_writer import FilterWriter, funnel
+from scripts.common.shard_reuse import renew, write_shard_manifest
+from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, FilterWriter, funnel
 from scripts.corpus.formats.tar_reader import members
 from scripts.corpus.heuristics.header_language import header_language
 from scripts.corpus.heuristics.licence_header import licence_in
 from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
 from scripts.corpus.secrets.replace import SecretReplacer
+from scripts.experiment.layout import Layout
 from scripts.experiment.licences import PERMISSIVE, permissive
 from scripts.experiment.settings.filter import BY_CONTENT, Filter
+from scripts.experiment.settings.record import to_json
 
 BATCH = 1 << 19  # bytes of documents whose secrets are replaced together
 LONGEST_RUN = 200  # characters of an overlap with a benchmark that the rejects show
@@ -232,17 +246,83 @@ def filter_archive(
             result.drop(name, source, language_of(name, None, settings), "odd_member", fault)
 
 
+class Member(NamedTuple):
+    """A source to filter; its licence is empty where that decides nothing."""
+
+    name: str
+    archive: Path
+    licence: str
+
+
+def read_member(text: str) -> Member:
+    """The member that a JSON object says."""
+    return Member(**{**(member := json.loads(text)), "archive": Path(member["archive"])})
+
+
+def origin_of(member: Member, settings: Filter, code: str, benchmarks: Sequence[Path]) -> dict:
+    """From what a member's documents are made.
+
+    Raises:
+        UserError: its archive is not there, or has no manifest.
+    """
+    manifest = member.archive.with_name(f"{member.archive.name.removesuffix('.tar.zst')}.json")
+    if not member.archive.exists():
+        raise UserError(f"{member.archive}: no such file")
+    # the location says nothing about the content
+    archive = {key: value for key, value in read_json(manifest).items() if key != "location"}
+    return {
+        "archive": hashlib.sha256(json.dumps(archive, sort_keys=True).encode()).hexdigest(),
+        "licence": member.licence,
+        "benchmarks": [sha256_file(path) for path in benchmarks],
+        "settings": to_json(settings),
+        "code": code,
+    }
+
+
+def filter_shard(
+    members: list[Member],
+    settings: Filter,
+    code: str,
+    filtered: Path,
+    shard: Path | None = None,
+    benchmarks: Sequence[Path] = (),
+) -> None:
+    """Filter each source into its folder below `filtered`, and write the list of all their files to `shard`.
+
+    Raises:
+        UserError: an archive is missing or damaged; the sources before it are done.
+    """
+    new = 0
+    for member in members:
+        folder = filtered / member.name
+
+        def write_documents(member: Member = member, folder: Path = folder) -> None:
+            with funnel(folder) as result:
+                filter_archive(member.archive, member.name, settings, result, benchmarks, member.licence)
+
+        try:
+            new += renew(folder, origin_of(member, settings, code, benchmarks), write_documents)
+        except UserError as error:
+            if not shard:
+                raise
+            fetched = Layout(filtered.parents[1]).fetched(shard.name) / NAME
+            again = f"if its archive is at fault, delete {fetched} too: the next run then fetches it again"
+            raise UserError(f"source {member.name}: {error}; {again}") from error
+    if shard:
+        write_shard_manifest(shard, [filtered / member.name for member in members], (DOCUMENTS, REJECTS, NAME))
+        logging.info(f"filter {shard.name}: {new} sources filtered, {len(members) - new} kept as they were")
+
+
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--archive", type=Path, required=True, help="data/raw/NAME.tar.zst")
-    arguments.add_argument("--source", required=True, help="the source's name")
+    arguments.add_argument("--sources", type=read_member, nargs="+", required=True, help="JSON each")
     arguments.add_argument("--settings", type=Filter.from_json, required=True, help="corpus.filter, as JSON")
-    arguments.add_argument("--licence", default="", help="SPDX expression of the source's licence; by default none")
+    arguments.add_argument("--code", required=True, help="fingerprint of this code")
     arguments.add_argument("--benchmarks", type=Path, nargs="+", default=(), help="benchmark files")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
+    arguments.add_argument("--filtered", type=Path, required=True, help="folder for a folder per source")
+    arguments.add_argument("--shard", type=Path, help="folder for the manifest of several sources; by default none")
     args = arguments.parse_args()
-    with funnel(args.out) as result:
-        filter_archive(args.archive, args.source, args.settings, result, args.benchmarks, args.licence)
+    filter_shard(args.sources, args.settings, args.code, args.filtered, args.shard, args.benchmarks)
 
 
 if __name__ == "__main__":

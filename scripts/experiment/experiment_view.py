@@ -21,7 +21,7 @@ from scripts.experiment.settings.corpus import Dataset, OwnDataset
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.experiment.source_shards import bucket_groups, in_shards, source_shards
+from scripts.experiment.source_shards import SourceFiles, bucket_groups, source_shards
 from scripts.experiment.stage_seeds import further_models
 from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
 
@@ -110,6 +110,11 @@ class ExperimentView:
     def source_shards(self) -> dict[str, list[str]]:
         """The sources of each shard, both by name, so that another order of duplicates leaves them as they are."""
         return dict(sorted(source_shards(sorted(self.sources)).items(), key=lambda shard: int(shard[0])))
+
+    @cached_property
+    def source_files(self) -> SourceFiles:
+        """The shards in which the sources are fetched and filtered, and their files."""
+        return SourceFiles(self.sources, self.source_shards, self.layout)
 
     @cached_property
     def bucket_groups(self) -> list[str]:
@@ -235,5 +240,4 @@ class ExperimentView:
     def codes(self) -> dict[str, str]:
         """What eval.json names as the code that made it: a fingerprint per rule up to the gates."""
         features = {"dated": self.dated_sources, "mixed": self.experiment.tokens.mix, "prompted": self.prompts}
-        features["sharded"] = in_shards(self.sources)
         return rule_codes(list(self.suites), **{name: bool(value) for name, value in features.items()})

@@ -65,12 +65,17 @@ class Layout:
         folder = Path("logs") if area == "sources" else self.results / "logs"
         return folder / area / (f"{rule}/{name}.log" if name else f"{rule}.log")
 
-    def history(self, source: str) -> Path:
-        """The first commits of a git source's files, for a split by time."""
-        return self.results / "sources/history" / source
+    def fetched(self, shard: str) -> Path:
+        """What was fetched of a shard of several sources; the archives lie in data/raw as always."""
+        return self.results / "sources/fetch" / shard
 
-    def filtered(self, source: str) -> Path:
-        return self.results / "corpus/filter" / source
+    def history(self, name: str) -> Path:
+        """The first commits of a git source's files, for a split by time; of a shard the list of its sources' files."""
+        return self.results / "sources/history" / name
+
+    def filtered(self, name: str) -> Path:
+        """The documents and rejects of a source; of a shard the list of its sources' files."""
+        return self.results / "corpus/filter" / name
 
     def signatures(self, shard: str) -> Path:
         """The signatures of a shard of the sources."""
@@ -95,6 +100,10 @@ class Layout:
 
     def dataset(self, name: str) -> Path:
         return self.results / "corpus/compose" / name
+
+    def parquet(self, table: str) -> Path:
+        """A copy of JSON lines in Parquet: of `split`, of a dataset or of what was filtered of some sources."""
+        return self.results / "corpus/parquet" / table
 
     @property
     def tokenizer(self) -> Path:
@@ -204,24 +213,3 @@ class Layout:
     def arguments(self) -> Path:
         """The folder of values that are too long for a command line (scripts/experiment/arguments.py)."""
         return self.results / "work/arguments"
-
-
-# functions, as a method more is another code of the rules that may use any path of a layout, `gate` among them
-def fetched_shard(layout: Layout, shard: str) -> Path:
-    """What was fetched of a shard of very many sources; the archives lie in data/raw as always."""
-    return layout.results / "sources/fetch_shard" / shard
-
-
-def filtered_shard(layout: Layout, shard: str) -> Path:
-    """What was filtered of a shard of very many sources; the documents lie in `filtered` as always."""
-    return layout.results / "corpus/filter_shard" / shard
-
-
-def history_shard(layout: Layout, shard: str) -> Path:
-    """What was read of the histories of a shard of very many sources; the dates lie in `history` as always."""
-    return layout.results / "sources/history_shard" / shard
-
-
-def parquet_table(layout: Layout, table: str) -> Path:
-    """A copy of JSON lines in Parquet: of `split`, of a dataset or of what was filtered of a shard of the sources."""
-    return layout.results / "corpus/parquet" / table

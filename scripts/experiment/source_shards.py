@@ -1,6 +1,7 @@
-"""Shards of the sources: jobs that handle some dozens of sources each.
+"""Shards of the sources: what a job of `signatures`, and a job of `fetch`, `history` and `filter`, handles.
 
-source_shards(["click", "jinja"])      # {"0": ["click", "jinja"]}
+source_shards(["click", "jinja"])               # {"0": ["click", "jinja"]}, for the signatures
+SourceFiles(sources, shards, layout).shards     # {"click": ["click"], "jinja": ["jinja"]} up to 512 sources
 """
 
 from collections import defaultdict
@@ -9,16 +10,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scripts.common.hashing import text_digest
-from scripts.experiment.layout import (
-    FIRST_COMMITS,
-    MANIFEST,
-    Layout,
-    fetched_shard,
-    filtered_shard,
-    history_shard,
-    raw_archive,
-    raw_manifest,
-)
+from scripts.experiment.layout import FIRST_COMMITS, MANIFEST, Layout, raw_archive, raw_manifest
 from scripts.experiment.settings.record import Record
 
 SIZE = 64  # most sources of a shard, on average
@@ -46,11 +38,6 @@ def bucket_groups(shards: Collection[str]) -> list[str]:
     return [str(number) for number in range(min(GROUPS, len(shards)))]
 
 
-def in_shards(names: Collection[str]) -> bool:
-    """Whether so many sources are fetched and filtered in shards, not in a job each."""
-    return len(names) > ONE_BY_ONE
-
-
 class Table(NamedTuple):
     """JSON lines that are copied to Parquet as one table."""
 
@@ -59,65 +46,74 @@ class Table(NamedTuple):
 
 
 class SourceFiles:
-    """The manifests that say what was fetched and filtered: of each source, or of each shard where there are many.
+    """The shards in which sources are fetched and filtered, and the files that say what came of them.
+
+    Up to 512 sources each is a shard of its own: its rules declare its files. The rules of a shard of several declare
+    its manifest, which lists the files of all its sources.
 
     Args:
         sources: the rows of the sources table by name.
-        shards: their names by shard.
+        shards: their names by shard, as their signatures are made.
         layout: where the results lie.
 
     Attributes:
-        in_shards: whether the sources are fetched and filtered in shards.
+        one_by_one: whether each source is a shard of its own.
+        shards: the names of each shard's sources. A shard of several has a name that no source has, as `_0`.
+        fetch_shards: the same under the names that the jobs of `fetch` have: archives are named by their pins.
     """
 
     def __init__(self, sources: dict[str, Record], shards: dict[str, list[str]], layout: Layout):
-        self.sources, self.shards, self.layout = sources, shards, layout
-        self.in_shards = in_shards(sources)
-
-    def members(self, shard: str) -> list[Record]:
-        """The sources of a shard, by name: in fetching and filtering the order of duplicates does not matter."""
-        return [self.sources[name] for name in sorted(self.shards[shard])]
+        self.sources, self.signature_shards, self.layout = sources, shards, layout
+        self.one_by_one = len(sources) <= ONE_BY_ONE
+        if self.one_by_one:
+            self.shards = {name: [name] for name in sources}
+            self.fetch_shards = {source.raw_name: [name] for name, source in sources.items()}
+        else:
+            # in fetching and filtering the order of duplicates does not matter
+            self.shards = self.fetch_shards = {f"_{shard}": sorted(names) for shard, names in shards.items()}
 
     def shards_of(self, names: Iterable[str]) -> list[str]:
         """The shards in which these sources are."""
+        if self.one_by_one:
+            return list(names)
         names = set(names)
         return [shard for shard, members in self.shards.items() if names.intersection(members)]
 
+    def declared(self, *paths: Path) -> list[Path]:
+        """Those of these files of sources that rules declare: none where a shard's manifest lists them."""
+        return list(paths) if self.one_by_one else []
+
     def fetched(self, names: Iterable[str]) -> list[Path]:
         """The manifests of what was fetched of these sources."""
-        if self.in_shards:
-            return [fetched_shard(self.layout, shard) / MANIFEST for shard in self.shards_of(names)]
-        return [raw_manifest(self.sources[name].raw_name) for name in names]
+        if self.one_by_one:
+            return [raw_manifest(self.sources[name].raw_name) for name in names]
+        return [self.layout.fetched(shard) / MANIFEST for shard in self.shards_of(names)]
 
     def histories(self, names: Iterable[str]) -> list[Path]:
         """The manifests of the first commits of these sources."""
-        if self.in_shards:
-            return [history_shard(self.layout, shard) / MANIFEST for shard in self.shards_of(names)]
-        return [self.layout.history(name) / MANIFEST for name in names]
+        return [self.layout.history(shard) / MANIFEST for shard in self.shards_of(names)]
 
     def filtered(self, names: Iterable[str]) -> list[Path]:
         """The manifests of what was filtered of these sources."""
-        if self.in_shards:
-            return [filtered_shard(self.layout, shard) / MANIFEST for shard in self.shards_of(names)]
-        return [self.layout.filtered(name) / MANIFEST for name in names]
+        return [self.layout.filtered(shard) / MANIFEST for shard in self.shards_of(names)]
 
     def documents(self, names: Iterable[str]) -> list[Path]:
-        """The documents of these sources that rules declare; those of a shard are listed in its manifest."""
-        return [] if self.in_shards else [self.layout.filtered(name) / "documents.jsonl.zst" for name in names]
+        """The documents of these sources that rules declare."""
+        return self.declared(*(self.layout.filtered(name) / "documents.jsonl.zst" for name in names))
 
     def archives(self, names: Iterable[str]) -> list[Path]:
-        """The archives of these sources that rules declare; those of a shard are listed in its manifest."""
-        return [] if self.in_shards else [raw_archive(self.sources[name].raw_name) for name in names]
+        """The archives of these sources that rules declare."""
+        return self.declared(*(raw_archive(self.sources[name].raw_name) for name in names))
 
     def first_commits(self, names: Iterable[str]) -> list[Path]:
-        """The first commits of these sources that rules declare; those of a shard are listed in its manifest."""
-        return [] if self.in_shards else [self.layout.history(name) / FIRST_COMMITS for name in names]
+        """The first commits of these sources that rules declare."""
+        return self.declared(*(self.layout.history(name) / FIRST_COMMITS for name in names))
 
     def tables(self, datasets: Iterable[str]) -> dict[str, Table]:
-        """What is copied to Parquet, by the name of the copy; a shard's sources are one table."""
+        """What is copied to Parquet, by the name of the copy; sources whose signatures one job makes are one table."""
         folders = {f"compose-{name}": self.layout.dataset(name) for name in datasets}
         folders |= {"split": self.layout.split} if self.sources else {}
         tables = {name: Table([folder / MANIFEST], [folder]) for name, folder in folders.items()}
-        for shard, names in self.shards.items():
+        for shard, names in self.signature_shards.items():
             tables[f"filter-{shard}"] = Table(self.filtered(names), [self.layout.filtered(name) for name in names])
         return tables

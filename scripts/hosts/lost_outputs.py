@@ -13,8 +13,7 @@ from pathlib import Path
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.experiment_view import ExperimentView
-from scripts.experiment.layout import MANIFEST, filtered_shard, history_shard, parquet_table
-from scripts.experiment.source_shards import SourceFiles, in_shards
+from scripts.experiment.layout import MANIFEST
 from scripts.hosts.invocation import INNER, Invocation
 
 
@@ -24,14 +23,10 @@ def missing_files(dag: ExperimentView) -> dict[str, str]:
     That is the file itself, or the manifest of a folder whose rule declares nothing else, as that of a shard. A folder
     without a manifest was never made, or deleted as a whole.
     """
-    layout = dag.layout
-    if in_shards(dag.sources):
-        shards = [filtered_shard(layout, shard) for shard in dag.source_shards]
-        shards += [history_shard(layout, shard) for shard in dag.source_shards] if dag.dated_sources else []
-        folders = []
-    else:
-        shards, folders = [], [layout.history(source) for source in dag.dated_sources]
-        folders += [layout.filtered(source) for source in dag.sources]
+    layout, source_files = dag.layout, dag.source_files
+    folders = [layout.history(shard) for shard in source_files.shards_of(dag.dated_sources)]
+    folders += [layout.filtered(shard) for shard in source_files.shards]
+    shards = [] if source_files.one_by_one else list(folders)
     folders += [layout.signatures(shard) for shard in dag.source_shards]
     folders += [layout.buckets(group) for group in dag.bucket_groups]
     folders += [layout.clusters, layout.deduplicated, layout.split] if dag.sources else []
@@ -40,9 +35,9 @@ def missing_files(dag: ExperimentView) -> dict[str, str]:
     folders += [layout.completion_tasks] if "completion" in dag.suites else []
     folders += [layout.repository_tasks] if "repository_tests" in dag.suites else []
     if dag.experiment.corpus.parquet:
-        tables = SourceFiles(dag.sources, dag.source_shards, layout).tables(dag.datasets)
-        shards += [parquet_table(layout, table) for table in tables]
-    folders += shards
+        tables = [layout.parquet(table) for table in source_files.tables(dag.datasets)]
+        folders += tables
+        shards += tables
     missing = {}
     for folder in folders:
         if (manifest := folder / MANIFEST).is_file():

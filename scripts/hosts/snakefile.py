@@ -21,5 +21,14 @@ def ancient_inputs(*paths: Path) -> list:
 
 
 def argument_writer(folder: Path, call: Invocation | None) -> Callable[..., str]:
-    """The function `by_file("--sources", *names)` of the rules; it writes only where jobs run, not in a dry run."""
-    return lambda *words: argument_file(folder, *words, write=call is None or call.runs_jobs)
+    """The function `by_file("--sources", *names)` of the rules; it writes only where jobs run, not in a dry run.
+
+    A single value stays on the command line, behind its option.
+    """
+
+    def by_file(option: str, *values: str) -> str:
+        if len(values) == 1:
+            return f"{option}={values[0]}"
+        return argument_file(folder, option, *values, write=call is None or call.runs_jobs)
+
+    return by_file

@@ -24,7 +24,7 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.common.shard_reuse import folders_in
-from scripts.experiment.layout import raw_archive, raw_manifest
+from scripts.experiment.layout import MANIFEST, raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.experiment.provenance import (
     FORMAT,
@@ -119,9 +119,11 @@ def files_of_sources(manifest: Path) -> list[Path]:
 
 def add_shard_archives(jobs: list[Job]) -> list[str]:
     """Version the archives that jobs fetched in shards; returns the pointers. No rule declares them: nothing reruns."""
-    names = {
-        name for job in jobs if job.rule == "fetch_shard" for name in read_json(Path(min(job.outputs)))["archives"]
-    }
+    names = set()
+    for job in jobs:
+        manifest = Path(min(job.outputs))
+        if job.rule == "fetch" and manifest.parent != Path(RAW):
+            names.update(read_json(manifest)["archives"])
     paths = [str(path) for name in sorted(names) for path in (raw_archive(name), raw_manifest(name)) if path.is_file()]
     if new := [path for path in paths if not Path(f"{path}.dvc").is_file()]:
         dvc("add", *new)
@@ -131,9 +133,9 @@ def add_shard_archives(jobs: list[Job]) -> list[str]:
 def files_beside(job: Job, owners: dict[Path, set[int]]) -> list[str]:
     """The undeclared files in the folders that hold the outputs of this job alone, and those of a shard's sources."""
     folders = {Path(path).parent for path in job.outputs}
-    files = [file for folder in folders if owners[folder] == {id(job)} for file in folder.rglob("*")]
-    if job.rule in ("filter_shard", "history_shard"):
-        files += files_of_sources(Path(min(job.outputs)))
+    files = {file for folder in folders if owners[folder] == {id(job)} for file in folder.rglob("*")}
+    if job.rule in ("filter", "history"):
+        files.update(files_of_sources(next(Path(path) for path in job.outputs if path.endswith(MANIFEST))))
     return sorted(
         str(file) for file in files if file.is_file() and not file.name.startswith(".") and str(file) not in job.outputs
     )

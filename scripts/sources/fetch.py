@@ -1,27 +1,36 @@
-"""Rule fetch: a pinned source → its archive `data/raw/{source}-{pin}.tar.zst` and, last, its manifest beside it.
+"""Rule fetch: pinned sources → the archive `data/raw/{source}-{pin}.tar.zst` of each and, last, its manifest beside it.
 
-    python -m scripts.sources.fetch --settings '{"max_megabytes": 4096}' --max-minutes 60 \
-        --source '{"name": "zstandard", "kind": "sdist", "pin": "7713e1179d16..."}' --location zstandard==0.25.0 \
-        --archive data/raw/zstandard-7713e1179d16.tar.zst
+    python -m scripts.sources.fetch --settings '{"max_megabytes": 4096}' --max-minutes 60 \\
+        --sources '{"name": "zstandard", "kind": "sdist", "pin": "7713e1179d16..."}' ... \\
+        --locations zstandard==0.25.0 ... --shard results/sources/fetch/_0
 
 A git source is pinned by its commit, an sdist by the sha256 of its file, a folder by the sha256 in its manifest. The
 location and the time limit are arguments of their own, as the pin alone decides the content: the same pin elsewhere
 reruns nothing.
+
+Up to 512 sources a job has one source. The jobs of more have a shard of them, and write a manifest of what its archives
+hold; an archive that was published is pulled as by rule `pull`, and one that is there already is kept. So a changed pin
+fetches that source alone, and after a failure or a kill the next try goes on. A source that fails does not keep the
+others of the shard from being fetched.
 """
 
-import json
+import logging
 import shutil
 import tempfile
 from pathlib import Path
 
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
-from scripts.common.files import atomic, write_json
+from scripts.common.files import atomic, read_json, write_json
+from scripts.common.manifest import write_manifest
+from scripts.experiment.layout import is_published, raw_archive, raw_manifest
 from scripts.experiment.settings.sources import Fetch
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder, pack_tar
 from scripts.sources.providers.git import commit_as_tar
-from scripts.sources.tables.source import PinnedSource
+from scripts.sources.pull import pull
+from scripts.sources.tables.shard_arguments import add_source_arguments, given_sources, make_each
+from scripts.sources.tables.source import PinnedSource, check_pin
 
 
 def fetch(source: PinnedSource, settings: Fetch, archive: Path) -> dict:
@@ -69,17 +78,47 @@ def fetch(source: PinnedSource, settings: Fetch, archive: Path) -> dict:
     return facts
 
 
+def obtain(source: PinnedSource, settings: Fetch, published: list[str]) -> str:
+    """Make a source's archive if it is not there; returns the hash of its content.
+
+    Raises:
+        UserError: it can be neither fetched nor pulled, or differs from its pin.
+    """
+    name = source.raw_name
+    archive, manifest = raw_archive(name), raw_manifest(name)
+    if archive.is_file() and manifest.is_file():
+        facts = read_json(manifest)
+        check_pin(manifest, facts, source.kind, source.pin)
+    elif name in published:
+        facts = pull(name, source.kind, source.pin, published)
+    else:
+        facts = fetch(source, settings, archive)
+    return facts["sha256"]
+
+
+def fetch_shard(sources: list[PinnedSource], settings: Fetch, shard: Path | None = None) -> None:
+    """Make the archives of some sources and, in the folder `shard`, a manifest that says what each holds.
+
+    Raises:
+        UserError: some could not be made; all others were.
+    """
+    published = [source.raw_name for source in sources if is_published(source.raw_name)]
+    digests = make_each("fetch", sources, lambda source: obtain(source, settings, published))
+    if shard:
+        archives = {source.raw_name: {"sha256": digest} for source, digest in zip(sources, digests, strict=True)}
+        write_manifest(shard, [], archives=archives)
+        logging.info(f"fetch {shard.name}: {len(archives)} archives")
+
+
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--source", type=json.loads, required=True, help="JSON: name, kind, pin")
-    arguments.add_argument("--location", required=True, help="URL, path or project==version")
+    add_source_arguments(arguments)
     arguments.add_argument("--settings", type=Fetch.from_json, required=True, help="JSON: the settings `sources.fetch`")
     arguments.add_argument("--max-minutes", type=float, help="in place of `max_minutes` of the settings")
-    arguments.add_argument("--archive", type=Path, required=True, help="data/raw/{source}-{pin}.tar.zst")
+    arguments.add_argument("--shard", type=Path, help="folder for the manifest of several sources; by default none")
     args = arguments.parse_args()
-    source = PinnedSource.model_validate({**args.source, "location": args.location})
     limit = {"max_minutes": args.max_minutes} if args.max_minutes else {}
-    fetch(source, args.settings.model_copy(update=limit), args.archive)
+    fetch_shard(given_sources(args), args.settings.model_copy(update=limit), args.shard)
 
 
 if __name__ == "__main__":

@@ -1,14 +1,20 @@
-"""Rule history: when each file of a pinned git source was first committed, for a split by time.
+"""Rule history: when each file of pinned git sources was first committed, for a split by time.
 
-    python -m scripts.sources.history --source '{"name": "zstd", "kind": "git", "pin": "9d1bc2b4a1f0..."}' \\
-        --location https://example.org/zstd.git --max-minutes 60 --out results/sources/history/zstd
+    python -m scripts.sources.history --sources '{"name": "zstd", "kind": "git", "pin": "9d1bc2b4a1f0..."}' ... \\
+        --locations https://example.org/zstd.git ... --max-minutes 60 --code 3f0c9a41d2b86e75 \\
+        --history results/sources/history --shard results/sources/history/_0
 
-`first_commits.jsonl.zst` has a line per file, `{"path": "lib/a.c", "first_commit": 1704067200}` (seconds since 1970,
-UTC), sorted by path. It runs only with `corpus.split.by: time`, and needs git sources, as archives hold a commit
-without its history. What counts as the first commit: scripts/sources/providers/git_history.py.
+Each source has a folder below --history. Its `first_commits.jsonl.zst` has a line per file,
+`{"path": "lib/a.c", "first_commit": 1704067200}` (seconds since 1970, UTC), sorted by path. The rule runs only with
+`corpus.split.by: time`, and needs git sources, as archives hold a commit without its history. What counts
+as the first commit: scripts/sources/providers/git_history.py.
+
+Up to 512 sources a job has one source. The jobs of more have a shard of them, and write a manifest that lists the files
+of all. `made_from.json` in a source's folder says of which pin it was read, and by which code; a folder that was made
+from the same and is whole is kept. So a changed pin reads the history of that source alone, and after a failure or a
+kill the next try goes on. A source that fails does not keep the others of the shard from being read.
 """
 
-import json
 import logging
 import tempfile
 from pathlib import Path
@@ -16,9 +22,11 @@ from pathlib import Path
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
-from scripts.common.manifest import write_manifest
+from scripts.common.manifest import NAME, write_manifest
+from scripts.common.shard_reuse import renew, write_shard_manifest
 from scripts.experiment.layout import FIRST_COMMITS
 from scripts.sources.providers.git_history import first_commits
+from scripts.sources.tables.shard_arguments import add_source_arguments, given_sources, make_each
 from scripts.sources.tables.source import PinnedSource
 
 
@@ -41,15 +49,34 @@ def history(source: PinnedSource, max_minutes: float, out: Path) -> dict:
     return write_manifest(out, [FIRST_COMMITS], pin=source.pin, paths=len(dates))
 
 
+def history_shard(
+    sources: list[PinnedSource], max_minutes: float, code: str, folder: Path, shard: Path | None = None
+) -> None:
+    """Write the first commits of each source to its folder below `folder`, and the list of all their files to `shard`.
+
+    Raises:
+        UserError: some histories could not be read; all others were.
+    """
+
+    def read(source: PinnedSource) -> bool:
+        out = folder / source.name
+        return renew(out, {"pin": source.pin, "code": code}, lambda: history(source, max_minutes, out))
+
+    new = sum(make_each("history", sources, read))
+    if shard:
+        write_shard_manifest(shard, [folder / source.name for source in sources], (FIRST_COMMITS, NAME))
+        logging.info(f"history {shard.name}: {new} histories read, {len(sources) - new} kept as they were")
+
+
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--source", type=json.loads, required=True, help="JSON: name, kind, pin")
-    arguments.add_argument("--location", required=True, help="URL or path")
-    arguments.add_argument("--max-minutes", type=float, required=True, help="time limit for fetching")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for the first commits")
+    add_source_arguments(arguments)
+    arguments.add_argument("--max-minutes", type=float, required=True, help="time limit for fetching each")
+    arguments.add_argument("--code", required=True, help="fingerprint of this code")
+    arguments.add_argument("--history", type=Path, required=True, help="folder for a folder per source")
+    arguments.add_argument("--shard", type=Path, help="folder for the manifest of several sources; by default none")
     args = arguments.parse_args()
-    source = PinnedSource.model_validate({**args.source, "location": args.location})
-    history(source, args.max_minutes, args.out)
+    history_shard(given_sources(args), args.max_minutes, args.code, args.history, args.shard)
 
 
 if __name__ == "__main__":

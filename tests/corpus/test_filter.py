@@ -247,15 +247,15 @@ def test_a_file_that_is_no_tar_is_refused_even_with_the_right_sha256(tmp_path, s
 
 
 def arguments(archive, settings, out):
-    options = ["--source", "demo", "--settings", to_json(settings)]
-    return ["--archive", archive, *options, "--out", out]
+    member = json.dumps({"name": "demo", "archive": str(archive), "licence": ""})
+    return ["--sources", member, "--settings", to_json(settings), "--code", "0", "--filtered", out]
 
 
 @pytest.mark.slow
 def test_the_command_line_filters_and_reports_a_mistake_in_one_line(tmp_path, settings):
     archive = write_archive(tmp_path / "raw", "demo", hostile())
     assert call("filter", *arguments(archive, settings, tmp_path / "out")).returncode == 0
-    assert read_manifest(tmp_path / "out")["kept"] == 7
+    assert read_manifest(tmp_path / "out/demo")["kept"] == 7
     archive.unlink()
     gone = call("filter", *arguments(archive, settings, tmp_path / "other"))
     assert gone.returncode == 1 and gone.stderr.strip() == f"error: {archive}: no such file"
@@ -288,11 +288,11 @@ def test_a_kill_midway_leaves_no_declared_output(tmp_path, settings):
     feeder.start()
     assert opened.wait(60)
     deadline = time.monotonic() + 60
-    while not any(file.stat().st_size for file in (tmp_path / "out").iterdir()) and time.monotonic() < deadline:
+    while not any(file.stat().st_size for file in (tmp_path / "out/demo").iterdir()) and time.monotonic() < deadline:
         time.sleep(0.01)
     process.send_signal(signal.SIGKILL)
     process.wait()
     stop.set()
     feeder.join()
-    left = [file.name for file in (tmp_path / "out").iterdir()]
+    left = [file.name for file in (tmp_path / "out/demo").iterdir()]
     assert left and all(name.startswith(".") and name.endswith(".tmp") for name in left)

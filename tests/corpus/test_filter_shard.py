@@ -1,4 +1,4 @@
-"""Rule filter_shard: each source's folder is that of rule `filter`; what is made from the same is kept as it is."""
+"""Rule filter on a shard of several sources: a folder each; what is made from the same is kept as it is."""
 
 import pytest
 
@@ -6,9 +6,8 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.common.manifest import read_manifest
 from scripts.common.shard_reuse import MADE_FROM
-from scripts.corpus import filter_shard as module
-from scripts.corpus.filter import filter_archive
-from scripts.corpus.filter_shard import Member, filter_shard
+from scripts.corpus.filter import Member, filter_archive, filter_shard, read_member
+from scripts.corpus.formats import filter_writer
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive
@@ -26,10 +25,9 @@ def files(name):
 
 
 def run(members, tmp_path, settings=None, code=CODE, benchmarks=()):
-    corpus = tmp_path / "results/corpus"
-    return filter_shard(
-        members, settings or Filter(), code, corpus / "filter", corpus / "filter_shard/0", list(benchmarks)
-    )
+    filtered = tmp_path / "results/corpus/filter"
+    filter_shard(members, settings or Filter(), code, filtered, filtered / "_0", list(benchmarks))
+    return read_manifest(filtered / "_0")  # it checks each file that it lists
 
 
 def made_again(tmp_path, rerun):
@@ -42,9 +40,8 @@ def made_again(tmp_path, rerun):
 
 def test_each_folder_is_that_of_rule_filter_and_the_manifest_lists_them(members, tmp_path):
     made = run(members, tmp_path)
-    assert read_manifest(tmp_path / "results/corpus/filter_shard/0") == made  # it checks each file that it lists
     assert set(made["files"]) == {
-        f"../../filter/{name}/{file}" for name in NAMES for file in (DOCUMENTS, REJECTS, "manifest.json")
+        f"../{name}/{file}" for name in NAMES for file in (DOCUMENTS, REJECTS, "manifest.json")
     }
     for member in members:
         with funnel(tmp_path / "alone" / member.name) as result:
@@ -59,8 +56,8 @@ def test_a_changed_archive_makes_that_source_again_and_nothing_else(members, tmp
     assert made_again(tmp_path, lambda: run(members, tmp_path)) == set()
     members[1] = Member("b", write_archive(tmp_path / "raw", "b", {"b.py": GOOD + b"other"}), "")
     assert made_again(tmp_path, lambda: run(members, tmp_path)) == {"b"}
-    after = read_manifest(tmp_path / "results/corpus/filter_shard/0")["files"]
-    assert {name.split("/")[3] for name in after if after[name] != before[name]} == {"b"}
+    after = read_manifest(tmp_path / "results/corpus/filter/_0")["files"]
+    assert {name.split("/")[1] for name in after if after[name] != before[name]} == {"b"}
 
 
 def test_another_location_of_the_same_archive_makes_nothing_again(members, tmp_path):
@@ -96,7 +93,7 @@ def test_a_folder_with_a_changed_or_missing_file_is_made_again(members, tmp_path
     else:
         (folder / {"delete": REJECTS, "no record": MADE_FROM, "no manifest": "manifest.json"}[damage]).unlink()
     assert made_again(tmp_path, lambda: run(members, tmp_path)) == {"b"}
-    assert read_manifest(tmp_path / "results/corpus/filter_shard/0") == made
+    assert read_manifest(tmp_path / "results/corpus/filter/_0") == made
 
 
 def test_after_a_kill_finished_folders_are_kept_and_a_half_made_one_is_made_again(members, tmp_path, monkeypatch):
@@ -109,24 +106,22 @@ def test_after_a_kill_finished_folders_are_kept_and_a_half_made_one_is_made_agai
             raise KeyboardInterrupt
         return write_manifest(folder, *names, **facts)
 
-    from scripts.corpus.formats import funnel as written
-
-    write_manifest = written.write_manifest
+    write_manifest = filter_writer.write_manifest
     with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(written, "write_manifest", killed)
+        patch.setattr(filter_writer, "write_manifest", killed)
         run(members, tmp_path)
     assert not (tmp_path / "results/corpus/filter/b" / MADE_FROM).exists()
     assert made_again(tmp_path, lambda: run(members, tmp_path)) == {"b", "c"}
-    made = read_manifest(tmp_path / "results/corpus/filter_shard/0")
+    made = read_manifest(tmp_path / "results/corpus/filter/_0")
     assert made == run(members, tmp_path / "fresh")
 
 
 def test_an_archive_that_is_missing_or_damaged_is_named_with_what_fetches_it_again(members, tmp_path):
     members[1].archive.write_bytes(b"not an archive")
-    with pytest.raises(UserError, match=r"source b: .*/raw/b\.tar\.zst: .*fetch_shard/0/manifest\.json too") as caught:
+    with pytest.raises(UserError, match=r"source b: .*/raw/b\.tar\.zst: .*fetch/_0/manifest\.json too") as caught:
         run(members, tmp_path)
     assert "\n" not in str(caught.value)
-    assert not (tmp_path / "results/corpus/filter_shard/0").exists()
+    assert not (tmp_path / "results/corpus/filter/_0").exists()
     members[1].archive.unlink()
     with pytest.raises(UserError, match=r"source b: .*/raw/b\.tar\.zst: no such file"):
         run(members, tmp_path)
@@ -137,4 +132,14 @@ def test_an_archive_that_is_missing_or_damaged_is_named_with_what_fetches_it_aga
 
 def test_the_source_of_a_shard_is_read_from_json():
     text = '{"name": "b", "archive": "data/raw/b.tar.zst", "licence": "MIT"}'
-    assert module.read_member(text).archive.name == "b.tar.zst" and module.read_member(text).licence == "MIT"
+    assert read_member(text).archive.name == "b.tar.zst" and read_member(text).licence == "MIT"
+
+
+def test_a_shard_of_one_source_has_no_other_manifest_and_its_errors_are_those_of_its_archive(members, tmp_path):
+    filtered = tmp_path / "results/corpus/filter"
+    filter_shard(members[:1], Filter(), CODE, filtered)
+    assert [folder.name for folder in filtered.iterdir()] == ["a"]
+    members[1].archive.unlink()
+    with pytest.raises(UserError) as caught:
+        filter_shard(members[1:2], Filter(), CODE, filtered)
+    assert str(caught.value) == f"{members[1].archive}: no such file"

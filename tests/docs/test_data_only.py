@@ -13,7 +13,7 @@ from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.corpus.compose import compose
 from scripts.corpus.parquet import parquet
-from scripts.experiment.layout import SPLITS, Layout, parquet_table, split_file
+from scripts.experiment.layout import SPLITS, Layout, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.corpus import CodeDataset
@@ -87,7 +87,7 @@ def test_the_parquet_files_that_the_page_reads_exist_and_pandas_reads_their_rows
         ("split", mine.split),
         ("compose-code", mine.dataset("code")),
     ):
-        parquet([folder], parquet_table(mine, name))
+        parquet([folder], mine.parquet(name))
     named = re.findall(r"results/mine/corpus/parquet/[^\s\"`)]+\.parquet", PAGE)
     assert len(named) == 3 + 3  # what is where, and the line of each reader
     for name in named:

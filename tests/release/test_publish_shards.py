@@ -4,7 +4,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.common.manifest import write_manifest
-from scripts.experiment.layout import Layout, fetched_shard, filtered_shard, raw_archive, raw_manifest
+from scripts.experiment.layout import Layout, raw_archive, raw_manifest
 from scripts.experiment.provenance import Job
 from scripts.release import publish
 
@@ -24,11 +24,11 @@ def test_the_documents_of_a_shards_sources_are_published_with_it(layout):
         layout.filtered(name).mkdir(parents=True)
         for file in ("documents.jsonl.zst", "made_from.json", ".documents.7.tmp"):
             (layout.filtered(name) / file).write_text(name)
-    shard = filtered_shard(layout, "0")
+    shard = layout.filtered("_0")
     shard.mkdir(parents=True)
-    write_manifest(shard, ["../../filter/click/documents.jsonl.zst"])
+    write_manifest(shard, ["../click/documents.jsonl.zst"])
     output = shard / "manifest.json"
-    made = job("filter_shard", output)
+    made = job("filter", output)
     owners = {parent: {id(made)} for parent in output.parents}
     assert publish.files_beside(made, owners) == [
         "results/corpus/filter/click/documents.jsonl.zst",
@@ -42,7 +42,7 @@ def test_archives_that_were_fetched_in_shards_get_pointers_once(layout, monkeypa
         for path in (raw_archive(name), raw_manifest(name)):
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(name)
-    (shard := fetched_shard(layout, "0")).mkdir(parents=True)
+    (shard := layout.fetched("_0")).mkdir(parents=True)
     write_manifest(shard, [], archives={name: {"sha256": "0"} for name in names})
     old = [raw_archive(names[0]), raw_manifest(names[0])]
     for path in old:
@@ -50,13 +50,13 @@ def test_archives_that_were_fetched_in_shards_get_pointers_once(layout, monkeypa
     calls = []
     monkeypatch.setattr(publish, "dvc", lambda *words: calls.append(words))
     new = [str(raw_archive(names[1])), str(raw_manifest(names[1]))]
-    made = [job("fetch_shard", shard / "manifest.json"), job("train", "results/x")]
+    made = [job("fetch", shard / "manifest.json"), job("train", "results/x")]
     assert publish.add_shard_archives(made) == [f"{path}.dvc" for path in [*map(str, old), *new]]
     assert calls == [("add", *new)]
 
 
 def test_a_shard_whose_manifest_is_broken_is_refused_in_one_line(layout):
-    (shard := filtered_shard(layout, "0")).mkdir(parents=True)
+    (shard := layout.filtered("_0")).mkdir(parents=True)
     (shard / "manifest.json").write_text("{")
-    with pytest.raises(UserError, match=r"filter_shard/0/manifest\.json: not JSON"):
+    with pytest.raises(UserError, match=r"filter/_0/manifest\.json: not JSON"):
         publish.files_of_sources(shard / "manifest.json")

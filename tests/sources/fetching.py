@@ -2,29 +2,38 @@
 
 import http.server
 import json
+import os
+import sys
 from pathlib import Path
 
 import pytest
 
 from scripts.common.errors import UserError
+from scripts.experiment.settings.record import to_json
 from scripts.experiment.settings.sources import Fetch
 from scripts.sources.fetch import fetch
 from scripts.sources.tables.source import PinnedSource
 
-
-def source_arguments(row):
-    """The arguments of the command line that say what to fetch."""
-    pinned = {key: row[key] for key in ("name", "kind", "pin")}
-    return ["--source", json.dumps(pinned), "--location", row["location"]]
-
-
+ROOT = Path(__file__).parents[2]
 SETTINGS = Fetch(max_members=1000, max_member_megabytes=10, max_megabytes=100)
 
 
-def get(raw, kind, location, pin, settings=SETTINGS):
+def fetch_command(row, settings=SETTINGS, code=("-m", "scripts.sources.fetch")):
+    """The command that fetches a source into data/raw of the folder in which it is started."""
+    pinned = json.dumps({key: row[key] for key in ("name", "kind", "pin")})
+    options = [f"--sources={pinned}", f"--locations={row['location']}", f"--settings={to_json(settings)}"]
+    return [sys.executable, *code, *options]
+
+
+def started_in(folder):
+    """How a process is started in another folder than the checkout."""
+    return {"cwd": folder, "env": os.environ | {"PYTHONPATH": str(ROOT)}}
+
+
+def get(raw, kind, location, pin, settings=SETTINGS, name="it"):
     # unchecked: what the record refuses, fetching must survive too
     source = PinnedSource.model_construct(name="it", kind=kind, location=str(location), pin=pin)
-    return fetch(source, settings, raw / "it.tar.zst")
+    return fetch(source, settings, raw / f"{name}.tar.zst")
 
 
 def refused(raw, match, kind, location, pin, settings=SETTINGS):

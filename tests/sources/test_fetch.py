@@ -7,17 +7,16 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.record import to_json
+from scripts.experiment.layout import raw_name
 from scripts.experiment.settings.sources import Fetch
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
-from tests.sources.fetching import SETTINGS, get, refused, source_arguments
+from tests.sources.fetching import fetch_command, get, refused, started_in
 
 ROOT = Path(__file__).parents[2]
 
@@ -53,12 +52,9 @@ def test_limits_of_the_settings_are_enforced(tmp_path, raw, tools):
     refused(raw, "max_members, 3", "path", tree, "0" * 64, Fetch(max_members=3))
 
 
-def test_command_line_reports_a_mistake_in_one_line(tmp_path, raw):
+def test_command_line_reports_a_mistake_in_one_line(tmp_path):
     source = {"name": "it", "kind": "path", "location": str(tmp_path / "none"), "pin": "0" * 64}
-    line = [*source_arguments(source), "--settings", to_json(SETTINGS), "--archive", raw / "it.tar.zst"]
-    done = subprocess.run(
-        [sys.executable, "-m", "scripts.sources.fetch", *line], cwd=ROOT, capture_output=True, text=True
-    )
+    done = subprocess.run(fetch_command(source), **started_in(tmp_path), capture_output=True, text=True)
     assert (done.returncode, done.stderr) == (1, f"error: source it: {tmp_path / 'none'}: no such folder\n")
 
 
@@ -222,20 +218,22 @@ def test_git_credentials_are_given_beside_the_url_and_never_shown(
 # kills
 
 
-def test_fetch_killed_while_it_writes_leaves_nothing_declared(tmp_path, raw, tools):
+def test_fetch_killed_while_it_writes_leaves_nothing_declared(tmp_path, tools):
     tree = tools.write_tree(tmp_path / "tree", tools.FILES)
     code = (
         "import sys, time, scripts.sources.archives.canonical_archive as archive, scripts.sources.fetch as fetch\n"
         "def stall(member, tar):\n    print('midway', flush=True)\n    time.sleep(600)\n    yield b''\n"
         "archive.content = stall\nfetch.main()\n"
     )
-    source = {"name": "it", "kind": "path", "location": str(tree), "pin": "0" * 64}
-    line = [*source_arguments(source), "--settings", to_json(SETTINGS), "--archive", str(raw / "it.tar.zst")]
-    process = subprocess.Popen([sys.executable, "-c", code, *line], cwd=ROOT, stdout=subprocess.PIPE, text=True)
+    pin = pack_folder(tree, None, Limits())["sha256"]
+    line = fetch_command({"name": "it", "kind": "path", "location": str(tree), "pin": pin}, code=("-c", code))
+    process = subprocess.Popen(line, **started_in(tmp_path), stdout=subprocess.PIPE, text=True)
     assert process.stdout.readline() == "midway\n"
     process.send_signal(signal.SIGKILL)
     process.wait()
     process.stdout.close()
-    assert not (raw / "it.tar.zst").exists() and not (raw / "it.json").exists()
-    get(raw, "path", tree, pack_folder(tree, None, Limits())["sha256"])
-    assert sorted(path.name for path in raw.iterdir()) == ["it.json", "it.tar.zst"]
+    raw, name = tmp_path / "data/raw", raw_name("it", pin)
+    left = [path.name for path in raw.iterdir()]
+    assert left and all(file.startswith(".") for file in left)
+    get(raw, "path", tree, pin, name=name)
+    assert sorted(path.name for path in raw.iterdir()) == [f"{name}.json", f"{name}.tar.zst"]

@@ -6,7 +6,6 @@ import os
 import signal
 import socket
 import subprocess
-import sys
 import threading
 import time
 from functools import partial
@@ -15,12 +14,11 @@ from pathlib import Path
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.record import to_json
 from scripts.experiment.settings.sources import Fetch
 from scripts.sources.fetch import fetch
 from scripts.sources.providers import git_process, package_index
 from scripts.sources.tables.source import PinnedSource
-from tests.sources.fetching import ArchiveHandler, source_arguments
+from tests.sources.fetching import ArchiveHandler, fetch_command, started_in
 
 pytestmark = pytest.mark.slow  # waits for time limits
 
@@ -171,10 +169,7 @@ def test_git_fetch_ends_at_the_time_limit_with_its_children(protocol, listener, 
 def test_git_and_its_children_die_with_a_killed_job(way, listener, tmp_path):
     location = f"http://127.0.0.1:{listener[0]}/r"
     row = {"name": "it", "kind": "git", "location": location, "pin": COMMIT}
-    line = [*source_arguments(row), "--settings", to_json(Fetch()), "--archive", str(tmp_path / "raw/it.tar.zst")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "scripts.sources.fetch", *line], cwd=ROOT, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(fetch_command(row, Fetch()), **started_in(tmp_path), stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not any("remote-http" in command for command in processes(location)) and time.monotonic() < deadline:
         time.sleep(0.05)

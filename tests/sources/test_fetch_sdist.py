@@ -4,15 +4,14 @@ import hashlib
 import shutil
 import signal
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.record import to_json
+from scripts.experiment.layout import raw_name
 from scripts.experiment.settings.sources import Fetch
-from tests.sources.fetching import SETTINGS, ArchiveHandler, get, refused, source_arguments
+from tests.sources.fetching import ArchiveHandler, fetch_command, get, refused, started_in
 
 ROOT = Path(__file__).parents[2]
 
@@ -43,9 +42,9 @@ def sdist(tmp_path, tools):
     return tmp_path / "index", hashlib.sha256(data).hexdigest()
 
 
-def right(raw, tools, tmp_path):
-    assert set(tools.contents(raw / "it.tar.zst")) == {"setup.py", "src/a.c"}
-    assert sorted(path.name for path in raw.iterdir()) == ["it.json", "it.tar.zst"]
+def right(raw, tools, tmp_path, name="it"):
+    assert set(tools.contents(raw / f"{name}.tar.zst")) == {"setup.py", "src/a.c"}
+    assert sorted(path.name for path in raw.iterdir()) == [f"{name}.json", f"{name}.tar.zst"]
     assert not (tmp_path / "ran").exists()
 
 
@@ -129,14 +128,13 @@ def test_fetch_killed_in_the_download_leaves_nothing_declared_and_the_next_clean
     server = served(sdist[0], Stalling)
     monkeypatch.setenv("PIP_INDEX_URL", f"{server.url}/simple")
     source = {"name": "it", "kind": "sdist", "location": "my-thing==1.0", "pin": sdist[1]}
-    line = [*source_arguments(source), "--settings", to_json(SETTINGS), "--archive", str(raw / "it.tar.zst")]
-    process = subprocess.Popen(
-        [sys.executable, "-m", "scripts.sources.fetch", *line], cwd=ROOT, stderr=subprocess.DEVNULL
-    )
+    process = subprocess.Popen(fetch_command(source), **started_in(tmp_path), stderr=subprocess.DEVNULL)
     assert server.half.wait(60)
     process.send_signal(signal.SIGKILL)
     process.wait()
-    assert not (raw / "it.tar.zst").exists() and not (raw / "it.json").exists()
+    raw, name = tmp_path / "data/raw", raw_name("it", sdist[1])
+    left = [path.name for path in raw.iterdir()]
+    assert left and all(file.startswith(".") for file in left)
     monkeypatch.setenv("PIP_INDEX_URL", f"file://{sdist[0]}/simple")
-    get(raw, "sdist", "my-thing==1.0", sdist[1])
-    right(raw, tools, tmp_path)
+    get(raw, "sdist", "my-thing==1.0", sdist[1], name=name)
+    right(raw, tools, tmp_path, name)

@@ -1,4 +1,4 @@
-"""Rule fetch_shard: the archives are those of rule `fetch`, what is there is kept, a failing source stops no other."""
+"""Rule fetch on a shard of several sources: what is there is kept, a failing source stops no other."""
 
 import pytest
 
@@ -6,11 +6,10 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.experiment.settings.sources import Fetch
-from scripts.sources import fetch_shard as module
+from scripts.sources import fetch as module
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
-from scripts.sources.fetch import fetch
-from scripts.sources.fetch_shard import fetch_shard
+from scripts.sources.fetch import fetch, fetch_shard
 from scripts.sources.tables.source import PinnedSource
 
 NAMES = ("click", "jinja", "rich")
@@ -30,14 +29,17 @@ def sources(tmp_path, monkeypatch):
     return [pinned(tmp_path / "code" / name) for name in NAMES]
 
 
+def archives(tmp_path):
+    return read_json(tmp_path / "out/0/manifest.json")["archives"]
+
+
 def times(tmp_path):
     return {path.name: path.stat().st_mtime_ns for path in (tmp_path / "data/raw").iterdir()}
 
 
 def test_the_archives_are_those_of_rule_fetch_and_the_manifest_says_what_they_hold(sources, tmp_path):
-    made = fetch_shard(sources, Fetch(), tmp_path / "out/0")
-    assert made == read_json(tmp_path / "out/0/manifest.json")
-    assert made["archives"] == {source.raw_name: {"sha256": source.pin} for source in sources}
+    fetch_shard(sources, Fetch(), tmp_path / "out/0")
+    assert archives(tmp_path) == {source.raw_name: {"sha256": source.pin} for source in sources}
     for source in sources:
         alone = tmp_path / f"alone/{source.raw_name}.tar.zst"
         fetch(source, Fetch(), alone)
@@ -50,13 +52,13 @@ def test_a_changed_pin_fetches_that_source_alone(sources, tmp_path):
     before = times(tmp_path)
     (tmp_path / "code/jinja/a.py").write_text("# another\n")
     changed = pinned(tmp_path / "code/jinja")
-    made = fetch_shard([sources[0], changed, sources[2]], Fetch(), tmp_path / "out/0")
+    fetch_shard([sources[0], changed, sources[2]], Fetch(), tmp_path / "out/0")
     after = times(tmp_path)
     assert {name for name in after if after[name] != before.get(name)} == {
         raw_archive(changed.raw_name).name,
         raw_manifest(changed.raw_name).name,
     }
-    assert before.keys() <= after.keys() and made["archives"].keys() >= {changed.raw_name}
+    assert before.keys() <= after.keys() and archives(tmp_path).keys() >= {changed.raw_name}
 
 
 def test_a_source_that_fails_is_named_and_the_others_are_fetched_and_kept(sources, tmp_path):
@@ -94,7 +96,7 @@ def test_published_archives_are_pulled(sources, tmp_path, monkeypatch):
     (tmp_path / f"{raw_archive(published)}.dvc").write_text("")
     calls = []
     monkeypatch.setattr(module, "pull", lambda *arguments: calls.append(arguments) or {"sha256": "1" * 64})
-    made = fetch_shard(sources, Fetch(), tmp_path / "out/0")
+    fetch_shard(sources, Fetch(), tmp_path / "out/0")
     assert calls == [(published, "path", sources[1].pin, [published])]
-    assert made["archives"][published] == {"sha256": "1" * 64}
+    assert archives(tmp_path)[published] == {"sha256": "1" * 64}
     assert not raw_archive(published).exists() and raw_archive(sources[0].raw_name).is_file()

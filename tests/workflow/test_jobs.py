@@ -89,8 +89,8 @@ def test_deduplicate_and_gate_run_with_ten_thousand_sources(finished, tmp_path):
     assert len(shards) == 256
     for shard, members in shards.items():
         signatures(filtered, members, Deduplicate(), filtered.parent / "signatures" / shard)
-        write_manifest(filtered.parent / "filter_shard" / shard, [])
-        write_manifest(clone.root / "results/sources/fetch_shard" / shard, [])
+        write_manifest(filtered / f"_{shard}", [])
+        write_manifest(clone.root / f"results/sources/fetch/_{shard}", [])
     rules = ("buckets", "clusters", "deduplicate", "gate")
     done = clone.snakemake("results/evaluation/gate/eval.json", "--allowed-rules", *rules)
     assert "11 of 11 done: gate" in done.stderr  # 8 groups of bands

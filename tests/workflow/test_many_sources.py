@@ -14,7 +14,7 @@ from tests.workflow.conftest import DATA, row, source
 from tests.workflow.test_accept import EXTENSION, accept, git
 from tests.workflow.test_reruns import repin_beta
 
-SHARDS = {"fetch_shard 0", "filter_shard 0"}
+SHARDS = {"fetch _0", "filter _0"}
 SIMILAR = {"signatures 0", "buckets 0", "clusters"}
 FILES = ("documents.jsonl.zst", "rejects.jsonl.zst", "manifest.json")
 SPLIT = "results/corpus/split/manifest.json"
@@ -61,7 +61,7 @@ def test_a_source_at_another_location_or_with_another_priority_is_not_made_again
 def test_a_changed_filter_fetches_no_archive_again(sharded, tmp_path):
     clone = sharded.copy(tmp_path / "clone")
     clone.experiment(lambda config: config["corpus"].update(filter={"min_lines": 11}))
-    assert clone.jobs(DATA) == {"filter_shard 0", *SIMILAR, "deduplicate"}
+    assert clone.jobs(DATA) == {"filter _0", *SIMILAR, "deduplicate"}
 
 
 def test_a_deleted_document_file_is_made_again_and_nothing_after_it(sharded, tmp_path):
@@ -71,7 +71,7 @@ def test_a_deleted_document_file_is_made_again_and_nothing_after_it(sharded, tmp
     gone.unlink()
     done = clone.snakemake(DATA)
     assert "missing, made again first: results/corpus/filter/beta/documents.jsonl.zst" in done.stderr
-    assert "done: filter_shard 0" in done.stderr and "deduplicate" not in done.stderr
+    assert "done: filter _0" in done.stderr and "deduplicate" not in done.stderr
     assert gone.read_bytes() == content
     assert {path for path, number in ids(clone).items() if number != before[path] and "/alpha" in path} == set()
 
@@ -94,8 +94,8 @@ def test_after_a_replay_that_shows_no_difference_a_shard_is_kept_and_a_changed_p
     clone.snakemake(DATA)  # notes the commit of the code that made the outputs
     clone.replace("scripts/corpus/filter.py", EXTENSION, 'return "" if dot <= 0 else name[dot:]')
     git(clone, "commit", "-qam", "harmless")
-    assert "filter_shard 0" in clone.jobs(DATA)
-    done = accept(clone, "filter_shard")
+    assert "filter _0" in clone.jobs(DATA)
+    done = accept(clone, "filter")
     assert done.returncode == 0, done.stdout + done.stderr
     assert clone.jobs(DATA) == set()
     before = ids(clone)
@@ -107,11 +107,9 @@ def test_after_a_replay_that_shows_no_difference_a_shard_is_kept_and_a_changed_p
 
     clone.replace("scripts/corpus/filter.py", "return raw, text", "return raw, text.strip()")
     git(clone, "commit", "-qam", "harmful")
-    done = accept(clone, "filter_shard.0")
+    done = accept(clone, "filter._0")
     assert done.returncode == 1 and "Traceback" not in done.stderr
-    refused = (
-        "filter_shard 0: refused, it will run; the outputs of the two versions differ in results/corpus/filter_shard/0"
-    )
+    refused = "filter _0: refused, it will run; the outputs of the two versions differ in results/corpus/filter/_0"
     assert f"{refused}/" in done.stdout
 
 
@@ -158,7 +156,7 @@ def test_histories_are_read_in_shards_and_a_changed_pin_reads_that_of_its_source
         commit(folder, "2025-06-01"),
     )
     dated.replace("config/tiny.tsv", old, new)
-    assert {"history_shard 0", "split"} <= dated.jobs(SPLIT)
+    assert {"history _0", "split"} <= dated.jobs(SPLIT)
     dated.snakemake(SPLIT)
     assert {name for name, path in histories.items() if path.stat().st_ino != before[name]} == {"beta"}
     assert "new.py" in {row["path"] for row in read_jsonl(dated.root / "results/corpus/split/test.jsonl.zst")}
@@ -166,5 +164,5 @@ def test_histories_are_read_in_shards_and_a_changed_pin_reads_that_of_its_source
     content = histories["alpha"].read_bytes()
     histories["alpha"].unlink()
     done = dated.snakemake(SPLIT)
-    assert "done: history_shard 0" in done.stderr and "done: split" not in done.stderr
+    assert "done: history _0" in done.stderr and "done: split" not in done.stderr
     assert histories["alpha"].read_bytes() == content

@@ -4,14 +4,13 @@ evidence_files(dag)      # ["results/corpus/filter/click/accepted.json"]
 """
 
 from scripts.experiment.experiment_view import ExperimentView
-from scripts.experiment.layout import filtered_shard
 from scripts.experiment.replays.evidence import NAME
 
 
 def evidence_files(dag: ExperimentView) -> list[str]:
     """The files of evidence that exist, sorted."""
     layout, shards = dag.layout, dag.source_shards
-    folders = [*map(layout.filtered, dag.sources), *(filtered_shard(layout, shard) for shard in shards)]
+    folders = [layout.filtered(shard) for shard in dag.source_files.shards]
     folders += [*map(layout.signatures, shards), *map(layout.buckets, dag.bucket_groups)]
     folders += [layout.clusters, layout.deduplicated, layout.split, layout.tokenizer]
     folders += [*map(layout.dataset, dag.datasets), *dag.rows.packed(), *dag.rows.mixed()]

@@ -19,7 +19,6 @@ from scripts.experiment.arguments import words_of
 
 DATA = (
     "filter",
-    "filter_shard",
     "signatures",
     "buckets",
     "clusters",
@@ -140,7 +139,7 @@ def sample_of(rule: str, command: str, inputs: list[str], outputs: list[str], se
     Raises:
         UserError: nothing of such a job can be replayed.
     """
-    if rule == "filter_shard":
+    if rule == "filter":
         inputs = [*inputs, *archives_of(command, argument_files(command))]
     if rule in DATA:
         return data_sample(command, inputs, outputs)

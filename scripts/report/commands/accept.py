@@ -125,7 +125,7 @@ def accept_job(job, reason: str, records, root: Path, today: str, report: Callab
         record = records._read_record(path)
         record.params = sorted(repr(new) if text == repr(old) else text for text in record.params)
         records._write_record(path, record)
-    if job.rule.name == "filter_shard":
+    if job.rule.name == "filter":
         note_in_folders(Path(outputs[0]), old, new)
     report(f"{name}: accepted, {len(sample.outputs)} files equal; evidence in {Path(outputs[0]).parent / NAME}")
 

@@ -17,15 +17,10 @@ from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import (
     MANIFEST,
     Layout,
-    fetched_shard,
-    filtered_shard,
-    history_shard,
     is_published,
-    parquet_table,
-    raw_manifest,
 )
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.source_shards import SourceFiles, bucket_groups, in_shards, source_shards
+from scripts.experiment.source_shards import SourceFiles, bucket_groups, source_shards
 from scripts.experiment.suites import PROMPTED, WITHOUT_PAIRS, configured
 from scripts.sources.tables.source import Source
 
@@ -70,21 +65,14 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
         return Job(rule, name, output, layout.log(area, rule, name))
 
     shards = source_shards(source.name for source in sources)
-    sharded = in_shards(sources)
-    for shard in shards if sharded else ():
-        yield job("sources", "fetch_shard", fetched_shard(layout, shard) / MANIFEST, shard)
-    for source in () if sharded else sources:
-        rule = "pull" if is_published(source.raw_name) else "fetch"
-        yield job("sources", rule, raw_manifest(source.raw_name), source.raw_name)
-    dated = experiment.corpus.split.by == "time"
-    for shard in shards if dated and sharded else ():
-        yield job("sources", "history_shard", history_shard(layout, shard) / MANIFEST, shard)
-    for source in sources if dated and not sharded else ():
-        yield job("sources", "history", layout.history(source.name) / MANIFEST, source.name)
-    for shard in shards if sharded else ():
-        yield job("corpus", "filter_shard", filtered_shard(layout, shard) / MANIFEST, shard)
-    for source in () if sharded else sources:
-        yield job("corpus", "filter", layout.filtered(source.name) / MANIFEST, source.name)
+    source_files = SourceFiles({source.name: source for source in sources}, shards, layout)
+    for shard, names in source_files.fetch_shards.items():
+        rule = "pull" if is_published(shard) else "fetch"
+        yield job("sources", rule, source_files.fetched(names)[0], shard)
+    for shard in source_files.shards if experiment.corpus.split.by == "time" else ():
+        yield job("sources", "history", layout.history(shard) / MANIFEST, shard)
+    for shard in source_files.shards:
+        yield job("corpus", "filter", layout.filtered(shard) / MANIFEST, shard)
     if sources:
         for shard in shards:
             yield job("corpus", "signatures", layout.signatures(shard) / MANIFEST, shard)
@@ -103,8 +91,8 @@ def jobs(experiment: Experiment, sources: list[Source], results: Path) -> Iterat
     yield from (job("tokens", "pack", folder / MANIFEST, folder.name) for folder in rows.packed())
     yield from (job("tokens", "mix", folder / MANIFEST, folder.name) for folder in rows.mixed())
     if experiment.corpus.parquet:
-        for table in SourceFiles({source.name: source for source in sources}, shards, layout).tables(flow.datasets):
-            yield job("corpus", "parquet", parquet_table(layout, table) / MANIFEST, table)
+        for table in source_files.tables(flow.datasets):
+            yield job("corpus", "parquet", layout.parquet(table) / MANIFEST, table)
     yield job("report", "cards", layout.cards / "cards.json")
     if not stages:
         return

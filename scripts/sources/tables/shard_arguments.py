@@ -1,4 +1,4 @@
-"""Shared by the jobs of a shard of sources: their arguments, and a loop that continues when one source fails.
+"""Shared by the jobs of one or several sources: their arguments, and a loop that continues when one source fails.
 
 --sources '{"name": "zstd", "kind": "git", "pin": "9d1b..."}' ... --locations https://example.org/zstd.git ...
 """
@@ -16,13 +16,13 @@ Made = TypeVar("Made")
 
 
 def add_source_arguments(arguments: ArgumentParser) -> None:
-    """Add the arguments from which `given_sources` reads the sources of a shard."""
+    """Add the arguments from which `given_sources` reads the sources of a job."""
     arguments.add_argument("--sources", type=json.loads, nargs="+", required=True, help="JSON each: name, kind, pin")
     arguments.add_argument("--locations", nargs="+", required=True, help="of each source, as in the sources table")
 
 
 def given_sources(args: Namespace) -> list[PinnedSource]:
-    """The sources that a shard's arguments name."""
+    """The sources that a job's arguments name."""
     pairs = zip(args.sources, args.locations, strict=True)
     return [PinnedSource.model_validate({**source, "location": location}) for source, location in pairs]
 
@@ -43,7 +43,8 @@ def make_each(label: str, sources: list[PinnedSource], make: Callable[[PinnedSou
         except UserError as error:
             text = str(error)
             errors.append(text if source.name in text else f"source {source.name}: {text}")
-            logging.warning(f"{label}: {errors[-1]}")
+            if sources[1:]:  # of a single one the job's error line says it
+                logging.warning(f"{label}: {errors[-1]}")
     if errors:
         more = f"; and {len(errors) - 1} more sources of this shard failed, see above" if errors[1:] else ""
         raise UserError(f"{errors[0]}{more}")
