@@ -93,18 +93,15 @@ def run_of(owner: dict) -> str:
 
 def jobs_of(run: str) -> dict[int, str]:
     """Process id → module, of the scripts on this host that a run started and that are still running."""
-    mark, running = f"{RUN}={run}".encode(), {}
-    for folder in Path("/proc").glob("[0-9]*"):
-        try:
-            environment = (folder / "environ").read_bytes().split(b"\0")
-            words = (folder / "cmdline").read_bytes().decode(errors="replace").split("\0")
-        except OSError:
-            continue  # it ended, or is another user's
-        if any(variable.startswith(b"SLURM_JOB_ID=") for variable in environment):
-            continue  # in Slurm's queue, which is waited for too
-        modules = [word for word in words if word.startswith("scripts.")]
-        if mark in environment and modules:
-            running[int(folder.name)] = modules[-1]
+    import psutil  # only after a kill
+
+    running = {}
+    for process in psutil.process_iter(["environ", "cmdline"]):
+        environment = process.info["environ"] or {}  # None of another user's process
+        modules = [word for word in process.info["cmdline"] or [] if word.startswith("scripts.")]
+        # a job in Slurm's queue is waited for there
+        if environment.get(RUN) == run and "SLURM_JOB_ID" not in environment and modules:
+            running[process.pid] = modules[-1]
     return running
 
 

@@ -21,8 +21,8 @@ SPLIT = "results/corpus/split/manifest.json"
 
 
 def ids(clone):
-    """Which file each file is: another one after it was written again."""
-    paths = [*clone.root.glob("data/raw/*"), *clone.root.glob("results/corpus/filter/*/*")]
+    """Which file each file of a source is: another one after it was written again."""
+    paths = [*clone.root.glob("data/raw/*"), *clone.root.glob("results/corpus/filter/[!_]*/*")]
     return {str(path.relative_to(clone.root)): path.stat().st_ino for path in paths}
 
 

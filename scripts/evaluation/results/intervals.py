@@ -118,11 +118,11 @@ def direction(interval: list[float] | None, better: str = "below") -> str:
 
 def wilson(right: float, count: float, confidence: float) -> list[float]:
     """The interval of a share, `right` of `count` (Wilson 1927): within 0 to 1, and not a point at 0 or 1."""
-    z, share = NormalDist().inv_cdf((1 + confidence) / 2), right / count
-    middle = share + z * z / (2 * count)
-    half = z * math.sqrt(share * (1 - share) / count + (z / (2 * count)) ** 2)
-    scale = 1 + z * z / count
-    return [max(0.0, (middle - half) / scale), min(1.0, (middle + half) / scale)]
+    from statsmodels.stats.proportion import (
+        proportion_confint,  # takes longer to import than most jobs that import this
+    )
+
+    return list(proportion_confint(right, count, alpha=1 - confidence, method="wilson"))
 
 
 def mean_interval(values: np.ndarray, confidence: float) -> list[float] | None:

@@ -4,8 +4,6 @@ mcnemar(gained=9, lost=1)                # 0.021
 holm([0.01, 0.04, 0.03])                 # [0.03, 0.06, 0.06]
 """
 
-import math
-
 import numpy as np
 
 from scripts.evaluation.metrics.metric import Statistic
@@ -17,9 +15,9 @@ EXCHANGES = 9_999
 
 def mcnemar(gained: int, lost: int) -> float:
     """Two-sided exact p (McNemar): how often a fair coin splits the changed documents at least as unevenly."""
-    changed = gained + lost
-    tail = sum(math.comb(changed, fewer) for fewer in range(min(gained, lost) + 1)) / 2**changed
-    return min(1.0, 2 * tail)
+    from statsmodels.stats import contingency_tables  # seconds, which not every module that imports this one needs
+
+    return float(contingency_tables.mcnemar([[0, gained], [lost, 0]], exact=True).pvalue)
 
 
 def exchange_test(sums: Resampled, columns: np.ndarray, statistic: Statistic, seed: int) -> float:
@@ -48,8 +46,6 @@ def exchange_test(sums: Resampled, columns: np.ndarray, statistic: Statistic, se
 def holm(values: list[float]) -> list[float]:
     """p values corrected for their number (Holm 1979): below 0.05 with one of them, none of all is so by chance in more
     than 5 of 100 families."""
-    corrected, worst = [0.0] * len(values), 0.0
-    for rank, place in enumerate(sorted(range(len(values)), key=values.__getitem__)):
-        worst = max(worst, min(1.0, (len(values) - rank) * values[place]))
-        corrected[place] = worst
-    return corrected
+    from statsmodels.stats.multitest import multipletests
+
+    return multipletests(values, method="holm")[1].tolist()
