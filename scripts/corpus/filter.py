@@ -125,7 +125,7 @@ def contamination_check(settings: Filter, benchmarks: Sequence[Path]) -> Callabl
 
     if not benchmarks:
         raise UserError("--benchmarks: required with `decontaminate`")
-    search = OverlapSearch(read_problems(benchmarks), settings.decontaminate.words, settings.decontaminate.common)
+    search = OverlapSearch(read_problems(benchmarks), settings.decontaminate.words)
 
     def check(text: str) -> None:
         if overlap := search.longest_overlap(text):

@@ -26,15 +26,17 @@ from scripts.corpus.similarity.signed_documents import BANDS, DIGESTS, SignedSou
 from scripts.experiment.settings.corpus import Deduplicate
 
 BATCH = 1024  # documents in memory
+PERMUTATIONS = 256  # of MinHash
+RECALL = 0.99  # the share of the pairs with a similarity of exactly `jaccard` that it finds
 DIGEST_BYTES = 16  # of the sha256; two of 10^12 texts agree in them with a probability of 10^-15
 
 
 def batch_bands(texts: list[bytes], settings: Deduplicate) -> np.ndarray:
     """The bands of texts, uint64 [texts, bands]."""
     offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts], dtype=np.int64)])
-    plan = bands_of(settings.permutations, settings.jaccard, settings.recall)
+    plan = bands_of(PERMUTATIONS, settings.jaccard, RECALL)
     text = np.frombuffer(b"".join(texts), np.uint8)
-    return sketch(text, offsets, settings.words, *coefficients(settings.permutations), *plan)
+    return sketch(text, offsets, settings.words, *coefficients(PERMUTATIONS), *plan)
 
 
 def signatures(filtered: Path, sources: list[str], settings: Deduplicate, out: Path) -> dict:

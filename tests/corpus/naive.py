@@ -2,6 +2,7 @@
 
 import re
 
+from scripts.corpus.heuristics import quality
 from scripts.experiment.settings.filter import Filter
 
 BASE64 = re.compile(r"[a-zA-Z0-9+/\n=]{64,}")
@@ -42,6 +43,6 @@ def naive_reason(raw: bytes, settings: Filter) -> str | None:
     if any(marker.lower() in head for marker in settings.generated_markers):
         return "generated"
     runs = [len(match.group()) for pattern in (BASE64, HEX, UNICODE) for match in pattern.finditer(text)]
-    if runs and (max(runs) > settings.max_encoded_run or sum(runs) / len(text) > settings.max_encoded_share):
+    if runs and (max(runs) > quality.ENCODED_RUN or sum(runs) / len(text) > quality.ENCODED_SHARE):
         return "encoded_data"
     return None

@@ -19,7 +19,8 @@ ASCII = bytes(range(128))
 ALPHANUMERIC = bytes(code for code in ASCII if chr(code).isalnum())
 BOM = b"\xef\xbb\xbf"
 HEAD_LINES = 5  # the first lines, which are searched for markers of a generated file
-
+ENCODED_RUN = 1024  # most characters of one run of base64, hex or \u-escaped data (StarCoder2)
+ENCODED_SHARE = 0.5  # most of a text that may be such data (StarCoder2)
 
 # StarCoder2's `[a-zA-Z0-9+/\n=]{64,}` needs no regular expression: its runs are the runs of one class.
 BASE64_CLASS = bytes(ord("a" if code in ALPHANUMERIC + b"+/\n=" else ".") for code in range(256))
@@ -153,7 +154,7 @@ def check_quality(raw: bytes, text: str, settings: TextFilter) -> None:
         if marker.lower() in head:
             raise Dropped("generated", marker)
     runs = encoded_runs(raw)
-    if runs and max(runs) > settings.max_encoded_run:
+    if runs and max(runs) > ENCODED_RUN:
         raise Dropped("encoded_data", f"a run of {max(runs)} characters")
-    if sum(runs) > settings.max_encoded_share * characters:
+    if sum(runs) > ENCODED_SHARE * characters:
         raise Dropped("encoded_data", f"{sum(runs) / characters:.1%} of the characters")

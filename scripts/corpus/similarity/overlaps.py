@@ -1,6 +1,6 @@
 """Search training documents for runs of words that also occur in evaluation problems.
 
-    search = OverlapSearch(problems, words=10, common=0.05)
+    search = OverlapSearch(problems, words=10)
     search.add("code", "src/a.py", "text of a training document")
     search.longest[0]  # the longest run shared with problem 0: Overlap(length, dataset, document, words)
     search.longest_overlap("text of a training document")  # (problem, words of the longest run that it shares)
@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 from scripts.corpus.similarity.ngrams import Match, NGrams
 
+COMMON = 0.05  # n-grams that a larger share of a group's problems contain are boilerplate
 LONGEST_SHOWN = 1000  # characters of a run that are kept as evidence
 
 
@@ -53,7 +54,7 @@ class OverlapSearch:
         longest: index of a problem → the longest run around such an n-gram; only problems that overlap.
     """
 
-    def __init__(self, problems: list[ProblemText], words: int, common: float):
+    def __init__(self, problems: list[ProblemText], words: int, common: float = COMMON):
         self.problems, self.grams = problems, NGrams([problem.text for problem in problems], words)
         sizes = Counter(group for problem in problems for group in set(problem.groups))
         self.most_holders = {group: max(1, common * size) for group, size in sizes.items()}

@@ -2,7 +2,7 @@
 
 import re
 from datetime import date
-from typing import Annotated, Any, Literal, Self
+from typing import Annotated, Any, ClassVar, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -30,12 +30,8 @@ class Deduplicate(Record):
         description="Documents are similar if their sets of word sequences have at least this Jaccard similarity.",
     )
     words: int = Field(5, ge=1, description="Number of words in a sequence.")
-    permutations: int = Field(
-        256, ge=1, description="Number of permutations of MinHash, which finds similar documents."
-    )
-    recall: Number = Field(
-        0.99, gt=0, lt=1, description="Share of the pairs with a similarity of exactly `jaccard` that MinHash finds."
-    )
+
+    removed: ClassVar[dict[str, str]] = {"permutations": "it always is 256", "recall": "it always is 0.99"}
 
 
 def iso_date(value: Any) -> Any:

@@ -1,6 +1,6 @@
 """Settings of `corpus.filter`: what is kept of a repository's files, and what is done with it."""
 
-from typing import Annotated, Literal
+from typing import Annotated, ClassVar, Literal
 
 from pydantic import Field
 
@@ -40,14 +40,14 @@ class Decontaminate(Record):
         description="Files of problems: JSON lines or a JSON list, also gzipped, or YAML; by default those of"
         " `evaluation.code` and `evaluation.keywords`.",
     )
-    words: int = Field(10, ge=3, description="Number of words in such a sequence.")
-    common: Number = Field(
-        0.05,
-        ge=0,
-        le=1,
-        description="Sequences that occur in more than this share of a file's problems (and in at least two) are"
-        " ignored as boilerplate.",
+    words: int = Field(
+        10,
+        ge=3,
+        description="Number of words in such a sequence. Sequences that occur in more than 5% of a file's problems (and"
+        " in at least two) are ignored as boilerplate.",
     )
+
+    removed: ClassVar[dict[str, str]] = {"common": "it always is 0.05"}
 
 
 class Quality(Record):
@@ -73,11 +73,12 @@ class TextFilter(Record):
         description="A file is dropped as generated if its first five lines contain one of these, in upper or lower"
         " case (StarCoder2).",
     )
-    max_encoded_run: int = Field(
-        1024, ge=1, description="Maximum length of one run of base64, hex or \\u-escaped data (characters; StarCoder2)."
-    )
-    max_encoded_share: Number = Field(0.5, ge=0, le=1, description="Maximum share of such data in a file (StarCoder2).")
     quality: Quality | None = None
+
+    removed: ClassVar[dict[str, str]] = {
+        "max_encoded_run": "it always is 1024 (StarCoder2)",
+        "max_encoded_share": "it always is 0.5 (StarCoder2)",
+    }
 
 
 class Filter(TextFilter):

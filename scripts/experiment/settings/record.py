@@ -14,7 +14,7 @@ import difflib
 import json
 import re
 from itertools import groupby
-from typing import Annotated, Any, Self
+from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import (
     AfterValidator,
@@ -52,6 +52,7 @@ class Record(BaseModel):
     """Settings that were checked. Unknown keys are errors, numbers are not made out of text, nothing changes later."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_by_name=True, validate_by_alias=True)
+    removed: ClassVar[dict[str, str]] = {}  # keys of earlier versions → what holds without them
 
     @model_validator(mode="before")
     @classmethod
@@ -59,6 +60,9 @@ class Record(BaseModel):
         """Name the closest known key, which pydantic's own error does not."""
         known = sorted(field.alias or name for name, field in cls.model_fields.items())
         for key in value if isinstance(value, dict) else ():
+            if key in cls.removed:
+                text = "{key}: no longer a setting: {now}; remove the line"
+                raise PydanticCustomError("unknown_key", text, {"key": key, "now": cls.removed[key]})
             if key not in known and key not in cls.model_fields:
                 close = difflib.get_close_matches(str(key), known, 1)
                 hint = f"did you mean `{close[0]}`?" if close else f"known keys: {', '.join(known)}"
