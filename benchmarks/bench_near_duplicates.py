@@ -21,9 +21,9 @@ from numba import njit
 from benchmarks.bench_tokens import corpus
 from scripts.common.files import read_jsonl
 from scripts.corpus.buckets import buckets_of
+from scripts.corpus.clusters import alike, join
 from scripts.corpus.signatures import batch_bands
 from scripts.corpus.similarity.minhash import sequence_set
-from scripts.corpus.similarity.union_find import alike, join
 from scripts.experiment.settings.corpus import Deduplicate
 
 SETTINGS = Deduplicate()

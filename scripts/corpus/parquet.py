@@ -5,8 +5,8 @@
         --out results/corpus/parquet/filter-0
 
 The rule runs with `corpus.parquet: true` alone. Each file of the folders' manifests becomes one Parquet file; of
-several folders, as of the sources of a shard, the rows stand one after the other. Columns:
-scripts/corpus/formats/parquet_columns.py.
+several folders, as of the sources of a shard, the rows stand one after the other. A key
+that a record lacks is null in its column. `marks`, in JSON lines (character, control token), are structs.
 """
 
 import logging
@@ -20,10 +20,48 @@ from pyarrow.parquet import ParquetWriter
 from scripts.common.cli import parser, run
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.corpus.formats.parquet_columns import columns_of, row_of
 
 JSON_LINES = ".jsonl.zst"
 GROUP = 32 << 20  # characters of text of a row group, which is held in memory
+
+# the columns, the same for every source and split
+TEXT = pa.string()
+QUALITY = ("score", "parse", "documentation", "structure", "repetition", "origin")
+DOCUMENTS = pa.schema(
+    {
+        "text": TEXT,
+        "path": TEXT,
+        "source": TEXT,
+        "language": TEXT,
+        "licence": TEXT,
+        "quality": pa.struct({name: pa.float64() for name in QUALITY}),
+        "encoding": TEXT,
+        "sha256": TEXT,
+        "cluster": TEXT,
+    }
+)
+REJECTS = pa.schema(dict.fromkeys(("path", "source", "language", "reason", "detail"), TEXT))
+EXAMPLE = dict.fromkeys(("id", "language", "source", "licence"), TEXT)
+TEXTS = pa.schema(EXAMPLE | {"text": TEXT})
+MARKS = {"marks": pa.list_(pa.struct({"character": pa.int64(), "token": TEXT})), "files": pa.list_(TEXT)}
+REPOSITORIES = pa.schema(EXAMPLE | {"text": TEXT} | MARKS)
+CHATS = pa.schema(EXAMPLE | {"task": TEXT, "messages": pa.list_(pa.struct({"role": TEXT, "content": TEXT}))})
+OF_KIND = {"code": TEXTS, "text": TEXTS, "repository": REPOSITORIES, "instruct": CHATS, "chat": CHATS}
+
+
+def columns_of(file: str, kind: str | None) -> pa.Schema:
+    """The columns of a file of JSON lines; `kind` is that of its dataset, None where it holds no examples."""
+    if kind:
+        return OF_KIND[kind]
+    return REJECTS if file.startswith("rejects") else DOCUMENTS
+
+
+def row_of(record: dict, columns: pa.Schema) -> dict:
+    """A record as a row."""
+    assert record.keys() <= {*columns.names}, f"no column for {record.keys() - {*columns.names}}"
+    if "marks" in record:
+        record = record | {"marks": [{"character": at, "token": token} for at, token in record["marks"]]}
+    return record
 
 
 def characters(record: dict) -> int:

@@ -19,7 +19,7 @@ from scripts.evaluation.results.decontaminated import decontaminate
 from scripts.evaluation.results.gates import GateResult, latency_gate, stage_gate, suite_gate, verdict
 from scripts.evaluation.results.inputs import gather
 from scripts.evaluation.results.items import read_scored, read_scoring
-from scripts.evaluation.results.latency_runs import read_latency
+from scripts.evaluation.results.latency_figures import read_latency
 from scripts.evaluation.results.significance import holm
 from scripts.evaluation.results.summary import summarize
 from scripts.experiment.checks.gates import STAGE_METRICS

@@ -15,6 +15,7 @@ from scripts.experiment.settings.record import Record
 
 SIZE = 64  # most sources of a shard, on average
 GROUPS = 8  # most groups of bands
+MARK = "_"  # begins the name of a shard of several sources; no source's name begins so
 ONE_BY_ONE = 512  # most sources that are fetched and filtered in a job each; a dry run takes 10 to 20 ms for each
 
 
@@ -36,6 +37,11 @@ def source_shards(names: Iterable[str]) -> dict[str, list[str]]:
 def bucket_groups(shards: Collection[str]) -> list[str]:
     """The groups of the signatures' bands whose buckets are found in a job each: as many as shards, at most 8."""
     return [str(number) for number in range(min(GROUPS, len(shards)))]
+
+
+def has_several(shard: str) -> bool:
+    """Whether a shard of this name has several sources, so that its manifest alone is declared."""
+    return shard.startswith(MARK)
 
 
 class Table(NamedTuple):
@@ -70,7 +76,7 @@ class SourceFiles:
             self.fetch_shards = {source.raw_name: [name] for name, source in sources.items()}
         else:
             # in fetching and filtering the order of duplicates does not matter
-            self.shards = self.fetch_shards = {f"_{shard}": sorted(names) for shard, names in shards.items()}
+            self.shards = self.fetch_shards = {f"{MARK}{shard}": sorted(names) for shard, names in shards.items()}
 
     def shards_of(self, names: Iterable[str]) -> list[str]:
         """The shards in which these sources are."""

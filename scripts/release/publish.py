@@ -24,7 +24,7 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.common.shard_reuse import folders_in
-from scripts.experiment.layout import MANIFEST, raw_archive, raw_manifest
+from scripts.experiment.layout import raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.experiment.provenance import (
     FORMAT,
@@ -37,10 +37,35 @@ from scripts.experiment.provenance import (
     provenance_path,
     write_provenance,
 )
-from scripts.release.dvc_commands import check_remote, dvc
+from scripts.experiment.source_shards import has_several
 from scripts.sources.tables.sources_table import sources_of
 
 RAW = "data/raw"
+
+
+def dvc(*arguments: str) -> str:
+    """Run DVC, its progress on the terminal; return its stdout.
+
+    Raises:
+        UserError: DVC failed; it printed why.
+    """
+    command = [sys.executable, "-m", "dvc", "--wait-for-lock", *arguments]
+    done = subprocess.run(command, stdout=subprocess.PIPE, text=True)
+    if done.returncode:
+        raise UserError(f"`dvc {arguments[0]}` failed: see its lines above; then publish again")
+    return done.stdout
+
+
+def check_remote() -> None:
+    """Raises UserError: there is no default remote, or it would deliver a flipped byte unnoticed."""
+    config = dict(line.split("=", 1) for line in dvc("config", "--list").splitlines())
+    name = config.get("core.remote")
+    if name is None:
+        raise UserError("no DVC remote: `dvc remote add -d NAME URL && dvc remote modify NAME verify true`")
+    if config.get(f"remote.{name}.verify", "false").lower() != "true":
+        raise UserError(
+            f"DVC remote {name} does not verify what it delivers; run `dvc remote modify {name} verify true`"
+        )
 
 
 def recorded_paths(folder: Path = Path(".snakemake/metadata")) -> list[str]:
@@ -122,7 +147,7 @@ def add_shard_archives(jobs: list[Job]) -> list[str]:
     names = set()
     for job in jobs:
         manifest = Path(min(job.outputs))
-        if job.rule == "fetch" and manifest.parent != Path(RAW):
+        if job.rule == "fetch" and has_several(manifest.parent.name):
             names.update(read_json(manifest)["archives"])
     paths = [str(path) for name in sorted(names) for path in (raw_archive(name), raw_manifest(name)) if path.is_file()]
     if new := [path for path in paths if not Path(f"{path}.dvc").is_file()]:
@@ -134,8 +159,9 @@ def files_beside(job: Job, owners: dict[Path, set[int]]) -> list[str]:
     """The undeclared files in the folders that hold the outputs of this job alone, and those of a shard's sources."""
     folders = {Path(path).parent for path in job.outputs}
     files = {file for folder in folders if owners[folder] == {id(job)} for file in folder.rglob("*")}
-    if job.rule in ("filter", "history"):
-        files.update(files_of_sources(next(Path(path) for path in job.outputs if path.endswith(MANIFEST))))
+    manifest = Path(min(job.outputs))
+    if job.rule in ("filter", "history") and has_several(manifest.parent.name):
+        files.update(files_of_sources(manifest))
     return sorted(
         str(file) for file in files if file.is_file() and not file.name.startswith(".") and str(file) not in job.outputs
     )

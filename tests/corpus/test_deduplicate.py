@@ -13,12 +13,11 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.buckets import buckets
-from scripts.corpus.clusters import clusters
+from scripts.corpus.clusters import clusters, join
 from scripts.corpus.deduplicate import deduplicate
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.signatures import signatures
 from scripts.corpus.similarity.minhash import bands_of, coefficients, sequence_set, sketch
-from scripts.corpus.similarity.union_find import join
 from scripts.corpus.split import named_split
 from scripts.experiment.settings.corpus import Deduplicate, Split
 from scripts.experiment.settings.record import to_json

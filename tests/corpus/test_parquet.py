@@ -11,8 +11,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.corpus import parquet as module
-from scripts.corpus.formats.parquet_columns import QUALITY, columns_of
-from scripts.corpus.parquet import parquet
+from scripts.corpus.parquet import QUALITY, columns_of, parquet
 
 PLACE = {"id": "click/a.py", "language": "python", "source": "click"}
 QUALITIES = {name: 0.25 for name in QUALITY} | {"origin": 1}

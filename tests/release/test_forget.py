@@ -20,9 +20,8 @@ from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
 from scripts.experiment.load import load_experiment
 from scripts.experiment.provenance import Job
-from scripts.release.forget import forget
+from scripts.release.forget import PlannedJob, forget, without_row
 from scripts.release.forgetting.lineage import made_from
-from scripts.release.forgetting.plan import PlannedJob, without_row
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.tables.sources_table import read_sources

@@ -15,7 +15,7 @@ from functools import cache
 import numpy as np
 from numba import njit
 
-from scripts.common.han import CJK
+from scripts.common.text import CJK
 
 # An n-gram of a document that occurs in the texts: (words of the document, index of the n-gram's first word, places).
 # A place is (number of a text, index of the n-gram's first word in it).

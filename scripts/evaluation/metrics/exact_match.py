@@ -12,7 +12,7 @@ import unicodedata
 from collections import Counter
 from difflib import SequenceMatcher
 
-from scripts.common.han import CJK
+from scripts.common.text import CJK
 from scripts.evaluation.metrics.metric import means
 
 SUITE = means("exact_match", "f1", "strict_match")

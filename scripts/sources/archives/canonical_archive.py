@@ -5,13 +5,17 @@ in one zstd frame. Its sha256 is that of the tar, so it does not depend on the c
 extracted, and memory holds the members' names only.
 """
 
+import bz2
+import gzip
 import hashlib
 import io
 import logging
+import lzma
 import tarfile
 import tempfile
+import zlib
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import nullcontext
 from pathlib import Path
 from typing import BinaryIO
@@ -27,12 +31,72 @@ from scripts.sources.archives.archive_members import (
     member_error,
     tar_members,
 )
-from scripts.sources.archives.decompression import CHUNK, decompress
 from scripts.sources.archives.member_checks import check_members
 
 BLOCK = tarfile.BLOCKSIZE
 MOST_NAMED = 10  # members left out that the log names
 MOST_LISTED = 1000  # and that the manifest names of each reason: a hostile archive may have millions
+
+
+CHUNK = 1 << 20
+MAX_MEMORY = 1 << 28  # bytes that an xz or zstd stream may ask its reader for
+
+
+def decompress(stream: BinaryIO, tar: BinaryIO, limits: Limits) -> None:
+    """Decompress gzip, bzip2, xz, zstd or nothing from `stream` (buffered) to `tar`.
+
+    Raises:
+        UserError: the data is damaged or truncated, or unpacks to more than the limits allow, headers included.
+    """
+    limit = limits.bytes + 4 * tarfile.BLOCKSIZE * limits.members + 2 * tarfile.RECORDSIZE
+    magic, size = stream.peek(6)[:6], 0
+    try:
+        for data in chunks(stream, magic):
+            size += len(data)
+            if size > limit:
+                raise UserError(
+                    f"unpacks to more than {limit / 10**6:g} MB; see sources.fetch.max_megabytes and max_members"
+                )
+            tar.write(data)
+    except (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
+        if isinstance(error, OSError) and error.errno:  # a fault of this machine, as a full disk, not of the data
+            raise
+        raise UserError(f"damaged or truncated: decompression failed: {error}") from error
+
+
+def chunks(stream: BinaryIO, magic: bytes) -> Iterator[bytes]:
+    """Yield the decompressed content of `stream` in chunks of bounded size."""
+    if magic.startswith(b"BZh"):
+        yield from bounded_chunks(stream, bz2.BZ2Decompressor)
+    elif magic.startswith(b"\xfd7zXZ\x00"):
+        yield from bounded_chunks(stream, lambda: lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=MAX_MEMORY))
+    else:
+        if magic.startswith(b"\x1f\x8b"):
+            stream = gzip.GzipFile(fileobj=stream)
+        elif magic.startswith(b"\x28\xb5\x2f\xfd"):
+            stream = zstandard.ZstdDecompressor(max_window_size=MAX_MEMORY).stream_reader(
+                stream, read_across_frames=True
+            )
+        while data := stream.read(CHUNK):
+            yield data
+
+
+def bounded_chunks(stream: BinaryIO, new_decompressor: Callable) -> Iterator[bytes]:
+    """As bz2.open and lzma.open, but with the reader's memory bounded; several streams in a row are one."""
+    decompressor, data = new_decompressor(), b""
+    while True:
+        if decompressor.eof:
+            data = decompressor.unused_data or stream.read(CHUNK)
+            if not data:
+                return
+            decompressor = new_decompressor()
+        elif decompressor.needs_input:
+            data = stream.read(CHUNK)
+            if not data:
+                raise EOFError("no end-of-stream marker")
+        else:
+            data = b""
+        yield decompressor.decompress(data, CHUNK)
 
 
 def pack_tar(stream: BinaryIO, out: Path, limits: Limits, strip: bool = False, label: str = "pack") -> dict:

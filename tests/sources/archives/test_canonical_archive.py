@@ -13,7 +13,7 @@ import pytest
 import zstandard
 
 from scripts.common.errors import UserError
-from scripts.sources.archives import canonical_archive, decompression
+from scripts.sources.archives import canonical_archive
 from scripts.sources.archives.canonical_archive import describe, pack_folder
 from tests.sources.archives.packing import FREE, pack
 
@@ -165,6 +165,6 @@ def test_a_full_disk_is_not_reported_as_a_fault_of_the_archive(tmp_path, tools, 
         raise OSError(28, "No space left on device")
         yield
 
-    monkeypatch.setattr(decompression, "chunks", full)
+    monkeypatch.setattr(canonical_archive, "chunks", full)
     with pytest.raises(OSError, match="No space left"):
         pack(zlib.compress(b""), tmp_path / "out")

@@ -10,7 +10,7 @@ import pytest
 import zstandard
 
 from scripts.common.errors import UserError
-from scripts.sources.archives import decompression
+from scripts.sources.archives import canonical_archive
 from scripts.sources.archives.archive_members import Limits
 from tests.sources.archives.packing import LINK, SYM, pack, refused
 
@@ -31,7 +31,7 @@ def test_hard_links_count_with_their_content(tmp_path, tools):
 @pytest.mark.parametrize("compress", [gzip.compress, zstandard.compress, bz2.compress, lzma.compress])
 def test_bomb_stops_before_it_is_unpacked(compress, tmp_path, monkeypatch):
     unpacked_bytes = 0
-    original = decompression.chunks
+    original = canonical_archive.chunks
 
     def counted(*arguments):
         nonlocal unpacked_bytes
@@ -39,13 +39,13 @@ def test_bomb_stops_before_it_is_unpacked(compress, tmp_path, monkeypatch):
             unpacked_bytes += len(data)
             yield data
 
-    monkeypatch.setattr(decompression, "chunks", counted)
+    monkeypatch.setattr(canonical_archive, "chunks", counted)
     refused(compress(bytes(40 << 20)), tmp_path, "unpacks to more than", Limits(10, 10**6, 10**6))
     assert unpacked_bytes < 4 << 20
 
 
 def test_xz_that_wants_much_memory_is_refused(tmp_path, tools, monkeypatch):
-    monkeypatch.setattr(decompression, "MAX_MEMORY", 1 << 20)
+    monkeypatch.setattr(canonical_archive, "MAX_MEMORY", 1 << 20)
     refused(tools.make_tar({"a": b"1"}, "w:xz"), tmp_path, "[Mm]emory")
 
 

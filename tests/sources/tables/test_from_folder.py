@@ -13,7 +13,7 @@ from scripts.experiment.settings.sources import Fetch
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.fetch import fetch
-from scripts.sources.tables.from_folder import rows_of, write_sources
+from scripts.sources.tables.from_folder import licence_of, rows_of, write_sources
 from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import read_sources
 
@@ -152,3 +152,18 @@ def test_written_table_is_plain_tsv(tmp_path):
     write_sources([dict(zip(COLUMNS, row, strict=True)) for row in rows], tmp_path / "t.tsv")
     with (tmp_path / "t.tsv").open(newline="") as file:
         assert list(csv.reader(file, delimiter="\t")) == [COLUMNS, *rows]
+
+
+def test_each_licence_is_recognized_by_its_own_text(tmp_path):
+    texts = {
+        "MIT": "Permission is hereby granted, free of charge, to any person obtaining a copy of",
+        "BSD-2-Clause": "Redistributions in binary form must reproduce the above copyright notice, this list",
+        "BSD-3-Clause": "2. Redistributions in binary form must reproduce the above copyright notice\n3. Neither the"
+        " name may be used to endorse or promote products derived from this",
+        "GPL-3.0-only": "GNU GENERAL PUBLIC LICENSE\n   Version 3, 29 June 2007 ... GNU Lesser General Public License",
+        "LGPL-3.0-only": "GNU LESSER GENERAL PUBLIC LICENSE\n Version 3 ... GNU General Public License version 3",
+        "NOASSERTION": "All rights reserved",
+    }
+    for name, words in texts.items():
+        (tmp_path / "LICENSE.txt").write_text(words)
+        assert licence_of(tmp_path) == name
