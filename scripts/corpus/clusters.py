@@ -137,8 +137,9 @@ def read_buckets(folders: list[Path]) -> tuple[list[SignedSource], np.ndarray, n
     for folder in folders[1:]:
         if signed_sources([folder]) != sources:
             raise UserError(f"{folder}: made from other documents than {folders[0]}; run scripts.corpus.buckets again")
-    members, sizes = ([np.load(folder / name) for folder in folders] for name in (MEMBERS, SIZES))
-    return sources, np.concatenate(members), np.concatenate(sizes)
+    members = np.concatenate([np.load(folder / MEMBERS) for folder in folders])
+    sizes = np.concatenate([np.load(folder / SIZES) for folder in folders])
+    return sources, members, sizes
 
 
 def clusters(filtered: Path, names: list[str], folders: list[Path], settings: Deduplicate, out: Path) -> None:

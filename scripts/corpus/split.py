@@ -90,9 +90,9 @@ def assign_clusters(folder: Path, settings: Split, history: Path | None) -> tupl
             clusters.setdefault(cluster_of(document), set()).add(document["source"])
         of_source = repository_splits(sources, settings)
         counts = Counter(of_source.values())
-        splits = {
-            cluster: held_out_first(of_source[source] for source in members) for cluster, members in clusters.items()
-        }
+        splits = {}
+        for cluster, members in clusters.items():
+            splits[cluster] = held_out_first(of_source[source] for source in members)
         return splits, {"sources": {split: counts[split] for split in SPLITS}}
     if settings.by == "time":
         if history is None:

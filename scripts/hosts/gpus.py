@@ -78,9 +78,10 @@ def busy(card: Card) -> str | None:
 
 def described(cards: list[Card]) -> str:
     """`4 NVIDIA A800 80GB PCIe (0, 1, 2, 3), 4 NVIDIA A40 (4, 5, 6, 7)`."""
-    names = dict.fromkeys(card.name for card in cards)
-    ids = {name: [str(card.index) for card in cards if card.name == name] for name in names}
-    return ", ".join(f"{len(ids[name])} {name} ({', '.join(ids[name])})" for name in names) or "no GPU"
+    ids: dict[str, list[str]] = {}
+    for card in cards:
+        ids.setdefault(card.name, []).append(str(card.index))
+    return ", ".join(f"{len(numbers)} {name} ({', '.join(numbers)})" for name, numbers in ids.items()) or "no GPU"
 
 
 def eligible(cards: list[Card], machine: Machine, count: int) -> list[list[Card]]:
@@ -92,24 +93,21 @@ def eligible(cards: list[Card], machine: Machine, count: int) -> list[list[Card]
         UserError: this host has no such cards, or too few.
     """
     kind, ids, least = machine.gpu_kind, machine.gpu_ids, machine.gpu_memory_gib or 0
-    if missing := set(ids or []) - {card.index for card in cards}:
-        raise UserError(
-            f"machine: gpu_ids: no GPU {', '.join(map(str, sorted(missing)))}; this host has {described(cards)}"
-        )
-    fitting = [
-        card
-        for card in cards
-        if (ids is None or card.index in ids)
-        and (kind == "auto" or re.search(rf"\b{re.escape(kind)}\b", card.name, re.IGNORECASE))
-        and card.memory_gib >= least
-    ]
-    names = dict.fromkeys(card.name for card in sorted(fitting, key=lambda card: -card.memory_gib))
-    groups = [fitting] if ids else [[card for card in fitting if card.name == name] for name in names]
+    missing = sorted(set(ids or []) - {card.index for card in cards})
+    if missing:
+        raise UserError(f"machine: gpu_ids: no GPU {', '.join(map(str, missing))}; this host has {described(cards)}")
+    groups: dict[str, list[Card]] = {}
+    for card in cards:
+        of_kind = kind == "auto" or re.search(rf"\b{re.escape(kind)}\b", card.name, re.IGNORECASE)
+        if of_kind and card.memory_gib >= least and (ids is None or card.index in ids):
+            groups.setdefault("" if ids else card.name, []).append(card)
+    groups = sorted(groups.values(), key=lambda group: -max(card.memory_gib for card in group))
     groups = [group for group in groups if len(group) >= count]
     if not groups:
-        these = f"{f' of kind {kind}' if kind != 'auto' else ''}{f' with {least} GiB or more' if least else ''}"
+        of_kind = f" of kind {kind}" if kind != "auto" else ""
+        with_memory = f" with {least} GiB or more" if least else ""
         among = f" among {', '.join(map(str, ids))}" if ids else ""
-        raise UserError(f"machine: gpus: {count} needed{these}{among}; this host has {described(cards)}")
+        raise UserError(f"machine: gpus: {count} needed{of_kind}{with_memory}{among}; this host has {described(cards)}")
     return groups
 
 

@@ -49,8 +49,8 @@ def files_of(path: Path) -> list[Path]:
     if path.is_file():
         files = [path]
     elif path.is_dir():
-        below = (file for file in path.rglob("*") if file.is_file())
-        files = sorted(f for f in below if not any(part.startswith(".") for part in f.relative_to(path).parts))
+        # neither hidden nor in a hidden folder
+        files = sorted(f for f in path.rglob("*") if f.is_file() and "/." not in f"/{f.relative_to(path)}")
     else:
         raise UserError(f"{path}: no such file or folder; put the data there, or see `path` in the experiment")
     if not files:

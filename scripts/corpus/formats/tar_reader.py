@@ -96,7 +96,10 @@ def walk(stream: Stream, limit: int) -> Iterator[tuple[str, int, memoryview | No
         summed = header[:148] + b" " * 8 + header[156:]  # Adler's first half is 1 and the sum of the bytes
         if zlib.adler32(summed) & 0xFFFF != (1 + number(header[148:156])) % 65521:
             raise ValueError("header with a wrong checksum")
-        size = 0 if kind in TYPES_WITHOUT_CONTENT else number(records[b"size"], 10) if b"size" in records else size
+        if kind in TYPES_WITHOUT_CONTENT:
+            size = 0
+        elif b"size" in records:
+            size = number(records[b"size"], 10)
         padded = -(-size // BLOCK) * BLOCK
         if kind in b"Lx":
             content = bytes(stream.take(min(padded, len(stream.view))))[:size]

@@ -45,7 +45,9 @@ TEST = re.compile(
 
 def origin_of(path: str) -> float:
     """0 for a vendored or generated file, 0.5 for a test or an example, else 1."""
-    return 0.0 if VENDORED.search(path) or GENERATED.search(path) else 0.5 if TEST.search(path) else 1.0
+    if VENDORED.search(path) or GENERATED.search(path):
+        return 0.0
+    return 0.5 if TEST.search(path) else 1.0
 
 
 def repetition_of(text: str) -> float:
@@ -97,8 +99,8 @@ class QualitySummary:
         """For the manifest: documents and the mean of the score and each part, in all and by language."""
         count = sum(self.counts.values())
         score = sum(parts["score"] for parts in self.sums.values())
-        languages = {
-            language: {"documents": n} | {name: round(value / n, 2) for name, value in self.sums[language].items()}
-            for language, n in sorted(self.counts.items())
-        }
+        languages = {}
+        for language, documents in sorted(self.counts.items()):
+            means = {name: round(value / documents, 2) for name, value in self.sums[language].items()}
+            languages[language] = {"documents": documents, **means}
         return {"documents": count, "score": round(score / count, 2) if count else None, "languages": languages}

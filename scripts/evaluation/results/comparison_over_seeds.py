@@ -64,20 +64,20 @@ class ComparisonOverSeeds(SuiteComparison):
         Where only one side has several seeds, the other is the same for all of them.
         """
         compute, columns = self.suite.metrics[metric].compute, self.columns[place]
-        first, *second = (
-            np.stack([document_values(columns[:, self.columns_of(name)], compute) for name in side]) for side in sides
-        )
-        return first - second[0] if second else first
+        values = []
+        for side in sides:
+            values.append(np.stack([document_values(columns[:, self.columns_of(name)], compute) for name in side]))
+        return values[0] - values[1] if len(values) == 2 else values[0]
 
     def informative(self, metric: str, place: Place, sides: list[list[str]]) -> int:
         """The number of documents; of two sides, of those on which some models differ."""
         columns, own_columns = self.columns[place], self.own_columns(metric)
         if len(sides) == 1:
             return len(columns)
-        first, second = (
-            np.stack([columns[:, self.columns_of(name)][:, own_columns] for name in side]) for side in sides
-        )
-        return int((first != second).any(axis=(0, 2)).sum())
+        values = []
+        for side in sides:
+            values.append(np.stack([columns[:, self.columns_of(name)][:, own_columns] for name in side]))
+        return int((values[0] != values[1]).any(axis=(0, 2)).sum())
 
     def measure(self, metric: str, place: Place, model: str, against: str | None = None) -> dict:
         """As of `SuiteComparison`; over several seeds their mean, with its interval for other seeds and other
@@ -90,10 +90,10 @@ class ComparisonOverSeeds(SuiteComparison):
         if sides is None or not all(self.measured(place, name) for name in (model, against or model)):
             return super().measure(metric, place, model, against)
         definition, columns = self.suite.metrics[metric], self.columns[place]
-        values = [
-            np.array([float(definition.compute(columns[:, self.columns_of(name)].sum(axis=0))) for name in side])
-            for side in sides
-        ]
+        values = []
+        for side in sides:
+            sums = [columns[:, self.columns_of(name)].sum(axis=0) for name in side]
+            values.append(np.array([float(definition.compute(sum_of_seed)) for sum_of_seed in sums]))
         seeds = values[0] - values[1] if against else values[0]
         about = {"seeds": seeds.tolist(), "documents": len(columns)}
         estimated = {"value": float(seeds.mean()), "interval": None, **about}
@@ -101,7 +101,9 @@ class ComparisonOverSeeds(SuiteComparison):
             return estimated
         low, high = compare_seeds(self.by_seed(metric, place, sides), self.confidence).interval
         if definition.mean_column is not None:
-            means = [np.mean([self.values(metric, place, name) for name in side], axis=0) for side in sides]
+            means = []
+            for side in sides:
+                means.append(np.mean([self.values(metric, place, name) for name in side], axis=0))
             documents = (mean_difference_interval if against else mean_interval)(*means, self.confidence)
             low, high = max(min(low, documents[0]), -1 if against else 0), min(max(high, documents[1]), 1)
         return estimated | {"interval": [low, high]}

@@ -8,6 +8,7 @@ tabs, rows in another order, cells with other line ends.
 
 import csv
 import io
+import itertools
 import logging
 import unicodedata
 from pathlib import Path
@@ -48,13 +49,13 @@ def read_records(path: Path) -> list[dict[str, str]]:
         raise UserError(f"{path}: its first line is {first!r:.80}, must be {','.join(COLUMNS)}; {AGAIN}")
     reader = csv.reader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
     try:
-        rows = [[*row, *[""] * (len(COLUMNS) - len(row))] for row in reader if any(cell.strip() for cell in row)]
+        rows = [row for row in reader if "".join(row).strip()]
     except csv.Error as error:
         raise UserError(f"{path}: line {reader.line_num}: malformed CSV, {error}; {AGAIN}") from error
     for number, row in enumerate(rows, 1):
         if any(row[len(COLUMNS) :]):
             raise UserError(f"{path}: record {number}: {len(row)} cells, must be {len(COLUMNS)}; {AGAIN}")
-    return [dict(zip(COLUMNS, row, strict=False)) for row in rows[1:]]
+    return [dict(itertools.zip_longest(COLUMNS, row[: len(COLUMNS)], fillvalue="")) for row in rows[1:]]
 
 
 def canonical(cell: str) -> str:

@@ -67,11 +67,12 @@ def stage_gate(gate: Gate, summaries: list[dict]) -> GateResult:
     Args:
         summaries: with each seed; the worst figure decides.
     """
-    figures = [summary.get({"loss": "eval_loss"}.get(gate.metric, gate.metric)) for summary in summaries]
-    worst = max if gate.below is not None else min
-    value = None if None in figures else worst(figures)
-    judged = "not measured" if value is None else "met" if on_side(value, *bound_of(gate)) else "not met"
-    return result(gate, value, None, judged)
+    name = "eval_loss" if gate.metric == "loss" else gate.metric
+    figures = [summary.get(name) for summary in summaries]
+    if None in figures:
+        return result(gate, None, None, "not measured")
+    worst = max(figures) if gate.below is not None else min(figures)
+    return result(gate, worst, None, "met" if on_side(worst, *bound_of(gate)) else "not met")
 
 
 def latency_gate(gate: Gate, latency: dict) -> GateResult:

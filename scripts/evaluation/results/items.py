@@ -95,9 +95,9 @@ def read_scored(folder: Path, suite: Suite, models: list[str], datasets: list[st
         for model in models_scored:
             check_same_examples(suite, dataset, model, base)
             check_scores(suite, dataset, model)
-        rows = [
-            list(itertools.chain(*(model.items[dataset][name].columns for model in models_scored))) for name in items
-        ]
+        rows = []
+        for name in items:
+            rows.append(list(itertools.chain(*(model.items[dataset][name].columns for model in models_scored))))
         languages = np.array([item.language for item in items.values()])
         scored[dataset] = Documents(list(items), languages, np.array(rows, dtype=np.float64))
     return scored
@@ -146,7 +146,8 @@ def check_same_examples(suite: Suite, dataset: str, model: ScoredModel, base: Sc
     fixed = [suite.column(name) for name in suite.data_figures]
     for identity, item in items_here.items():
         base_item = expected[identity]
-        values, base_values = ([scored_item.columns[column] for column in fixed] for scored_item in (item, base_item))
+        values = [item.columns[column] for column in fixed]
+        base_values = [base_item.columns[column] for column in fixed]
         if (item.language, values) != (base_item.language, base_values):
             raise UserError(
                 f"{items}: {identity} of {dataset} is {item.language} ({', '.join(suite.data_figures)}: {values}),"

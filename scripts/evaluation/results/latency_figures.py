@@ -95,10 +95,9 @@ def figures(runs: list[dict], settings: Latency) -> dict:
         for name, values in metric_values(runs, settings).items()
     }
     batches_run = len(runs) // settings.runs
-    seconds = {
-        batch: median(run["seconds"] for run in runs if run["batch"] == batch)
-        for batch in settings.batches[:batches_run]
-    }
+    seconds = {}
+    for batch in settings.batches[:batches_run]:
+        seconds[batch] = median(run["seconds"] for run in runs if run["batch"] == batch)
     return medians | {
         "throughput": [
             {"batch": batch, "tokens_per_second": batch * settings.new_tokens / median_seconds}

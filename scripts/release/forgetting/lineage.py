@@ -110,13 +110,10 @@ def made_from(source: str, jobs: list[Job], filtered: Path) -> set[str]:
     archive = re.compile(rf"data/raw/{re.escape(source)}-[0-9a-f]{{12}}\.(json|tar\.zst)(\.dvc)?")
     affected = {path for job in jobs for path in job.beside if Path(path).parent == filtered}
     while True:
-        outputs = {
-            path
-            for job in jobs
-            if any(path in affected or archive.fullmatch(path) for path in (*job.inputs, *job.beside))
-            for path in job.outputs
-            if not archive.fullmatch(path)
-        }
+        outputs = set()
+        for job in jobs:
+            if any(path in affected or archive.fullmatch(path) for path in (*job.inputs, *job.beside)):
+                outputs.update(path for path in job.outputs if not archive.fullmatch(path))
         if outputs <= affected:
             return affected
         affected |= outputs

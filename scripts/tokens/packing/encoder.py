@@ -134,11 +134,8 @@ def marked(text: str, marks: list) -> list[tuple[str, str]]:
                 f"{excerpt(text)}: `marks` must be (character, token) in the order of the text, not {mark!r}"
             )
         places.append(mark[0])
-    ends = [*places[1:], len(text)]
-    parts = [
-        (token, text[start:end])
-        for token, start, end in zip(["", *(mark[1] for mark in marks)], places, ends, strict=True)
-    ]
+    tokens, ends = ["", *(mark[1] for mark in marks)], [*places[1:], len(text)]
+    parts = [(token, text[start:end]) for token, start, end in zip(tokens, places, ends, strict=True)]
     return parts[1:] if marks and not parts[0][1] else parts
 
 

@@ -68,8 +68,12 @@ def cut(ids, offsets, begins_character, length, room, rate, spm_rate, seed):
             state += GOLDEN
             if room and left and uniform(state) < rate:
                 kind = SPM if uniform(state + FIRST_MIX) < spm_rate else PSM
-            # a plain piece leaves one token of text for the end of text to follow
-            take = min(left, room) if kind else (left if left < length else min(length, left - 1))
+            if kind:
+                take = min(left, room)
+            elif left < length:
+                take = left
+            else:
+                take = min(length, left - 1)  # leaves one token of text for the end of text to follow
             if take < left:
                 for back in range(min(4, take)):
                     if begins_character[ids[at + take - back]]:
