@@ -58,7 +58,7 @@ def without_row(table: Path, source: str) -> str:
     return "".join(kept)
 
 
-def jobs_without(dag: ExperimentView, options: list[str], table: str) -> list[PlannedJob]:
+def jobs_without(view: ExperimentView, options: list[str], table: str) -> list[PlannedJob]:
     """The jobs that Snakemake would run with this text as the sources table.
 
     Args:
@@ -71,40 +71,40 @@ def jobs_without(dag: ExperimentView, options: list[str], table: str) -> list[Pl
         (Path(folder) / "sources.tsv").write_text(table)
         overlay = Path(folder, "overlay.yaml")
         overlay.write_text(yaml.safe_dump({"sources": {"table": f"{folder}/sources.tsv"}}))
-        command = [sys.executable, "-m", "snakemake", "-n", dag.final_target, *options, str(overlay)]
+        command = [sys.executable, "-m", "snakemake", "-n", view.final_target, *options, str(overlay)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode:
         last = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()][-1]
         raise UserError(f"the dry run without the source failed: {last}")
     records = open_records()
     blocks = re.findall(r"^(?:local)?rule (\w+):\n((?: {4}.*\n)*)", done.stdout + done.stderr, re.MULTILINE)
-    return [planned_job(rule, body, records, dag) for rule, body in blocks]
+    return [planned_job(rule, body, records, view) for rule, body in blocks]
 
 
-def planned_job(rule: str, body: str, records, dag: ExperimentView) -> PlannedJob:
+def planned_job(rule: str, body: str, records, view: ExperimentView) -> PlannedJob:
     """A job as the dry run prints it."""
     fields = dict(re.findall(r"^ {4}(\w+): (.*)$", body, re.MULTILINE))
     wildcards = re.findall(r"=([^,]+)", fields.get("wildcards", ""))
     record = records._read_record(fields.get("output", "").split(", ")[0])
     seconds = record.endtime - record.starttime if record and record.starttime and record.endtime else None
     if seconds is None and rule.startswith("train"):
-        seconds = training_seconds(dag, wildcards[0])
+        seconds = training_seconds(view, wildcards[0])
     return PlannedJob(" ".join([rule, *wildcards]), seconds)
 
 
-def training_seconds(dag: ExperimentView, stage: str) -> float | None:
+def training_seconds(view: ExperimentView, stage: str) -> float | None:
     """The tokens of a stage's plan by the rate of its last run; None where one of them is not there."""
-    plan, summary = dag.layout.plan(stage), dag.layout.model(stage) / "summary.json"
+    plan, summary = view.layout.plan(stage), view.layout.model(stage) / "summary.json"
     if not (plan.is_file() and summary.is_file()):
         return None
     tokens, rate = read_json(plan).get("tokens"), read_json(summary).get("tokens_per_second")
     return tokens / rate if tokens and rate else None
 
 
-def report(dag: ExperimentView, source: str, jobs: list[PlannedJob]) -> list[str]:
+def report(view: ExperimentView, source: str, jobs: list[PlannedJob]) -> list[str]:
     """What contains the source, what must run again and what that took the last time."""
     known = [job.seconds for job in jobs if job.seconds is not None]
-    lines = [f"{source} in experiment {dag.experiment.experiment}:", *lineage(dag, source).lines(), ""]
+    lines = [f"{source} in experiment {view.experiment.experiment}:", *lineage(view, source).lines(), ""]
     lines.append(f"must run again: {len(jobs)} jobs, {duration(sum(known))} the last time, one after the other")
     for job in sorted(jobs, key=lambda job: -(job.seconds or 0)):
         lines.append(f"  {job.name}: {'not measured' if job.seconds is None else duration(job.seconds)}")
@@ -118,7 +118,7 @@ def remove_row(table: Path, source: str) -> None:
         temporary.write_text(text, encoding="utf-8")
 
 
-def remove_files(dag: ExperimentView, evidence: Evidence) -> list[str]:
+def remove_files(view: ExperimentView, evidence: Evidence) -> list[str]:
     """Remove the source's archive, its filtered documents and the checkpoints of models that held it.
 
     Returns:
@@ -134,36 +134,40 @@ def remove_files(dag: ExperimentView, evidence: Evidence) -> list[str]:
             remains.append("DVC's cache and remote, for what was published: commit, publish, then `dvc gc --cloud`")
         for path in (raw_archive(source.raw_name), raw_manifest(source.raw_name), *pointers):
             path.unlink(missing_ok=True)
-    for folder in (dag.layout.filtered(source.name), dag.layout.history(source.name), *map(Path, evidence.checkpoints)):
+    folders = [view.layout.filtered(source.name), view.layout.history(source.name)]
+    for folder in (*folders, *map(Path, evidence.checkpoints)):
         shutil.rmtree(folder, ignore_errors=True)
-    roots = [root for root in evidence.lineage.published if root != str(dag.layout.results)]
+    roots = [root for root in evidence.lineage.published if root != str(view.layout.results)]
     remains += [f"{root}: published results of another experiment that hold it" for root in roots]
-    if dag.models and not dag.scratch:
-        remains.append(f"the base model {dag.experiment.training.base.model}: what it was trained on is not known here")
+    if view.models and not view.scratch:
+        base = view.experiment.training.base.model
+        remains.append(f"the base model {base}: what it was trained on is not known here")
     remains.append("the history of git: the source's name and pin, none of its text; copies that others pulled")
     return remains
 
 
-def forget(dag: ExperimentView, source: Source, table: Path, jobs: list[PlannedJob], rerun: Callable[[], None]) -> Path:
+def forget(
+    view: ExperimentView, source: Source, table: Path, jobs: list[PlannedJob], rerun: Callable[[], None]
+) -> Path:
     """Forget a source; returns the path of the certificate for people.
 
     Args:
-        dag: of the experiment with the source.
+        view: of the experiment with the source.
         jobs: what must run again.
         rerun: makes the results again with the table as it is then.
 
     Raises:
         UserError: the source was not filtered here, the rerun failed, or something still holds the source.
     """
-    pending = dag.layout.forgotten(source.name) / "pending.json"
+    pending = view.layout.forgotten(source.name) / "pending.json"
     if not pending.is_file():
-        write_json(pending, collect(dag, source, [job.name for job in jobs]).model_dump(mode="json"))
+        write_json(pending, collect(view, source, [job.name for job in jobs]).model_dump(mode="json"))
     evidence = Evidence.model_validate(read_json(pending))
     if source.name in {row.name for row in read_sources(table)}:
         remove_row(table, source.name)
     rerun()
-    after = check_gone(dag, source.name)
-    path = write_certificate(dag, evidence, after, remove_files(dag, evidence))
+    after = check_gone(view, source.name)
+    path = write_certificate(view, evidence, after, remove_files(view, evidence))
     pending.unlink()
     return path
 
@@ -197,12 +201,12 @@ def main() -> None:
         raise UserError(f"{configfile}: no `sources`, so no source to forget; its data are your own files")
     else:
         text = without_row(table, args.source)
-        source, dag = sources[args.source], ExperimentView(experiment, sources, layout)
-        jobs = jobs_without(dag, options, text)
-        print("\n".join(report(dag, args.source, jobs)))
+        source, view = sources[args.source], ExperimentView(experiment, sources, layout)
+        jobs = jobs_without(view, options, text)
+        print("\n".join(report(view, args.source, jobs)))
     if args.apply:
-        dag = ExperimentView(experiment, {**sources, source.name: source}, layout)
-        path = forget(dag, source, table, jobs, lambda: snakemake(dag.final_target, options))
+        view = ExperimentView(experiment, {**sources, source.name: source}, layout)
+        path = forget(view, source, table, jobs, lambda: snakemake(view.final_target, options))
         logging.info(f"{path}: written; now commit {table}")
 
 

@@ -52,15 +52,15 @@ def write_source(name: str, folder: Path) -> None:
     (folder / "shared.py").write_text(SHARED)
 
 
-def make_data(dag: ExperimentView, table: Path) -> None:
+def make_data(view: ExperimentView, table: Path) -> None:
     """The data part of the workflow, in this process."""
-    layout, corpus = dag.layout, dag.experiment.corpus
+    layout, corpus = view.layout, view.experiment.corpus
     sources = {source.name: source for source in read_sources(table)}
     for name in sources:
         with funnel(layout.filtered(name)) as result:
             archive = raw_archive(sources[name].raw_name)
             filter_archive(archive, name, corpus.filter, result)
-    made, filtered = ExperimentView(dag.experiment, sources, layout), layout.results / "corpus/filter"
+    made, filtered = ExperimentView(view.experiment, sources, layout), layout.results / "corpus/filter"
     folders = [layout.signatures(shard) for shard in made.source_shards]
     for folder, names in zip(folders, made.source_shards.values(), strict=True):
         signatures(filtered, names, corpus.deduplicate, folder)
@@ -72,15 +72,15 @@ def make_data(dag: ExperimentView, table: Path) -> None:
         deduplicate(filtered, made.source_order, folders, layout.clusters, corpus.deduplicate, result)
     split(layout.deduplicated, corpus.split, layout.split)
     for name, settings in corpus.compose.items():
-        compose(layout.split, settings, dag.experiment.seed, layout.dataset(name))
-    train([layout.split], dag.experiment.tokens.tokenizer, layout.tokenizer)
-    for name, stage in dag.stages.items():
-        pack(layout.dataset(stage.data), layout.tokenizer, stage.sequence_length, dag.shards(name))
+        compose(layout.split, settings, view.experiment.seed, layout.dataset(name))
+    train([layout.split], view.experiment.tokens.tokenizer, layout.tokenizer)
+    for name, stage in view.stages.items():
+        pack(layout.dataset(stage.data), layout.tokenizer, stage.sequence_length, view.shards(name))
 
 
 @pytest.fixture
 def made(tmp_path, monkeypatch):
-    """(dag, table) of the data part with the sources alpha, beta and gamma; gamma is the one that will leave."""
+    """(view, table) of the data part with the sources alpha, beta and gamma; gamma is the one that will leave."""
     experiment = load_experiment(EXPERIMENT)
     monkeypatch.chdir(tmp_path)
     Path("config").mkdir()
@@ -94,9 +94,9 @@ def made(tmp_path, monkeypatch):
         raw_archive("x").parent.mkdir(parents=True, exist_ok=True)
         facts = pack_folder(Path(source.location), raw_archive(source.raw_name), Limits())
         raw_manifest(source.raw_name).write_text(json.dumps(facts))
-    dag = ExperimentView(experiment, sources, Layout(Path("results")))
-    make_data(dag, table)
-    return dag, table
+    view = ExperimentView(experiment, sources, Layout(Path("results")))
+    make_data(view, table)
+    return view, table
 
 
 def content(folder: Path) -> dict[str, bytes]:
@@ -108,21 +108,21 @@ def jobs() -> list[PlannedJob]:
 
 
 def test_the_remaining_files_equal_those_of_a_run_without_the_source_bit_for_bit(made, tmp_path):
-    dag, table = made
-    checkpoint = dag.layout.work("pretrain") / "0123/checkpoint-2"
+    view, table = made
+    checkpoint = view.layout.work("pretrain") / "0123/checkpoint-2"
     checkpoint.mkdir(parents=True)
-    gamma = dag.sources["gamma"]
-    path = forget(dag, gamma, table, jobs(), lambda: make_data(dag, table))
+    gamma = view.sources["gamma"]
+    path = forget(view, gamma, table, jobs(), lambda: make_data(view, table))
 
     never = ExperimentView(
-        dag.experiment, {name: dag.sources[name] for name in ("alpha", "beta")}, Layout(tmp_path / "never")
+        view.experiment, {name: view.sources[name] for name in ("alpha", "beta")}, Layout(tmp_path / "never")
     )
     make_data(never, table)
     for folder in ("corpus", "tokens"):
-        assert content(dag.layout.results / folder) == content(tmp_path / "never" / folder)
+        assert content(view.layout.results / folder) == content(tmp_path / "never" / folder)
     assert "gamma" not in table.read_text() and table.read_text().startswith(HEADER)
     assert not raw_archive(gamma.raw_name).exists() and not raw_manifest(gamma.raw_name).exists()
-    assert raw_archive(dag.sources["alpha"].raw_name).exists()
+    assert raw_archive(view.sources["alpha"].raw_name).exists()
     assert not checkpoint.exists()
 
     certificate = json.loads(path.with_suffix(".json").read_text())
@@ -139,37 +139,37 @@ def test_the_remaining_files_equal_those_of_a_run_without_the_source_bit_for_bit
 
 def test_no_certificate_while_a_shard_still_holds_the_source(made):
     """As if the rerun had left the packed rows as they were; a second call, with a rerun that works, certifies."""
-    dag, table = made
-    kept = content(dag.layout.results / "tokens/pack")
+    view, table = made
+    kept = content(view.layout.results / "tokens/pack")
 
     def half() -> None:
-        make_data(dag, table)
+        make_data(view, table)
         for name, data in kept.items():
-            (dag.layout.results / "tokens/pack" / name).write_bytes(data)
+            (view.layout.results / "tokens/pack" / name).write_bytes(data)
 
-    folder = dag.layout.forgotten("gamma")
+    folder = view.layout.forgotten("gamma")
     with pytest.raises(UserError, match=r"code-128: still holds gamma: [1-9]"):
-        forget(dag, dag.sources["gamma"], table, jobs(), half)
-    assert not (folder / "certificate.json").exists() and raw_archive(dag.sources["gamma"].raw_name).exists()
+        forget(view, view.sources["gamma"], table, jobs(), half)
+    assert not (folder / "certificate.json").exists() and raw_archive(view.sources["gamma"].raw_name).exists()
     with pytest.raises(UserError, match="still holds gamma"):
-        forget(dag, dag.sources["gamma"], table, jobs(), lambda: None)
-    assert forget(dag, dag.sources["gamma"], table, jobs(), lambda: make_data(dag, table)).is_file()
+        forget(view, view.sources["gamma"], table, jobs(), lambda: None)
+    assert forget(view, view.sources["gamma"], table, jobs(), lambda: make_data(view, table)).is_file()
 
 
 def test_a_text_under_another_name_is_found_by_its_lines(made):
     """A shard whose list of names was changed: the tokens still say it."""
-    dag, table = made
+    view, table = made
 
-    before = content(dag.layout.results / "tokens")
+    before = content(view.layout.results / "tokens")
 
     def renamed() -> None:
-        make_data(dag, table)
+        make_data(view, table)
         for name, data in before.items():
-            path = dag.layout.results / "tokens" / name
+            path = view.layout.results / "tokens" / name
             path.write_bytes(data.replace(b"gamma/", b"alpha/") if name.endswith("documents.txt") else data)
 
     with pytest.raises(UserError, match=r": still holds gamma: 0 documents by name, [1-9][0-9]* pieces by their text"):
-        forget(dag, dag.sources["gamma"], table, jobs(), renamed)
+        forget(view, view.sources["gamma"], table, jobs(), renamed)
 
 
 def test_an_unknown_source_or_the_only_one_is_a_one_line_error(tmp_path):

@@ -1,7 +1,7 @@
 """The certificate that a source was forgotten: what was removed, and that no shard holds it.
 
-evidence = collect(dag, source, jobs)            # before: the documents, and that the search finds them
-write_certificate(dag, evidence)                 # after: that it finds none
+evidence = collect(view, source, jobs)            # before: the documents, and that the search finds them
+write_certificate(view, evidence)                 # after: that it finds none
 
 Shards are searched for the names of the source's documents, and for lines of their text in the tokens. A line counts if
 it has 40 characters or more between its white space and occurs in no document of any other source. Each piece of a
@@ -122,55 +122,55 @@ class Evidence(BaseModel):
     checkpoints: list[str]
 
 
-def documents_of(dag: ExperimentView, source: str) -> Iterator[dict]:
+def documents_of(view: ExperimentView, source: str) -> Iterator[dict]:
     """The documents of a source that the filter kept."""
-    return read_jsonl(dag.layout.filtered(source) / DOCUMENTS)
+    return read_jsonl(view.layout.filtered(source) / DOCUMENTS)
 
 
-def other_documents(dag: ExperimentView, source: str) -> Iterator[dict]:
+def other_documents(view: ExperimentView, source: str) -> Iterator[dict]:
     """The texts that may stay: of all other sources, and of the datasets that are the user's own."""
-    for name in dag.sources:
-        if name != source and (dag.layout.filtered(name) / DOCUMENTS).is_file():
-            yield from documents_of(dag, name)
-    for name in dag.own_datasets:
-        for path in (split_file(dag.layout.dataset(name), split) for split in SPLITS):
+    for name in view.sources:
+        if name != source and (view.layout.filtered(name) / DOCUMENTS).is_file():
+            yield from documents_of(view, name)
+    for name in view.own_datasets:
+        for path in (split_file(view.layout.dataset(name), split) for split in SPLITS):
             for example in read_jsonl(path) if path.is_file() else ():
                 messages = example.get("messages") or []
                 yield {"text": "\n".join([example.get("text") or "", *(message["content"] for message in messages)])}
 
 
-def shard_folders(dag: ExperimentView) -> list[Path]:
+def shard_folders(view: ExperimentView) -> list[Path]:
     """All folders of shards in the results, whether a stage of the experiment uses them or not."""
-    places = (dag.layout.shards("x", 1).parent, dag.layout.mixture("x", 1).parent)
+    places = (view.layout.shards("x", 1).parent, view.layout.mixture("x", 1).parent)
     return sorted(path.parent for place in places for path in place.glob("*/manifest.json"))
 
 
-def search_all(dag: ExperimentView, source: str) -> tuple[set[bytes], list[SearchResult]]:
+def search_all(view: ExperimentView, source: str) -> tuple[set[bytes], list[SearchResult]]:
     """(the lines that only the source has, what each folder of shards holds of it)."""
-    lines = own_lines(documents_of(dag, source), other_documents(dag, source))
-    folders = shard_folders(dag)
+    lines = own_lines(documents_of(view, source), other_documents(view, source))
+    folders = shard_folders(view)
     if not folders:
         return lines, []
-    tokenizer = Tokenizer.from_file(str(dag.layout.tokenizer / "tokenizer.json"))
+    tokenizer = Tokenizer.from_file(str(view.layout.tokenizer / "tokenizer.json"))
     return lines, [search(folder, tokenizer, source, lines) for folder in folders]
 
 
-def collect(dag: ExperimentView, source: Source, jobs: list[str]) -> Evidence:
+def collect(view: ExperimentView, source: Source, jobs: list[str]) -> Evidence:
     """What is known of a source while it is still there; its list of documents is written.
 
     Raises:
         UserError: it was not filtered here.
     """
-    if not (dag.layout.filtered(source.name) / DOCUMENTS).is_file():
-        folder = dag.layout.filtered(source.name)
+    if not (view.layout.filtered(source.name) / DOCUMENTS).is_file():
+        folder = view.layout.filtered(source.name)
         raise UserError(
             f"{folder}: missing, so it is unknown what would be removed; run `snakemake --profile NAME data` first"
         )
-    path = dag.layout.forgotten(source.name) / LIST
-    elsewhere = {document["sha256"] for document in other_documents(dag, source.name) if "sha256" in document}
-    listed = [{"path": document["path"], "sha256": document["sha256"]} for document in documents_of(dag, source.name)]
+    path = view.layout.forgotten(source.name) / LIST
+    elsewhere = {document["sha256"] for document in other_documents(view, source.name) if "sha256" in document}
+    listed = [{"path": document["path"], "sha256": document["sha256"]} for document in documents_of(view, source.name)]
     write_jsonl(path, listed)
-    lines, before = search_all(dag, source.name)
+    lines, before = search_all(view, source.name)
     archive = read_json(raw_manifest(source.raw_name)) if raw_manifest(source.raw_name).is_file() else {}
     stages = [job.split(" ")[1] for job in jobs if job.startswith("train")]
     return Evidence(
@@ -180,24 +180,24 @@ def collect(dag: ExperimentView, source: Source, jobs: list[str]) -> Evidence:
         documents_sha256=sha256_file(path),
         also_elsewhere=sum(document["sha256"] in elsewhere for document in listed),
         own_lines=len(lines),
-        lineage=lineage(dag, source.name),
+        lineage=lineage(view, source.name),
         before=before,
         jobs=jobs,
-        checkpoints=sorted(str(folder) for stage in stages for folder in dag.layout.work(stage).glob("*")),
+        checkpoints=sorted(str(folder) for stage in stages for folder in view.layout.work(stage).glob("*")),
     )
 
 
-def check_gone(dag: ExperimentView, source: str) -> list[SearchResult]:
+def check_gone(view: ExperimentView, source: str) -> list[SearchResult]:
     """Search everything that was made again; what the shards hold, which is nothing.
 
     Raises:
         UserError: a dataset or a folder of shards still holds the source.
     """
-    for name in dag.datasets:
-        if name not in dag.own_datasets and (counts := examples_of(dag.layout.dataset(name), source)):
-            raise UserError(f"{dag.layout.dataset(name)}: still holds {source}: {counts}; not certified")
-    in_use = {*map(str, dag.rows.packed()), *map(str, dag.rows.mixed())}
-    _, after = search_all(dag, source)
+    for name in view.datasets:
+        if name not in view.own_datasets and (counts := examples_of(view.layout.dataset(name), source)):
+            raise UserError(f"{view.layout.dataset(name)}: still holds {source}: {counts}; not certified")
+    in_use = {*map(str, view.rows.packed()), *map(str, view.rows.mixed())}
+    _, after = search_all(view, source)
     for rows in after:
         if rows.names or rows.lines:
             remedy = "" if rows.folder in in_use else "; no stage uses it: remove it and run this again"
@@ -208,21 +208,21 @@ def check_gone(dag: ExperimentView, source: str) -> list[SearchResult]:
     return after
 
 
-def write_certificate(dag: ExperimentView, evidence: Evidence, after: list[SearchResult], remains: list[str]) -> Path:
+def write_certificate(view: ExperimentView, evidence: Evidence, after: list[SearchResult], remains: list[str]) -> Path:
     """Write certificate.json and certificate.md; returns the path of the latter.
 
     Args:
         after: what `check_gone` found.
         remains: where copies of the source may still lie.
     """
-    folder = dag.layout.forgotten(evidence.source.name)
+    folder = view.layout.forgotten(evidence.source.name)
     content = {
-        "experiment": dag.experiment.experiment,
+        "experiment": view.experiment.experiment,
         "forgotten_at": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
         **evidence.model_dump(mode="json"),
         "after": TypeAdapter(list[SearchResult]).dump_python(after, mode="json"),
         "remains": remains,
-        "evaluation_sha256": sha256_file(dag.layout.evaluation) if dag.layout.evaluation.is_file() else None,
+        "evaluation_sha256": sha256_file(view.layout.evaluation) if view.layout.evaluation.is_file() else None,
     }
     write_json(folder / "certificate.json", content)
     digest = hashlib.sha256((folder / "certificate.json").read_bytes()).hexdigest()

@@ -44,25 +44,25 @@ class Lineage:
         return lines
 
 
-def lineage(dag: ExperimentView, source: str) -> Lineage:
+def lineage(view: ExperimentView, source: str) -> Lineage:
     """The lineage of a source, from what lies on disk; what is not made yet contains nothing.
 
     Raises:
         UserError: a file is broken.
     """
-    manifest = dag.layout.filtered(source) / MANIFEST
+    manifest = view.layout.filtered(source) / MANIFEST
     datasets = {}
-    for name in dag.datasets:
-        if name not in dag.own_datasets and (counts := examples_of(dag.layout.dataset(name), source)):
+    for name in view.datasets:
+        if name not in view.own_datasets and (counts := examples_of(view.layout.dataset(name), source)):
             datasets[name] = counts
     documents = read_json(manifest)["kept"] if manifest.is_file() else None
     scored = [
         (suite, dataset)
-        for suite in dag.suites
-        for dataset in dag.scored_datasets(suite)
+        for suite in view.suites
+        for dataset in view.scored_datasets(suite)
         if "test" in datasets.get(dataset, {})
     ]
-    return Lineage(documents, datasets, models(dag, set(datasets)), scored, published(source))
+    return Lineage(documents, datasets, models(view, set(datasets)), scored, published(source))
 
 
 def examples_of(folder: Path, source: str) -> dict[str, int]:
@@ -74,14 +74,14 @@ def examples_of(folder: Path, source: str) -> dict[str, int]:
     return dict(+counts)
 
 
-def models(dag: ExperimentView, datasets: set[str]) -> dict[str, str]:
+def models(view: ExperimentView, datasets: set[str]) -> dict[str, str]:
     """Model → why it contains the source whose documents are in `datasets`."""
     reasons = {}
-    if dag.models and dag.scratch and dag.tokenizer_texts == [dag.layout.split] and datasets:
+    if view.models and view.scratch and view.tokenizer_texts == [view.layout.split] and datasets:
         reasons["base"] = "its tokenizer was learned from the corpus"
-    for _ in dag.stages:  # stages may be listed in any order
-        for name, stage in dag.stages.items():
-            if datasets_of_source := [part for part in dag.rows.datasets_of(stage.data) if part in datasets]:
+    for _ in view.stages:  # stages may be listed in any order
+        for name, stage in view.stages.items():
+            if datasets_of_source := [part for part in view.rows.datasets_of(stage.data) if part in datasets]:
                 reasons[name] = f"was trained on dataset {', '.join(datasets_of_source)}"
             elif stage.origin in reasons:
                 reasons.setdefault(name, f"goes on from {stage.origin}")
