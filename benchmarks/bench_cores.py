@@ -22,8 +22,7 @@ import psutil
 import yaml
 
 from scripts.common.errors import UserError
-from scripts.experiment.provenance import open_records
-from scripts.release.publish import recorded_paths
+from scripts.experiment.provenance import Index
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
 from tests.workflow.conftest import Clone, checkout
@@ -92,12 +91,11 @@ def run(clone: Clone, name: str, cores: int, folders: list[Path]) -> tuple[float
 def chain(clone: Clone, seconds: dict[str, float]) -> tuple[float, list[str]]:
     """(seconds, logs) of the longest chain of jobs, each having to wait for the one before."""
     os.chdir(clone.root)
-    records, jobs, made_by = open_records(), {}, {}
-    for path in recorded_paths():
-        record = records._read_record(path)
-        if record.log and str(record.log[0]) in seconds:
-            jobs[str(record.log[0])] = [str(source) for source in record.input]
-            made_by[path] = str(record.log[0])
+    jobs, made_by = {}, {}
+    for made in Index().jobs.values():
+        if made.log and made.log[0] in seconds:
+            jobs[made.log[0]] = list(made.inputs)
+            made_by |= dict.fromkeys(made.outputs, made.log[0])
     ends: dict[str, tuple[float, list[str]]] = {}
 
     def end(log: str) -> tuple[float, list[str]]:

@@ -11,11 +11,11 @@ from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.kept_fingerprints import fingerprint
 from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
-from scripts.experiment.provenance import restore
 from scripts.experiment.settings.record import as_json, to_json
 from scripts.experiment.tested_sources import tested_sources
 from scripts.hosts.lost_outputs import make_missing
 from scripts.hosts.profile import Profile, checked_machine
+from scripts.hosts.provenance_records import keep_records_in_provenance
 from scripts.hosts.snakefile import ancient_inputs, argument_writer, one_of
 from scripts.hosts.start import begin, set_shell
 from scripts.sources.tables.sources_table import sources_of
@@ -38,8 +38,8 @@ try:
     TESTED = tested_sources(EXPERIMENT.evaluation.repository_tests, SOURCES)
     check_dataset_sources(VIEW.expanded, SOURCES)
     VIEW.dated_sources, VIEW.decontaminated  # refuse sources without a history, files that are not there
+    keep_records_in_provenance(workflow)
     if INVOCATION := begin(workflow, PROFILE.slurm):
-        restore(workflow, EXPERIMENT.results)  # what `dvc pull` got has records again, or is marked to be made again
         make_missing(VIEW, INVOCATION)
     by_file = argument_writer(PATHS.arguments, INVOCATION)
 except UserError as error:

@@ -4,10 +4,11 @@ from scripts.experiment.no_effect_settings import weight_settings, every_of
 from scripts.experiment.layout import shard_files
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver
-from scripts.hosts.profile import STAGES, stage_threads, uses_vllm
+from scripts.hosts.profile import STAGES, assign_jobs, stage_threads, uses_vllm
 from scripts.training.engine.resume_across_code import resume_anyway
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
+from scripts.training.planning.parameters import count_parameters
 from scripts.training.planning.kernels import installed_kernels, kernels_line, least_capability
 from scripts.training.planning.stage import PlanInputs, choose_option
 from scripts.training.planning.plan_stage import plan as plan_stage
@@ -17,6 +18,8 @@ MONITORING_FILE = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
 
 # Refused here, before a job is queued: a layer that does not exist, or a stage that cannot fit.
 try:
+    parameters = count_parameters(VIEW.shape) if VIEW.shape and VIEW.shape.vocab_size else None
+    assign_jobs(PROFILE, MACHINE, VIEW.suites, parameters)
     load_monitoring(MONITORING_FILE)
     resume_anyway()
     NOPE = expand_layers(EXPERIMENT.training.base.no_rope_layers, VIEW.shape.num_hidden_layers) if VIEW.shape else []

@@ -1,19 +1,17 @@
-"""Describe why a job runs again: the differences between its recorded params and the present ones.
+"""Describe why a job runs again: the differences between the params in its provenance and the present ones.
 
-    param_changes(["'0123456789abcdef'", "'{\"learning_rate\": 2e-05}'"], {"settings": '{"learning_rate": 1e-05}', ...})
-    # ["learning_rate 2e-5 → 1e-5", "function scripts/training/train.py:train changed"]
-
-Snakemake records the values of a job's params without their names, sorted. A value that is gone is therefore compared
-with the new value that resembles it: a fingerprint with a fingerprint, settings with settings of the same keys.
+param_changes({"settings": "'{\"learning_rate\": 2e-05}'"}, {"settings": "'{\"learning_rate\": 1e-05}'"}, ...)
+# ["learning_rate 2e-5 → 1e-5"]
 """
 
 import ast
 import json
 import re
+from pathlib import Path
 from typing import Any
 
 from scripts.experiment.arguments import words_of
-from scripts.experiment.code_records import FINGERPRINT, read_code, unit_changes, units_of
+from scripts.experiment.code_records import read_code, unit_changes, units_of
 from scripts.experiment.fingerprint import fingerprint
 
 
@@ -53,49 +51,44 @@ def parsed(value: Any) -> Any:
     return value
 
 
-def likeness(old: Any, new: Any) -> int:
-    """How much two values look like one param at two times; 0 where they do not."""
-    if isinstance(old, dict) and isinstance(new, dict):
-        return 2 + len(old.keys() & new.keys())
-    codes = [isinstance(value, str) and bool(FINGERPRINT.fullmatch(value)) for value in (old, new)]
-    return 1 if type(old) is type(new) and codes[0] == codes[1] else 0
+def code_changes(old: str, new: str, module: str, records: Path) -> list[str]:
+    """The functions, classes and constants that differ between two fingerprints of a module.
 
-
-def code_changes(old: str, new: str, module: str) -> list[str]:
-    """The functions, classes and constants that differ between two fingerprints of a module."""
-    recorded = read_code(old)
+    Args:
+        records: the folder of the records of code.
+    """
+    recorded = read_code(old, records)
     if recorded is None:
         return [f"code changed (there is no record of the code {old})"]
-    now = units_of(module) if fingerprint(module) == new else read_code(new).units
+    now = units_of(module) if fingerprint(module) == new else read_code(new, records).units
     return unit_changes(recorded.units, now) or [f"code changed, {old} → {new}"]
 
 
-def param_changes(recorded: list[str], params: dict[str, Any], module: str) -> list[str]:
+def param_changes(recorded: dict[str, str], present: dict[str, str], module: str, records: Path) -> list[str]:
     """What differs between a job's recorded params and its present ones, settings first.
 
     Args:
-        recorded: as Snakemake's records hold them: `repr` of each value.
-        params: name → value of those that are not derived from inputs and outputs.
+        recorded: from the job's provenance: name → `repr` of the value.
+        present: the same of today's job.
         module: the rule's, as `scripts.corpus.filter`.
+        records: the folder of the records of code.
     """
-    present = {name: repr(value) for name, value in params.items()}
-    recorded_only = [ast.literal_eval(text) for text in recorded if text not in present.values()]
     settings, code = [], []
     for name, text in present.items():
-        if text in recorded:
+        if text == recorded.get(name):
             continue
-        new = parsed(params[name])
-        by_likeness = sorted(recorded_only, key=lambda old: -likeness(parsed(old), new))
-        old = by_likeness[0] if by_likeness and likeness(parsed(by_likeness[0]), new) else None
-        if old is not None:
-            recorded_only.remove(old)
-        if name == "code" and old is not None:
-            code = [*code_changes(old, new, module), *code]
-        elif old is None:
-            settings.append(f"{name} {value_text(new)} is new")
-        else:
-            before = parsed(old)
-            codes = [side.pop("codes", None) if isinstance(side, dict) else None for side in (before, new)]
-            settings += setting_changes(before, new, "" if isinstance(new, dict) else name)
-            code += ["the code that made its inputs is another"] if codes[0] != codes[1] else []
-    return [*settings, *(f"{value_text(old)} is no longer a setting" for old in recorded_only), *code]
+        new = ast.literal_eval(text)
+        if name not in recorded:
+            settings.append(f"{name} {value_text(parsed(new))} is new")
+            continue
+        old = ast.literal_eval(recorded[name])
+        if name == "code":
+            code = [*code_changes(old, new, module, records), *code]
+            continue
+        before, after = parsed(old), parsed(new)
+        codes = [side.pop("codes", None) if isinstance(side, dict) else None for side in (before, after)]
+        settings += setting_changes(before, after, "" if isinstance(after, dict) else name)
+        if codes[0] != codes[1]:
+            code.append("the code that made its inputs is another")
+    gone = [f"{name} is no longer a setting" for name in recorded if name not in present]
+    return [*settings, *gone, *code]

@@ -1,16 +1,15 @@
 """Record the code behind each fingerprint, from which `make why` names the functions that changed.
 
-    .snakemake/stagecraft/code/{fingerprint}.json
+    results/code/{fingerprint}.json
     {"module": "scripts.corpus.filter", "commit": "3f0c…",
      "units": {"scripts/corpus/filter.py:accept": "function 9a41…", …}}
 
-It lies beside Snakemake's own records of each output, which hold the job's params (its settings and the fingerprint)
-and the hashes of its inputs. Published results carry it in their provenance file. `commit` is the git commit that holds
-this code, null where it was not committed; `make accept` replays it from there.
+The provenance of each result names the fingerprint (scripts/experiment/provenance.py); these records are published
+with it. `commit` is the git commit that holds this code, null where it was not committed; `make accept` replays it from
+there.
 """
 
 import ast
-import re
 import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -22,8 +21,6 @@ from scripts.experiment import code_units
 from scripts.experiment.code_units import path_of, read_units
 from scripts.experiment.fingerprint import digest, file_digest, fingerprint, reach
 
-FOLDER = Path(".snakemake/stagecraft/code")
-FINGERPRINT = re.compile("[0-9a-f]{16}")
 KINDS = {ast.FunctionDef: "function", ast.AsyncFunctionDef: "function", ast.ClassDef: "class"}
 
 
@@ -73,19 +70,24 @@ def clean_commit() -> str | None:
     return subprocess.run(["git", "rev-parse", "HEAD"], **options).stdout.strip() or None
 
 
-def read_code(code: str, folder: Path = FOLDER) -> CodeRecord | None:
+def code_file(code: str, folder: Path) -> Path:
+    """The record of a fingerprint."""
+    return folder / f"{code}.json"
+
+
+def read_code(code: str, folder: Path) -> CodeRecord | None:
     """The record of a fingerprint; None where there is none that can be read."""
     try:
-        return CodeRecord(**orjson.loads((folder / f"{code}.json").read_bytes()))
+        return CodeRecord(**orjson.loads(code_file(code, folder).read_bytes()))
     except (FileNotFoundError, orjson.JSONDecodeError, TypeError):
         return None
 
 
-def write_code(code: str, record: CodeRecord, folder: Path = FOLDER) -> None:
-    write_json(folder / f"{code}.json", asdict(record))
+def write_code(code: str, record: CodeRecord, folder: Path) -> None:
+    write_json(code_file(code, folder), asdict(record))
 
 
-def record_codes(modules: list[str], folder: Path = FOLDER) -> None:
+def record_codes(modules: list[str], folder: Path) -> None:
     """Record the code of rules' modules as it is now, and the commit of code that was committed meanwhile."""
     known = {module: read_code(fingerprint(module), folder) for module in modules}
     if all(record and record.commit for record in known.values()):
@@ -101,11 +103,6 @@ def rule_modules() -> list[str]:
     areas = ("sources", "corpus", "tokens", "training", "evaluation", "report")
     paths = [path for area in areas for path in sorted((code_units.ROOT / "scripts" / area).glob("[a-z]*.py"))]
     return [f"scripts.{path.parent.name}.{path.stem}" for path in paths]
-
-
-def codes_in(params: list[str]) -> list[str]:
-    """The fingerprints in a job's params, as Snakemake's records hold them."""
-    return [text for param in params if FINGERPRINT.fullmatch(text := str(param).strip("'\""))]
 
 
 def unit_changes(old: dict[str, str], new: dict[str, str]) -> list[str]:

@@ -30,12 +30,14 @@ def cache_object(cache: Path, md5: str) -> Path:
     return cache / "files" / "md5" / md5[:2] / md5[2:]
 
 
-def repair_command(pointer: Path, files: list[str]) -> str | None:
-    """The command that downloads `files` of a pointer again, past a corrupt cache; None if it has none of them.
+def repair_command(files: list[str]) -> str | None:
+    """The command that downloads published files again, past a corrupt cache; None if none of them was published.
 
     `dvc pull` alone trusts its cache: it would deliver a corrupt file from there again.
     """
-    md5s = {out["path"]: out["md5"] for out in read_yaml(pointer)["outs"]} if pointer.is_file() else {}
+    md5s = {}
+    for pointer in sorted(Path("data").glob("*.dvc")):
+        md5s |= {out["path"]: out["md5"] for out in read_yaml(pointer)["outs"]}
     files = [file for file in files if file in md5s]
     if not files:
         return None

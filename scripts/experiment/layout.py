@@ -174,6 +174,11 @@ class Layout:
         """The functions, classes and constants of each rule's code, for eval.json."""
         return self.results / "evaluation/gate/code.json"
 
+    @property
+    def code_records(self) -> Path:
+        """The folder of the records of code, one for each fingerprint (scripts/experiment/code_records.py)."""
+        return self.results / "code"
+
     def picture(self, name: str) -> Path:
         return self.results / "report/plots" / f"{name}.svg"
 

@@ -2,20 +2,18 @@
 
     content = folder_content(Path("/models/Qwen2.5-1.5B"))
 
-Hashing 15 GB takes seconds, and the rules ask at each start: so the hash of a file is noted with its size and times
-in `.snakemake/stagecraft/hashes.json`, and computed again where one of these is another.
+Hashing 15 GB takes seconds, and the rules ask at each start: so files are hashed again only where they changed.
 """
 
 import hashlib
 from pathlib import Path
 
-from scripts.common.files import read_json_or_empty, sha256_file, write_json
+from scripts.common.known_hashes import NOTES, KnownHashes
 
 # what transformers loads; a folder or hub repository may hold the same weights in other formats too, or a README
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
 # a manifest and logits that stagecraft wrote beside a model
 OURS = {"manifest.json", "logits.json"}
-NOTES = Path(".snakemake/stagecraft/hashes.json")
 
 
 def model_files(folder: Path) -> list[Path]:
@@ -32,13 +30,7 @@ def content_hash(manifest: dict) -> str:
 
 def folder_content(folder: Path, notes: Path = NOTES) -> str:
     """The content hash of the model in `folder`, as `training.base.sha256` has it."""
-    known, now = read_json_or_empty(notes), {}
-    for path in model_files(folder):
-        facts = path.stat()
-        state = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
-        noted = known.get(str(path.absolute()), {})
-        digest = noted["sha256"] if noted.get("state") == state else sha256_file(path)
-        now[str(path.absolute())] = {"state": state, "sha256": digest}
-    if any(known.get(name) != note for name, note in now.items()):
-        write_json(notes, known | now)
-    return content_hash({"files": {Path(name).name: note for name, note in now.items()}})
+    hashes = KnownHashes(notes)
+    files = {path.name: {"sha256": hashes.sha256(path)} for path in model_files(folder)}
+    hashes.save()
+    return content_hash({"files": files})

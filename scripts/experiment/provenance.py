@@ -1,228 +1,223 @@
-"""How each published result was made, so that Snakemake trusts what `dvc pull` delivered, and only that.
+"""The provenance of a finished job: how its outputs were made, in a small JSON file beside them.
 
-`data/results.json` (of an experiment whose root is `results/x`: `data/results+x.json`) is committed to git. It lists
-the finished jobs: Snakemake's record of each (rule, code, params, inputs), and the sha256 of its outputs, of its
-inputs and of the files beside its outputs; and the records of their code (scripts/experiment/code_records.py). After a
-clone Snakemake has no records, treats every existing file as done and does not notice changed settings. So the
-Snakefile calls `restore` first: a job whose files all have the published hashes gets its records back and its outputs
-one equal mtime; any other gets a record that matches no rule, so Snakemake runs it and all that depends on it again.
-Nothing is deleted.
+    results/training/train/sft/manifest.json              # the job's first output
+    results/training/train/sft/manifest.provenance.json   # this file
 
-A record whose `endtime` is the mtime of its file belongs to that file (Snakemake writes it so): then there is nothing
-to hash. A record without `starttime` was restored, one with it was written by a run in this checkout.
+It holds the rule, its command, its params (settings and code fingerprint), the sha256 of each input and of each file
+that the job made, versions of the tools, and a sha256 over all of this. It is the only record of how a result was made:
+a result without it, with a damaged one, or whose files are not those it lists is not done, whatever `.snakemake` says;
+a result with it needs nothing else, so a copy of the results folder is complete as it is.
+scripts/hosts/provenance_records.py writes it and tells Snakemake what it says.
 """
 
+import ast
 import hashlib
+import importlib.metadata
 import json
 import os
-import shlex
-import sys
-import time
-from collections.abc import Iterable
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict, dataclass, field
+import platform
+from collections.abc import Iterator
+from dataclasses import asdict, dataclass
+from functools import cache
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, NamedTuple
 
-import snakemake
+import orjson
 from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
+from scripts.common import manifest
 from scripts.common.errors import UserError
-from scripts.common.files import read_json, sha256_file, write_json
-from scripts.experiment.code_records import CodeRecord, codes_in, read_code, write_code
-from scripts.experiment.dvc_cache import repair_command
+from scripts.common.files import read_json_or_empty, write_json
+from scripts.common.known_hashes import KnownHashes
 
-SNAKEMAKE, FORMAT = "9.27.", 6
-UNTRUSTED = "(not what was published)"
+SUFFIX = ".provenance.json"
+# top folders of what jobs make; `work` and `logs` of a results root hold no results
+FOLDERS = ("results", "data/raw")
+WITHOUT_RESULTS = {"work", "logs"}
+TOOLS = ("snakemake", "torch", "transformers", "tokenizers", "numpy")
 
-NO_EXTRA = ConfigDict(extra="forbid")
 Hashes = dict[str, Annotated[str, Field(pattern="^[0-9a-f]{64}$")]]
 
 
-@dataclass
-class Job:
-    """A finished job. Paths are relative to the repository, hashes are hex sha256.
+@dataclass(frozen=True)
+class Provenance:
+    """How a job made its outputs. Paths are relative to the repository, hashes are hex sha256.
 
-    `beside` are files in the folder of the outputs that no rule declares, as a model's configuration.
+    Attributes:
+        rule: the rule's name.
+        command: the rule's shell command, before its values are filled in.
+        params: the job's params by name, each as `repr` of its value; those that follow from paths are left out.
+        log: the job's log files.
+        software: Snakemake's hash of the rule's environment file.
+        inputs: the input files.
+        outputs: the declared output files, the first one first.
+        beside: files that no rule declares, in the folder of a manifest that is an output, or listed in one.
+        tools: the versions of Python and of the packages that decide results.
+        started: when the job started, in seconds since 1970.
+        ended: when it ended.
     """
 
-    __pydantic_config__ = NO_EXTRA
+    __pydantic_config__ = ConfigDict(extra="forbid")
 
     rule: str
-    code: str | None
-    params: list[str]
+    command: str | None
+    params: dict[str, str]
     log: list[str]
     software: str
     inputs: Hashes
     outputs: Annotated[Hashes, Field(min_length=1)]
     beside: Hashes
+    tools: dict[str, str]
+    started: float
+    ended: float
+
+    @property
+    def files(self) -> dict[str, str]:
+        """All files that the job made."""
+        return self.outputs | self.beside
+
+    @property
+    def code(self) -> str | None:
+        """The fingerprint of the code that made it; None for a rule without one."""
+        text = self.params.get("code")
+        return ast.literal_eval(text) if text else None
+
+    @property
+    def settings(self) -> dict | None:
+        """The settings that it was made with; None for a rule without settings."""
+        text = self.params.get("settings")
+        return json.loads(ast.literal_eval(text)) if text else None
 
 
-@dataclass
-class Provenance:
-    """The content of a provenance file; checked only where one is read."""
-
-    __pydantic_config__ = NO_EXTRA
-
-    record_format_version: Literal[6]
-    jobs: list[Job]
-    codes: dict[str, CodeRecord] = field(default_factory=dict)
+CHECKED = TypeAdapter(Provenance)
 
 
-def provenance_path(root: str) -> Path:
-    """The provenance file of the results root `root`; no root has a `+` in its name, so no two share a file."""
-    return Path("data", f"{root.replace('/', '+')}.json")
+def results_pointer(root: str) -> Path:
+    """The DVC pointer of the published results in `root`; no root has a `+` in its name, so no two share a file."""
+    return Path("data", f"{root.replace('/', '+')}.dvc")
 
 
-def write_provenance(path: Path, jobs: list[Job]) -> None:
-    """Write `jobs`, sorted by output, and the records of their code: equal jobs give equal bytes."""
-    entries = [asdict(job) for job in sorted(jobs, key=lambda job: min(job.outputs))]
-    codes = {code: read_code(code) for job in jobs for code in codes_in(job.params)}
-    known = {code: asdict(record) for code, record in codes.items() if record}
-    write_json(path, {"record_format_version": FORMAT, "jobs": entries, "codes": known})
+def provenance_file(first_output: str | Path) -> Path:
+    """The provenance file of the job that has this first output."""
+    return Path(first_output).with_suffix(SUFFIX)
+
+
+def digest(content: dict) -> str:
+    """A sha256 over a provenance's content."""
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def write_provenance(made: Provenance) -> Path:
+    """Write a job's provenance file, atomically, and return its path."""
+    path, content = provenance_file(next(iter(made.outputs))), asdict(made)
+    write_json(path, {"outputs": list(made.outputs), "provenance": content, "sha256": digest(content)})
+    return path
 
 
 def read_provenance(path: Path) -> Provenance:
-    """The jobs in a provenance file, and the records of their code.
+    """The provenance in a file.
 
     Raises:
-        UserError: it is not JSON, or is not what `write_provenance` writes.
+        UserError: it cannot be read, or is not what was written.
     """
-    remedy = f"restore it from git: git checkout {path}"
     try:
-        return TypeAdapter(Provenance).validate_python(read_json(path))
-    except UserError as error:
-        raise UserError(f"{error}; {remedy}") from error
-    except ValidationError as error:
-        first = error.errors(include_url=False)[0]
-        key = ".".join(str(part) for part in first["loc"]) or "top level"
-        raise UserError(f"{path}: {key}: {first['msg']:.200}; {remedy}") from error
+        record = orjson.loads(path.read_bytes())
+        content, order = record["provenance"], record["outputs"]
+        if record["sha256"] != digest(content):
+            raise UserError(f"{path}: its content is not what was written")
+        content["outputs"] = {name: content["outputs"][name] for name in order}  # JSON is written with sorted keys
+        return CHECKED.validate_python(content)
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError, ValidationError) as error:
+        raise UserError(f"{path}: no provenance of a result") from error
 
 
-def open_records():
-    """Snakemake's own reader and writer of `.snakemake/metadata` (a FilePersistence).
+@cache
+def tool_versions() -> dict[str, str]:
+    """The versions of Python and of the packages that decide results."""
+    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in TOOLS}
 
-    Raises:
-        UserError: this Snakemake may lay out its records in another way.
+
+def provenance_files(folders: tuple[str, ...] = FOLDERS) -> Iterator[Path]:
+    """All provenance files below these folders, sorted by folder."""
+    for top in folders:
+        for folder, names, files in os.walk(top, followlinks=True):
+            names[:] = sorted(set(names) - WITHOUT_RESULTS)
+            yield from (Path(folder, file) for file in sorted(files) if file.endswith(SUFFIX))
+
+
+def files_beside(outputs: list[str]) -> list[str]:
+    """The undeclared files that belong to a job: in the folder of a manifest that is its output, or listed in one."""
+    found: set[Path] = set()
+    for output in map(Path, outputs):
+        if output.name != manifest.NAME or not output.is_file():
+            continue
+        found.update(path for path in output.parent.rglob("*") if path.is_file())
+        for name in read_json_or_empty(output).get("files", {}):  # of a shard in the folders of its sources
+            folder = Path(os.path.normpath(output.parent / name)).parent
+            found.update(path for path in folder.glob("*") if path.is_file())
+    names = {str(path) for path in found if not path.name.startswith(".") and not path.name.endswith(SUFFIX)}
+    return sorted(names - set(outputs))
+
+
+class Difference(NamedTuple):
+    """A file that is not as its job left it, and what is wrong with it."""
+
+    file: str
+    text: str
+
+    def __str__(self) -> str:
+        return f"{self.file} {self.text}"
+
+
+def first_difference(made: Provenance, hashes: KnownHashes) -> Difference | None:
+    """The first file of a job that is not as the job left it; None where all that are there agree.
+
+    A missing output is not wrong: Snakemake makes it again where a job needs it. A missing file that no rule declares
+    would never be made again, so it is.
     """
-    if snakemake.__version__.startswith(SNAKEMAKE):
-        from snakemake.persistence import RECORD_FORMAT_VERSION
-        from snakemake.persistence.file import FilePersistence
-
-        if RECORD_FORMAT_VERSION == FORMAT:
-            return FilePersistence()
-    raise UserError(
-        f"Snakemake {snakemake.__version__}: results are published and restored with {SNAKEMAKE}x and its record format"
-        f" {FORMAT}; install the versions of requirements.lock"
-    )
+    for name, expected in made.files.items():
+        try:
+            if hashes.sha256(Path(name)) != expected:
+                return Difference(name, "has another content")
+        except FileNotFoundError:
+            if name in made.beside:
+                return Difference(name, "is missing")
+    return None
 
 
-def mtime(path: str) -> float | None:
-    """The modification time as Snakemake's records hold it; None where there is no such file."""
-    try:
-        return os.stat(path).st_mtime  # noqa: PTH116 (the very call of Snakemake: floats are compared for equality)
-    except FileNotFoundError:
-        return None
+def changed_inputs(made: Provenance, hashes: KnownHashes) -> list[str]:
+    """The inputs whose content is not what the job read; one that is missing now is not among them."""
+    present = (name for name in made.inputs if Path(name).is_file())
+    return [name for name in present if hashes.sha256(Path(name)) != made.inputs[name]]
 
 
-def hash_files(paths: Iterable[str]) -> dict[str, str]:
-    """path → sha256 of those of `paths` that exist."""
-    paths = sorted({path for path in paths if Path(path).is_file()})
-    size = sum(Path(path).stat().st_size for path in paths)
-    if size > 1e9:
-        print(f"hashing {len(paths)} files, {size / 1e9:.1f} GB", file=sys.stderr)
-    with ThreadPoolExecutor() as pool:  # hashlib lets go of the interpreter lock
-        return dict(zip(paths, pool.map(lambda path: sha256_file(Path(path)), paths), strict=True))
+class Index:
+    """The provenance of every file that a job made, found by the file's path."""
 
+    def __init__(self, folders: tuple[str, ...] = FOLDERS):
+        self.folders = folders
+        self.jobs: dict[Path, Provenance] = {}
+        self.owners: dict[str, Path] = {}  # declared output → provenance file
+        self.damaged: dict[Path, str] = {}  # provenance file → what is wrong with it
+        for path in provenance_files(folders):
+            try:
+                self.add(path, read_provenance(path))
+            except UserError as error:
+                self.damaged[path] = str(error)
 
-def is_settled(job: Job, records) -> bool:
-    """Whether there is nothing to restore: no output exists, or Snakemake has a record for each that does."""
-    if not any(Path(path).is_file() for path in job.outputs) or records._filter_incomplete_keys(job.outputs):
-        return True  # an output marked incomplete is being written right now, or was when its run was killed
+    def add(self, path: Path, made: Provenance) -> None:
+        """Note a provenance file that was read or written."""
+        self.jobs[path] = made
+        self.damaged.pop(path, None)
+        for name in made.outputs:
+            self.owners[name] = path
 
-    def has_own_record(path: str) -> bool:
-        record = records._read_record(path)
-        return record is not None and mtime(path) in (None, record.endtime)
+    def drop(self, output: str) -> None:
+        """Delete the provenance file of the job that made `output`; it is about to run again, or failed."""
+        if path := self.owners.pop(output, None):
+            self.jobs.pop(path, None)
+            path.unlink(missing_ok=True)
 
-    return all(has_own_record(path) for path in job.outputs)
-
-
-def differing(recorded: dict[str, str], present: dict[str, str]) -> list[str]:
-    """The files whose hash is not the recorded one, missing ones included."""
-    return [path for path, digest in sorted(recorded.items()) if present.get(path) != digest]
-
-
-def difference(recorded: dict[str, str], present: dict[str, str]) -> str | None:
-    """What is wrong with the first file whose hash is not the recorded one; None where all agree."""
-    first = next(iter(differing(recorded, present)), None)
-    return first and f"{first} {'has another content' if first in present else 'is missing'}"
-
-
-def write_records(job: Job, records, trusted: bool, now: float) -> None:
-    """Give the job's outputs the published record, or, if not trusted, one that matches no rule."""
-    from snakemake.persistence import MetadataRecord
-
-    # Snakemake's report groups the outputs of one job by this number
-    number = int(hashlib.sha256(json.dumps(asdict(job), sort_keys=True).encode()).hexdigest()[:15], 16)
-    for path in job.outputs:
-        if trusted:
-            os.utime(path, (now, now))
-    for path in job.outputs:
-        record = MetadataRecord(
-            rule=job.rule,
-            log=job.log,
-            code=job.code if trusted else UNTRUSTED,
-            params=job.params if trusted else [],
-            input=sorted(job.inputs) if trusted else [],
-            input_checksums={name: f"sha256:{digest}" for name, digest in job.inputs.items()} if trusted else {},
-            software_stack_hash=job.software,
-            record_format_version=FORMAT,
-            job_hash=number,
-            incomplete=False,
-            endtime=mtime(path),
-        )
-        records._write_record(path, record)
-
-
-def restore(workflow, root: str) -> None:
-    """Give Snakemake its records for the published results that lie in `root`, at the start of a workflow.
-
-    All restored files get one mtime, now: equal, so that no input is newer than its output, and not older than a result
-    made here from another version of it.
-
-    Raises:
-        UserError: the provenance file is broken, or this Snakemake keeps its records in another way.
-    """
-    path = provenance_path(root)
-    if not workflow.is_main_process or not path.is_file():
-        return
-    if workflow.workflow_settings.persistence_backend.name != "FILE":
-        raise UserError(
-            "--persistence-backend: published results are restored into Snakemake's file backend; drop the option"
-        )
-    records = open_records()
-    published = read_provenance(path)
-    jobs = [job for job in published.jobs if not is_settled(job, records)]
-    if not jobs:
-        return
-    for code, record in published.codes.items():
-        if read_code(code) is None:
-            write_code(code, record)
-    present = hash_files(name for job in jobs for name in job.outputs | job.beside | job.inputs)
-    now = time.time()
-    restored = 0
-    for job in jobs:
-        changed = difference(job.outputs | job.beside, present)
-        difference_found = changed or difference(job.inputs, present)
-        made_here = any((record := records._read_record(name)) and record.starttime for name in job.outputs)
-        if changed and made_here:
-            continue  # not the published result but one of this checkout, touched or copied: its own record decides
-        write_records(job, records, trusted=not difference_found, now=now)
-        if difference_found:
-            repair = repair_command(path.with_suffix(".dvc"), differing(job.outputs | job.beside, present))
-            if repair and not difference(job.outputs, present):  # else a new mtime of an output shows the change
-                repair += f" && touch {shlex.quote(min(job.outputs))}"
-            remedy = f"; to download the published files instead: `{repair}`" if repair else ""
-            print(f"{path}: {job.rule} will run again: {difference_found}{remedy}", file=sys.stderr)
-        restored += not difference_found
-    print(f"{path}: records of {restored} of {len(jobs)} pulled jobs restored", file=sys.stderr)
+    def of(self, output: str) -> Provenance | None:
+        """The provenance of the job that made a declared output; None where there is none that can be read."""
+        return self.jobs.get(self.owners.get(output, Path()))

@@ -28,6 +28,11 @@ WITHOUT_PAIRS = ("latency", "human")  # suites whose figures are not of the same
 PROMPTED = ("qa", "bleu", "keywords", "code")  # suites whose prompts may occur in the training data
 
 
+def needs_gpu(suite: str) -> bool:
+    """Whether the suite runs a model, on a GPU where the machine has one; people rate with none."""
+    return suite != "human"
+
+
 def check_name(key: str, value: str, names: list[str]) -> None:
     """Refuse a `value` that is not one of `names`.
 

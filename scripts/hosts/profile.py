@@ -1,8 +1,10 @@
-"""What the profile says about where jobs run, and whether its machine file agrees with it."""
+"""What the profile says about where jobs run: resources for each kind of job, and whether its machine file agrees."""
 
 import re
 import shlex
 from pathlib import Path
+
+from snakemake.resources import Resource, Resources
 
 from scripts.common.errors import UserError
 from scripts.experiment.checks.machine import check_machine
@@ -10,8 +12,19 @@ from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import Record
+from scripts.experiment.suites import needs_gpu
 
 STAGES = ("train", "train_adapter")  # the rules that train
+
+
+# Kinds of jobs that a profile describes in `set-resources` as if they were rules; which rule is which follows from the
+# suite and the stage. Keys that the profile has for the rule itself win.
+TRAINING_JOB = "training_job"  # a stage, on all GPUs of the machine file
+GPU_JOB = "gpu_job"  # scores a model on one GPU
+WHOLE_NODE_JOB = "whole_node_job"  # the same with nothing beside it; without these keys it is a gpu_job
+MODEL_JOB = "model_job"  # loads a model without a GPU
+BYTES_PER_PARAMETER = 4  # a job may hold a copy of the weights in fp32
+JOB_BYTES = 8e9  # of Python, libraries and data, beside the model
 
 
 class Profile:
@@ -29,8 +42,40 @@ class Profile:
         return value_in(self.settings.default_resources, name)
 
     def of(self, rule: str, name: str) -> int | str | None:
-        """A resource of one rule, as `set-resources` has it; None where it has none."""
+        """A resource of one rule; None where it has none."""
         return value_in(self.settings.overwrite_resources.get(rule), name)
+
+    def assign(self, rule: str, *kinds: str, least_mb: int = 0) -> None:
+        """Give a rule the resources that the profile has for jobs of these kinds, a later kind over an earlier one.
+
+        Call it before the rule is defined.
+
+        Args:
+            least_mb: memory that the job needs in any case.
+        """
+        given = self.settings.overwrite_resources
+        resources = {}
+        for kind in kinds:
+            resources |= given.get(kind, {})
+        memory = value_in(resources, "mem_mb") or (self.slurm and self.default("mem_mb"))
+        if memory and least_mb:
+            resources["mem_mb"] = Resource.from_cli_expression("mem_mb", f"max({memory}, {least_mb})")
+        resources |= given.get(rule, {})
+        if resources:
+            given[rule] = Resources(resources)
+            vars(self.settings).pop("_parsed_overwrite_resources", None)  # Snakemake's own copy, made before
+
+    def gpus(self, rule: str) -> int:
+        """The GPUs of a rule's job on one host."""
+        if self.slurm:
+            gres = self.of(rule, "gres")
+            return gpus_in(str(gres)) if gres else 0
+        return self.of(rule, "gpu") or 0
+
+    @property
+    def counts_gpus(self) -> bool:
+        """Whether jobs must ask for GPUs: from Slurm, or out of the number that the profile counts."""
+        return self.slurm or value_in(self.settings.resources, "gpu") is not None
 
     @property
     def machine(self) -> Path:
@@ -58,12 +103,38 @@ def checked_machine(profile: Profile, experiment: Experiment) -> Machine:
     """The profile's machine file.
 
     Raises:
-        UserError: it is malformed, lacks what the experiment needs, or the profile disagrees with it.
+        UserError: it is malformed, or lacks what the experiment needs.
     """
     machine = load_machine(profile.machine)
     check_machine(experiment, machine, profile.machine)
-    check_placement(profile, machine)
     return machine
+
+
+def assign_jobs(profile: Profile, machine: Machine, suites: dict[str, Record], parameters: int | None) -> None:
+    """Give the rules of training and evaluation the resources that the profile has for jobs of their kind.
+
+    Args:
+        suites: the configured ones with their settings.
+        parameters: of the base model; None where they are not known yet.
+
+    Raises:
+        UserError: the profile gives a stage other hosts or GPUs than the machine file, or a suite no GPU.
+    """
+    least_mb = round((parameters * BYTES_PER_PARAMETER + JOB_BYTES) / 1e6) if parameters else 0
+    for rule in STAGES:
+        profile.assign(rule, TRAINING_JOB)
+    profile.assign("base", MODEL_JOB, least_mb=least_mb)
+    for suite in suites:
+        if needs_gpu(suite):
+            whole_node = [WHOLE_NODE_JOB] if suite == "latency" else []
+            profile.assign(suite, GPU_JOB, *whole_node, least_mb=least_mb)
+            if machine.gpus and profile.counts_gpus and profile.gpus(suite) != 1:
+                asked = "gres: a GPU such as gpu:a40:1" if profile.slurm else "gpu: 1"
+                raise UserError(
+                    f"the profile's set-resources.{GPU_JOB}: suite {suite} needs one GPU of {profile.machine}, but gets"
+                    f" {profile.gpus(suite)}; put `{asked}` there"
+                )
+    check_placement(profile, machine)
 
 
 def check_placement(profile: Profile, machine: Machine) -> None:
@@ -74,8 +145,8 @@ def check_placement(profile: Profile, machine: Machine) -> None:
     Raises:
         UserError: it does not; the line names both keys.
     """
+    key = f"the profile's set-resources.{TRAINING_JOB}"
     for rule in STAGES:
-        key = f"the profile's set-resources.{rule}"
         if profile.slurm:
             nodes = profile.of(rule, "nodes") or 1
             if nodes != machine.nodes:
@@ -83,15 +154,12 @@ def check_placement(profile: Profile, machine: Machine) -> None:
             tasks = profile.of(rule, "tasks")
             if machine.nodes > 1 and tasks != nodes:
                 raise UserError(f"{key}.tasks is {tasks}, but must be {nodes} as its `nodes`: one launcher per host")
-            gres = profile.of(rule, "gres")
-            gpus, name = gpus_in(str(gres)) if gres else 0, f"gres is {gres}"
-        else:
-            gpus = profile.of(rule, "gpu") or 0
-            name = f"gpu is {gpus}"
-            if value_in(profile.settings.resources, "gpu") is None:
-                continue  # a profile that does not count GPUs, as `local`
-        if machine.gpus and gpus != machine.gpus:
-            raise UserError(f"{key}.{name}, but {profile.machine} says `gpus: {machine.gpus}`")
+        gpus = profile.gpus(rule)
+        if machine.gpus and profile.counts_gpus and gpus != machine.gpus:
+            name = "gres" if profile.slurm else "gpu"
+            raise UserError(
+                f"{key}.{name} is {profile.of(rule, name) or 0}, but {profile.machine} says `gpus: {machine.gpus}`"
+            )
 
 
 def uses_vllm(suite: Record) -> bool:

@@ -1,10 +1,8 @@
 """Additions to Snakemake for Slurm: wait for jobs of an earlier run, and report jobs that stay pending.
 
-Jobs may outlive the Snakemake that sent them. Its main process alone writes records, when it sees a job end, and knows
-nothing of jobs that another one sent. Killed and started again it would send a running job once more, two at once
-into the same files; and what ended meanwhile would have no record, so that changed settings would pass it by.
-So here jobs write their records themselves (`prepare`), and the next Snakemake waits for those that are left
-(`wait_for_earlier`). And a job that Slurm will not start is named with Slurm's reason (`report_pending`).
+Jobs may outlive the Snakemake that sent them, which knows nothing of jobs that another one sent. Killed and started
+again it would send a running job once more, two at once into the same files. So the next Snakemake waits for those that
+are left (`wait_for_earlier`). And a job that Slurm will not start is named with Slurm's reason (`report_pending`).
 """
 
 import shutil
@@ -14,7 +12,6 @@ import threading
 import time
 from pathlib import Path
 
-from snakemake.persistence import PersistenceBase
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 
 from scripts.common.errors import UserError
@@ -33,25 +30,12 @@ REMEDIES = {
 
 
 def prepare(workflow) -> None:
-    """Obey `seconds-between-status-checks`; in a job, write its records as soon as it has ended well."""
+    """Obey `seconds-between-status-checks`."""
     if workflow.is_main_process:
         # the Slurm executor would wait ten seconds more after each look, up to three minutes
         RemoteExecutor.next_seconds_between_status_checks = property(
             lambda self: self.workflow.remote_execution_settings.seconds_between_status_checks, lambda self, value: None
         )
-    elif workflow.remote_exec:
-        finished = PersistenceBase.finished
-
-        async def recorded(self, job):
-            # the one switch that makes Snakemake write records in another process than the main one
-            settings = workflow.remote_execution_settings
-            settings.immediate_submit = True
-            try:
-                await finished(self, job)
-            finally:
-                settings.immediate_submit = False
-
-        PersistenceBase.finished = recorded
 
 
 def squeue(fields: str, *options: str) -> list[list[str]]:

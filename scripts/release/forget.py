@@ -27,7 +27,7 @@ from scripts.common.text import duration
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of, experiment_parser
-from scripts.experiment.provenance import open_records
+from scripts.experiment.provenance import Index
 from scripts.release.forgetting.certificate import Evidence, check_gone, collect, write_certificate
 from scripts.release.forgetting.lineage import lineage
 from scripts.sources.tables.source import Source
@@ -76,17 +76,17 @@ def jobs_without(view: ExperimentView, options: list[str], table: str) -> list[P
     if done.returncode:
         last = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()][-1]
         raise UserError(f"the dry run without the source failed: {last}")
-    records = open_records()
+    index = Index()
     blocks = re.findall(r"^(?:local)?rule (\w+):\n((?: {4}.*\n)*)", done.stdout + done.stderr, re.MULTILINE)
-    return [planned_job(rule, body, records, view) for rule, body in blocks]
+    return [planned_job(rule, body, index, view) for rule, body in blocks]
 
 
-def planned_job(rule: str, body: str, records, view: ExperimentView) -> PlannedJob:
+def planned_job(rule: str, body: str, index: Index, view: ExperimentView) -> PlannedJob:
     """A job as the dry run prints it."""
     fields = dict(re.findall(r"^ {4}(\w+): (.*)$", body, re.MULTILINE))
     wildcards = re.findall(r"=([^,]+)", fields.get("wildcards", ""))
-    record = records._read_record(fields.get("output", "").split(", ")[0])
-    seconds = record.endtime - record.starttime if record and record.starttime and record.endtime else None
+    made = index.of(fields.get("output", "").split(", ")[0])
+    seconds = made.ended - made.started if made else None
     if seconds is None and rule.startswith("train"):
         seconds = training_seconds(view, wildcards[0])
     return PlannedJob(" ".join([rule, *wildcards]), seconds)

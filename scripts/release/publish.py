@@ -3,19 +3,13 @@
     python -m scripts.release.publish --profile local
     python -m scripts.release.publish --profile a40 --configfile config/experiments/qwen2.5-7b-code.yaml
 
-Writes, to be committed to git: a pointer per archive and manifest (`data/raw/X.tar.zst.dvc`, `data/raw/X.json.dvc`),
-one pointer for all results (`data/results.dvc`), and how they were made (`data/results.json`, see provenance.py). If it
-is interrupted, call it again.
+Writes, to be committed to git: a pointer per archive, manifest and provenance (`data/raw/X.tar.zst.dvc`, ...) and one
+pointer for all results with theirs (`data/results.dvc`). If it is interrupted, call it again.
 """
 
-import base64
-import json
 import logging
-import os
 import subprocess
 import sys
-from collections import defaultdict
-from dataclasses import asdict
 from pathlib import Path
 
 import yaml
@@ -23,19 +17,17 @@ import yaml
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
-from scripts.common.shard_reuse import folders_in
-from scripts.experiment.layout import raw_archive, raw_manifest
+from scripts.common.known_hashes import KnownHashes
+from scripts.experiment.code_records import code_file
+from scripts.experiment.layout import Layout, raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of, experiment_parser
 from scripts.experiment.provenance import (
-    FORMAT,
-    UNTRUSTED,
-    Job,
-    difference,
-    hash_files,
-    mtime,
-    open_records,
-    provenance_path,
-    write_provenance,
+    Index,
+    Provenance,
+    changed_inputs,
+    first_difference,
+    provenance_file,
+    results_pointer,
 )
 from scripts.experiment.source_shards import has_several
 from scripts.sources.tables.sources_table import sources_of
@@ -68,15 +60,6 @@ def check_remote() -> None:
         )
 
 
-def recorded_paths(folder: Path = Path(".snakemake/metadata")) -> list[str]:
-    """All outputs that Snakemake has a record of. A record's name is the path in base64, split where it is too long."""
-    names = []
-    for parent, _, files in os.walk(folder):
-        folders = "".join(part.removeprefix("@") for part in Path(parent).relative_to(folder).parts)
-        names += [base64.urlsafe_b64decode(folders + file).decode() for file in files]
-    return sorted(names)
-
-
 def is_result(path: str, root: str) -> bool:
     """Whether `path` belongs to the results root, and not to another root below it: areas name its folders."""
     if not path.startswith(f"{root}/"):
@@ -86,63 +69,30 @@ def is_result(path: str, root: str) -> bool:
 
 
 def publish_archives(names: list[str], snakemake: list[str]) -> None:
-    """Version the archives that were fetched here. From then on rule `pull` makes them, and their records say so.
+    """Version the archives that were fetched here. From then on rule `pull` makes them, and their provenance says so.
 
-    `--touch` lets Snakemake write those records itself; what it touches blindly was hashed by DVC just before.
+    `--touch` lets Snakemake write that provenance itself; what it touches blindly was hashed by DVC just before.
     """
-    records = open_records()
-    archives = [[str(raw_archive(name)), str(raw_manifest(name))] for name in names]
-
-    def is_fetched(path: str) -> bool:
-        record = records._read_record(path)
-        return bool(record) and record.rule == "fetch" and record.endtime == mtime(path)
-
-    fetched = [files for files in archives if all(is_fetched(path) for path in files)]
+    index = Index((RAW,))
+    fetched = []
+    for name in names:
+        made = index.of(str(raw_archive(name)))
+        if made and made.rule == "fetch":
+            fetched.append(name)
     if not fetched:
         return
-    dvc("add", *(path for files in fetched for path in files))
-    targets = [files[0] for files in fetched]
+    dvc("add", *(str(path) for name in fetched for path in (raw_archive(name), raw_manifest(name))))
+    targets = [str(raw_archive(name)) for name in fetched]
     touch = ["--touch", "--forcerun", "pull", "--quiet", "all"]
     command = [sys.executable, "-m", "snakemake", *targets, *snakemake, *touch]
     if subprocess.run(command).returncode:
         raise UserError(
             "Snakemake could not note that the archives are published: see its lines above; then publish again"
         )
+    dvc("add", *(str(provenance_file(raw_archive(name))) for name in fetched))
 
 
-def recorded_jobs(paths: list[str]) -> list[Job]:
-    """The jobs that made `paths`, by Snakemake's records. Hashes that are not in them, as of outputs, are empty."""
-    records = open_records()
-    jobs = {}
-    for path in paths:
-        record = records._read_record(path)
-        if record is None or record.record_format_version != FORMAT or record.code == UNTRUSTED:
-            continue
-        hashes = {name: (record.input_checksums or {}).get(name, "").removeprefix("sha256:") for name in record.input}
-        job = Job(record.rule, record.code, record.params, record.log, record.software_stack_hash, hashes, {}, {})
-        # outputs of one job have one record
-        jobs.setdefault(json.dumps(asdict(job), sort_keys=True), job).outputs[path] = ""
-    return list(jobs.values())
-
-
-def unfinished(job: Job, records) -> str | None:
-    """Why the outputs are not what the job made; None where they are."""
-    for path in sorted(job.outputs):
-        if records._filter_incomplete_keys([path]):
-            return f"{path} is unfinished"
-        if mtime(path) is None:
-            return f"{path} is missing"
-        if mtime(path) != records._read_record(path).endtime:
-            return f"{path} was changed after it was made"
-    return None
-
-
-def files_of_sources(manifest: Path) -> list[Path]:
-    """The files in the folders of the sources that a shard's manifest lists."""
-    return [file for folder in folders_in(manifest) for file in folder.iterdir()]
-
-
-def add_shard_archives(jobs: list[Job]) -> list[str]:
+def add_shard_archives(jobs: list[Provenance]) -> list[str]:
     """Version the archives that jobs fetched in shards; returns the pointers. No rule declares them: nothing reruns."""
     names = set()
     for job in jobs:
@@ -155,61 +105,44 @@ def add_shard_archives(jobs: list[Job]) -> list[str]:
     return [f"{path}.dvc" for path in paths]
 
 
-def files_beside(job: Job, owners: dict[Path, set[int]]) -> list[str]:
-    """The undeclared files in the folders that hold the outputs of this job alone, and those of a shard's sources."""
-    folders = {Path(path).parent for path in job.outputs}
-    files = {file for folder in folders if owners[folder] == {id(job)} for file in folder.rglob("*")}
-    manifest = Path(min(job.outputs))
-    if job.rule in ("filter", "history") and has_several(manifest.parent.name):
-        files.update(files_of_sources(manifest))
-    return sorted(
-        str(file) for file in files if file.is_file() and not file.name.startswith(".") and str(file) not in job.outputs
-    )
-
-
-def finished_jobs(root: str, archives: list[str]) -> list[Job]:
-    """The finished jobs of an experiment, hashed. What is left out, and why, is logged."""
-    records = open_records()
-    raw = {str(path) for name in archives for path in (raw_archive(name), raw_manifest(name))}
-    candidates = recorded_jobs([path for path in recorded_paths() if path in raw or is_result(path, root)])
-    owners = defaultdict(set)
-    for job in candidates:
-        for path in job.outputs:
-            for parent in Path(path).parents:
-                owners[parent].add(id(job))
-    for folder in (Path(root), Path(RAW)):
-        owners[folder].add(0)  # these belong to no single job
-
+def finished_jobs(root: str, archives: list[str]) -> list[Provenance]:
+    """The finished jobs of an experiment, all files as the job left them. What is left out, and why, is logged."""
+    index, hashes = Index(), KnownHashes()
+    raw = {str(raw_archive(name)) for name in archives}
     jobs = []
-    for job in candidates:
-        if reason := unfinished(job, records):
-            logging.warning(f"left out: {job.rule}: {reason}")
+    for made in index.jobs.values():
+        first = next(iter(made.outputs))
+        if first not in raw and not is_result(first, root):
+            continue
+        missing = [name for name in made.outputs if not Path(name).is_file()]
+        wrong = f"{missing[0]} is missing" if missing else first_difference(made, hashes)
+        if wrong:
+            logging.warning(f"left out: {made.rule}: {wrong}")
         else:
-            job.beside = dict.fromkeys(files_beside(job, owners), "")
-            jobs.append(job)
-    present = hash_files(path for job in jobs for path in job.outputs | job.beside | job.inputs)
-    for job in jobs:
-        job.outputs = {path: present[path] for path in job.outputs}
-        job.beside = {path: present[path] for path in job.beside}
-        # inputs beyond `max-checksum-file-size` were not hashed when the job ran
-        job.inputs = {path: recorded or present.get(path, "") for path, recorded in job.inputs.items()}
-
-    return consistent_jobs(jobs, present, root)
+            jobs.append(made)
+    hashes.save()
+    return consistent_jobs(jobs, hashes, root)
 
 
-def consistent_jobs(jobs: list[Job], present: dict[str, str], root: str) -> list[Job]:
-    """Those of `jobs` whose inputs are, with their present content, each other's outputs or files in git."""
-    in_git = {path for path in present if path.endswith(".dvc") or not path.startswith((f"{root}/", f"{RAW}/"))}
+def consistent_jobs(jobs: list[Provenance], hashes: KnownHashes, root: str) -> list[Provenance]:
+    """Those of `jobs` whose inputs are, with their present content, each other's files or files in git."""
     while True:
-        known = in_git.union(*(job.outputs | job.beside for job in jobs))
-        hashes = {path: digest for path, digest in present.items() if path in known}
-        reasons = [difference(job.inputs, hashes) for job in jobs]
-        for job, reason in zip(jobs, reasons, strict=True):
-            if reason:
-                logging.warning(f"left out: {min(job.outputs)}: its input {reason}")
-        if not any(reasons):
-            return jobs
-        jobs = [job for job, reason in zip(jobs, reasons, strict=True) if not reason]
+        made_here = {name for job in jobs for name in job.files}
+        kept = []
+        for job in jobs:
+            wrong = changed_inputs(job, hashes)
+            for name in job.inputs:
+                in_git = name.endswith(".dvc") or not name.startswith((f"{root}/", f"{RAW}/"))
+                if (not in_git and name not in made_here) or not Path(name).is_file():
+                    wrong.append(name)
+            if wrong:
+                first = next(iter(job.outputs))
+                logging.warning(f"left out: {first}: its input {wrong[0]} is not what it was made from")
+            else:
+                kept.append(job)
+        if len(kept) == len(jobs):
+            return kept
+        jobs = kept
 
 
 def publish(root: str, archives: list[str], snakemake: list[str]) -> None:
@@ -230,20 +163,28 @@ def publish(root: str, archives: list[str], snakemake: list[str]) -> None:
         )
     publish_archives(archives, snakemake)
     jobs = finished_jobs(root, archives)
-    results = sorted(path for job in jobs for path in job.outputs | job.beside if path.startswith(f"{root}/"))
-    pointers = [f"{path}.dvc" for job in jobs for path in job.outputs if not path.startswith(f"{root}/")]
+    results, pointers = set(), []
+    for job in jobs:
+        first = next(iter(job.outputs))
+        files = [*job.files, str(provenance_file(first))]
+        if first.startswith(f"{root}/"):
+            results.update(files)
+        else:
+            pointers += [f"{path}.dvc" for path in files]
+        if job.code and (record := code_file(job.code, Layout(Path(root)).code_records)).is_file():
+            results.add(str(record))
+    results = sorted(results)
     pointers += add_shard_archives(jobs)
     if not results and not pointers:
         raise UserError(f"{root}: nothing finished to publish; run `snakemake --profile NAME` first")
     if results:
         # one pointer with an entry per file: exactly what is finished, and what else lies in `results` is never touched
-        pointer = provenance_path(root).with_suffix(".dvc")
+        pointer = results_pointer(root)
         with atomic(pointer) as temporary:
             entries = {"wdir": "..", "outs": [{"path": path} for path in results]}
             temporary.write_text(yaml.safe_dump(entries, sort_keys=False))
         dvc("commit", "--force", str(pointer))
         pointers.append(str(pointer))
-    write_provenance(provenance_path(root), jobs)
     dvc("push", *pointers)
     logging.info(f"published {len(results)} results and {len(pointers)} pointers; now: git add data .dvc && git commit")
 

@@ -19,7 +19,7 @@ from scripts.corpus.split import split
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
 from scripts.experiment.load import load_experiment
-from scripts.experiment.provenance import Job
+from scripts.experiment.provenance import Provenance
 from scripts.release.forget import PlannedJob, forget, without_row
 from scripts.release.forgetting.lineage import made_from
 from scripts.sources.archives.archive_members import Limits
@@ -182,9 +182,9 @@ def test_an_unknown_source_or_the_only_one_is_a_one_line_error(tmp_path):
 
 
 def test_published_results_are_followed_through_jobs_in_any_order():
-    def job(inputs: str, outputs: str, beside: str = "") -> Job:
+    def job(inputs: str, outputs: str, beside: str = "") -> Provenance:
         files = [dict.fromkeys(names.split(), "") for names in (inputs, outputs, beside)]
-        return Job("x", "", [], [], "", *files)
+        return Provenance("x", "", {}, [], "", *files, {}, 0.0, 1.0)
 
     archive = "data/raw/gamma-0123456789ab"
     jobs = [

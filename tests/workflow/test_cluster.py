@@ -32,7 +32,7 @@ def on_cluster(clone: Clone, ranks: int = 2, **train) -> Clone:
     """Fit the profile and its machine to a cluster of two nodes without GPUs that compute; all else stays as it is."""
     path = clone.root / "profiles/a40/config.yaml"
     profile = yaml.safe_load(path.read_text())
-    profile["set-resources"]["train"] |= {"nodes": 2, "tasks": 2, **train}
+    profile["set-resources"]["training_job"] |= {"nodes": 2, "tasks": 2, **train}
     path.write_text(yaml.safe_dump({**profile, "seconds-between-status-checks": 1, "cores": 2}))
     (clone.root / "config/machines/a40.yaml").write_text(MACHINE.format(ranks=ranks, more=""))
     return clone
@@ -138,13 +138,13 @@ def test_each_rank_runs_once_on_its_node_and_meets_the_others(slurm, tmp_path):
 
 def test_a_failing_job_shows_its_log_and_the_last_lines_of_it(slurm, finished, tmp_path):
     clone = copied_to_cluster(finished, tmp_path / "clone", steps=4, ranks=1)
-    tokens = clone.root / "results/tokens/pack/instruct-2048/train.tokens.bin"
-    tokens.write_bytes(tokens.read_bytes()[:-4])
+    start, broken = "def main() -> None:\n", '    raise UserError("broken on purpose")\n'
+    clone.replace("scripts/training/train.py", start, start + broken)
     done = clone.snakemake(SFT, *A40, "--retries", "0", check=False)
     assert done.returncode == 1
     output = done.stdout + done.stderr
     assert "log: results/logs/training/train/sft.log" in output
-    error = r"^ *error: .*train\.tokens\.bin: \d+ bytes, its manifest says \d+"
+    error = r"^ *error: broken on purpose"
     assert len(re.findall(error, output, re.MULTILINE)) == 1 and re.match(error, done.stderr.splitlines()[-1])
     assert not (clone.root / SFT).exists()
 

@@ -156,7 +156,7 @@ def on_a_single_node(finished: Clone, to: Path) -> Clone:
     path = clone.root / "profiles/a40/config.yaml"
     profile = yaml.safe_load(path.read_text())
     for name in ("nodes", "tasks", "tasks_per_gpu", "mpi"):
-        del profile["set-resources"]["train"][name]
+        del profile["set-resources"]["training_job"][name]
     path.write_text(yaml.safe_dump(profile))
     return clone
 

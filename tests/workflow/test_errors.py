@@ -147,7 +147,7 @@ def test_a_profile_and_a_machine_file_that_contradict_each_other_are_refused_in_
     error_lines = [text for text in done.stderr.splitlines() if not text.startswith("Using profile")]
     assert done.returncode == 1
     assert error_lines == [
-        "error: the profile's set-resources.train.nodes is 4, but config/machines/a40.yaml says `nodes: 2`"
+        "error: the profile's set-resources.training_job.nodes is 4, but config/machines/a40.yaml says `nodes: 2`"
     ]
 
 

@@ -12,7 +12,8 @@ from pathlib import Path
 from scripts.common.files import read_json, read_jsonl
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, SPLITS, Layout, split_file
-from scripts.experiment.provenance import Job, provenance_path, read_provenance
+from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.provenance import Index, Provenance, results_pointer
 
 
 @dataclass
@@ -24,14 +25,14 @@ class Lineage:
         datasets: name → split → examples made from its documents; datasets that hold none are left out.
         models: name → why it contains the source.
         scored: (suite, dataset) whose test split holds its documents.
-        published: root of published results → how many files of them were made from it.
+        published: root of published results → how many of its files were made from it; None where they are not here.
     """
 
     documents: int | None
     datasets: dict[str, dict[str, int]]
     models: dict[str, str]
     scored: list[tuple[str, str]]
-    published: dict[str, int]
+    published: dict[str, int | None]
 
     def lines(self) -> list[str]:
         """For people, a line each."""
@@ -40,7 +41,9 @@ class Lineage:
             lines.append(f"dataset {name}: {', '.join(f'{count:,} in {split}' for split, count in counts.items())}")
         lines += [f"model {name}: {reason}" for name, reason in self.models.items()]
         lines += [f"evaluation {suite}: scores documents of it in {dataset}" for suite, dataset in self.scored]
-        lines += [f"published {root}: {count} files made from it" for root, count in self.published.items()]
+        for root, count in self.published.items():
+            known = "not pulled here, so not known" if count is None else f"{count} files made from it"
+            lines.append(f"published {root}: {known}")
         return lines
 
 
@@ -88,19 +91,23 @@ def models(view: ExperimentView, datasets: set[str]) -> dict[str, str]:
     return reasons
 
 
-def published(source: str) -> dict[str, int]:
-    """Results root → files that were made from a source, by all provenance files of this checkout."""
-    counts = {}
-    for path in sorted(Path("data").glob("*.json")):
-        root = path.stem.replace("+", "/")
-        if provenance_path(root) == path and (
-            files := made_from(source, read_provenance(path).jobs, Layout(Path(root)).filtered(source))
-        ):
+def published(source: str) -> dict[str, int | None]:
+    """Results root → how many of its published files were made from a source; None where they were not pulled here."""
+    counts, index = {}, Index()
+    for pointer in sorted(Path("data").glob("*.dvc")):
+        root = pointer.stem.replace("+", "/")
+        if results_pointer(root) != pointer:
+            continue
+        listed = {entry["path"] for entry in read_yaml(pointer)["outs"]}
+        here = [made for path, made in index.jobs.items() if str(path) in listed]
+        if not here:
+            counts[root] = None
+        elif files := made_from(source, here, Layout(Path(root)).filtered(source)):
             counts[root] = len(files)
     return counts
 
 
-def made_from(source: str, jobs: list[Job], filtered: Path) -> set[str]:
+def made_from(source: str, jobs: list[Provenance], filtered: Path) -> set[str]:
     """The files that these jobs made from a source's archives, directly or not, less the archives themselves.
 
     Args:

@@ -19,57 +19,56 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.shard_reuse import MADE_FROM, folders_in
 from scripts.experiment.causes import code_changes, param_changes
-from scripts.experiment.code_records import CodeRecord, clean_commit, codes_in, read_code, units_of, write_code
+from scripts.experiment.code_records import CodeRecord, clean_commit, read_code, units_of, write_code
 from scripts.experiment.fingerprint import fingerprint
+from scripts.experiment.layout import Layout
 from scripts.experiment.load import experiment_parser
-from scripts.experiment.provenance import mtime, open_records
 from scripts.experiment.replays.evidence import NAME, Evidence, add_evidence, content_of
 from scripts.experiment.replays.replay import comparable, differing, digest_of, git, replay, run_in, worktree
 from scripts.experiment.replays.samples import Sample, sample_of
+from scripts.hosts.provenance_records import ProvenanceRecords
 from scripts.report.commands.why import dry_run, module_of, name_of
 
 LISTED = 10
 PACKAGES = ("torch", "transformers", "numpy", "tokenizers")
 
 
-def changed_code(job, records) -> tuple[str, str]:
+def changed_code(job, records: ProvenanceRecords, codes: Path) -> tuple[str, str]:
     """(fingerprint that made a job's outputs, today's), where nothing else of the job changed.
+
+    Args:
+        codes: the folder of the records of code.
 
     Raises:
         UserError: something else changed too, or the outputs are not as the job left them.
     """
-    name, params = name_of(job), {key: value for key, value in job.params.items() if value in job.non_derived_params}
+    name = name_of(job)
     for path in job.output:
-        record = records._read_record(path)
-        if record is None or mtime(path) is None:
+        if not Path(path).is_file():
             raise UserError(f"{name}: {path} is not made yet: nothing to accept")
-        if mtime(path) != record.endtime:
-            raise UserError(f"{name}: {path} was changed after it was made; it will run")
-        if record.code != records_code(job):
-            raise UserError(f"{name}: its command in rules/ changed too; it will run")
-    recorded = list(records._read_record(job.output[0]).params)
-    new, old = fingerprint(module_of(job)), codes_in(recorded)
-    if len(old) != 1:
-        raise UserError(f"{name}: its record names no code; it will run")
-    if old[0] == new:
+        if wrong := records.refusal(path):
+            raise UserError(f"{name}: {wrong}; it will run")
+    made, present = records.provenance.of(str(job.output[0])), records.params_of(job)
+    if made.command != records._code(job.rule):
+        raise UserError(f"{name}: its command in rules/ changed too; it will run")
+    new, old = fingerprint(module_of(job)), made.code
+    if old is None:
+        raise UserError(f"{name}: its provenance names no code; it will run")
+    if old == new:
         raise UserError(f"{name}: its code did not change: nothing to accept")
-    other_changes = param_changes(recorded, params | {"code": old[0]}, module_of(job))
+    other_changes = param_changes(made.params, present | {"code": repr(old)}, module_of(job), codes)
     if other_changes:
         raise UserError(f"{name}: more than code changed: {other_changes[0]}; it will run")
-    return old[0], new
+    return old, new
 
 
-def records_code(job) -> str | None:
-    return job.dag.workflow.persistence._code(job.rule)
-
-
-def commit_of(code: str, name: str, root: Path) -> str:
+def commit_of(code: str, name: str, codes: Path) -> str:
     """The commit that holds the code of a fingerprint.
 
     Raises:
         UserError: none is recorded, or it holds other code.
     """
-    record = read_code(code)
+    record = read_code(code, codes)
     if record is None or not record.commit:
         raise UserError(f"{name}: the code that made it was not committed, so it cannot be replayed; it will run")
     return record.commit
@@ -82,18 +81,21 @@ def check_code(folder: Path, module: str, code: str, name: str) -> None:
         raise UserError(f"{name}: the code of the recorded commit is not the code that made it; it will run")
 
 
-def accept_job(job, reason: str, records, root: Path, today: str, report: Callable[[str], None]) -> None:
+def accept_job(
+    job, reason: str, records: ProvenanceRecords, root: Path, today: str, report: Callable[[str], None]
+) -> None:
     """Replay a sample of a job with both codes, and record its outputs as made by today's code where they agree.
 
     Raises:
         UserError: they do not, or the job cannot be replayed.
     """
     name, module = name_of(job), module_of(job)
-    old, new = changed_code(job, records)
+    codes = Layout(Path(job.dag.workflow.globals["EXPERIMENT"].results)).code_records
+    old, new = changed_code(job, records, codes)
     settings = json.loads(job.params.get("settings") or "{}") if isinstance(job.params.get("settings"), str) else {}
     outputs = [str(path) for path in job.output]
     sample = sample_of(job.rule.name, job.shellcmd, [str(path) for path in job.input], outputs, settings)
-    commit = commit_of(old, name, root)
+    commit = commit_of(old, name, codes)
     report(f"{name}: replays {sample.text}, with the code of {commit[:12]} and of {today[:12]}")
     replayed = []
     for code, at in ((old, commit), (new, today)):
@@ -112,7 +114,7 @@ def accept_job(job, reason: str, records, root: Path, today: str, report: Callab
         new=new,
         old_commit=commit,
         new_commit=today,
-        changed=code_changes(old, new, module),
+        changed=code_changes(old, new, module, codes),
         sample=sample.text,
         unseen=sample.unseen,
         compared=digest_of(replayed[1]),
@@ -120,13 +122,10 @@ def accept_job(job, reason: str, records, root: Path, today: str, report: Callab
         versions={package: importlib.metadata.version(package) for package in PACKAGES},
     )
     add_evidence(Path(outputs[0]).parent, evidence)
-    write_code(new, CodeRecord(module, today, units_of(module)))
-    for path in outputs:
-        record = records._read_record(path)
-        record.params = sorted(repr(new) if text == repr(old) else text for text in record.params)
-        records._write_record(path, record)
+    write_code(new, CodeRecord(module, today, units_of(module)), codes)
     if job.rule.name == "filter":
         note_in_folders(Path(outputs[0]), old, new)
+    records.accept_code(job, new)
     report(f"{name}: accepted, {len(sample.outputs)} files equal; evidence in {Path(outputs[0]).parent / NAME}")
 
 
@@ -187,7 +186,7 @@ def main() -> None:
     if git("status", "--porcelain", "--untracked-files=no", root=root) or not (today := clean_commit()):
         raise UserError("git: there are changes that are not committed: commit them before anything is accepted")
     workflow = dry_run(args.profile, args.configfile)
-    records, failed = open_records(), []
+    records, failed = workflow.persistence, []
     for job in chosen_jobs(workflow, args.rule.split(",")):
         try:
             accept_job(job, args.reason.strip(), records, root, today, lambda line: print(line, flush=True))

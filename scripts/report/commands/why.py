@@ -4,7 +4,7 @@
     python -m scripts.report.commands.why --profile local --configfile config/mine.yaml
     python -m scripts.report.commands.why --a results --b /elsewhere/results
 
-A job's record tells its settings, its code and its inputs when it last ran (scripts/experiment/code_records.py). Jobs
+A job's provenance tells its settings, its code and its inputs when it last ran (scripts/experiment/provenance.py). Jobs
 with the same cause share a line; a job that only follows another one names that one. It runs nothing.
 """
 
@@ -19,9 +19,10 @@ from pathlib import Path
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.experiment.causes import param_changes
+from scripts.experiment.layout import Layout
 from scripts.experiment.load import experiment_parser
-from scripts.experiment.provenance import UNTRUSTED
 from scripts.hosts import start
+from scripts.hosts.provenance_records import ProvenanceRecords
 from scripts.report.content.differences import differences
 
 LISTED = 4  # jobs that are named in a line; of more, their number by rule
@@ -71,10 +72,10 @@ def short(path: str, root: str) -> str:
     return re.sub(rf"^{re.escape(root)}/(corpus|tokens|training|evaluation)/", "", path)
 
 
-def own_causes(job, dag, persistence, root: str) -> list[str]:
+def own_causes(job, dag, records: ProvenanceRecords, root: str) -> list[str]:
     """The causes of a job's own, the first one first; none if it runs only because a job before it runs."""
     reason, causes = dag.reason(job), []
-    output = next((path for path in job.output if persistence.metadata(path)), None)
+    output = next((path for path in job.output if records.metadata(path)), None)
     if reason.forced:
         causes.append("it was asked for")
     if reason.incomplete_output:
@@ -83,19 +84,18 @@ def own_causes(job, dag, persistence, root: str) -> list[str]:
         existing = [path for path in job.output if path.exists_local()] if output else []
         causes.append(f"{missing[0]} is missing" if existing else "not made yet")
     if output and not (missing and not existing):
-        record = persistence.metadata(output)
-        if record.code == UNTRUSTED:
-            return [*causes, "its files are not those that were published"]
-        hidden = set(map(id, job.params)) - set(map(id, job.non_derived_params))
-        params = {name: value for name, value in job.params.items() if id(value) not in hidden}
-        causes += param_changes(list(record.params), params, module_of(job))
+        if wrong := records.refusal(output):
+            return [*causes, wrong]
+        made = records.provenance.of(str(output))
+        causes += param_changes(made.params, records.params_of(job), module_of(job), Layout(Path(root)).code_records)
         if reason.code_changed:
             causes.append("its command in rules/ changed")
         if reason.software_stack_changed:
             causes.append("its environment file changed")
         if reason.input_changed:
-            old, new = set(record.input), set(map(str, job.input))
-            causes += [f"input {short(path, root)} is new" for path in sorted(new - old)]
+            old, new, read = set(records.metadata(output).input), set(map(str, job.input)), set(made.inputs)
+            causes += [f"input {short(path, root)} changed" for path in sorted((new - old) & read)]
+            causes += [f"input {short(path, root)} is new" for path in sorted(new - read)]
             causes += [f"input {short(path, root)} is gone" for path in sorted(old - new)]
         made_now = set(map(str, reason.updated_input_run or []))
         changed = sorted(set(map(str, reason.updated_input or [])) - made_now)

@@ -22,7 +22,7 @@ from scripts.experiment.dvc_cache import cache_folder, cache_object
 from scripts.experiment.layout import MANIFEST, SPLITS, Layout, split_file
 from scripts.experiment.load import merged
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.provenance import provenance_path
+from scripts.experiment.provenance import results_pointer
 from scripts.report.content.funnel import FunnelCounts, read_funnel
 from scripts.sources.tables.sources_table import read_sources
 
@@ -117,7 +117,7 @@ def published_files(commit: str, root: str, folder: Path) -> str:
     Returns:
         Why there are none; empty if there are.
     """
-    pointer = exported(commit, str(provenance_path(root).with_suffix(".dvc")), folder)
+    pointer = exported(commit, str(results_pointer(root)), folder)
     if pointer is None:
         return "no published results at this revision, so only the sources are compared"
     outs = {out["path"]: out["md5"] for out in read_yaml(pointer)["outs"] if Path(out["path"]).name in READ}

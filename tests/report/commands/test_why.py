@@ -9,7 +9,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.experiment.causes import param_changes, setting_changes
-from scripts.experiment.code_records import FOLDER, CodeRecord, unit_changes, units_of, write_code
+from scripts.experiment.code_records import CodeRecord, unit_changes, units_of, write_code
 from scripts.experiment.fingerprint import fingerprint
 from scripts.report.commands.why import dry_run, names_or_counts
 from scripts.report.content.differences import differences
@@ -24,26 +24,31 @@ def test_a_changed_setting_is_named_with_both_values():
     assert setting_changes({"a": ["x", "y"]}, {"a": ["y", "z"]}) == ["a + z, - x"]
 
 
-def test_params_without_names_are_matched_with_those_that_they_resemble():
-    code = fingerprint(MODULE)
-    recorded = sorted(map(repr, ["0" * 16, '{"min_lines": 10, "max_bytes": 5}', 42, "results/x"]))
-    present = {"settings": '{"min_lines": 11, "max_bytes": 5}', "seed": 43, "out": "results/x", "code": code}
-    assert param_changes(recorded, present, MODULE) == [
+def reprs(**params) -> dict[str, str]:
+    return {name: repr(value) for name, value in params.items()}
+
+
+def test_changed_new_and_removed_params_are_named_settings_first(tmp_path):
+    recorded = reprs(settings='{"min_lines": 10, "max_bytes": 5}', code="0" * 16, seed=42, out="results/x", old=1)
+    present = reprs(
+        code=fingerprint(MODULE), settings='{"min_lines": 11, "max_bytes": 5}', seed=43, out="results/x", k=2
+    )
+    assert param_changes(recorded, present, MODULE, tmp_path) == [
         "min_lines 10 → 11",
         "seed 42 → 43",
+        "k 2 is new",
+        "old is no longer a setting",
         f"code changed (there is no record of the code {'0' * 16})",
     ]
-    assert param_changes(sorted(map(repr, present.values())), present, MODULE) == []
+    assert param_changes(present, present, MODULE, tmp_path) == []
 
 
-def test_the_function_that_changed_is_named(tmp_path, monkeypatch):
-    monkeypatch.chdir(tmp_path)
+def test_the_function_that_changed_is_named(tmp_path):
     units = units_of(MODULE)
     unit = "scripts/corpus/heuristics/quality.py:check_quality"
     assert units[unit].startswith("function ") and "scripts/corpus/filter.py:__main__" in units
-    write_code("1" * 16, CodeRecord(MODULE, None, units | {unit: "function 0"}))
-    assert FOLDER.is_dir()
-    changes = param_changes([repr("1" * 16)], {"code": fingerprint(MODULE)}, MODULE)
+    write_code("1" * 16, CodeRecord(MODULE, None, units | {unit: "function 0"}), tmp_path)
+    changes = param_changes(reprs(code="1" * 16), reprs(code=fingerprint(MODULE)), MODULE, tmp_path)
     assert changes == [f"function {unit} changed"]
 
 

@@ -1,0 +1,49 @@
+"""The sha256 of files that were hashed before: a file is hashed again only where its size, times or inode changed.
+
+    hashes = KnownHashes()
+    hashes.sha256(Path("results/training/train/sft/model.safetensors"))
+    hashes.save()
+
+Hashing 15 GB takes seconds, and each start of the workflow asks. A bit that a disk flips without a new modification
+time is not seen here; `stagecraft verify` reads every byte.
+"""
+
+from pathlib import Path
+
+from scripts.common.files import read_json_or_empty, sha256_file, write_json
+
+NOTES = Path(".snakemake/stagecraft/hashes.json")
+
+
+class KnownHashes:
+    """Hashes noted in a JSON file by absolute path; an unreadable file counts as empty."""
+
+    def __init__(self, notes: Path = NOTES):
+        self.notes = notes
+        self.known = read_json_or_empty(notes)
+        self.changed = False
+
+    def sha256(self, path: Path) -> str:
+        """The hex sha256 of a file.
+
+        Raises:
+            FileNotFoundError: there is no such file.
+        """
+        facts = path.stat()
+        state = [facts.st_size, facts.st_mtime_ns, facts.st_ctime_ns, facts.st_ino]
+        name = str(path.absolute())
+        noted = self.known.get(name)
+        if isinstance(noted, dict) and noted.get("state") == state and isinstance(noted.get("sha256"), str):
+            return noted["sha256"]
+        digest = sha256_file(path)
+        self.known[name] = {"state": state, "sha256": digest}
+        self.changed = True
+        return digest
+
+    def save(self) -> None:
+        """Write the notes, if a file was hashed since; those of files that are gone are dropped."""
+        if not self.changed:
+            return
+        present = {name: note for name, note in self.known.items() if Path(name).is_file()}
+        write_json(self.notes, present)
+        self.changed = False
