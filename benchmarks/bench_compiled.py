@@ -12,7 +12,7 @@ from pathlib import Path
 
 from benchmarks.bench_sandbox import timed
 from scripts.evaluation.benchmarks.formats import read
-from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.problem import Problem
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.judge import Judge
 from scripts.judge.sandbox.program import Limits

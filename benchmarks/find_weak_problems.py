@@ -13,7 +13,7 @@ import sys
 from pathlib import Path
 
 from scripts.evaluation.benchmarks.formats import read
-from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.problem import Problem
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.compiled_programs import divided, parameters
 from scripts.judge.sandbox.judge import Judge, judge_all

@@ -16,7 +16,6 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.evaluation.benchmarks import formats
-from scripts.evaluation.benchmarks.problem import Problem
 from scripts.evaluation.benchmarks.prompts import end, program, prompt_of
 from scripts.evaluation.benchmarks.weak_problems import WEAK
 from scripts.evaluation.generation.model import arguments, load, write_scores
@@ -26,6 +25,7 @@ from scripts.experiment.settings.code import Benchmark, Code
 from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import dataset_of
+from scripts.judge.problem import Problem
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.bubblewrap import Limits
 from scripts.judge.sandbox.judge import Judge, judge_all

@@ -22,10 +22,10 @@ from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.code_tasks.training_overlap import in_training
+from scripts.evaluation.repository_functions.task_selection import Selection, TaskSelector, log
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
 from scripts.judge.repositories.judge import RepositoryJudge
 from scripts.judge.repositories.repository import unpack
-from scripts.judge.repositories.task_selection import Selection, TaskSelector, log
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.bubblewrap import Sandbox
 from scripts.judge.sandbox.packages import Packages

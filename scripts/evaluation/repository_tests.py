@@ -26,12 +26,12 @@ from scripts.evaluation.code_tasks.prompts import prompt_of
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
 from scripts.evaluation.metrics.repository_outcomes import SUITE, figures
+from scripts.evaluation.repository_functions.task import RepositoryTask
 from scripts.evaluation.repository_tasks import judge_of
 from scripts.experiment.settings.evaluation import RepositoryTests
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import REPOSITORIES
 from scripts.judge.repositories.judge import Outcome, RepositoryJudge
-from scripts.judge.repositories.task import RepositoryTask
 from scripts.judge.sandbox import probe
 
 FAULT = "environment fault"

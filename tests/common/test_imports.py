@@ -39,6 +39,8 @@ def test_every_area_is_listed_in_the_order_of_imports():
 @pytest.mark.parametrize("area", AREAS)
 def test_an_area_imports_only_areas_before_it(area):
     allowed = AREAS[: AREAS.index(area) + 1]
+    if area == "judge":  # it stands alone
+        allowed = ["common", "judge"]
     upward = [
         f"{path.relative_to(SCRIPTS)} imports {'.'.join(module)}"
         for path in (SCRIPTS / area).rglob("*.py")

@@ -10,7 +10,7 @@ such problems are `unjudged`.
 import ast
 from pathlib import Path
 
-from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.problem import Problem
 
 RUNNER = Path(__file__).with_name("bigcodebench_tests.py").read_text(encoding="utf-8")
 # those of bigcodebench/provider/utility.py

@@ -9,7 +9,7 @@ rules of EvalPlus (evalplus_tests.py), on the base inputs and on those that Eval
 import json
 from pathlib import Path
 
-from scripts.evaluation.benchmarks.problem import HUMANEVAL_STOPS, MBPP_STOPS, Problem
+from scripts.judge.problem import HUMANEVAL_STOPS, MBPP_STOPS, Problem
 
 RUNNER = Path(__file__).with_name("evalplus_tests.py").read_text(encoding="utf-8")
 

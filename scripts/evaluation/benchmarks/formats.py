@@ -17,7 +17,9 @@ from scripts.evaluation.benchmarks import evalplus
 from scripts.evaluation.benchmarks.bigcodebench import bigcodebench
 from scripts.evaluation.benchmarks.files import records
 from scripts.evaluation.benchmarks.livecodebench import livecodebench
-from scripts.evaluation.benchmarks.problem import (
+from scripts.evaluation.benchmarks.template_format import TemplateFormat
+from scripts.experiment.settings.code import Benchmark
+from scripts.judge.problem import (
     BEGINS,
     HUMANEVAL_STOPS,
     MBPP_STOPS,
@@ -25,8 +27,6 @@ from scripts.evaluation.benchmarks.problem import (
     entry_of,
     language_of,
 )
-from scripts.evaluation.benchmarks.template_format import TemplateFormat
-from scripts.experiment.settings.code import Benchmark
 
 HUMANEVAL = TemplateFormat(Path(__file__).with_name("humaneval.yaml"))
 

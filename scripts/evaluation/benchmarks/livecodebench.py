@@ -14,7 +14,7 @@ import json
 import pickle
 import zlib
 
-from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.problem import Problem
 
 MODULES = ["string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random", "statistics"]
 MODULES += ["itertools", "functools", "operator", "io", "sys", "json"]

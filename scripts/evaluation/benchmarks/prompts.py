@@ -11,8 +11,8 @@ answer.
 
 import re
 
-from scripts.evaluation.benchmarks.problem import BEGINS, IN_CLASSES, Problem
 from scripts.evaluation.generation.transformers_engine import Prompt
+from scripts.judge.problem import BEGINS, IN_CLASSES, Problem
 from scripts.judge.sandbox.compiled_programs import DEFINED, class_of, divided, shared
 
 TITLES = {"python": "Python", "java": "Java", "go": "Go", "rust": "Rust", "cpp": "C++", "csharp": "C#"}

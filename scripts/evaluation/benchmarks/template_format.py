@@ -14,9 +14,9 @@ from jinja2 import StrictUndefined, Template, TemplateError, Undefined, meta
 from jinja2.sandbox import SandboxedEnvironment
 
 from scripts.common.errors import UserError
-from scripts.evaluation.benchmarks.problem import HUMANEVAL_STOPS, Problem, entry_of, language_of
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.benchmark_format import BenchmarkFormat
+from scripts.judge.problem import HUMANEVAL_STOPS, Problem, entry_of, language_of
 
 
 def text_only(value: object) -> str:

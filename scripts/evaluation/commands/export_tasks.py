@@ -26,10 +26,10 @@ from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.evaluation.commands.environment import requirements
-from scripts.judge.repositories.harbor import folder_name, write_harbor
-from scripts.judge.repositories.instruction import instruction_of
+from scripts.evaluation.repository_functions.harbor import folder_name, write_harbor
+from scripts.evaluation.repository_functions.instruction import instruction_of
+from scripts.evaluation.repository_functions.task import RepositoryTask
 from scripts.judge.repositories.repository import unpack
-from scripts.judge.repositories.task import RepositoryTask
 
 
 def write_chats(tasks: list[RepositoryTask], out: Path) -> int:

@@ -22,10 +22,10 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.files import unpacked
 from scripts.evaluation.benchmarks.formats import problems_of
-from scripts.evaluation.benchmarks.problem import Problem
 from scripts.evaluation.benchmarks.prompts import closed, completed
 from scripts.evaluation.metrics.pass_at_k import unbiased
 from scripts.experiment.settings.code import Benchmark
+from scripts.judge.problem import Problem
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.bubblewrap import Limits
 from scripts.judge.sandbox.judge import Judge, judge_all

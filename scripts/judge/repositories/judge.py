@@ -24,9 +24,8 @@ from scripts.judge.repositories import (
     policy,
     test_process,
 )
-from scripts.judge.repositories.functions import Function
+from scripts.judge.repositories.problem import Lines, RepositoryProblem
 from scripts.judge.repositories.repository import Repository
-from scripts.judge.repositories.task import RepositoryTask
 from scripts.judge.sandbox.bubblewrap import Sandbox
 from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
 from scripts.judge.sandbox.guest_programs import bundle
@@ -112,7 +111,7 @@ class RepositoryJudge:
             descriptors=pipes,
         )
 
-    def covered(self, functions: list[Function], seconds: float) -> dict:
+    def covered(self, functions: list[Lines], seconds: float) -> dict:
         """Run all tests once, with the repository as it is, under coverage.py.
 
         Returns:
@@ -124,10 +123,7 @@ class RepositoryJudge:
             "files": ["--continue-on-collection-errors", *self.repository.tests],
             "packages": self.repository.tops,
             "seconds": self.limits.seconds,
-            "functions": [
-                [f"/repo/{function.path}", function.region.first + 1, function.region.last + 1]
-                for function in functions
-            ],
+            "functions": [[f"/repo/{lines.path}", lines.first, lines.last] for lines in functions],
         }
         program = self.start("judge", config, replace(self.limits, seconds=seconds), {}, 0, ())
         wait([program], lambda: not program.open)
@@ -142,7 +138,7 @@ class RepositoryJudge:
         except ValueError:
             return {"fault": f"no report: {message(program)}"}
 
-    def judge(self, task: RepositoryTask, body: str, *, record: bool = False, seed: int = 0) -> Outcome:
+    def judge(self, task: RepositoryProblem, body: str, *, record: bool = False, seed: int = 0) -> Outcome:
         """The outcome of the task's tests with this body.
 
         Args:
@@ -179,7 +175,7 @@ class RepositoryJudge:
         wait([judge, candidate], lambda: not judge.open)
         return self.outcome(task, judge, candidate)
 
-    def outcome(self, task: RepositoryTask, judge: Program, candidate: Program) -> Outcome:
+    def outcome(self, task: RepositoryProblem, judge: Program, candidate: Program) -> Outcome:
         """The outcome, from the output of the two processes that have ended."""
         if verdict := exceeded([judge, candidate]):
             kind = {"exception": "failed"}.get(verdict.outcome, verdict.outcome)

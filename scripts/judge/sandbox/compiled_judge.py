@@ -11,7 +11,7 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from threading import Lock
 
-from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.problem import Problem
 from scripts.judge.sandbox import compiled_programs
 from scripts.judge.sandbox.bubblewrap import Sandbox
 from scripts.judge.sandbox.compilers import Compilers

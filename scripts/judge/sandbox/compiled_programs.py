@@ -11,7 +11,7 @@ candidate's macros, classes, overloads and other symbols are not there when the 
 import re
 from pathlib import Path
 
-from scripts.evaluation.benchmarks.problem import BEGINS, IN_CLASSES, Problem
+from scripts.judge.problem import BEGINS, IN_CLASSES, Problem
 from scripts.judge.sandbox import csharp_programs as csharp
 from scripts.judge.sandbox.libraries import NONE, Libraries
 

@@ -12,7 +12,7 @@ import subprocess
 from concurrent.futures import ThreadPoolExecutor
 
 from scripts.common.progress import Progress
-from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.problem import Problem
 from scripts.judge.sandbox import guest, libraries, remote_objects, values
 from scripts.judge.sandbox.bubblewrap import Sandbox
 from scripts.judge.sandbox.compiled_judge import CompiledJudge

@@ -12,7 +12,7 @@ from functools import cached_property
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.problem import Problem
 
 OF_THE_PLATFORM = ("java.", "javax.", "jdk.")
 

@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.problem import Problem
 
 VERSION = f"python{sys.version_info.major}.{sys.version_info.minor}"
 PROJECT = Path(sysconfig.get_paths()["purelib"]).resolve()

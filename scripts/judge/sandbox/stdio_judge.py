@@ -13,7 +13,7 @@ import sys
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
-from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.problem import Problem
 from scripts.judge.sandbox.bubblewrap import Sandbox, memory_file
 from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
 from scripts.judge.sandbox.program import KEPT, Limits, Program, wait

@@ -12,7 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.problem import Problem
 from scripts.judge.sandbox.bubblewrap import Sandbox
 from scripts.judge.sandbox.compiled_judge import COMPILING
 from scripts.judge.sandbox.compiled_programs import CHANNELS, divided

@@ -4,8 +4,8 @@ import pytest
 
 from scripts.evaluation.benchmarks.formats import HUMANEVAL as FORMAT
 from scripts.evaluation.benchmarks.formats import mbpp, multipl_e, read
-from scripts.evaluation.benchmarks.problem import IN_CLASSES
 from scripts.evaluation.benchmarks.prompts import block, end, program, prompt_of
+from scripts.judge.problem import IN_CLASSES
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MBPP, MULTIPL_E
 from tests.judge.sandbox.programs import END, PROBLEMS, RIGHT
 

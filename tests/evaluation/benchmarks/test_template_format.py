@@ -7,11 +7,11 @@ from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.files import records
 from scripts.evaluation.benchmarks.formats import problems_of
-from scripts.evaluation.benchmarks.problem import HUMANEVAL_STOPS
 from scripts.evaluation.benchmarks.prompts import program, prompt_of
 from scripts.evaluation.benchmarks.template_format import TemplateFormat
 from scripts.experiment.settings.code import Benchmark, Code
 from scripts.experiment.suites import problem_files, prompts_from, scored_datasets
+from scripts.judge.problem import HUMANEVAL_STOPS
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, written
 
 # a benchmark in nobody's format: numbers as ids, a function's name and pairs in place of test code

@@ -8,7 +8,7 @@ import secrets
 
 import pytest
 
-from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.problem import Problem
 from scripts.judge.sandbox.compiled_judge import COMPILING
 from scripts.judge.sandbox.compiled_programs import CPP_INCLUDES, go_file, without_crates
 from scripts.judge.sandbox.judge import Judge

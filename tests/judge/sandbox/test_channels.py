@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from scripts.evaluation.benchmarks.problem import IN_CLASSES, Problem
+from scripts.judge.problem import IN_CLASSES, Problem
 from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent
 
 pytestmark = [pytest.mark.usefixtures("unharmed"), pytest.mark.slow]

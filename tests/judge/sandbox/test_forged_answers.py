@@ -5,7 +5,7 @@ import json
 import pytest
 
 from scripts.evaluation.benchmarks.formats import read
-from scripts.evaluation.benchmarks.problem import Problem
+from scripts.judge.problem import Problem
 from scripts.judge.sandbox.judge import Judge
 from scripts.judge.sandbox.program import Limits
 from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent

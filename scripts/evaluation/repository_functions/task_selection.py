@@ -11,11 +11,12 @@ from dataclasses import dataclass, field
 
 from scripts.common.hashing import text_digest
 from scripts.evaluation.code_tasks.occurrences import Answers
+from scripts.evaluation.repository_functions.functions import Function, functions
+from scripts.evaluation.repository_functions.task import RepositoryTask
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
-from scripts.judge.repositories.functions import Function, functions
 from scripts.judge.repositories.judge import Outcome, RepositoryJudge
+from scripts.judge.repositories.problem import Lines
 from scripts.judge.repositories.repository import Repository
-from scripts.judge.repositories.task import RepositoryTask
 
 MASKED = "raise NotImplementedError"
 # why a repository has no task at all
@@ -146,7 +147,8 @@ class TaskSelector:
             )
         if not candidates:
             return Selection("no functions", "no package or module in ./, src/ or lib/ has one")
-        report = self.judge.covered(candidates, settings.suite_timeout)
+        places = [Lines(each.path, each.region.first + 1, each.region.last + 1) for each in candidates]
+        report = self.judge.covered(places, settings.suite_timeout)
         if report.get("fault") or not report["ran"]:
             errors = report.get("fault") or "; ".join(report["errors"]) or "pytest found no test"
             return Selection("environment", errors, len(candidates))

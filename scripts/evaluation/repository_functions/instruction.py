@@ -7,8 +7,8 @@ import ast
 import textwrap
 from dataclasses import dataclass
 
-from scripts.judge.repositories.functions import functions
-from scripts.judge.repositories.task import RepositoryTask
+from scripts.evaluation.repository_functions.functions import functions
+from scripts.evaluation.repository_functions.task import RepositoryTask
 
 
 @dataclass(frozen=True)

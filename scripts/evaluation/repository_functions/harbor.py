@@ -17,10 +17,10 @@ import shutil
 import sys
 from pathlib import Path
 
-from scripts.judge.repositories.instruction import instruction_of
+from scripts.evaluation.repository_functions.instruction import instruction_of
+from scripts.evaluation.repository_functions.task import RepositoryTask
+from scripts.evaluation.repository_functions.task_selection import MASKED
 from scripts.judge.repositories.repository import Repository
-from scripts.judge.repositories.task import RepositoryTask
-from scripts.judge.repositories.task_selection import MASKED
 
 DOCKERFILE = """FROM python:{version}-slim
 RUN pip install --no-cache-dir pytest{packages}
