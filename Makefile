@@ -6,8 +6,7 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: eval quick test soak smoke env lock lint format docs sources publish forget rehearse plan calibrate status why
-.PHONY: accept ablate proof compare data-diff judge bench clean
+.PHONY: eval quick test soak smoke env lock lint format docs bench clean
 .DEFAULT_GOAL := eval
 
 # $(call known,VARIABLE,file,known values): end with one line if the file that VARIABLE names does not exist
@@ -42,7 +41,12 @@ smoke: env ## run a tiny version of an experiment on the CPU: EXPERIMENT=qwen2.5
 	$$(sed -n 's/^#     //p' config/smoke/$(EXPERIMENT).yaml)
 	@python -m scripts.report.page --results results/smoke/$(EXPERIMENT) --summary
 
-env: .venv/.stagecraft ## install the environment from requirements.lock
+env: .venv/.stagecraft $(BIN)/stagecraft ## install the environment from requirements.lock, and the command `stagecraft`
+
+$(BIN)/stagecraft: scripts/cli/command/launcher.py | .venv/.stagecraft
+	@cp $< .venv/stagecraft.py
+	@printf '#!/bin/sh\nhere=$$(dirname "$$(readlink -f "$$0")")\nexec "$$here/python" "$$here/../stagecraft.py" "$$@"\n' > $@
+	@chmod +x $@
 
 # torch is installed first, with pip and without a hash, so that pip's find-links may provide a build for this machine. Every
 # other package must have the hash in the lock. --no-deps: the lock has all packages, which `uv pip check` verifies.
@@ -70,68 +74,8 @@ format: env ## format all files
 	ruff check --fix .
 	snakefmt Snakefile rules
 
-# Passed as environment variables, because a folder's name may contain quotes and `$`; `value` is the unexpanded text.
-sources: export SOURCES_FROM = $(value FROM)
-sources: export SOURCES_TO = $(or $(value TO),config/my-sources.tsv)
-sources: env ## FROM=folder [TO=file]: write a table of sources from folders priority/language/repository
-	$(if $(value FROM),,$(error FROM=folder is needed))
-	@python -m scripts.sources.tables.from_folder --from="$$SOURCES_FROM" --out="$$SOURCES_TO"
-
 docs: env ## write docs/configuration.md from the settings
 	python -m scripts.experiment.reference
-
-publish: env ## push raw archives and finished results to the DVC remote: PROFILE=, or EXPERIMENT=file
-	@python -m scripts.release.publish --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
-
-forget: env ## SOURCE=name: list what was made from a source and the jobs to run without it; APPLY=1 removes it; PROFILE=, or EXPERIMENT=file
-	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
-	@python -m scripts.release.forget --source "$(or $(SOURCE),$(error SOURCE=name is needed))" --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(filter 1,$(APPLY)),--apply)
-
-rehearse: env ## make all data, plan, then run 3 steps of each stage and 2 items of each suite with a tiny model: PROFILE=, or EXPERIMENT=file
-	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
-	@python -m scripts.report.commands.rehearse --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
-
-plan: env ## print whether each stage fits, how long it takes and what it costs; needs no data: PROFILE=, or EXPERIMENT=file; ROWS=
-	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
-	@python -m scripts.training.planning.overview --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(ROWS),--rows $(ROWS))
-
-calibrate: env ## write measured speed and memory into the machine file, for the next plans: PROFILE=, or EXPERIMENT=file
-	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
-	@python -m scripts.training.planning.calibrate --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
-
-status: env ## print the state of all jobs of an experiment: PROFILE=, or EXPERIMENT=file; RESULTS=folder; WATCH=seconds
-	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
-	@python -m scripts.report.commands.status --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(RESULTS),--results $(RESULTS)) $(if $(WATCH),--watch $(WATCH))
-
-why: env ## print why jobs would run: PROFILE=, or EXPERIMENT=file; or with A=results B=results, why two results differ
-	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
-	@python -m scripts.report.commands.why --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) $(if $(A),--a "$(A)") $(if $(B),--b "$(B)")
-
-# Passed as an environment variable, because a reason may be any text.
-accept: export ACCEPT_REASON = $(value REASON)
-accept: env ## RULE=train.sft REASON="...": keep a result after a refactoring, if a replay with the old and the new code gives the same
-	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
-	@python -m scripts.report.commands.accept --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) --rule "$(or $(RULE),$(error RULE=train.sft is needed))" --reason "$$ACCEPT_REASON"
-
-ablate: env ## train and score the arms of `ablate` and print the effect of each: PROFILE=, or EXPERIMENT=file
-	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
-	@python -m scripts.report.commands.ablate --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT))
-
-# The sources are repositories made from two versions each of six packages of the package index.
-proof: env ## measure whether a model knows the repository it was trained on, against a placebo: docs/your-repositories.md
-	@python -m benchmarks.own_code.repositories --out results/own-code/repositories
-	@snakemake --profile $(PROFILE) results/own-code/eval.json --configfile config/examples/own-code.yaml
-	@python -m benchmarks.own_code.differences --results results/own-code --out results/own-code/differences
-
-compare: env ## A=results B=results of another run: print what B gained and lost, problem by problem; OUT=folder
-	@python -m scripts.report.commands.compare --a "$(or $(A),$(error A=folder is needed))" --b "$(or $(B),$(error B=folder is needed))" --out "$(or $(OUT),results/compare)"
-
-data-diff: env ## A=revision B=revision, or results folders: print how their data differ; PROFILE=, or EXPERIMENT=file
-	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))
-	@python -m scripts.report.commands.data_diff --profile $(PROFILE) $(if $(EXPERIMENT),--configfile $(EXPERIMENT)) --a="$(or $(A),$(error A=revision is needed))" --b="$(or $(B),$(error B=revision is needed))"
-
-judge: env ## BENCHMARK=file GENERATIONS=file: judge programs that were generated before, problem by problem; OUT=folder, PACKAGES=environment
-	@python -m scripts.evaluation.commands.judge --benchmark "$(or $(BENCHMARK),$(error BENCHMARK=file is needed))" --generations "$(or $(GENERATIONS),$(error GENERATIONS=file is needed))" --out "$(or $(OUT),results/judge)" $(if $(BASE),--base) $(if $(FORMAT),--format "$(FORMAT)") $(if $(PACKAGES),--python "$(PACKAGES)")
 
 bench: env ## measure speed against other tools in the same run
 	for bench in benchmarks/bench_*.py; do python -m "benchmarks.$$(basename "$$bench" .py)"; done

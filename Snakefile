@@ -82,6 +82,6 @@ if INVOCATION:
             print(f"note: `evaluation` is not used: {without_training}", file=sys.stderr)
         check_targets(workflow, INVOCATION.targets, without_training)
         if INVOCATION.runs_jobs:
-            record_codes(rule_modules(), PATHS.code_records)  # by which `make why` names what changed since
+            record_codes(rule_modules(), PATHS.code_records)  # by which `stagecraft why` names what changed since
     except UserError as error:
         sys.exit(f"error: {error}")

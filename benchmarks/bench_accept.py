@@ -1,11 +1,11 @@
 # ruff: noqa: E501
-"""How well `make accept` tells harmless from harmful edits: 20 of each, on the samples that it replays.
+"""How well `stagecraft accept` tells harmless from harmful edits: 20 of each, on the samples that it replays.
 
     python -m benchmarks.bench_accept FOLDER [filter.alpha …]
 
 FOLDER is a checkout under git in which the tiny experiment of tests/workflow/conftest.py has run to its end. Each edit is
 made in a worktree of its commit; the sample of the job is replayed there and compared with the sample of the unedited
-code, as `make accept` does. A line per edit, then the counts; a harmful edit that is accepted was missed.
+code, as `stagecraft accept` does. A line per edit, then the counts; a harmful edit that is accepted was missed.
 """
 
 import os

@@ -1,6 +1,6 @@
-"""Does it know our code? The differences in differences of config/examples/own-code.yaml: `make proof`.
+"""Does it know our code? The differences in differences of config/examples/own-code.yaml.
 
-    python -m benchmarks.own_code.differences --results results/own-code --out results/own-code/differences
+    stagecraft proof
 
 Of each arm, trained with several seeds from one pretrained model: how bits per byte changed on files that were added to
 each repository after the date, and how much more on the own repository's than on those of general ones. An arm that
@@ -8,13 +8,16 @@ knows a repository moved further there than elsewhere; the placebo did not. Prin
 and differences.svg.
 """
 
+import subprocess
+import sys
 from pathlib import Path
 
 import numpy as np
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from scripts.common.cli import parser, run
+from benchmarks.own_code.repositories import write_repositories
+from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.items import read_scored
@@ -117,16 +120,19 @@ def picture(rows: list[dict]) -> Figure:
     return figure
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--results", type=Path, required=True, help="the results root")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for differences.json and differences.svg")
-    options = arguments.parse_args()
-    rows = rows_of(options.results)
-    write_json(options.out / "differences.json", {"confidence": CONFIDENCE, "rows": rows})
-    save(picture, rows, options.out / "differences.svg")
-    print("\n".join([*lines(rows), f"picture: {options.out / 'differences.svg'}"]))
+def prove(profile: str) -> None:
+    """Make the repositories, run the experiment, and print the table; it is written with its picture, too.
 
-
-if __name__ == "__main__":
-    run(main)
+    Raises:
+        UserError: a package is not to be had, or a job failed.
+    """
+    experiment = load_experiment(read_yaml(EXPERIMENT), str(EXPERIMENT))
+    results = Path(experiment.results)
+    write_repositories(results / "repositories")
+    command = [sys.executable, "-m", "snakemake", str(results / "eval.json"), "--profile", profile]
+    if subprocess.run([*command, "--configfile", str(EXPERIMENT)], check=False).returncode:
+        raise UserError(f"{EXPERIMENT}: a job failed; the lines above say why")
+    rows, out = rows_of(results), results / "differences"
+    write_json(out / "differences.json", {"confidence": CONFIDENCE, "rows": rows})
+    save(picture, rows, out / "differences.svg")
+    print("\n".join([*lines(rows), f"picture: {out / 'differences.svg'}"]))

@@ -1,7 +1,5 @@
 """Git repositories with a history, out of two source distributions each: what config/examples/own-code.yaml needs.
 
-    python -m benchmarks.own_code.repositories --out results/own-code/repositories
-
 Histories of public repositories are large, and not everybody can reach their hosts; a package index has both versions.
 Each becomes a commit of its Python files, dated by the newest file in the distribution. Author, dates and content are
 fixed, so the commits are the pins of config/examples/own-code.tsv, which must come out the same.
@@ -15,7 +13,6 @@ import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
-from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.sources.providers.package_index import download
@@ -100,10 +97,12 @@ def make_repository(name: str, versions: tuple, folder: Path) -> list[str]:
         ]
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--out", type=Path, required=True, help="folder for the repositories")
-    out = arguments.parse_args().out
+def write_repositories(out: Path) -> None:
+    """Make the repositories in the folder `out` where they are not there yet, and write the table of them.
+
+    Raises:
+        UserError: a package cannot be had, or the commits are others than those of the table.
+    """
     rows = [HEAD]
     for name, (licence, *versions) in PACKAGES.items():
         folder = out / name
@@ -118,7 +117,3 @@ def main() -> None:
             temporary.write_text(text)
     if TABLE.read_text() != text:
         raise UserError(f"{TABLE}: the repositories came out with other commits; delete it to have it written again")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -65,7 +65,7 @@ def arm_experiment(experiment: Experiment, arm: str, name: str) -> Experiment:
             raise UserError(
                 f"{name}: ablate.arms.{arm}.{key_name}: an arm may change corpus.compose (also a dataset's `filter`),"
                 " tokens.mix, training.train and seed; for the rest make an experiment of its own (`extends`), and"
-                " compare the two with `make compare`"
+                " compare the two with `stagecraft compare`"
             )
     return variant
 

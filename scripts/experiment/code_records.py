@@ -1,12 +1,12 @@
-"""Record the code behind each fingerprint, from which `make why` names the functions that changed.
+"""Record the code behind each fingerprint, from which `stagecraft why` names the functions that changed.
 
     results/code/{fingerprint}.json
     {"module": "scripts.corpus.filter", "commit": "3f0c…",
      "units": {"scripts/corpus/filter.py:accept": "function 9a41…", …}}
 
 The provenance of each result names the fingerprint (scripts/experiment/provenance.py); these records are published
-with it. `commit` is the git commit that holds this code, null where it was not committed; `make accept` replays it from
-there.
+with it. `commit` is the git commit that holds this code, null where it was not committed; `stagecraft accept` replays
+it from there.
 """
 
 import ast

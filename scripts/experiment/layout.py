@@ -126,7 +126,7 @@ class Layout:
 
     @property
     def plan_page(self) -> Path:
-        """The plans of all stages, as `make plan` shows them."""
+        """The plans of all stages, as `stagecraft plan` shows them."""
         return self.results / "plan.html"
 
     def work(self, stage: str) -> Path:

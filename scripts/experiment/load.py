@@ -5,11 +5,10 @@ python -m scripts.experiment.load config/config.yaml      # prints "config/confi
 experiment = load_experiment(read_yaml(path), str(path))   # defaults filled in; attributes, not keys
 """
 
-import argparse
 import sys
 from pathlib import Path
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.experiment.checks.ablation import check_ablation
 from scripts.experiment.checks.datasets import check_datasets
@@ -64,16 +63,8 @@ def load_experiment(config: dict, name: str = "config") -> Experiment:
     return experiment
 
 
-def experiment_parser(doc: str) -> argparse.ArgumentParser:
-    """The command line of a command about an experiment: the options for `experiment_of`."""
-    arguments = parser(doc)
-    arguments.add_argument("--profile", default="local", help="the profile of the run")
-    arguments.add_argument("--configfile", type=Path, help="the experiment, if not the profile's own")
-    return arguments
-
-
 def experiment_of(profile: str, configfile: Path | None) -> tuple[Path, Experiment]:
-    """(file, checked content) of the experiment that `--profile` and `--configfile` mean to Snakemake."""
+    """(file, checked content) of an experiment: that of the file, or without one the profile's own."""
     path = configfile or Path(read_yaml(Path(profile) / "config.yaml").get("configfile", "config/config.yaml"))
     return path, load_experiment(read_yaml(path), str(path))
 

@@ -1,7 +1,7 @@
-"""`make forget`: list what contains a source and the jobs to run without it; with --apply, remove it and certify that.
+"""List what contains a source and the jobs to run without it; with --apply, remove it and certify that.
 
-    python -m scripts.release.forget --source click --profile local
-    python -m scripts.release.forget --source click --profile local --apply
+    stagecraft forget click --profile local
+    stagecraft forget click --profile local --apply
 
 With --apply the source's row leaves the table, what stood on it is made again, the shards are searched for its
 documents, its archive, filtered documents and old checkpoints are removed, and results/release/forget/SOURCE/ gets
@@ -20,13 +20,12 @@ from typing import NamedTuple
 
 import yaml
 
-from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, write_json
 from scripts.common.text import duration
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
-from scripts.experiment.load import experiment_of, experiment_parser
+from scripts.experiment.load import experiment_of
 from scripts.experiment.provenance import Index
 from scripts.release.forgetting.certificate import Evidence, check_gone, collect, write_certificate
 from scripts.release.forgetting.lineage import lineage
@@ -52,9 +51,9 @@ def without_row(table: Path, source: str) -> str:
     kept = [line for line in lines if line.rstrip("\r\n").split("\t")[column : column + 1] != [source]]
     if len(kept) == len(lines):
         known = ", ".join(line.split("\t")[column] for line in lines[1:] if line.strip())
-        raise UserError(f"SOURCE={source}: not in {table}; known: {known:.300}")
+        raise UserError(f"{source}: no such source in {table}; known: {known:.300}")
     if not any(line.strip() for line in kept[1:]):
-        raise UserError(f"SOURCE={source}: the only source in {table}; an experiment without sources has its own data")
+        raise UserError(f"{source}: the only source in {table}; an experiment without sources has its own data")
     return "".join(kept)
 
 
@@ -183,32 +182,29 @@ def snakemake(target: str, options: list[str]) -> None:
         raise UserError("the run without the source failed: see the lines above; then run this again")
 
 
-def main() -> None:
-    arguments = experiment_parser(__doc__)
-    arguments.add_argument("--source", required=True, help="its name in the sources table")
-    arguments.add_argument("--apply", action="store_true", help="do it; else only say what it would mean")
-    args = arguments.parse_args()
-    configfile, experiment = experiment_of(args.profile, args.configfile)
+def forget_source(profile: str, configfile: Path | None, name: str, apply: bool) -> None:
+    """Print what a source is in and what must run again without it; with `apply`, forget it.
+
+    Raises:
+        UserError: the experiment has no such source, or see `forget`.
+    """
+    path, experiment = experiment_of(profile, configfile)
     layout = Layout(Path(experiment.results))
     sources = {source.name: source for source in sources_of(experiment)}
-    options = ["--profile", args.profile, "--configfile", str(configfile)]
+    options = ["--profile", profile, "--configfile", str(path)]
     table = Path(experiment.sources.table) if experiment.sources else None
-    pending = layout.forgotten(args.source) / "pending.json"
-    if args.source not in sources and pending.is_file() and args.apply:  # an earlier call was interrupted
+    pending = layout.forgotten(name) / "pending.json"
+    if name not in sources and pending.is_file() and apply:  # an earlier call was interrupted
         evidence = Evidence.model_validate(read_json(pending))
         source, jobs = evidence.source, []
     elif table is None:
-        raise UserError(f"{configfile}: no `sources`, so no source to forget; its data are your own files")
+        raise UserError(f"{path}: no `sources`, so no source to forget; its data are your own files")
     else:
-        text = without_row(table, args.source)
-        source, view = sources[args.source], ExperimentView(experiment, sources, layout)
+        text = without_row(table, name)
+        source, view = sources[name], ExperimentView(experiment, sources, layout)
         jobs = jobs_without(view, options, text)
-        print("\n".join(report(view, args.source, jobs)))
-    if args.apply:
+        print("\n".join(report(view, name, jobs)))
+    if apply:
         view = ExperimentView(experiment, {**sources, source.name: source}, layout)
-        path = forget(view, source, table, jobs, lambda: snakemake(view.final_target, options))
-        logging.info(f"{path}: written; now commit {table}")
-
-
-if __name__ == "__main__":
-    run(main)
+        certificate = forget(view, source, table, jobs, lambda: snakemake(view.final_target, options))
+        logging.info(f"{certificate}: written; now commit {table}")

@@ -1,7 +1,7 @@
 """Version raw archives and finished results with DVC and push them; the experiment is the profile's, or is named.
 
-    python -m scripts.release.publish --profile local
-    python -m scripts.release.publish --profile a40 --configfile config/experiments/qwen2.5-7b-code.yaml
+    stagecraft publish --profile local
+    stagecraft publish --profile a40 --experiment qwen2.5-7b-code
 
 Writes, to be committed to git: a pointer per archive, manifest and provenance (`data/raw/X.tar.zst.dvc`, ...) and one
 pointer for all results with theirs (`data/results.dvc`). If it is interrupted, call it again.
@@ -14,13 +14,12 @@ from pathlib import Path
 
 import yaml
 
-from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.common.known_hashes import KnownHashes
 from scripts.experiment.code_records import code_file
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
-from scripts.experiment.load import experiment_of, experiment_parser
+from scripts.experiment.load import experiment_of
 from scripts.experiment.provenance import (
     Index,
     Provenance,
@@ -189,13 +188,8 @@ def publish(root: str, archives: list[str], snakemake: list[str]) -> None:
     logging.info(f"published {len(results)} results and {len(pointers)} pointers; now: git add data .dvc && git commit")
 
 
-def main() -> None:
-    arguments = experiment_parser(__doc__)
-    args = arguments.parse_args()
-    configfile, experiment = experiment_of(args.profile, args.configfile)
+def publish_experiment(profile: str, configfile: Path | None) -> None:
+    """Publish what an experiment has; see `publish`."""
+    path, experiment = experiment_of(profile, configfile)
     archives = [source.raw_name for source in sources_of(experiment)]
-    publish(experiment.results, archives, ["--profile", args.profile, "--configfile", str(configfile)])
-
-
-if __name__ == "__main__":
-    run(main)
+    publish(experiment.results, archives, ["--profile", profile, "--configfile", str(path)])

@@ -5,7 +5,7 @@
         --shards results/tokens/pack/instruct-4096 --out results/training/plan/sft.json
 
 The workflow checks the same when it starts, so that a stage that cannot fit ends it before any job is queued.
-`make plan` shows all stages in one table, before any data exists (scripts/training/planning/overview.py).
+`stagecraft plan` shows all stages in one table, before any data exists (scripts/training/planning/overview.py).
 """
 
 import logging

@@ -19,6 +19,7 @@ AREAS = [
     "evaluation",
     "report",
     "release",
+    "cli",
 ]
 
 

@@ -1,4 +1,4 @@
-"""README and docs name only what is there: links, make targets, modules, paths, profiles and settings."""
+"""README and docs name only what is there: links, make targets, verbs, modules, paths, profiles and settings."""
 
 import ast
 import re
@@ -8,9 +8,12 @@ from pathlib import Path
 
 import pytest
 
+from scripts.cli.__main__ import command_line
+
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 AREAS = "sources|corpus|tokens|training|evaluation"
+VERBS = [name for name in command_line() if not name.startswith("-")]
 OWN = re.compile(r"(?:^|/)(?:mine\b|my[-_])")  # what a reader calls a file of their own
 
 
@@ -41,8 +44,15 @@ def missing_links(page: Path) -> Iterator[str]:
 
 def missing_targets(page: Path) -> Iterator[str]:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    targets += VERBS  # as long as the pages have the older form of these
     for words in re.findall(r"(?:^|&& )\s*make((?: [a-z]+(?:-[a-z]+)*)+)(?![\w=-])", code(page), re.MULTILINE):
         yield from (f"make {word}" for word in words.split() if word not in targets)
+
+
+def missing_verbs(page: Path) -> Iterator[str]:
+    for word in re.findall(r"(?:^|&& )\s*stagecraft ([a-z-]+)", code(page), re.MULTILINE):
+        if word not in VERBS:
+            yield f"stagecraft {word}"
 
 
 def missing_modules(page: Path) -> Iterator[str]:
@@ -87,7 +97,7 @@ def missing_settings(page: Path) -> Iterator[str]:
 
 @pytest.mark.parametrize(
     "missing",
-    [missing_links, missing_targets, missing_modules, missing_paths, missing_profiles, missing_settings],
+    [missing_links, missing_targets, missing_verbs, missing_modules, missing_paths, missing_profiles, missing_settings],
 )
 def test_pages_name_only_what_is_there(missing: Callable[[Path], Iterator[str]]):
     assert {str(page.relative_to(ROOT)): names for page in PAGES if (names := sorted(set(missing(page))))} == {}

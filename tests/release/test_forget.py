@@ -175,9 +175,9 @@ def test_a_text_under_another_name_is_found_by_its_lines(made):
 def test_an_unknown_source_or_the_only_one_is_a_one_line_error(tmp_path):
     table = tmp_path / "sources.tsv"
     table.write_text(HEADER + "alpha\tpath\tx\ty\tpython\thigh\tMIT\n")
-    with pytest.raises(UserError, match=r"SOURCE=beta: not in .*known: alpha"):
+    with pytest.raises(UserError, match=r"beta: no such source in .*known: alpha"):
         without_row(table, "beta")
-    with pytest.raises(UserError, match="SOURCE=alpha: the only source"):
+    with pytest.raises(UserError, match="alpha: the only source"):
         without_row(table, "alpha")
 
 

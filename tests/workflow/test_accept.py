@@ -1,4 +1,4 @@
-"""make accept on the tiny experiment: a harmless edit is accepted; uncommitted and harmful edits are refused."""
+"""stagecraft accept on the tiny experiment: a harmless edit is accepted; uncommitted and harmful edits are refused."""
 
 import subprocess
 
@@ -13,8 +13,8 @@ def git(clone, *words):
 
 
 def accept(clone, rule):
-    words = ["--profile", "local", "--configfile", "config/tiny.yaml", "--rule", rule, "--reason", "a cleaner line"]
-    line = [forked.python(), "-m", "scripts.report.commands.accept", *words]
+    words = [rule, "--experiment", "config/tiny.yaml", "--reason", "a cleaner line"]
+    line = [forked.python(), "-m", "scripts.cli", "accept", *words]
     return subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=False)
 
 
@@ -43,4 +43,4 @@ def test_an_edit_is_accepted_where_the_replay_is_equal_and_refused_where_it_is_n
     )
     assert {"filter alpha", "train sft"} <= clone.jobs()
     done = accept(clone, "split")
-    assert "RULE=split" in done.stderr or "its code did not change" in done.stdout
+    assert "split: it would not run" in done.stderr or "its code did not change" in done.stdout

@@ -156,8 +156,6 @@ def test_a_profile_and_a_machine_file_that_contradict_each_other_are_refused_in_
     [
         (["smoke", "EXPERIMENT=wrong"], "error: EXPERIMENT=wrong: no file config/smoke/wrong.yaml; known: cpt-muon "),
         (["eval", "PROFILE=wrong"], "error: PROFILE=wrong: no file wrong/config.yaml; known: a40 "),
-        (["sources", "FROM=/not/there"], "error: /not/there: no such folder"),
-        (["status", "EXPERIMENT=wrong.yaml"], "error: wrong.yaml: no such file"),
     ],
 )
 def test_a_wrong_value_for_make_is_a_one_line_error(finished, words, line):

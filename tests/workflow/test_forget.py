@@ -1,4 +1,4 @@
-"""`make forget` in the real workflow: its dry run, and that models made afterwards never saw the source."""
+"""`stagecraft forget` in the real workflow: its dry run, and that models made afterwards never saw the source."""
 
 import subprocess
 
@@ -11,7 +11,7 @@ from tests.workflow.conftest import Clone, row, source
 
 
 def forget(clone: Clone, *words: str) -> str:
-    line = [forked.python(), "-m", "scripts.release.forget", *words, "--configfile", "config/tiny.yaml"]
+    line = [forked.python(), "-m", "scripts.cli", "forget", *words, "--experiment", "tiny"]
     done = subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout[-2000:] + done.stderr[-4000:]
     return done.stdout
@@ -19,7 +19,7 @@ def forget(clone: Clone, *words: str) -> str:
 
 def test_without_apply_it_lists_what_contains_a_source_and_what_must_run_again_and_changes_nothing(finished):
     table = (finished.root / "config/tiny.tsv").read_text()
-    output = forget(finished, "--source", "beta")
+    output = forget(finished, "beta")
     assert "dataset code: " in output and "dataset instruct: " in output
     assert "model pretrain: was trained on dataset code\n" in output
     assert "model base: its tokenizer was learned from the corpus\n" in output
@@ -39,7 +39,7 @@ def test_afterwards_every_shard_and_model_equals_that_of_a_run_that_never_had_th
     clone.snakemake("results/eval.json")
     model = "results/training/train/sft/model.safetensors"
     assert sha256_file(clone.root / model) != sha256_file(finished.root / model)
-    forget(clone, "--source", "gamma", "--apply")
+    forget(clone, "gamma", "--apply")
     assert (clone.root / "results/release/forget/gamma/certificate.md").is_file()
     assert table.read_text() == (finished.root / "config/tiny.tsv").read_text()
     for area in ("corpus", "tokens", "training"):

@@ -90,7 +90,7 @@ def another_machine(clone):
 
 
 def another_plan(clone):
-    """What `make calibrate` writes, what `make plan` writes, and other code to make plans with."""
+    """What `stagecraft calibrate` writes, what `stagecraft plan` writes, and other code to make plans with."""
     clone.replace("config/machines/local.yaml", "micro_batch: 4", "micro_batch: 4\ncpu_tflops: 0.021\nmfu: 0.31")
     code("scripts/training/planning/speed.py", "OVERLAP = 0.5", "OVERLAP = 0.4")(clone)
     code("scripts/training/planning/plan_stage.py", "VALIDATION_SHARE = 1 / 3", "VALIDATION_SHARE = 1 / 2")(clone)
@@ -172,8 +172,7 @@ def test_exactly_the_jobs_that_a_change_concerns_would_run(finished, tmp_path, c
 
 
 def why(clone) -> list[str]:
-    words = ["--profile", "local", "--configfile", "config/tiny.yaml"]
-    line = [forked.python(), "-m", "scripts.report.commands.why", *words]
+    line = [forked.python(), "-m", "scripts.cli", "why", "--experiment", "tiny"]
     done = subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     return done.stdout.splitlines()

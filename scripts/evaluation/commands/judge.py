@@ -1,7 +1,6 @@
 """Judge existing generations, problem by problem, and compare with their published outcomes.
 
-    make judge BENCHMARK=MbppPlus.jsonl GENERATIONS=generated_eval_results.json OUT=results/judge
-    python -m scripts.evaluation.commands.judge --benchmark HumanEval.jsonl.gz --generations samples.jsonl --out out
+    stagecraft judge MbppPlus.jsonl generated_eval_results.json --out results/judge
 
 Reads what EvalPlus writes (lines with `task_id` and `completion` or `solution`; also its eval_results.json, whose
 outcomes are compared), what bigcode-evaluation-harness writes (a list of programs per problem, in the benchmark's
@@ -17,7 +16,6 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.files import unpacked
@@ -26,11 +24,7 @@ from scripts.evaluation.benchmarks.prompts import closed, completed
 from scripts.evaluation.metrics.pass_at_k import unbiased
 from scripts.experiment.settings.code import Benchmark
 from scripts.judge.problem import Problem
-from scripts.judge.sandbox import probe
-from scripts.judge.sandbox.bubblewrap import Limits
 from scripts.judge.sandbox.judge import Judge, judge_all
-from scripts.judge.sandbox.libraries import Libraries
-from scripts.judge.sandbox.packages import Packages
 from scripts.judge.sandbox.verdict import FAULTS
 
 WHOLE = ("solution", "generation", "code")  # keys of whole programs
@@ -203,32 +197,15 @@ def summary_lines(rows: list[dict], problems: int) -> list[str]:
     return lines
 
 
-def main() -> None:
-    p = parser(__doc__)
-    p.add_argument("--benchmark", type=Path, required=True, help="file of the benchmark")
-    p.add_argument("--generations", type=Path, required=True, help="file of the programs")
-    p.add_argument("--out", type=Path, required=True, help="folder for verdicts.jsonl.zst")
-    p.add_argument(
-        "--base", action="store_true", help="compare with EvalPlus' base outcomes: of the original benchmark"
-    )
-    p.add_argument("--timeout", type=float, default=10, help="seconds of one program")
-    p.add_argument("--memory", type=int, default=1024, help="megabytes of one program")
-    p.add_argument("--python", help="environment whose packages programs and tests may import")
-    p.add_argument("--jars", nargs="*", default=[], help="jars that Java programs and tests may use")
-    p.add_argument("--go-vendor", help="vendor folder of a Go module, for Go programs and tests")
-    p.add_argument("--ignore", nargs="*", default=[], help="fields of the benchmark that hold no tests")
-    p.add_argument("--format", help="YAML file of the benchmark's format, where it is one of your own")
-    args = p.parse_args()
-    benchmark = Benchmark(path=str(args.benchmark), ignore=args.ignore, format=args.format, unjudged="count")
+def judge_file(benchmark: Benchmark, path: Path, out: Path, base: bool, judge: Judge) -> None:
+    """Judge the programs of a file: prints the score, writes the verdicts.
+
+    Args:
+        base: whether to compare with EvalPlus' base outcomes.
+    """
     problems = problems_of(benchmark)
-    generations = read_generations(args.generations, problems, args.base)
-    limits, libraries = Limits(args.timeout, args.memory << 20), Libraries.from_settings(args.jars, args.go_vendor)
-    judge = Judge(probe.sandbox(), limits, Packages.from_environment(args.python), libraries)
+    generations = read_generations(path, problems, base)
     rows = judge_generations(problems, generations, judge)
-    path = args.out / "verdicts.jsonl.zst"
-    write_jsonl(path, rows)
-    print("\n".join([*fence_warning(generations), *summary_lines(rows, len(problems)), f"verdicts: {path}"]))
-
-
-if __name__ == "__main__":
-    run(main)
+    verdicts = out / "verdicts.jsonl.zst"
+    write_jsonl(verdicts, rows)
+    print("\n".join([*fence_warning(generations), *summary_lines(rows, len(problems)), f"verdicts: {verdicts}"]))

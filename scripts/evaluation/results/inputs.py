@@ -77,7 +77,7 @@ def scored_folders(experiment: Experiment) -> list[Path]:
 
 
 def accepted(results: Path, folders: list[Path], models: list[str], codes: dict[str, str]) -> dict[str, list[dict]]:
-    """folder → the acceptances that still hold, of outputs that were kept when their code changed (`make accept`)."""
+    """folder → the acceptances (`stagecraft accept`) that still hold, of outputs that were kept when code changed."""
     acceptances = {}
     for folder in [*folders, *(Layout(Path()).model(model) for model in models)]:
         code = codes.get(".".join(folder.parts[:2]), "")

@@ -63,7 +63,7 @@ def read_evidence(folder: Path) -> list[Evidence]:
     try:
         return TypeAdapter(list[Evidence]).validate_python(read_json(path)["accepted"])
     except (ValidationError, KeyError, TypeError) as error:
-        raise UserError(f"{path}: not written by `make accept`; delete it") from error
+        raise UserError(f"{path}: not written by `stagecraft accept`; delete it") from error
 
 
 def holding(folder: Path, code: str) -> list[Evidence]:

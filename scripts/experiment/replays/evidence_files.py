@@ -1,4 +1,4 @@
-"""The evidence that `make accept` left in the folders of an experiment's outputs.
+"""The evidence that `stagecraft accept` left in the folders of an experiment's outputs.
 
 evidence_files(view)      # ["results/corpus/filter/click/accepted.json"]
 """

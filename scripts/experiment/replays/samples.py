@@ -1,4 +1,4 @@
-"""The part of a job that `make accept` replays with two versions of the code: its command, and the files to compare.
+"""The part of a job that `stagecraft accept` replays with two versions of the code: command and files to compare.
 
 A data job is replayed whole. Of a stage a short one is trained, with all that its settings switch on; of a suite the
 first items are scored. The sample has the job's own command with other settings in it, so it runs with any code that

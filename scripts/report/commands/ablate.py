@@ -1,7 +1,6 @@
 """Run the arms of an experiment's `ablate`, and print the effect of each.
 
-    python -m scripts.report.commands.ablate --profile local --configfile config/experiments/mine.yaml
-    make ablate EXPERIMENT=config/experiments/mine.yaml
+    stagecraft ablate --experiment config/experiments/mine.yaml
 
 Finished jobs do not run again, so a second call prints the table at once.
 """
@@ -10,11 +9,10 @@ import subprocess
 import sys
 from pathlib import Path
 
-from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_of, experiment_parser
+from scripts.experiment.load import experiment_of
 from scripts.report.content.arms_table import lines
 
 
@@ -34,12 +32,3 @@ def ablate(profile: str, configfile: Path | None) -> list[str]:
         raise UserError(f"ablation of {path}: a job failed; the lines above say why")
     ablation = read_json(table)
     return [*lines(ablation["rows"], ablation["confidence"]), f"picture: {table.with_suffix('.svg')}"]
-
-
-def main() -> None:
-    args = experiment_parser(__doc__).parse_args()
-    print("\n".join(ablate(args.profile, args.configfile)))
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,7 +1,6 @@
 """Keep a result after a refactoring, if a replay with the old and the new code gives the same output.
 
-    python -m scripts.report.commands.accept --profile local --rule train.sft --reason "renamed a helper"
-    make accept RULE=train.sft REASON="renamed a helper"        # also filter.tokio, perplexity.sft, or a rule: filter
+    stagecraft accept train.sft --reason "renamed a helper"    # also filter.tokio, perplexity.sft, or a rule: filter
 
 A sample of the job is run with the code that made its output (the commit is in the record of the code) and with
 today's, each in a git worktree of its own. Where both make the same, to the bit, the output is recorded as made by
@@ -14,7 +13,6 @@ import json
 from collections.abc import Callable
 from pathlib import Path
 
-from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.common.shard_reuse import MADE_FROM, folders_in
@@ -22,7 +20,6 @@ from scripts.experiment.causes import code_changes, param_changes
 from scripts.experiment.code_records import CodeRecord, clean_commit, read_code, units_of, write_code
 from scripts.experiment.fingerprint import fingerprint
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_parser
 from scripts.experiment.replays.evidence import NAME, Evidence, add_evidence, content_of
 from scripts.experiment.replays.replay import comparable, differing, digest_of, git, replay, run_in, worktree
 from scripts.experiment.replays.samples import Sample, sample_of
@@ -156,46 +153,46 @@ def shorten(lines: list[str]) -> str:
     return "; ".join(lines[:LISTED]) + more
 
 
-def chosen_jobs(workflow, rules: list[str]) -> list:
-    """The jobs that RULE names: `train.sft`, or all of a rule.
+def chosen_jobs(workflow, names: list[str]) -> list:
+    """The jobs that are named: `train.sft`, or all of a rule.
 
     Raises:
         UserError: there is none.
     """
     jobs = {name_of(job).replace(" ", "."): job for job in workflow.dag.jobs if job.output}
     chosen = []
-    for rule in rules:
-        matching = [job for name, job in jobs.items() if rule in (name, name.split(".")[0])]
+    for wanted in names:
+        matching = [job for name, job in jobs.items() if wanted in (name, name.split(".")[0])]
         needed = [job for job in matching if workflow.dag.needrun(job)]
         if not matching:
-            raise UserError(f"RULE={rule}: no such job; known: {', '.join(sorted(jobs))}")
+            raise UserError(f"{wanted}: no such job; known: {', '.join(sorted(jobs))}")
         if not needed:
-            raise UserError(f"RULE={rule}: it would not run: nothing to accept")
+            raise UserError(f"{wanted}: it would not run: nothing to accept")
         chosen += needed
     return chosen
 
 
-def main() -> None:
-    arguments = experiment_parser(__doc__)
-    arguments.add_argument("--rule", required=True, help="train.sft, filter.tokio, or filter; several with commas")
-    arguments.add_argument("--reason", required=True, help="why the change should change nothing")
-    args = arguments.parse_args()
-    if not args.reason.strip():
-        raise UserError("REASON: say why this change of the code does not change results")
+def accept(profile: str, configfile: Path | None, names: list[str], reason: str) -> None:
+    """Accept each of these jobs, or say why not.
+
+    Args:
+        names: jobs as `train.sft`, or rules for all of their jobs.
+
+    Raises:
+        UserError: one was not accepted.
+    """
+    if not reason.strip():
+        raise UserError("--reason: say why this change of the code does not change results")
     root = Path.cwd()
     if git("status", "--porcelain", "--untracked-files=no", root=root) or not (today := clean_commit()):
         raise UserError("git: there are changes that are not committed: commit them before anything is accepted")
-    workflow = dry_run(args.profile, args.configfile)
-    records, failed = workflow.persistence, []
-    for job in chosen_jobs(workflow, args.rule.split(",")):
+    workflow = dry_run(profile, configfile)
+    records, failed = workflow.persistence, 0
+    for job in chosen_jobs(workflow, names):
         try:
-            accept_job(job, args.reason.strip(), records, root, today, lambda line: print(line, flush=True))
+            accept_job(job, reason.strip(), records, root, today, lambda line: print(line, flush=True))
         except UserError as error:
-            failed.append(str(error))
+            failed += 1
             print(error, flush=True)
     if failed:
-        raise UserError(f"{len(failed)} not accepted")
-
-
-if __name__ == "__main__":
-    run(main)
+        raise UserError(f"{failed} not accepted")

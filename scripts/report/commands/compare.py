@@ -1,7 +1,6 @@
 """Compare two runs item by item: where run B is better or worse than run A.
 
-    python -m scripts.report.commands.compare --a results --b /elsewhere/results --out results/compare
-    make compare A=results B=/elsewhere/results
+    stagecraft compare results /elsewhere/results
 
 Compared are models of the same name, and the last stages of both runs whatever their names, on every dataset whose
 file was the same in both runs, over the items that both scored. The table is printed; compare.svg shows each item's
@@ -14,7 +13,6 @@ import numpy as np
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.evaluation.metrics.metric import Suite
@@ -195,18 +193,9 @@ def picture(rows: list[dict]) -> Figure:
     return figure
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--a", type=Path, required=True, help="results root of run A")
-    arguments.add_argument("--b", type=Path, required=True, help="results root of run B")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for compare.json and compare.svg")
-    args = arguments.parse_args()
-    rows, excluded = compare_runs(args.a, args.b)
-    comparison = {"a": str(args.a), "b": str(args.b), "rows": rows, "not_compared": excluded}
-    write_json(args.out / "compare.json", comparison)
-    save(picture, rows, args.out / "compare.svg")
-    print("\n".join([*terminal_lines(rows, excluded), f"picture: {args.out / 'compare.svg'}"]))
-
-
-if __name__ == "__main__":
-    run(main)
+def compare(a: Path, b: Path, out: Path) -> None:
+    """Print the comparison of two results roots, and write it and its picture to `out`."""
+    rows, excluded = compare_runs(a, b)
+    write_json(out / "compare.json", {"a": str(a), "b": str(b), "rows": rows, "not_compared": excluded})
+    save(picture, rows, out / "compare.svg")
+    print("\n".join([*terminal_lines(rows, excluded), f"picture: {out / 'compare.svg'}"]))

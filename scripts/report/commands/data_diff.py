@@ -1,8 +1,7 @@
 """Show how the data of two runs or of two git revisions differ: sources, files, tokens, funnel, and examples.
 
-    python -m scripts.report.commands.data_diff --a results --b results/mine
-    python -m scripts.report.commands.data_diff --a main~1 --b main --configfile config/experiments/mine.yaml
-    make data-diff A=main~1 B=main
+    stagecraft data-diff results results/mine
+    stagecraft data-diff main~1 main --experiment config/experiments/mine.yaml
 
 Each side is a results folder or a git revision. For a revision the sources table is read from git, and the results that
 were published with it come through DVC. Files that were added or removed are listed with the reason, where the rejects
@@ -14,9 +13,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
-from scripts.common.cli import run
 from scripts.common.hashing import text_digest
-from scripts.experiment.load import experiment_parser
 from scripts.experiment.machine_files import read_yaml
 from scripts.report.content.data_state import DataState, data_state
 from scripts.report.content.formatting import table
@@ -137,16 +134,9 @@ def difference_lines(a: DataState, b: DataState) -> list[str]:
     return lines
 
 
-def main() -> None:
-    arguments = experiment_parser(__doc__)
-    arguments.add_argument("--a", required=True, help="a results folder or a git revision")
-    arguments.add_argument("--b", required=True, help="a results folder or a git revision")
-    args = arguments.parse_args()
-    default = read_yaml(Path(args.profile) / "config.yaml").get("configfile", "config/config.yaml")
-    configfile = Path(os.path.relpath(args.configfile or default))
-    with data_state(args.a, configfile) as a, data_state(args.b, configfile) as b:
-        print("\n".join(difference_lines(a, b)))
-
-
-if __name__ == "__main__":
-    run(main)
+def print_difference(a: str, b: str, profile: str, configfile: Path | None) -> None:
+    """Print how the data of two results roots or git revisions differ."""
+    default = read_yaml(Path(profile) / "config.yaml").get("configfile", "config/config.yaml")
+    path = Path(os.path.relpath(configfile or default))
+    with data_state(a, path) as state_a, data_state(b, path) as state_b:
+        print("\n".join(difference_lines(state_a, state_b)))

@@ -1,8 +1,8 @@
 """Rehearse an experiment: all of its data, its plan, then every stage and every suite with a tiny model.
 
-    python -m scripts.report.commands.rehearse --profile a40 --configfile config/experiments/qwen2.5-7b-code.yaml
+    stagecraft rehearse --profile a40 --experiment qwen2.5-7b-code
 
-`make rehearse` calls it. It finds in minutes what would fail after days: a chat template that does not fit, rows
+It finds in minutes what would fail after days: a chat template that does not fit, rows
 without targets, a gate on a dataset without test documents, packages, permissions and partitions of the machine. It
 runs on the machine of the profile, with its queue, sharding and number of ranks, below results/rehearsal/NAME:
 
@@ -22,11 +22,10 @@ from pathlib import Path
 
 import yaml
 
-from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, write_json
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_parser, load_experiment, trained_experiment_of
+from scripts.experiment.load import load_experiment, trained_experiment_of
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.settings.evaluation import Evaluation
@@ -161,13 +160,3 @@ def rehearse(profile: str, configfile: Path | None) -> None:
         logging.info(f"rehearsal of {path}: {part} passed in {time.monotonic() - began:.0f} s")
         if part == "data":
             plan_stages(experiment, machine_path, folder)
-
-
-def main() -> None:
-    arguments = experiment_parser(__doc__)
-    args = arguments.parse_args()
-    rehearse(args.profile, args.configfile)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,7 +1,7 @@
 """Show the state of an experiment's jobs, and of each stage its step, loss, rate, time left and last alert.
 
-    python -m scripts.report.commands.status --profile a40
-    python -m scripts.report.commands.status --profile local --configfile config/mine.yaml --watch 5
+    stagecraft status --profile a40
+    stagecraft status --experiment config/mine.yaml --watch 5
 
 It only reads the files that the jobs write, so it works on any machine that sees the results, during a run or after.
 """
@@ -15,10 +15,9 @@ from rich.console import Console, Group
 from rich.live import Live
 from rich.table import Table
 
-from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.text import duration
-from scripts.experiment.load import experiment_of, experiment_parser
+from scripts.experiment.load import experiment_of
 from scripts.experiment.settings.experiment import Experiment
 from scripts.report.content.jobs import STATES, Job, StageStatus, jobs, stage_status, state_of
 from scripts.sources.tables.source import Source
@@ -71,24 +70,21 @@ def view(experiment: Experiment, sources: list[Source], results: Path) -> Group:
     return Group(head, "", stages_table(stages), "", jobs_table([job for job in listed if job.rule != "train"], now))
 
 
-def main() -> None:
-    arguments = experiment_parser(__doc__)
-    arguments.add_argument("--results", type=Path, help="the results root, if not the experiment's own")
-    arguments.add_argument("--watch", type=float, help="refresh every so many seconds, until Ctrl-C")
-    args = arguments.parse_args()
-    experiment = experiment_of(args.profile, args.configfile)[1]
-    if args.results and not args.results.is_dir():
-        raise UserError(f"{args.results}: no such folder")
-    shown = (experiment, sources_of(experiment), args.results or Path(experiment.results))
+def show_status(profile: str, configfile: Path | None, results: Path | None, watch: float | None) -> None:
+    """Print the state once, or every `watch` seconds until Ctrl-C.
+
+    Args:
+        results: the results root, if not the experiment's own.
+    """
+    experiment = experiment_of(profile, configfile)[1]
+    if results and not results.is_dir():
+        raise UserError(f"{results}: no such folder")
+    shown = (experiment, sources_of(experiment), results or Path(experiment.results))
     console = Console(markup=False, highlight=False)
-    if not args.watch:
+    if not watch:
         console.print(view(*shown))
         return
     with contextlib.suppress(KeyboardInterrupt), Live(view(*shown), console=console, auto_refresh=False) as live:
         while True:
-            time.sleep(args.watch)
+            time.sleep(watch)
             live.update(view(*shown), refresh=True)
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,8 +1,8 @@
 """Say why jobs would run: for each one that `snakemake -n` names, the first cause; or what made two results differ.
 
-    python -m scripts.report.commands.why --profile local
-    python -m scripts.report.commands.why --profile local --configfile config/mine.yaml
-    python -m scripts.report.commands.why --a results --b /elsewhere/results
+    stagecraft why --profile local
+    stagecraft why --experiment config/mine.yaml
+    stagecraft why results /elsewhere/results
 
 A job's provenance tells its settings, its code and its inputs when it last ran (scripts/experiment/provenance.py). Jobs
 with the same cause share a line; a job that only follows another one names that one. It runs nothing.
@@ -16,11 +16,9 @@ import sys
 from collections import Counter
 from pathlib import Path
 
-from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.experiment.causes import param_changes
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_parser
 from scripts.hosts import start
 from scripts.hosts.provenance_records import ProvenanceRecords
 from scripts.report.content.differences import differences
@@ -156,20 +154,19 @@ def first_of_each(names: list[str]) -> dict[str, str]:
     return firsts
 
 
-def main() -> None:
-    arguments = experiment_parser(__doc__)
-    arguments.add_argument("--a", type=Path, help="results root of run A")
-    arguments.add_argument("--b", type=Path, help="results root of run B")
-    args = arguments.parse_args()
-    if args.a or args.b:
-        if not (args.a and args.b):
-            raise UserError("--a and --b: give both results roots, or neither")
-        print("\n".join(differences(args.a, args.b)))
-        return
-    causes = explain(dry_run(args.profile, args.configfile))
+def print_causes(profile: str, configfile: Path | None) -> None:
+    """Print a line for each cause of jobs that would run."""
+    causes = explain(dry_run(profile, configfile))
     lines = [f"{names_or_counts(names)}: {cause}" for cause, names in causes.items()]
     print("\n".join(lines) or "nothing would run")
 
 
-if __name__ == "__main__":
-    run(main)
+def print_differences(a: Path, b: Path | None) -> None:
+    """Print what made two results differ.
+
+    Raises:
+        UserError: there is only one, or one is no finished run's.
+    """
+    if b is None:
+        raise UserError(f"{a}: give both results roots, or neither")
+    print("\n".join(differences(a, b)))

@@ -1,10 +1,10 @@
-"""Read the data of one side of `make data-diff` from a results folder or a git revision.
+"""Read the data of one side of `stagecraft data-diff` from a results folder or a git revision.
 
     with data_state("main~1", Path("config/config.yaml")) as state:
         state.documents["click", "src/click/core.py"]
 
-For a revision, the experiment and the sources table are read from git, and the results through the pointer that `make
-publish` committed: from DVC's cache, or from its remote if they are not there.
+For a revision, the experiment and the sources table are read from git, and the results through the pointer that
+`stagecraft publish` wrote: from DVC's cache, or from its remote if they are not there.
 """
 
 import subprocess
@@ -106,7 +106,7 @@ def experiment_at(commit: str, label: str, path: str, folder: Path) -> dict:
             raise UserError(f"{label}: {origin} extends itself")
         seen.append(origin)
         if (file := exported(commit, origin, folder)) is None:
-            raise UserError(f"{label}: no file {origin} in git at this revision; name another one by EXPERIMENT=file")
+            raise UserError(f"{label}: no file {origin} in git at this revision; name another one by --experiment")
         config = merged(read_yaml(file), {key: value for key, value in config.items() if key != "extends"})
     return config
 

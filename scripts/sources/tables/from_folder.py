@@ -1,6 +1,6 @@
-"""`make sources`: write a sources table from a folder of repositories.
+"""Write a sources table from a folder of repositories.
 
-    python -m scripts.sources.tables.from_folder --from repositories/ --out config/mine.tsv
+    stagecraft sources repositories/ --out config/mine.tsv
 
 reads repositories/{high,medium}/{Python,java,C++,...}/{repository}, the first also as `high_priority` and
 `medium_priority`. A repository with `.git` is pinned by its commit (kind git), another by the sha256 of its content
@@ -15,7 +15,6 @@ from collections import Counter
 from itertools import chain, count
 from pathlib import Path
 
-from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.sources.archives.archive_members import Limits
@@ -178,16 +177,13 @@ def check_absent(path: Path) -> None:
         raise UserError(f"{path}: already there; remove it first, or choose another name")
 
 
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--from", type=Path, required=True, dest="folder", help="folder of high/ and medium/")
-    arguments.add_argument("--out", type=Path, required=True, help="table to write; must not exist yet")
-    args = arguments.parse_args()
-    check_absent(args.out)  # before the hashing, which may take long
-    args.out.parent.mkdir(parents=True, exist_ok=True)
-    write_sources(rows_of(args.folder, args.out.parent), args.out)
-    logging.info(f"{args.out}: written")
+def make_table(folder: Path, out: Path) -> None:
+    """Write the table of a folder.
 
-
-if __name__ == "__main__":
-    run(main)
+    Raises:
+        UserError: `out` exists, or see `rows_of`.
+    """
+    check_absent(out)  # before the hashing, which may take long
+    out.parent.mkdir(parents=True, exist_ok=True)
+    write_sources(rows_of(folder, out.parent), out)
+    logging.info(f"{out}: written")

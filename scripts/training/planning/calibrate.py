@@ -1,6 +1,6 @@
 """Write the speed and memory that finished stages measured into the machine file, for later plans.
 
-    python -m scripts.training.planning.calibrate --profile a40
+    stagecraft calibrate --profile a40
 
 It compares each finished stage's summary.json with its plan and rewrites `mfu` and `memory_overhead_gib` in the machine
 file (without GPUs `cpu_tflops`), in place; all else of the file, comments too, stays as it is. A plan says where a
@@ -14,10 +14,8 @@ from pathlib import Path
 
 import yaml
 
-from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
-from scripts.experiment.load import experiment_parser
 from scripts.experiment.settings.machine import Machine
 from scripts.training.planning.overview import StagePlan, plans_of, stage_plans
 
@@ -81,7 +79,7 @@ def rewritten(text: str, values: dict[str, float], path: Path) -> str:
         UserError: the file does not have one key per line.
     """
     for key, value in values.items():
-        line = f"{key}: {value}  # measured by `make calibrate`"
+        line = f"{key}: {value}  # measured by `stagecraft calibrate`"
         text, count = re.subn(rf"^{key}:.*$", line, text, flags=re.MULTILINE)
         if not count:
             text = f"{text.rstrip()}\n{line}\n"
@@ -96,10 +94,13 @@ def rewritten(text: str, values: dict[str, float], path: Path) -> str:
     return text
 
 
-def main() -> None:
-    arguments = experiment_parser(__doc__)
-    args = arguments.parse_args()
-    flow, path, machine, stages = plans_of(args.profile, args.configfile)
+def calibrate(profile: str, configfile: Path | None) -> None:
+    """Rewrite the figures of the profile's machine file.
+
+    Raises:
+        UserError: no stage of the experiment has run there as its plan says.
+    """
+    flow, path, machine, stages = plans_of(profile, configfile)
     known = machine
     if not machine.gpus and machine.cpu_tflops is None:  # with a speed of 1, the measured speed is the factor
         known = machine.model_copy(update={"cpu_tflops": 1.0})
@@ -110,7 +111,3 @@ def main() -> None:
         temporary.write_text(text, encoding="utf-8")
     for key, value in values.items():
         logging.info(f"{path}: {key} {getattr(machine, key)} -> {value}")
-
-
-if __name__ == "__main__":
-    run(main)

@@ -1,7 +1,7 @@
 """Print the plans of all stages in one table, also before any data exists, and beside them what was measured.
 
-    python -m scripts.training.planning.overview --profile a40
-    python -m scripts.training.planning.overview --profile local --configfile config/mine.yaml --rows 20000
+    stagecraft plan --profile a40
+    stagecraft plan --profile local --experiment config/mine.yaml --rows 20000
 
 The table goes to the terminal and to `plan.html` in the results folder. Tokens are counted where shards are there, else
 estimated from the sizes of the sources, and said to be so; `--rows` plans for so many packed rows instead. It exits
@@ -16,13 +16,12 @@ from typing import NamedTuple
 from rich.console import Console
 from rich.table import Table
 
-from scripts.common.cli import run
 from scripts.common.disk import free_bytes
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_parser, trained_experiment_of
+from scripts.experiment.load import trained_experiment_of
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.machine import Machine
 from scripts.sources.tables.sources_table import sources_of
@@ -79,7 +78,8 @@ def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None
             planned["warnings"].append(f"{unknown}: not given; without it nothing says whether {name} fits its memory")
         if rows.train is None and not planned.get("steps"):
             unplanned = "steps and hours follow from the data, of which nothing is here yet"
-            planned["warnings"].append(f"{name}: {unplanned}; `make plan ROWS=20000` plans for so many packed rows")
+            instead = "`stagecraft plan --rows 20000` plans for so many packed rows"
+            planned["warnings"].append(f"{name}: {unplanned}; {instead}")
         plans.append(StagePlan(name, rows, planned, "", measured))
     return plans
 
@@ -195,18 +195,16 @@ def show(stages: list[StagePlan], path: Path, machine: Machine, page: Path) -> N
         temporary.write_text(consoles[0].export_html(), encoding="utf-8")
 
 
-def main() -> None:
-    arguments = experiment_parser(__doc__)
-    arguments.add_argument("--rows", type=int, help="plan for so many packed training rows")
-    args = arguments.parse_args()
-    if args.rows is not None and args.rows < 1:
-        raise UserError(f"ROWS={args.rows}: packed training rows to plan for, at least 1")
-    plans = plans_of(args.profile, args.configfile, args.rows)
+def print_plans(profile: str, configfile: Path | None, rows: int | None) -> None:
+    """Print all plans and write their page; exits with 1 if a stage does not fit.
+
+    Args:
+        rows: packed training rows to plan for, instead of those that are counted or estimated.
+    """
+    if rows is not None and rows < 1:
+        raise UserError(f"--rows {rows}: packed training rows to plan for, at least 1")
+    plans = plans_of(profile, configfile, rows)
     show(plans.stages, plans.path, plans.machine, plans.flow.layout.plan_page)
     print(f"page: {plans.flow.layout.plan_page}")
     if any(stage.error for stage in plans.stages):
         sys.exit(1)
-
-
-if __name__ == "__main__":
-    run(main)

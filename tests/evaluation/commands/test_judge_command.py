@@ -4,10 +4,10 @@ import json
 
 import pytest
 
+from scripts.cli.judge import judge
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.formats import read
-from scripts.evaluation.commands import judge as command
 from scripts.evaluation.commands.judge import (
     Generation,
     fence_warning,
@@ -116,14 +116,12 @@ def test_a_file_may_begin_with_a_byte_order_mark(problems, tmp_path):
     assert [generation.problem for generation in read_generations(tmp_path / "s.jsonl", problems)] == ["HumanEval/0"]
 
 
-def test_problems_whose_tests_need_one_process_are_judged_beside_the_others(sandbox, tmp_path, monkeypatch, capsys):
+def test_problems_whose_tests_need_one_process_are_judged_beside_the_others(sandbox, tmp_path, capsys):
     mocked = BIGCODEBENCH | {"task_id": "BigCodeBench/1", "test": f"from unittest.mock import patch\n{BCB_TESTS}"}
     written(tmp_path / "b.jsonl", [BIGCODEBENCH, mocked])
     samples = [{"task_id": f"BigCodeBench/{number}", "solution": BCB_PROMPT + BCB_RIGHT} for number in (0, 1)]
     path = write(tmp_path / "s.jsonl", samples)
-    arguments = ["judge", "--benchmark", tmp_path / "b.jsonl", "--generations", path, "--out", tmp_path / "out"]
-    monkeypatch.setattr("sys.argv", list(map(str, arguments)))
-    command.main()
+    judge(tmp_path / "b.jsonl", path, out=tmp_path / "out")
     first, second, _ = capsys.readouterr().out.splitlines()
     assert second == "1 passed, 1 unjudged" and first.endswith("1.0000 of the others passed")
 
@@ -144,11 +142,9 @@ def test_closing_braces_that_multipl_e_leaves_to_its_tests_are_added(tmp_path):
         assert made.count("{") == made.count("}") == 2 and "more" not in made
 
 
-def test_the_command_writes_a_verdict_per_program(sandbox, problems, tmp_path, monkeypatch, capsys):
+def test_the_command_writes_a_verdict_per_program(sandbox, problems, tmp_path, capsys):
     path = write(tmp_path / "samples.jsonl", FORMS["samples.jsonl"])
-    arguments = ["judge", "--benchmark", tmp_path / "b.jsonl", "--generations", path, "--out", tmp_path / "out"]
-    monkeypatch.setattr("sys.argv", list(map(str, arguments)))
-    command.main()
+    judge(tmp_path / "b.jsonl", path, out=tmp_path / "out")
     assert capsys.readouterr().out.splitlines()[1] == "1 passed, 1 wrong"
     assert [row["sample"] for row in read_jsonl(tmp_path / "out/verdicts.jsonl.zst")] == [0, 0]
 

@@ -120,5 +120,5 @@ def test_evidence_holds_as_long_as_it_leads_to_todays_code_and_the_content_stays
     (tmp_path / "manifest.json").write_text('{"other": 1}')
     assert holding(tmp_path, "y") == []
     (tmp_path / "accepted.json").write_text('{"accepted": [{"job": "filter a"}]}')
-    with pytest.raises(UserError, match="not written by `make accept`"):
+    with pytest.raises(UserError, match="not written by `stagecraft accept`"):
         holding(tmp_path, "y")

@@ -3,8 +3,6 @@
 import json
 import math
 import shutil
-import subprocess
-import sys
 
 import pytest
 
@@ -14,9 +12,9 @@ from scripts.evaluation.metrics.exact_match import SUITE
 from scripts.evaluation.metrics.perplexity import SUITE as PERPLEXITY
 from scripts.report.commands.compare import (
     common_items,
+    compare,
     compare_runs,
     differences,
-    main,
     metric_rows,
     picture,
     terminal_lines,
@@ -119,18 +117,11 @@ def test_last_stages_of_other_names_are_compared(runs):
     assert any(line.startswith("sft / chat, exact match, instruct ") for line in terminal_lines(rows, []))
 
 
-def command(*words):
-    return subprocess.run(
-        [sys.executable, "-m", "scripts.report.commands.compare", *words], capture_output=True, text=True
-    )
-
-
-def test_the_command_prints_the_changed_problems_and_writes_a_picture_and_json(runs, tmp_path):
-    a, b = runs
-    done = command("--a", str(a), "--b", str(b), "--out", str(tmp_path / "out"))
-    assert done.returncode == 0, done.stderr
-    assert "sft, exact match, instruct: most gained: src/6.go, src/7.go, src/9.rust" in done.stdout
-    assert "sft, exact match, instruct: most lost: src/0.python" in done.stdout
+def test_the_command_prints_the_changed_problems_and_writes_a_picture_and_json(runs, tmp_path, capsys):
+    compare(*runs, tmp_path / "out")
+    printed = capsys.readouterr().out
+    assert "sft, exact match, instruct: most gained: src/6.go, src/7.go, src/9.rust" in printed
+    assert "sft, exact match, instruct: most lost: src/0.python" in printed
     assert "3 gained, 1 lost" in (tmp_path / "out/compare.svg").read_text()
     assert len(json.loads((tmp_path / "out/compare.json").read_text())["rows"]) == 15
 
@@ -146,9 +137,8 @@ def test_a_damaged_run_is_a_one_line_error(runs, tmp_path, monkeypatch, spoil, s
     else:
         path = b / "evaluation/qa/sft/items.jsonl.zst"
         path.write_bytes(path.read_bytes()[:-9])
-    monkeypatch.setattr("sys.argv", ["compare", f"--a={a}", f"--b={b}", f"--out={tmp_path / 'out'}"])
     with pytest.raises(UserError) as refused:
-        main()
+        compare(a, b, tmp_path / "out")
     message = str(refused.value)
     assert message.startswith(f"{path}: ") and says in message and "\n" not in message
     assert not (tmp_path / "out").exists()

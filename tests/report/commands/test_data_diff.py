@@ -15,7 +15,7 @@ from scripts.corpus.formats.filter_writer import funnel
 from scripts.corpus.split import split
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.corpus import Split
-from scripts.report.commands import data_diff
+from scripts.report.commands.data_diff import print_difference
 
 HEADER = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
 FILES = {f"m{number}.py": f"text {number}" for number in range(60)}
@@ -51,12 +51,11 @@ def results(root: Path, sources: dict[str, dict[str, str | None]], tokens: int) 
 
 
 @pytest.fixture
-def lines(monkeypatch, capsys):
+def lines(capsys):
     """A function that calls the command and returns what it says."""
 
-    def call(a: object, b: object, *words: str) -> list[str]:
-        monkeypatch.setattr("sys.argv", ["data_diff", f"--a={a}", f"--b={b}", *words])
-        data_diff.main()
+    def call(a: object, b: object, configfile: Path | None = None) -> list[str]:
+        print_difference(str(a), str(b), "local", configfile)
         return capsys.readouterr().out.splitlines()
 
     return call
@@ -147,21 +146,21 @@ def test_data_that_cannot_be_fetched_is_noted_and_the_sources_are_still_compared
 
 
 @pytest.mark.parametrize(
-    ("a", "words", "line"),
+    ("a", "configfile", "line"),
     [
-        ("nope", [], "nope: neither a folder of results nor a git revision"),
-        ("--all", [], "--all: neither a folder of results nor a git revision"),
-        ("config", [], "config: no data in it; give a results folder"),
-        ("first", ["--configfile", "config/none.yaml"], "first: no file config/none.yaml in git at this revision"),
-        ("broken", [], "broken:config/tiny.tsv: line 1: column 'nonsense' is unknown"),
+        ("nope", None, "nope: neither a folder of results nor a git revision"),
+        ("--all", None, "--all: neither a folder of results nor a git revision"),
+        ("config", None, "config: no data in it; give a results folder"),
+        ("first", Path("config/none.yaml"), "first: no file config/none.yaml in git at this revision"),
+        ("broken", None, "broken:config/tiny.tsv: line 1: column 'nonsense' is unknown"),
     ],
 )
-def test_a_mistake_is_a_one_line_error(repository, lines, a, words, line):
+def test_a_mistake_is_a_one_line_error(repository, lines, a, configfile, line):
     (repository / "config/tiny.tsv").write_text("nonsense\n")
     git("commit", "--quiet", "--all", "--message", "broken")
     git("tag", "broken")
     with pytest.raises(UserError) as error:
-        lines(a, "second", *words)
+        lines(a, "second", configfile)
     assert str(error.value).startswith(line) and "\n" not in str(error.value)
 
 

@@ -94,7 +94,7 @@ def test_a_rehearsal_runs_every_stage_and_suite_and_ends_where_one_would_fail(tm
         "evaluation": {"gate": None},
     }
     (tmp_path / "mine.yaml").write_text(yaml.safe_dump(experiment))
-    command = [sys.executable, "-m", "scripts.report.commands.rehearse", "--configfile", "mine.yaml"]
+    command = [sys.executable, "-m", "scripts.cli", "rehearse", "--experiment", "mine.yaml"]
 
     def run() -> subprocess.CompletedProcess:
         return subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)

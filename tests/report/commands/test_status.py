@@ -3,8 +3,6 @@ Snakemake, no GPU."""
 
 import json
 import os
-import subprocess
-import sys
 import time
 from pathlib import Path
 
@@ -14,7 +12,7 @@ from rich.console import Console
 from scripts.common.errors import UserError
 from scripts.common.text import duration
 from scripts.experiment.settings.experiment import Experiment
-from scripts.report.commands.status import main, view
+from scripts.report.commands.status import show_status, view
 from scripts.report.content.jobs import Job, stage_status, state_of
 from scripts.sources.tables.source import Source
 
@@ -172,17 +170,12 @@ def test_the_view_counts_jobs_per_rule_and_shows_markup_in_errors_as_text(tmp_pa
     assert "perplexity 1/2 failed sft: error: no [bold]text[/red] here" in lines
 
 
-def test_make_status_shows_an_experiment_that_never_ran_and_a_mistake_is_a_one_line_error(tmp_path, monkeypatch):
-    module = [sys.executable, "-m", "scripts.report.commands.status", "--results", str(tmp_path)]
-    done = subprocess.run(module, capture_output=True, text=True, check=True)
-    assert "pretrain" in done.stdout and "not started" in done.stdout and not list(tmp_path.iterdir())
-    for words, line in (
-        (["--profile", "mars"], r"^mars/config\.yaml: no such file$"),
-        (["--results", "/mars"], "^/mars: no such folder$"),
-    ):
-        monkeypatch.setattr("sys.argv", ["status", *words])
-        with pytest.raises(UserError, match=line):
-            main()
+def test_an_experiment_that_never_ran_is_shown_and_a_missing_results_root_refused(tmp_path, capsys):
+    show_status("local", None, tmp_path, None)
+    shown = capsys.readouterr().out
+    assert "pretrain" in shown and "not started" in shown and not list(tmp_path.iterdir())
+    with pytest.raises(UserError, match=r"^/mars: no such folder$"):
+        show_status("local", None, Path("/mars"), None)
 
 
 @pytest.mark.parametrize(

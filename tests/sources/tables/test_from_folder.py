@@ -1,9 +1,8 @@
-"""`make sources`: the sources table made from a folder of repositories."""
+"""scripts/sources/tables/from_folder.py: the sources table made from a folder of repositories."""
 
 import csv
 import os
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,7 +12,7 @@ from scripts.experiment.settings.sources import Fetch
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.fetch import fetch
-from scripts.sources.tables.from_folder import licence_of, rows_of, write_sources
+from scripts.sources.tables.from_folder import licence_of, make_table, rows_of, write_sources
 from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import read_sources
 
@@ -109,14 +108,6 @@ def test_folders_of_any_name_become_sources_that_can_be_read_and_fetched(tmp_pat
     assert sorted(path.name for path in tmp_path.iterdir()) == ["-tree", "raw", "t.tsv"]
 
 
-def test_make_sources_takes_folder_names_with_special_characters(tmp_path, tools):
-    tools.write_tree(tmp_path / ODD / "high/python/it", {"a.py": b"1"})
-    words = [f"FROM={tmp_path / ODD}", f"TO={tmp_path / 't.tsv'}"]
-    subprocess.run(["make", "-s", "-o", "env", "sources", *words], cwd=ROOT, check=True, capture_output=True)
-    assert [source.location for source in read_sources(tmp_path / "t.tsv")] == [f"{tmp_path}/{ODD}/high/python/it"]
-    assert not (ROOT / "ran").exists()
-
-
 @pytest.mark.parametrize("name", [b"line\nbreak", b"tab\there", b"caf\xe9", b"\x1b[2J"])
 def test_folder_whose_name_no_table_can_hold_is_left_out_and_named(name, tmp_path, tools, caplog):
     tools.write_tree(tmp_path / "tree/high/python/good", {"a.py": b"1"})
@@ -129,10 +120,8 @@ def test_folder_whose_name_no_table_can_hold_is_left_out_and_named(name, tmp_pat
 def test_table_from_a_tree_never_overwrites(tree, tmp_path):
     out = tmp_path / "t.tsv"
     out.write_text("mine")
-    line = [sys.executable, "-m", "scripts.sources.tables.from_folder", "--from", tree, "--out", out]
-    done = subprocess.run(line, cwd=ROOT, capture_output=True, text=True)
-    assert done.returncode == 1
-    assert done.stderr == f"error: {out}: already there; remove it first, or choose another name\n"
+    with pytest.raises(UserError, match=f"^{out}: already there; remove it first, or choose another name$"):
+        make_table(tree, out)
     assert out.read_text() == "mine"
 
 

@@ -1,8 +1,7 @@
-"""`make plan` and `make calibrate` on a stage that ran: measured, kept in the machine file, used by the next plan."""
+"""`plan` and `calibrate` on a stage that ran: measured, kept in the machine file, used by the next plan."""
 
 import json
 import re
-import sys
 from pathlib import Path
 
 import pytest
@@ -63,11 +62,10 @@ def test_a_measured_run_makes_the_next_plan_its_own_and_nothing_else_of_the_mach
     assert summary["plan"]["steps"] == summary["steps"] == 12 and summary["plan"]["machine"] == "mine"
     before = planned()
     assert before.rows.source == "counted" and before.plan.get("seconds") is None
-    monkeypatch.setattr(sys, "argv", ["calibrate", "--profile", "profiles/mine"])
-    calibrate.main()
+    calibrate.calibrate("profiles/mine", None)
     text = (ran / "config/machines/mine.yaml").read_text()
     assert text.startswith(FILE) and re.fullmatch(
-        r"cpu_tflops: \S+  # measured by `make calibrate`\n", text[len(FILE) :]
+        r"cpu_tflops: \S+  # measured by `stagecraft calibrate`\n", text[len(FILE) :]
     )
     after = planned()
     assert after.plan["seconds"] == pytest.approx(summary["seconds"], rel=0.01)
@@ -76,7 +74,7 @@ def test_a_measured_run_makes_the_next_plan_its_own_and_nothing_else_of_the_mach
     overview.show([after], Path("m.yaml"), load_machine(Path("config/machines/mine.yaml")), page)
     shown = re.sub("<[^>]*>", "", page.read_text())
     assert f"{summary['tokens_per_second']:,.0f}" in shown and "tokens per second" in shown
-    calibrate.main()  # once more: the line is rewritten, and says the same
+    calibrate.calibrate("profiles/mine", None)  # once more: the line is rewritten, and says the same
     assert (ran / "config/machines/mine.yaml").read_text().count("cpu_tflops") == 1
     for change in ({"resumed_at_step": 4}, {"micro_batch": 1}, {"sharding": "zero2"}):  # a run unlike its plan
         unlike = after._replace(measured=after.measured | change)

@@ -1,4 +1,4 @@
-"""`make plan` before any data or model exists."""
+"""`stagecraft plan` before any data or model exists."""
 
 from functools import partial
 from pathlib import Path
@@ -46,7 +46,8 @@ def test_a_batch_that_follows_from_the_data_is_planned_without_any_and_for_as_ma
     [unknown] = overview.plans_of("profiles/a800", muon).stages
     assert "auto" in printed([unknown])
     [line] = unknown.plan["warnings"]
-    assert line.startswith("pretrain: steps and hours follow from the data") and "`make plan ROWS=20000`" in line
+    assert line.startswith("pretrain: steps and hours follow from the data")
+    assert "`stagecraft plan --rows 20000`" in line
     [stage_plan] = overview.plans_of("profiles/a800", muon, assumed_rows=100_000).stages
     assert (stage_plan.plan["global_batch"], stage_plan.plan["steps"], stage_plan.rows.validation) == (96, 1042, 1020)
     assert "of the rows asked for" in printed([stage_plan])

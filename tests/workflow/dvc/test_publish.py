@@ -121,7 +121,7 @@ def test_before_a_run_there_is_nothing_to_publish(published, tmp_path):
 
 def test_an_experiment_without_sources_can_be_published(published, tmp_path):
     checkout = published.clone(tmp_path / "checkout", pull=False)
-    command = [forked.python(), "-m", "scripts.release.publish", "--configfile", "config/smoke/lora-qa.yaml"]
+    command = [forked.python(), "-m", "scripts.cli", "publish", "--experiment", "config/smoke/lora-qa.yaml"]
     done = subprocess.run(command, cwd=checkout.folder, capture_output=True, text=True)
     assert done.stderr.startswith("error: results/smoke/lora-qa: nothing finished to publish")
 
@@ -140,15 +140,7 @@ def test_the_real_workflow_is_published_pulled_and_rerun_where_it_changed(finish
     checkout.git("init", "--quiet")
     checkout.dvc("remote", "add", "--quiet", "--default", "shelf", str(tmp_path / "shelf"))
     checkout.dvc("remote", "modify", "shelf", "verify", "true")
-    publish = (
-        forked.python(),
-        "-m",
-        "scripts.release.publish",
-        "--profile",
-        "local",
-        "--configfile",
-        "config/tiny.yaml",
-    )
+    publish = (forked.python(), "-m", "scripts.cli", "publish", "--experiment", "config/tiny.yaml")
     assert "left out" not in checkout.call(*publish)
     assert checkout.planned(*workflow) == set()
     checkout.commit()
@@ -164,7 +156,7 @@ def test_the_real_workflow_is_published_pulled_and_rerun_where_it_changed(finish
     filtering = colleague / "scripts/corpus/filter.py"
     text = filtering.read_text()
     filtering.write_text(text.replace("name[dot:] if dot > 0", "name[dot:] if dot > 1"))
-    why = colleague.call(forked.python(), "-m", "scripts.report.commands.why", *mine[3:])
+    why = colleague.call(forked.python(), "-m", "scripts.cli", "why", "--experiment", mine[-1])
     filtering.write_text(text)
     changed = "function scripts/corpus/filter.py:extension_of changed"  # by the record that was published
     assert f"filter alpha, filter beta: {changed}\n" in why

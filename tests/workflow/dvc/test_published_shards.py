@@ -52,7 +52,7 @@ def publish(sharded, folder: Path, remote) -> Checkout:
     checkout.dvc("remote", "add", "--quiet", "--default", "shelf", url)
     for name, value in {**options, "verify": "true"}.items():
         checkout.dvc("remote", "modify", "shelf", name, value)
-    checkout.call(forked.python(), "-m", "scripts.release.publish", *WORKFLOW)
+    checkout.call(forked.python(), "-m", "scripts.cli", "publish", "--experiment", WORKFLOW[-1])
     table = checkout / "config/tiny.tsv"
     table.write_text(re.sub(r"path\t\S+", "path\t/not/there", table.read_text()))
     checkout.commit()

@@ -1,0 +1,29 @@
+"""`stagecraft accept`."""
+
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from scripts.cli.command.options import Experiment, Profile
+
+
+def accept(
+    *jobs: Annotated[str, Parameter(required=True)],
+    reason: str,
+    profile: Profile = "local",
+    experiment: Experiment = None,
+) -> None:
+    """Keep results after a refactoring, if a replay with the old and the new code gives the same output.
+
+    The evidence stays beside each result. It exits with 1 if one is refused. For example:
+
+        stagecraft accept train.sft --reason "renamed a helper"
+        stagecraft accept filter perplexity.sft --reason "renamed a helper"
+
+    Args:
+        jobs: A rule, or a job as rule.name.
+        reason: Why the change of the code changes no result.
+    """
+    from scripts.report.commands import accept
+
+    accept.accept(profile, experiment, list(jobs), reason)

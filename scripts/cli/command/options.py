@@ -1,0 +1,100 @@
+"""What verbs share: the options `--profile` and `--experiment`, and paths, which a user gives from where they stand.
+
+While a command line is read, the current folder is still the user's; the verb then runs in the checkout's root.
+"""
+
+import difflib
+import os
+from pathlib import Path
+from typing import Annotated
+
+from cyclopts import Parameter
+
+from scripts.cli.command.launcher import checkout
+from scripts.common.errors import UserError
+
+EXPERIMENTS = ("config/experiments", "config/examples", "config")  # where an experiment's bare name is looked up
+
+
+def root() -> Path:
+    """The checkout in which the user stands.
+
+    Raises:
+        UserError: they stand in none.
+    """
+    folder = checkout()
+    if folder is None:
+        raise UserError(f"{Path.cwd()}: in no checkout of stagecraft: change into one first")
+    return folder
+
+
+def from_root(path: str) -> str:
+    """A path that was given from the current folder, as it is written in the checkout's root."""
+    if Path.cwd() == root() or Path(path).is_absolute():
+        return path
+    return os.path.relpath(path, root())
+
+
+def profiles() -> list[str]:
+    """The names of the profiles that experiments can run on."""
+    return sorted(path.parent.name for path in root().glob("profiles/*/config.yaml") if path.parent.name != "default")
+
+
+def experiments() -> list[str]:
+    """The names by which experiment files can be called."""
+    return sorted({path.stem for folder in EXPERIMENTS for path in root().glob(f"{folder}/*.yaml")})
+
+
+def suggestion(word: str, known: list[str]) -> str:
+    """What an error adds about a word that is none of the known ones."""
+    close = difflib.get_close_matches(word, known, 1)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+
+
+def find_profile(word: str) -> str:
+    """The folder of a profile that was given as its name or as a folder.
+
+    Raises:
+        UserError: there is no such profile.
+    """
+    for folder in (from_root(word), word, f"profiles/{word}"):
+        if (root() / folder / "config.yaml").is_file():
+            return folder
+    raise UserError(f"--profile {word}: no such profile; {suggestion(word, profiles())}")
+
+
+def find_experiment(word: str) -> Path:
+    """The experiment file that was given as a file or by its bare name.
+
+    Raises:
+        UserError: there is no such file.
+    """
+    if Path(word).is_file():
+        return Path(from_root(word))
+    name = word.removesuffix(".yaml")
+    for folder in EXPERIMENTS:
+        path = Path(folder, f"{name}.yaml")
+        if (root() / path).is_file():
+            return path
+    raise UserError(f"--experiment {word}: no such file; {suggestion(Path(name).name, experiments())}")
+
+
+Folder = File = Annotated[Path, Parameter(converter=lambda _, tokens: Path(from_root(tokens[0].value)))]
+Profile = Annotated[
+    str,
+    Parameter(
+        converter=lambda _, tokens: find_profile(tokens[0].value),
+        completer=lambda _: profiles(),
+        help="The profile of the run: a name in profiles/, or a folder.",
+    ),
+]
+Experiment = Annotated[
+    Path | None,
+    Parameter(
+        converter=lambda _, tokens: find_experiment(tokens[0].value),
+        completer=lambda _: experiments(),
+        help="The experiment: a file, or its name in config/experiments, config/examples or config."
+        " Without it the profile's own.",
+        show_default=False,
+    ),
+]

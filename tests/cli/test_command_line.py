@@ -1,0 +1,136 @@
+"""The command `stagecraft`: one line for each mistake, the same options everywhere, help without torch, any folder."""
+
+import inspect
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from scripts.cli.__main__ import call, command_line
+from scripts.cli.command.options import experiments, find_experiment, find_profile, profiles
+from scripts.common.errors import UserError
+
+ROOT = Path(__file__).parents[2]
+VERBS = [name for name in command_line() if not name.startswith("-")]
+
+
+def parsed(*words: str) -> dict:
+    """The arguments of a verb as it gets them."""
+    return command_line().parse_args(words, exit_on_error=False, print_error=False)[1].arguments
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_the_help_of_a_verb_shows_an_example_that_it_accepts(verb, capsys):
+    call([verb, "--help"])
+    examples = [line.strip("│ ") for line in capsys.readouterr().out.splitlines() if "    stagecraft " in line]
+    assert examples
+    for example in examples:
+        name, *words = example.replace('"', "").replace("renamed a helper", "renamed").split()[1:]
+        if "config/experiments/mine.yaml" not in words:
+            parsed(name, *words)
+
+
+def test_profile_and_experiment_are_the_same_options_everywhere():
+    for name in VERBS:
+        options = inspect.signature(command_line()[name].default_command).parameters
+        for shared in {"profile", "experiment"} & set(options):
+            plan = inspect.signature(command_line()["plan"].default_command).parameters[shared]
+            assert options[shared] == plan, name
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["plann"], "plann: no such verb; did you mean plan?"),
+        (["xyz"], f"xyz: no such verb; known: {', '.join(VERBS)}"),
+        (["plan", "--profle", "a40"], "Unknown option: --profle. Did you mean --profile?"),
+        (["plan", "--rows", "many"], 'Invalid value for --rows: unable to convert "many" into int.'),
+        (["compare", "results"], 'Command "compare" parameter B requires an argument.'),
+        (["accept", "train.sft"], 'Command "accept" parameter --reason requires an argument.'),
+    ],
+)
+def test_a_wrong_command_line_is_one_line_and_code_2(words, line, capsys):
+    with pytest.raises(SystemExit) as end:
+        call(words)
+    assert end.value.code == 2
+    assert capsys.readouterr().err == f"error: {line}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "line"),
+    [
+        (["status", "--profile", "a4O"], "--profile a4O: no such profile; did you mean a40?"),
+        (["status", "--experiment", "lora-aq"], "--experiment lora-aq: no such file; did you mean lora-qa?"),
+        (["plan", "--experiment", "config/examples/lora_qa.yaml"], "did you mean lora-qa?"),
+        (["status", "--experiment", "zzz"], f"zzz: no such file; known: {', '.join(experiments())}"),
+        (["plan", "--rows", "0"], "--rows 0: packed training rows to plan for, at least 1"),
+        (["why", "results"], "results: give both results roots, or neither"),
+    ],
+)
+def test_what_is_not_there_is_one_line(words, line):
+    with pytest.raises(UserError) as error:
+        call(words)
+    assert line in str(error.value) and "\n" not in str(error.value)
+
+
+def test_profiles_and_experiments_are_found_by_their_names():
+    assert {"local", "a40", "a800"} <= set(profiles()) and "default" not in profiles()
+    for name in profiles():
+        assert (ROOT / find_profile(name) / "config.yaml").samefile(ROOT / "profiles" / name / "config.yaml")
+    for name in experiments():
+        assert (ROOT / find_experiment(name)).stem == name
+    assert find_experiment("cpt-muon") == find_experiment("cpt-muon.yaml") == Path("config/experiments/cpt-muon.yaml")
+    assert find_experiment("config") == Path("config/config.yaml")
+
+
+def test_paths_are_relative_to_where_the_user_stands(monkeypatch):
+    monkeypatch.chdir(ROOT / "config/smoke")
+    assert find_experiment("lora-qa.yaml") == Path("config/smoke/lora-qa.yaml")
+    assert find_experiment("lora-qa") == Path("config/experiments/lora-qa.yaml")
+    assert find_profile("../../profiles/a40") == "profiles/a40"
+    assert parsed("compare", "a", "/b", "--out", "../c") == {
+        "a": Path("config/smoke/a"),
+        "b": Path("/b"),
+        "out": Path("config/c"),
+    }
+    assert parsed("judge", "b", "g", "--jars", "x.jar", "/y.jar")["jars"] == [
+        Path("config/smoke/x.jar"),
+        Path("/y.jar"),
+    ]
+    assert parsed("data-diff", "..", "main~1") == {"a": "config", "b": "main~1"}
+
+
+def test_a_default_path_lies_in_the_root_whatever_the_folder(monkeypatch):
+    monkeypatch.chdir(ROOT / "docs")
+    assert "out" not in parsed("compare", "a", "b")
+
+
+def test_outside_of_a_checkout_nothing_is_found(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(UserError, match="in no checkout of stagecraft: change into one first"):
+        call(["status"])
+
+
+def test_names_are_completed(capsys, monkeypatch):
+    monkeypatch.chdir(ROOT / "docs")
+    for words, name in ((["plan", "--profile", "a"], "a40-dual"), (["status", "--experiment", "cpt"], "cpt-muon")):
+        with pytest.raises(SystemExit, match="0"):
+            command_line()(["__complete", *words])
+        assert name in capsys.readouterr().out.split()
+    script = command_line().generate_completion(shell="bash")
+    assert all(verb in script for verb in VERBS)
+
+
+def test_the_installed_command_works_below_the_checkout_and_its_help_imports_nothing_heavy(tmp_path):
+    program = Path(sys.executable).with_name("stagecraft")
+    environment = {**os.environ, "PYTHONPROFILEIMPORTTIME": "1"}
+    done = subprocess.run([program, "--help"], cwd=ROOT / "docs", env=environment, capture_output=True, text=True)
+    assert done.returncode == 0 and "rehearse" in done.stdout
+    imported = {line.rpartition("|")[2].strip().partition(".")[0] for line in done.stderr.splitlines()}
+    assert "cyclopts" in imported
+    assert not imported & {"torch", "transformers", "snakemake", "numpy", "pandas", "pydantic", "matplotlib"}
+    done = subprocess.run([program, "status"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    assert done.stderr == "error: this folder is in no checkout of stagecraft: change into one first\n"
