@@ -44,8 +44,9 @@ from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
 from scripts.corpus.secrets.replace import SecretReplacer
 from scripts.experiment.layout import Layout
 from scripts.experiment.licences import PERMISSIVE, permissive
-from scripts.experiment.settings.filter import BY_CONTENT, Filter
+from scripts.experiment.settings.filter import Filter
 from scripts.experiment.settings.record import to_json
+from scripts.languages import BY_CONTENT
 
 BATCH = 1 << 19  # bytes of documents whose secrets are replaced together
 LONGEST_RUN = 200  # characters of an overlap with a benchmark that the rejects show

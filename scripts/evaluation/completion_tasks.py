@@ -28,6 +28,7 @@ from scripts.evaluation.generation.examples import text_of
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.evaluation import CompletionTasks
 from scripts.experiment.suites import check_name
+from scripts.languages import completions
 
 PER_FILE = 2
 # Of a file this many times as many are tried, as some are left out.
@@ -102,7 +103,20 @@ def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks
     folder, known = datasets / settings.dataset, sorted(path.parent.name for path in datasets.glob(f"*/{NAME}"))
     check_name("evaluation.completion.dataset", settings.dataset, known)
     read_manifest(folder)
-    tried = [task for document in read_jsonl(split_file(folder, "test")) for task in tasks_of(document, settings)]
+    tried, without_grammar = [], Counter()
+    for document in read_jsonl(split_file(folder, "test")):
+        if document["language"] in completions():
+            tried += tasks_of(document, settings)
+        else:
+            without_grammar[document["language"]] += 1
+    if without_grammar:
+        listed = ", ".join(f"{count} of {language}" for language, count in sorted(without_grammar.items()))
+        logging.info(f"completion tasks: left out: files of languages that have no grammar here: {listed}")
+    if not tried and without_grammar:
+        raise UserError(
+            f"evaluation.completion.dataset: {settings.dataset} has test files of {', '.join(sorted(without_grammar))}"
+            f" alone, and tasks need a grammar; there are those of {', '.join(completions())}"
+        )
     new = [task for task in tried if not copied(task)]
     seen = in_training(new, datasets, train, "completion tasks")
     tasks = choose([task for number, task in enumerate(new) if number not in seen], settings.tasks)
@@ -129,7 +143,8 @@ def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks
     if settings.context_characters:
         add_context(tasks, folder, settings.context_characters)
     write_jsonl(out / "tasks.jsonl.zst", map(asdict, tasks))
-    return write_manifest(out, ["tasks.jsonl.zst"], counts=counts)
+    facts = {"without_grammar": dict(sorted(without_grammar.items()))} if without_grammar else {}
+    return write_manifest(out, ["tasks.jsonl.zst"], counts=counts, **facts)
 
 
 def main() -> None:

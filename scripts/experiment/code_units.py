@@ -21,9 +21,10 @@ PACKAGE = "scripts"
 # import but bind its name.
 DECORATORS = "abstractmethod cache classmethod contextmanager dataclass field_validator lru_cache model_validator njit"
 DECORATORS += " property staticmethod total_ordering wraps"
-CALLS = "Field NamedTuple Path TypeVar arange array bool bytes compile decode deque dict dtype encode enumerate field"
-CALLS += " float format fromkeys frozenset get getLogger int int64 itemgetter items join keys len list lower max min"
-CALLS += " namedtuple range removeprefix replace set sorted split str strip sum tuple uint32 uint64 upper values zip"
+CALLS = "AfterValidator BeforeValidator Field NamedTuple Path TypeVar arange array bool bytes compile decode deque"
+CALLS += " dict dtype encode enumerate field float format fromkeys frozenset get getLogger int int64 itemgetter"
+CALLS += " items join keys len list lower max min namedtuple range removeprefix replace set sorted split str strip"
+CALLS += " sum tuple uint32 uint64 upper values zip"
 PURE = {*DECORATORS.split(), *CALLS.split()}
 SEPARABLE = ("property", "cached_property", "staticmethod", "classmethod")
 
@@ -36,6 +37,7 @@ class ModuleParts:
         definitions: name → statements that bind it; a class is one statement with all its methods, unless it is a
             record: then each of its own methods is a definition `Class.method`, and the class is the rest.
         methods: record → the names of these methods.
+        records: names of classes whose call only makes a value: records, and those of settings.
         effects: statements that run at import and are no plain definition, in their order.
         main: the statements of `if __name__ == "__main__"`, which run only in the module that is started.
         imports: name → (module, attribute) it is bound to; attribute None where it is bound to the module itself.
@@ -45,6 +47,7 @@ class ModuleParts:
     name: str
     definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
     methods: dict[str, list[str]] = field(default_factory=dict)
+    records: set[str] = field(default_factory=set)
     effects: list[ast.stmt] = field(default_factory=list)
     main: list[ast.stmt] = field(default_factory=list)
     imports: dict[str, tuple[str, str | None]] = field(default_factory=dict)
@@ -62,6 +65,12 @@ def path_below(root: Path, module: str) -> Path | None:
         return None
     base = root.joinpath(*module.split("."))
     return next((path for path in (base.with_suffix(".py"), base / "__init__.py") if path.is_file()), None)
+
+
+def modules_of(package: str) -> list[str]:
+    """The modules in the folder of a package, by name."""
+    files = sorted(path_of(package).parent.glob("*.py"))
+    return [f"{package}.{file.stem}" for file in files if file.stem != "__init__"]
 
 
 def imports_of(statement: ast.Import | ast.ImportFrom) -> tuple[dict[str, tuple[str, str | None]], list[str]]:
@@ -87,17 +96,30 @@ def is_main_block(statement: ast.stmt) -> bool:
     return isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'"
 
 
-def is_pure(node: ast.AST) -> bool:
-    """Whether computing a value, or a decorator, calls nothing but functions that only make values."""
+def is_pure(node: ast.AST, units: ModuleParts) -> bool:
+    """Whether computing a value, or a decorator, calls nothing but what only makes a value: records, too."""
     calls = [inner.func for inner in ast.walk(node) if isinstance(inner, ast.Call)]
-    return all(isinstance(call, ast.Name | ast.Attribute) and last_name(call) in PURE for call in calls)
+    return all(
+        isinstance(call, ast.Name | ast.Attribute) and (last_name(call) in PURE or makes_record(call, units))
+        for call in calls
+    )
+
+
+def makes_record(call: ast.expr, units: ModuleParts) -> bool:
+    """Whether what is called is the name of a record of this project."""
+    if not isinstance(call, ast.Name):
+        return False
+    module, name = units.imports.get(call.id, (units.name, call.id))
+    if module == units.name:
+        return name in units.records
+    return path_of(module) is not None and name in read_units(module).records
 
 
 def last_name(node: ast.expr) -> str:
     return node.attr if isinstance(node, ast.Attribute) else node.id if isinstance(node, ast.Name) else ""
 
 
-def is_plain(statement: ast.stmt) -> bool:
+def is_plain(statement: ast.stmt, units: ModuleParts) -> bool:
     """Whether a definition does nothing at import but bind its names."""
     if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef):
         return all(last_name(getattr(decorator, "func", decorator)) in PURE for decorator in statement.decorator_list)
@@ -106,20 +128,29 @@ def is_plain(statement: ast.stmt) -> bool:
         decorators = all(
             last_name(getattr(decorator, "func", decorator)) in PURE for decorator in statement.decorator_list
         )
-        return decorators and all(is_pure(inner) for inner in body) and not statement.keywords
-    return is_pure(statement)
+        return decorators and all(is_pure(inner, units) for inner in body) and not statement.keywords
+    return is_pure(statement, units)
 
 
-def is_record(statement: ast.stmt) -> bool:
+def is_record(statement: ast.stmt, units: ModuleParts) -> bool:
     """Whether it is a dataclass or NamedTuple and nothing else: what is not called by name in our code is not called.
 
     Any other class may have methods that a library calls: of a base, or of a protocol, as `read` of a file.
     """
-    if not isinstance(statement, ast.ClassDef) or not is_plain(statement):
+    if not isinstance(statement, ast.ClassDef) or not is_plain(statement, units):
         return False
     decorators = [last_name(getattr(decorator, "func", decorator)) for decorator in statement.decorator_list]
     bases = [last_name(base) for base in statement.bases]
     return (decorators, bases) in ((["dataclass"], []), ([], ["NamedTuple"]))
+
+
+def is_settings(statement: ast.stmt, units: ModuleParts) -> bool:
+    """Whether it is a record of settings: below `Record`, of whose checks none does anything but refuse."""
+    return (
+        isinstance(statement, ast.ClassDef)
+        and is_plain(statement, units)
+        and any(last_name(base) == "Record" or makes_record(base, units) for base in statement.bases)
+    )
 
 
 def separable(statement: ast.stmt) -> bool:
@@ -167,7 +198,10 @@ def read_units(module: str) -> ModuleParts:
         if is_main_block(statement):
             units.main += statement.body
             continue
-        if is_record(statement):
+        if is_settings(statement, units):
+            units.records.add(statement.name)
+        if is_record(statement, units):
+            units.records.add(statement.name)
             methods = [inner for inner in statement.body if separable(inner)]
             units.methods[statement.name] = [method.name for method in methods]
             for method in methods:
@@ -177,7 +211,7 @@ def read_units(module: str) -> ModuleParts:
         names = bound_names(statement)
         for name in names:
             units.definitions.setdefault(name, []).append(statement)
-        if not names or not is_plain(statement):
+        if not names or not is_plain(statement, units):
             units.effects.append(statement)
             for inner in ast.walk(statement):  # names that a `try` or `if` binds, as an optional import does
                 if isinstance(inner, ast.Import | ast.ImportFrom):

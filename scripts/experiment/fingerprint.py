@@ -22,8 +22,16 @@ from functools import cache
 from pathlib import Path
 
 from scripts.experiment import code_units
-from scripts.experiment.code_units import PACKAGE, ModuleParts, normal_form, path_of, read_units, without_documentation
-from scripts.experiment.code_uses import WHOLE, uses_of
+from scripts.experiment.code_units import (
+    PACKAGE,
+    ModuleParts,
+    modules_of,
+    normal_form,
+    path_of,
+    read_units,
+    without_documentation,
+)
+from scripts.experiment.code_uses import LISTING, WHOLE, uses_of
 
 
 @cache
@@ -83,6 +91,8 @@ class ReachableCode:
         if name in units.definitions:
             if (module, name) not in self.definitions:
                 self.definitions.add((module, name))
+                if name == LISTING:  # what it takes of which modules is said where it is called
+                    return
                 self.queue += [(units, statement) for statement in units.definitions[name]]
                 self.waiting |= {(module, f"{name}.{method}") for method in units.methods.get(name, ())}
         elif name in units.imports:
@@ -128,6 +138,11 @@ class ReachableCode:
             self.reach_imported(units, "*", imports["*"])
         for name, attributes in uses.names:
             self.reach_name(units, name, attributes, imports)
+        for package, name in uses.listed:
+            for module in modules_of(package or units.name):
+                self.load(module)
+                if name in read_units(module).definitions or name in read_units(module).imports:
+                    self.reach(module, name)
         for text in uses.texts:
             for path in files_by_name(code_units.ROOT).get(text, []):
                 self.files.add(path)

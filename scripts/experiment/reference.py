@@ -73,7 +73,8 @@ def default_of(field: FieldInfo) -> str:
     """The default of a setting that is no record, as it would be written in the file."""
     if field.is_required():
         return "required"
-    return "" if field.default in (None, {}) else f"`{json.dumps(field.default)}`"
+    default = field.get_default(call_default_factory=True)
+    return "" if default in (None, {}) else f"`{json.dumps(default)}`"
 
 
 def rows(record: type[Record], path: str = "") -> Iterator[tuple[str, str, str, str]]:

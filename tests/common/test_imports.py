@@ -9,6 +9,7 @@ import pytest
 SCRIPTS = Path(__file__).parents[2] / "scripts"
 AREAS = [
     "common",
+    "languages",
     "experiment",
     "hosts",
     "sources",

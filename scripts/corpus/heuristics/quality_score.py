@@ -16,11 +16,13 @@ Documentation and structure are 0 for a file that hardly parses, as they cannot 
 
 import re
 from collections import defaultdict
+from functools import cache
 
 from tree_sitter import QueryCursor
 
 from scripts.corpus.syntax.comments import BOILERPLATE
-from scripts.corpus.syntax.grammars import MAX_ERROR_SHARE, error_bytes, grammar
+from scripts.corpus.syntax.grammars import MAX_ERROR_SHARE, error_bytes, grammar, parsed_as
+from scripts.languages import paths
 
 WEIGHTS = {"parse": 0.3, "documentation": 0.2, "structure": 0.2, "repetition": 0.2, "origin": 0.1}
 ENOUGH_COMMENTS, MOST_COMMENTS = 0.1, 0.6  # shares of the bytes
@@ -32,22 +34,29 @@ VENDORED = re.compile(
     r"|site-packages|dist|\.yarn|Pods|Carthage|gradle/wrapper|cordova|inst/extdata|_vendor)/|(^|/)(configure|ltmain)\.\w+$",
     re.IGNORECASE,
 )
-GENERATED = re.compile(
-    r"(_pb2(_grpc)?\.pyi?|\.pb(\.gw|\.validate)?\.(go|cc|h)|(^|/)zz_generated\.[\w.]+\.go|[._-](generated|autogen)\.\w+|\.g\.\w+"
-    r"|_string\.go|(^|/)(moc|ui|qrc)_\w+\.(cpp|h|py)|\.designer\.\w+|(^|/)(generated|gen|autogen|__generated__)/[^\n]*)$",
-    re.IGNORECASE,
-)
-TEST = re.compile(
-    r"(^|/)(tests?|testing|testdata|specs?|fixtures?|__tests__|e2e|benches|benchmarks?|examples?)/"
-    r"|(^|/)(test_[^/]*|conftest)\.py$|_(test|spec|unittest|benchmark)s?\.\w+$|(Tests?|IT|Spec)\.java$",
-)
+# of any language; what is one language's own stands in its file
+GENERATED = r"[._-](generated|autogen)\.\w+|\.g\.\w+|\.designer\.\w+|(^|/)(generated|gen|autogen|__generated__)/[^\n]*"
+TEST_FOLDERS = r"(^|/)(tests?|testing|testdata|specs?|fixtures?|__tests__|e2e|benches|benchmarks?|examples?)/"
+TESTS = r"_(test|spec|unittest|benchmark)s?\.\w+"
+
+
+@cache
+def generated_and_tests() -> tuple[re.Pattern, re.Pattern]:
+    """What finds the paths of generated files, and those of tests, in any language."""
+    generated = [GENERATED, *(rules.generated for rules in paths().values() if rules.generated)]
+    tests = [TESTS, *(rules.tests for rules in paths().values() if rules.tests)]
+    return (
+        re.compile(f"({'|'.join(generated)})$", re.IGNORECASE),
+        re.compile(f"{TEST_FOLDERS}|({'|'.join(tests)})$"),
+    )
 
 
 def origin_of(path: str) -> float:
     """0 for a vendored or generated file, 0.5 for a test or an example, else 1."""
-    if VENDORED.search(path) or GENERATED.search(path):
+    generated, tests = generated_and_tests()
+    if VENDORED.search(path) or generated.search(path):
         return 0.0
-    return 0.5 if TEST.search(path) else 1.0
+    return 0.5 if tests.search(path) else 1.0
 
 
 def repetition_of(text: str) -> float:
@@ -59,7 +68,7 @@ def repetition_of(text: str) -> float:
 def syntax_of(text: str, path: str, language: str) -> dict[str, float]:
     """The parts that need the syntax tree: parse, documentation, structure."""
     source, size = text.encode(), max(1, len(text.encode()))
-    parser, query = grammar("cpp" if path.endswith(".h") else language)
+    parser, query = grammar(parsed_as(path, language))
     root = parser.parse(source).root_node
     share = error_bytes(root) / size
     parts = {"parse": max(0.0, 1 - share / MAX_ERROR_SHARE), "documentation": 0.0, "structure": 0.0}

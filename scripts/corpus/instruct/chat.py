@@ -3,8 +3,8 @@
 from scripts.common.text import code_block, enumeration
 from scripts.corpus.instruct.facts import Facts, Type
 from scripts.corpus.instruct.phrasings import phrasing
+from scripts.languages import chats, languages
 
-NAMES = {"python": "Python", "java": "Java", "go": "Go", "rust": "Rust", "cpp": "C++", "c": "C"}
 SYSTEM = {
     "zh": "你是一名专业的代码分析助手，请根据用户给出的源代码，准确、简明地说明它的功能和实现。",
     "en": "You are an expert code analyst. Explain accurately and concisely what the given source code does and how.",
@@ -20,14 +20,6 @@ KINDS_ZH = {
     "union": "联合体",
     "trait": "特征",
     "type": "类型",
-}
-IMPORTED = {  # language of the code -> (Chinese, English singular, plural)
-    "python": ("模块", "module", "modules"),
-    "java": ("类或包", "class or package", "classes or packages"),
-    "go": ("包", "package", "packages"),
-    "rust": ("路径", "path", "paths"),
-    "c": ("头文件", "header", "headers"),
-    "cpp": ("头文件", "header", "headers"),
 }
 
 
@@ -59,15 +51,16 @@ def answer_zh(facts: Facts, language: str) -> str:
 
     It holds no figures, which a reader would have to count, and says nothing about what it does not find.
     """
+    title = languages()[language].title
     defined = [KINDS_ZH[kind] for kind in type_kinds(facts.types)]
     if facts.functions:
         defined.append("函数")
     if any(item.methods for item in facts.types):
         defined.append("方法")
     listed = "和".join(filter(None, ["、".join(defined[:-1]), *defined[-1:]]))
-    opening = [f"这段 {NAMES[language]} 代码定义了{listed}。"] if defined else []
+    opening = [f"这段 {title} 代码定义了{listed}。"] if defined else []
     if facts.sentence:
-        opening.append(f"{'' if opening else f'这段 {NAMES[language]} '}源码中的说明写道：“{facts.sentence}”")
+        opening.append(f"{'' if opening else f'这段 {title} '}源码中的说明写道：“{facts.sentence}”")
     paragraphs = ["".join(opening)]
     lines = []
     for item in facts.types[:LISTED]:
@@ -81,21 +74,22 @@ def answer_zh(facts: Facts, language: str) -> str:
         lines[-1] = lines[-1][:-1] + "。"
         paragraphs.append("主要组成部分如下：\n\n" + "\n".join(lines))
     if facts.imports:
-        start = "实现上" if any(paragraphs) else f"这段 {NAMES[language]} 代码"
-        paragraphs.append(f"{start}引用了{IMPORTED[language][0]}：{names_zh(facts.imports)}。")
+        start = "实现上" if any(paragraphs) else f"这段 {title} 代码"
+        paragraphs.append(f"{start}引用了{chats()[language].imported[0]}：{names_zh(facts.imports)}。")
     return "\n\n".join(filter(None, paragraphs))
 
 
 def answer_en(facts: Facts, language: str) -> str:
     """The answer in English, with the same parts as the Chinese one."""
+    title = languages()[language].title
     defined = [plural(kind) for kind in type_kinds(facts.types)]
     if facts.functions:
         defined.append("functions")
     if any(item.methods for item in facts.types):
         defined.append("methods")
-    opening = [f"This {NAMES[language]} code defines {enumeration(defined)}."] if defined else []
+    opening = [f"This {title} code defines {enumeration(defined)}."] if defined else []
     if facts.sentence:
-        whose = "Its documentation" if opening else f"The documentation of this {NAMES[language]} code"
+        whose = "Its documentation" if opening else f"The documentation of this {title} code"
         opening.append(f'{whose} says: "{facts.sentence}"')
     paragraphs = [" ".join(opening)]
     lines = []
@@ -111,8 +105,8 @@ def answer_en(facts: Facts, language: str) -> str:
     if lines:
         paragraphs.append("Its main parts are:\n\n" + "\n".join(lines))
     if facts.imports:
-        start = "It builds" if any(paragraphs) else f"This {NAMES[language]} code builds"
-        _, singular_form, plural_form = IMPORTED[language]
+        start = "It builds" if any(paragraphs) else f"This {title} code builds"
+        _, singular_form, plural_form = chats()[language].imported
         paragraphs.append(
             f"{start} on the {singular_form if len(facts.imports) == 1 else plural_form} {names_en(facts.imports)}."
         )
@@ -133,7 +127,7 @@ def messages(
         system: the system prompt; None for the default one of `chat_language`.
         question: the request; None for the first phrasing.
     """
-    question = question or phrasing("analysis", chat_language, 0).format(language=NAMES[language])
+    question = question or phrasing("analysis", chat_language, 0).format(language=languages()[language].title)
     return [
         {"role": "system", "content": SYSTEM[chat_language] if system is None else system},
         {"role": "user", "content": f"{question}\n\n{code_block(text, language)}"},

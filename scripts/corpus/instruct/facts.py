@@ -10,6 +10,7 @@ from tree_sitter import Node
 
 from scripts.corpus.syntax.comments import first_sentence, literal
 from scripts.corpus.syntax.grammars import parse
+from scripts.languages import chats
 
 KINDS = ("annotation", "interface", "record", "struct", "union", "trait", "class", "enum")
 # Declarators of C that name a function; others, such as a pointer to a function, declare none.
@@ -154,17 +155,17 @@ class Outline:
 def facts_of(text: str, path: str, language: str) -> Facts | None:
     """The facts of a file; None if too much of it does not parse."""
     captures = parse(text, path, language)
-    return None if captures is None else facts_from(captures, text)
+    return None if captures is None else facts_from(captures, text, language)
 
 
-def facts_from(captures: dict[str, list[Node]], text: str) -> Facts:
+def facts_from(captures: dict[str, list[Node]], text: str, language: str) -> Facts:
     """The facts of a file that is parsed."""
-    outline = Outline()
+    outline, rules = Outline(), chats()[language]
     outline.sweep(captures)
-    first = first_sentence(captures.get("doc", []), captures.get("comment", []))
+    first = first_sentence(captures.get("doc", []), captures.get("comment", []), rules)
     return Facts(
         types=[item for item in outline.types.values() if item.kind != "type" or item.methods],
         functions=outline.functions,
         imports=list(dict.fromkeys(filter(None, map(import_name, captures.get("import", []))))),
-        sentence=first if first and literal(first, text) else None,
+        sentence=first if first and literal(first, text, rules.marks) else None,
     )

@@ -17,15 +17,13 @@ from functools import cached_property
 from tree_sitter import Node
 
 from scripts.corpus.instruct.facts import base_name, function_name, receiver, type_name
-from scripts.corpus.syntax.comments import CJK, INSTRUCTION, MARKS, WORD, sentence
+from scripts.corpus.syntax.comments import CJK, INSTRUCTION, WORD, sentence
 from scripts.corpus.syntax.grammars import parse
+from scripts.languages import Chat, chats, syntax
 
 MIN_LINES, MAX_LINES = 3, 60  # of a function, its documentation not counted
 MAX_DOCUMENTATION = 1000  # characters
-TEST_PATH = re.compile(r"(^|[/_.])tests?([/_.]|$)|[a-z]Tests?\.java$", re.IGNORECASE)
-COMMENTS = {"comment", "line_comment", "block_comment"}
-BETWEEN = {"attribute_item", "marker_annotation", "annotation"}  # may lie between a comment and its function
-TYPES = {"class_definition", "class_declaration", "class_specifier", "struct_specifier", "interface_declaration"}
+TEST_PATH = re.compile(r"(^|[/_.])tests?([/_.]|$)", re.IGNORECASE)
 
 
 @dataclass(frozen=True)
@@ -40,6 +38,7 @@ class Function:
         documented: signature and documentation, without the body.
         line: of its first line, from 1.
         body: its syntax tree.
+        call_types: types of the nodes that are calls.
     """
 
     name: str
@@ -50,11 +49,12 @@ class Function:
     documented: str
     line: int
     body: Node = field(repr=False, compare=False)
+    call_types: frozenset[str] = field(repr=False, compare=False)
 
     @cached_property
     def calls(self) -> tuple[str, ...]:
         """The names that it calls, in the order of its text."""
-        return tuple(dict.fromkeys(called_names(self.body)))
+        return tuple(dict.fromkeys(called_names(self.body, self.call_types)))
 
 
 def functions_of(text: str, path: str, language: str) -> list[Function]:
@@ -64,11 +64,22 @@ def functions_of(text: str, path: str, language: str) -> list[Function]:
 
 def functions_from(captures: dict[str, list[Node]], text: str, path: str, language: str) -> list[Function]:
     """The documented functions of a parsed file."""
-    if TEST_PATH.search(path):
+    if is_test(path):
         return []
-    source = text.encode()
-    functions = (function_at(definition(node), source, language) for node in captures.get("function", []))
-    return [function for function in functions if function is not None and not function.name.lower().startswith("test")]
+    source, functions = text.encode(), []
+    for node in captures.get("function", []):
+        function = function_at(definition(node), source, language)
+        if function is not None and not function.name.lower().startswith("test"):
+            functions.append(function)
+    return functions
+
+
+def is_test(path: str) -> bool:
+    """Whether a file is a test by its path, in any language."""
+    if TEST_PATH.search(path):
+        return True
+    patterns = [rules.test_paths for rules in chats().values() if rules.test_paths]
+    return any(re.search(f"({pattern})$", path, re.IGNORECASE) for pattern in patterns)
 
 
 def definition(node: Node) -> Node:
@@ -88,7 +99,11 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
     name = function_name(named) if named is not None else None
     if body is None or name is None or not body.named_child_count or node.has_error:
         return None
-    parts = python_parts(node, body, source) if language == "python" else commented_parts(node, body, source)
+    rules = chats()[language]
+    if syntax(language).docstrings:
+        parts = docstring_parts(node, body, source)
+    else:
+        parts = commented_parts(node, body, source, rules)
     if parts is None:
         return None
     documentation, code, documented = parts
@@ -98,7 +113,7 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
     if not summary or not is_informative(summary):
         return None
     line = node.start_point.row + 1
-    return Function(name, holder_of(node), documentation, summary, code, documented, line, body)
+    return Function(name, holder_of(node, rules), documentation, summary, code, documented, line, body, rules.calls)
 
 
 def is_informative(summary: str) -> bool:
@@ -113,7 +128,7 @@ def innermost(node: Node) -> Node | None:
     return node
 
 
-def holder_of(node: Node) -> str | None:
+def holder_of(node: Node, rules: Chat) -> str | None:
     """The type that a function is a method of; None for others, and for functions in functions."""
     if owner := receiver(node):
         return owner
@@ -121,13 +136,13 @@ def holder_of(node: Node) -> str | None:
     while outer is not None and "function" not in outer.type and "method" not in outer.type:
         if outer.type == "impl_item":
             return base_name(outer.child_by_field_name("type"))
-        if outer.type in TYPES or outer.type in ("enum_declaration", "record_declaration", "trait_item"):
+        if outer.type in rules.holders:
             return type_name(outer)
         outer = outer.parent
     return None
 
 
-def python_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, str] | None:
+def docstring_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, str] | None:
     """(documentation, function without it, signature with it) of a function with a docstring."""
     first = body.named_child(0)
     if first is None or first.type != "expression_statement" or first.named_child(0).type != "string":
@@ -152,17 +167,17 @@ def python_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, str] 
     return documentation, code, documented
 
 
-def commented_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, str] | None:
+def commented_parts(node: Node, body: Node, source: bytes, rules: Chat) -> tuple[str, str, str] | None:
     """(documentation, function without it, signature with it) of a function below a comment."""
     outer = node.parent if node.parent is not None and node.parent.type == "template_declaration" else node
     comments, below = [], outer.start_point.row
     before = outer.prev_sibling
-    while before is not None and before.type in (*COMMENTS, *BETWEEN):
+    while before is not None and before.type in rules.comments | rules.between:
         last = before.end_point.row - (before.end_point.column == 0)
         own_line = not source[source.rfind(b"\n", 0, before.start_byte) + 1 : before.start_byte].strip()
         if last + 1 != below or not own_line:
             break
-        if before.type in COMMENTS and not INSTRUCTION.match(before.text.decode(errors="replace")):
+        if before.type in rules.comments and not INSTRUCTION.match(before.text.decode(errors="replace")):
             comments.insert(0, before)
         below, before = before.start_point.row, before.prev_sibling
     if not comments:
@@ -172,18 +187,18 @@ def commented_parts(node: Node, body: Node, source: bytes) -> tuple[str, str, st
     if source[start : outer.start_byte].strip():
         return None
     raw = "\n".join(comment.text.decode(errors="replace").rstrip("\n") for comment in comments)
-    documentation = inspect.cleandoc("\n".join(line.rstrip() for line in MARKS.sub("", raw).splitlines())).strip()
+    documentation = inspect.cleandoc("\n".join(line.rstrip() for line in rules.marks.sub("", raw).splitlines())).strip()
     code = textwrap.dedent(source[start : outer.end_byte].decode(errors="replace")).rstrip()
     documented = textwrap.dedent(source[top : body.start_byte].decode(errors="replace")).rstrip()
     return documentation, code, documented
 
 
-def called_names(body: Node) -> list[str]:
+def called_names(body: Node, call_types: frozenset[str]) -> list[str]:
     """The names of the functions that a body calls: for `a.b(c)` it is `b`."""
     names, nodes = [], [body]
     while nodes:
         node = nodes.pop()
-        if node.type in ("call", "call_expression", "method_invocation"):
+        if node.type in call_types:
             function = node.child_by_field_name("function") or node.child_by_field_name("name")
             for part in ("attribute", "field", "property", "name"):
                 inner = function.child_by_field_name(part) if function is not None else None

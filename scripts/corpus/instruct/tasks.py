@@ -14,13 +14,14 @@ from itertools import accumulate
 
 from scripts.common.hashing import fraction_of, text_digest
 from scripts.common.text import code_block
-from scripts.corpus.instruct.chat import LISTED, NAMES, SYSTEM, in_backticks, messages
+from scripts.corpus.instruct.chat import LISTED, SYSTEM, in_backticks, messages
 from scripts.corpus.instruct.facts import facts_from
 from scripts.corpus.instruct.functions import Function, functions_from
 from scripts.corpus.instruct.phrasings import phrasing
 from scripts.corpus.syntax.comments import CJK
 from scripts.corpus.syntax.grammars import parse
 from scripts.experiment.settings.corpus import InstructDataset
+from scripts.languages import chats, languages
 
 OF_FUNCTIONS = ("docstring_to_function", "function_to_docstring", "signature_to_body")
 
@@ -49,7 +50,11 @@ def function_phrase(function: Function, chat_language: str) -> str:
 def function_chat(task: str, function: Function, language: str, number: int, settings: InstructDataset) -> list[dict]:
     """The chat of a task on a function."""
     english = "" if settings.language == "en" or CJK.search(function.documentation) else "用英文"
-    fields = {"language": NAMES[language], "name": function_phrase(function, settings.language), "english": english}
+    fields = {
+        "language": languages()[language].title,
+        "name": function_phrase(function, settings.language),
+        "english": english,
+    }
     request = phrasing(task, settings.language, number).format(**fields)
     if task == "docstring_to_function":
         return chat(request, function.documentation, code_block(function.source, language), settings)
@@ -78,7 +83,7 @@ def parts_chat(
     else:
         head = "Its documented parts, and what each is for in the words of the source:"
         tail = "\n\nThere are further documented functions." if more else ""
-    request = phrasing("parts", settings.language, number).format(language=NAMES[language])
+    request = phrasing("parts", settings.language, number).format(language=languages()[language].title)
     return chat(request, code_block(text, language), f"{head}\n\n" + "\n".join(lines) + tail, settings)
 
 
@@ -103,27 +108,31 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
     text, path, language = document["text"], document["path"], document["language"]
     if len(text) > settings.max_characters:
         return "too_long"
+    if language not in chats():
+        return "no_grammar"
     captures = parse(text, path, language)
     if captures is None:
         return "unparsed"
-    facts = facts_from(captures, text)
-    chats, place = [], f"{document['source']}/{path}"
+    facts = facts_from(captures, text, language)
+    made, place = [], f"{document['source']}/{path}"
 
     def number(*words: object) -> int:
         return int(fraction(seed, "phrasing", place, *words) * settings.phrasings)
 
     if "analysis" in settings.tasks and (facts.types or facts.functions or facts.imports or facts.sentence):
-        question = phrasing("analysis", settings.language, number("analysis")).format(language=NAMES[language])
+        question = phrasing("analysis", settings.language, number("analysis")).format(
+            language=languages()[language].title
+        )
         turns = messages(text, facts, language, settings.language, settings.system, question)
-        chats.append({"name": "", "messages": turns} | ({"task": "analysis"} if len(settings.tasks) > 1 else {}))
+        made.append({"name": "", "messages": turns} | ({"task": "analysis"} if len(settings.tasks) > 1 else {}))
     weights = {task: weight for task, weight in sorted(settings.tasks.items()) if task in OF_FUNCTIONS}
     functions = functions_from(captures, text, path, language) if settings.tasks.keys() - {"analysis"} else []
     if "parts" in settings.tasks and len(functions) > 1:
         turns = parts_chat(text, functions, language, number("parts"), settings)
-        chats.append({"name": "#parts", "task": "parts", "messages": turns})
+        made.append({"name": "#parts", "task": "parts", "messages": turns})
     for function in functions if weights else ():
         place_in_file = f"#{function.name}:{function.line}"
         task = task_of(weights, fraction(seed, "task", place, place_in_file))
         turns = function_chat(task, function, language, number(place_in_file), settings)
-        chats.append({"name": place_in_file, "task": task, "messages": turns})
-    return iter(chats) if chats else "no_facts"
+        made.append({"name": place_in_file, "task": task, "messages": turns})
+    return iter(made) if made else "no_facts"

@@ -5,6 +5,8 @@ from collections.abc import Iterator
 
 from tree_sitter import Node
 
+from scripts.languages import Chat
+
 MAX_SENTENCE = 200  # characters; a longer sentence is no summary
 # Not about the code: licences, instructions to tools, editor modes, markers of a generated file.
 BOILERPLATE = re.compile(
@@ -20,7 +22,6 @@ BOILERPLATE_PARTS = (
 )
 # Comments for tools, which lie among the documentation of a declaration but are no part of it.
 INSTRUCTION = re.compile(r"\W*(?:NOLINT|NOSONAR|CHECKSTYLE|noinspection|editor-fold|clang-format (?:on|off))")
-MARKS = re.compile(r"^[ \t]*(?:/\*[*!]*<?|\*+/|\*+(?=\s|$)|//+!?<?|#+!?)[ \t]?|\*+/[ \t]*$", re.MULTILINE)
 MARKUP = re.compile(r"</?[a-z][^<>]{0,40}>|\{@\w+ ([^{}]*)\}|^[ \t]*[-=*#~_/+]{3,}.*$", re.IGNORECASE | re.MULTILINE)
 PARAGRAPH_END = re.compile(r"\n\s*\n|\n\s*(?=[@:\\]\w)")
 SECTION = re.compile(
@@ -31,30 +32,20 @@ SENTENCE_END = re.compile(r"(?<=[.!?])(?<!\be\.g\.)(?<!\bi\.e\.)(?<!\betc\.)\s|(
 WORD = re.compile(r"[^\W\d_]{2,}")
 CJK = re.compile(r"[\u3400-\u9fff]")
 CODE = re.compile(r"[;{}=,:(]\s*$|^\s*[@$%<>{(\[\\:|]|>>>|\w+\(\)\s*$")
-# Parents whose comments describe declarations; comments elsewhere describe a statement or an item of a list.
-DECLARATION_PARENTS = {
-    "module",
-    "program",
-    "source_file",
-    "translation_unit",
-    "declaration_list",
-    "preproc_if",
-    "preproc_ifdef",
-}
 
 
-def about_declarations(node: Node) -> bool:
+def about_declarations(node: Node, parents: frozenset[str]) -> bool:
     """Whether a comment is among declarations and on a line of its own; after code it describes that line alone."""
     before = node.prev_sibling
     own_line = before is None or before.end_point.row < node.start_point.row or before.end_point.column == 0
-    return own_line and node.parent.type in DECLARATION_PARENTS
+    return own_line and node.parent.type in parents
 
 
-def blocks(comments: list[Node]) -> Iterator[str]:
-    """The texts of comments; line comments directly below each other are joined."""
+def blocks(comments: list[Node], parents: frozenset[str]) -> Iterator[str]:
+    """The texts of comments among declarations; line comments directly below each other are joined."""
     block, below = [], (-1, -1)
     for node in comments:
-        if not about_declarations(node):
+        if not about_declarations(node, parents):
             continue
         text, place = node.text.decode(errors="replace").rstrip(), node.start_point
         if INSTRUCTION.match(text):
@@ -94,24 +85,27 @@ def docstring(node: Node) -> str:
     return "".join(child.text.decode(errors="replace") for child in node.children if child.type == "string_content")
 
 
-def first_sentence(docstrings: list[Node], comments: list[Node]) -> str | None:
+def first_sentence(docstrings: list[Node], comments: list[Node], rules: Chat) -> str | None:
     """The first sentence of the docstrings, else of the comments, in the order of the text."""
     for node in docstrings:
         if first := sentence(docstring(node)):
             return first
-    return next((first for block in blocks(comments) if (first := sentence(MARKS.sub("", block)))), None)
+    for block in blocks(comments, rules.declaration_parents):
+        if first := sentence(rules.marks.sub("", block)):
+            return first
+    return None
 
 
-def one_line(text: str) -> str:
+def one_line(text: str, marks: re.Pattern) -> str:
     """A text without line ends and comment marks."""
-    return " ".join(MARKS.sub("", text).split())
+    return " ".join(marks.sub("", text).split())
 
 
-def literal(first: str, text: str) -> bool:
+def literal(first: str, text: str, marks: re.Pattern) -> bool:
     """Whether a sentence stands in a text as it is, but for line ends and comment marks at their beginning."""
     # the whole text is rarely worth it: a word may be nowhere, or the lines from where the sentence begins are enough
     if not all(word in text for word in first.split()):
         return False
     at = max(text.find(first[:24]), 0)
     lines = text[text.rfind("\n", 0, at) + 1 : text.find("\n", at + 2 * len(first)) + 1]
-    return first in one_line(lines) or first in one_line(text)
+    return first in one_line(lines, marks) or first in one_line(text, marks)

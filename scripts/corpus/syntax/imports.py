@@ -2,56 +2,57 @@
 
     by_imports([{"path": "a.py", "text": "import b", "language": "python"}, {"path": "b.py", ...}])    # b.py, a.py
 
-Imports are found line by line with regular expressions. A name is resolved to the file of the repository whose path has
-the longest common suffix with it. In an import cycle, the file that is first in the given order comes last.
+Imports are found line by line, by the regular expressions of scripts/languages/. A name is resolved to the file of the
+repository whose path has the longest common suffix with it. In an import cycle, the file that is first in the given
+order comes last.
 """
 
-import re
 from collections import defaultdict
+from functools import cache
 from pathlib import PurePosixPath
 
-C = re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE)
-IMPORTS = {
-    "python": re.compile(
-        r"^[ \t]*(?:from[ \t]+(\.*[\w.]*)[ \t]+import[ \t]+\(?([\w, \t]*)|import[ \t]+([\w.]+))", re.MULTILINE
-    ),
-    "java": re.compile(r"^[ \t]*import[ \t]+(?:static[ \t]+)?([\w.]+)", re.MULTILINE),
-    "go": re.compile(r"^[ \t]*(?:import[ \t]+)?(?:[\w.]+[ \t]+)?\"([^\"\s]+)\"[ \t]*$", re.MULTILINE),
-    "rust": re.compile(r"^[ \t]*(?:pub(?:\([^)\n]*\))?[ \t]+)?(?:use|mod)[ \t]+([\w:]+)", re.MULTILINE),
-    "c": C,
-    "cpp": C,
-}
-OWN = {"crate", "self", "super"}  # Rust's names of the repository itself
-FOLDER_FILES = {"__init__", "mod", "lib"}  # an import of a folder means one of these files in it
+from scripts.languages import Imports, imports
+
+
+@cache
+def folder_files() -> set[str]:
+    """Names, without ending, of the files that an import of their folder means, in any language."""
+    names = set()
+    for rules in imports().values():
+        names.update(rules.folder_files)
+    return names
 
 
 def parts_of(path: str) -> tuple[str, ...]:
     """The folders of a path and its name without suffix; for `a/__init__.py` and `a/mod.rs` only `a`."""
     pure = PurePosixPath(path)
     parts = (*pure.parent.parts, pure.stem)
-    return parts[:-1] if pure.stem in FOLDER_FILES and len(parts) > 1 else parts
+    return parts[:-1] if pure.stem in folder_files() and len(parts) > 1 else parts
 
 
 def imported_names(document: dict) -> list[tuple[str, ...]]:
-    """The names that a document imports, each as a tuple of parts, in the order of its text."""
-    language, path = document["language"], PurePosixPath(document["path"])
-    names = []
-    for match in IMPORTS[language].finditer(document["text"]) if language in IMPORTS else ():
-        name = match[1] or (match[3] if language == "python" else None) or ""
-        if language in ("c", "cpp"):
-            names.append(tuple(part for part in PurePosixPath(name).parts if part not in (".", "..")))
-        elif language == "go":
-            names.append(tuple(name.split("/")))
-        elif language == "python":
-            dots = len(name) - len(name.lstrip("."))
-            above = path.parent.parts[: max(0, len(path.parent.parts) - dots + 1)] if dots else ()
-            module = (*above, *filter(None, name.lstrip(".").split(".")))
-            names += [
-                (*module, attribute.strip()) for attribute in (match[2] or "").split(",") if attribute.strip()
-            ] or [module]
-        else:
-            names.append(tuple(part for part in re.split(r"\.|::", name) if part and part not in OWN))
+    """The names that a document imports, each as a tuple of parts, in the order of its text, each once."""
+    rules, path, names = imports().get(document["language"]), PurePosixPath(document["path"]), []
+    if rules is None:
+        return names
+    for match in rules.pattern.finditer(document["text"]):
+        names += rules.names(match, path)
     return list(dict.fromkeys(filter(None, names)))
+
+
+def common_length(one: tuple, other: tuple) -> int:
+    """How many parts at the beginning of both are equal."""
+    count = 0
+    for part, other_part in zip(one, other, strict=False):
+        if part != other_part:
+            break
+        count += 1
+    return count
+
+
+def common_suffix(path: tuple, name: tuple) -> int:
+    """How many parts at the end of both are equal."""
+    return common_length(path[::-1], name[::-1])
 
 
 class FileIndex:
@@ -64,47 +65,39 @@ class FileIndex:
         for number, document in enumerate(documents):
             for last in {self.paths[number][-1], self.names[number]}:
                 self.by_last[last].append(number)
-            if document["language"] == "go":  # a package is a folder
+            rules = imports().get(document["language"])
+            if rules and rules.unit == "folder":
                 self.by_folder[PurePosixPath(document["path"]).parent.name].append(number)
 
     def resolve(self, name: tuple[str, ...], number: int, language: str) -> list[int]:
-        """The files that file `number` imports as `name`, the nearest first; Go imports whole folders."""
-        if language == "go":
+        """The files that file `number` imports as `name`, the nearest first; some languages import whole folders."""
+        rules = imports()[language]
+        if rules.unit == "folder":
             files = [file for file in self.by_folder.get(name[-1], ()) if file != number]
             return self.nearest(files, name, [self.paths[file][:-1] for file in files], number)[:20]
         for end in range(len(name), max(0, len(name) - 2), -1):  # the last part may be a name defined in the file
             if files := [file for file in self.by_last.get(name[end - 1], ()) if file != number]:
                 paths = [(*self.paths[file][:-1], name[end - 1]) for file in files]
                 nearest = self.nearest(files, name[:end], paths, number)
-                if nearest and self.is_certain(paths[files.index(nearest[0])], name[:end], language):
+                if nearest and self.is_certain(paths[files.index(nearest[0])], name[:end], rules):
                     return nearest[:1]
         return []
 
-    def is_certain(self, path: tuple, name: tuple, language: str) -> bool:
+    def is_certain(self, path: tuple, name: tuple, rules: Imports) -> bool:
         """Whether `name` means the file at `path`, and not a library whose name has the same last part."""
-        if len(name) == 1:  # a Python module at the top, or in the one folder of the sources
-            return language != "python" or len(path) <= 2
-        return self.common_suffix(path, name) > 1 or language in ("c", "cpp")
+        if len(name) == 1:
+            return rules.short_name_depth is None or len(path) <= rules.short_name_depth
+        return common_suffix(path, name) > 1 or rules.unit == "file"
 
     def nearest(self, candidates: list[int], name: tuple, paths: list[tuple], number: int) -> list[int]:
         """Those of `candidates` whose `paths` have the longest common suffix with `name`, the nearest first."""
-        lengths = [self.common_suffix(path, name) for path in paths]
+        lengths = [common_suffix(path, name) for path in paths]
         longest = [file for file, length in zip(candidates, lengths, strict=True) if length == max(lengths)]
         return sorted(longest, key=lambda file: (-self.common_folders(file, number), self.paths[file]))
 
-    @staticmethod
-    def common_suffix(path: tuple, name: tuple) -> int:
-        """How many parts at the end of both are equal."""
-        pairs = zip(reversed(path), reversed(name), strict=False)
-        return next((count for count, (a, b) in enumerate(pairs) if a != b), min(len(path), len(name)))
-
     def common_folders(self, file: int, other_file: int) -> int:
         """How many folders two files have in common."""
-        pairs = zip(self.paths[file][:-1], self.paths[other_file][:-1], strict=False)
-        return next(
-            (count for count, (a, b) in enumerate(pairs) if a != b),
-            min(len(self.paths[file]), len(self.paths[other_file])),
-        )
+        return common_length(self.paths[file][:-1], self.paths[other_file][:-1])
 
 
 def sort_by_imports(documents: list[dict]) -> list[dict]:

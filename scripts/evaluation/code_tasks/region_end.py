@@ -3,18 +3,10 @@
     region_end("line", "python", "    ", "x = 1\\nreturn x")     # 5
 
 A line ends at its line end. A block or a body ends in Python before the first line that is indented less than its first
-one, in the other languages before the brace that closes it; braces in strings and comments do not count.
+one, in languages with braces before the one that closes it; braces in strings and comments do not count.
 """
 
-import re
-
-TOKEN = re.compile(
-    r"//[^\n]*|/\*.*?(?:\*/|\Z)"  # comments
-    r'|"(?:\\.|[^"\\\n])*"|`[^`]*`'  # strings
-    r"|'(?:\\.|[^'\\\n])'"  # characters; not the lifetimes of Rust
-    r"|[{}]",
-    re.DOTALL,
-)
+from scripts.languages import completions
 
 
 def region_end(size: str, language: str, indentation: str, text: str) -> int | None:
@@ -27,10 +19,11 @@ def region_end(size: str, language: str, indentation: str, text: str) -> int | N
     if size == "line":
         end = text.find("\n")
         return None if end < 0 else end
-    if language == "python":
+    braces = completions()[language].braces
+    if braces is None:
         return dedent(indentation, text)
     depth = 0
-    for match in TOKEN.finditer(text):
+    for match in braces.finditer(text):
         depth += {"{": 1, "}": -1}.get(match[0], 0)
         if depth < 0:
             return match.start()

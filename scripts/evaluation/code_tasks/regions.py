@@ -13,16 +13,9 @@ from typing import NamedTuple
 from tree_sitter import Node
 
 from scripts.corpus.syntax.grammars import tree
+from scripts.languages import Completion, completions, syntax
 
 SIZES = ("line", "block", "function")
-FUNCTIONS = {
-    "function_definition",  # Python, C, C++
-    "method_declaration",  # Java, Go
-    "constructor_declaration",
-    "function_declaration",  # Go
-    "function_item",  # Rust
-}
-BODIES = {"block", "constructor_body", "compound_statement"}
 # A line with less text says little: `return x`, `i += 1`.
 LINE_CHARACTERS = (10, 200)
 
@@ -44,25 +37,25 @@ class Parts(NamedTuple):
 
 
 def statements(body: Node, language: str, of_function: bool) -> list[Node]:
-    """The statements of a body, without comments and a Python function's docstring."""
+    """The statements of a body, without comments and a function's docstring."""
     nodes = body.named_children
     if len(nodes) == 1 and nodes[0].type == "statement_list":  # Go
         nodes = nodes[0].named_children
     nodes = [node for node in nodes if "comment" not in node.type]
-    if of_function and language == "python" and nodes and nodes[0].type == "expression_statement":
+    if of_function and syntax(language).docstrings and nodes and nodes[0].type == "expression_statement":
         child = nodes[0].named_children
         if len(child) == 1 and child[0].type == "string":
             return nodes[1:]
     return nodes
 
 
-def bodies(root: Node) -> Iterator[tuple[Node, bool]]:
+def bodies(root: Node, rules: Completion) -> Iterator[tuple[Node, bool]]:
     """(body, whether it is a function's) of every body inside a function, in the order of the text."""
     nodes = [(root, False)]
     while nodes:
         node, in_function = nodes.pop()
-        if node.type in BODIES:
-            of_function = node.parent.type in FUNCTIONS
+        if node.type in rules.bodies:
+            of_function = node.parent.type in rules.functions
             in_function = in_function or of_function
             if in_function:
                 yield node, of_function
@@ -84,7 +77,7 @@ def regions(text: str, language: str, max_lines: int = 20) -> list[Region]:
     root, lines, all_regions = tree(text, language), text.split("\n"), {}
     if root is None or "\r" in text:
         return []
-    for body, of_function in bodies(root):
+    for body, of_function in bodies(root, completions()[language]):
         body_statements = [node for node in statements(body, language, of_function) if not node.has_error]
         for node in body_statements:
             row = node.start_point.row

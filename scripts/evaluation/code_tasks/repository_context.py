@@ -12,46 +12,18 @@ import posixpath
 from collections import defaultdict
 
 from scripts.corpus.syntax.grammars import parse
-
-# names of the files that stand for their folder
-FOLDER_FILES = {"__init__", "mod", "lib"}
-COMMENT = {"python": "#"}  # of all others: //
+from scripts.corpus.syntax.imports import folder_files
+from scripts.languages import Imports, imports, languages
 
 
-def module_of(path: str, language: str) -> str:
+def module_of(path: str, rules: Imports) -> str:
     """The path that imports name a file by: without its ending, a Go file's folder, a C header as it is."""
-    if language in ("c", "cpp"):
+    if rules.unit == "file":
         return path
     stem = posixpath.splitext(path)[0]
-    if language == "go" or posixpath.basename(stem) in FOLDER_FILES:
+    if rules.unit == "folder" or posixpath.basename(stem) in folder_files():
         return posixpath.dirname(path)
     return stem
-
-
-def import_paths(name: str, path: str, language: str) -> list[str]:
-    """The module paths that an import may mean, the likeliest first.
-
-    Args:
-        name: as it stands in the file, e.g. `..core.util` or `"fmt"`.
-        path: of the importing file.
-    """
-    if language == "python":
-        dots = len(name) - len(name.lstrip("."))
-        parts = [part for part in name.lstrip(".").split(".") if part]
-        if dots:
-            folder = path
-            for _ in range(dots):
-                folder = posixpath.dirname(folder)
-            parts = [*filter(None, folder.split("/")), *parts]
-        return ["/".join(parts)]
-    if language == "java":
-        return [name.replace(".", "/")]
-    if language == "rust":
-        parts = [part.strip() for part in name.split("{")[0].split("::")]
-        parts = [part for part in parts if part and part not in ("crate", "self", "super", "*")]
-        return ["/".join(parts[:end]) for end in range(len(parts), 0, -1)]
-    parts = name.strip('"<>`').split("/")
-    return ["/".join(parts[start:]) for start in range(len(parts))] if language == "go" else ["/".join(parts)]
 
 
 class RepositoryPaths:
@@ -65,7 +37,7 @@ class RepositoryPaths:
         if language not in self.by_suffix:
             suffixes = defaultdict(list)
             for path in self.paths:
-                parts = module_of(path, language).split("/")
+                parts = module_of(path, imports()[language]).split("/")
                 for start in range(len(parts)):
                     suffixes["/".join(parts[start:])].append(path)
             self.by_suffix[language] = suffixes
@@ -75,7 +47,7 @@ class RepositoryPaths:
         """The files that a file imports, in the order of its imports, without itself."""
         captures, index, files = parse(text, path, language) or {}, self.index(language), {}
         for node in captures.get("import", []):
-            for module in import_paths(node.text.decode(errors="replace"), path, language):
+            for module in imports()[language].paths(node.text.decode(errors="replace"), path):
                 if index.get(module):
                     files |= dict.fromkeys(index[module])
                     break
@@ -91,7 +63,7 @@ def repository_context(files: list[tuple[str, str]], path: str, language: str, c
         path: of the file that the context is for.
         characters: most of all texts together; each text ends at a line end.
     """
-    mark, shown = COMMENT.get(language, "//"), []
+    mark, shown = languages()[language].comment, []
     for other, text in files:
         part = text if len(text) <= characters else text[: text.rfind("\n", 0, characters) + 1]
         if not part:

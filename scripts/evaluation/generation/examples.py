@@ -15,8 +15,8 @@ from typing import NamedTuple
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import NAME, read_manifest
-from scripts.corpus.syntax.grammars import GRAMMARS
 from scripts.experiment.machine_files import read_yaml
+from scripts.languages import syntaxes
 
 
 class Case(NamedTuple):
@@ -103,8 +103,8 @@ def read_cases(path: Path) -> list[Case]:
     for name, case in read_yaml(path).items():
         if not isinstance(case, dict) or set(case) != {"language", "prompt", "keywords"}:
             raise UserError(f"{path}: {name}: a case must have `language`, `prompt` and `keywords`")
-        if case["language"] not in GRAMMARS:
-            raise UserError(f"{path}: {name}.language: no {case['language']!r} here; known: {', '.join(GRAMMARS)}")
+        if case["language"] not in syntaxes():
+            raise UserError(f"{path}: {name}.language: no {case['language']!r} here; known: {', '.join(syntaxes())}")
         if not isinstance(case["prompt"], str):
             raise UserError(f"{path}: {name}.prompt: must be text, not {case['prompt']!r:.40}")
         words = case["keywords"]

@@ -20,6 +20,7 @@ from rapidfuzz import fuzz
 from scripts.corpus.syntax.grammars import error_bytes, grammar
 from scripts.evaluation.code_tasks.occurrences import code_lines
 from scripts.evaluation.metrics.metric import Metric, Suite, means
+from scripts.languages import completions
 
 MEANS = ("completion_match", "edit_similarity", "identifier_f1", "parses")
 SUITE = Suite(
@@ -29,17 +30,7 @@ SUITE = Suite(
     compared=("completion_match", "edit_similarity", "answer_bits_per_byte"),
     data_figures=("answer_bytes",),
 )
-PYTHON_STRING = re.compile(r'"(?:\\.|[^"\\])*"|' r"'(?:\\.|[^'\\])*'", re.DOTALL)
-STRING = re.compile(r'"(?:\\.|[^"\\])*"|' r"'(?:\\.|[^'\\])'", re.DOTALL)  # lifetimes in Rust have one quote
 IDENTIFIER = re.compile(r"\b[_a-zA-Z][_a-zA-Z0-9]*\b")
-# words of the grammar that are keywords in some places alone: anywhere else they are names, and mostly are
-NAMES_TOO = {
-    "python": "_ case exec match print type",
-    "java": "exports module open opens permits provides record requires sealed to transitive uses when with",
-    "rust": "block default expr ident item lifetime literal meta pat pat_param path raw stmt tt ty union vis",
-    "cpp": "defined final noreturn override",
-    "c": "defined noreturn",
-}
 
 
 def completion_match(completion: str, answer: str) -> bool:
@@ -54,10 +45,9 @@ def edit_similarity(completion: str, answer: str) -> float:
 
 def identifiers(text: str, language: str) -> set[str]:
     """The words of a text outside strings that are no keyword of the language."""
-    known = grammar(language)[0].language
-    strings = PYTHON_STRING if language == "python" else STRING
-    words, names = set(IDENTIFIER.findall(strings.sub("", text))), NAMES_TOO.get(language, "").split()
-    return {word for word in words if word in names or known.id_for_node_kind(word, False) is None}
+    known, rules = grammar(language)[0].language, completions()[language]
+    words = set(IDENTIFIER.findall(rules.strings.sub("", text)))
+    return {word for word in words if word in rules.names_too or known.id_for_node_kind(word, False) is None}
 
 
 def identifier_f1(completion: str, answer: str, language: str) -> float:

@@ -14,10 +14,10 @@ from tree_sitter import Node, QueryCursor
 
 from scripts.corpus.syntax.grammars import grammar, tree
 from scripts.evaluation.metrics.metric import means
+from scripts.languages import syntax
 
 SUITE = means("keywords", "structure")
 FENCED = re.compile(r"^ *(`{3,}|~{3,})[^\n]*\n(.*?)(?:^ *\1|\Z)", re.MULTILINE | re.DOTALL)
-CHARACTERS = {"char_literal", "character_literal", "rune_literal"}
 
 
 def in_text(completion: str, keywords: list[str]) -> list[bool]:
@@ -30,12 +30,12 @@ def code_of(completion: str) -> str:
     return "\n".join(code for _, code in FENCED.findall(completion)) or completion
 
 
-def leaves(node: Node) -> Iterator[Node]:
+def leaves(node: Node, language: str) -> Iterator[Node]:
     """The tokens below a node in the order of the text, without comments, strings and characters."""
-    nodes = [node]
+    nodes, characters = [node], syntax(language).characters
     while nodes:
         node = nodes.pop()
-        if "comment" in node.type or "string" in node.type or node.type in CHARACTERS:
+        if "comment" in node.type or "string" in node.type or node.type in characters:
             continue
         if node.child_count:
             nodes += reversed(node.children)
@@ -52,14 +52,14 @@ def recursive(root: Node, language: str) -> bool:
     for function in QueryCursor(grammar(language)[1]).captures(root).get("function", []):
         name = function.child_by_field_name("name") or function.child_by_field_name("declarator")
         body = function.child_by_field_name("body") or function.parent.child_by_field_name("body")
-        if name and body and any(leaf.text == name.text for leaf in leaves(body)):
+        if name and body and any(leaf.text == name.text for leaf in leaves(body, language)):
             return True
     return False
 
 
 def goroutine(root: Node, language: str) -> bool:
     """Whether there is a go statement."""
-    return any(leaf.type == "go" for leaf in leaves(root))
+    return any(leaf.type == "go" for leaf in leaves(root, language))
 
 
 CONCEPTS = {"recursive": recursive, "goroutine": goroutine}
@@ -70,7 +70,7 @@ def in_syntax(code: str, language: str, keywords: list[str]) -> list[bool]:
     root = tree(code, language)
     if root is None:
         return [False] * len(keywords)
-    tokens = list(leaves(root))
+    tokens = list(leaves(root, language))
     words, names = {token.type for token in tokens}, {folded(token.text.decode()) for token in tokens if token.is_named}
     text = " ".join(token.text.decode() for token in tokens)
 

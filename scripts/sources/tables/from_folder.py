@@ -17,6 +17,7 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
+from scripts.languages import names_by_alias
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.archives.member_checks import UNPRINTABLE
@@ -25,17 +26,6 @@ from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import check_rows
 
 PRIORITY_OF_FOLDER = {"high": "high", "high_priority": "high", "medium": "medium", "medium_priority": "medium"}
-LANGUAGE_OF_FOLDER = {
-    "python": "python",
-    "java": "java",
-    "go": "go",
-    "golang": "go",
-    "rust": "rust",
-    "cpp": "cpp",
-    "c++": "cpp",
-    "cxx": "cpp",
-    "c": "c",
-}
 
 
 # Words that no other of these licences has, special cases first. The text of a GPL does not say "or later", so the
@@ -105,7 +95,7 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    rows = []
+    rows, languages = [], names_by_alias()
     for priority_folder in folders_in(folder):
         priority = PRIORITY_OF_FOLDER.get(priority_folder.name.lower())
         if priority is None:
@@ -115,9 +105,9 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
             logging.warning(f"{priority_folder}: left out, the folder's name is none of {known}")
             continue
         for language_folder in folders_in(priority_folder):
-            language = LANGUAGE_OF_FOLDER.get(language_folder.name.lower())
+            language = languages.get(language_folder.name.lower())
             if language is None:
-                known = ", ".join(sorted(LANGUAGE_OF_FOLDER))
+                known = ", ".join(sorted(languages))
                 logging.warning(f"{language_folder}: left out, the folder's name is no language of {known}")
                 continue
             for repository in folders_in(language_folder):

@@ -2,14 +2,14 @@
 
 import re
 from pathlib import Path
-from typing import Annotated, Literal, get_args
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError, ValidationInfo, field_validator
 
 from scripts.common.errors import UserError
 from scripts.experiment.layout import raw_name
-from scripts.experiment.settings.filter import Language
 from scripts.experiment.settings.location import Location, without_credentials
+from scripts.languages import languages
 
 SDIST = re.compile(r"[A-Za-z0-9]([A-Za-z0-9._-]*[A-Za-z0-9])?==[0-9][A-Za-z0-9.!+_-]*")
 
@@ -58,7 +58,7 @@ class PinnedSource(BaseModel):
 class Source(PinnedSource):
     """A row of the sources table."""
 
-    language: Annotated[Language, Field(description=f"one of {', '.join(get_args(Language))}")]
+    language: str
     priority: Annotated[Literal["high", "medium"], Field(description="one of high, medium")]
     licence: Annotated[
         str,
@@ -67,6 +67,13 @@ class Source(PinnedSource):
             description="an SPDX expression, e.g. Apache-2.0, or NOASSERTION",
         ),
     ]
+
+    @field_validator("language")
+    @classmethod
+    def check_language(cls, language: str) -> str:
+        if language not in languages():
+            raise ValueError(f"one of {', '.join(languages())}")
+        return language
 
 
 COLUMNS = list(Source.model_fields)

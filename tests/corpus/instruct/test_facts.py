@@ -11,7 +11,7 @@ import pytest
 from scripts.corpus.instruct.facts import Facts, Type, facts_of
 from scripts.corpus.instruct.functions import functions_of
 from scripts.corpus.syntax.comments import BOILERPLATE, is_boilerplate, literal
-from scripts.corpus.syntax.grammars import QUERIES
+from scripts.languages import COMMENT_MARKS, syntaxes
 
 SOURCES = Path(__file__).parent / "sources"
 EXPECTED = {
@@ -143,7 +143,7 @@ def test_python_facts_agree_with_the_ast_module_on_the_standard_library():
     assert compared > 60
 
 
-@pytest.mark.parametrize("language", QUERIES)
+@pytest.mark.parametrize("language", syntaxes())
 @pytest.mark.parametrize(
     "text",
     [
@@ -228,7 +228,7 @@ def test_the_first_sentence_is_prose_about_the_code(comment, expected):
 def test_comment_marks_and_line_ends_are_ignored_when_a_sentence_is_searched(text):
     plain = " ".join(re.sub(r"(?m)^[ \t]*(/\*\*|//|#|\*/|\*(?=\s))|\*/[ \t]*$", "", text).split())
     for first in ("Reads all the tables", "Reads all the tables of it.", "the tables */ int", "tables of"):
-        assert literal(first, text) == (first in plain)
+        assert literal(first, text, COMMENT_MARKS) == (first in plain)
 
 
 def test_the_fast_check_for_boilerplate_agrees_with_the_expression():

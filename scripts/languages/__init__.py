@@ -1,0 +1,231 @@
+"""What the project knows about programming languages: a file for each, or a row of `without_grammar.py`.
+
+    languages()["cpp"].title        # "C++"
+    syntax("kotlin")                # UserError, one line: Kotlin is a row, it has no grammar here
+
+A file is named after its language and found by listing this folder. It holds up to six constants. Each is looked up by
+itself, so that an edit of the words for chats reruns what makes chats, and not the filter:
+
+    LANGUAGE      extensions and comments: all that filter, split, pack and perplexity need
+    PATHS         names of its generated files and tests, for the quality score
+    SYNTAX        its grammar, and the query for what a file defines and imports
+    IMPORTS       how its files import each other
+    CHAT          what chats about its code need
+    COMPLETION    what tasks in its files need
+
+A grammar is imported only where something is parsed.
+"""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Literal
+
+from scripts.common.discovery import constants_in
+from scripts.common.errors import UserError
+
+BY_CONTENT = "c_or_cpp"  # in the place of a language: a header is C or C++ by what is in it
+
+
+@dataclass(frozen=True)
+class Language:
+    """A language.
+
+    Attributes:
+        title: its name in prose.
+        extensions: of its files.
+        comment: what begins a comment that ends with the line.
+        by_content: extensions that another language has, too; the content decides.
+        aliases: other names, in lower case, in benchmarks and of folders.
+        by_default: whether its files are read unless `corpus.filter.extensions` says otherwise.
+        judged: whether programs in it can be judged (scripts/judge, by the same name).
+    """
+
+    title: str
+    extensions: tuple[str, ...]
+    comment: str
+    by_content: tuple[str, ...] = ()
+    aliases: tuple[str, ...] = ()
+    by_default: bool = False
+    judged: bool = False
+
+
+@dataclass(frozen=True)
+class Paths:
+    """Regular expressions for paths in a repository.
+
+    Attributes:
+        generated: the end of a generated file's path, in upper or lower case; empty for none.
+        tests: the end of a test's path; empty for none.
+    """
+
+    generated: str = ""
+    tests: str = ""
+
+
+@dataclass(frozen=True)
+class Syntax:
+    """How a language is parsed.
+
+    Attributes:
+        grammar: imports and returns tree-sitter's grammar.
+        query: its captures @function, @type and @owner (Rust's impl) are definitions, @scope is another body with local
+            definitions, @import is the name of an import, @comment and @doc hold prose.
+        docstrings: whether the first statement of a body may be its documentation, as in Python.
+        characters: types of the nodes that hold a single character.
+        parsed_as: extension of a file → the language whose grammar parses it.
+    """
+
+    grammar: Callable[[], object]
+    query: str
+    docstrings: bool = False
+    characters: frozenset[str] = frozenset()
+    parsed_as: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Imports:
+    """How files import each other.
+
+    Attributes:
+        pattern: of an import on a line.
+        names: (match, path of the file) → the names that it imports, each as its parts.
+        paths: (name as it stands in the file, path of the file) → what it may mean, the likeliest first.
+        unit: what a name means: a `module`, which is a file without its ending, a `folder` with all its files, or a
+            `file`.
+        folder_files: names of the files, without ending, that an import of their folder means.
+        short_name_depth: most parts in the path of a file that a name of one part may mean; None for any number.
+    """
+
+    pattern: re.Pattern
+    names: Callable[[re.Match, PurePosixPath], list[tuple[str, ...]]]
+    paths: Callable[[str, str], list[str]]
+    unit: Literal["module", "folder", "file"] = "module"
+    folder_files: tuple[str, ...] = ()
+    short_name_depth: int | None = None
+
+
+# Comment marks of C, C++, Java, Go, Rust (`/** */`, `///`, `//!`) and Python (`#`).
+COMMENT_MARKS = re.compile(r"^[ \t]*(?:/\*[*!]*<?|\*+/|\*+(?=\s|$)|//+!?<?|#+!?)[ \t]?|\*+/[ \t]*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Chat:
+    """What chats about code need; the sets hold types of the grammar's nodes.
+
+    Attributes:
+        imported: what an import names: in Chinese, in English, in English for several.
+        comments: comments.
+        calls: calls of a function.
+        declaration_parents: nodes whose comments describe declarations; other comments describe a statement or an item
+            of a list.
+        holders: types whose methods lie inside them.
+        between: what may lie between a comment and the function that it documents, as an annotation.
+        marks: what is taken out of a comment to get its text.
+        test_paths: regular expression for the end of a test's path, in upper or lower case; empty for none.
+    """
+
+    imported: tuple[str, str, str]
+    comments: frozenset[str]
+    calls: frozenset[str]
+    declaration_parents: frozenset[str]
+    holders: frozenset[str] = frozenset()
+    between: frozenset[str] = frozenset()
+    marks: re.Pattern = COMMENT_MARKS
+    test_paths: str = ""
+
+
+# Braces of C, C++, Java, Go, Rust, and what may hold braces that do not count.
+BRACES = re.compile(
+    r"//[^\n]*|/\*.*?(?:\*/|\Z)"  # comments
+    r'|"(?:\\.|[^"\\\n])*"|`[^`]*`'  # strings
+    r"|'(?:\\.|[^'\\\n])'"  # characters; not the lifetimes of Rust
+    r"|[{}]",
+    re.DOTALL,
+)
+STRINGS = re.compile(r'"(?:\\.|[^"\\])*"|' r"'(?:\\.|[^'\\])'", re.DOTALL)  # lifetimes in Rust have one quote
+
+
+@dataclass(frozen=True)
+class Completion:
+    """What tasks in a file need, whose answer is a line, a block or the body of a function.
+
+    Attributes:
+        functions: types of the nodes that are functions with a body.
+        bodies: types of the nodes that hold the statements of a body.
+        braces: finds the braces that end a block, and what may hold others; None where the indentation ends it.
+        strings: finds strings and characters.
+        names_too: words of the grammar that are keywords in some places alone: anywhere else they are names, and mostly
+            are.
+    """
+
+    functions: frozenset[str]
+    bodies: frozenset[str]
+    braces: re.Pattern | None = BRACES
+    strings: re.Pattern = STRINGS
+    names_too: frozenset[str] = frozenset()
+
+
+@cache
+def languages() -> dict[str, Language]:
+    """All languages by name: those with a file, then the rows."""
+    known = constants_in(__name__, "LANGUAGE")
+    for rows in constants_in(__name__, "ROWS").values():
+        known |= rows
+    return known
+
+
+@cache
+def paths() -> dict[str, Paths]:
+    return constants_in(__name__, "PATHS")
+
+
+@cache
+def syntaxes() -> dict[str, Syntax]:
+    """The languages with a grammar."""
+    return constants_in(__name__, "SYNTAX")
+
+
+@cache
+def imports() -> dict[str, Imports]:
+    return constants_in(__name__, "IMPORTS")
+
+
+@cache
+def chats() -> dict[str, Chat]:
+    return constants_in(__name__, "CHAT")
+
+
+@cache
+def completions() -> dict[str, Completion]:
+    return constants_in(__name__, "COMPLETION")
+
+
+def syntax(name: str) -> Syntax:
+    """How a language is parsed.
+
+    Raises:
+        UserError: it has no grammar.
+    """
+    if name not in syntaxes():
+        raise UserError(f"{name}: no grammar of this language here; there are those of {', '.join(syntaxes())}")
+    return syntaxes()[name]
+
+
+def default_extensions() -> dict[str, str]:
+    """Extension → language, or `BY_CONTENT`, of the files that are read by default."""
+    chosen = {}
+    for name, language in languages().items():
+        if language.by_default:
+            chosen |= dict.fromkeys(language.extensions, name) | dict.fromkeys(language.by_content, BY_CONTENT)
+    return chosen
+
+
+def names_by_alias() -> dict[str, str]:
+    """Every name that a language goes by, in lower case → its name."""
+    known = {}
+    for name, language in languages().items():
+        known |= dict.fromkeys((name, language.title.lower(), *language.aliases), name)
+    return known

@@ -1,0 +1,53 @@
+"""C. Headers (`.h`) may be C++, and are parsed as C++, which contains nearly all of C."""
+
+import re
+from pathlib import PurePosixPath
+
+from scripts.languages import Chat, Completion, Imports, Language, Syntax
+
+LANGUAGE = Language("C", (".c",), "//", by_content=(".h",), by_default=True)
+
+
+def grammar() -> object:
+    import tree_sitter_c
+
+    return tree_sitter_c.language()
+
+
+QUERY = """
+    (function_declarator) @function
+    (function_definition body: (_) @scope)
+    (struct_specifier body: (_)) @type
+    (union_specifier body: (_)) @type
+    (enum_specifier body: (_)) @type
+    (preproc_include path: (_) @import)
+    (comment) @comment
+"""
+SYNTAX = Syntax(grammar, QUERY, characters=frozenset({"char_literal"}), parsed_as=((".h", "cpp"),))
+
+
+def imported_names(match: re.Match, path: PurePosixPath) -> list[tuple[str, ...]]:
+    return [tuple(part for part in PurePosixPath(match[1]).parts if part not in (".", ".."))]
+
+
+def header_paths(name: str, path: str) -> list[str]:
+    return [name.strip('"<>')]
+
+
+IMPORTS = Imports(
+    re.compile(r"^[ \t]*#[ \t]*include[ \t]*[<\"]([^>\"\n]+)[>\"]", re.MULTILINE),
+    imported_names,
+    header_paths,
+    unit="file",
+)
+IMPORTED = ("头文件", "header", "headers")
+DECLARATION_PARENTS = frozenset({"translation_unit", "declaration_list", "preproc_if", "preproc_ifdef"})
+CHAT = Chat(
+    IMPORTED,
+    comments=frozenset({"comment"}),
+    calls=frozenset({"call_expression"}),
+    declaration_parents=DECLARATION_PARENTS,
+    holders=frozenset({"struct_specifier"}),
+)
+FUNCTIONS, BODIES = frozenset({"function_definition"}), frozenset({"compound_statement"})
+COMPLETION = Completion(FUNCTIONS, BODIES, names_too=frozenset({"defined", "noreturn"}))

@@ -1,0 +1,63 @@
+"""Java."""
+
+import re
+from pathlib import PurePosixPath
+
+from scripts.languages import Chat, Completion, Imports, Language, Paths, Syntax
+
+LANGUAGE = Language("Java", (".java",), "//", by_default=True, judged=True)
+PATHS = Paths(tests=r"(Tests?|IT|Spec)\.java")
+
+
+def grammar() -> object:
+    import tree_sitter_java
+
+    return tree_sitter_java.language()
+
+
+SYNTAX = Syntax(
+    grammar,
+    """
+    (method_declaration) @function
+    (constructor_declaration) @function
+    (compact_constructor_declaration) @function
+    (object_creation_expression (class_body) @scope)
+    (class_declaration) @type
+    (interface_declaration) @type
+    (enum_declaration) @type
+    (record_declaration) @type
+    (annotation_type_declaration) @type
+    (import_declaration [(scoped_identifier) (identifier)] @import)
+    (line_comment) @comment
+    (block_comment) @comment
+    """,
+    characters=frozenset({"character_literal"}),
+)
+
+
+def imported_names(match: re.Match, path: PurePosixPath) -> list[tuple[str, ...]]:
+    return [tuple(filter(None, match[1].split(".")))]
+
+
+def module_paths(name: str, path: str) -> list[str]:
+    return [name.replace(".", "/")]
+
+
+IMPORTS = Imports(
+    re.compile(r"^[ \t]*import[ \t]+(?:static[ \t]+)?([\w.]+)", re.MULTILINE), imported_names, module_paths
+)
+CHAT = Chat(
+    imported=("类或包", "class or package", "classes or packages"),
+    comments=frozenset({"line_comment", "block_comment"}),
+    calls=frozenset({"method_invocation"}),
+    declaration_parents=frozenset({"program"}),
+    holders=frozenset({"class_declaration", "interface_declaration", "enum_declaration", "record_declaration"}),
+    between=frozenset({"marker_annotation", "annotation"}),
+    test_paths=r"[a-z]Tests?\.java",
+)
+NAMES_TOO = "exports module open opens permits provides record requires sealed to transitive uses when with"
+COMPLETION = Completion(
+    functions=frozenset({"method_declaration", "constructor_declaration"}),
+    bodies=frozenset({"block", "constructor_body"}),
+    names_too=frozenset(NAMES_TOO.split()),
+)

@@ -1,0 +1,25 @@
+"""Languages without a grammar, a row each: their files can be filtered, split, packed and scored by perplexity.
+
+Chats and completion tasks need a grammar, and so a file of the language's own.
+"""
+
+from scripts.languages import Language
+
+ROWS = {
+    "csharp": Language("C#", (".cs",), "//", aliases=("cs",), judged=True),
+    "dart": Language("Dart", (".dart",), "//"),
+    "haskell": Language("Haskell", (".hs",), "--", aliases=("hs",)),
+    "javascript": Language("JavaScript", (".js", ".jsx", ".mjs", ".cjs"), "//", aliases=("js",), judged=True),
+    "julia": Language("Julia", (".jl",), "#", aliases=("jl",)),
+    "kotlin": Language("Kotlin", (".kt", ".kts"), "//", aliases=("kt",)),
+    "lua": Language("Lua", (".lua",), "--"),
+    "perl": Language("Perl", (".pl", ".pm"), "#", aliases=("pl",)),
+    "php": Language("PHP", (".php",), "//", judged=True),
+    "r": Language("R", (".r", ".R"), "#"),
+    "ruby": Language("Ruby", (".rb",), "#", aliases=("rb",)),
+    "scala": Language("Scala", (".scala", ".sc"), "//"),
+    "shell": Language("Bash", (".sh", ".bash"), "#", aliases=("sh",), judged=True),
+    "sql": Language("SQL", (".sql",), "--"),
+    "swift": Language("Swift", (".swift",), "//"),
+    "typescript": Language("TypeScript", (".ts", ".tsx", ".mts", ".cts"), "//", aliases=("ts",), judged=True),
+}
