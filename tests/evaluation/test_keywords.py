@@ -110,7 +110,7 @@ CASE = {"language": "go", "prompt": "Write.", "keywords": ["func"]}
         ([CASE], "must hold a mapping"),
         ({"a": ["func"]}, "a: a case must have `language`, `prompt` and `keywords`"),
         ({"a": CASE | {"promt": "x"}}, "a: a case must have `language`"),
-        ({"a": CASE | {"language": "cobol"}}, "a.language: no 'cobol' here; known: python"),
+        ({"a": CASE | {"language": "cobol"}}, "a.language: no 'cobol' here; known: c"),
         ({"a": CASE | {"prompt": 3}}, "a.prompt: must be text, not 3"),
         ({"a": CASE | {"keywords": []}}, "a.keywords: must be a list of words, not"),
         ({"a": CASE | {"keywords": [True]}}, "a.keywords: must be a list of words, not"),
