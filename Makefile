@@ -81,11 +81,11 @@ bench: env ## measure speed against other tools in the same run
 	for bench in benchmarks/bench_*.py; do python -m "benchmarks.$$(basename "$$bench" .py)"; done
 
 clean: ## remove all results, except the raw archives; prints sizes and asks first, unless FORCE=1
-	@made=$$(ls -d results logs 2> /dev/null || true); \
-	if [ -z "$$made" ]; then echo "nothing to remove"; exit; fi; \
-	du --human-readable --total --max-depth 1 $$made; \
+	@made() { find -H results logs ! -path results ! -path results/README.md -prune "$$@" 2> /dev/null || true; }; \
+	if [ -z "$$(made -print -quit)" ]; then echo "nothing to remove"; exit; fi; \
+	du --human-readable --total --max-depth 1 $$(ls -d results logs 2> /dev/null); \
 	if [ "$(FORCE)" != 1 ]; then \
 	    read -r -p "Remove all of this, with every experiment and checkpoint? Type yes: " answer || true; \
 	    [ "$${answer:-}" = yes ] || { echo "error: nothing was removed: the answer was not yes; FORCE=1 does not ask" >&2; exit 1; }; \
 	fi; \
-	rm -rf $$made
+	made -exec rm -rf {} +

@@ -20,11 +20,12 @@ import pytest
 def test_clean_lists_sizes_and_removes_only_what_is_confirmed(tmp_path, words, answer, removed):
     shutil.copy("Makefile", tmp_path)
     for path, size in {
+        "results/README.md": 1,
         "results/work/train/sft/optimizer.pt": 3 << 20,
         "logs/a.log": 1,
         "data/raw/a.tar.zst": 1,
     }.items():
-        (tmp_path / path).parent.mkdir(parents=True)
+        (tmp_path / path).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / path).write_bytes(bytes(size))
     done = subprocess.run(
         ["make", "clean", *words], cwd=tmp_path, input=answer, capture_output=True, text=True, check=False
@@ -32,6 +33,14 @@ def test_clean_lists_sizes_and_removes_only_what_is_confirmed(tmp_path, words, a
     sizes = dict(line.split("\t")[::-1] for line in done.stdout.splitlines())
     assert sizes["results/work"] == sizes["results"] == sizes["total"] == "3.1M"
     assert (done.returncode == 0) == removed
-    assert (tmp_path / "results").exists() == (tmp_path / "logs").exists() == (not removed)
-    assert (tmp_path / "data/raw/a.tar.zst").exists()
+    assert (tmp_path / "results/work").exists() == (tmp_path / "logs").exists() == (not removed)
+    assert (tmp_path / "data/raw/a.tar.zst").exists() and (tmp_path / "results/README.md").exists()
     assert ("error: nothing was removed" in done.stderr) == (not removed)
+
+
+def test_clean_of_a_fresh_clone_has_nothing_to_remove(tmp_path):
+    shutil.copy("Makefile", tmp_path)
+    (tmp_path / "results").mkdir()
+    (tmp_path / "results/README.md").touch()
+    done = subprocess.run(["make", "clean"], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "nothing to remove\n" and (tmp_path / "results/README.md").exists()

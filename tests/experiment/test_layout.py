@@ -1,5 +1,6 @@
 """scripts/experiment/layout.py: the paths that docs and users know, and that no module writes one of them by itself."""
 
+import inspect
 import re
 from pathlib import Path
 
@@ -52,3 +53,15 @@ def test_no_rule_and_no_script_writes_a_path_of_the_layout_by_itself():
         if written.search(line) and not any(word in line for word in not_these)
     ]
     assert actual == []
+
+
+def test_the_readme_of_results_names_all_that_lies_there():
+    paths = []
+    for name, member in vars(Layout).items():
+        if isinstance(member, property):
+            paths.append(getattr(L, name))
+        elif inspect.isfunction(member) and not name.startswith("_"):
+            needed = [p for p in inspect.signature(member).parameters.values() if p.default is p.empty]
+            paths.append(member(L, *["x"] * (len(needed) - 1)))
+    named = re.findall(r"`([\w.]+)/?`", re.sub(r"^[^|].*", "", Path("results/README.md").read_text(), flags=re.M))
+    assert {path.relative_to(L.results).parts[0] for path in paths} <= set(named)

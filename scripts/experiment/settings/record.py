@@ -28,6 +28,7 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from scripts.common.errors import UserError
+from scripts.experiment.settings.peer_names import peer_hint
 
 EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
@@ -42,6 +43,18 @@ def refuse_repetition(values: list) -> list:
     if repeated is not None:
         raise PydanticCustomError("repeated", "{value} occurs twice", {"value": repeated})
     return values
+
+
+def unknown_key_hint(key: str, known: list[str]) -> str:
+    """What would be right in the place of an unknown key."""
+    parts = key.split(".")
+    if len(parts) > 1 and parts[0] in known:
+        return f"keys are nested, not dotted: `{': {'.join(parts)}: ...{'}' * (len(parts) - 1)}`"
+    hint = peer_hint(key, known)
+    if hint:
+        return hint
+    close = difflib.get_close_matches(key, known, 1)
+    return f"did you mean `{close[0]}`?" if close else f"known keys: {', '.join(known)}"
 
 
 Number = Annotated[int | float, BeforeValidator(number_from_text)]
@@ -64,8 +77,7 @@ class Record(BaseModel):
                 text = "{key}: no longer a setting: {now}; remove the line"
                 raise PydanticCustomError("unknown_key", text, {"key": key, "now": cls.removed[key]})
             if key not in known and key not in cls.model_fields:
-                close = difflib.get_close_matches(str(key), known, 1)
-                hint = f"did you mean `{close[0]}`?" if close else f"known keys: {', '.join(known)}"
+                hint = unknown_key_hint(str(key), known)
                 raise PydanticCustomError("unknown_key", "{key}: unknown key; {hint}", {"key": str(key), "hint": hint})
         return value
 

@@ -19,6 +19,7 @@ from pathlib import Path
 from scripts.common.errors import UserError
 from scripts.experiment.causes import param_changes
 from scripts.experiment.layout import Layout
+from scripts.experiment.machine_files import read_yaml
 from scripts.hosts import start
 from scripts.hosts.provenance_records import ProvenanceRecords
 from scripts.report.content.differences import differences
@@ -35,8 +36,8 @@ def dry_run(profile: str, configfile: Path | None):
     """
     from snakemake.cli import args_to_api, parse_args
 
-    if configfile and not configfile.is_file():
-        raise UserError(f"{configfile}: no such file")
+    if configfile:
+        read_yaml(configfile)  # whose error is one line; Snakemake's is not
 
     words = ["--profile", profile, *(["--configfile", str(configfile)] if configfile else [])]
     sys.argv = ["snakemake", "-n", "--quiet", "rules", "progress", *words]  # ends before jobs count as done
