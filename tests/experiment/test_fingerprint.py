@@ -14,6 +14,7 @@ from json import loads
 from scripts.common import helper, whole
 from scripts.common.words import SHORT, join as joined
 from scripts.common.records import Pair, Place, Settings
+from scripts.words import all_sounds
 
 LIMIT = 3
 UNUSED = 4
@@ -22,6 +23,7 @@ PATTERN = re.compile("a")
 
 def f(x, y=LIMIT):
     """Doc."""
+    all_sounds()
     return [helper.g(x), joined(loads(y), PATTERN), Place(1).near(), Pair(1, "far"), Settings()]  # c
 
 
@@ -102,6 +104,13 @@ FILES = {
     "common/registry.py": "from scripts.common.kinds import KINDS\n\n@KINDS.append\ndef one():\n    return 1\n",
     "common/kinds.py": "KINDS = []\nspare = 2\n",
     "common/other.py": "x = 1\n",
+    "common/discovery.py": "def constants_in(package, name):\n    return getattr(package, name)\n",
+    "words/__init__.py": "from scripts.common.discovery import constants_in\n\n"
+    "def all_sounds():\n    return constants_in(__name__, 'SOUND')\n\n"
+    "def all_colours():\n    return constants_in(__name__, 'COLOUR')\n",
+    "words/cat.py": "from scripts.common.records import Pair\n\n"
+    "def meow():\n    return 1\n\nSOUND = Pair(meow, 'cat')\nCOLOUR = Pair(7, 'grey')\n",
+    "words/dog.py": "from scripts.words import cat\nSOUND = cat.SOUND\nCOLOUR = 8\n",
 }
 
 
@@ -169,6 +178,11 @@ CHANGES = {
     "a function that is registered by a decorator": ("common/registry.py", "return 1", "return 2", True),
     "a function imported in a function": ("common/late.py", "return 1", "return 2", True),
     "a file that is no Python": ("area/launchers/gate.c", "int main;", "int main2;", True),
+    "a constant that is taken of every module of a package": ("words/dog.py", "cat.SOUND", "9", True),
+    "a record that is taken of every module of a package": ("words/cat.py", "'cat'", "'lion'", True),
+    "a function in a constant that is taken of every module": ("words/cat.py", "return 1", "return 2", True),
+    "a constant of these modules that nothing takes": ("words/dog.py", "COLOUR = 8", "COLOUR = 9", False),
+    "a record of these modules that nothing takes": ("words/cat.py", "Pair(7", "Pair(9", False),
     "a package that is imported on the way": ("common/__init__.py", "", "print(1)\n", True),
 }
 
@@ -182,6 +196,40 @@ def test_only_code_that_the_rule_reaches_changes_its_fingerprint(project, change
     assert old in text
     (scripts / file).write_text(text.replace(old, new) if old else new)
     assert (now() != before) is changes
+
+
+def test_a_new_module_counts_where_a_constant_of_every_module_is_taken(project):
+    scripts, now = project
+    before = now()
+    (scripts / "words/cow.py").write_text("COLOUR = 1\n")
+    assert now() == before
+    (scripts / "words/cow.py").write_text("SOUND = 1\n")
+    assert now() != before
+
+
+def test_an_edit_of_a_language_reruns_what_uses_that_part_of_it(tmp_path, monkeypatch):
+    shutil.copytree(code_units.ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    monkeypatch.setattr(code_units, "ROOT", tmp_path)
+    rules = ("corpus.filter", "corpus.compose", "evaluation.completion_tasks", "tokens.pack", "training.train")
+
+    def fingerprints():
+        forget()
+        return {rule: fingerprint.fingerprint(f"scripts.{rule}") for rule in rules}
+
+    def changed(name, old, new):
+        before, path = fingerprints(), tmp_path / "scripts/languages" / name
+        text = path.read_text() if path.exists() else ""
+        assert old in text
+        path.write_text(text.replace(old, new, 1) if old else new)
+        return {rule for rule, code in fingerprints().items() if code != before[rule]}
+
+    try:
+        assert changed("java.py", '"class or package"', '"class"') == {"corpus.compose"}
+        assert changed("java.py", '"constructor_body"', '"class_body"') == {"evaluation.completion_tasks"}
+        assert changed("java.py", "(record_declaration) @type", "") == set(rules[:3])
+        assert changed("zig.py", "", "LANGUAGE = 1\n") == set(rules[:3])
+    finally:
+        forget()
 
 
 @pytest.mark.parametrize("anything", ["getattr(x, y)", "vars(x)", "attrgetter(y)(x)", "x.__dict__[y]"])

@@ -1,0 +1,159 @@
+"""scripts/languages/: a file or a row is all that a language needs; grammars are imported only where one parses."""
+
+import subprocess
+import sys
+from collections import Counter
+
+import pytest
+
+from scripts import languages as package
+from scripts.common.errors import UserError
+from scripts.common.files import read_jsonl
+from scripts.corpus.filter import filter_archive
+from scripts.corpus.formats.filter_writer import DOCUMENTS, funnel
+from scripts.corpus.formats.repository_documents import repository_documents
+from scripts.corpus.heuristics.quality_score import quality_of
+from scripts.corpus.instruct.facts import facts_of
+from scripts.corpus.instruct.functions import functions_of
+from scripts.corpus.instruct.tasks import examples_of
+from scripts.corpus.syntax.grammars import grammar
+from scripts.corpus.syntax.imports import sort_by_imports
+from scripts.evaluation.code_tasks.regions import SIZES, regions
+from scripts.evaluation.code_tasks.repository_context import RepositoryPaths, repository_context
+from scripts.evaluation.metrics.code_completion import identifiers
+from scripts.evaluation.metrics.code_keywords import in_syntax
+from scripts.experiment.settings.corpus import InstructDataset
+from scripts.experiment.settings.filter import Filter
+from scripts.judge import problem
+from scripts.languages import default_extensions, languages, names_by_alias, syntax, syntaxes
+from tests.corpus.archives import write_archive
+
+JAVA_LIKE = '''"""A language of one file."""
+
+import re
+
+from scripts.languages import Chat, Completion, Imports, Language, Syntax, java
+
+LANGUAGE = Language("Kava", (".kava",), "--", aliases=("kv",))
+SYNTAX = Syntax(java.grammar, java.SYNTAX.query)
+IMPORTS = Imports(re.compile(r"^import (\\S+);", re.M), java.imported_names, java.module_paths)
+CHAT = Chat(("单元", "unit", "units"), java.CHAT.comments, java.CHAT.calls, java.CHAT.declaration_parents)
+COMPLETION = Completion(java.COMPLETION.functions, java.COMPLETION.bodies)
+'''
+TEXT = """import org.x.Other;
+
+/** Adds all the numbers up. */
+class Sum {
+    // Adds two numbers to each other.
+    int add(int one, int two) {
+        int result = one + two;
+        if (result > 0) {
+            result = result + correction;
+            result = result - correction;
+        }
+        return result;
+    }
+}
+"""
+CACHED = (languages, package.paths, syntaxes, package.imports, package.chats, package.completions, grammar)
+
+
+@pytest.fixture
+def kava(tmp_path, monkeypatch):
+    """A language that is added by nothing but a file in the folder."""
+    (tmp_path / "kava.py").write_text(JAVA_LIKE)
+    monkeypatch.setattr(package, "__path__", [*package.__path__, str(tmp_path)])
+    for cached in CACHED:
+        cached.cache_clear()
+    yield "kava"
+    sys.modules.pop("scripts.languages.kava", None)
+    for cached in CACHED:
+        cached.cache_clear()
+
+
+def test_a_language_with_a_grammar_is_one_file(kava):
+    assert Filter.parse({"extensions": {".kava": kava}}, "e.yaml").extensions == {".kava": kava}
+    assert names_by_alias()["kv"] == kava and kava not in default_extensions().values()
+    facts = facts_of(TEXT, "Sum.kava", kava)
+    assert (facts.types[0].name, facts.imports, facts.sentence) == ("Sum", ["org.x.Other"], "Adds all the numbers up.")
+    [function] = functions_of(TEXT, "Sum.kava", kava)
+    assert function.summary == "Adds two numbers to each other."
+    settings = InstructDataset(kind="instruct", language="en")
+    [chat] = examples_of({"text": TEXT, "path": "Sum.kava", "source": "s", "language": kava}, settings, 42)
+    request, answer = (turn["content"] for turn in chat["messages"][1:])
+    assert "Kava" in request and "This Kava code defines classes and methods." in answer and "unit `org.x" in answer
+    assert {region.size for region in regions(TEXT, kava)} == set(SIZES)
+    assert "add" in identifiers(TEXT, kava) and "class" not in identifiers(TEXT, kava)
+    assert in_syntax(TEXT, kava, ["class", "while"]) == [True, False]
+    assert quality_of(TEXT, "Sum.kava", kava)["structure"] == 1
+    files = [{"path": path, "text": text, "language": kava} for path, text in FILES.items()]
+    assert [file["path"] for file in sort_by_imports(files)] == ["org/x/Other.kava", "org/x/Sum.kava"]
+    imported = RepositoryPaths(list(FILES)).imported_by("org/x/Sum.kava", TEXT, kava)
+    assert imported == ["org/x/Other.kava"]
+    assert repository_context([("Other.kava", "class Other {}\n")], "Sum.kava", kava, 99).startswith("-- Other.kava\n")
+
+
+FILES = {"org/x/Sum.kava": TEXT, "org/x/Other.kava": "class Other {}\n"}
+GOOD = "".join(f"fun function{i}(argument: Int): Int {{\n    return argument + {i}\n}}\n\n" for i in range(9))
+
+
+def test_a_language_without_a_grammar_goes_through_the_corpus_and_is_counted_where_one_is_needed(tmp_path):
+    settings = Filter.parse({"extensions": {".kt": "kotlin", ".ts": "typescript"}}, "e.yaml")
+    files = {f"{n}.{end}": GOOD.replace("9", str(n)).encode() for n in range(20, 40) for end in ("kt", "ts")}
+    archive = write_archive(tmp_path / "raw", "demo", files)
+    with funnel(tmp_path / "filter") as result:
+        filter_archive(archive, "demo", settings, result)
+    documents = list(read_jsonl(tmp_path / "filter" / DOCUMENTS))
+    assert Counter(document["language"] for document in documents) == {"kotlin": 20, "typescript": 20}
+    [repository] = repository_documents(documents, 10**6)
+    assert repository["language"] in ("kotlin", "typescript") and len(repository["files"]) == 40
+    chats = InstructDataset(kind="instruct")
+    assert {examples_of(document, chats, 42) for document in documents} == {"no_grammar"}
+
+
+@pytest.mark.parametrize(
+    "needs", [grammar, syntax, lambda name: regions("", name), lambda name: facts_of("", "", name)]
+)
+def test_without_a_grammar_what_needs_one_says_so_in_one_line(needs):
+    with pytest.raises(UserError, match=r"^kotlin: no grammar of this language here; there are those of c, cpp, go"):
+        needs("kotlin")
+
+
+def test_a_word_that_is_no_language_is_refused_in_one_line():
+    with pytest.raises(UserError, match=r"^e.yaml: f.extensions..kt: must be one of c, .*, c_or_cpp, not 'kotln'$"):
+        Filter.parse({"extensions": {".kt": "kotln"}}, "e.yaml", "f")
+
+
+def test_a_new_language_changes_no_experiment_that_does_not_name_it():
+    by_language = Counter(default_extensions().values())
+    assert by_language == {"c": 1, "c_or_cpp": 1, "cpp": 11, "go": 1, "java": 1, "python": 1, "rust": 1}
+
+
+def test_no_two_languages_have_an_extension_or_a_name_in_common():
+    extensions = [end for language in languages().values() for end in language.extensions]
+    names = [alias for name, language in languages().items() for alias in {name, *language.aliases}]
+    assert len(extensions) == len(set(extensions)) and len(names) == len(set(names))
+
+
+def test_looking_a_language_up_imports_no_grammar():
+    code = (
+        "from scripts.experiment.settings.experiment import Experiment; from scripts.languages import *; import sys\n"
+    )
+    code += "languages(), syntaxes(), imports(), chats(), completions(), default_extensions()\n"
+    code += "assert not [name for name in sys.modules if name.startswith('tree_sitter')]"
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("name", syntaxes())
+def test_what_a_file_says_of_its_grammar_is_there(name):
+    """A misspelt type of node would find nothing, silently."""
+    chat, completion = package.chats()[name], package.completions()[name]
+    types = chat.comments | chat.calls | chat.declaration_parents | chat.holders | chat.between
+    types |= completion.functions | completion.bodies | syntax(name).characters
+    known = grammar(name)[0].language
+    assert {kind for kind in types if known.id_for_node_kind(kind, True) is None} == set()
+    assert name in package.imports() and all(other in syntaxes() for _, other in syntax(name).parsed_as)
+
+
+def test_what_is_judged_here_is_what_the_judge_knows():
+    assert {name for name, language in languages().items() if language.judged} == set(problem.LANGUAGES)
