@@ -11,7 +11,7 @@ is there once more, as `line+context`, with the files that the file imports put 
 
 A fill-in-the-middle completion counts whole, so a model must stop in the right place; generation ends early where the
 completion has left the region. A plain continuation cannot know where to stop and is cut there
-(scripts/evaluation/code_tasks/region_end.py). Metrics: scripts/evaluation/metrics/code_completion.py.
+(scripts/evaluation/code_tasks/answers.py). Metrics: scripts/evaluation/metrics/code_completion.py.
 """
 
 import logging
@@ -23,8 +23,7 @@ import numpy as np
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
-from scripts.evaluation.code_tasks.answers import check_form, prompt_text, write_answers
-from scripts.evaluation.code_tasks.prompts import prompt_of
+from scripts.evaluation.code_tasks.answers import check_form, prompt_of, prompt_text, write_answers
 from scripts.evaluation.code_tasks.task import Task
 from scripts.evaluation.generation.likelihood import negative_log_likelihood
 from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores

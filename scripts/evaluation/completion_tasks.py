@@ -19,11 +19,10 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.hashing import text_digest
 from scripts.common.manifest import NAME, read_manifest, write_manifest
-from scripts.evaluation.code_tasks.occurrences import Answers
+from scripts.evaluation.code_tasks.occurrences import Answers, in_training
 from scripts.evaluation.code_tasks.regions import cut, regions
 from scripts.evaluation.code_tasks.repository_context import RepositoryPaths, repository_context
 from scripts.evaluation.code_tasks.task import Task
-from scripts.evaluation.code_tasks.training_overlap import in_training
 from scripts.evaluation.generation.examples import text_of
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.evaluation import CompletionTasks

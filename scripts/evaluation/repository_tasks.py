@@ -21,7 +21,7 @@ from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation.code_tasks.training_overlap import in_training
+from scripts.evaluation.code_tasks.occurrences import in_training
 from scripts.evaluation.repository_functions.task_selection import Selection, TaskSelector, log
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
 from scripts.judge.repositories.judge import RepositoryJudge

@@ -21,8 +21,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
 from scripts.common.manifest import read_manifest
 from scripts.common.progress import Progress
-from scripts.evaluation.code_tasks.answers import check_form, prompt_text, write_answers
-from scripts.evaluation.code_tasks.prompts import prompt_of
+from scripts.evaluation.code_tasks.answers import check_form, prompt_of, prompt_text, write_answers
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
 from scripts.evaluation.metrics.repository_outcomes import SUITE, figures

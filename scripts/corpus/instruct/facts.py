@@ -109,9 +109,10 @@ class Outline:
     def sweep(self, captures: dict[str, list[Node]]) -> None:
         """Add all definitions, outer ones first."""
         roles = ("function", "type", "owner", "scope")
-        order = [(node.start_byte, -node.end_byte, role) for role in roles for node in captures.get(role, [])]
-        nodes = [node for role in roles for node in captures.get(role, [])]
-        for (start, end, role), node in sorted(zip(order, nodes, strict=True), key=lambda item: item[0]):
+        order = []
+        for role in roles:
+            order += [(node.start_byte, -node.end_byte, role, node) for node in captures.get(role, [])]
+        for start, end, role, node in sorted(order, key=lambda item: item[:3]):
             while self.open and self.open[-1][0] <= start:
                 self.open.pop()
             holder = None

@@ -33,7 +33,11 @@ def all_rules() -> Rules:
     for word in keywords:
         search.Add(word.encode())
     search.Compile()
-    return Rules(rules, search, [[n for n, rule in enumerate(rules) if word in rule.keywords] for word in keywords])
+    by_keyword = {word: [] for word in keywords}
+    for number, rule in enumerate(rules):
+        for word in dict.fromkeys(rule.keywords):
+            by_keyword[word].append(number)
+    return Rules(rules, search, list(by_keyword.values()))
 
 
 def entropy_of(secret: bytes) -> float:
@@ -62,10 +66,13 @@ def secrets_of(rule: Rule, text: bytes) -> list[tuple[int, int]]:
 def replace_secrets(text: bytes) -> tuple[bytes, Counter]:
     """(the text with placeholders, how many of each kind were replaced); UTF-8 stays UTF-8."""
     rules = all_rules()
-    numbers = {number for word in rules.keywords.Match(text) or () for number in rules.by_keyword[word]}
-    spans = [
-        (start, -end, number) for number in sorted(numbers) for start, end in secrets_of(rules.rules[number], text)
-    ]
+    numbers = set()
+    for word in rules.keywords.Match(text) or ():
+        numbers.update(rules.by_keyword[word])
+    spans = []
+    for number in sorted(numbers):
+        for start, end in secrets_of(rules.rules[number], text):
+            spans.append((start, -end, number))
     counts, parts, at = Counter(), [], 0
     for start, end, number in sorted(spans):  # of overlapping secrets the first one counts, of equal starts the longest
         if start < at:

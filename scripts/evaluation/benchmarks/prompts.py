@@ -14,9 +14,8 @@ import re
 from scripts.evaluation.generation.transformers_engine import Prompt
 from scripts.judge.problem import BEGINS, IN_CLASSES, Problem
 from scripts.judge.sandbox.compiled_programs import DEFINED, class_of, divided, shared
+from scripts.languages import languages
 
-TITLES = {"python": "Python", "java": "Java", "go": "Go", "rust": "Rust", "cpp": "C++", "csharp": "C#"}
-TITLES |= {"javascript": "JavaScript", "typescript": "TypeScript", "php": "PHP", "shell": "Bash"}
 REQUEST = (
     "Complete the following {title} code. Answer with the whole code in one code block.\n\n```{language}\n{prompt}\n```"
 )
@@ -39,7 +38,7 @@ def prompt_of(problem: Problem, style: str) -> Prompt:
 
 def request(problem: Problem, prompt: str) -> dict:
     """The turn of a chat that wants code."""
-    values = {"title": TITLES[problem.language], "language": problem.language, "prompt": prompt.strip()}
+    values = {"title": languages()[problem.language].title, "language": problem.language, "prompt": prompt.strip()}
     return {"role": "user", "content": REQUEST.format(**values)}
 
 

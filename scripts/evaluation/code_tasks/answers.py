@@ -1,16 +1,17 @@
-"""Generate the answers of suites `completion` and `repository_tests`, whose tasks are regions of a file.
+"""The prompt of a task in a file, the model's answers, and where an answer ends.
 
 check_form(model, settings, "evaluation.completion")
+prompt = prompt_of(task, settings, with_context=False)     # Infill("...def f(a):\\n    ", "\\n\\ndef g...")
 written, engine = write_answers(model, tasks, prompts, settings, seed, "completion")
 """
 
 from collections.abc import Sequence
 
 from scripts.common.errors import UserError
-from scripts.evaluation.code_tasks.prompts import end_of
+from scripts.evaluation.code_tasks.regions import region_end
 from scripts.evaluation.code_tasks.task import Task
 from scripts.evaluation.generation.model import ScoredModel
-from scripts.evaluation.generation.transformers_engine import Prompt
+from scripts.evaluation.generation.transformers_engine import Infill, Prompt
 from scripts.experiment.settings.generation import InPlace
 
 
@@ -25,6 +26,26 @@ def check_form(model: ScoredModel, settings: InPlace, key: str) -> None:
     """
     if settings.form == "fim" and "<|fim_middle|>" not in model.encoder.controls:
         raise UserError(f"{key}.form: {model.folder} has no token <|fim_middle|>; set `form: plain`")
+
+
+def last_lines(text: str, characters: int) -> str:
+    """The last lines of a text, with at most this many characters."""
+    return text if len(text) <= characters else text[-characters:].partition("\n")[2]
+
+
+def first_lines(text: str, characters: int) -> str:
+    """The first lines of a text, with at most this many characters."""
+    return text if len(text) <= characters else text[:characters].rpartition("\n")[0]
+
+
+def prompt_of(task: Task, settings: InPlace, with_context: bool) -> Prompt:
+    """The file around the answer; with fill-in-the-middle two thirds of the characters are from before the answer."""
+    context = task.context if with_context else ""
+    if settings.form == "plain":
+        return context + last_lines(task.before, settings.prompt_characters)
+    behind = settings.prompt_characters // 3
+    before = last_lines(task.before, settings.prompt_characters - behind)
+    return Infill(context + before, first_lines(task.after, behind))
 
 
 def write_answers(
@@ -53,3 +74,8 @@ def write_answers(
 def prompt_text(prompt: Prompt) -> str:
     """The text of a prompt for `items.jsonl.zst`."""
     return prompt if isinstance(prompt, str) else f"{prompt.prefix}<|answer|>{prompt.suffix}"
+
+
+def end_of(task: Task, completion: str) -> int | None:
+    """Where a completion leaves the task's region; None if it does not."""
+    return region_end(task.size, task.language, task.before.rpartition("\n")[2], completion)

@@ -1,10 +1,15 @@
 """Regions of a source file that a model is asked to write: a line, a block, the body of a function.
 
     regions(text, "python")     # [Region("function", 4, 9), Region("line", 5, 5), ...]
+    region_end("line", "python", "    ", "x = 1\\nreturn x")     # 5: where a generated continuation leaves the region
 
 A region is a run of whole lines: what stands before it ends with the indentation of its first line. `line` is a
 statement on a line of its own, `block` the statements inside an `if`, a loop, a `try` and so on, `function` all
 statements of a function but its docstring. All lie inside a function.
+
+What a model writes leaves a line at its line end. It leaves a block or a body in Python before the first line that is
+indented less than its first one, in languages with braces before the one that closes it; braces in strings and comments
+do not count.
 """
 
 from collections.abc import Iterator
@@ -100,3 +105,36 @@ def cut(text: str, region: Region) -> Parts:
     before = "".join(f"{line}\n" for line in lines[: region.first]) + indentation
     answer = "\n".join(lines[region.first : region.last + 1])[len(indentation) :]
     return Parts(before, answer, text[len(before) + len(answer) :])
+
+
+def region_end(size: str, language: str, indentation: str, text: str) -> int | None:
+    """The number of characters of `text` inside the region; None if it does not leave it.
+
+    Args:
+        size: one of SIZES of regions.py.
+        indentation: what stands before the region's first line, on that line.
+    """
+    if size == "line":
+        end = text.find("\n")
+        return None if end < 0 else end
+    braces = completions()[language].braces
+    if braces is None:
+        return dedent(indentation, text)
+    depth = 0
+    for match in braces.finditer(text):
+        depth += {"{": 1, "}": -1}.get(match[0], 0)
+        if depth < 0:
+            return match.start()
+    return None
+
+
+def dedent(indentation: str, text: str) -> int | None:
+    """Where the first line after the first one begins that is indented less; empty lines do not count."""
+    place = text.find("\n") + 1
+    while place:
+        end = text.find("\n", place)
+        line = text[place : end if end >= 0 else len(text)]
+        if line.strip() and not line.startswith(indentation):
+            return place
+        place = end + 1
+    return None

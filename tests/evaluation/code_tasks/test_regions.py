@@ -2,8 +2,7 @@
 
 import pytest
 
-from scripts.evaluation.code_tasks.region_end import region_end
-from scripts.evaluation.code_tasks.regions import Region, cut, regions
+from scripts.evaluation.code_tasks.regions import Region, cut, region_end, regions
 
 PYTHON = '''import os
 
