@@ -20,6 +20,10 @@ from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.merge import merged
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.key_hints import key_hint
+from scripts.experiment.settings.record import HINTS
+
+HINTS.append(key_hint)
 
 
 def extended(config: dict, name: str, seen: tuple[str, ...] = ()) -> dict:

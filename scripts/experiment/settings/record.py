@@ -13,6 +13,7 @@ the descriptions from which docs/configuration.md is made.
 import difflib
 import json
 import re
+from collections.abc import Callable
 from itertools import groupby
 from typing import Annotated, Any, ClassVar, Self
 
@@ -28,7 +29,6 @@ from pydantic import (
 from pydantic_core import PydanticCustomError
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.peer_names import peer_hint
 
 EXPONENT = re.compile(r"[-+]?\d+(\.\d*)?[eE][-+]?\d+")
 
@@ -45,14 +45,17 @@ def refuse_repetition(values: list) -> list:
     return values
 
 
+# (key, known keys) → what would be right, or None. scripts/experiment/load.py adds one (key_hints.py): it is no part of
+# the code of jobs, so another hint reruns none of them.
+HINTS: list[Callable[[str, list[str]], str | None]] = []
+
+
 def unknown_key_hint(key: str, known: list[str]) -> str:
     """What would be right in the place of an unknown key."""
-    parts = key.split(".")
-    if len(parts) > 1 and parts[0] in known:
-        return f"keys are nested, not dotted: `{': {'.join(parts)}: ...{'}' * (len(parts) - 1)}`"
-    hint = peer_hint(key, known)
-    if hint:
-        return hint
+    for hint in HINTS:
+        text = hint(key, known)
+        if text:
+            return text
     close = difflib.get_close_matches(key, known, 1)
     return f"did you mean `{close[0]}`?" if close else f"known keys: {', '.join(known)}"
 

@@ -1,12 +1,12 @@
-"""What keys of other trainers are called here: of transformers, TRL, LLaMA-Factory, axolotl, torchtune and LitGPT.
+"""What would be right in the place of an unknown key: our name for what other trainers call so, nested for dotted keys.
 
-    peer_hint("lr", known={"learning_rate", "steps"})    # "here it is `learning_rate`"
+    key_hint("lr", ["learning_rate", "steps"])    # "here it is `learning_rate`"
 
-Looked up for an unknown key alone, so a key of ours may stand here too, for where it is written at the wrong level.
+The others are transformers, TRL, LLaMA-Factory, axolotl, torchtune and LitGPT. A key of ours may stand here too, for
+where it is written at the wrong level.
 """
 
 import difflib
-from collections.abc import Collection
 
 STAGE = "training.train.STAGE"
 MACHINE = "machine"  # the machine file
@@ -91,12 +91,15 @@ WITHOUT_KEY = {
 }
 
 
-def peer_hint(key: str, known: Collection[str]) -> str | None:
-    """What to say about a key of another trainer; None if it is no such key.
+def key_hint(key: str, known: list[str]) -> str | None:
+    """What to say about an unknown key; None if nothing is known about it.
 
     Args:
         known: the keys at the place where it stands, from which on ours is written.
     """
+    nested = key.split(".")
+    if len(nested) > 1 and nested[0] in known:
+        return f"keys are nested, not dotted: `{': {'.join(nested)}: ...{'}' * (len(nested) - 1)}`"
     if key in WITHOUT_KEY:
         return f"there is none here: {WITHOUT_KEY[key]}"
     if key not in KEYS:

@@ -3,10 +3,12 @@
 import pytest
 from pydantic import BaseModel
 
+import scripts.experiment.load  # noqa: F401 - which adds the hints
 from scripts.common.errors import UserError
+from scripts.experiment.code_records import units_of
 from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.key_hints import KEYS, MACHINE
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.peer_names import KEYS, MACHINE
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Lora, Stage
 
@@ -35,6 +37,10 @@ def kinds_in(annotation) -> list[type[BaseModel]]:
 def test_every_name_of_ours_is_a_setting():
     settings = keys_of(Experiment, "") | keys_of(Machine, f"{MACHINE}.")
     assert {place.partition(":")[0] for place in KEYS.values()} - settings == set()
+
+
+def test_the_hints_are_no_part_of_a_jobs_code():
+    assert not [unit for unit in units_of("scripts.training.train") if "key_hints" in unit]
 
 
 @pytest.mark.parametrize(
