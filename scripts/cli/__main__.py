@@ -54,6 +54,8 @@ def call(words: list[str]) -> None:
         verb, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
     except UnknownCommandError as error:
         word, verbs = error.unused_tokens[0], [name for name in app if not name.startswith("-")]
+        if word.startswith("-"):
+            refuse(f"{word}: options stand behind the verb, as in `stagecraft plan --profile a40`")
         refuse(f"{word}: no such verb; {suggestion(word, verbs)}")
     except CycloptsError as error:
         refuse(" ".join(str(error).split()))

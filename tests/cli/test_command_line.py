@@ -45,6 +45,10 @@ def test_profile_and_experiment_are_the_same_options_everywhere():
     [
         (["plann"], "plann: no such verb; did you mean plan?"),
         (["xyz"], f"xyz: no such verb; known: {', '.join(VERBS)}"),
+        (
+            ["--profile", "a40", "plan"],
+            "--profile: options stand behind the verb, as in `stagecraft plan --profile a40`",
+        ),
         (["plan", "--profle", "a40"], "Unknown option: --profle. Did you mean --profile?"),
         (["plan", "--rows", "many"], 'Invalid value for --rows: unable to convert "many" into int.'),
         (["compare", "results"], 'Command "compare" parameter B requires an argument.'),
