@@ -80,7 +80,7 @@ def test_a_new_pin_is_fetched_after_the_old_one_was_published(clone, tmp_path):
     publisher.dvc("remote", "add", "--quiet", "--default", "shelf", str(tmp_path / "shelf"))
     publisher.dvc("remote", "modify", "shelf", "verify", "true")
     publisher.call(forked.python(), "-m", "scripts.cli", "publish", "--experiment", workflow[-1])
-    assert len(list((publisher / "data/raw").glob("*.dvc"))) == 4
+    assert len(list((publisher / "data/raw").glob("*.dvc"))) == 6  # archive, manifest and provenance of each
     assert publisher.planned(*workflow) == set()
     publisher.commit()
 
