@@ -88,7 +88,8 @@ def plain(head: bytes) -> str:
 def gnu_licence(text: str) -> str | None:
     """The SPDX identifier of a GNU licence that a header names together with its version; None without a version."""
     for name, short in GNU_NAMES.items():
-        if match := re.search(rf"gnu {name}.{{0,160}}?\bv(?:ersion ?)?([123](?:\.[01])?)\b(.{{0,80}}any later)?", text):
+        match = re.search(rf"gnu {name}.{{0,160}}?\bv(?:ersion ?)?([123](?:\.[01])?)\b(.{{0,80}}any later)?", text)
+        if match:
             version = match[1] if "." in match[1] else f"{match[1]}.0"
             return f"{short}-{version}-{'or-later' if match[2] else 'only'}"
     return None
@@ -109,7 +110,9 @@ def licence_in(raw: bytes) -> str | None:
         return expressions[0]
     if expressions:
         return " AND ".join(f"({expression})" if " " in expression else expression for expression in expressions)
-    if GNU in signs and (licence := gnu_licence(plain(head))):
-        return licence
+    if GNU in signs:
+        licence = gnu_licence(plain(head))
+        if licence:
+            return licence
     first = min(signs)
     return TEXTS[first][1] if first < len(TEXTS) else None

@@ -62,7 +62,10 @@ def origin_of(path: str) -> float:
 def repetition_of(text: str) -> float:
     """From 1, if 80% or more of the lines are distinct, to 0, if one line fills the file."""
     lines = [line for line in map(str.strip, text.split("\n")) if len(line) >= 4]
-    return min(1.0, (len(set(lines)) - (len(lines) > 1)) / max(1, len(lines)) / ENOUGH_DIFFERENT) if lines else 0.0
+    if not lines:
+        return 0.0
+    different = len(set(lines)) - (len(lines) > 1)
+    return min(1.0, different / len(lines) / ENOUGH_DIFFERENT)
 
 
 def syntax_of(text: str, path: str, language: str) -> dict[str, float]:
@@ -75,9 +78,12 @@ def syntax_of(text: str, path: str, language: str) -> dict[str, float]:
     if share > MAX_ERROR_SHARE:  # the query takes too long in large ERROR nodes, see `grammars`
         return parts
     captures = QueryCursor(query).captures(root)
-    prose = {(node.start_byte, node.end_byte) for name in ("comment", "doc") for node in captures.get(name, ())}
-    prose = [span for span in prose if not BOILERPLATE.search(source[slice(*span)].decode("utf-8", "replace"))]
-    comments = sum(end - start for start, end in prose) / size
+    prose = [*captures.get("comment", ()), *captures.get("doc", ())]
+    comment_bytes = 0
+    for start, end in {(node.start_byte, node.end_byte) for node in prose}:
+        if not BOILERPLATE.search(source[start:end].decode("utf-8", "replace")):
+            comment_bytes += end - start
+    comments = comment_bytes / size
     too_many = max(0.0, 1 - comments) / (1 - MOST_COMMENTS)
     parts["documentation"] = min(1.0, comments / ENOUGH_COMMENTS, too_many)
     definitions = sum(len(captures.get(name, ())) for name in ("function", "type"))

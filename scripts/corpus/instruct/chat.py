@@ -43,7 +43,14 @@ def names_zh(names: list[str]) -> str:
 
 def names_en(names: list[str]) -> str:
     """`a`, `b` and others"""
-    return ", ".join(in_backticks(names)) + " and others" if len(names) > LISTED else enumeration(in_backticks(names))
+    if len(names) > LISTED:
+        return ", ".join(in_backticks(names)) + " and others"
+    return enumeration(in_backticks(names))
+
+
+def number_of(word: str, names: list[str]) -> str:
+    """The word as it stands before these names: `method`, or `methods` before several."""
+    return plural(word) if len(names) > 1 else word
 
 
 def answer_zh(facts: Facts, language: str) -> str:
@@ -94,14 +101,14 @@ def answer_en(facts: Facts, language: str) -> str:
     paragraphs = [" ".join(opening)]
     lines = []
     for item in facts.types[:LISTED]:
-        has = (
-            f" with {'methods' if len(item.methods) > 1 else 'method'} {names_en(item.methods)}" if item.methods else ""
-        )
-        lines.append(f"- {item.kind} `{item.name}`{has}")
+        line = f"- {item.kind} `{item.name}`"
+        if item.methods:
+            line += f" with {number_of('method', item.methods)} {names_en(item.methods)}"
+        lines.append(line)
     if len(facts.types) > LISTED:
         lines.append("- further types")
     if facts.functions:
-        lines.append(f"- {'functions' if len(facts.functions) > 1 else 'function'} {names_en(facts.functions)}")
+        lines.append(f"- {number_of('function', facts.functions)} {names_en(facts.functions)}")
     if lines:
         paragraphs.append("Its main parts are:\n\n" + "\n".join(lines))
     if facts.imports:

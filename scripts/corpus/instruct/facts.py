@@ -60,7 +60,8 @@ def function_name(node: Node) -> str | None:
     name = node.child_by_field_name("name")
     if name is None:
         declarator = node.child_by_field_name("declarator")
-        name = declarator if declarator is not None and declarator.type in C_NAMES else None
+        if declarator is not None and declarator.type in C_NAMES:
+            name = declarator
     return None if name is None else text_of(name)
 
 
@@ -76,7 +77,10 @@ def type_kind(node: Node) -> str:
     """The kind of a type node: one of `KINDS`, or "type"."""
     # Go: type Name struct { ... }
     kind = node.child_by_field_name("type").type if node.type == "type_spec" else node.type
-    return next((known for known in KINDS if kind.startswith(known)), "type")
+    for known in KINDS:
+        if kind.startswith(known):
+            return known
+    return "type"
 
 
 def import_name(node: Node) -> str:

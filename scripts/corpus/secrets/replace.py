@@ -28,7 +28,10 @@ class Rules(NamedTuple):
 @cache
 def all_rules() -> Rules:
     rules = [*own_rules(), *detect_secrets_rules()]
-    keywords = sorted({word for rule in rules for word in rule.keywords})
+    keywords = set()
+    for rule in rules:
+        keywords.update(rule.keywords)
+    keywords = sorted(keywords)
     search = re2.Set.SearchSet(re2_options(case_sensitive=False))
     for word in keywords:
         search.Add(word.encode())

@@ -76,11 +76,11 @@ class FileIndex:
             files = [file for file in self.by_folder.get(name[-1], ()) if file != number]
             return self.nearest(files, name, [self.paths[file][:-1] for file in files], number)[:20]
         for end in range(len(name), max(0, len(name) - 2), -1):  # the last part may be a name defined in the file
-            if files := [file for file in self.by_last.get(name[end - 1], ()) if file != number]:
-                paths = [(*self.paths[file][:-1], name[end - 1]) for file in files]
-                nearest = self.nearest(files, name[:end], paths, number)
-                if nearest and self.is_certain(paths[files.index(nearest[0])], name[:end], rules):
-                    return nearest[:1]
+            files = [file for file in self.by_last.get(name[end - 1], ()) if file != number]
+            paths = [(*self.paths[file][:-1], name[end - 1]) for file in files]
+            nearest = self.nearest(files, name[:end], paths, number)
+            if nearest and self.is_certain(paths[files.index(nearest[0])], name[:end], rules):
+                return nearest[:1]
         return []
 
     def is_certain(self, path: tuple, name: tuple, rules: Imports) -> bool:
@@ -92,7 +92,8 @@ class FileIndex:
     def nearest(self, candidates: list[int], name: tuple, paths: list[tuple], number: int) -> list[int]:
         """Those of `candidates` whose `paths` have the longest common suffix with `name`, the nearest first."""
         lengths = [common_suffix(path, name) for path in paths]
-        longest = [file for file, length in zip(candidates, lengths, strict=True) if length == max(lengths)]
+        most = max(lengths, default=0)
+        longest = [file for file, length in zip(candidates, lengths, strict=True) if length == most]
         return sorted(longest, key=lambda file: (-self.common_folders(file, number), self.paths[file]))
 
     def common_folders(self, file: int, other_file: int) -> int:
@@ -110,8 +111,9 @@ def sort_by_imports(documents: list[dict]) -> list[dict]:
             if number not in state:
                 state[number] = False  # its imports are on the stack
                 language = documents[number]["language"]
-                names = imported_names(documents[number])
-                needed = [file for name in names for file in files.resolve(name, number, language)]
+                needed = []
+                for name in imported_names(documents[number]):
+                    needed += files.resolve(name, number, language)
                 stack += [file for file in reversed(list(dict.fromkeys(needed))) if file not in state]
             else:
                 stack.pop()

@@ -67,8 +67,10 @@ def write_answers(
     completions, engine = model.generate(prompts, settings, seed, finished, label=label)
     if settings.form == "fim":
         return completions, engine
-    pairs = zip(tasks, completions, strict=True)
-    return [[text[: end_of(task, text)] for text in texts] for task, texts in pairs], engine
+    answers = []
+    for task, texts in zip(tasks, completions, strict=True):
+        answers.append([text[: end_of(task, text)] for text in texts])
+    return answers, engine
 
 
 def prompt_text(prompt: Prompt) -> str:

@@ -20,7 +20,7 @@ from scripts.experiment.layout import split_file
 
 def code_lines(text: str) -> list[str]:
     """The lines of a text without indentation; empty ones are left out."""
-    return [line for full in text.split("\n") if (line := full.strip())]
+    return [line.strip() for line in text.split("\n") if line.strip()]
 
 
 class Answers:

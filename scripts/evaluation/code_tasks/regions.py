@@ -111,7 +111,7 @@ def region_end(size: str, language: str, indentation: str, text: str) -> int | N
     """The number of characters of `text` inside the region; None if it does not leave it.
 
     Args:
-        size: one of SIZES of regions.py.
+        size: one of SIZES.
         indentation: what stands before the region's first line, on that line.
     """
     if size == "line":
