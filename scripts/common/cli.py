@@ -11,7 +11,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from scripts.common.disk import disk_fault
-from scripts.common.errors import UserError
+from scripts.common.errors import UserError, error_line
 
 
 def run(main: Callable[[], None]) -> None:
@@ -22,7 +22,7 @@ def run(main: Callable[[], None]) -> None:
     try:
         main()
     except UserError as error:
-        sys.exit(f"error: {error}")
+        sys.exit(error_line(error))
     except OSError as error:
         if fault := disk_fault(error, Path(error.filename or ".")):
             sys.exit(f"error: {fault}")

@@ -3,6 +3,7 @@
 import hashlib
 import os
 import re
+import tempfile
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -12,6 +13,15 @@ import zstandard
 
 from scripts.common.disk import disk_errors
 from scripts.common.errors import UserError
+
+
+def flush(path: Path) -> None:
+    """Write a file's content, or a folder's names, to the disk: after a power cut a name may lie on an empty file."""
+    descriptor = os.open(path, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 @contextmanager
@@ -26,18 +36,43 @@ def atomic(path: Path) -> Iterator[Path]:
         with disk_errors(path):  # inside, so that it gives the free space before the removal
             path.parent.mkdir(parents=True, exist_ok=True)
             yield temporary
+            flush(temporary)
             temporary.replace(path)
+            flush(path.parent)
     except BaseException:
         with suppress(OSError):  # on a read-only disk it cannot be removed either
             temporary.unlink(missing_ok=True)
         raise
 
 
-def move_into_place(path: Path, place: Path) -> None:
-    """Rename a finished file, with the mode of any new file: safetensors makes its own readable for the owner alone."""
+@contextmanager
+def new_folder_beside(out: Path) -> Iterator[Path]:
+    """Yield a folder on the disk of `out` for what will be published there; it is removed at the end of the block.
+
+    Raises:
+        UserError: see `disk_errors`.
+    """
+    with disk_errors(out):
+        out.parent.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(dir=out.parent, prefix=f".{out.name}.") as temporary:
+            yield Path(temporary)
+
+
+def publish_files(folder: Path, out: Path, last: str) -> None:
+    """Move all files of a finished folder into `out`, on the same disk, the one named `last` after all others.
+
+    They get the mode of any new file: safetensors makes its own readable for the owner alone.
+    """
     umask = int(re.search(r"^Umask:\s*(\d+)", Path("/proc/self/status").read_text(), re.MULTILINE).group(1), 8)
-    path.chmod(0o666 & ~umask)
-    path.replace(place)
+    names = sorted(path.name for path in folder.iterdir() if path.is_file() and path.name != last)
+    out.mkdir(parents=True, exist_ok=True)
+    for name in [*names, last]:
+        (folder / name).chmod(0o666 & ~umask)
+        flush(folder / name)
+        if name == last:
+            flush(out)  # the others have their names
+        (folder / name).replace(out / name)
+    flush(out)
 
 
 def write_json(path: Path, value: object) -> None:

@@ -31,12 +31,13 @@ CHATTER = (
     "Exiting because a job execution failed",
     "RuleException:\nCalledProcessError in file",
 )
+BEGINNINGS = ("error: ", "fault: ")  # of the line that a script ends with: scripts/common/errors.py
 RESTART = re.compile(r"Trying to restart job (\S+)\.$")
-ERROR = re.compile(r"error: |[\w.]+(Error|Exception)\b")
+ERROR = re.compile(r"error: |fault: |[\w.]+(Error|Exception)\b")
 # A stage's ranks write one log. The line about a rank that was killed (scripts/training/launch.py) says why it failed.
 # That others lost a rank (scripts/training/engine/parallel.py) only follows from its fault, also where it comes later.
-KILLED = re.compile(r"error: rank \d+ on \S+ was killed")
-LOST = re.compile(r"error: \S+: the connection to another rank was lost")
+KILLED = re.compile(r"fault: rank \d+ on \S+ was killed")
+LOST = re.compile(r"fault: \S+: the connection to another rank was lost")
 END = "At least one job did not complete successfully"
 
 
@@ -49,8 +50,8 @@ def read_lines(path: str) -> list[str]:
 
 
 def error_in(lines: list[str]) -> int | None:
-    """The number of the `error: ` line that says why a job failed, the last such one; None where there is none."""
-    errors = [number for number, line in enumerate(lines) if line.startswith("error: ")]
+    """The number of the line that says why a job failed, the last such one; None where there is none."""
+    errors = [number for number, line in enumerate(lines) if line.startswith(BEGINNINGS)]
     killed = [number for number in errors if KILLED.match(lines[number])]
     causes = [number for number in errors if not LOST.match(lines[number])]
     return (killed or causes or errors or [None])[-1]
@@ -72,7 +73,7 @@ def cause(paths: list[str]) -> str:
         number = error_in(lines)
         shown = [line for line in lines if line.strip() and not line.startswith("srun: ")]
         if number is not None or shown:
-            return shown[-1] if number is None else lines[number].removeprefix("error: ")
+            return shown[-1] if number is None else lines[number].partition(": ")[2]
     return ""
 
 

@@ -7,6 +7,7 @@ from pathlib import Path
 from scripts.common.terminal import shorten
 from scripts.hosts.folder_lock import hold_folder
 from scripts.hosts.invocation import Invocation, read_invocation
+from scripts.hosts.retries import end_at_users_mistakes
 from scripts.hosts.slurm import prepare, report_pending, wait_for_earlier
 
 workflows: list = []  # the workflows that this process has read, for a command that runs Snakemake in its own process
@@ -22,7 +23,7 @@ def set_shell(workflow, shell) -> None:
     shell.prefix(f"set -euo pipefail; export PATH={programs}:$PATH; ")
     if shorten(workflow):
         # a failed job's error line is in its log, whose last lines end the run
-        shell.suffix("| sed -u '/^error: /d'")
+        shell.suffix("| sed -u '/^error: /d; /^fault: /d'")
 
 
 def begin(workflow, slurm: bool) -> Invocation | None:
@@ -35,6 +36,8 @@ def begin(workflow, slurm: bool) -> Invocation | None:
         UserError: another Snakemake works here, or Slurm's queue cannot be read.
     """
     prepare(workflow)
+    if workflow.is_main_process:
+        end_at_users_mistakes()
     workflows.append(workflow)
     if not workflow.is_main_process:
         return None

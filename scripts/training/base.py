@@ -9,13 +9,12 @@ integrity check of scripts/training/model/logits_fingerprint.py.
 
 import logging
 import shutil
-import tempfile
 from pathlib import Path
 
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
-from scripts.common.files import move_into_place
-from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.files import new_folder_beside, publish_files
+from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.experiment.model_folder import OURS, PATTERNS, content_hash
 from scripts.experiment.settings.training import Base, Shape
 from scripts.tokens.packing.base_tokenizer import write_chat_template
@@ -94,9 +93,7 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
     from scripts.training.model import logits_fingerprint
     from scripts.training.model.nope import convert_to_nope, set_rope_theta
 
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=out, prefix=".base.") as temporary:
-        new_folder = Path(temporary)
+    with new_folder_beside(out) as new_folder:
         if settings.model == "scratch":
             make_from_scratch(settings.shape, seed, tokenizer, new_folder)
         else:
@@ -120,8 +117,7 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
             manifest = write_model_manifest(new_folder)
             digest = content_hash(manifest)
         logits_fingerprint.save(new_folder, logits_fingerprint.load_float32(new_folder))
-        for path in sorted(new_folder.iterdir(), key=lambda path: path.name == "manifest.json"):
-            move_into_place(path, out / path.name)
+        publish_files(new_folder, out, last=NAME)
     logging.info(f"base: content {digest}")
     return manifest
 

@@ -17,7 +17,7 @@ import sys
 from pathlib import Path
 
 from scripts.common.cli import run
-from scripts.common.errors import UserError
+from scripts.common.errors import MachineFault, UserError
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
 from scripts.hosts.gpus import lease
@@ -90,7 +90,7 @@ def run_torchrun(command: list[str]) -> None:
     """Run torchrun in this process; a failure is one line.
 
     Raises:
-        UserError: the hosts did not meet in time.
+        MachineFault: a rank was killed, or the hosts did not meet in time.
     """
     from torch.distributed import DistError
     from torch.distributed.elastic.multiprocessing.api import SignalException
@@ -105,12 +105,13 @@ def run_torchrun(command: list[str]) -> None:
         failed_rank = f"rank {rank} on {socket.gethostname()}"
         if failure.exitcode < 0 and failure.exitcode != -signal.SIGTERM:  # SIGTERM comes after another host's fault
             name = signal.Signals(-failure.exitcode).name
-            raise UserError(f"{failed_rank} was killed by {name}, as the kernel does when memory runs out") from error
+            line = f"{failed_rank} was killed by {name}, as the kernel does when memory runs out"
+            raise MachineFault(line) from error
         sys.exit(f"{failed_rank} ended with exit code {failure.exitcode}; its error is above")
     except SignalException:
         sys.exit(1)  # the ranks have logged it
     except DistError as error:
-        raise UserError(
+        raise MachineFault(
             f"{args.master_addr}:{args.master_port}: the hosts did not connect within `rendezvous_timeout` of the "
             f"machine file, or lost the connection: {str(error).splitlines()[0]}"
         ) from error

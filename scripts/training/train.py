@@ -23,6 +23,7 @@ from transformers.utils import logging as transformers_logging
 from scripts.common.cli import parser, run
 from scripts.common.disk import disk_errors
 from scripts.common.errors import UserError
+from scripts.common.files import new_folder_beside
 from scripts.common.manifest import read_manifest
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring
 from scripts.experiment.no_effect_settings import add_no_effect_options, with_no_effect_options
@@ -38,7 +39,7 @@ from scripts.training.engine.early_stopping import AlreadyFinished, stopping_sum
 from scripts.training.engine.orphans import die_with_torchrun
 from scripts.training.engine.pruning import prune_after_publishing, prune_before_start
 from scripts.training.engine.resume_across_code import Run, code_changes, prepare_work_folder, resume_anyway
-from scripts.training.engine.resuming import resume_from
+from scripts.training.engine.resuming import checkpoint_that_loads, resume_from
 from scripts.training.engine.run_lock import Ownership
 from scripts.training.engine.stage_folder import Folders, publish_stage
 from scripts.training.engine.stage_model import load_stage_model
@@ -91,6 +92,8 @@ def train(
     PartialState().wait_for_everyone()
     owner = Ownership(work) if first_rank else None
     if first_rank:
+        with new_folder_beside(folders.out):
+            pass  # that nothing can be written there is found now, not after the last step
         log_warnings(name, settings, steps, parallel.world_size(), shards_manifest["splits"]["validation"]["rows"])
         prune_before_start(work, origin)
     checkpoint = resume_from(name, work, machine, first_rank)
@@ -124,7 +127,8 @@ def train(
         liger_kernels(model, liger),
         no_half_written_checkpoint(work, owner),
         disk_errors(work),
-        parallel.lost_ranks_as_user_error(name, machine),
+        parallel.lost_ranks_as_fault(name, machine),
+        checkpoint_that_loads(trainer, checkpoint, first_rank),
     ):
         with contextlib.suppress(AlreadyFinished):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
@@ -142,6 +146,7 @@ def train(
         "seconds": round(seconds, 1),
         "micro_batch": batch.micro,
         "gradient_accumulation": batch.accumulation,
+        "machine": machine.hardware,
         **parallel.current_layout(machine)._asdict(),
         "attention": attention,
         "liger": liger,

@@ -80,14 +80,14 @@ def test_an_error_that_several_ranks_wrote_is_shown_once_and_last(printed, tmp_p
             "; it ended with: sft: stopped by SIGTERM",
         ),
         (
-            "error: rank 1 on n2 was killed by SIGKILL\nsrun: error: n2: task 1: Exited\n"
-            "error: sft: the connection to another rank was lost: it has ended\n"
+            "fault: rank 1 on n2 was killed by SIGKILL\nsrun: error: n2: task 1: Exited\n"
+            "fault: sft: the connection to another rank was lost: it has ended\n"
             "rank 0 on n1 ended with exit code 1; its error is above\n",
             "; it ended with: rank 1 on n2 was killed by SIGKILL",
         ),
         (
             "error: results/work: No space left on device\nsrun: error: n1: task 0: Exited\n"
-            "error: sft: the connection to another rank was lost: it has ended\n",
+            "fault: sft: the connection to another rank was lost: it has ended\n",
             "; it ended with: results/work: No space left on device",
         ),
         ("Traceback (most recent call last):\nValueError: 1\n", "; it ended with: ValueError: 1"),

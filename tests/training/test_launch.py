@@ -116,7 +116,7 @@ def test_hosts_that_do_not_connect_in_time_are_one_line_errors(node, monkeypatch
         [sys.executable, "-m", "scripts.training.launch", *words], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    says = "error: 127.0.0.1:25234: the hosts did not connect within `rendezvous_timeout` of the machine file"
+    says = "fault: 127.0.0.1:25234: the hosts did not connect within `rendezvous_timeout` of the machine file"
     assert done.stderr.splitlines()[-1].startswith(says), done.stderr
     assert "Traceback" not in done.stderr
 

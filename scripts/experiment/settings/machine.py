@@ -142,3 +142,8 @@ class Machine(Record):
         description="Environment variables for training, such as NCCL's: `NCCL_SOCKET_IFNAME`, `NCCL_IB_DISABLE`,"
         " `NCCL_P2P_DISABLE`.",
     )
+
+    @property
+    def hardware(self) -> dict:
+        """What tells one machine from another; a stage's summary.json has it beside what was measured there."""
+        return self.model_dump(mode="json", include={"nodes", "gpus", "gpu_kind", "gpu_memory_gib", "cpu_ranks"})

@@ -30,7 +30,7 @@ TAIL = 1 << 16  # bytes read of a growing file
 STATES = ["failed", "stopped", "running", "waiting", "not started", "done"]
 TIME = re.compile(r"\d\d:\d\d:\d\d ")
 WORK_FOLDER = re.compile(r", work in (.+)$")  # the first line that scripts/training/train.py logs
-ERROR = re.compile(r"error: |[\w.]+(Error|Exception)\b")
+ERROR = re.compile(r"error: |fault: |[\w.]+(Error|Exception)\b")
 
 
 class Job(NamedTuple):
@@ -159,7 +159,7 @@ def state_of(job: Job, other_files: list[Path], now: float) -> tuple[str, str]:
     # an error before a line with a time was not fatal: the job went on
     errors = [line for line in log[timed[-1] + 1 if timed else 0 :] if ERROR.match(line)]
     if errors:
-        error = next((line for line in errors if line.startswith("error: ")), errors[-1])
+        error = next((line for line in errors if line.startswith(("error: ", "fault: "))), errors[-1])
         return "stopped" if "stopped by SIGTERM" in error else "failed", error
     if now - last_written > SILENCE:
         return "stopped", f"no output for {duration(now - last_written)}{f'; {last}' if last else ''}"

@@ -1,33 +1,107 @@
 """Complete checkpoints: a marker file is written last, and only checkpoints with a marker are resumed.
 
 transformers writes a checkpoint file by file and resumes from the highest number; one that lost its optimizer to a
-`kill -9` would resume with a wrong state, without an error. Nothing here imports torch.
+`kill -9` would resume with a wrong state, without an error. The marker holds a hash of each file, which is compared
+before a stage resumes: one flipped bit would otherwise train other weights, without an error too. A checkpoint that is
+not what was saved is set aside, and the next older one is used. Nothing here imports torch.
 """
 
+import hashlib
+import json
+import logging
+import os
 import shutil
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 
+import xxhash
+
 from scripts.common.errors import UserError
-from scripts.common.files import read_json
+from scripts.common.files import read_json_or_empty, write_json
 from scripts.training.engine.run_lock import Ownership
 
 MARKER = "whole.json"
+SET_ASIDE = "damaged-"  # before the name of a checkpoint that cannot be used
+CHUNK = 1 << 24
 
 
 def step_of(folder: Path) -> int:
     return int(folder.name.removeprefix("checkpoint-"))
 
 
+def file_hash(path: Path) -> str:
+    """A hash of a file's bytes: xxh3, as it must find broken disks, not forgeries, in 100 GB."""
+    digest = xxhash.xxh3_128()
+    with path.open("rb") as file:
+        while data := file.read(CHUNK):
+            digest.update(data)
+    return digest.hexdigest()
+
+
+def hashes_of(paths: list[Path]) -> list[str]:
+    with ThreadPoolExecutor() as pool:  # xxhash lets go of the interpreter lock
+        return list(pool.map(file_hash, paths))
+
+
+def seal(content: dict) -> str:
+    """A hash of a marker's content, by which a damaged marker is told from a whole one."""
+    return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+
+def mark_complete(folder: Path, made_by: dict) -> None:
+    """Flush every file of a checkpoint to disk, then write its marker.
+
+    Args:
+        made_by: the layout of the processes that saved it.
+    """
+    paths = sorted(path for path in folder.rglob("*") if path.is_file() and path.name != MARKER)
+    for path in paths:
+        with path.open("rb") as file:
+            os.fsync(file.fileno())
+    files = {}
+    for path, digest in zip(paths, hashes_of(paths), strict=True):
+        files[str(path.relative_to(folder))] = {"bytes": path.stat().st_size, "xxh3": digest}
+    content = {"files": files, "made_by": made_by}
+    write_json(folder / MARKER, content | {"seal": seal(content)})
+
+
+def read_marker(folder: Path) -> dict | None:
+    """`files` and `made_by` of a checkpoint; None without a marker, or if it is not what was written."""
+    content = read_json_or_empty(folder / MARKER)
+    sealed = content.pop("seal", None)
+    return content if sealed == seal(content) else None
+
+
 def is_complete(folder: Path) -> bool:
     """Whether the marker exists and every file it names has the size that it records."""
-    if not (folder / MARKER).is_file():
+    marker = read_marker(folder)
+    if marker is None:
         return False
-    return all(
-        (folder / name).is_file() and (folder / name).stat().st_size == size
-        for name, size in read_json(folder / MARKER)["files"].items()
-    )
+    for name, expected in marker["files"].items():
+        path = folder / name
+        if not path.is_file() or path.stat().st_size != expected["bytes"]:
+            return False
+    return True
+
+
+def damaged_file(folder: Path) -> str | None:
+    """The first file of a complete checkpoint whose content is not what was saved; None where all are."""
+    expected = read_marker(folder)["files"]
+    found = hashes_of([folder / name for name in expected])
+    for name, digest in zip(expected, found, strict=True):
+        if digest != expected[name]["xxh3"]:
+            return name
+    return None
+
+
+def set_aside(folder: Path, reason: str) -> None:
+    """Rename a checkpoint that cannot be used, and say so in the log; pruning removes it with the others."""
+    place = folder.with_name(f"{SET_ASIDE}{folder.name}")
+    shutil.rmtree(place, ignore_errors=True)
+    folder.rename(place)
+    logging.warning(f"{folder}: {reason}; set aside as {place.name}, the next older checkpoint is used")
 
 
 def newest_complete(work: Path) -> Path | None:
@@ -40,7 +114,7 @@ def remove_checkpoints_except(work: Path, keep: set[Path]) -> None:
     for folder in work.glob("checkpoint-*"):
         if folder not in keep:
             (folder / MARKER).unlink(missing_ok=True)
-            # another run may write or delete there until it notices that this one owns the folder (ownership.py)
+            # another run may write or delete there until it notices that this one owns the folder (run_lock.py)
             shutil.rmtree(folder, ignore_errors=True)
 
 

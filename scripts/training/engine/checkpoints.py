@@ -3,31 +3,25 @@
 What the marker is for is said in scripts/training/engine/checkpoint_folders.py.
 """
 
-import os
 from pathlib import Path
 
 from accelerate import PartialState
 from transformers import TrainerCallback
 
-from scripts.common.files import read_json, write_json
-from scripts.training.engine.checkpoint_folders import MARKER, is_complete, remove_checkpoints_except, step_of
+from scripts.training.engine.checkpoint_folders import (
+    is_complete,
+    mark_complete,
+    read_marker,
+    remove_checkpoints_except,
+    step_of,
+)
 from scripts.training.engine.parallel import Layout
 from scripts.training.engine.run_lock import Ownership
 
 
-def mark_complete(folder: Path, layout: Layout) -> None:
-    """Flush every file of a checkpoint to disk, then write its marker: {"files": {file: bytes}, "made_by": layout}."""
-    files = sorted(path for path in folder.rglob("*") if path.is_file())
-    for path in files:
-        with path.open("rb") as file:
-            os.fsync(file.fileno())
-    sizes = {str(path.relative_to(folder)): path.stat().st_size for path in files}
-    write_json(folder / MARKER, {"files": sizes, "made_by": layout._asdict()})
-
-
 def saved_layout(folder: Path) -> Layout:
     """The layout of a whole checkpoint."""
-    return Layout(**read_json(folder / MARKER)["made_by"])
+    return Layout(**read_marker(folder)["made_by"])
 
 
 class CompleteCheckpoints(TrainerCallback):
@@ -44,7 +38,7 @@ class CompleteCheckpoints(TrainerCallback):
         PartialState().wait_for_everyone()
         if self.owner:
             self.owner.check()
-            mark_complete(self.work / f"checkpoint-{state.global_step}", self.layout)
+            mark_complete(self.work / f"checkpoint-{state.global_step}", self.layout._asdict())
             complete = sorted(filter(is_complete, self.work.glob("checkpoint-*")), key=step_of)
             best = self.work / f"checkpoint-{state.best_global_step}"  # known only to a stage with `keep_best`
             remove_checkpoints_except(self.work, {*complete[-self.keep :], best})

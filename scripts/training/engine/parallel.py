@@ -28,7 +28,7 @@ from torch.distributed.tensor import DTensor
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.integrations.deepspeed import set_hf_deepspeed_config, unset_hf_deepspeed_config
 
-from scripts.common.errors import UserError
+from scripts.common.errors import MachineFault, UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.training.engine import deepspeed_builds
 
@@ -142,24 +142,24 @@ def whole_model_loading(arguments: TrainingArguments) -> Iterator[None]:
 
 
 @contextmanager
-def lost_ranks_as_user_error(name: str, machine: Machine) -> Iterator[None]:
+def lost_ranks_as_fault(name: str, machine: Machine) -> Iterator[None]:
     """Turn gloo's errors for a rank that has ended or does not answer into one line; NCCL ends the process by itself.
 
     Raises:
-        UserError: another rank has ended, or does not answer.
+        MachineFault: another rank has ended, or does not answer.
     """
     try:
         yield
     except RuntimeError as error:
         # gloo: "Connection closed by peer [127.0.0.1]:3981", or "Connection reset by peer", or "Broken pipe"
         if re.search(r"closed by peer|reset by peer|broken pipe", str(error), re.I):
-            raise UserError(
+            raise MachineFault(
                 f"{name}: the connection to another rank was lost: that rank or its host has ended"
             ) from error
         # gloo: "Timed out waiting 1800000ms for recv operation", or "Application timeout caused pair closure"
         if not re.search(r"time(d )?out", str(error), re.I):
             raise
-        raise UserError(
+        raise MachineFault(
             f"{name}: another process did not answer within `collective_timeout` of the machine file "
             f"({machine.collective_timeout} s); check whether a rank or its host hangs"
         ) from error

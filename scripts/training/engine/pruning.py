@@ -20,17 +20,17 @@ from contextlib import suppress
 from pathlib import Path
 
 from scripts.common.disk import size_text
-from scripts.common.files import read_json, sha256_file, write_json
+from scripts.common.files import read_json_or_empty, sha256_file, write_json
 from scripts.common.manifest import NAME
 from scripts.training.engine import run_lock as ownership
-from scripts.training.engine.checkpoint_folders import MARKER, newest_complete
+from scripts.training.engine.checkpoint_folders import MARKER, SET_ASIDE, newest_complete
 
 PUBLISHED = "published.json"
 
 
 def checkpoints_of(run: Path) -> list[Path]:
-    """The checkpoints of a run, whole or not."""
-    return sorted(run.glob("checkpoint-*"))
+    """The checkpoints of a run: whole, half written and set aside."""
+    return sorted([*run.glob("checkpoint-*"), *run.glob(f"{SET_ASIDE}checkpoint-*")])
 
 
 def folder_bytes(folder: Path) -> int:
@@ -57,7 +57,7 @@ def is_published(run: Path, out: Path) -> bool:
     """Whether `out` holds the model of this run, complete and not of another run since."""
     if not (run / PUBLISHED).is_file() or not (out / NAME).is_file():
         return False
-    return read_json(run / PUBLISHED)["manifest_sha256"] == sha256_file(out / NAME)
+    return read_json_or_empty(run / PUBLISHED).get("manifest_sha256") == sha256_file(out / NAME)
 
 
 def other_owner_ended(run: Path) -> bool:
@@ -68,7 +68,7 @@ def other_owner_ended(run: Path) -> bool:
     path = run / ownership.NAME
     if (run / PUBLISHED).is_file() or not path.is_file():
         return True
-    token = read_json(path)
+    token = read_json_or_empty(path)
     state = ownership.state_of(token)
     if state is ownership.State.UNKNOWN and checkpoints_of(run):
         owner = ownership.describe(token)

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json, write_json
+from scripts.common.files import read_json, read_json_or_empty, write_json
 from scripts.experiment.no_effect_settings import weight_settings
 from scripts.experiment.settings.training import Stage
 from scripts.training.engine.checkpoint_folders import newest_complete, step_of
@@ -65,7 +65,7 @@ def other_code_runs(work: Path, run: Run) -> list[Path]:
     return [
         path.parent
         for path in sorted(work.parent.glob(f"*/{NAME}"))
-        if path.parent != work and read_json(path)["same_but_code"] == settings_hash
+        if path.parent != work and read_json_or_empty(path).get("same_but_code") == settings_hash
         if not (path.parent / PUBLISHED).exists() and newest_complete(path.parent) and other_owner_ended(path.parent)
     ]
 
@@ -90,7 +90,7 @@ def prepare_work_folder(name: str, work: Path, run: Run, anyway: bool) -> None:
                 f"{name}: another version of the code has trained {step} steps; RESUME=anyway continues from there"
             )
     work.mkdir(parents=True, exist_ok=True)
-    record = read_json(work / NAME) if (work / NAME).is_file() else {"code": run.code, "code_changes": []}
+    record = read_json_or_empty(work / NAME) or {"code": run.code, "code_changes": []}  # a damaged one counts as absent
     if record["code"] != run.code:
         step = step_of(newest_complete(work))
         logging.info(f"{name}: continues from step {step} of another version of the code (RESUME=anyway)")

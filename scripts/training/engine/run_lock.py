@@ -20,7 +20,7 @@ from enum import Enum
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json, write_json
+from scripts.common.files import read_json_or_empty, write_json
 
 NAME = "owner.json"
 BOOT = Path("/proc/sys/kernel/random/boot_id")  # another one after each start of a host
@@ -53,15 +53,16 @@ class Ownership:
             "nonce": secrets.token_hex(8),
         }
         if self.path.is_file():
-            logging.info(f"{work}: takes over from {describe(read_json(self.path))}, which was killed or still runs")
+            other = describe(read_json_or_empty(self.path))
+            logging.info(f"{work}: takes over from {other}, which was killed or still runs")
         write_json(self.path, self.token)
 
     def is_lost(self) -> bool:
         """Whether another run has replaced the token, or removed the folder."""
-        return not self.path.is_file() or read_json(self.path) != self.token
+        return not self.path.is_file() or read_json_or_empty(self.path) != self.token
 
     def lost_message(self) -> str:
-        other = describe(read_json(self.path)) if self.path.is_file() else "a run that has finished"
+        other = describe(read_json_or_empty(self.path)) if self.path.is_file() else "a run that has finished"
         return f"{self.path.parent}: taken over by {other}; this run ({describe(self.token)}) ends without saving"
 
     def check(self) -> None:
@@ -80,6 +81,9 @@ class Ownership:
 
 
 def describe(token: dict) -> str:
+    """The run of a token; one that cannot be read, as after a power cut, says nothing."""
+    if not token:
+        return "a run whose owner.json cannot be read"
     job = f"Slurm job {token['job']}, restart {token['restart'] or 0}, " if token["job"] else ""
     return f"{job}process {token['pid']} on {token['host']}"
 
@@ -95,7 +99,12 @@ def start_of(pid: int) -> int | None:
 
 
 def state_of(token: dict) -> State:
-    """Whether the run that wrote a token still runs, as far as can be told from this host."""
+    """Whether the run that wrote a token still runs, as far as can be told from this host.
+
+    A token that cannot be read was cut short when its host went down: its run has ended.
+    """
+    if not token:
+        return State.ENDED
     if token["host"] == socket.gethostname():
         if token["boot"] != BOOT.read_text().strip():
             return State.ENDED  # the host was restarted since

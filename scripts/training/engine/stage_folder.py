@@ -7,15 +7,14 @@ import shutil
 import socket
 import subprocess
 import sys
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
 import torch
 from accelerate import PartialState
 
-from scripts.common.files import move_into_place, read_json, write_json
-from scripts.common.manifest import read_manifest, write_manifest
+from scripts.common.files import new_folder_beside, publish_files, read_json, write_json
+from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.experiment.settings.training import Stage
 from scripts.hosts.hardware import cpu_model, gpu_driver
 from scripts.training.engine.parallel import whole_model_loading
@@ -92,12 +91,10 @@ def publish_stage(
         facts: content of summary.json, without the figures of the metric log.
         threads: of this process.
     """
-    out.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=work, prefix="model.") as temporary:
-        trainer.save_model(temporary)  # on all ranks: sharded weights are gathered here
+    with new_folder_beside(out) as new_folder:
+        trainer.save_model(str(new_folder))  # on all ranks: sharded weights are gathered here
         if not trainer.is_world_process_zero():
             return
-        new_folder = Path(temporary)
         (new_folder / "training_args.bin").unlink()  # a pickle, and it holds paths
         adapter = finish_adapter_folder(new_folder, settings, origin, out) if settings.method == "lora" else {}
         for name in read_manifest(origin)["files"]:
@@ -105,19 +102,16 @@ def publish_stage(
             if not (new_folder / name).exists() and not weights:
                 shutil.copyfile(origin / name, new_folder / name)  # the tokenizer
         write_end_tokens(new_folder, end_tokens)
-        manifest = write_manifest(new_folder, sorted(path.name for path in new_folder.iterdir()), **adapter)
+        write_manifest(new_folder, sorted(path.name for path in new_folder.iterdir()), **adapter)
         with whole_model_loading(trainer.args):
             model = logits_fingerprint.load_float32(origin if adapter else new_folder)
         logits_fingerprint.save(new_folder, merge_adapter(model, new_folder) if adapter else model)
-        for name in [*manifest["files"], logits_fingerprint.NAME]:
-            move_into_place(new_folder / name, out / name)
-        shutil.copyfile(work / "metrics.jsonl", out / "metrics.jsonl")
-        shutil.copyfile(work / "alerts.jsonl", out / "alerts.jsonl")
+        shutil.copyfile(work / "metrics.jsonl", new_folder / "metrics.jsonl")
+        shutil.copyfile(work / "alerts.jsonl", new_folder / "alerts.jsonl")
+        command = shlex.join([sys.executable, "-m", "scripts.training.train", *sys.argv[1:]])
+        (new_folder / "command.txt").write_text(f"{command}\n")
+        write_json(new_folder / "environment.json", environment(threads, facts))
+        write_json(new_folder / "summary.json", {**facts, **summarize_metrics(work / "metrics.jsonl")})
         shutil.rmtree(out / "tensorboard", ignore_errors=True)
         shutil.copytree(work / "tensorboard", out / "tensorboard")
-        (out / "command.txt").write_text(
-            shlex.join([sys.executable, "-m", "scripts.training.train", *sys.argv[1:]]) + "\n"
-        )
-        write_json(out / "environment.json", environment(threads, facts))
-        write_json(out / "summary.json", {**facts, **summarize_metrics(work / "metrics.jsonl")})
-        move_into_place(new_folder / "manifest.json", out / "manifest.json")
+        publish_files(new_folder, out, last=NAME)

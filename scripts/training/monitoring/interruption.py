@@ -11,7 +11,7 @@ import signal
 import torch
 from transformers import TrainerCallback
 
-from scripts.common.errors import UserError
+from scripts.common.errors import MachineFault, UserError
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.nonfinite_loss import PassRecordingTrainer
 from scripts.training.engine.run_lock import Ownership
@@ -74,6 +74,7 @@ class Interruption(TrainerCallback):
                 args,
                 f"{self.stage}: stopped by SIGTERM at step {self.stopped_at} of {state.max_steps}, "
                 "checkpoint saved; the same command resumes there",
+                MachineFault,
             )
 
     def end_nonfinite(self, args, state, bad_loss: bool) -> None:
@@ -100,8 +101,8 @@ class Interruption(TrainerCallback):
         exit_all_ranks(args, f"{self.stage}: step {state.global_step}: {text}")
 
 
-def exit_all_ranks(args, line: str) -> None:
-    """Exit non-zero on all ranks, with one error line from the first."""
+def exit_all_ranks(args, line: str, kind: type[UserError] = UserError) -> None:
+    """Exit non-zero on all ranks, with one line from the first."""
     if args.process_index == 0:
-        raise UserError(line)
+        raise kind(line)
     raise SystemExit(1)

@@ -20,9 +20,11 @@ from scripts.common.disk import free_bytes
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.experiment.experiment_view import ExperimentView
-from scripts.experiment.layout import Layout
+from scripts.experiment.layout import MANIFEST, Layout
 from scripts.experiment.load import trained_experiment_of
 from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.no_effect_settings import weight_settings
+from scripts.experiment.provenance import provenance_file, read_provenance
 from scripts.experiment.settings.machine import Machine
 from scripts.sources.tables.sources_table import sources_of
 from scripts.training.model.nope import expand_layers
@@ -52,6 +54,21 @@ def machine_of(profile: str) -> Path:
     return Path(f"config/machines/{dict(pairs).get('machine', 'local')}.yaml")
 
 
+def measured_values(flow: ExperimentView, stage: str, machine: Machine) -> dict:
+    """The summary.json of a finished stage that ran with these settings on this machine; else empty.
+
+    Another experiment may have a stage of the same name, and have left it in the same folder.
+    """
+    folder = flow.layout.model(stage)
+    try:
+        made, summary = read_provenance(provenance_file(folder / MANIFEST)), read_json(folder / "summary.json")
+    except UserError:
+        return {}
+    same_settings = made.settings == weight_settings(flow.stages[stage])
+    same_machine = summary.get("machine") == machine.hardware
+    return summary if same_settings and same_machine else {}
+
+
 def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None = None) -> list[StagePlan]:
     """The plan of each stage, with its error in the place of those that cannot be run.
 
@@ -66,8 +83,7 @@ def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None
         rows = stage_rows(flow.expanded, list(flow.sources.values()), flow.layout, name, assumed_rows)
         shape, off = flow.shape, tuple(layers)
         inputs = PlanInputs(name, settings, machine, shape, rows.train, rows.validation, off, base.trained_tokens)
-        summary = flow.layout.model(name) / "summary.json"
-        measured = read_json(summary) if summary.is_file() else {}
+        measured = measured_values(flow, name, machine)
         try:
             planned = plan(inputs)
         except UserError as error:

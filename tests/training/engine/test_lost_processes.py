@@ -61,7 +61,7 @@ def test_a_stopped_rank_is_an_alert_and_after_the_timeout_one_line(ranks, tmp_pa
     assert alert_kinds().count("stall") == 1
     _, errors = torchrun.communicate(timeout=60)
     assert torchrun.returncode != 0
-    line = "error: tiny: another process did not answer within `collective_timeout` of the machine file (15 s)"
+    line = "fault: tiny: another process did not answer within `collective_timeout` of the machine file (15 s)"
     assert any(text.startswith(line) for text in errors.splitlines()), errors[-3000:]
 
 
@@ -69,10 +69,10 @@ def test_a_killed_rank_is_named_and_the_others_say_in_one_line_that_they_lost_it
     torchrun, (_, second) = ranks(True)
     second.kill()
     _, errors = torchrun.communicate(timeout=60)
-    error_lines = [line for line in errors.splitlines() if line.startswith("error: ")]
+    error_lines = [line for line in errors.splitlines() if line.startswith("fault: ")]
     assert torchrun.returncode == 1
-    assert "error: tiny: the connection to another rank was lost: that rank or its host has ended" in error_lines
+    assert "fault: tiny: the connection to another rank was lost: that rank or its host has ended" in error_lines
     assert any(
-        re.match(r"error: rank 1 on \S+ was killed by SIGKILL, as the kernel does ", line) for line in error_lines
+        re.match(r"fault: rank 1 on \S+ was killed by SIGKILL, as the kernel does ", line) for line in error_lines
     )
     assert "Traceback" not in errors

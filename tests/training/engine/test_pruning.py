@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common.files import write_json
+from scripts.training.engine.checkpoint_folders import mark_complete
 from scripts.training.engine.pruning import mark_published, mark_unfinished, remove_earlier, remove_published
 from scripts.training.engine.run_lock import Ownership
 
@@ -22,7 +23,7 @@ def save(run: Path, *steps: int, complete: bool = True) -> None:
         folder.mkdir(parents=True)
         (folder / "optimizer.pt").write_bytes(bytes(KIB << 10))
         if complete:
-            write_json(folder / "whole.json", {"files": {"optimizer.pt": KIB << 10}})
+            mark_complete(folder, made_by={})
     (run / "metrics.jsonl").write_text("{}\n")
 
 

@@ -65,7 +65,7 @@ def test_sigterm_saves_a_whole_checkpoint_and_the_resumed_run_ends_as_an_uninter
         assert step >= stop
         assert done.returncode == 1
         assert done.stderr.splitlines()[-1] == (
-            f"error: tiny: stopped by SIGTERM at step {step} of 60, checkpoint saved; the same command resumes there"
+            f"fault: tiny: stopped by SIGTERM at step {step} of 60, checkpoint saved; the same command resumes there"
         )
         assert "Traceback" not in done.stderr
         assert not (tmp_path / "out").exists()

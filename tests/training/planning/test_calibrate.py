@@ -8,8 +8,11 @@ import pytest
 import yaml
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json
+from scripts.common.files import read_json, write_json
 from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.no_effect_settings import weight_settings
+from scripts.experiment.provenance import Provenance, write_provenance
+from scripts.experiment.settings.training import Stage
 from scripts.training.planning import calibrate, overview
 from tests import forked
 from tests.training.conftest import LENGTH, SHAPE, STAGE, VOCABULARY, machine
@@ -49,7 +52,23 @@ def ran(origin, shards, tmp_path, monkeypatch) -> Path:
     words[words.index("--stage") + 1] = "sft"
     done = forked.run(words, cwd=tmp_path)
     assert done.returncode == 0, done.stderr[-2000:]
+    record_provenance(json.dumps(weight_settings(Stage.from_json(json.dumps(settings)))))
     return tmp_path
+
+
+def record_provenance(settings: str) -> None:
+    """What the workflow writes when a stage has finished: here it was trained without one."""
+    output = {"results/training/train/sft/manifest.json": "0" * 64}
+    write_provenance(Provenance("train", "", {"settings": repr(settings)}, [], "", {}, output, {}, {}, 0.0, 1.0))
+
+
+def test_another_experiments_stage_of_the_same_name_and_other_machines_are_not_measured(ran):
+    assert planned().measured
+    write_json(ran / "config/machines/mine.yaml", {"nodes": 1, "gpus": 0, "cpu_ranks": 2, "micro_batch": 2})
+    assert not planned().measured
+    (ran / "config/machines/mine.yaml").write_text(FILE)
+    record_provenance(json.dumps({"learning_rate": 1}))
+    assert not planned().measured
 
 
 def planned() -> overview.StagePlan:

@@ -1,0 +1,119 @@
+"""A damaged checkpoint is set aside and the next older one is resumed: the weights are those of an undisturbed run."""
+
+import os
+import re
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scripts.common.files import sha256_file
+from scripts.training.engine.checkpoint_folders import mark_complete, read_marker
+from tests import forked
+from tests.training.test_train import command
+
+NEWEST = "checkpoint-12"
+
+
+def flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(content)
+
+
+def zeros(path: Path) -> None:
+    """What a file system may leave of a file that was not flushed before a crash."""
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+# what is done to which file, and at which step the stage goes on
+DAMAGES = {
+    "a bit of the weights": (flip, f"{NEWEST}/model.safetensors", 8),
+    "a bit of the optimizer": (flip, f"{NEWEST}/optimizer.pt", 8),
+    "an optimizer of zeros": (zeros, f"{NEWEST}/optimizer.pt", 8),
+    "an optimizer cut short": (cut, f"{NEWEST}/optimizer.pt", 8),
+    "no optimizer": (Path.unlink, f"{NEWEST}/optimizer.pt", 8),
+    "a bit of the schedule": (flip, f"{NEWEST}/scheduler.pt", 8),
+    "a bit of the random streams": (flip, f"{NEWEST}/rng_state.pth", 8),
+    "a bit of the trainer's state": (flip, f"{NEWEST}/trainer_state.json", 8),
+    "an empty marker": (empty, f"{NEWEST}/whole.json", 8),
+    "a bit of the marker": (flip, f"{NEWEST}/whole.json", 8),
+    "an empty token": (empty, "owner.json", 12),
+    "an empty record of the run": (empty, "run.json", 12),
+    "an empty record of publishing": (empty, "published.json", 12),
+}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(origin, shards, tmp_path_factory) -> Path:
+    folder = tmp_path_factory.mktemp("undisturbed")
+    done = forked.run(command(origin, shards, folder))
+    assert done.returncode == 0, done.stderr
+    return folder
+
+
+def weights(folder: Path) -> str:
+    return sha256_file(folder / "out/model.safetensors")
+
+
+@pytest.fixture
+def work(undisturbed, tmp_path) -> Path:
+    """The work folder of a run that was killed after its last checkpoint."""
+    shutil.copytree(undisturbed / "work", tmp_path / "work")
+    (folder,) = (tmp_path / "work").iterdir()
+    (folder / "owner.json").write_text("{}")
+    return folder
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_after_any_damage_a_stage_ends_with_the_weights_of_an_undisturbed_run(
+    undisturbed, work, origin, shards, tmp_path, damage
+):
+    harm, name, step = DAMAGES[damage]
+    harm(work / name)
+    done = forked.run(command(origin, shards, tmp_path))
+    assert done.returncode == 0, done.stderr
+    assert f"tiny: resumes at step {step}, work in" in done.stderr
+    assert "Traceback" not in done.stderr
+    assert weights(tmp_path) == weights(undisturbed)
+    found_by_hash = step == 8 and harm in (flip, zeros) and "whole" not in name
+    assert done.stderr.count("set aside as damaged-checkpoint-12, the next older checkpoint is used") == found_by_hash
+
+
+def test_a_checkpoint_that_cannot_be_loaded_is_set_aside_and_the_next_try_resumes_before_it(
+    undisturbed, work, origin, shards, tmp_path
+):
+    made_by = read_marker(work / NEWEST)["made_by"]
+    (work / NEWEST / "model.safetensors").write_bytes(b"no weights")
+    mark_complete(work / NEWEST, made_by)
+    done = forked.run(command(origin, shards, tmp_path))
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    last = done.stderr.splitlines()[-1]
+    assert re.match(r"fault: \S+checkpoint-12: cannot be loaded; the next try resumes from an older", last), last
+    done = forked.run(command(origin, shards, tmp_path))
+    assert done.returncode == 0 and "tiny: resumes at step 8" in done.stderr
+    assert weights(tmp_path) == weights(undisturbed)
+
+
+def test_a_work_folder_on_another_disk_is_published_too(undisturbed, origin, shards, tmp_path):
+    """A rename from one disk to another fails, so what is published is made beside its place."""
+    shared_memory = Path("/dev/shm")
+    if not os.access(shared_memory, os.W_OK) or shared_memory.stat().st_dev == tmp_path.stat().st_dev:
+        pytest.skip("needs a second file system: /dev/shm")
+    other = shared_memory / f"stagecraft-{os.getpid()}"
+    other.mkdir()
+    try:
+        (tmp_path / "work").symlink_to(other)
+        done = forked.run(command(origin, shards, tmp_path))
+        assert done.returncode == 0, done.stderr
+        assert weights(tmp_path) == weights(undisturbed)
+    finally:
+        shutil.rmtree(other)
