@@ -41,6 +41,9 @@ LOST = re.compile(r"fault: \S+: the connection to another rank was lost")
 END = "At least one job did not complete successfully"
 
 
+scheduler_causes: dict[str, str] = {}  # number of a failed job → why the scheduler ended it
+
+
 def read_lines(path: str) -> list[str]:
     """The lines of a log; none where it cannot be read."""
     try:
@@ -114,6 +117,8 @@ class Shortened(logging.Formatter):
         if restarted := RESTART.match(text):
             jobs = self.groups.get(restarted[1], [restarted[1]])
             self.causes = [line for job in jobs if (line := cause(self.failed.pop(job, [])))]
+            if line := scheduler_causes.pop(restarted[1], None):  # says more than the last line of a log that was cut
+                self.causes = [line]
         return event not in HIDDEN and not text.startswith(CHATTER)
 
     def format(self, record: logging.LogRecord) -> str:

@@ -4,9 +4,14 @@ A script ends with `error: ` where the user is to change something and with `fau
 (scripts/common/errors.py). A job that was killed, or ended with a traceback, has neither and is tried again.
 """
 
+from collections import Counter
+
 from snakemake.scheduling.job_scheduler import JobScheduler
 
-from scripts.common.terminal import error_in, read_lines
+from scripts.common.terminal import error_in, read_lines, scheduler_causes
+from scripts.hosts.slurm_status import SCHEDULERS_FAULTS, endings
+
+FREE_TRIES = 10  # of a job whose node fails or that is preempted
 
 
 def ended_with_users_mistake(job) -> bool:
@@ -26,11 +31,18 @@ def ended_with_users_mistake(job) -> bool:
 
 
 def end_at_users_mistakes() -> None:
-    """Let Snakemake not try a job again that ended with a user's mistake."""
+    """Let Snakemake not try a job again that ended with a user's mistake; a fault of the scheduler spends no try."""
     handle_error = JobScheduler._handle_error
+    free_tries: Counter = Counter()
 
     def handled(self, job, postprocess_job: bool = True):
-        if ended_with_users_mistake(job):
+        state, line = endings.pop(job, (None, None))
+        if line:
+            scheduler_causes[str(self.workflow.dag.jobid(job))] = line
+        if state in SCHEDULERS_FAULTS and free_tries[job] < FREE_TRIES:
+            free_tries[job] += 1
+            job.attempt -= 1
+        elif state is None and ended_with_users_mistake(job):
             job.attempt = job.restart_times + 1  # as if all tries were used up
         handle_error(self, job, postprocess_job)
 

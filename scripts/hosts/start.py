@@ -9,6 +9,7 @@ from scripts.hosts.folder_lock import hold_folder
 from scripts.hosts.invocation import Invocation, read_invocation
 from scripts.hosts.retries import end_at_users_mistakes
 from scripts.hosts.slurm import prepare, report_pending, wait_for_earlier
+from scripts.hosts.slurm_status import keep_to_squeue
 
 workflows: list = []  # the workflows that this process has read, for a command that runs Snakemake in its own process
 
@@ -45,6 +46,7 @@ def begin(workflow, slurm: bool) -> Invocation | None:
     if call.runs_jobs and not call.inner:
         hold_folder(call.locks)
         if slurm:
+            keep_to_squeue()
             wait_for_earlier()
             report_pending()
     return call

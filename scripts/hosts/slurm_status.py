@@ -1,0 +1,74 @@
+"""What Slurm says of the jobs that Snakemake sent: read with `squeue` alone, and with the reason of a failure.
+
+Snakemake's plugin asks `squeue` where the profile says so. When the controller does not answer for a moment it changes
+to `sacct`, and waits for ever on a cluster without accounting; a job that left the queue between two looks is waited
+for as long. Here `squeue` stays what is asked. A job that it showed before and no longer shows has ended: its outputs
+tell how. The states in which jobs ended are kept: a fault of the scheduler spends no try (scripts/hosts/retries.py).
+"""
+
+import re
+import subprocess
+from collections.abc import Awaitable, Callable
+
+STATUS_SECONDS = 30  # for a question about one job
+# states that say nothing of the job itself
+SCHEDULERS_FAULTS = {"NODE_FAIL", "BOOT_FAIL", "PREEMPTED"}
+ENDED = {*SCHEDULERS_FAULTS, "OUT_OF_MEMORY", "TIMEOUT", "DEADLINE", "CANCELLED"}
+
+Statuses = dict[str, str]
+
+
+class JobStates:
+    """The states of the jobs in the answers of `squeue`."""
+
+    def __init__(self):
+        self.known: Statuses = {}
+
+    def update(self, answer: Statuses | None) -> Statuses | None:
+        """The answer with the jobs that have left the queue since, as completed; None where there was no answer.
+
+        Snakemake looks for the outputs of a completed job, and fails it where they are not there.
+        """
+        if answer is None:
+            return None
+        gone = {job: "COMPLETED" for job in self.known if job not in answer}
+        self.known |= answer
+        return answer | gone
+
+
+def reason_of(job: str, state: str) -> str:
+    """Why Slurm ended a job, for the line about its next try: `Slurm ended job 7: NODE_FAIL on n2`."""
+    try:
+        line = ["scontrol", "show", "job", job, "--oneliner"]
+        facts = subprocess.run(line, capture_output=True, text=True, timeout=STATUS_SECONDS, check=False).stdout
+    except (OSError, subprocess.TimeoutExpired):
+        facts = ""
+    nodes = re.search(r"\bNodeList=(?!\(null\))(\S+)", facts)
+    return f"Slurm ended job {job}: {state}{f' on {nodes[1]}' if nodes else ''}"
+
+
+states = JobStates()  # of this process's jobs
+endings: dict = {}  # a failed job of Snakemake → (state, line) that Slurm gave
+
+
+def keep_to_squeue() -> None:
+    """Let Snakemake's plugin ask `squeue` alone where the profile names it, and keep what it says of jobs that fail."""
+    import snakemake_executor_plugin_slurm as plugin  # takes a second to import
+
+    query: Callable[..., Awaitable] = plugin.query_job_status
+
+    async def queried(command: str, logger) -> tuple[Statuses | None, float | None]:
+        answer, seconds = await query(command, logger)
+        return (states.update(answer) if command.startswith("squeue") else answer), seconds
+
+    report_error = plugin.Executor.report_job_error
+
+    def reported(self, job_info, **options) -> None:
+        state = states.known.get(str(job_info.external_jobid), "")
+        if state in ENDED:
+            endings[job_info.job] = state, reason_of(str(job_info.external_jobid), state)
+        report_error(self, job_info, **options)
+
+    plugin.query_job_status = queried
+    plugin.get_min_job_age = lambda: 10**9  # by which it decides whether to ask `sacct` after all
+    plugin.Executor.report_job_error = reported

@@ -1,0 +1,60 @@
+"""scripts/hosts/slurm_status.py: a controller that is away is waited for; a job that left the queue has ended."""
+
+import asyncio
+import logging
+
+import pytest
+
+from scripts.hosts import slurm_status
+from scripts.hosts.slurm_status import JobStates, reason_of
+
+
+@pytest.fixture
+def program(monkeypatch, tmp_path):
+    """Put a program first on the PATH that prints what it is told to."""
+
+    def write(name: str, lines: str, code: int = 0) -> None:
+        (tmp_path / name).write_text(f"#!/bin/sh\ncat <<'END'\n{lines}\nEND\nexit {code}\n")
+        (tmp_path / name).chmod(0o755)
+        monkeypatch.setenv("PATH", f"{tmp_path}:/usr/bin:/bin")
+
+    return write
+
+
+def test_a_job_that_was_shown_and_is_gone_has_ended_and_no_answer_says_nothing():
+    states = JobStates()
+    assert states.update({"7": "RUNNING", "8": "PENDING"}) == {"7": "RUNNING", "8": "PENDING"}
+    assert states.update(None) is None  # the controller is away: unknown is not failed
+    assert states.update({"8": "RUNNING"}) == {"7": "COMPLETED", "8": "RUNNING"}
+    assert states.update({}) == {"7": "COMPLETED", "8": "COMPLETED"}
+
+
+@pytest.mark.slow
+def test_the_plugin_asks_squeue_although_the_controller_does_not_answer_and_sacct_is_there(program, monkeypatch):
+    import snakemake_executor_plugin_slurm as plugin
+
+    for name in ("query_job_status", "get_min_job_age"):
+        monkeypatch.setattr(plugin, name, getattr(plugin, name))
+    monkeypatch.setattr(plugin.Executor, "report_job_error", plugin.Executor.report_job_error)
+    monkeypatch.setattr(slurm_status, "states", JobStates())
+    slurm_status.keep_to_squeue()
+    program("scontrol", "slurm_load_ctl_conf error: Unable to contact slurm controller", 1)
+    assert plugin.get_min_job_age() > 3600  # below two minutes it would ask sacct
+    command = plugin.query_job_status_squeue("run")
+
+    def answer() -> dict | None:
+        return asyncio.run(plugin.query_job_status(command, logging.getLogger()))[0]
+
+    program("squeue", "7|RUNNING")
+    assert answer() == {"7": "RUNNING"}
+    program("squeue", "slurm_load_jobs error: Unable to contact slurm controller", 1)
+    assert answer() is None
+    program("squeue", "9|NODE_FAIL")
+    assert answer() == {"7": "COMPLETED", "9": "NODE_FAIL"}
+
+
+def test_the_reason_names_the_node_where_slurm_still_knows_it(program):
+    program("scontrol", "JobId=9 JobName=x JobState=NODE_FAIL Reason=NodeDown NodeList=n2 BatchHost=n2")
+    assert reason_of("9", "NODE_FAIL") == "Slurm ended job 9: NODE_FAIL on n2"
+    program("scontrol", "slurm_load_jobs error: Invalid job id specified", 1)
+    assert reason_of("9", "TIMEOUT") == "Slurm ended job 9: TIMEOUT"
