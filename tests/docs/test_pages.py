@@ -44,13 +44,12 @@ def missing_links(page: Path) -> Iterator[str]:
 
 def missing_targets(page: Path) -> Iterator[str]:
     targets = re.findall(r"^([a-z-]+):", (ROOT / "Makefile").read_text(), re.MULTILINE)
-    targets += VERBS  # as long as the pages have the older form of these
     for words in re.findall(r"(?:^|&& )\s*make((?: [a-z]+(?:-[a-z]+)*)+)(?![\w=-])", code(page), re.MULTILINE):
         yield from (f"make {word}" for word in words.split() if word not in targets)
 
 
 def missing_verbs(page: Path) -> Iterator[str]:
-    for word in re.findall(r"(?:^|&& )\s*stagecraft ([a-z-]+)", code(page), re.MULTILINE):
+    for word in re.findall(r"(?:^|&& )\s*stagecraft ([a-z][a-z-]*)", code(page), re.MULTILINE):
         if word not in VERBS:
             yield f"stagecraft {word}"
 

@@ -22,7 +22,7 @@ def settings(page: str) -> dict:
     return {
         key: value
         for block in settings_blocks
-        for key, value in yaml.safe_load(block.partition("    make ")[0]).items()
+        for key, value in yaml.safe_load(block.partition("    stagecraft ")[0]).items()
     }
 
 
