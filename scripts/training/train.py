@@ -47,8 +47,7 @@ from scripts.training.engine.trainer import PackedRows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.optimization.auto_settings import training_steps
-from scripts.training.optimization.muon import MuonCheck
-from scripts.training.optimization.optimizers import optimizer_factory, resolve_auto_for_model
+from scripts.training.optimization.optimizers import OWN, optimizer_factory, resolve_auto_for_model
 from scripts.training.optimization.training_arguments import training_arguments
 from scripts.training.planning.batch import divide_batch
 from scripts.training.planning.checks import check_sharding, check_validation
@@ -119,8 +118,9 @@ def train(
         data_collator=collator_for(attention),
         optimizer_cls_and_kwargs=optimizer_factory(settings, machine),
     )
-    muon = MuonCheck(trainer)
-    add_callbacks(trainer, name, settings, machine, monitoring, muon, owner, first_step)
+    own = OWN.get(settings.optimizer)
+    optimizer_check = own.check(trainer) if own else None
+    add_callbacks(trainer, name, settings, machine, monitoring, optimizer_check, owner, first_step)
 
     began = time.monotonic()
     with (
@@ -153,7 +153,7 @@ def train(
         "compile": machine.compile,
         "global_batch": settings.global_batch,
         "learning_rate": settings.learning_rate,
-        **muon.counts,
+        **(optimizer_check.counts if optimizer_check else {}),
         **stopping_summary(trainer.state, settings),
         "eval_loss": validation_loss,
     }

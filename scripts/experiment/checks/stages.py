@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from scripts.common.errors import UserError
+from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.training import Base, Stage
 from scripts.experiment.suites import check_name
@@ -82,7 +83,8 @@ def check_optimization(settings: Stage, key: str) -> None:
     Raises:
         UserError: they do not agree; the line starts with `key`.
     """
-    muon, lora = settings.optimizer == "muon", settings.method == "lora"
+    optimizer, lora = settings.optimizer, settings.method == "lora"
+    with_adapters = " or ".join(name for name, row in OPTIMIZERS.items() if row.adapters)
     stable = settings.scheduler == "warmup-stable-decay"
     named = settings.model_fields_set
     for setting, wrong, reason in (
@@ -91,9 +93,17 @@ def check_optimization(settings: Stage, key: str) -> None:
             for event in ("warmup", "log", "eval", "save")
         ),
         ("decay_share", not stable, "only with `scheduler: warmup-stable-decay`"),
-        ("muon_learning_rate", not muon, "only with `optimizer: muon`"),
-        ("clip", muon, "not with `optimizer: muon`, whose step does not depend on the gradient's length"),
-        ("optimizer", muon and lora, "muon trains whole matrices; with `method: lora` use adamw or adamw_8bit"),
+        ("muon_learning_rate", optimizer != "muon", "only with `optimizer: muon`"),
+        (
+            "clip",
+            not OPTIMIZERS[optimizer].clips,
+            f"not with `optimizer: {optimizer}`, whose step does not depend on the gradient's length",
+        ),
+        (
+            "optimizer",
+            lora and not OPTIMIZERS[optimizer].adapters,
+            f"{optimizer} trains whole matrices; with `method: lora` use {with_adapters}",
+        ),
         ("learning_rate", settings.learning_rate == "auto" and lora, "`auto` is for `method: full`"),
         ("global_batch", settings.global_batch == "auto" and lora, "`auto` is for `method: full`"),
     ):

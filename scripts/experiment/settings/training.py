@@ -4,6 +4,7 @@ from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
+from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.corpus import Sha256
 from scripts.experiment.settings.filter import Text
 from scripts.experiment.settings.record import Number, Record, Unique
@@ -120,10 +121,8 @@ class Stage(Record):
         description="Which parameters are trained: `all`, `no_rope_layers` (those of the layers without RoPE), or a"
         " list of patterns of parameter names such as `*.layers.2?.self_attn.*`.",
     )
-    optimizer: Literal["adamw", "adamw_8bit", "muon"] = Field(
-        "adamw",
-        description="`adamw_8bit` stores its moments in 8 bits (bitsandbytes). `muon` trains the matrices of the"
-        " hidden layers with Muon and all other parameters with AdamW.",
+    optimizer: Literal[*OPTIMIZERS] = Field(
+        "adamw", description=" ".join(row.description for row in OPTIMIZERS.values()).strip()
     )
     learning_rate: Annotated[Number, Field(gt=0)] | Auto = Field(
         description="Peak learning rate. `auto`: 5e-5 at 7e9 parameters, scaled with parameters^-0.25."

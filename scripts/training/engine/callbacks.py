@@ -1,6 +1,6 @@
 """The callbacks of a stage, in the order in which each event of the trainer calls them.
 
-add_callbacks(trainer, "sft", settings, machine, monitoring, muon, owner, first_step=0)
+add_callbacks(trainer, "sft", settings, machine, monitoring, optimizer_check, owner, first_step=0)
 """
 
 from pathlib import Path
@@ -24,7 +24,6 @@ from scripts.training.monitoring.progress import ProgressFile
 from scripts.training.monitoring.stall import StallAlert
 from scripts.training.monitoring.throughput import Throughput
 from scripts.training.monitoring.wandb_log import WandbLog
-from scripts.training.optimization.muon import MuonCheck
 
 
 def add_callbacks(
@@ -33,7 +32,7 @@ def add_callbacks(
     settings: Stage,
     machine: Machine,
     monitoring: Monitoring,
-    muon: MuonCheck,
+    optimizer_check: TrainerCallback | None,
     owner: Ownership | None,
     first_step: int,
 ) -> None:
@@ -48,7 +47,7 @@ def add_callbacks(
     callbacks: list[TrainerCallback] = [
         # checks that end a stage which would train something else than configured
         ShardingCheck(trainer, machine),
-        *([muon] if settings.optimizer == "muon" else []),
+        *([optimizer_check] if optimizer_check else []),
         # figures that are added to the logs, then all that writes the logs
         Throughput(tokens_per_step, settings.sequence_length, bf16=settings.precision == "bf16"),
         AlertThresholds(alerts, metrics),

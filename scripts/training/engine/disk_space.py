@@ -7,6 +7,7 @@ from torch import nn
 
 from scripts.common.disk import free_bytes, size_text
 from scripts.common.errors import UserError
+from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.training.engine.pruning import checkpoints_of, folder_bytes
@@ -14,18 +15,14 @@ from scripts.training.optimization.muon import full_shape, split_parameters
 from scripts.training.planning.disk import checkpoint_bytes, checkpoints_at_once, saved_parameters, weight_bytes
 
 
-def moment_bytes(model: nn.Module, optimizer: str) -> int:
-    """Bytes of the optimizer's moments: two in fp32 for each trained parameter, of a matrix under Muon one.
-
-    Under adamw_8bit two bytes, and a scale per 256 weights, for matrices but the embeddings (bitsandbytes).
-    """
-    if optimizer == "adamw":
-        return 8 * count(parameter for parameter in model.parameters() if parameter.requires_grad)
+def state_bytes(model: nn.Module, optimizer: str) -> float:
+    """Bytes of the optimizer's state for the trained parameters of `model`."""
     parts = split_parameters(model)
+    head = model.get_output_embeddings().weight
+    outside = parts["decayed"] + parts["undecayed"]
+    own_head = head is not model.get_input_embeddings().weight and any(parameter is head for parameter in outside)
     matrices = count(parts["muon"])
-    return round((4 if optimizer == "muon" else 2 * (1 + 4 / 256)) * matrices) + 8 * count(
-        parts["decayed"] + parts["undecayed"]
-    )
+    return OPTIMIZERS[optimizer].state_bytes(matrices + count(outside), matrices, count([head] if own_head else []))
 
 
 def count(parameters) -> int:
@@ -48,7 +45,7 @@ def check_disk_space(
     """
     trained = count(parameter for parameter in model.parameters() if parameter.requires_grad)
     parameters = count(model.parameters())
-    size = checkpoint_bytes(settings, machine, parameters, trained, moment_bytes(model, settings.optimizer))
+    size = checkpoint_bytes(settings, machine, parameters, trained, state_bytes(model, settings.optimizer))
     if settings.method == "lora" and settings.lora.merge:
         published = sum(file["bytes"] for file in origin["files"].values())
     else:

@@ -146,6 +146,13 @@ def count_members(parameters: dict[str, list[nn.Parameter]]) -> dict[str, int]:
     return counts
 
 
+def deepspeed_for_muon(deepspeed: dict) -> dict:
+    """DeepSpeed's settings, changed as Muon requires."""
+    # a scattered gradient could not be orthogonalized; and the AdamW beside Muon is not DeepSpeed's own for the CPU
+    zero = {**deepspeed["zero_optimization"], "reduce_scatter": False}
+    return {**deepspeed, "zero_optimization": zero, "zero_force_ds_cpu_optimizer": False}
+
+
 class MuonCheck(TrainerCallback):
     """Asserts after the first step that Muon updated each hidden layer's matrices and AdamW all else; logs the counts.
 

@@ -4,17 +4,19 @@ import logging
 from collections.abc import Callable
 from fnmatch import fnmatch
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from torch import nn
 from transformers import AutoConfig, AutoModelForCausalLM
 
 from scripts.common.errors import UserError
+from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.training.model.loading import adapter_base
 from scripts.training.optimization.auto_settings import resolve_auto
-from scripts.training.optimization.muon import make_muon
+from scripts.training.optimization.muon import MuonCheck, deepspeed_for_muon, make_muon
 from scripts.training.planning.schedule import intervals
 
 
@@ -50,20 +52,29 @@ def freeze_others(model: nn.Module, patterns: list[str]) -> list[str]:
     return trained
 
 
+class OwnOptimizer(NamedTuple):
+    """An optimizer that the Trainer cannot make.
+
+    Attributes:
+        make: (model, settings of the stage, whether ZeRO divides it) → the optimizer.
+        deepspeed: DeepSpeed's settings → those that it needs.
+        check: a callback, made with the trainer, that asserts what it has updated and holds the `counts`.
+    """
+
+    make: Callable[[nn.Module, Stage, bool], torch.optim.Optimizer]
+    deepspeed: Callable[[dict], dict]
+    check: type[MuonCheck]
+
+
+OWN = {"muon": OwnOptimizer(make_muon, deepspeed_for_muon, MuonCheck)}
+
+
 def optimizer_factory(settings: Stage, machine: Machine) -> tuple[Callable, dict] | None:
     """The Trainer's `optimizer_cls_and_kwargs`; None where the Trainer makes the optimizer itself."""
-    if settings.optimizer != "muon":
+    own = OWN.get(settings.optimizer)
+    if own is None:
         return None
-    return lambda: lambda model: make_muon(model, settings, machine.sharding.startswith("zero")), {}
-
-
-def deepspeed_for_optimizer(settings: Stage, deepspeed: dict | None) -> dict | None:
-    """DeepSpeed's settings, changed as Muon requires."""
-    if deepspeed is None or settings.optimizer != "muon":
-        return deepspeed
-    # a scattered gradient could not be orthogonalized; and the AdamW beside Muon is not DeepSpeed's own for the CPU
-    zero = {**deepspeed["zero_optimization"], "reduce_scatter": False}
-    return {**deepspeed, "zero_optimization": zero, "zero_force_ds_cpu_optimizer": False}
+    return lambda: lambda model: own.make(model, settings, machine.sharding.startswith("zero")), {}
 
 
 def optimizer_arguments(settings: Stage, machine: Machine, steps: int) -> dict:
@@ -72,12 +83,12 @@ def optimizer_arguments(settings: Stage, machine: Machine, steps: int) -> dict:
     Args:
         steps: optimizer steps of the stage.
     """
-    arguments = {"max_grad_norm": settings.clip}
-    if settings.optimizer == "adamw_8bit":
-        arguments["optim"] = "adamw_8bit"
-    if settings.optimizer == "muon":
-        # Clipping would come after the orthogonalization under ZeRO, and Muon's step does not depend on the gradient's
-        # length: it is off in every mode. An infinite limit clips nothing, and the norm is still logged.
+    arguments, optimizer = {"max_grad_norm": settings.clip}, OPTIMIZERS[settings.optimizer]
+    if optimizer.optim:
+        arguments["optim"] = optimizer.optim
+    if not optimizer.clips:
+        # Under ZeRO clipping would come after Muon's orthogonalization: it is off in every mode. An infinite limit
+        # clips nothing, and the norm is still logged.
         arguments["max_grad_norm"] = 0.0 if machine.sharding.startswith("zero") else float("inf")
     names = {"constant": "constant_with_warmup", "warmup-stable-decay": "warmup_stable_decay"}
     arguments["lr_scheduler_type"] = names.get(settings.scheduler, settings.scheduler)

@@ -7,7 +7,7 @@ from transformers import TrainingArguments
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.training.engine.parallel import sharding_arguments
-from scripts.training.optimization.optimizers import deepspeed_for_optimizer, optimizer_arguments
+from scripts.training.optimization.optimizers import OWN, optimizer_arguments
 from scripts.training.planning.batch import Batch
 from scripts.training.planning.schedule import intervals
 
@@ -22,7 +22,8 @@ def training_arguments(
         validate: whether there are validation rows; without any there is no validation loss, rather than one of 0.
     """
     sharding, steps_between = sharding_arguments(machine), intervals(settings, steps)
-    sharding["deepspeed"] = deepspeed_for_optimizer(settings, sharding["deepspeed"])
+    if sharding["deepspeed"] and settings.optimizer in OWN:
+        sharding["deepspeed"] = OWN[settings.optimizer].deepspeed(sharding["deepspeed"])
     return TrainingArguments(
         output_dir=str(work),
         seed=seed,

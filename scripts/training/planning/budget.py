@@ -9,6 +9,7 @@ The model states follow from closed forms (memory.py), what a pass keeps alive f
 import importlib.util
 from typing import NamedTuple
 
+from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.activations import Pass, Peak, peak
@@ -72,11 +73,6 @@ def dequantized(shape: Shape, settings: Stage) -> float:
     return 0 if settings.quantize == "none" else 2 * shape.hidden_size * shape.intermediate_size
 
 
-def optimizer_workspace(shape: Shape, settings: Stage, largest: int) -> float:
-    """Bytes that a step of the optimizer makes. Fused AdamW works in place; Muon orthogonalizes a matrix in bf16."""
-    return 5 * 2 * largest if settings.optimizer == "muon" else 0
-
-
 def stage_budget(
     settings: Stage,
     shape: Shape,
@@ -100,7 +96,7 @@ def stage_budget(
     busy = peak(training, layers)
     if not training.accumulated:  # its gradients are made within the pass, and are counted with the states
         busy = busy._replace(bytes=max(0, busy.bytes - round(states.gradients)))
-    step = optimizer_workspace(shape, settings, counted.largest)
+    step = OPTIMIZERS[settings.optimizer].step_bytes * counted.largest
     if step > busy.bytes:
         busy = Peak(round(step), 0, "optimizer step")
     scored = peak(validation, shape.num_hidden_layers)

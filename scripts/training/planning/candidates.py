@@ -7,6 +7,7 @@ choice.py chooses one of them.
 
 from typing import NamedTuple
 
+from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.activations import measure
@@ -49,7 +50,7 @@ class Option(NamedTuple):
 
 def can_shard(settings: Stage) -> bool:
     """Whether the states can be sharded: quantized weights and 8-bit moments cannot."""
-    return settings.quantize == "none" and settings.optimizer != "adamw_8bit"
+    return settings.quantize == "none" and OPTIMIZERS[settings.optimizer].divides
 
 
 def supports(sharding: str, machine: Machine) -> bool:

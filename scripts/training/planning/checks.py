@@ -4,6 +4,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from scripts.common.errors import UserError
+from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.parameters import parameter_names
@@ -13,7 +14,7 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
     """Check that the stage can run with the machine's sharding.
 
     Raises:
-        UserError: the weights are quantized, or the optimizer is adamw_8bit, and the machine file shards; or the
+        UserError: the weights are quantized, or the optimizer cannot be divided, and the machine file shards; or the
             machine file offloads without ZeRO, or asks for what its sharding or its processor cannot do.
     """
     check_gradient_sums(name, settings, machine)
@@ -25,8 +26,8 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
     key, remedy = f"training.train.{name}", "use `sharding: none` in the machine file"
     if settings.quantize != "none":
         raise UserError(f"{key}.quantize: quantized weights cannot be sharded; {remedy}")
-    if settings.optimizer == "adamw_8bit":
-        raise UserError(f"{key}.optimizer: adamw_8bit cannot be sharded; {remedy}, or take adamw")
+    if not OPTIMIZERS[settings.optimizer].divides:
+        raise UserError(f"{key}.optimizer: {settings.optimizer} cannot be sharded; {remedy}, or take adamw")
 
 
 def check_gradient_sums(name: str, settings: Stage, machine: Machine) -> None:
@@ -42,10 +43,10 @@ def check_gradient_sums(name: str, settings: Stage, machine: Machine) -> None:
         raise UserError(f"{key} is for ZeRO; with sharding {machine.sharding} gradients are always fp32: leave it out")
     if machine.sharding == "zero1":  # DeepSpeed takes another optimizer then, whose sums were off by half as much
         raise UserError(f"{key} needs `sharding` zero2 or zero3, not zero1")
-    if settings.optimizer == "muon":
+    if not OPTIMIZERS[settings.optimizer].fp32_sums:
         raise UserError(
-            f"{key} cannot be used by training.train.{name}: with `optimizer: muon` DeepSpeed adds up the layers'"
-            " gradients in bf16; leave it out, or take adamw"
+            f"{key} cannot be used by training.train.{name}: with `optimizer: {settings.optimizer}` DeepSpeed adds up"
+            " the layers' gradients in bf16; leave it out, or take adamw"
         )
 
 

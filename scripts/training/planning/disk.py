@@ -3,9 +3,9 @@
 import math
 from typing import NamedTuple
 
+from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.training.planning.memory import moment_bytes
 from scripts.training.planning.parameters import count_parameters, counts
 from scripts.training.planning.schedule import intervals
 
@@ -64,9 +64,8 @@ def stage_disk(
 ) -> Disk:
     """What a stage's checkpoints and its model take, before either exists."""
     counted, parameters = counts(shape, settings, no_rope_layers or []), count_parameters(shape)
-    checkpoint_size = checkpoint_bytes(
-        settings, machine, parameters, counted.trained, moment_bytes(counted, settings.optimizer)
-    )
+    moments = OPTIMIZERS[settings.optimizer].state_bytes(counted.trained, counted.matrices, counted.head)
+    checkpoint_size = checkpoint_bytes(settings, machine, parameters, counted.trained, moments)
     published = saved_parameters(settings, parameters, counted.trained) * weight_bytes(settings, machine)
     if settings.method == "lora" and settings.lora.merge:
         published = 2 * parameters

@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.batch import local_ranks, total_ranks
@@ -69,20 +70,6 @@ class States(NamedTuple):
     host: float
 
 
-def moment_bytes(counted: Counts, optimizer: str) -> float:
-    """Bytes of an optimizer's moments for the trained parameters; AdamW has two in fp32 for each.
-
-    Muon has one in fp32 for the layers' matrices. adamw_8bit has two of one byte, each with a scale per 256 weights,
-    for all matrices but the embedding. (With bf16 DeepSpeed's ZeRO-2 and ZeRO-3 hold Muon's in bf16: half.)
-    """
-    adamw = 8 * counted.trained
-    if optimizer == "muon":
-        return adamw - 4 * counted.matrices
-    if optimizer == "adamw_8bit":
-        return adamw - (8 - 2 * (1 + 4 / 256)) * counted.quantized
-    return adamw
-
-
 def largest_layer(shape: Shape) -> int:
     """Parameters of the largest single layer: the embedding or a matrix."""
     return max(shape.vocab_size * shape.hidden_size, shape.hidden_size * shape.intermediate_size)
@@ -141,7 +128,7 @@ def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers
     sharding, trained = machine.sharding, counted.trained
     master = OFFLOADED_MASTER if machine.offload else MASTER[sharding]
     gradients = gradient_split(machine)
-    moments = moment_bytes(counted, settings.optimizer)
+    moments = OPTIMIZERS[settings.optimizer].state_bytes(counted.trained, counted.matrices, counted.head)
     weights = WEIGHTS[sharding]
     share = 1 if sharding == "none" else 1 / ranks
     lora = settings.method == "lora"

@@ -52,8 +52,8 @@ class Counts(NamedTuple):
 
     all: int
     trained: int
-    matrices: int  # trained, of the layers: Muon's
-    quantized: int  # trained matrices but the embedding, whose moments adamw_8bit quantizes
+    matrices: int  # trained, of the layers' matrices, or of adapters
+    head: int  # trained, of a head that is not also the embedding
     largest: int  # the largest trained matrix of a layer
     first_layer: int  # the first layer with a trained parameter; 0 where the embedding is trained
 
@@ -95,7 +95,7 @@ def counts(shape: Shape, settings: Stage, no_rope_layers: list[int]) -> Counts:
     """
     if settings.method == "lora":
         adapters = adapter_parameters(shape, settings.lora)
-        return Counts(count_parameters(shape) + adapters, adapters, 0, adapters, 0, 0)
+        return Counts(count_parameters(shape) + adapters, adapters, adapters, 0, 0, 0)
     patterns = settings.trainable
     if patterns == "no_rope_layers":
         patterns = [f"model.layers.{layer}.*" for layer in no_rope_layers]
@@ -110,4 +110,4 @@ def counts(shape: Shape, settings: Stage, no_rope_layers: list[int]) -> Counts:
     layers = [int(name.split(".")[2]) for name, _, _ in chosen if ".layers." in name]
     first = 0 if embedding else min(layers, default=shape.num_hidden_layers)
     total = sum(count for _, count, _ in chosen)
-    return Counts(count_parameters(shape), total, sum(inner), sum(inner) + head, max(inner, default=0), first)
+    return Counts(count_parameters(shape), total, sum(inner), head, max(inner, default=0), first)

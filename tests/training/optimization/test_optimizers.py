@@ -103,6 +103,27 @@ def test_contradictions_are_one_line_errors(changes, says):
     assert "\n" not in str(caught.value)
 
 
+def test_an_optimizer_is_one_row(origin, shards, tmp_path):
+    """In a copy of the scripts: settings, plan, disk check and training take a row for one that transformers makes."""
+    shutil.copytree("scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree("config", tmp_path / "config")
+    table = tmp_path / "scripts/experiment/optimizers.py"
+    row = '"rmsprop": Optimizer("One moment.", optim="rmsprop", layer_bytes=4, head_bytes=4, other_bytes=4),'
+    start = "OPTIMIZERS = {\n"
+    text = table.read_text()
+    assert start in text
+    table.write_text(text.replace(start, f"{start}    {row}\n"))
+    words = command(origin, shards, tmp_path, optimizer="rmsprop", learning_rate=1e-3)
+    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path)
+    assert done.returncode == 0, done.stderr
+    losses = [entry["loss"] for entry in metrics(tmp_path / "out") if "loss" in entry]
+    assert losses[-1] < losses[0] - 0.3
+    state = torch.load(next((tmp_path / "work").glob("*/checkpoint-12/optimizer.pt")), weights_only=True)
+    tensors = [value for values in state["state"].values() for key, value in values.items() if key != "step"]
+    trained = json.loads((tmp_path / "out/summary.json").read_text())["parameters"]
+    assert sum(tensor.nbytes for tensor in tensors) == 4 * trained
+
+
 RESUMED = {
     "muon, best, early stop": {
         "optimizer": "muon",

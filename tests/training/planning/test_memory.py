@@ -2,8 +2,9 @@
 
 import pytest
 
+from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.training import Shape
-from scripts.training.planning.memory import model_states, moment_bytes
+from scripts.training.planning.memory import model_states
 from scripts.training.planning.parameters import count_parameters, counts
 from tests.training.test_plan import QWEN_7B, a40, stage
 
@@ -87,12 +88,13 @@ def test_fsdp2_divides_what_ddp_keeps_whole():
 
 @pytest.mark.slow
 @pytest.mark.parametrize("tied", [False, True])
-@pytest.mark.parametrize("optimizer", ["adamw", "adamw_8bit", "muon"])
+@pytest.mark.parametrize("optimizer", OPTIMIZERS)
 def test_moments_are_the_bytes_of_the_optimizers_state_after_a_real_step(tmp_path, optimizer, tied):
     """Summed over the tensors that torch and bitsandbytes keep; the Trainer makes the optimizer, as for a stage."""
     import torch
     from transformers import Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
 
+    from scripts.training.engine.disk_space import state_bytes
     from scripts.training.optimization.optimizers import optimizer_factory
 
     shape = {**SMALL, "vocab_size": 1000, "tie_word_embeddings": tied}
@@ -110,8 +112,10 @@ def test_moments_are_the_bytes_of_the_optimizers_state_after_a_real_step(tmp_pat
         for name, value in state.items()
         if torch.is_tensor(value) and name != "step" and not name.startswith("qmap")  # one table for all tensors
     ]
-    assert sum(tensor.nbytes for tensor in tensors) == pytest.approx(
-        moment_bytes(counts(Shape(**shape), stage(), []), optimizer), rel=1e-3
+    assert sum(tensor.nbytes for tensor in tensors) == pytest.approx(state_bytes(model, optimizer), rel=1e-3)
+    counted = counts(Shape(**shape), stage(), [])  # the plan's, without a model
+    assert state_bytes(model, optimizer) == OPTIMIZERS[optimizer].state_bytes(
+        counted.trained, counted.matrices, counted.head
     )
 
 
