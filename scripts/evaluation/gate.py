@@ -20,6 +20,7 @@ from scripts.evaluation.results.gates import GateResult, latency_gate, stage_gat
 from scripts.evaluation.results.inputs import gather
 from scripts.evaluation.results.items import read_scored, read_scoring
 from scripts.evaluation.results.latency_figures import read_latency
+from scripts.evaluation.results.made_with import check_made_with
 from scripts.evaluation.results.significance import holm
 from scripts.evaluation.results.summary import summarize
 from scripts.experiment.checks.gates import STAGE_METRICS
@@ -170,7 +171,8 @@ def main() -> None:
     p.add_argument("--out", type=Path, required=True, help="eval.json")
     args = p.parse_args()
     experiment, results = args.experiment, Path(args.experiment.results)
-    inputs = gather(experiment, args.sources, args.codes, results, args.raw)
+    made_by = check_made_with(experiment)
+    inputs = gather(experiment, args.sources, args.codes, results, args.raw) | {"made_by": made_by}
     evaluation = evaluate(experiment, results)
     write_json(Layout(args.out.parents[2]).code, {rule: units_of(f"scripts.{rule}") for rule in args.codes})
     write_json(args.out, {"experiment": experiment.experiment, **evaluation, "inputs": inputs})

@@ -143,7 +143,7 @@ def test_a_failing_job_shows_its_log_and_the_last_lines_of_it(slurm, finished, t
     done = clone.snakemake(SFT, *A40, "--retries", "0", check=False)
     assert done.returncode == 1
     output = done.stdout + done.stderr
-    assert "log: results/logs/training/train/sft.log" in output
+    assert "log: results/logs/training/train/pretrain.log" in output
     error = r"^ *error: broken on purpose"
     assert len(re.findall(error, output, re.MULTILINE)) == 1 and re.match(error, done.stderr.splitlines()[-1])
     assert not (clone.root / SFT).exists()

@@ -1,0 +1,69 @@
+"""Read every byte of what runs made, and compare it with its provenance: results, raw archives and checkpoints.
+
+    print("\n".join(verify(("results", "data/raw"), print).wrong))
+
+A start of the workflow hashes only files whose size or times changed. This finds what a disk changed without them.
+"""
+
+import os
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from scripts.common.disk import size_text
+from scripts.common.known_hashes import KnownHashes
+from scripts.experiment.provenance import SUFFIX, WITHOUT_RESULTS, Index, changed_inputs, first_difference
+from scripts.training.engine.checkpoint_folders import damaged_file, is_complete
+
+# of a results root the folders whose files all have provenance; beside them lie pages, records of code, smaller runs
+AREAS = ("sources", "corpus", "tokens", "training", "evaluation", "report")
+
+
+class Verified(NamedTuple):
+    """What was read, and a line for each thing that is wrong."""
+
+    jobs: int
+    checkpoints: int
+    wrong: list[str]
+
+
+def files_without_provenance(index: Index) -> list[str]:
+    """The files in the folders of areas that no readable provenance lists."""
+    listed = {name for made in index.jobs.values() for name in made.files}
+    unlisted = []
+    for top in index.folders:
+        for folder, names, files in os.walk(top):
+            names[:] = sorted(set(names) - WITHOUT_RESULTS)
+            if not set(Path(folder).parts) & set(AREAS):
+                continue
+            for file in sorted(files):
+                path = os.path.join(folder, file)  # noqa: PTH118 (the form of the paths in provenance)
+                if not file.startswith(".") and not file.endswith(SUFFIX) and path not in listed:
+                    unlisted.append(path)
+    return unlisted
+
+
+def verify(folders: tuple[str, ...], report: Callable[[str], None]) -> Verified:
+    """Compare all files in these folders with their provenance, and all checkpoints with their markers.
+
+    Args:
+        folders: top folders, relative to the repository, such as `results`.
+        report: called with a line about what is read next.
+    """
+    index, hashes = Index(folders), KnownHashes(Path(os.devnull))  # knows nothing, so that everything is read
+    wrong = [*index.damaged.values()]
+    size = sum(Path(name).stat().st_size for made in index.jobs.values() for name in made.files if Path(name).is_file())
+    report(f"{len(index.jobs)} jobs, {size_text(size)} of files")
+    for path, made in index.jobs.items():
+        missing = [name for name in made.outputs if not Path(name).is_file()]
+        wrong += [f"{path}: {name} is missing" for name in missing]
+        if difference := first_difference(made, hashes):
+            wrong.append(f"{path}: {difference}")
+        wrong += [f"{path}: it was made from another {name}" for name in changed_inputs(made, hashes)]
+    wrong += [f"{name}: no provenance lists it" for name in files_without_provenance(index)]
+    checkpoints = [folder for top in folders for folder in sorted(Path(top).glob("**/work/train/*/*/checkpoint-*"))]
+    complete = [folder for folder in checkpoints if is_complete(folder)]
+    if complete:
+        report(f"{len(complete)} checkpoints")
+    wrong += [f"{folder}: {name} is not what was saved" for folder in complete if (name := damaged_file(folder))]
+    return Verified(len(index.jobs), len(complete), wrong)

@@ -1,0 +1,62 @@
+"""scripts/release/verify.py: each damage to a finished tree is named, also one that changed no time."""
+
+import os
+import shutil
+
+import pytest
+
+from scripts.experiment.provenance import FOLDERS
+from scripts.release.verify import verify
+from scripts.training.engine.checkpoint_folders import mark_complete
+from tests.workflow.dvc.conftest import Checkout, flip
+
+
+@pytest.fixture
+def checkout(toy, tmp_path, monkeypatch) -> Checkout:
+    copy = toy.copy(tmp_path / "checkout")
+    checkpoint = copy / "results/work/train/first/0123/checkpoint-4"
+    checkpoint.mkdir(parents=True)
+    (checkpoint / "optimizer.pt").write_bytes(bytes(100))
+    mark_complete(checkpoint, {})
+    monkeypatch.chdir(copy.folder)
+    return copy
+
+
+def test_a_tree_that_nobody_touched_is_right_wherever_it_lies(checkout):
+    found = verify(FOLDERS, print)
+    assert (found.jobs, found.checkpoints, found.wrong) == (7, 1, [])
+    shutil.rmtree(checkout / ".snakemake")
+    assert verify(FOLDERS, print).wrong == []
+
+
+@pytest.mark.parametrize(
+    ("name", "line"),
+    [
+        ("results/eval.json", "results/eval.provenance.json: results/eval.json has another content"),
+        (
+            "results/training/first/config.json",
+            "results/training/first/config.json has another content",
+        ),
+        (
+            "data/raw/alpha-1.tar.zst",
+            "alpha-1.tar.provenance.json: data/raw/alpha-1.tar.zst has another",
+        ),
+        ("results/corpus/filter/beta/manifest.provenance.json", "manifest.provenance.json: "),
+        ("results/work/train/first/0123/checkpoint-4/optimizer.pt", "checkpoint-4: optimizer.pt is not what was saved"),
+        ("template.txt", "results/eval.provenance.json: it was made from another template.txt"),
+    ],
+)
+def test_a_flipped_bit_is_found_although_size_and_times_stay(checkout, name, line):
+    path = checkout / name
+    before = path.stat()
+    flip(path)
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert any(line in wrong for wrong in verify(FOLDERS, print).wrong)
+
+
+def test_missing_files_and_files_that_nothing_made_are_named(checkout):
+    (checkout / "results/training/first/metrics.json").unlink()
+    (checkout / "results/training/extra.json").write_text("{}")
+    wrong = verify(FOLDERS, print).wrong
+    assert any("results/training/first/metrics.json is missing" in line for line in wrong)
+    assert "results/training/extra.json: no provenance lists it" in wrong
