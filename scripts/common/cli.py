@@ -27,6 +27,22 @@ def run(main: Callable[[], None]) -> None:
         if fault := disk_fault(error, Path(error.filename or ".")):
             sys.exit(f"error: {fault}")
         raise
+    except ValueError as error:
+        if line := validation_line(error):
+            sys.exit(f"error: {line}")
+        raise
+
+
+def validation_line(error: ValueError) -> str | None:
+    """The first error of pydantic's about a value that a script was given; None where it is another error.
+
+    Without the value: it may be a URL with a password.
+    """
+    if type(error).__name__ != "ValidationError" or not hasattr(error, "errors"):
+        return None
+    first = error.errors(include_url=False, include_input=False, include_context=False)[0]
+    key = ".".join(str(part) for part in first["loc"]) or "the value"
+    return f"{key}: {first['msg']}"
 
 
 def parser(doc: str) -> argparse.ArgumentParser:

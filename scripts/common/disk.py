@@ -64,7 +64,9 @@ def disk_fault(error: BaseException, path: Path) -> UserError | None:
         return line  # to close what could not be written has failed once more
     last_fault, number = faults[-1]
     place = path if number in FULL else Path(getattr(last_fault, "filename", None) or path)
-    disk = shutil.disk_usage(existing(path))
+    disk, names = shutil.disk_usage(existing(path)), os.statvfs(existing(path))
+    if number == errno.ENOSPC and names.f_files and not names.f_favail:
+        return UserError(f"{place}: {os.strerror(number)} for another file: all {names.f_files:,} inodes are in use")
     return UserError(
         f"{place}: {os.strerror(number)} ({size_text(disk.free)} of {size_text(disk.total)} are free there)"
     )

@@ -40,3 +40,13 @@ def test_garbage_collection_is_on_while_a_program_runs():
 
 def test_an_import_by_another_program_leaves_garbage_collection_on():
     subprocess.run([sys.executable, "-c", "import scripts, gc; assert gc.isenabled()"], cwd=ROOT, check=True)
+
+
+def test_a_refused_value_is_one_line_without_the_password_that_it_holds():
+    source = '{"name": "x", "kind": "git", "pin": "1", "location": "https://me:secret@host/x.git"}'
+    words = ["--sources", source, "--locations", "https://me:secret@host/x.git", "--settings", "{}"]
+    done = subprocess.run(
+        [sys.executable, "-m", "scripts.sources.fetch", *words], capture_output=True, text=True, cwd=ROOT
+    )
+    assert done.returncode == 1 and "secret" not in done.stderr
+    assert done.stderr.startswith("error: location: the URL has a user name or token") and done.stderr.count("\n") == 1

@@ -54,6 +54,13 @@ def test_a_script_on_a_full_disk_prints_one_line_and_no_traceback(small_disk):  
     assert done.stderr.startswith("error: ") and "No space left on device" in done.stderr
 
 
+def test_used_up_inodes_are_named(small_disk):  # noqa: F811
+    small_disk.remount("nr_inodes=8")
+    with pytest.raises(UserError, match=r"No space left on device for another file: all 8 inodes are in use"):
+        for number in range(9):
+            write_json(small_disk.path / f"{number}.json", {})
+
+
 @pytest.mark.parametrize("library", ["numpy", pytest.param("torch", marks=pytest.mark.slow), "safetensors"])
 def test_libraries_that_give_no_error_number_are_understood(small_disk, library):  # noqa: F811
     values = np.zeros(1 << 20, np.float32)

@@ -20,6 +20,7 @@ from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
+from scripts.tokens.packing.template_probe import probe
 
 DATE = date(2024, 7, 26)
 # A content's placeholder: private-use characters, which no template contains, between blanks that a template may trim.
@@ -71,6 +72,15 @@ def refuse(message: str) -> NoReturn:
     raise jinja2.TemplateError(message)
 
 
+def environment_of(tokens: dict[str, str]) -> ImmutableSandboxedEnvironment:
+    """What templates are compiled in, as by transformers' `apply_chat_template`; `tokens` are texts by name."""
+    extensions = ["jinja2.ext.loopcontrols", GenerationTag]
+    environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
+    environment.globals.update(tokens)
+    environment.globals.update({"raise_exception": refuse, "strftime_now": DATE.strftime})
+    return environment
+
+
 def template_source(folder: Path, config: dict) -> str | None:
     """The text of a folder's chat template, from its own file or tokenizer_config.json; None where there is none."""
     path = folder / "chat_template.jinja"
@@ -106,13 +116,16 @@ class ChatTemplate:
                 f"{self.folder}: no chat template, which a dataset of chats requires; give one in "
                 "training.base.chat_template, or use a model that has one"
             )
-        extensions = ["jinja2.ext.loopcontrols", GenerationTag]
-        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True, extensions=extensions)
-        tokens = {name: config.get(name) for name in ("bos_token", "eos_token", "pad_token")}
-        tokens = {name: token["content"] if isinstance(token, dict) else token for name, token in tokens.items()}
-        functions = {"raise_exception": refuse, "strftime_now": DATE.strftime}
+        tokens = {}
+        for name in ("bos_token", "eos_token", "pad_token"):
+            token = config.get(name)
+            token = token["content"] if isinstance(token, dict) else token
+            if token:
+                tokens[name] = token
+        if source != CHATML:
+            probe(source, tokens, str(self.folder))
         try:
-            return environment.from_string(source, {name: token for name, token in tokens.items() if token} | functions)
+            return environment_of(tokens).from_string(source)
         except jinja2.TemplateError as error:
             raise UserError(f"{self.folder}: chat template: {error}") from error
 
@@ -130,7 +143,7 @@ class ChatTemplate:
         messages = [{"role": role, "content": PLACEHOLDER.format(i)} for i, role in enumerate(roles)]
         try:
             text = self.compiled.render(messages=messages, add_generation_prompt=False)
-        except (jinja2.TemplateError, TypeError) as error:
+        except (jinja2.TemplateError, TypeError, ArithmeticError, LookupError, ValueError, RecursionError) as error:
             raise UserError(f"{self.folder}: chat template: {error} (roles: {', '.join(roles)})") from error
         controls = "|".join(re.escape(token) for token in sorted(self.controls, key=len, reverse=True))
         pieces = [piece for piece in re.split(f"({controls})", text) if piece]

@@ -1,5 +1,6 @@
 """A stage's folder: model and tokenizer, metrics, summary, the command and the environment that produced them."""
 
+import hashlib
 import importlib.metadata
 import platform
 import shlex
@@ -32,6 +33,12 @@ class Folders(NamedTuple):
     out: Path  # the stage's folder, written at the end
 
 
+def package_hash(name: str) -> str | None:
+    """A sha256 over an installed package's list of files with their hashes; torch is installed without a pinned one."""
+    record = importlib.metadata.distribution(name).read_text("RECORD")
+    return hashlib.sha256(record.encode()).hexdigest() if record else None
+
+
 def environment(threads: int, facts: dict) -> dict:
     """The software and hardware that the stage ran on; `facts` are those of its summary."""
     driver = gpu_driver()
@@ -40,6 +47,7 @@ def environment(threads: int, facts: dict) -> dict:
     return {
         "python": platform.python_version(),
         "versions": {name: importlib.metadata.version(name) for name in packages},
+        "torch_sha256": package_hash("torch"),
         "platform": platform.platform(),
         "host": socket.gethostname(),
         "processor": platform.machine(),
