@@ -215,6 +215,11 @@ class Layout:
         return self.results / "release/forget" / source
 
     @property
+    def jobs(self) -> Path:
+        """The jobs of the experiment, as Snakemake knows them (scripts/hosts/job_graph.py)."""
+        return self.results / "work/jobs.json"
+
+    @property
     def arguments(self) -> Path:
         """The folder of values that are too long for a command line (scripts/experiment/arguments.py)."""
         return self.results / "work/arguments"

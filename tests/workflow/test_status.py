@@ -1,31 +1,53 @@
-"""scripts/report/content/jobs.py on a real run: it knows the jobs that Snakemake knows, while they run and after."""
+"""scripts/report/commands/status.py and scripts/hosts/job_graph.py on a real run: the jobs are Snakemake's own."""
 
+import json
 import os
-import re
 import signal
 import subprocess
+import sys
 import time
 from pathlib import Path
 
-from scripts.experiment.settings.experiment import Experiment
-from scripts.report.content.jobs import SILENCE, Job, jobs, stage_status, state_of
-from scripts.sources.tables.sources_table import read_sources
-from tests.workflow.conftest import EXPERIMENT, Clone
+from scripts.hosts.job_graph import Job
+from scripts.report.commands.status import SILENCE, stage_status, state_of
+from tests.workflow.conftest import Clone
+
+PINNED = {"git": "https://example.org/b", "commit": "0" * 40, "path": "data/HumanEval.jsonl"}
+SUITES = {
+    "code": {"benchmarks": [PINNED]},
+    "completion": {"dataset": "code"},
+    "repository_tests": {},
+    "human": {"of": "keywords", "models": ["base", "sft"]},
+}
 
 
 def jobs_of(clone: Clone) -> list[Job]:
-    sources = read_sources(clone.root / EXPERIMENT["sources"]["table"])
-    return list(jobs(Experiment.model_validate(EXPERIMENT), sources, Path("results")))
+    return [Job(**job) for job in json.loads((clone.root / "results/work/jobs.json").read_text())["jobs"]]
 
 
-def test_the_listed_jobs_are_those_that_snakemake_runs_and_are_done_after_the_run(finished, monkeypatch):
+def status(clone: Clone) -> str:
+    words = ["-m", "scripts.cli", "status", "--experiment", "config/tiny.yaml"]
+    return subprocess.run([sys.executable, *words], cwd=clone.root, capture_output=True, text=True, check=True).stdout
+
+
+def test_the_written_jobs_are_those_that_snakemake_runs_and_are_done_after_the_run(finished, monkeypatch):
     monkeypatch.chdir(finished.root)
-    listed = jobs_of(finished)
-    # as `finished.jobs` names them: a raw archive without its pin
-    names = {f"{job.rule} {re.sub('-[0-9a-f]{12}$', '', job.name).replace('-', ' ')}".strip() for job in listed}
-    assert names == finished.jobs("results/eval.json", "--forceall")
-    assert {state_of(job, [], time.time()) for job in listed} == {("done", "")}
-    assert all(job.log.is_file() for job in listed)
+    jobs = jobs_of(finished)
+    assert {job.title for job in jobs} == finished.jobs("results/eval.json", "--forceall")
+    assert {state_of(job, [], time.time()) for job in jobs} == {("done", "")}
+    assert all(Path(job.log).is_file() for job in jobs)
+
+
+def test_every_rule_has_a_row_whatever_part_was_run_last_and_after_the_experiment_was_edited(finished, tmp_path):
+    clone = finished.copy(tmp_path / "clone")
+    clone.experiment(lambda config: config["evaluation"].update(SUITES))
+    shown = status(clone)  # of other settings than those of the last run
+    rules = {name.split()[0] for name in clone.jobs("results/eval.json", "--forceall")}
+    assert {"completion_tasks", "repository_tasks", "problems", "sheet", "human"} <= rules
+    assert rules - {"train"} == {line.split()[0] for line in shown.split(" rule ")[1].splitlines()[1:]}
+    before = (clone.root / "results/work/jobs.json").read_bytes()
+    clone.snakemake("-n", "data")
+    assert (clone.root / "results/work/jobs.json").read_bytes() == before
 
 
 def test_a_stage_is_watched_while_it_trains_and_after_everything_was_killed(finished, tmp_path, monkeypatch):

@@ -23,8 +23,8 @@ from scripts.experiment.layout import Layout
 from scripts.experiment.replays.evidence import NAME, Evidence, add_evidence, content_of
 from scripts.experiment.replays.replay import comparable, differing, digest_of, git, replay, run_in, worktree
 from scripts.experiment.replays.samples import Sample, sample_of
+from scripts.hosts.job_graph import dry_run, in_order, record_of
 from scripts.hosts.provenance_records import ProvenanceRecords
-from scripts.report.commands.why import dry_run, module_of, name_of
 
 LISTED = 10
 PACKAGES = ("torch", "transformers", "numpy", "tokenizers")
@@ -39,7 +39,7 @@ def changed_code(job, records: ProvenanceRecords, codes: Path) -> tuple[str, str
     Raises:
         UserError: something else changed too, or the outputs are not as the job left them.
     """
-    name = name_of(job)
+    name, module = record_of(job).title, record_of(job).module
     for path in job.output:
         if not Path(path).is_file():
             raise UserError(f"{name}: {path} is not made yet: nothing to accept")
@@ -48,12 +48,12 @@ def changed_code(job, records: ProvenanceRecords, codes: Path) -> tuple[str, str
     made, present = records.provenance.of(str(job.output[0])), records.params_of(job)
     if made.command != records._code(job.rule):
         raise UserError(f"{name}: its command in rules/ changed too; it will run")
-    new, old = fingerprint(module_of(job)), made.code
+    new, old = fingerprint(module), made.code
     if old is None:
         raise UserError(f"{name}: its provenance names no code; it will run")
     if old == new:
         raise UserError(f"{name}: its code did not change: nothing to accept")
-    other_changes = param_changes(made.params, present | {"code": repr(old)}, module_of(job), codes)
+    other_changes = param_changes(made.params, present | {"code": repr(old)}, module, codes)
     if other_changes:
         raise UserError(f"{name}: more than code changed: {other_changes[0]}; it will run")
     return old, new
@@ -86,7 +86,7 @@ def accept_job(
     Raises:
         UserError: they do not, or the job cannot be replayed.
     """
-    name, module = name_of(job), module_of(job)
+    name, module = record_of(job).title, record_of(job).module
     codes = Layout(Path(job.dag.workflow.globals["EXPERIMENT"].results)).code_records
     old, new = changed_code(job, records, codes)
     settings = json.loads(job.params.get("settings") or "{}") if isinstance(job.params.get("settings"), str) else {}
@@ -159,7 +159,7 @@ def chosen_jobs(workflow, names: list[str]) -> list:
     Raises:
         UserError: there is none.
     """
-    jobs = {name_of(job).replace(" ", "."): job for job in workflow.dag.jobs if job.output}
+    jobs = {record.title.replace(" ", "."): job for job, record in in_order(workflow.dag).items()}
     chosen = []
     for wanted in names:
         matching = [job for name, job in jobs.items() if wanted in (name, name.split(".")[0])]

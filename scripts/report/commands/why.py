@@ -8,62 +8,18 @@ A job's provenance tells its settings, its code and its inputs when it last ran 
 with the same cause share a line; a job that only follows another one names that one. It runs nothing.
 """
 
-import contextlib
-import io
-import logging
 import re
-import sys
 from collections import Counter
 from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.experiment.causes import param_changes
 from scripts.experiment.layout import Layout
-from scripts.experiment.machine_files import read_yaml
-from scripts.hosts import start
+from scripts.hosts.job_graph import dry_run, in_order, record_of
 from scripts.hosts.provenance_records import ProvenanceRecords
 from scripts.report.content.differences import differences
 
 LISTED = 4  # jobs that are named in a line; of more, their number by rule
-PIN = re.compile(r"-[0-9a-f]{12}$")  # in the name of a raw archive
-
-
-def dry_run(profile: str, configfile: Path | None):
-    """The workflow after `snakemake -n` in this process, its jobs decided.
-
-    Raises:
-        UserError: there is no such experiment file, or Snakemake refused; then the line is its own.
-    """
-    from snakemake.cli import args_to_api, parse_args
-
-    if configfile:
-        read_yaml(configfile)  # whose error is one line; Snakemake's is not
-
-    words = ["--profile", profile, *(["--configfile", str(configfile)] if configfile else [])]
-    sys.argv = ["snakemake", "-n", "--quiet", "rules", "progress", *words]  # ends before jobs count as done
-    logging.disable(logging.INFO)
-    with contextlib.redirect_stderr(io.StringIO()) as printed:
-        try:
-            options, args = parse_args(sys.argv[1:])
-            succeeded = args_to_api(args, options)
-        except SystemExit as end:  # of the rules, with one line
-            raise UserError(str(end.code).removeprefix("error: ")) from None
-    logging.disable(logging.NOTSET)
-    if not succeeded:
-        raise UserError(f"snakemake {' '.join(sys.argv[1:])}: failed: {printed.getvalue().strip() or 'see above'}")
-    return start.workflows[-1]
-
-
-def name_of(job) -> str:
-    """`filter tokio`, `pack code 512`, `gate`."""
-    values = [PIN.sub("", str(value)) for value in job.wildcards_dict.values()]
-    return " ".join(["train" if job.rule.name == "train_adapter" else job.rule.name, *values])
-
-
-def module_of(job) -> str:
-    """The module that a job runs, by its area's folder of rules."""
-    area = Path(job.rule.snakefile).stem
-    return f"scripts.{area}.{'train' if job.rule.name == 'train_adapter' else job.rule.name}"
 
 
 def short(path: str, root: str) -> str:
@@ -86,7 +42,8 @@ def own_causes(job, dag, records: ProvenanceRecords, root: str) -> list[str]:
         if wrong := records.refusal(output):
             return [*causes, wrong]
         made = records.provenance.of(str(output))
-        causes += param_changes(made.params, records.params_of(job), module_of(job), Layout(Path(root)).code_records)
+        module, codes = record_of(job).module, Layout(Path(root)).code_records
+        causes += param_changes(made.params, records.params_of(job), module, codes)
         if reason.code_changed:
             causes.append("its command in rules/ changed")
         if reason.software_stack_changed:
@@ -102,37 +59,22 @@ def own_causes(job, dag, records: ProvenanceRecords, root: str) -> list[str]:
     return causes
 
 
-def in_order(dag) -> list:
-    """The jobs that would run, each after those that it depends on."""
-    order, seen = [], set()
-
-    def visit(job) -> None:
-        if job not in seen and dag.needrun(job):
-            seen.add(job)
-            for before in sorted(dag.dependencies[job], key=name_of):
-                visit(before)
-            order.append(job)
-
-    for job in sorted(dag.needrun_jobs(), key=name_of):
-        visit(job)
-    return [job for job in order if job.output]
-
-
 def explain(workflow) -> dict[str, list[str]]:
     """cause → names of the jobs that it makes run, in the order of the run."""
     dag, causes, origins, further = workflow.dag, {}, {}, Counter()
     root = workflow.globals["EXPERIMENT"].results
-    for job in in_order(dag):
+    for job, record in in_order(dag).items():
+        if not dag.needrun(job):
+            continue
         job_causes = own_causes(job, dag, workflow.persistence, root)
         before = sorted({origin for other in dag.dependencies[job] for origin in origins.get(other, [])})
-        if job_causes and not (
-            job.rule.name == "gate" and before
-        ):  # eval.json names all settings, so it repeats the others
-            cause, origins[job] = job_causes[0], [name_of(job)]
+        repeats = record.rule == "gate" and before  # eval.json names all settings, so it repeats the others
+        if job_causes and not repeats:
+            cause, origins[job] = job_causes[0], [record.title]
             further[cause] = max(further[cause], len(job_causes) - 1)
         else:
             cause, origins[job] = f"because of {names_or_counts(before)}", before
-        causes.setdefault(cause, []).append(name_of(job))
+        causes.setdefault(cause, []).append(record.title)
     return {
         f"{cause}, and {further[cause]} more" if further[cause] else cause: names for cause, names in causes.items()
     }

@@ -1,5 +1,4 @@
-"""scripts/report/commands/status.py, content/jobs.py: states from what jobs write, also half-written or long ago; no
-Snakemake, no GPU."""
+"""scripts/report/commands/status.py: states from what jobs write, also half-written or long ago; no GPU."""
 
 import json
 import os
@@ -11,34 +10,16 @@ from rich.console import Console
 
 from scripts.common.errors import UserError
 from scripts.common.text import duration
-from scripts.experiment.settings.experiment import Experiment
-from scripts.report.commands.status import show_status, view
-from scripts.report.content.jobs import Job, stage_status, state_of
-from scripts.sources.tables.source import Source
+from scripts.experiment.load import experiment_of
+from scripts.hosts.job_graph import Job, key_of, write_jobs
+from scripts.report.commands.status import jobs_in, show_status, stage_status, state_of, view
+from scripts.sources.tables.sources_table import sources_of
 
 NOW = 1_800_000_000.0
 STARTS = "10:00:00 sft: starts, work in results/work/train/sft/0123\n"
 TELLS = "10:00:09 sft: step 3/8, loss 2.500, 1,000 tokens/s, ETA 9 s\n"
 WAITS = "10:00:00 gpus: waiting for 2: GPU 0 leased by process 7 in /home/anna\n"
 TORCHRUN = "Traceback (most recent call last):\ntorch.distributed.elastic.ChildFailedError:\n=====\n"
-EXPERIMENT = Experiment.model_validate(
-    {
-        "experiment": "mine",
-        "corpus": {"compose": {"chats": {"kind": "chat", "path": "chats.jsonl"}}},
-        "evaluation": {"perplexity": {"datasets": ["chats"]}},
-        "training": {
-            "base": {"model": "models/base"},
-            "train": {
-                "sft": {"from": "base", "data": "chats", "sequence_length": 64, "learning_rate": 1e-3, "steps": 400}
-            },
-        },
-    }
-)
-
-
-def source(name: str) -> Source:
-    row = {"location": f"https://example.org/{name}", "language": "python", "priority": "high", "licence": "MIT"}
-    return Source(name=name, kind="git", pin="0123456789" * 4, **row)
 
 
 def write(path: Path, content: str | bytes, age: float = 0) -> Path:
@@ -49,8 +30,13 @@ def write(path: Path, content: str | bytes, age: float = 0) -> Path:
     return path
 
 
+def job(results: Path, area: str, rule: str, output: str, name: str = "") -> Job:
+    log = f"{results}/logs/{area}/{rule}{f'/{name}' if name else ''}.log"
+    return Job(rule, area, name, [], [f"{results}/{area}/{output}"], log)
+
+
 def sft(results: Path) -> Job:
-    return Job("train", "sft", results / "training/train/sft/manifest.json", results / "logs/training/train/sft.log")
+    return job(results, "training", "train", "train/sft/manifest.json", "sft")
 
 
 def facts(results: Path) -> dict:
@@ -75,9 +61,9 @@ def facts(results: Path) -> dict:
 )
 def test_a_jobs_state_follows_from_its_log_and_the_logs_age(tmp_path, log, age, state, note):
     if log is not None:
-        write(sft(tmp_path).log, log, age)
+        write(Path(sft(tmp_path).log), log, age)
     assert state_of(sft(tmp_path), [], NOW) == (state, note)
-    write(sft(tmp_path).output, "{}", 99999)
+    write(sft(tmp_path).last_output, "{}", 99999)
     assert state_of(sft(tmp_path), [], NOW) == ("done", "")
 
 
@@ -111,7 +97,7 @@ def test_a_stage_without_recent_output_is_stopped_and_shows_since_when_and_its_w
 def test_of_several_work_folders_the_one_that_the_log_names_counts(tmp_path):
     running(tmp_path, age=5000)
     write(running(tmp_path, key="ffff") / "progress.json", '{"state": "running", "step": 7, "steps": 999}')
-    log = sft(tmp_path).log
+    log = Path(sft(tmp_path).log)
     write(log, "10:00:00 gpus: 2 NVIDIA A40 (0, 1)\n")  # it has named none yet
     assert facts(tmp_path)["step"] is None and facts(tmp_path)["steps"] is None
     write(log, STARTS + TELLS * 2000)
@@ -119,7 +105,7 @@ def test_of_several_work_folders_the_one_that_the_log_names_counts(tmp_path):
 
 
 def test_a_finished_stage_is_read_from_its_own_folder_alone(tmp_path):
-    out = sft(tmp_path).output.parent
+    out = sft(tmp_path).last_output.parent
     write(out / "manifest.json", "{}")
     write(out / "summary.json", '{"steps": 400, "eval_loss": 1.5, "tokens_per_second": 2500.0}')
     write(
@@ -143,7 +129,7 @@ def test_files_that_are_empty_or_half_written_are_passed_over(tmp_path, broken):
         write(path, broken)
     nothing = facts(tmp_path)
     assert nothing["state"] == "running" and not any(nothing[name] for name in LIVE if name != "step")
-    assert view(EXPERIMENT, [], tmp_path)
+    assert view("mine", [sft(tmp_path)], tmp_path)
 
 
 def test_only_the_end_of_a_long_metric_log_is_read(tmp_path):
@@ -161,19 +147,58 @@ def test_the_view_counts_jobs_per_rule_and_shows_markup_in_errors_as_text(tmp_pa
         os.utime(path, (now, now))
     write(results / "evaluation/perplexity/base/scores.json", "{}")
     write(results / "logs/evaluation/perplexity/sft.log", "error: no [bold]text[/red] here")
+    jobs = [job(results, "corpus", "filter", f"filter/{name}/manifest.json", name) for name in ("one", "two")]
+    jobs += [
+        job(results, "evaluation", "perplexity", f"perplexity/{name}/scores.json", name) for name in ("base", "sft")
+    ]
+    jobs.append(sft(results))
     console = Console(width=160, markup=False, highlight=False)
     with console.capture() as capture:
-        console.print(view(EXPERIMENT, [source("one"), source("two")], results))
+        console.print(view("mine", jobs, results))
     lines = [" ".join(line.split()) for line in capture.get().splitlines()]
     assert "sft running 30/400 2.700 2.900 3,000 2 h 1 min step 12: hot" in lines
     assert "filter 0/2 not started" in lines
     assert "perplexity 1/2 failed sft: error: no [bold]text[/red] here" in lines
 
 
-def test_an_experiment_that_never_ran_is_shown_and_a_missing_results_root_refused(tmp_path, capsys):
-    show_status("local", None, tmp_path, None)
+@pytest.fixture
+def written(tmp_path, monkeypatch) -> list[Job]:
+    """The jobs that a dry run of the default experiment left, in a folder with the files that `status` reads."""
+    for name in ("config", "profiles", "local"):
+        (tmp_path / name).symlink_to(Path(name).absolute())
+    monkeypatch.chdir(tmp_path)
+    jobs = [
+        job(Path("results"), "corpus", "split", "split/manifest.json"),
+        job(Path("results"), "training", "train", "train/pretrain/manifest.json", "pretrain"),
+    ]
+    experiment = experiment_of("local", None)[1]
+    write_jobs(jobs, key_of(experiment, sources_of(experiment)), Path("results"))
+    return jobs
+
+
+def test_the_jobs_are_those_that_snakemake_wrote_and_in_a_copy_of_the_results_they_lie_there(written, tmp_path):
+    experiment = experiment_of("local", None)[1]
+    assert jobs_in(Path("results"), experiment, "local", None) == written
+    assert [item.last_output for item in jobs_in(tmp_path / "copy", experiment, "local", None)] == [
+        tmp_path / "copy" / item.last_output.relative_to("results") for item in written
+    ]
+
+
+def test_jobs_of_an_experiment_with_other_settings_or_sources_are_not_used(written, monkeypatch):
+    experiment = experiment_of("local", None)[1]
+    other = experiment.model_copy(update={"seed": experiment.seed + 1})
+    assert key_of(other, sources_of(experiment)) != key_of(experiment, sources_of(experiment))
+    assert key_of(experiment, sources_of(experiment)[1:]) != key_of(experiment, sources_of(experiment))
+    asked = []
+    monkeypatch.setattr("scripts.report.commands.status.dry_run", lambda *words: asked.append(words))
+    monkeypatch.setattr("scripts.report.commands.status.jobs_of", lambda workflow: [])
+    assert jobs_in(Path("results"), other, "local", None) == [] and asked == [("local", None)]
+
+
+def test_an_experiment_that_never_ran_is_shown_and_a_missing_results_root_refused(written, capsys):
+    show_status("local", None, None, None)
     shown = capsys.readouterr().out
-    assert "pretrain" in shown and "not started" in shown and not list(tmp_path.iterdir())
+    assert "pretrain" in shown and "split" in shown and "not started" in shown
     with pytest.raises(UserError, match=r"^/mars: no such folder$"):
         show_status("local", None, Path("/mars"), None)
 

@@ -1,0 +1,160 @@
+"""The jobs of an experiment, as Snakemake knows them: `stagecraft status`, `why` and `accept` read them here.
+
+    results/work/jobs.json
+    {"experiment": "9a41…", "jobs": [{"rule": "pack", "area": "tokens", "name": "code 512", "inputs": […], …}, …]}
+
+Snakemake's main process writes the file as soon as it has built the graph of the whole experiment, in a run and in a
+dry run. `experiment` is a hash of settings and sources: a file of others is not used, a dry run gives the jobs then.
+"""
+
+import contextlib
+import hashlib
+import io
+import logging
+import re
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from scripts.common.errors import UserError
+from scripts.common.files import read_json_or_empty, write_json
+from scripts.experiment.layout import MANIFEST, Layout
+from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.record import to_json
+from scripts.hosts import start
+from scripts.sources.tables.source import Source
+
+PIN = re.compile(r"-[0-9a-f]{12}$")  # in the name of a raw archive
+
+
+@dataclass(frozen=True)
+class Job:
+    """A job that makes files.
+
+    Attributes:
+        rule: the name of its rule; `train` also for a stage that trains an adapter.
+        area: the folder of the rule's script, as `corpus`.
+        name: what its wildcards say, a raw archive without its pin: `tokio`, `code 512`, or empty.
+        inputs: the files that it reads.
+        outputs: the files that it declares.
+        log: its log file.
+    """
+
+    rule: str
+    area: str
+    name: str
+    inputs: list[str]
+    outputs: list[str]
+    log: str
+
+    @property
+    def title(self) -> str:
+        """`filter tokio`, `pack code 512`, `gate`."""
+        return f"{self.rule} {self.name}".strip()
+
+    @property
+    def module(self) -> str:
+        """The module that it runs."""
+        return f"scripts.{self.area}.{self.rule}"
+
+    @property
+    def last_output(self) -> Path:
+        """The file that exists when it is done: the manifest, which is written last, or else the first output."""
+        manifests = [path for path in self.outputs if Path(path).name == MANIFEST]
+        return Path([*manifests, *self.outputs][0])
+
+
+def record_of(job) -> Job:
+    """The record of one of Snakemake's jobs."""
+    return Job(
+        rule="train" if job.rule.name == "train_adapter" else job.rule.name,
+        area=Path(job.rule.snakefile).stem,
+        name=" ".join(PIN.sub("", str(value)) for value in job.wildcards_dict.values()),
+        inputs=list(map(str, job.input)),
+        outputs=list(map(str, job.output)),
+        log=str(job.log[0]) if job.log else "",
+    )
+
+
+def in_order(dag) -> dict:
+    """Snakemake's job → its record, of all jobs that make files; each job after those that it depends on."""
+    records = {job: record_of(job) for job in dag.jobs}
+    ordered = {}
+
+    def visit(job) -> None:
+        if job not in ordered:
+            ordered[job] = records[job]
+            for before in sorted(dag.dependencies[job], key=lambda other: records[other].title):
+                visit(before)
+            ordered[job] = ordered.pop(job)  # behind them
+
+    for job in sorted(records, key=lambda other: records[other].title):
+        visit(job)
+    return {job: record for job, record in ordered.items() if record.outputs}
+
+
+def jobs_of(workflow) -> list[Job]:
+    """The jobs of a workflow whose graph is built, rule by rule as the files in rules/ define them."""
+    numbers = {rule.name: number for number, rule in enumerate(workflow.rules)}
+    ordered = in_order(workflow.dag)
+    return [ordered[job] for job in sorted(ordered, key=lambda job: numbers[job.rule.name])]
+
+
+def key_of(experiment: Experiment, sources: Iterable[Source]) -> str:
+    """A hash of all that decides which jobs there are."""
+    content = [to_json(experiment), *(source.model_dump_json() for source in sources)]
+    return hashlib.sha256("\n".join(content).encode()).hexdigest()
+
+
+def write_when_built(workflow) -> None:
+    """Let Snakemake write the jobs as soon as it knows them; those of a part of the experiment are not written."""
+    build = workflow._build_dag
+
+    def build_and_write() -> None:
+        build()
+        jobs = jobs_of(workflow)
+        made = {output for job in jobs for output in job.outputs}
+        if made.issuperset(map(str, workflow.get_rule("all").input)):
+            experiment, sources = workflow.globals["EXPERIMENT"], workflow.globals["SOURCES"]
+            with contextlib.suppress(PermissionError):  # a dry run on results that one may only read
+                write_jobs(jobs, key_of(experiment, sources.values()), Path(experiment.results))
+
+    workflow._build_dag = build_and_write
+
+
+def write_jobs(jobs: list[Job], key: str, results: Path) -> None:
+    write_json(Layout(results).jobs, {"experiment": key, "jobs": jobs})
+
+
+def read_jobs(key: str, results: Path) -> list[Job] | None:
+    """The jobs that were written for the experiment with this key; None if there are none."""
+    record = read_json_or_empty(Layout(results).jobs)
+    return [Job(**job) for job in record["jobs"]] if record.get("experiment") == key else None
+
+
+def dry_run(profile: str, configfile: Path | None):
+    """The workflow after `snakemake -n` in this process, its jobs decided.
+
+    Raises:
+        UserError: there is no such experiment file, or Snakemake refused; then the line is its own.
+    """
+    from snakemake.cli import args_to_api, parse_args
+
+    if configfile:
+        read_yaml(configfile)  # whose error is one line; Snakemake's is not
+
+    words = ["--profile", profile, *(["--configfile", str(configfile)] if configfile else [])]
+    sys.argv = ["snakemake", "-n", "--quiet", "rules", "progress", *words]  # ends before jobs count as done
+    logging.disable(logging.INFO)
+    with contextlib.redirect_stderr(io.StringIO()) as printed:
+        try:
+            options, args = parse_args(sys.argv[1:])
+            succeeded = args_to_api(args, options)
+        except SystemExit as end:  # of the rules, with one line
+            raise UserError(str(end.code).removeprefix("error: ")) from None
+    logging.disable(logging.NOTSET)
+    if not succeeded:
+        raise UserError(f"snakemake {' '.join(sys.argv[1:])}: failed: {printed.getvalue().strip() or 'see above'}")
+    return start.workflows[-1]
