@@ -100,7 +100,7 @@ def measured(case: dict) -> int:
     from scripts.training.engine.trainer import StageTrainer, stack
     from scripts.training.optimization.optimizers import optimizer_factory
     from scripts.training.optimization.training_arguments import training_arguments
-    from scripts.training.planning.batch import Batch
+    from scripts.training.planning.resolved_stage import resolve_stage
 
     class Peak(TrainerCallback):
         def on_step_end(self, args, state, control, **kwargs):
@@ -127,7 +127,8 @@ def measured(case: dict) -> int:
             adapters |= {"target_modules": settings.lora.targets, "task_type": "CAUSAL_LM"}
             model = get_peft_model(model, LoraConfig(**adapters))
         machine = machine_of(case)
-        arguments = training_arguments(settings, 0, machine, Batch(ROWS, ACCUMULATION), 3, Path(folder), False)
+        stage = resolve_stage("bench", settings, machine, None, None)
+        arguments = training_arguments(stage, 0, Path(folder), False)
         arguments.save_strategy = "no"
         factory = optimizer_factory(settings, machine)
         trainer = StageTrainer(

@@ -10,7 +10,7 @@ from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.parameters import count_parameters
 from scripts.training.planning.kernels import installed_kernels, kernels_line, least_capability
-from scripts.training.planning.stage import PlanInputs, choose_option
+from scripts.training.planning.plan_stage import PlanInputs, choose_option
 from scripts.training.planning.plan_stage import plan as plan_stage
 
 # how the stages are monitored; like the machine file it is not a param, so changing it reruns nothing

@@ -20,9 +20,7 @@ from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.checks import check_validation
 from scripts.training.planning.disk import disk_warning
 from scripts.training.planning.memory import GIB
-from scripts.training.planning.parts import part_plans
-from scripts.training.planning.plan_stage import plan
-from scripts.training.planning.stage import PlanInputs
+from scripts.training.planning.plan_stage import PlanInputs, part_plans, plan
 
 
 def main() -> None:

@@ -11,13 +11,16 @@ With several GPUs the same command runs under torchrun (scripts/training/launch.
 
 import contextlib
 import json
+import logging
 import os
 import signal
 import time
 from pathlib import Path
+from typing import NamedTuple
 
 import torch
 from accelerate import PartialState
+from transformers import PreTrainedModel, TrainerCallback, TrainingArguments
 from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import parser, run
@@ -46,13 +49,69 @@ from scripts.training.engine.stage_model import load_stage_model
 from scripts.training.engine.trainer import PackedRows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.liger import choose_liger, liger_kernels
-from scripts.training.optimization.auto_settings import training_steps
-from scripts.training.optimization.optimizers import OWN, optimizer_factory, resolve_auto_for_model
+from scripts.training.model.loading import count_parameters
+from scripts.training.optimization.optimizers import OWN, optimizer_factory
 from scripts.training.optimization.training_arguments import training_arguments
-from scripts.training.planning.batch import divide_batch
-from scripts.training.planning.checks import check_sharding, check_validation
+from scripts.training.planning.checks import check_validation
 from scripts.training.planning.resolve_auto import PLAN
-from scripts.training.planning.schedule import check_schedule, log_warnings
+from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage
+from scripts.training.planning.schedule import schedule_warnings
+
+
+class Inputs(NamedTuple):
+    """What a stage starts from.
+
+    Attributes:
+        stage: its numbers, all known.
+        origin, shards: the manifests of the two folders.
+    """
+
+    stage: ResolvedStage
+    folders: Folders
+    origin: dict
+    shards: dict
+
+    @property
+    def validation_rows(self) -> int:
+        return self.shards["splits"]["validation"]["rows"]
+
+    @property
+    def validates(self) -> bool:
+        return self.shards["splits"]["validation"]["targets"] > 0
+
+
+class Attempt(NamedTuple):
+    """One start of a run: its folder of checkpoints, and where it begins.
+
+    Attributes:
+        owner: the first rank's claim on `work`, None on other ranks.
+        checkpoint: to resume from, None at the beginning.
+    """
+
+    work: Path
+    arguments: TrainingArguments
+    owner: Ownership | None
+    checkpoint: Path | None
+
+    @property
+    def first_step(self) -> int:
+        return step_of(self.checkpoint) if self.checkpoint else 0
+
+
+class Prepared(NamedTuple):
+    """All that training needs.
+
+    Attributes:
+        attention: name of the kernel.
+        liger: whether Liger's kernels run.
+        optimizer_check: the callback of an optimizer of our own, with the `counts` of what it updated.
+    """
+
+    model: PreTrainedModel
+    trainer: StageTrainer
+    attention: str
+    liger: bool
+    optimizer_check: TrainerCallback | None
 
 
 def train(
@@ -70,104 +129,131 @@ def train(
     Raises:
         UserError: an input is missing or not what its manifest says, or the settings do not fit it or the machine.
     """
-    check_sharding(name, settings, machine)
+    inputs = load(name, settings, machine, folders)
     parallel.start_process_group(machine)
-    origin, shards = folders.origin, folders.shards
-    origin_manifest, shards_manifest = read_manifest(origin), read_manifest(shards)
-    check_validation(name, settings, shards, shards_manifest)
-    validate = shards_manifest["splits"]["validation"]["targets"] > 0
-    rows = shards_manifest["splits"]["train"]["rows"]
-    settings = resolve_auto_for_model(settings, origin, rows)
-    check_schedule(name, settings, steps := training_steps(settings, rows))
-    batch = divide_batch(settings.global_batch, machine.micro_batch, parallel.world_size(), name)
-    this_run = Run(settings, seed, origin_manifest, shards_manifest, code)
-    work = folders.work / this_run.folder_name()
-    arguments = training_arguments(settings, seed, machine, batch, steps, work, validate)
-    parallel.enable_fsdp2_on_cpu(machine, arguments)
+    attempt = resume(inputs, seed, code)
+    prepared = prepare(inputs, attempt, seed, monitoring)
+    outcome = train_steps(inputs, attempt, prepared)
+    publish(inputs, attempt, prepared, outcome, threads)
+    parallel.barrier_and_destroy()
 
-    first_rank = arguments.process_index == 0
+
+def load(name: str, settings: Stage, machine: Machine, folders: Folders) -> Inputs:
+    """Read the manifests of model and shards, and work out the stage's numbers."""
+    origin, shards = read_manifest(folders.origin), read_manifest(folders.shards)
+    check_validation(name, settings, folders.shards, shards)
+    auto = "auto" in (settings.learning_rate, settings.global_batch)
+    parameters = count_parameters(folders.origin) if auto else None
+    rows = shards["splits"]["train"]["rows"]
+    stage = resolve_stage(name, settings, machine, parameters, rows, parallel.world_size())
+    if auto:
+        numbers = stage.settings
+        logging.info(f"auto: learning rate {numbers.learning_rate}, global batch {numbers.global_batch} rows")
+    return Inputs(stage, folders, origin, shards)
+
+
+def resume(inputs: Inputs, seed: int, code: str) -> Attempt:
+    """Claim the folder that is named by all that determines the weights, and find the checkpoint to resume from."""
+    stage, folders = inputs.stage, inputs.folders
+    this_run = Run(stage.settings, seed, inputs.origin, inputs.shards, code)
+    work = folders.work / this_run.folder_name()
+    arguments = training_arguments(stage, seed, work, inputs.validates)
+    parallel.enable_fsdp2_on_cpu(stage.machine, arguments)
+    first_rank, owner = arguments.process_index == 0, None
     if first_rank:
-        prepare_work_folder(name, work, this_run, resume_anyway())
+        prepare_work_folder(stage.name, work, this_run, resume_anyway())
     PartialState().wait_for_everyone()
-    owner = Ownership(work) if first_rank else None
     if first_rank:
+        owner = Ownership(work)
         with new_folder_beside(folders.out):
             pass  # that nothing can be written there is found now, not after the last step
-        log_warnings(name, settings, steps, parallel.world_size(), shards_manifest["splits"]["validation"]["rows"])
-        prune_before_start(work, origin)
-    checkpoint = resume_from(name, work, machine, first_rank)
-    first_step = step_of(checkpoint) if checkpoint else 0
+        for line in schedule_warnings(stage, inputs.validation_rows):
+            logging.warning(f"warning: {line}")
+        prune_before_start(work, folders.origin)
+    return Attempt(work, arguments, owner, resume_from(stage.name, work, stage.machine, first_rank))
 
+
+def prepare(inputs: Inputs, attempt: Attempt, seed: int, monitoring: Monitoring) -> Prepared:
+    """Load the model, and make the trainer with its rows, optimizer and callbacks."""
+    stage, settings, machine, folders = inputs.stage, inputs.stage.settings, inputs.stage.machine, inputs.folders
     attention = choose_attention(machine.gpus, settings.precision)
-    model = load_stage_model(name, settings, seed, origin, attention, arguments)
-    if shards_manifest["vocab_size"] > model.config.vocab_size:
+    model = load_stage_model(stage.name, settings, seed, folders.origin, attention, attempt.arguments)
+    if inputs.shards["vocab_size"] > model.config.vocab_size:
         raise UserError(
-            f"{shards}: packed with a vocabulary of {shards_manifest['vocab_size']}, {origin} has one of"
+            f"{folders.shards}: packed with a vocabulary of {inputs.shards['vocab_size']}, {folders.origin} has one of"
             f" {model.config.vocab_size}; use its tokenizer"
         )
-    if first_rank:
-        check_disk_space(name, settings, machine, model, steps, origin_manifest, work)
+    if attempt.arguments.process_index == 0:
+        check_disk_space(stage, model, inputs.origin, attempt.work)
     liger = choose_liger(machine, model.config.model_type)
+    validation_rows = PackedRows(
+        Shards(folders.shards, "validation"), settings.eval_rows, multiple=stage.processes * stage.micro_batch
+    )
     trainer = StageTrainer(
         model=model,
-        args=arguments,
-        train_dataset=PackedRows(Shards(shards, "train"), settings.max_samples),
-        eval_dataset=PackedRows(
-            Shards(shards, "validation"), settings.eval_rows, multiple=arguments.world_size * batch.micro
-        ),
+        args=attempt.arguments,
+        train_dataset=PackedRows(Shards(folders.shards, "train"), settings.max_samples),
+        eval_dataset=validation_rows,
         data_collator=collator_for(attention),
         optimizer_cls_and_kwargs=optimizer_factory(settings, machine),
     )
     own = OWN.get(settings.optimizer)
     optimizer_check = own.check(trainer) if own else None
-    add_callbacks(trainer, name, settings, machine, monitoring, optimizer_check, owner, first_step)
+    add_callbacks(trainer, stage, monitoring, optimizer_check, attempt.owner, attempt.first_step)
+    return Prepared(model, trainer, attention, liger, optimizer_check)
 
-    began = time.monotonic()
+
+def train_steps(inputs: Inputs, attempt: Attempt, prepared: Prepared) -> dict:
+    """Train to the last step; the seconds that it took, and the validation loss of the weights to publish."""
+    stage, trainer, checkpoint = inputs.stage, prepared.trainer, attempt.checkpoint
+    began, eval_loss = time.monotonic(), None
     with (
-        liger_kernels(model, liger),
-        no_half_written_checkpoint(work, owner),
-        disk_errors(work),
-        parallel.lost_ranks_as_fault(name, machine),
-        checkpoint_that_loads(trainer, checkpoint, first_rank),
+        liger_kernels(prepared.model, prepared.liger),
+        no_half_written_checkpoint(attempt.work, attempt.owner),
+        disk_errors(attempt.work),
+        parallel.lost_ranks_as_fault(stage.name, stage.machine),
+        checkpoint_that_loads(trainer, checkpoint, attempt.arguments.process_index == 0),
     ):
         with contextlib.suppress(AlreadyFinished):
             trainer.train(resume_from_checkpoint=str(checkpoint) if checkpoint else None)
         seconds = time.monotonic() - began
-        validation_loss = trainer.evaluate_final_weights(settings.keep_best) if validate else None
-    steps, tokens_per_step = trainer.state.global_step, settings.global_batch * settings.sequence_length
-    facts = {
-        "stage": name,
-        "parameters": parallel.count_parameters(model),
+        if inputs.validates:
+            eval_loss = trainer.evaluate_final_weights(stage.settings.keep_best)
+    return {"seconds": seconds, "eval_loss": eval_loss}
+
+
+def publish(inputs: Inputs, attempt: Attempt, prepared: Prepared, outcome: dict, threads: int) -> None:
+    """Write model, records and summary to the stage's folder, and remove the checkpoints that nobody needs then."""
+    stage, folders, trainer = inputs.stage, inputs.folders, prepared.trainer
+    steps, seconds = trainer.state.global_step, outcome["seconds"]
+    trained_now = (steps - attempt.first_step) * stage.tokens_per_step
+    facts = stage.record() | {
+        "stage": stage.name,
+        "machine": stage.machine.hardware,
+        "attention": prepared.attention,
+        "liger": prepared.liger,
+        "parameters": parallel.count_parameters(prepared.model),
         "steps": steps,
-        "resumed_at_step": first_step,
-        "code_changes": code_changes(work),
-        "tokens": steps * tokens_per_step,
-        "tokens_per_second": round((steps - first_step) * tokens_per_step / seconds, 1),
+        "tokens": steps * stage.tokens_per_step,
+        "resumed_at_step": attempt.first_step,
+        "code_changes": code_changes(attempt.work),
         "seconds": round(seconds, 1),
-        "micro_batch": batch.micro,
-        "gradient_accumulation": batch.accumulation,
-        "machine": machine.hardware,
-        **parallel.current_layout(machine)._asdict(),
-        "attention": attention,
-        "liger": liger,
-        "compile": machine.compile,
-        "global_batch": settings.global_batch,
-        "learning_rate": settings.learning_rate,
-        **(optimizer_check.counts if optimizer_check else {}),
-        **stopping_summary(trainer.state, settings),
-        "eval_loss": validation_loss,
+        "tokens_per_second": round(trained_now / seconds, 1),
+        "eval_loss": outcome["eval_loss"],
+        **stopping_summary(trainer.state, stage.settings),
     }
-    parallel.gather_weights_on_save(trainer)
+    if prepared.optimizer_check:
+        facts |= prepared.optimizer_check.counts
     if planned := os.environ.get(PLAN):
         facts["plan"] = json.loads(planned)
-    if owner:
-        owner.check()
+    parallel.gather_weights_on_save(trainer)
+    if attempt.owner:
+        attempt.owner.check()
     with disk_errors(folders.out):
-        publish_stage(trainer, settings, origin, work, folders.out, facts, threads, shards_manifest["end_tokens"])
-    if owner:
-        prune_after_publishing(work, folders.out)
-        owner.release()
-    parallel.barrier_and_destroy()
+        publish_stage(trainer, stage.settings, folders, attempt.work, facts, threads, inputs.shards["end_tokens"])
+    if attempt.owner:
+        prune_after_publishing(attempt.work, folders.out)
+        attempt.owner.release()
 
 
 def main() -> None:

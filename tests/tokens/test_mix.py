@@ -18,8 +18,7 @@ from scripts.tokens.mix import mix
 from scripts.tokens.pack import pack
 from scripts.tokens.packing.mixing import mixture_rows
 from scripts.tokens.packing.shards import Shards
-from scripts.training.planning.parts import part_plans
-from scripts.training.planning.stage import PlanInputs
+from scripts.training.planning.plan_stage import PlanInputs, part_plans
 
 
 @pytest.fixture(scope="module")

@@ -12,8 +12,7 @@ from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.batch import divide_batch
-from scripts.training.planning.plan_stage import plan
-from scripts.training.planning.stage import PlanInputs
+from scripts.training.planning.plan_stage import PlanInputs, plan
 
 QWEN_7B = Shape.parse(
     read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))["training"]["base"]["shape"]
@@ -72,7 +71,7 @@ def test_settings_that_cannot_be_sharded_are_refused_even_without_a_shape(change
     key = f"training.train.sft.{next(iter(change))}: .*use `sharding: none` in the machine file"
     with pytest.raises(UserError, match=key):
         plan(PlanInputs("sft", stage(**change), a40(sharding=sharding)))
-    assert plan(PlanInputs("sft", stage(**change), a40()))["steps"] is None
+    assert plan(PlanInputs("sft", stage(**change), a40())).get("steps") is None
 
 
 def test_a_global_batch_that_does_not_divide_is_refused():

@@ -110,6 +110,16 @@ def test_the_stage_folder_is_a_model_that_transformers_loads_with_all_its_record
     assert {path.stat().st_mode for path in out.rglob("*") if path.is_file()} == {(straight / "new").stat().st_mode}
 
 
+def test_the_stage_runs_with_the_numbers_of_its_plan(straight):
+    summary = json.loads((straight / "out/summary.json").read_text())
+    numbers = ("learning_rate", "global_batch", "steps", "tokens", "tokens_per_step", "warmup", "log", "eval", "save")
+    layout = ("processes", "micro_batch", "gradient_accumulation", "sharding", "offload", "compile")
+    assert {name: summary[name] for name in numbers + layout} == {
+        name: summary["plan"][name] for name in numbers + layout
+    }
+    assert (summary["warmup"], summary["log"], summary["eval"], summary["save"]) == (2, 1, 6, 4)
+
+
 def test_the_validation_loss_is_that_of_documents_scored_one_by_one(straight, origin, shards):
     """An independent path: each document alone, without packing, labels shifted by hand, in float64."""
     model = AutoModelForCausalLM.from_pretrained(straight / "out", dtype=torch.float64, attn_implementation="eager")

@@ -1,6 +1,6 @@
 """The callbacks of a stage, in the order in which each event of the trainer calls them.
 
-add_callbacks(trainer, "sft", settings, machine, monitoring, optimizer_check, owner, first_step=0)
+add_callbacks(trainer, stage, monitoring, optimizer_check, owner, first_step=0)
 """
 
 from pathlib import Path
@@ -9,9 +9,7 @@ from torch.utils.tensorboard import SummaryWriter
 from transformers import PrinterCallback, TrainerCallback
 from transformers.integrations import TensorBoardCallback
 
-from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.monitoring import Monitoring
-from scripts.experiment.settings.training import Stage
 from scripts.training.engine.checkpoints import CompleteCheckpoints
 from scripts.training.engine.early_stopping import EarlyStoppingCallback
 from scripts.training.engine.parallel import ShardingCheck, current_layout
@@ -24,22 +22,21 @@ from scripts.training.monitoring.progress import ProgressFile
 from scripts.training.monitoring.stall import StallAlert
 from scripts.training.monitoring.throughput import Throughput
 from scripts.training.monitoring.wandb_log import WandbLog
+from scripts.training.planning.resolved_stage import ResolvedStage
 
 
 def add_callbacks(
     trainer: StageTrainer,
-    name: str,
-    settings: Stage,
-    machine: Machine,
+    stage: ResolvedStage,
     monitoring: Monitoring,
     optimizer_check: TrainerCallback | None,
     owner: Ownership | None,
     first_step: int,
 ) -> None:
     """Add the stage's callbacks; each event calls them in this order."""
+    name, settings, machine, tokens_per_step = stage.name, stage.settings, stage.machine, stage.tokens_per_step
     work, first_rank = Path(trainer.args.output_dir), trainer.args.process_index == 0
     metrics = work / "metrics.jsonl"
-    tokens_per_step = settings.global_batch * settings.sequence_length
     alerts = Alerts(work / "alerts.jsonl", name, monitoring)
     progress = ProgressFile(work / "progress.json", name, tokens_per_step, alerts)
     # purge_step hides events that a killed run logged after the resumed checkpoint

@@ -8,11 +8,10 @@ from torch import nn
 from scripts.common.disk import free_bytes, size_text
 from scripts.common.errors import UserError
 from scripts.experiment.optimizers import OPTIMIZERS
-from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Stage
 from scripts.training.engine.pruning import checkpoints_of, folder_bytes
 from scripts.training.optimization.muon import full_shape, split_parameters
 from scripts.training.planning.disk import checkpoint_bytes, checkpoints_at_once, saved_parameters, weight_bytes
+from scripts.training.planning.resolved_stage import ResolvedStage
 
 
 def state_bytes(model: nn.Module, optimizer: str) -> float:
@@ -30,19 +29,17 @@ def count(parameters) -> int:
     return sum(torch.Size(full_shape(parameter)).numel() for parameter in parameters)
 
 
-def check_disk_space(
-    name: str, settings: Stage, machine: Machine, model: nn.Module, steps: int, origin: dict, work: Path
-) -> None:
+def check_disk_space(stage: ResolvedStage, model: nn.Module, origin: dict, work: Path) -> None:
     """Check that checkpoints and the published model of a stage fit on the disk of `work`.
 
     Args:
-        steps: optimizer steps of the whole stage.
         origin: manifest of the model that the stage starts from.
         work: the run's folder; checkpoints that already lie there are counted in.
 
     Raises:
         UserError: they do not fit.
     """
+    settings, machine = stage.settings, stage.machine
     trained = count(parameter for parameter in model.parameters() if parameter.requires_grad)
     parameters = count(model.parameters())
     size = checkpoint_bytes(settings, machine, parameters, trained, state_bytes(model, settings.optimizer))
@@ -50,12 +47,12 @@ def check_disk_space(
         published = sum(file["bytes"] for file in origin["files"].values())
     else:
         published = saved_parameters(settings, parameters, trained) * weight_bytes(settings, machine)
-    number = checkpoints_at_once(settings, steps)
+    number = checkpoints_at_once(stage)
     present = sum(folder_bytes(folder) for folder in checkpoints_of(work))
     needed, free = number * size + published - present, free_bytes(work)
     if needed > free:
         raise UserError(
-            f"training.train.{name}: {number} checkpoints of {size_text(size)} and a model of {size_text(published)} "
-            f"need {size_text(needed)} more in {work}, {size_text(free)} are free; make space there, or lower "
-            "`keep_checkpoints`"
+            f"training.train.{stage.name}: {number} checkpoints of {size_text(size)} and a model of"
+            f" {size_text(published)} need {size_text(needed)} more in {work}, {size_text(free)} are free;"
+            " make space there, or lower `keep_checkpoints`"
         )

@@ -84,21 +84,21 @@ def write_end_tokens(folder: Path, end_tokens: list[int]) -> None:
 def publish_stage(
     trainer: StageTrainer,
     settings: Stage,
-    origin: Path,
+    folders: Folders,
     work: Path,
-    out: Path,
     facts: dict,
     threads: int,
     end_tokens: list[int],
 ) -> None:
-    """Save the model and all other files of the stage to `out`, the manifest last. On all ranks.
+    """Save the model and all other files of the stage to `folders.out`, the manifest last. On all ranks.
 
     Args:
-        origin: folder of the model that the stage started from.
+        work: the run's own folder.
         end_tokens: of the shards' manifest.
         facts: content of summary.json, without the figures of the metric log.
         threads: of this process.
     """
+    origin, out = folders.origin, folders.out
     with new_folder_beside(out) as new_folder:
         trainer.save_model(str(new_folder))  # on all ranks: sharded weights are gathered here
         if not trainer.is_world_process_zero():

@@ -9,7 +9,7 @@ relative to the adapter's folder, so that a results root can be moved as a whole
 from pathlib import Path
 
 import torch
-from transformers import AutoModelForCausalLM, PreTrainedModel
+from transformers import AutoConfig, AutoModelForCausalLM, PreTrainedModel
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, sha256_file
@@ -49,6 +49,13 @@ def merge_adapter(model: PreTrainedModel, folder: Path) -> PreTrainedModel:
                 for name in layer.active_adapters:
                     weight.copy_(weight.float() + layer.get_delta_weight(name).float())
     return adapted.unload().requires_grad_(True)  # peft froze it
+
+
+def count_parameters(folder: Path) -> int:
+    """How many parameters the model in `folder` has, without loading its weights."""
+    with torch.device("meta"):  # shapes without memory
+        model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(adapter_base(folder) or folder))
+    return model.num_parameters()
 
 
 def load_model(folder: Path, dtype: torch.dtype | str, **options) -> PreTrainedModel:

@@ -1,37 +1,34 @@
-"""Map a stage's and a machine's settings to transformers' TrainingArguments."""
+"""Map a resolved stage to transformers' TrainingArguments."""
 
 from pathlib import Path
 
 from transformers import TrainingArguments
 
-from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Stage
+from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.training.engine.parallel import sharding_arguments
-from scripts.training.optimization.optimizers import OWN, optimizer_arguments
-from scripts.training.planning.batch import Batch
-from scripts.training.planning.schedule import intervals
+from scripts.training.optimization.optimizers import OWN
+from scripts.training.planning.resolved_stage import ResolvedStage
+
+SCHEDULES = {"constant": "constant_with_warmup", "warmup-stable-decay": "warmup_stable_decay"}  # transformers' names
 
 
-def training_arguments(
-    settings: Stage, seed: int, machine: Machine, batch: Batch, steps: int, work: Path, validate: bool
-) -> TrainingArguments:
+def training_arguments(stage: ResolvedStage, seed: int, work: Path, validate: bool) -> TrainingArguments:
     """The TrainingArguments of a stage.
 
     Args:
-        steps: optimizer steps of the whole stage; its schedule follows from them.
         validate: whether there are validation rows; without any there is no validation loss, rather than one of 0.
     """
-    sharding, steps_between = sharding_arguments(machine), intervals(settings, steps)
+    settings, sharding = stage.settings, sharding_arguments(stage.machine)
     if sharding["deepspeed"] and settings.optimizer in OWN:
         sharding["deepspeed"] = OWN[settings.optimizer].deepspeed(sharding["deepspeed"])
     return TrainingArguments(
         output_dir=str(work),
         seed=seed,
         **sharding,
-        **optimizer_arguments(settings, machine, steps),
-        per_device_train_batch_size=batch.micro,
-        per_device_eval_batch_size=batch.micro,
-        gradient_accumulation_steps=batch.accumulation,
+        **optimizer_arguments(stage),
+        per_device_train_batch_size=stage.micro_batch,
+        per_device_eval_batch_size=stage.micro_batch,
+        gradient_accumulation_steps=stage.accumulation,
         max_steps=settings.steps or -1,
         num_train_epochs=settings.epochs or 1,
         learning_rate=settings.learning_rate,
@@ -40,10 +37,10 @@ def training_arguments(
         adam_beta2=settings.betas[1],
         adam_epsilon=settings.eps,
         bf16=settings.precision == "bf16",
-        logging_steps=steps_between.log,
+        logging_steps=stage.log_every,
         eval_strategy="steps" if validate else "no",
-        eval_steps=steps_between.eval,
-        save_steps=steps_between.save,
+        eval_steps=stage.eval_every,
+        save_steps=stage.save_every,
         save_total_limit=None,  # CompleteCheckpoints deletes old ones, after the new one is marked
         remove_unused_columns=False,
         logging_nan_inf_filter=False,  # it would log the mean of the steps before, in place of a NaN
@@ -51,3 +48,21 @@ def training_arguments(
         report_to=[],
         use_cache=False,
     )
+
+
+def optimizer_arguments(stage: ResolvedStage) -> dict:
+    """The TrainingArguments that follow from optimizer and schedule."""
+    settings, optimizer = stage.settings, OPTIMIZERS[stage.settings.optimizer]
+    arguments = {"max_grad_norm": settings.clip, "warmup_steps": stage.warmup}
+    if optimizer.optim:
+        arguments["optim"] = optimizer.optim
+    if not optimizer.clips:
+        # Under ZeRO clipping would come after Muon's orthogonalization: it is off in every mode. An infinite limit
+        # clips nothing, and the norm is still logged.
+        arguments["max_grad_norm"] = 0.0 if stage.machine.sharding.startswith("zero") else float("inf")
+    arguments["lr_scheduler_type"] = SCHEDULES.get(settings.scheduler, settings.scheduler)
+    if stage.decay:
+        arguments["lr_scheduler_kwargs"] = {"num_decay_steps": stage.decay, "decay_type": "1-sqrt"}
+    if settings.keep_best:
+        arguments |= {"metric_for_best_model": "eval_loss", "greater_is_better": False}
+    return arguments

@@ -7,7 +7,7 @@ from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.parameters import count_parameters, counts
-from scripts.training.planning.schedule import intervals
+from scripts.training.planning.resolved_stage import ResolvedStage
 
 
 def weight_bytes(settings: Stage, machine: Machine) -> int:
@@ -35,19 +35,15 @@ def checkpoint_bytes(settings: Stage, machine: Machine, parameters: int, trained
     return weights + moments
 
 
-def checkpoints_at_once(settings: Stage, steps: int | None) -> int:
-    """The most checkpoints that lie on the disk at the same time: those kept, the best one, the one being written.
-
-    Args:
-        steps: of the stage; None where they are not known, and may be many.
-    """
+def checkpoints_at_once(stage: ResolvedStage) -> int:
+    """The most checkpoints that lie on the disk at the same time: those kept, the best one, the one being written."""
+    settings = stage.settings
     limit = settings.keep_checkpoints + settings.keep_best + 1
-    if steps is None:
+    if stage.steps is None:
         return limit
-    steps_between = intervals(settings, steps)
-    saves = math.ceil(steps / steps_between.save)
+    saves = math.ceil(stage.steps / stage.save_every)
     if settings.keep_best:
-        saves += math.ceil(steps / steps_between.eval)
+        saves += math.ceil(stage.steps / stage.eval_every)
     return min(limit, saves)
 
 
@@ -59,17 +55,16 @@ class Disk(NamedTuple):
     published: float
 
 
-def stage_disk(
-    settings: Stage, shape: Shape, machine: Machine, steps: int | None, no_rope_layers: list[int] | None = None
-) -> Disk:
+def stage_disk(stage: ResolvedStage, shape: Shape, no_rope_layers: list[int] | None = None) -> Disk:
     """What a stage's checkpoints and its model take, before either exists."""
+    settings, machine = stage.settings, stage.machine
     counted, parameters = counts(shape, settings, no_rope_layers or []), count_parameters(shape)
     moments = OPTIMIZERS[settings.optimizer].state_bytes(counted.trained, counted.matrices, counted.head)
     checkpoint_size = checkpoint_bytes(settings, machine, parameters, counted.trained, moments)
     published = saved_parameters(settings, parameters, counted.trained) * weight_bytes(settings, machine)
     if settings.method == "lora" and settings.lora.merge:
         published = 2 * parameters
-    return Disk(checkpoint_size, checkpoints_at_once(settings, steps), published)
+    return Disk(checkpoint_size, checkpoints_at_once(stage), published)
 
 
 def disk_warning(name: str, settings: Stage, planned: dict, free_gib: float) -> list[str]:

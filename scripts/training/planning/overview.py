@@ -31,8 +31,7 @@ from scripts.training.model.nope import expand_layers
 from scripts.training.planning.disk import disk_warning
 from scripts.training.planning.estimate import Rows, stage_rows
 from scripts.training.planning.memory import GIB
-from scripts.training.planning.plan_stage import plan
-from scripts.training.planning.stage import PlanInputs
+from scripts.training.planning.plan_stage import PlanInputs, plan
 
 WIDTH = 150  # of the page, in characters
 

@@ -1,18 +1,49 @@
-"""The plan of one stage, as results/training/plan/{stage}.json holds it; see scripts/training/plan.py."""
+"""The plan of one stage, as results/training/plan/{stage}.json holds it; see scripts/training/plan.py.
 
+plan(PlanInputs("sft", settings, machine, shape, rows=13_248))    # a dict
+"""
+
+import math
+from typing import NamedTuple
+
+from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
-from scripts.training.planning.batch import divide_batch, total_ranks
+from scripts.experiment.settings.training import Shape, Stage
+from scripts.training.planning.batch import total_ranks
 from scripts.training.planning.candidates import Option
-from scripts.training.planning.checks import check_choosable, check_sharding, check_trainable
+from scripts.training.planning.checks import check_choosable, check_trainable
+from scripts.training.planning.choice import choose
 from scripts.training.planning.disk import stage_disk
 from scripts.training.planning.memory import GIB, model_states
 from scripts.training.planning.parameters import count_parameters, counts
 from scripts.training.planning.recomputation import recomputed_share
-from scripts.training.planning.schedule import check_schedule, intervals, length_warnings, schedule_warnings
+from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage, used_rows
+from scripts.training.planning.schedule import length_warnings, schedule_warnings
 from scripts.training.planning.speed import noncausal_over_causal, operations, stage_cost
-from scripts.training.planning.stage import PlanInputs, choose_option, least_memory
 
 VALIDATION_SHARE = 1 / 3  # of a training row's time: a forward pass alone
+
+
+class PlanInputs(NamedTuple):
+    """The inputs of a stage's plan."""
+
+    name: str  # the stage's, for errors
+    settings: Stage
+    machine: Machine
+    shape: Shape | None = None  # of the model; without it, or without its `vocab_size`, memory and speed are left out
+    rows: int | None = None  # packed training rows, None before they are packed
+    validation_rows: int | None = None
+    no_rope_layers: tuple[int, ...] = ()
+    trained_tokens: float | None = None  # of the base
+
+    @property
+    def known_shape(self) -> Shape | None:
+        return self.shape if self.shape and self.shape.vocab_size else None
+
+    def resolve(self) -> ResolvedStage:
+        """The stage's numbers, as far as they are known."""
+        parameters = count_parameters(self.known_shape) if self.known_shape else None
+        return resolve_stage(self.name, self.settings, self.machine, parameters, self.rows)
 
 
 def plan(inputs: PlanInputs, traced: bool = True) -> dict:
@@ -23,43 +54,72 @@ def plan(inputs: PlanInputs, traced: bool = True) -> dict:
             `auto` of the machine file is not resolved.
 
     Raises:
-        UserError: the global batch does not divide, the stage does not fit or trains nothing, the machine file shards
-            what cannot be sharded, or the warm-up is longer than the stage.
+        UserError: the stage cannot run as its settings and the machine file say, does not fit, or trains nothing.
     """
-    check_sharding(inputs.name, inputs.settings, inputs.machine)
+    stage = inputs.resolve()
     check_choosable(inputs.machine)
     if inputs.known_shape:
         check_trainable(inputs.name, inputs.settings, inputs.known_shape)
-    settings, steps, machine = inputs.resolved, inputs.steps, inputs.machine
-    result = {"learning_rate": settings.learning_rate, "global_batch": settings.global_batch}
-    result["warnings"] = length_warnings(inputs.name, settings, inputs.known_shape)
-    if settings.global_batch == "auto":
-        return result
-    tokens_per_step = settings.global_batch * settings.sequence_length
-    result |= {"tokens_per_step": tokens_per_step, "steps": steps, "tokens": steps and steps * tokens_per_step}
-    if steps:
-        check_schedule(inputs.name, settings, steps)
-        warnings = schedule_warnings(inputs.name, settings, steps, total_ranks(machine), inputs.validation_rows)
-        result |= intervals(settings, steps)._asdict() | {"warnings": result["warnings"] + warnings}
+    warnings = length_warnings(stage, inputs.known_shape)
+    if stage.settings.global_batch == "auto":
+        return stage.record() | {"warnings": warnings}
+    if stage.steps:
+        warnings += schedule_warnings(stage, inputs.validation_rows)
     least_memory(inputs)
     option = choose_option(inputs) if traced else None
     if option:
-        machine = option.machine
-    if machine.micro_batch != "auto":
-        batch = divide_batch(settings.global_batch, machine.micro_batch, total_ranks(machine), inputs.name)
-        result |= {"micro_batch": batch.micro, "gradient_accumulation": batch.accumulation}
-    if inputs.known_shape and machine.sharding != "auto":
-        result |= plan_states(inputs, machine) | plan_disk(inputs, machine)
-    return result | (plan_option(inputs, option) if option else {})
+        inputs = inputs._replace(machine=option.machine)
+        stage = inputs.resolve()
+    result = stage.record() | {"warnings": warnings}
+    if inputs.known_shape and stage.machine.sharding != "auto":
+        result |= plan_states(inputs) | plan_disk(inputs, stage)
+    return result | (plan_option(inputs, stage, option) if option else {})
 
 
-def plan_states(inputs: PlanInputs, machine: Machine) -> dict:
+def least_memory(inputs: PlanInputs) -> None:
+    """Check without a trace, at once, that the model states and one copy of the logits fit.
+
+    Only for a machine file without `auto`, whose choice needs the trace.
+
+    Raises:
+        UserError: it cannot; the table says what would.
+    """
+    machine, shape, settings = inputs.machine, inputs.known_shape, inputs.resolve().settings
+    if shape is None or "auto" in (machine.sharding, machine.micro_batch, settings.global_batch):
+        return
+    states = model_states(shape, settings, machine, list(inputs.no_rope_layers))
+    least = sum(states[:3])
+    limit = machine.gpu_memory_gib if machine.gpus else machine.host_memory_gib
+    host = states.host if machine.gpus else 0
+    if machine.gpus and not machine.liger:
+        rows = min(machine.micro_batch, settings.global_batch // total_ranks(machine) or 1)
+        least += 4 * shape.vocab_size * rows * settings.sequence_length
+    if (limit and least > limit * GIB) or (machine.host_memory_gib and host > machine.host_memory_gib * GIB):
+        choose_option(inputs)
+        raise UserError(  # `choose` found an option that fits: closed form and trace disagree
+            f"training.train.{inputs.name}: model states take {least / GIB:.1f} GiB per process,"
+            f" the machine has {limit}"
+        )
+
+
+def choose_option(inputs: PlanInputs) -> Option | None:
+    """Sharding, offload and micro-batch, chosen or checked by a trace; None without a shape.
+
+    Raises:
+        UserError: nothing that the machine file allows fits; the table says what would.
+    """
+    stage = inputs.resolve()
+    if inputs.known_shape is None or stage.settings.global_batch == "auto":
+        return None
+    layers = list(inputs.no_rope_layers)
+    return choose(inputs.name, stage.settings, inputs.known_shape, inputs.machine, layers, stage.tokens)
+
+
+def plan_states(inputs: PlanInputs) -> dict:
     """The part of the plan that is about the model states, by closed forms."""
     counted = counts(inputs.known_shape, inputs.settings, list(inputs.no_rope_layers))
-    states = model_states(inputs.known_shape, inputs.settings, machine, list(inputs.no_rope_layers))
+    states = model_states(inputs.known_shape, inputs.settings, inputs.machine, list(inputs.no_rope_layers))
     return {
-        "sharding": machine.sharding,
-        "offload": machine.offload,
         "parameters": count_parameters(inputs.known_shape),
         "trainable_parameters": counted.trained,
         "model_states_gib": round(sum(states[:4]) / GIB, 2),
@@ -67,9 +127,9 @@ def plan_states(inputs: PlanInputs, machine: Machine) -> dict:
     }
 
 
-def plan_disk(inputs: PlanInputs, machine: Machine) -> dict:
+def plan_disk(inputs: PlanInputs, stage: ResolvedStage) -> dict:
     """The part of the plan that is about disk: one checkpoint, the most at once, the published model."""
-    disk = stage_disk(inputs.resolved, inputs.known_shape, machine, inputs.steps, list(inputs.no_rope_layers))
+    disk = stage_disk(stage, inputs.known_shape, list(inputs.no_rope_layers))
     return {
         "checkpoint_gib": round(disk.checkpoint / GIB, 2),
         "checkpoints_gib": round(disk.checkpoint * disk.checkpoints / GIB, 2),
@@ -82,9 +142,9 @@ def digits(value: float) -> float:
     return float(f"{value:.4g}")
 
 
-def plan_option(inputs: PlanInputs, option: Option) -> dict:
+def plan_option(inputs: PlanInputs, stage: ResolvedStage, option: Option) -> dict:
     """The part of the plan that needs the trace: memory part by part, speed, hours, cost."""
-    machine, steps, shape = option.machine, inputs.steps, inputs.known_shape
+    machine, settings, steps, shape = stage.machine, stage.settings, stage.steps, inputs.known_shape
     budget, speed = option.budget, option.speed
     result = {
         "gpu_parts_gib": {part: round(value / GIB, 2) for part, value in budget.gpu.items()} if machine.gpus else {},
@@ -93,13 +153,12 @@ def plan_option(inputs: PlanInputs, option: Option) -> dict:
         "host_total_gib": round(sum(budget.host.values()) / GIB, 2),
         "peak": budget.peak,
     }
-    counted = counts(shape, option.settings, list(inputs.no_rope_layers))
-    work = operations(shape, option.settings, counted, recomputed_share(shape, machine))
-    tokens = steps and steps * option.settings.global_batch * option.settings.sequence_length
-    if tokens:
-        result["operations"] = tokens * work.model
+    counted = counts(shape, settings, list(inputs.no_rope_layers))
+    work = operations(shape, settings, counted, recomputed_share(shape, machine))
+    if stage.tokens:
+        result["operations"] = stage.tokens * work.model
         if inputs.trained_tokens:
-            result["share_of_base"] = tokens * work.model / (6 * count_parameters(shape) * inputs.trained_tokens)
+            result["share_of_base"] = stage.tokens * work.model / (6 * count_parameters(shape) * inputs.trained_tokens)
     if speed is None:
         return result
     result |= {
@@ -109,11 +168,11 @@ def plan_option(inputs: PlanInputs, option: Option) -> dict:
         "offload_seconds": digits(speed.offload),
     }
     if speed.mfu is not None:
-        ratio = noncausal_over_causal(shape, option.settings.sequence_length)
+        ratio = noncausal_over_causal(shape, settings.sequence_length)
         result |= {"mfu": round(speed.mfu, 4), "mfu_noncausal": round(speed.mfu * ratio, 4)}
     if steps:
-        rows = min(option.settings.eval_rows, inputs.validation_rows or option.settings.eval_rows)
-        scored = steps // intervals(option.settings, steps).eval * rows * option.settings.sequence_length
+        rows = min(settings.eval_rows, inputs.validation_rows or settings.eval_rows)
+        scored = steps // stage.eval_every * rows * settings.sequence_length
         cost = stage_cost(speed, steps, scored / speed.tokens_per_second * VALIDATION_SHARE, machine)
         result |= {
             "seconds": digits(3600 * cost.hours),
@@ -122,3 +181,28 @@ def plan_option(inputs: PlanInputs, option: Option) -> dict:
         }
         result |= {"price": cost.money and round(cost.money, 2), "currency": machine.currency}
     return result
+
+
+def part_plans(train: dict, inputs: PlanInputs) -> dict:
+    """`parts` of the plan of a stage on a mixture: tokens and epochs of each over all steps; empty for a dataset.
+
+    Args:
+        train: the counts of the training split in the shards' manifest.
+
+    Returns:
+        {"parts": {part: {"tokens": without padding, "epochs": over its own rows}}}; both are averages, as the last pass
+        over the mixture may end early.
+    """
+    stage = inputs.resolve()
+    if "parts" not in train or not stage.steps or not train["rows"]:
+        return {}
+    batch, used = stage.settings.global_batch, used_rows(inputs.settings, train["rows"])
+    # the last step of a pass has the rows that are left
+    full_passes, extra_steps = divmod(stage.steps, math.ceil(used / batch))
+    passes = (full_passes * used + extra_steps * batch) / train["rows"]
+    return {
+        "parts": {
+            name: {"tokens": round(part["tokens"] * passes), "epochs": round(part["epochs"] * passes, 4)}
+            for name, part in train["parts"].items()
+        }
+    }

@@ -19,8 +19,7 @@ from scripts.experiment.no_effect_settings import add_no_effect_options, with_no
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import as_json
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.training.planning.plan_stage import plan
-from scripts.training.planning.stage import PlanInputs, choose_option
+from scripts.training.planning.plan_stage import PlanInputs, choose_option, plan
 
 PLAN = "STAGECRAFT_PLAN"  # the environment variable by which the launcher hands the plan to the stage
 

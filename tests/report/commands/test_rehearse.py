@@ -13,11 +13,13 @@ from scripts.common.files import read_json
 from scripts.experiment.checks.stages import check_optimization
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.report.commands import rehearse
 from scripts.training.model.small_base import make_small_base
-from scripts.training.planning.schedule import intervals, schedule_warnings
-from tests.training.conftest import LENGTH, STAGE, origin, scratch, tokenizer  # noqa: F401
+from scripts.training.planning.resolved_stage import resolve_stage
+from scripts.training.planning.schedule import schedule_warnings
+from tests.training.conftest import LENGTH, MACHINE, STAGE, origin, scratch, tokenizer  # noqa: F401
 
 PROFILES = {
     "qwen2.5-7b-code": "a40",
@@ -57,8 +59,9 @@ def test_a_stage_that_gives_each_interval_as_a_share_can_be_rehearsed():
     settings = {key: value for key, value in ({**plain, **shares} | changes).items() if value is not None}
     check_optimization(Stage.parse(settings, "test"), "training.train.tiny")
     stage = Stage.parse(settings, "test")
-    assert intervals(stage, settings["steps"]) == (1, 1, 1, 1)
-    assert schedule_warnings("tiny", stage, settings["steps"], ranks=2) == [], "warns of what nobody set"
+    made = resolve_stage("tiny", stage, Machine.parse(MACHINE, "test"), None, None, processes=2)
+    assert (made.warmup, made.log_every, made.eval_every, made.save_every) == (1, 1, 1, 1)
+    assert schedule_warnings(made) == [], "warns of what nobody set"
 
 
 def test_a_machine_without_gpus_rehearses_in_fp32(tmp_path):

@@ -7,7 +7,7 @@ from transformers import Qwen2Config, Qwen2ForCausalLM
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.trainer import PackedRows, StageTrainer, stack
 from scripts.training.optimization.training_arguments import training_arguments
-from scripts.training.planning.batch import Batch
+from scripts.training.planning.resolved_stage import resolve_stage
 from tests.training.conftest import SHAPE, VOCABULARY, machine, stage
 
 
@@ -16,7 +16,7 @@ def test_the_layers_that_the_machine_file_names_are_recomputed_and_the_loss_is_t
         settings, here = stage(steps=2, global_batch=2), machine(gradient_checkpointing=checkpointing)
         torch.manual_seed(0)
         model = Qwen2ForCausalLM(Qwen2Config(**SHAPE | {"num_hidden_layers": 3}, vocab_size=VOCABULARY))
-        arguments = training_arguments(settings, 0, here, Batch(2, 1), 2, tmp_path, validate=False)
+        arguments = training_arguments(resolve_stage("tiny", settings, here, None, None), 0, tmp_path, validate=False)
         arguments.save_strategy = "no"
         rows = PackedRows(Shards(shards, "train"))
         loss = StageTrainer(model=model, args=arguments, train_dataset=rows, data_collator=stack).train().training_loss

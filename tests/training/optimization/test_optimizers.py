@@ -1,4 +1,4 @@
-"""scripts/training/optimization/optimizers.py, auto_settings.py: schedules, freezing, contradictions, `auto`, and
+"""scripts/training/optimization/, planning/resolved_stage.py: schedules, freezing, contradictions, `auto`, and
 resuming with them."""
 
 import json
@@ -16,8 +16,15 @@ from transformers import get_scheduler
 
 from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
-from scripts.training.optimization.auto_settings import global_batch, learning_rate, resolve_auto, training_steps
-from scripts.training.optimization.optimizers import freeze_others, optimizer_arguments
+from scripts.training.optimization.optimizers import freeze_others
+from scripts.training.optimization.training_arguments import optimizer_arguments
+from scripts.training.planning.resolved_stage import (
+    global_batch,
+    learning_rate,
+    resolve_auto,
+    resolve_stage,
+    training_steps,
+)
 from tests.training.conftest import LENGTH, machine, often, stage
 from tests.training.test_train import command, metrics, run
 
@@ -32,7 +39,8 @@ from tests.training.test_train import command, metrics, run
     ],
 )
 def test_the_schedules_equal_their_closed_forms(scheduler, closed):
-    made = optimizer_arguments(stage(scheduler=scheduler, warmup_steps=10), machine(), 100)
+    settings = stage(scheduler=scheduler, warmup_steps=10, steps=100)
+    made = optimizer_arguments(resolve_stage("tiny", settings, machine(), None, None))
     optimizer = torch.optim.SGD([torch.nn.Parameter(torch.zeros(1))], lr=1.0)
     schedule = get_scheduler(made["lr_scheduler_type"], optimizer, 10, 100, made.get("lr_scheduler_kwargs"))
     for step in range(100):

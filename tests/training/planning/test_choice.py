@@ -15,8 +15,7 @@ from scripts.training.planning.candidates import options
 from scripts.training.planning.choice import choose
 from scripts.training.planning.memory import GIB
 from scripts.training.planning.parameters import counts
-from scripts.training.planning.plan_stage import plan
-from scripts.training.planning.stage import PlanInputs
+from scripts.training.planning.plan_stage import PlanInputs, plan
 from tests import forked
 from tests.training.test_plan import QWEN_7B, stage
 

@@ -1,4 +1,4 @@
-"""scripts/training/planning/schedule.py: shares become steps; logging or saving too rarely gives a warning."""
+"""planning/resolved_stage.py, schedule.py: shares become steps; logging or saving too rarely gives a warning."""
 
 from pathlib import Path
 
@@ -7,47 +7,51 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
-from scripts.training.planning.plan_stage import plan
-from scripts.training.planning.schedule import Intervals, check_schedule, intervals, schedule_warnings
-from scripts.training.planning.stage import PlanInputs
+from scripts.training.planning.plan_stage import PlanInputs, plan
+from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage
+from scripts.training.planning.schedule import schedule_warnings
 from tests.training.test_plan import a40, stage
+
+
+def resolved(steps: int, **changes) -> ResolvedStage:
+    """The stage with so many steps, on eight processes."""
+    return resolve_stage("sft", stage(epochs=None, steps=steps, **changes), a40(gpus=8), None, None)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 19, 20, 21, 207, 1000, 12345])
 def test_the_default_shares_evaluate_and_log_often_and_end_the_warm_up_in_time(steps):
-    steps_between = intervals(stage(), steps)
-    check_schedule("sft", stage(), steps)
-    assert schedule_warnings("sft", stage(), steps, ranks=8, validation_rows=100) == []
-    assert steps // steps_between.eval >= min(20, steps) and steps // steps_between.log >= min(200, steps)
-    assert steps // steps_between.save >= min(10, steps) and steps_between.warmup <= 0.03 * steps + 1
+    made = resolved(steps)
+    assert schedule_warnings(made, validation_rows=100) == []
+    assert steps // made.eval_every >= min(20, steps) and steps // made.log_every >= min(200, steps)
+    assert steps // made.save_every >= min(10, steps) and made.warmup <= 0.03 * steps + 1
 
 
 def test_a_number_of_steps_takes_precedence_over_its_share():
-    own_steps = stage(warmup_steps=0, log_steps=2, eval_steps=3, save_steps=4)
-    assert intervals(own_steps, 1000) == Intervals(0, 2, 3, 4)
-    shares = stage(warmup_share=0.1, log_share=0.01, eval_share=0.3, save_share=0.5)
-    assert intervals(shares, 1000) == Intervals(100, 10, 300, 500)
+    own_steps = resolved(1000, warmup_steps=0, log_steps=2, eval_steps=3, save_steps=4)
+    shares = resolved(1000, warmup_share=0.1, log_share=0.01, eval_share=0.3, save_share=0.5)
+    intervals = [(made.warmup, made.log_every, made.eval_every, made.save_every) for made in (own_steps, shares)]
+    assert intervals == [(0, 2, 3, 4), (100, 10, 300, 500)]
 
 
 def test_a_warm_up_longer_than_the_stage_is_refused_with_a_setting_that_passes():
     """207 steps of 25 repositories under a warm-up of 1,000."""
     with pytest.raises(UserError, match=r"sft\.warmup_steps: 1,000 of the stage's 207 steps .* `warmup_share: 0\.03`"):
-        check_schedule("sft", stage(warmup_steps=1000), 207)
+        resolved(207, warmup_steps=1000)
     with pytest.raises(UserError, match=r"sft\.warmup_steps: 207 of"):
         plan(PlanInputs("sft", stage(warmup_steps=207), a40(), rows=69 * 64))
-    check_schedule("sft", stage(warmup_share=0.03), 207)
-    check_schedule("sft", stage(warmup_steps=206), 207)
+    resolved(207, warmup_share=0.03)
+    resolved(207, warmup_steps=206)
     with pytest.raises(UserError, match=r"100 steps and a decay of 120 are more than .* 200; use at most 80 steps"):
-        check_schedule("sft", stage(warmup_steps=100, scheduler="warmup-stable-decay", decay_share=0.6), 200)
+        resolved(200, warmup_steps=100, scheduler="warmup-stable-decay", decay_share=0.6)
     with pytest.raises(UserError, match=r"sft\.warmup_share: 180 steps and a decay of 60"):
-        check_schedule("sft", stage(warmup_share=0.9, scheduler="warmup-stable-decay", decay_share=0.3), 200)
+        resolved(200, warmup_share=0.9, scheduler="warmup-stable-decay", decay_share=0.3)
 
 
 @pytest.mark.parametrize("selects", [{"keep_best": True}, {"early_stopping": {"patience": 2}}])
 def test_a_stage_that_selects_by_a_loss_it_never_measures_is_refused(selects):
     with pytest.raises(UserError, match=rf"eval_steps: 1,000 .* `{next(iter(selects))}` has .* here 10 steps"):
-        check_schedule("sft", stage(eval_steps=1000, **selects), 207)
-    check_schedule("sft", stage(eval_steps=207, **selects), 207)
+        resolved(207, eval_steps=1000, **selects)
+    resolved(207, eval_steps=207, **selects)
 
 
 WARNED = [
@@ -60,17 +64,17 @@ WARNED = [
 
 @pytest.mark.parametrize(("change", "line"), WARNED, ids=[next(iter(change)) for change, _ in WARNED])
 def test_a_schedule_that_evaluates_logs_or_saves_too_rarely_gets_a_warning_with_a_value_that_passes(change, line):
-    (warning,) = schedule_warnings("sft", stage(**change), 207, ranks=8, validation_rows=100)
+    (warning,) = schedule_warnings(resolved(207, **change), validation_rows=100)
     assert line in warning and "\n" not in warning
     (setting,) = change
     better = {"eval_steps": 10, "log_steps": 10, "save_steps": 20, "eval_rows": 8}[setting]
-    assert schedule_warnings("sft", stage(**{setting: better}), 207, ranks=8, validation_rows=100) == []
+    assert schedule_warnings(resolved(207, **{setting: better}), validation_rows=100) == []
 
 
 def test_few_validation_rows_are_named_with_the_factor_that_is_missing():
-    (line,) = schedule_warnings("sft", stage(), 207, ranks=8, validation_rows=5)
+    (line,) = schedule_warnings(resolved(207), validation_rows=5)
     assert "5 validation rows leave some of the 8 processes none; make `validation` 1.6 times as large" in line
-    (none,) = schedule_warnings("sft", stage(), 207, ranks=8, validation_rows=0)
+    (none,) = schedule_warnings(resolved(207), validation_rows=0)
     assert none.startswith("training.train.sft.data: no validation rows, so no validation loss is measured")
     planned = plan(PlanInputs("sft", stage(eval_steps=1000), a40(), rows=69 * 64, validation_rows=1))
     assert [line.split(":")[0] for line in planned["warnings"]] == [

@@ -1,0 +1,214 @@
+"""A stage's numbers on a machine: `auto` and shares replaced by what they come to, in one record made by one function.
+
+    stage = resolve_stage("sft", settings, machine, parameters=7_615_616_512, rows=13_248)
+    stage.steps, stage.save_every, stage.micro_batch      # 207, 20, 4
+
+The plan makes it before the stage runs, the stage makes it again when it starts; results/training/plan/{stage}.json and
+summary.json hold its `record()`. Learning rate, global batch and steps depend on the model and the data alone, so they
+are the same on every machine.
+"""
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from scripts.common.errors import UserError
+from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.training import Stage
+from scripts.training.planning.batch import divide_batch, total_ranks
+from scripts.training.planning.checks import check_sharding
+
+MAX_TOKENS = 2**22  # larger batches gain nothing at these sizes (Llama 2 and 3 train with 4 M tokens)
+ROWS = 8
+
+
+@dataclass(frozen=True)
+class ResolvedStage:
+    """What is not known yet, before a model or data exist, is None, or still `auto`.
+
+    Attributes:
+        settings: of the stage, with numbers in place of `auto`.
+        processes: that train together.
+        steps: optimizer steps.
+        warmup, decay: steps at the start and at the end, in which the learning rate rises and falls; `decay` is 0 but
+            with `scheduler: warmup-stable-decay`.
+        log_every, eval_every, save_every: steps between logged metrics, validation losses, checkpoints.
+        micro_batch: rows per process and pass.
+        accumulation: passes per optimizer step.
+    """
+
+    name: str
+    settings: Stage
+    machine: Machine
+    processes: int
+    steps: int | None
+    warmup: int | None
+    decay: int | None
+    log_every: int | None
+    eval_every: int | None
+    save_every: int | None
+    micro_batch: int | Literal["auto"]
+    accumulation: int | None
+
+    @property
+    def tokens_per_step(self) -> int | None:
+        if self.settings.global_batch == "auto":
+            return None
+        return self.settings.global_batch * self.settings.sequence_length
+
+    @property
+    def tokens(self) -> int | None:
+        return self.steps and self.steps * self.tokens_per_step
+
+    def record(self) -> dict:
+        """What is known, under the names of plan and summary."""
+        known = {
+            "learning_rate": self.settings.learning_rate,
+            "global_batch": self.settings.global_batch,
+            "tokens_per_step": self.tokens_per_step,
+            "steps": self.steps,
+            "tokens": self.tokens,
+            "warmup": self.warmup,
+            "decay": self.decay or None,
+            "log": self.log_every,
+            "eval": self.eval_every,
+            "save": self.save_every,
+            "processes": self.processes,
+            "micro_batch": self.micro_batch,
+            "gradient_accumulation": self.accumulation,
+            "sharding": self.machine.sharding,
+            "offload": self.machine.offload,
+            "compile": self.machine.compile,
+        }
+        return {name: value for name, value in known.items() if value is not None}
+
+
+def resolve_stage(
+    name: str,
+    settings: Stage,
+    machine: Machine,
+    parameters: int | None,
+    rows: int | None,
+    processes: int | None = None,
+) -> ResolvedStage:
+    """The numbers of a stage.
+
+    Args:
+        parameters: of the model that it starts from, None before it exists; used only for `auto`.
+        rows: packed training rows, None before they are packed.
+        processes: that train together, where they are not those of the machine file.
+
+    Raises:
+        UserError: the machine file shards what cannot be sharded, the schedule does not fit the steps, or the global
+            batch is no multiple of the processes.
+    """
+    check_sharding(name, settings, machine)
+    settings = resolve_auto(settings, parameters, rows)
+    processes = processes or total_ranks(machine)
+    steps = warmup = decay = log_every = eval_every = save_every = accumulation = None
+    if settings.steps is not None or (rows is not None and settings.global_batch != "auto"):
+        steps = training_steps(settings, rows)
+        warmup = settings.warmup_steps
+        if warmup is None:
+            warmup = warmup_of(settings.warmup_share, steps)
+        # 1 - sqrt over the last fifth by default (Hägele et al. 2024)
+        decay = max(1, round(settings.decay_share * steps)) if settings.scheduler == "warmup-stable-decay" else 0
+        log_every = settings.log_steps or share_of(steps, settings.log_share)
+        eval_every = settings.eval_steps or share_of(steps, settings.eval_share)
+        save_every = settings.save_steps or share_of(steps, settings.save_share)
+    micro_batch = machine.micro_batch
+    if "auto" not in (micro_batch, settings.global_batch):
+        micro_batch, accumulation = divide_batch(settings.global_batch, micro_batch, processes, name)
+    stage = ResolvedStage(
+        name=name,
+        settings=settings,
+        machine=machine,
+        processes=processes,
+        steps=steps,
+        warmup=warmup,
+        decay=decay,
+        log_every=log_every,
+        eval_every=eval_every,
+        save_every=save_every,
+        micro_batch=micro_batch,
+        accumulation=accumulation,
+    )
+    if steps is not None:
+        check_schedule(stage)
+    return stage
+
+
+def resolve_auto(settings: Stage, parameters: int | None, rows: int | None) -> Stage:
+    """`settings` with numbers in place of `auto`, where the inputs are known; else the setting stays `auto`."""
+    update = {}
+    if settings.learning_rate == "auto" and parameters:
+        update["learning_rate"] = learning_rate(parameters)
+    if settings.global_batch == "auto" and parameters and rows is not None:
+        tokens = used_rows(settings, rows) * settings.sequence_length
+        update["global_batch"] = global_batch(parameters, tokens, settings.sequence_length)
+    return settings.model_copy(update=update)
+
+
+def learning_rate(parameters: int) -> float:
+    """5e-5 at 7e9 parameters, scaled with parameters^-0.25; to three digits."""
+    return float(f"{5e-5 * (parameters / 7e9) ** -0.25:.3g}")
+
+
+def global_batch(parameters: int, tokens: int, length: int) -> int:
+    """Rows of `length` tokens per step: (millions of parameters x millions of tokens)^0.4 thousand tokens.
+
+    In these units the rule stays within a factor of about two of DeepSeek LLM's fit for pretraining
+    (arXiv 2401.02954, B = 0.2920 C^0.3271 tokens with C = 6 x parameters x tokens) from 0.5e9 to 7e9 parameters and
+    50e6 to 10e9 tokens. Rounded to a multiple of 8 rows; at least 8 rows, at most 4,194,304 tokens.
+    """
+    batch = 1000 * (parameters / 1e6 * tokens / 1e6) ** 0.4
+    rows = ROWS * round(min(batch, MAX_TOKENS) / length / ROWS)
+    return max(ROWS, min(rows, MAX_TOKENS // length // ROWS * ROWS))
+
+
+def used_rows(settings: Stage, rows: int) -> int:
+    """How many of the `rows` packed training rows a stage uses."""
+    return min(rows, settings.max_samples or rows)
+
+
+def training_steps(settings: Stage, rows: int | None) -> int:
+    """Optimizer steps of a stage with a known global batch, counted as transformers counts them."""
+    if settings.steps is not None:
+        return settings.steps
+    return math.ceil(settings.epochs * math.ceil(used_rows(settings, rows) / settings.global_batch))
+
+
+def share_of(steps: int, share: float) -> int:
+    """A share of the steps, rounded down so that 0.05 never gives fewer than 20; at least one step."""
+    return max(1, math.floor(share * steps + 1e-9))
+
+
+def warmup_of(share: float, steps: int) -> int:
+    """A share of the steps, rounded up as transformers does, but never all of them."""
+    return min(math.ceil(share * steps - 1e-9), steps - 1)
+
+
+def check_schedule(stage: ResolvedStage) -> None:
+    """Check that a stage gets past its warm-up, and evaluates where it selects by that.
+
+    Raises:
+        UserError: it does not; the line names a value that fits.
+    """
+    settings, steps, key = stage.settings, stage.steps, f"training.train.{stage.name}"
+    if stage.warmup >= steps and stage.warmup:
+        raise UserError(
+            f"{key}.warmup_steps: {stage.warmup:,} of the stage's {steps:,} steps leave none after the warm-up; "
+            f"use `warmup_share: 0.03`, here {warmup_of(0.03, steps)} steps, instead"
+        )
+    if stage.warmup + stage.decay > steps:
+        warmup_key = "warmup_share" if settings.warmup_steps is None else "warmup_steps"
+        raise UserError(
+            f"{key}.{warmup_key}: {stage.warmup:,} steps and a decay of {stage.decay:,} are more than the stage's"
+            f" {steps:,}; use at most {steps - stage.decay:,} steps of warm-up"
+        )
+    for setting in ("keep_best", "early_stopping"):
+        if getattr(settings, setting) and stage.eval_every > steps:
+            raise UserError(
+                f"{key}.eval_steps: {stage.eval_every:,} is more than the stage's {steps:,} steps, so `{setting}` has "
+                f"no validation loss to decide by; use `eval_share: 0.05`, here {share_of(steps, 0.05)} steps, instead"
+            )
