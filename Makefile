@@ -27,7 +27,7 @@ test: env ## run all tests except the long ones
 	pytest --quick --numprocesses 2 --dist loadfile --no-loadscope-reorder
 	pytest --rest --numprocesses 2 --dist loadfile --no-loadscope-reorder
 
-# These tests need system packages (docs/install.md). The table of kills is written to docs/soak.md.
+# These tests need system packages (docs/quickstart.md). The table of kills is written to docs/soak.md.
 soak: env ## run the long tests: kill -9 a real workflow 20 times, faults on a real Slurm
 	KILLS=20 SOAK=docs/soak.md pytest -s tests/workflow/test_kills.py
 	pytest -m soak
@@ -74,8 +74,9 @@ format: env ## format all files
 	ruff check --fix .
 	snakefmt Snakefile rules
 
-docs: env ## write docs/configuration.md from the settings
+docs: env ## write docs/configuration.md from the settings, and the stored figures into the pages
 	python -m scripts.experiment.reference
+	python -m benchmarks.figures
 
 bench: env ## measure speed against other tools in the same run
 	for bench in benchmarks/bench_*.py; do python -m "benchmarks.$$(basename "$$bench" .py)"; done

@@ -77,7 +77,7 @@ def check_gpu_driver(machine: str, elsewhere: bool = False) -> str | None:
     if torch.cuda is None:
         raise UserError(
             f"torch {torch.version} is built without CUDA, and {machine} has `gpus`: install a CUDA build "
-            "(docs/install.md), or use a machine file with `gpus: 0`"
+            "(docs/quickstart.md), or use a machine file with `gpus: 0`"
         )
     major, minor = torch.cuda
     least = f"GPU driver {LEAST_DRIVER.get(major, f'for CUDA {major}')} or newer"
@@ -89,7 +89,7 @@ def check_gpu_driver(machine: str, elsewhere: bool = False) -> str | None:
         raise UserError(
             f"torch {torch.version} is built for CUDA {major}.{minor} and needs {least}, this host has "
             f"{driver.version} (CUDA {driver.cuda[0]}.{driver.cuda[1]}): update it, or install torch for CUDA "
-            f"{driver.cuda[0]} (docs/install.md)"
+            f"{driver.cuda[0]} (docs/quickstart.md)"
         )
     return None
 

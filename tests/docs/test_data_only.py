@@ -1,4 +1,4 @@
-"""The programs of docs/data-only.md run one after the other, as a reader would copy them, on real shards."""
+"""The programs of docs/own-chats.md run one after the other, as a reader would copy them, on real shards."""
 
 import hashlib
 import re
@@ -22,7 +22,7 @@ from scripts.tokens.pack import pack
 from scripts.tokens.tokenizer import train
 
 ROOT = Path(__file__).parents[2]
-PAGE = (ROOT / "docs/data-only.md").read_text()
+PAGE = (ROOT / "docs/own-chats.md").read_text()
 
 
 def programs() -> list[str]:
@@ -70,7 +70,7 @@ def test_the_programs_on_the_page_run_and_agree_with_each_other(mine, capsys):
     variables = {}
     assert len(programs()) == 6
     for program in programs():
-        exec(compile(program, "docs/data-only.md", "exec"), variables)  # noqa: S102
+        exec(compile(program, "docs/own-chats.md", "exec"), variables)  # noqa: S102
     row, shards = variables["row"], variables["shards"]
     assert np.array_equal(variables["positions"], row["position_ids"])
     assert np.array_equal(variables["labels"], row["labels"])

@@ -1,6 +1,7 @@
 """README and docs name only what is there: links, make targets, verbs, modules, paths, profiles and settings."""
 
 import ast
+import json
 import re
 from collections.abc import Callable, Iterator
 from itertools import accumulate
@@ -8,13 +9,14 @@ from pathlib import Path
 
 import pytest
 
+from benchmarks import figures
 from scripts.cli.__main__ import command_line
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 AREAS = "sources|corpus|tokens|training|evaluation"
 VERBS = [name for name in command_line() if not name.startswith("-")]
-OWN = re.compile(r"(?:^|/)(?:mine\b|my[-_])")  # what a reader calls a file of their own
+OWN = re.compile(r"(?:^|/)(?:mine\b|my[-_]|NAME\b)")  # what a reader calls a file of their own
 
 
 def code(page: Path) -> str:
@@ -100,6 +102,45 @@ def missing_settings(page: Path) -> Iterator[str]:
 )
 def test_pages_name_only_what_is_there(missing: Callable[[Path], Iterator[str]]):
     assert {str(page.relative_to(ROOT)): names for page in PAGES if (names := sorted(set(missing(page))))} == {}
+
+
+MEASURED = re.compile(
+    r"\d ?(?:[MG]B/s|tokens/s|tokens (?:per|a) second|problems (?:per|a) second|times as fast|ms a problem)"
+    r"|[+-]\d\.\d+ \[[+-]?\d"  # a difference with its interval
+)
+
+
+def test_the_figures_of_the_pages_are_those_of_their_files():
+    """`make docs` writes them; a figure without a file raises."""
+    pages = figures.pages()
+    assert [page.name for page in pages if page.read_text() != figures.with_figures(page.read_text())] == []
+    used = {mark[1] for page in pages for mark in figures.MARK.finditer(page.read_text())}
+    assert used == {path.stem for path in figures.FOLDER.glob("*.json")}
+
+
+def test_each_stored_figure_says_where_it_comes_from():
+    for path in figures.FOLDER.glob("*.json"):
+        record = json.loads(path.read_text())
+        assert set(record) == {"command", "commit", "machine", "date", "recorded", "conditions", "values"}, path
+        assert all(set(value) == {"value", "unit", "spread"} for value in record["values"].values()), path
+
+
+def test_a_figure_is_written_anew_and_a_run_stores_where_it_comes_from(tmp_path, monkeypatch):
+    monkeypatch.setattr(figures, "FOLDER", tmp_path)
+    monkeypatch.setattr("sys.argv", ["benchmarks/bench_x.py", "--megabytes", "4"])
+    figures.store("x", {"speed": figures.Value(1234.5, " MB/s", "three runs")}, "one thread")
+    text = "It reads <!-- figure x.speed -->9 MB/s<!-- end -->."
+    assert figures.with_figures(text) == "It reads <!-- figure x.speed -->1,234.5 MB/s<!-- end -->."
+    record = json.loads((tmp_path / "x.json").read_text())
+    assert record["command"] == "python -m benchmarks.bench_x --megabytes 4" and record["recorded"] == "by the run"
+
+
+def test_no_page_holds_a_measured_number_without_a_file():
+    """DECISIONS.md keeps measurements with their date and conditions; soak.md is written by a run."""
+    for page in figures.pages():
+        if page.name not in ("DECISIONS.md", "configuration.md", "soak.md"):
+            prose = figures.MARK.sub("", re.sub(r"^    .*", "", page.read_text(), flags=re.MULTILINE))
+            assert [found[0] for found in MEASURED.finditer(prose)] == [], page.name
 
 
 def test_architecture_shows_the_folders_of_scripts():

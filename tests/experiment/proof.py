@@ -1,6 +1,6 @@
 """Which functions a rule's jobs execute, against which functions its fingerprint covers.
 
-    python -m tests.experiment.proof                 # the figures, from tests/experiment/executed.txt
+    python -m tests.experiment.proof                 # the figures, from results/executed.txt
     python -m tests.experiment.proof --run           # run the experiments under a trace first, and write that file
     python -m tests.experiment.proof --run tiny rest # some of them alone: tests/experiment/traced_experiments.py
 
@@ -24,7 +24,7 @@ from tests import forked
 from tests.experiment.traced_experiments import TRACED, run_experiment, smoke_sizes
 
 ROOT = Path(__file__).parents[2]
-EXECUTED = Path(__file__).with_name("executed.txt")
+EXECUTED = ROOT / "results/executed.txt"
 Function = tuple[str, str]  # file, qualified name
 Pairs = set[tuple[Function, str]]
 
@@ -140,6 +140,7 @@ def write_executed(pairs: Pairs) -> None:
         lines += ["", f"{rules}:"] + [
             f"{file} {' '.join(sorted(groups[rules][file]))}" for file in sorted(groups[rules])
         ]
+    EXECUTED.parent.mkdir(exist_ok=True)
     EXECUTED.write_text("\n".join(lines) + "\n")
 
 

@@ -72,12 +72,6 @@ def test_every_file_that_is_no_python_is_in_the_fingerprint_of_a_rule():
     assert {path for path in files if "__pycache__" not in path.parts} <= covered
 
 
-def test_the_recorded_trace_names_rules_and_functions_that_are_there():
-    pairs = proof.read_executed()
-    assert {rule for _, rule in pairs} <= set(proof.rules())
-    assert len(pairs) > 500
-
-
 @pytest.mark.soak
 def test_no_function_that_a_fresh_trace_of_every_suite_executes_is_missed():
     assert proof.run_all(["tiny", "rest", "pull"]) - proof.covered() == set()

@@ -40,9 +40,11 @@ def printed(stages) -> str:
     return capture.get()
 
 
-def test_a_batch_that_follows_from_the_data_is_planned_without_any_and_for_as_many_rows_as_are_told(untraced):
+def test_a_batch_that_follows_from_the_data_is_planned_without_any_and_for_as_many_rows_as_are_told(untraced, tmp_path):
     """The plan of `global_batch: auto` ended in a traceback before there was data."""
-    muon = Path("config/experiments/cpt-muon.yaml")
+    muon = tmp_path / "muon.yaml"
+    shipped = Path("config/experiments/cpt-muon.yaml").read_text()
+    muon.write_text(shipped.replace("data/text", str(tmp_path / "absent")))  # a user may have put texts into data/text
     [unknown] = overview.plans_of("profiles/a800", muon).stages
     assert "auto" in printed([unknown])
     [line] = unknown.plan["warnings"]
