@@ -13,7 +13,7 @@ from tests.training.conftest import SHAPE, VOCABULARY, machine, stage
 
 def test_the_layers_that_the_machine_file_names_are_recomputed_and_the_loss_is_the_same(tmp_path, shards):
     def trained(checkpointing) -> tuple[list[bool], float]:
-        settings, here = stage(steps=2, global_batch=2), machine(gradient_checkpointing=checkpointing)
+        settings, here = stage(steps=2, warmup_steps=1, global_batch=2), machine(gradient_checkpointing=checkpointing)
         torch.manual_seed(0)
         model = Qwen2ForCausalLM(Qwen2Config(**SHAPE | {"num_hidden_layers": 3}, vocab_size=VOCABULARY))
         arguments = training_arguments(resolve_stage("tiny", settings, here, None, None), 0, tmp_path, validate=False)
