@@ -19,6 +19,8 @@ from scripts.experiment.model_folder import OURS, PATTERNS, content_hash
 from scripts.experiment.settings.training import Base, Shape
 from scripts.tokens.packing.base_tokenizer import write_chat_template
 
+ROPE_THETA = 1_000_000  # of a model from scratch, as of Qwen2's
+
 
 def write_model_manifest(folder: Path) -> dict:
     """Write the manifest of a model folder, over all files but the fingerprint of its logits."""
@@ -37,9 +39,9 @@ def make_from_scratch(shape: Shape, seed: int, tokenizer: Path, out: Path) -> No
         vocab_size=len(vocabulary),
         eos_token_id=vocabulary.eos_token_id,
         pad_token_id=vocabulary.pad_token_id,
-        rope_parameters={"rope_type": "default", "rope_theta": shape.rope_theta},
+        rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
         use_cache=True,
-        **shape.model_dump(exclude={"rope_theta", "vocab_size"}),
+        **shape.model_dump(exclude={"vocab_size"}),
     )
     torch.manual_seed(seed)
     model = Qwen2ForCausalLM(config)

@@ -14,6 +14,7 @@ from scripts.experiment.settings.training import Base, Stage
 from scripts.training.base import base
 
 LENGTH, VOCABULARY = 32, 512
+ROPE_THETA = 10000.0
 SHAPE = {
     "hidden_size": 32,
     "intermediate_size": 64,
@@ -21,7 +22,6 @@ SHAPE = {
     "num_attention_heads": 4,
     "num_key_value_heads": 2,
     "max_position_embeddings": 64,
-    "rope_theta": 10000.0,
     "tie_word_embeddings": True,
 }
 STAGE = {
@@ -75,7 +75,8 @@ def machine(**changes) -> Machine:
 
 def scratch(**changes) -> Base:
     """The settings of a base model from scratch; `shape` holds changes of the tiny shape."""
-    return Base.parse({"model": "scratch", **changes, "shape": SHAPE | changes.get("shape", {})}, "test")
+    shape = SHAPE | changes.get("shape", {})
+    return Base.parse({"model": "scratch", "rope_theta": ROPE_THETA, **changes, "shape": shape}, "test")
 
 
 def write_split(folder: Path, split: str, rows: int, rng: np.random.Generator) -> dict:

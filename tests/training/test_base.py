@@ -16,7 +16,7 @@ from scripts.common.files import sha256_file
 from scripts.experiment.settings.training import Base, Shape
 from scripts.training.base import base, content_hash
 from scripts.training.planning.parameters import count_parameters
-from tests.training.conftest import SHAPE, VOCABULARY, scratch
+from tests.training.conftest import ROPE_THETA, SHAPE, VOCABULARY, scratch
 
 
 def folder_settings(path, **changes) -> Base:
@@ -28,10 +28,8 @@ def test_from_scratch_is_a_qwen2_of_the_shape_in_the_settings_and_depends_on_the
 ):
     model = AutoModelForCausalLM.from_pretrained(origin)
     assert model.config.model_type == "qwen2"
-    assert {name: getattr(model.config, name) for name in SHAPE if name != "rope_theta"} == {
-        k: v for k, v in SHAPE.items() if k != "rope_theta"
-    }
-    assert model.config.rope_parameters["rope_theta"] == SHAPE["rope_theta"]
+    assert {name: getattr(model.config, name) for name in SHAPE} == SHAPE
+    assert model.config.rope_parameters["rope_theta"] == ROPE_THETA
     assert model.num_parameters() == count_parameters(Shape(**SHAPE, vocab_size=VOCABULARY))
     torch.rand(3)  # what the caller drew before must not matter
     same = base(scratch(), 1, tokenizer, tmp_path / "same")

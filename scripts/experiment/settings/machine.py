@@ -1,6 +1,6 @@
 """Settings of a machine file, `config/machines/{name}.yaml`: where a stage runs, never what it computes."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -90,13 +90,8 @@ class Machine(Record):
     host_link_gbs: Number = Field(
         12, gt=0, description="Bandwidth between a GPU and its host (GB/s in one direction), for `offload`."
     )
-    host_adam: Number = Field(
-        2.0, gt=0, description="Billions of parameters per second that AdamW updates on a host's CPU, for `offload`."
-    )
     gpu_watts: Number | None = Field(None, gt=0, description="Power of a busy GPU (watts).")
-    host_watts: Number = Field(300, ge=0, description="Power of a host without its GPUs (watts).")
-    gpu_hour_price: Number | None = Field(None, ge=0, description="Price of one GPU for one hour, in `currency`.")
-    currency: str = Field("EUR", min_length=1, description="Currency of `gpu_hour_price`.")
+    gpu_hour_price: Number | None = Field(None, ge=0, description="Price of one GPU for one hour, in any currency.")
     disk_gib: Number | None = Field(
         None, gt=0, description="Free disk space that a plan assumes (GiB); by default what is free now."
     )
@@ -142,6 +137,12 @@ class Machine(Record):
         description="Environment variables for training, such as NCCL's: `NCCL_SOCKET_IFNAME`, `NCCL_IB_DISABLE`,"
         " `NCCL_P2P_DISABLE`.",
     )
+
+    removed: ClassVar[dict[str, str]] = {
+        "host_adam": "plans take 2 billion parameters per second for AdamW on a host's CPU",
+        "host_watts": "plans take 300 watts for a host without its GPUs",
+        "currency": "prices have the currency of `gpu_hour_price`",
+    }
 
     @property
     def hardware(self) -> dict:

@@ -1,6 +1,6 @@
 """Settings of a monitoring file, `config/monitoring/{name}.yaml`: how a stage is watched, never what it computes."""
 
-from typing import Literal
+from typing import ClassVar, Literal
 
 from pydantic import Field
 
@@ -9,8 +9,9 @@ from scripts.experiment.settings.record import Number, Record
 
 
 class Alerts(Record):
-    window: int = Field(50, ge=2, description="Number of logged steps in a running median.")
-    loss_factor: Number = Field(2, gt=1, description="Alert when the loss exceeds this many times its running median.")
+    loss_factor: Number = Field(
+        2, gt=1, description="Alert when the loss exceeds this many times its running median, over 50 logged steps."
+    )
     throughput_factor: Number = Field(
         0.5, gt=0, lt=1, description="Alert when tokens per second fall below this share of their running median."
     )
@@ -29,6 +30,8 @@ class Alerts(Record):
     )
     temperature_c: Number = Field(87, gt=0, description="Alert when the hottest GPU exceeds this (°C).")
 
+    removed: ClassVar[dict[str, str]] = {"window": "running medians are over 50 logged steps"}
+
 
 class Wandb(Record):
     """Also log to Weights & Biases (`uv pip install wandb`)."""
@@ -46,12 +49,8 @@ class Monitoring(Record):
         None,
         pattern=r"^(https?://|\$)",
         description="Address to which each alert is sent as a JSON POST. `$NAME` is replaced by the environment"
-        " variable NAME, for a secret address.",
-    )
-    webhook_seconds: Number = Field(
-        3,
-        gt=0,
-        le=60,
-        description="Maximum time that training waits for the webhook (seconds); a failure is only logged.",
+        " variable NAME, for a secret address. Training waits 3 seconds for it at most; a failure is only logged.",
     )
     wandb: Wandb | None = None
+
+    removed: ClassVar[dict[str, str]] = {"webhook_seconds": "training waits 3 seconds for the webhook at most"}

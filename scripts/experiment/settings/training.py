@@ -1,6 +1,6 @@
 """Settings of `training`: the base model and the stages."""
 
-from typing import Annotated, Literal, Self
+from typing import Annotated, ClassVar, Literal, Self
 
 from pydantic import Field
 
@@ -22,13 +22,14 @@ class Shape(Record):
     num_attention_heads: int = Field(ge=1, description="Number of query heads.")
     num_key_value_heads: int = Field(ge=1, description="Number of key and value heads.")
     max_position_embeddings: int = Field(32768, ge=16, description="Maximum context length (tokens).")
-    rope_theta: Number = Field(1_000_000, gt=0, description="Base of the rotary embedding.")
     tie_word_embeddings: bool = Field(False, description="Whether embedding and output head share one matrix.")
     vocab_size: int | None = Field(
         None,
         ge=512,
         description="Vocabulary size of the base model, for the plan; with `scratch` it is the tokenizer's.",
     )
+
+    removed: ClassVar[dict[str, str]] = {"rope_theta": "it is `training.base.rope_theta`"}
 
     @classmethod
     def from_config(cls, config: dict) -> Self | None:
@@ -55,7 +56,10 @@ class Base(Record):
         " saved as SmolLM3, an architecture equal to Qwen2 except that layers may have no RoPE.",
     )
     rope_theta: Number | None = Field(
-        None, gt=0, description="Base of the rotary embedding, if it should differ from the model's own."
+        None,
+        gt=0,
+        description="Base of the rotary embedding, if it should differ from the model's own, or with"
+        " `scratch` from 1,000,000.",
     )
     shape: Shape | None = None
     trained_tokens: Number | None = Field(

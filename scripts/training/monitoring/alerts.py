@@ -19,6 +19,8 @@ from transformers import TrainerCallback
 from scripts.experiment.settings.monitoring import Monitoring
 
 MIN_STEPS = 5  # logged steps before a median is compared with
+WINDOW = 50  # logged steps in a running median
+WEBHOOK_SECONDS = 3  # that training waits for it at most
 
 
 def post_to_webhook(address: str, message: dict, seconds: float) -> None:
@@ -70,7 +72,7 @@ class Alerts:
         if self.monitoring.webhook:
             # orjson makes NaN null; json would write `NaN`, which is not JSON
             message = orjson.loads(orjson.dumps(record))
-            post_to_webhook(self.monitoring.webhook, message, self.monitoring.webhook_seconds)
+            post_to_webhook(self.monitoring.webhook, message, WEBHOOK_SECONDS)
 
 
 class AlertThresholds(TrainerCallback):
@@ -78,7 +80,7 @@ class AlertThresholds(TrainerCallback):
 
     def __init__(self, alerts: Alerts, metrics: Path):
         self.alerts, self.limits, self.metrics = alerts, alerts.monitoring.alerts, metrics
-        self.losses, self.rates = (deque(maxlen=self.limits.window) for _ in range(2))
+        self.losses, self.rates = (deque(maxlen=WINDOW) for _ in range(2))
         self.crossed: set[str] = set()
 
     def on_train_begin(self, args, state, control, **kwargs):

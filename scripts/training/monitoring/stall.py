@@ -11,7 +11,7 @@ from collections import deque
 
 from transformers import TrainerCallback
 
-from scripts.training.monitoring.alerts import MIN_STEPS, Alerts
+from scripts.training.monitoring.alerts import MIN_STEPS, WINDOW, Alerts
 
 MIN_SECONDS = 5.0  # shorter pauses are never an alert
 CHECK_INTERVAL = 0.5  # seconds
@@ -22,7 +22,7 @@ class StallAlert(TrainerCallback):
 
     def __init__(self, alerts: Alerts):
         self.alerts, self.factor = alerts, alerts.monitoring.alerts.stall_factor
-        self.durations: deque[float] = deque(maxlen=alerts.monitoring.alerts.window)  # seconds of the newest steps
+        self.durations: deque[float] = deque(maxlen=WINDOW)  # seconds of the newest steps
         self.finished = threading.Event()
         self.step, self.since, self.alerted = 0, None, False  # since: begin of the running step; None while it saves
 

@@ -63,7 +63,7 @@ def sizes(spec: Pass) -> tuple[int, int]:
 
 def normal(spec: Pass) -> Pass:
     """The pass with fixed values for what its trace does not depend on, so that similar passes share one."""
-    fixed = {"num_hidden_layers": max(sizes(spec)), "max_position_embeddings": 32768, "rope_theta": 1_000_000}
+    fixed = {"num_hidden_layers": max(sizes(spec)), "max_position_embeddings": 32768}
     update = {"shape": spec.shape.model_copy(update=fixed)}
     if spec.lora:
         update["lora"] = spec.lora.model_copy(update={"alpha": 1, "merge": False})

@@ -169,7 +169,7 @@ ROWS = (
     ("  measured", lambda s: cell(measured_hours(s), ",.1f")),
     ("hours per 100 million tokens", lambda s: cell(hours_per(s, 1e8), ",.1f")),
     ("energy", lambda s: cell(s.plan.get("kwh"), ",.1f", " kWh")),
-    ("price", lambda s: cell(s.plan.get("price"), ",.2f", f" {s.plan.get('currency', '')}")),
+    ("price", lambda s: cell(s.plan.get("price"), ",.2f")),
     ("share of the base's compute", lambda s: cell(s.plan.get("share_of_base"), ".2g")),
 )
 

@@ -179,7 +179,7 @@ def plan_option(inputs: PlanInputs, stage: ResolvedStage, option: Option) -> dic
             "hours": round(cost.hours, 2),
             "kwh": cost.kwh and round(cost.kwh, 1),
         }
-        result |= {"price": cost.money and round(cost.money, 2), "currency": machine.currency}
+        result["price"] = cost.money and round(cost.money, 2)
     return result
 
 

@@ -15,6 +15,8 @@ from scripts.training.planning.recomputation import offloaded_activations, recom
 
 # Share of a pass' time behind which communication can hide. DDP, ZeRO and FSDP send while the backward pass runs.
 OVERLAP = 0.5
+HOST_ADAM = 2e9  # parameters per second that AdamW updates on a host's CPU, for `offload`
+HOST_WATTS = 300  # of a host without its GPUs
 
 
 class Operations(NamedTuple):
@@ -126,7 +128,7 @@ def stage_speed(
     if machine.offload:
         # gradients go to the host in each pass (ZeRO-2) and are added there; the new weights come back once
         moved = (2 * batch.accumulation + 2) * counted.trained / ranks / (machine.host_link_gbs * 1e9)
-        updated = counted.trained / machine.nodes / (machine.host_adam * 1e9)
+        updated = counted.trained / machine.nodes / HOST_ADAM
         offload = moved + updated
     if activation_bytes := offloaded_activations(
         settings, shape, machine, batch, shape.num_hidden_layers - counted.first_layer
@@ -154,5 +156,5 @@ def stage_cost(speed: Speed, steps: int, evaluations: float, machine: Machine) -
     gpus = total_ranks(machine)
     kwh = None
     if machine.gpu_watts:
-        kwh = hours * (gpus * machine.gpu_watts + machine.nodes * machine.host_watts) / 1000
+        kwh = hours * (gpus * machine.gpu_watts + machine.nodes * HOST_WATTS) / 1000
     return Cost(hours, kwh, None if machine.gpu_hour_price is None else hours * gpus * machine.gpu_hour_price)

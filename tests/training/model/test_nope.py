@@ -14,7 +14,7 @@ from scripts.experiment.settings.training import Base
 from scripts.training.base import base
 from scripts.training.model.logits_fingerprint import check
 from scripts.training.model.nope import convert_to_nope, expand_layers, no_rope_parameters, set_rope_theta
-from tests.training.conftest import SHAPE, scratch
+from tests.training.conftest import ROPE_THETA, SHAPE, scratch
 from tests.training.test_train import run
 
 HEADS, KEYS, WIDTH, DEPTH, WORDS = 4, 2, 32, 4, 128
@@ -27,8 +27,7 @@ def qwen(tmp_path_factory):
     folder = tmp_path_factory.mktemp("qwen")
     torch.manual_seed(0)
     shape = {**SHAPE, "num_hidden_layers": DEPTH, "num_attention_heads": HEADS, "num_key_value_heads": KEYS}
-    theta = shape.pop("rope_theta")
-    rope = {"rope_type": "default", "rope_theta": theta}
+    rope = {"rope_type": "default", "rope_theta": ROPE_THETA}
     config = Qwen2Config(vocab_size=WORDS, rope_parameters=rope, initializer_range=0.3, eos_token_id=5, **shape)
     model = Qwen2ForCausalLM(config)
     for name, parameter in model.named_parameters():
@@ -105,7 +104,7 @@ def test_with_rope_on_everywhere_the_converted_model_gives_identical_logits(qwen
 @pytest.mark.parametrize("off", [set(), {1}, {0, 3}, {0, 1, 2, 3}])
 def test_the_logits_equal_an_independent_computation_without_rope_in_exactly_the_chosen_layers(qwen, copy, off):
     convert_to_nope(copy, sorted(off))
-    expected = reference(load_file(qwen / "model.safetensors"), ids(), off, SHAPE["rope_theta"])
+    expected = reference(load_file(qwen / "model.safetensors"), ids(), off, ROPE_THETA)
     assert (load(copy)(ids()).logits - expected).abs().max() < 1e-4  # the frequencies are float32
     if off:
         assert (load(qwen)(ids()).logits - expected).abs().max() > 0.5
