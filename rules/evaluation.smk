@@ -5,18 +5,17 @@ from scripts.experiment.replays.evidence_files import evidence_files
 from scripts.experiment.settings.evaluation import CompletionTasks
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
+from scripts.experiment.suites import SUITES
 from scripts.hosts.profile import uses_vllm, vllm_option
 
 # On a CPU, two models side by side on a core each finish sooner than one after the other on two cores.
-THREADS = {suite: 2 if MACHINE.gpus else 1 for suite in VIEW.suites}
-THREADS["code"] = 2
-WITH_TASKS = ("completion", "repository_tests")  # suites whose tasks a rule of their own makes
+THREADS = {suite: 2 if MACHINE.gpus or SUITES[suite].two_cores else 1 for suite in VIEW.suites}
 TESTED_ARCHIVES = {name: raw_archive(source.raw_name) for name, source in TESTED.items()}
-# nothing runs beside latency while it is timed: here it takes all cores, on Slurm the profile requests a whole node
-THREADS["latency"] = 8 if PROFILE.slurm else workflow.cores
+# nothing runs beside a suite that is timed: here it takes all cores, on Slurm the profile requests a whole node
+THREADS |= {suite: 8 if PROFILE.slurm else workflow.cores for suite in VIEW.suites if SUITES[suite].whole_node}
 
 
-for suite in [suite for suite in VIEW.suites if suite != "human"]:
+for suite in [suite for suite in VIEW.suites if SUITES[suite].needs_gpu]:
 
     rule:
         name:
@@ -44,10 +43,9 @@ for suite in [suite for suite in VIEW.suites if suite != "human"]:
             check=[] if uses_vllm(VIEW.suites[suite]) else ["--torch"],
             model=subpath(input.model, parent=True),
             datasets=["--datasets", str(PATHS.dataset(""))] if VIEW.scored_datasets(suite) else [],
-            tasks=["--tasks", VIEW.prompt_files(suite)[0]] if suite in WITH_TASKS else [],
+            tasks=["--tasks", VIEW.prompt_files(suite)[0]] if SUITES[suite].tasks else [],
             settings=to_json(VIEW.suites[suite]),
-            # perplexity draws nothing, lm-eval by its own seeds
-            seed=[] if suite in ("perplexity", "lm_eval") else ["--seed", str(EXPERIMENT.seed)],
+            seed=["--seed", str(EXPERIMENT.seed)] if SUITES[suite].seeded else [],  # lm-eval draws by its own seeds
             out=subpath(output.scores, parent=True),
             code=fingerprint(f"scripts.evaluation.{suite}"),
         shell:

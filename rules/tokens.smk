@@ -68,7 +68,8 @@ rule pack:
         dataset=PATHS.dataset("{dataset}") / MANIFEST,
         tokenizer=PATHS.tokenizer / MANIFEST,
         data=ancient_inputs(
-            *(split_file(PATHS.dataset("{dataset}"), split) for split in PACKED_SPLITS), PATHS.tokenizer / "tokenizer.json"
+            *(split_file(PATHS.dataset("{dataset}"), split) for split in PACKED_SPLITS),
+            PATHS.tokenizer / "tokenizer.json",
         ),
     output:
         manifest=PATHS.shards("{dataset}", "{length}") / MANIFEST,

@@ -1,6 +1,7 @@
 """The rules whose code makes an experiment's results, each with its fingerprint."""
 
 from scripts.experiment.kept_fingerprints import fingerprint
+from scripts.experiment.suites import SUITES
 
 
 def rule_codes(suites: list[str], dated: bool, mixed: bool, prompted: bool) -> dict[str, str]:
@@ -25,8 +26,7 @@ def rule_codes(suites: list[str], dated: bool, mixed: bool, prompted: bool) -> d
         "training": ["base", "train"],
         "evaluation": [
             *suites,
-            *(["completion_tasks"] if "completion" in suites else []),
-            *(["repository_tasks"] if "repository_tests" in suites else []),
+            *(SUITES[suite].tasks for suite in suites if SUITES[suite].tasks),
             *(["contamination"] if prompted else []),
             "gate",
         ],

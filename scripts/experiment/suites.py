@@ -1,7 +1,8 @@
 """The evaluation's suites by name: their metrics, and what each scores with an experiment's settings."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.common.errors import UserError
@@ -9,28 +10,119 @@ from scripts.experiment.settings.code import Code
 from scripts.experiment.settings.evaluation import Completion, Evaluation, LmEval, RepositoryTests
 from scripts.experiment.settings.record import Record
 
-# the metrics of each suite, unique over all suites; their definitions are in scripts/evaluation/metrics/registry.py
-METRICS = {
-    "perplexity": ("perplexity", "bits_per_byte"),
-    "qa": ("exact_match", "f1", "strict_match"),
-    "bleu": ("bleu", "chrf"),
-    "keywords": ("keywords", "structure"),
-    "code": ("pass@{k}",),  # for each of its `k`
-    "completion": ("completion_match", "edit_similarity", "identifier_f1", "parses", "answer_bits_per_byte"),
-    "repository_tests": ("repository_pass@1",),
-    "lm_eval": ("task_score",),
-    "latency": ("first_token_seconds", "answer_seconds", "tokens_per_second"),  # no sums over items; no datasets
-    "human": ("correct",),
+
+@dataclass(frozen=True)
+class SuiteFacts:
+    """What the workflow, the report and the commands must know of a suite, said once.
+
+    Attributes:
+        metrics: unique over all suites; their definitions are in scripts/evaluation/metrics/registry.py.
+        sentence: what the scores are, for the report.
+        share: whether all metrics are from 0 to 1.
+        paired: whether its figures are of the same items for all models, so that models are compared item by item.
+        prompted: whether its prompts may occur in the training data.
+        needs_gpu: whether it runs a model, on a GPU where the machine has one.
+        whole_node: whether nothing may run beside it.
+        seeded: whether it draws from a seed of ours.
+        tasks: the rule that makes its tasks; None where datasets or files give them.
+        two_cores: whether it uses two cores also without a GPU.
+        small: the settings that a rehearsal changes, given the number of items; what depends on more is in rehearse.py.
+    """
+
+    metrics: tuple[str, ...]
+    sentence: str
+    share: bool = True
+    paired: bool = True
+    prompted: bool = False
+    needs_gpu: bool = True
+    whole_node: bool = False
+    seeded: bool = True
+    tasks: str | None = None
+    two_cores: bool = False
+    small: Callable[[int], dict] = lambda items: {"documents": items}
+
+
+# in the order of the report
+SUITES = {
+    "perplexity": SuiteFacts(
+        ("perplexity", "bits_per_byte"),
+        "Bits per byte do not depend on the tokenizer; perplexity is per token. Less is better for both.",
+        share=False,
+        seeded=False,
+    ),
+    "qa": SuiteFacts(
+        ("exact_match", "f1", "strict_match"),
+        "Answers to chats, 0 to 1: share of exact matches, mean F1 over words (Chinese: characters), share of matches"
+        " that keep every symbol of code. More is better.",
+        prompted=True,
+        small=lambda items: {"documents": items, "max_new_tokens": 8},
+    ),
+    "bleu": SuiteFacts(
+        ("bleu", "chrf"),
+        "Descriptions of code, BLEU and chrF by sacrebleu from 0 to 1 (its own scale is 0 to 100). More is better.",
+        prompted=True,
+        small=lambda items: {"documents": items, "max_new_tokens": 8},
+    ),
+    "keywords": SuiteFacts(
+        ("keywords", "structure"),
+        "Share of the expected keywords, 0 to 1: mentioned in the response, and shown by the form of its code"
+        " with comments and strings left out. More is better, but neither says that the code works.",
+        prompted=True,
+        small=lambda items: {"max_new_tokens": 8},
+    ),
+    "code": SuiteFacts(
+        ("pass@{k}",),  # for each of its `k`
+        "Share of problems solved by one of k programs, 0 to 1: written by the model, run in a sandbox against the"
+        " problem's tests. More is better.",
+        prompted=True,
+        two_cores=True,
+        small=lambda items: {"max_new_tokens": 64},
+    ),
+    "completion": SuiteFacts(
+        ("completion_match", "edit_similarity", "identifier_f1", "parses", "answer_bits_per_byte"),
+        "Code written in place in held-out files, by the size of what was to be written. Each 0 to 1, more"
+        " is better: share that is the file's own code line by line, edit similarity, F1 over identifiers, share that"
+        " parses. Less is better: bits per byte of the file's own code.",
+        share=False,
+        tasks="completion_tasks",
+        small=lambda items: {"tasks": 1, "max_new_tokens": 8},
+    ),
+    "repository_tests": SuiteFacts(
+        ("repository_pass@1",),
+        "Functions of the sources written in place, 0 to 1: share whose repository's own tests pass,"
+        " run in a sandbox. More is better.",
+        tasks="repository_tasks",
+        small=lambda items: {"tasks": items, "tries": 2 * items, "max_new_tokens": 8},
+    ),
+    "lm_eval": SuiteFacts(
+        ("task_score",),
+        "Tasks of the lm-evaluation-harness: the mean over items of the metric named behind the task's colon,"
+        " else of the first that the task lists, 0 to 1; subtasks of a group in the place of languages. More is"
+        " better.",
+        seeded=False,
+        small=lambda items: {"limit": items},
+    ),
+    "latency": SuiteFacts(
+        ("first_token_seconds", "answer_seconds", "tokens_per_second"),  # no sums over items; no datasets
+        "Seconds to the first token and of a whole answer, tokens per second, on the hardware that the model is for.",
+        share=False,
+        paired=False,
+        whole_node=True,
+        small=lambda items: {"prompt_tokens": 32, "new_tokens": 4, "warmup": 0, "runs": 1, "batches": [1]},
+    ),
+    "human": SuiteFacts(
+        ("correct",),
+        "Share of responses that people called correct, 0 to 1, rated blindly. More is better.",
+        paired=False,
+        needs_gpu=False,
+        small=lambda items: {"samples": items, "sheets": []},
+    ),
 }
+METRICS = {suite: facts.metrics for suite, facts in SUITES.items()}
+WITHOUT_PAIRS = tuple(suite for suite, facts in SUITES.items() if not facts.paired)
+PROMPTED = tuple(suite for suite, facts in SUITES.items() if facts.prompted)
 REPOSITORIES = "repositories"  # the one dataset of suite repository_tests
 CHATS = ("instruct", "chat")  # the kinds of dataset that hold chats
-WITHOUT_PAIRS = ("latency", "human")  # suites whose figures are not of the same items for all models
-PROMPTED = ("qa", "bleu", "keywords", "code")  # suites whose prompts may occur in the training data
-
-
-def needs_gpu(suite: str) -> bool:
-    """Whether the suite runs a model, on a GPU where the machine has one; people rate with none."""
-    return suite != "human"
 
 
 def check_name(key: str, value: str, names: list[str]) -> None:

@@ -12,7 +12,7 @@ from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import Record
-from scripts.experiment.suites import needs_gpu
+from scripts.experiment.suites import SUITES
 
 STAGES = ("train", "train_adapter")  # the rules that train
 
@@ -125,8 +125,8 @@ def assign_jobs(profile: Profile, machine: Machine, suites: dict[str, Record], p
         profile.assign(rule, TRAINING_JOB)
     profile.assign("base", MODEL_JOB, least_mb=least_mb)
     for suite in suites:
-        if needs_gpu(suite):
-            whole_node = [WHOLE_NODE_JOB] if suite == "latency" else []
+        if SUITES[suite].needs_gpu:
+            whole_node = [WHOLE_NODE_JOB] if SUITES[suite].whole_node else []
             profile.assign(suite, GPU_JOB, *whole_node, least_mb=least_mb)
             if machine.gpus and profile.counts_gpus and profile.gpus(suite) != 1:
                 asked = "gres: a GPU such as gpu:a40:1" if profile.slurm else "gpu: 1"

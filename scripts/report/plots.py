@@ -14,7 +14,7 @@ from matplotlib.ticker import MaxNLocator
 
 from scripts.common.cli import parser, run
 from scripts.experiment.layout import Layout
-from scripts.experiment.suites import METRICS
+from scripts.experiment.suites import SUITES
 from scripts.report.content.drawing import BLUE, GREEN, GREY, INK, ORANGE, RED, WIDTH, save
 from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.formatting import number
@@ -28,13 +28,9 @@ OUTCOMES = {"met": GREEN, "met, not secured": ORANGE, "not met, not secured": OR
 OUTCOMES |= {"not measured": GREY}
 
 
-# suites whose metrics are from 0 to 1, as pass@k is
-SHARES = ("qa", "bleu", "keywords", "repository_tests", "lm_eval", "human")
-
-
 def is_share(metric: str) -> bool:
     """Whether a metric is from 0 to 1, so that its axis shows the whole range."""
-    return metric.startswith("pass@") or any(metric in METRICS[suite] for suite in SHARES)
+    return metric.startswith("pass@") or any(facts.share and metric in facts.metrics for facts in SUITES.values())
 
 
 def bars(axes, labels: list[str], counts: list[int], colors: list[str], total: int) -> None:

@@ -5,6 +5,8 @@ from pathlib import Path
 
 import pytest
 
+from scripts.experiment import suites
+
 # modules that are no rule of their area, and why
 NOT_RULES = {
     "training": {"launch"},  # starts `train` on one or several hosts
@@ -12,7 +14,7 @@ NOT_RULES = {
 # rules without a module of their own name: the same command, other outputs
 SHARED = {"train_adapter"}
 # rules that a loop defines, whose names are suites
-SUITES = {"perplexity", "qa", "bleu", "keywords", "code", "completion", "repository_tests", "lm_eval", "latency"}
+SUITES = {suite for suite, facts in suites.SUITES.items() if facts.needs_gpu}
 IN_A_LOOP = {"evaluation": SUITES}
 MAX_LINES = 400
 MAX_COMMON_LINES = 60  # of what all rules share; what one area needs stands in its own file

@@ -9,9 +9,9 @@ import yaml
 from snakemake.resources import Resources
 
 from scripts.common.errors import UserError
+from scripts.experiment import suites
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.suites import METRICS, needs_gpu
 from scripts.hosts.profile import STAGES, Profile, assign_jobs, check_placement, gpus_in, stage_threads, value_in
 
 CLUSTER = {"nodes": 4, "tasks": 4, "gres": "gpu:a40:2"}
@@ -68,7 +68,7 @@ def test_gpus_are_read_from_a_gres_and_threads_of_a_stage_follow_from_gpus_or_co
 
 
 PROFILES = sorted(path.parent.name for path in Path("profiles").glob("*/config.yaml") if path.parent.name != "default")
-SUITES = dict.fromkeys(METRICS)
+SUITES = dict.fromkeys(suites.SUITES)
 PARAMETERS = {"7B": 7_600_000_000, "32B": 32_800_000_000}
 
 
@@ -100,8 +100,8 @@ def test_each_job_gets_the_gpus_and_the_memory_that_its_model_needs(name, size):
     for rule in STAGES:
         assert made.gpus(rule) == (target.gpus if made.counts_gpus else 0)
     for suite in SUITES:
-        assert made.gpus(suite) == int(needs_gpu(suite) and made.counts_gpus), suite
-        if made.slurm and needs_gpu(suite):
+        assert made.gpus(suite) == int(suites.SUITES[suite].needs_gpu and made.counts_gpus), suite
+        if made.slurm and suites.SUITES[suite].needs_gpu:
             assert made.of(suite, "slurm_partition") == made.of("train", "slurm_partition") != "cpu"
             assert first_memory(made, suite) * 1e6 > 4 * PARAMETERS[size]
     if made.slurm:

@@ -9,13 +9,17 @@ import gzip
 import json
 import re
 import shlex
+from collections import Counter
 from dataclasses import dataclass, field
 from pathlib import Path
 
 import yaml
+import zstandard
 
 from scripts.common.errors import UserError
+from scripts.common.files import read_jsonl
 from scripts.experiment.arguments import words_of
+from scripts.experiment.suites import SUITES
 
 DATA = (
     "filter",
@@ -31,7 +35,6 @@ DATA = (
     "base",
     "contamination",
 )
-SUITES = ("perplexity", "qa", "bleu", "keywords", "code")
 STEPS, ITEMS = 8, 20
 
 
@@ -114,19 +117,35 @@ def first_problems(path: Path, count: int) -> bytes:
     return gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines
 
 
+def first_tasks(path: Path, count: int) -> bytes:
+    """The first tasks of each size in a file of tasks."""
+    kept, lines = Counter(), []
+    for task in read_jsonl(path):
+        kept[task["size"]] += 1
+        if kept[task["size"]] <= count:
+            lines.append(json.dumps(task, ensure_ascii=False) + "\n")
+    return zstandard.compress("".join(lines).encode())
+
+
 def suite_sample(command: str, inputs: list[str], outputs: list[str], settings: dict, items: int = ITEMS) -> Sample:
     """The first items of a suite."""
     files = argument_files(command)
+    tasks = re.search(r"--tasks (\S+)", command)
     if "documents" in settings:
         shortened = settings | {"documents": min(items, settings["documents"])}
         command = with_settings(command, settings, shortened)
         text = f"{shortened['documents']} items of each dataset and language"
-    else:
-        paths = (
-            [settings["cases"]] if "cases" in settings else [benchmark["path"] for benchmark in settings["benchmarks"]]
-        )
+    elif tasks:
+        files[tasks[1]] = first_tasks(Path(tasks[1]), items)
+        text = f"the first {items} tasks of each size"
+    elif "cases" in settings or "benchmarks" in settings:
+        paths = [settings["cases"]] if "cases" in settings else [each["path"] for each in settings["benchmarks"]]
         files |= {path: first_problems(Path(path), items) for path in paths}
         text = f"the first {items} problems of each file"
+    else:  # lm-eval
+        shortened = settings if settings.get("ids") else settings | {"limit": min(items, settings.get("limit", items))}
+        command = with_settings(command, settings, shortened)
+        text = f"the first {items} items of each task"
     return Sample(command, inputs, outputs, False, text, "the other items", files)
 
 
@@ -145,6 +164,7 @@ def sample_of(rule: str, command: str, inputs: list[str], outputs: list[str], se
         return data_sample(command, inputs, outputs)
     if rule in ("train", "train_adapter"):
         return stage_sample(command, inputs, outputs, settings)
-    if rule in SUITES:
+    replayed = [suite for suite, facts in SUITES.items() if facts.paired]  # not what is timed, or rated by people
+    if rule in replayed:
         return suite_sample(command, inputs, outputs, settings)
-    raise UserError(f"{rule}: no rule that is replayed ({', '.join((*DATA, 'train', *SUITES))}); let it run")
+    raise UserError(f"{rule}: no rule that is replayed ({', '.join((*DATA, 'train', *replayed))}); let it run")

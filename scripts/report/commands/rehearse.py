@@ -33,6 +33,7 @@ from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import to_dict, to_json
 from scripts.experiment.settings.training import Stage
+from scripts.experiment.suites import SUITES, configured
 from scripts.training.model.small_base import make_small_base
 from scripts.training.planning.batch import total_ranks
 
@@ -60,29 +61,18 @@ def small_suites(evaluation: Evaluation, machine: Machine, cases: Path) -> dict:
     Args:
         cases: where the first cases of the suite `keywords` are written.
     """
-    changes = {"perplexity": {"documents": ITEMS}, "gate": {"fail": False, "resamples": 100}}
-    for suite in ("qa", "bleu"):
-        if getattr(evaluation, suite) is not None:
-            changes[suite] = {"documents": ITEMS, "max_new_tokens": 8}
+    changes = {suite: SUITES[suite].small(ITEMS) for suite in configured(evaluation)}
+    changes["gate"] = {"fail": False, "resamples": 100}
     if evaluation.keywords is not None:
         first = dict(list(read_yaml(Path(evaluation.keywords.cases)).items())[:ITEMS])
         with atomic(cases) as temporary:
             temporary.write_text(yaml.safe_dump(first, allow_unicode=True, sort_keys=False))
-        changes["keywords"] = {"cases": str(cases), "max_new_tokens": 8}
+        changes["keywords"]["cases"] = str(cases)
     if evaluation.code is not None:
         benchmarks = [to_dict(benchmark) | {"limit": ITEMS} for benchmark in evaluation.code.benchmarks]
-        benchmarks = [{key: value for key, value in benchmark.items() if value is not None} for benchmark in benchmarks]
-        changes["code"] = {"benchmarks": benchmarks, "max_new_tokens": 64}
-    if evaluation.completion is not None:
-        changes["completion"] = {"tasks": 1, "max_new_tokens": 8}
-    if evaluation.lm_eval is not None:
-        changes["lm_eval"] = {"limit": ITEMS}
+        changes["code"]["benchmarks"] = benchmarks
     if evaluation.latency is not None:
-        device = "gpu" if machine.gpus else "cpu"
-        changes["latency"] = {"device": device, "prompt_tokens": 32, "new_tokens": 4, "warmup": 0, "runs": 1}
-        changes["latency"] |= {"batches": [1]}
-    if evaluation.human is not None:
-        changes["human"] = {"samples": ITEMS, "sheets": []}
+        changes["latency"]["device"] = "gpu" if machine.gpus else "cpu"
     return changes
 
 

@@ -6,25 +6,6 @@ from scripts.experiment.layout import Layout
 from scripts.report.content.final_model import changes
 from scripts.report.content.formatting import gate_bound, gate_interval, gate_value, table
 
-SUITES = {
-    "perplexity": "Bits per byte do not depend on the tokenizer; perplexity is per token. Less is better for both.",
-    "qa": "Answers to chats, 0 to 1: share of exact matches, mean F1 over words (Chinese: characters), share of matches"
-    " that keep every symbol of code. More is better.",
-    "bleu": "Descriptions of code, BLEU and chrF by sacrebleu from 0 to 1 (its own scale is 0 to 100). More is better.",
-    "keywords": "Share of the expected keywords, 0 to 1: mentioned in the response, and shown by the form of its code"
-    " with comments and strings left out. More is better, but neither says that the code works.",
-    "code": "Share of problems solved by one of k programs, 0 to 1: written by the model, run in a sandbox against the"
-    " problem's tests. More is better.",
-    "completion": "Code written in place in held-out files, by the size of what was to be written. Each 0 to 1, more"
-    " is better: share that is the file's own code line by line, edit similarity, F1 over identifiers, share that"
-    " parses. Less is better: bits per byte of the file's own code.",
-    "repository_tests": "Functions of the sources written in place, 0 to 1: share whose repository's own tests pass,"
-    " run in a sandbox. More is better.",
-    "lm_eval": "Tasks of the lm-evaluation-harness: the mean over items of the metric named behind the task's colon,"
-    " else of the first that the task lists, 0 to 1; subtasks of a group in the place of languages. More is better.",
-    "human": "Share of responses that people called correct, 0 to 1, rated blindly. More is better.",
-}
-
 
 def seeds_note(train: dict[str, dict]) -> str:
     """What intervals are about beyond other documents.

@@ -11,6 +11,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
+from scripts.experiment.suites import SUITES
 from scripts.report.content import arms_table, final_model, formatting, run_facts, wording
 from scripts.report.content.eval_json import contamination_rows
 from scripts.report.content.scores_table import scores_table
@@ -75,7 +76,7 @@ def fill(name: str, evaluation: dict, dated: str = "", ablation: dict | None = N
             together=scores[scores.language == "all"],
             by_language=scores[scores.language != "all"],
             metrics_of=scores.groupby("suite").metric.unique(),
-            suites={suite: wording.SUITES[suite] for suite in scores.suite.unique()},
+            suites={suite: SUITES[suite].sentence for suite in scores.suite.unique()},
             ablation=ablation,
             arms_head=arms_table.HEAD,
             arms_note=arms_table.note,
