@@ -15,11 +15,10 @@ from scripts.training.engine.early_stopping import EarlyStoppingCallback
 from scripts.training.engine.parallel import ShardingCheck, current_layout
 from scripts.training.engine.run_lock import Ownership
 from scripts.training.engine.trainer import StageTrainer
-from scripts.training.monitoring.alerts import Alerts, AlertThresholds
+from scripts.training.monitoring.alerts import Alerts, AlertThresholds, StallAlert
 from scripts.training.monitoring.interruption import Interruption
 from scripts.training.monitoring.metric_log import MetricLog
 from scripts.training.monitoring.progress import ProgressFile
-from scripts.training.monitoring.stall import StallAlert
 from scripts.training.monitoring.throughput import Throughput
 from scripts.training.monitoring.wandb_log import WandbLog
 from scripts.training.planning.resolved_stage import ResolvedStage

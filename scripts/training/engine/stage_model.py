@@ -1,17 +1,19 @@
 """Load the model that a stage trains: plain or with adapters, its logits checked, and with frozen parameters."""
 
+from fnmatch import fnmatch
 from pathlib import Path
 
 import torch
+from torch import nn
 from transformers import PreTrainedModel, TrainingArguments
 
+from scripts.common.errors import UserError
 from scripts.experiment.settings.training import Stage
 from scripts.training.engine.parallel import whole_model_loading
 from scripts.training.model import logits_fingerprint
 from scripts.training.model.loading import load_model
 from scripts.training.model.lora import load_with_adapters
 from scripts.training.model.nope import no_rope_parameters
-from scripts.training.optimization.optimizers import freeze_others
 
 
 def load_stage_model(
@@ -37,3 +39,19 @@ def load_stage_model(
         selected = settings.trainable
         freeze_others(model, no_rope_parameters(model) if selected == "no_rope_layers" else selected)
     return model
+
+
+def freeze_others(model: nn.Module, patterns: list[str]) -> list[str]:
+    """Train only the parameters whose names match one of `patterns` (fnmatch); returns these names.
+
+    Raises:
+        UserError: a pattern matches no parameter.
+    """
+    names = [name for name, _ in model.named_parameters()]
+    for pattern in patterns:
+        if not any(fnmatch(name, pattern) for name in names):
+            raise UserError(f"trainable: {pattern!r} matches no parameter; an example of a name: {names[1]!r}")
+    trained = [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
+    for name, parameter in model.named_parameters():
+        parameter.requires_grad_(name in trained)
+    return trained

@@ -1,32 +1,14 @@
-"""A stage's optimizer, where the Trainer cannot make it itself, and which parameters it trains."""
+"""The optimizers that the Trainer cannot make by their name."""
 
 from collections.abc import Callable
-from fnmatch import fnmatch
 from typing import NamedTuple
 
 import torch
 from torch import nn
 
-from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.training.optimization.muon import MuonCheck, deepspeed_for_muon, make_muon
-
-
-def freeze_others(model: nn.Module, patterns: list[str]) -> list[str]:
-    """Train only the parameters whose names match one of `patterns` (fnmatch); returns these names.
-
-    Raises:
-        UserError: a pattern matches no parameter.
-    """
-    names = [name for name, _ in model.named_parameters()]
-    for pattern in patterns:
-        if not any(fnmatch(name, pattern) for name in names):
-            raise UserError(f"trainable: {pattern!r} matches no parameter; an example of a name: {names[1]!r}")
-    trained = [name for name in names if any(fnmatch(name, pattern) for pattern in patterns)]
-    for name, parameter in model.named_parameters():
-        parameter.requires_grad_(name in trained)
-    return trained
 
 
 class OwnOptimizer(NamedTuple):

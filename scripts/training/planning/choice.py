@@ -78,20 +78,17 @@ def changed_machines(settings: Stage, machine: Machine) -> list[Machine]:
         ways = [("none", False)]
     elif total_ranks(machine) == 1:
         ways = [way for way in ways if way[0] == "none" or way[1]]
-    return [
-        with_values(
-            machine,
-            sharding=sharding,
-            offload=offload,
-            gradient_checkpointing=checkpointing,
-            liger=liger,
-            micro_batch=1,
-        )
-        for sharding, offload in ways
-        for checkpointing in dict.fromkeys((machine.gradient_checkpointing, Checkpointing()))
-        if supports(sharding, machine.model_copy(update={"gradient_checkpointing": checkpointing}))
-        for liger in ((machine.liger, True) if machine.gpus and sharding in UNSHARDED_WEIGHTS else (machine.liger,))
-    ]
+    changed = []
+    for sharding, offload in ways:
+        fused = [machine.liger]
+        if machine.gpus and sharding in UNSHARDED_WEIGHTS:
+            fused.append(True)
+        for checkpointing in dict.fromkeys((machine.gradient_checkpointing, Checkpointing())):
+            if not supports(sharding, machine.model_copy(update={"gradient_checkpointing": checkpointing})):
+                continue
+            values = {"sharding": sharding, "offload": offload, "gradient_checkpointing": checkpointing}
+            changed += [with_values(machine, **values, liger=liger, micro_batch=1) for liger in fused]
+    return changed
 
 
 def changes(settings: Stage, machine: Machine) -> list[tuple[str, Stage, Machine]]:
@@ -148,9 +145,8 @@ def hours_text(option: Option, tokens: int | None) -> str:
 def processes_text(machine: Machine) -> str:
     """How many GPUs or, without any, processes train together, in words."""
     ranks = total_ranks(machine)
-    return (
-        f"{ranks} {('GPU' if machine.gpus else 'process') if ranks == 1 else 'GPUs' if machine.gpus else 'processes'}"
-    )
+    one, several = ("GPU", "GPUs") if machine.gpus else ("process", "processes")
+    return f"{ranks} {one if ranks == 1 else several}"
 
 
 def refusal(name: str, option: Option, changes: list[Change], tokens: int | None) -> str:

@@ -14,9 +14,9 @@ from transformers import AutoModelForCausalLM
 
 from scripts.common.errors import UserError
 from scripts.tokens.packing.shards import Shards
+from scripts.training.engine.stage_model import freeze_others
 from scripts.training.engine.trainer import PackedRows, stack
 from scripts.training.optimization.muon import make_muon, muon_groups, split_parameters
-from scripts.training.optimization.optimizers import freeze_others
 from tests.training.conftest import MACHINE, often, stage
 from tests.training.engine.test_parallel import MODES, QUICK
 from tests.training.test_train import command, metrics, run, run_on_ranks

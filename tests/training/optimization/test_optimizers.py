@@ -16,7 +16,7 @@ from transformers import get_scheduler
 
 from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
-from scripts.training.optimization.optimizers import freeze_others
+from scripts.training.engine.stage_model import freeze_others
 from scripts.training.optimization.training_arguments import optimizer_arguments
 from scripts.training.planning.resolved_stage import (
     global_batch,
