@@ -13,6 +13,7 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.bench_filter import sources, timed
+from benchmarks.figures import Value, store
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.corpus.similarity.ngrams import NGrams, hashes, words
 
@@ -66,6 +67,11 @@ def main() -> None:
         "times the plain loop": round(plain_seconds / seconds, 1),
     }
     print(json.dumps(line))
+    values = {
+        "speed": Value(round(size / seconds), " MB/s"),
+        "ratio": Value(round(plain_seconds / seconds, 1), " times"),
+    }
+    store("contamination", values, f"one thread, processor time, {size:.0f} MB of Python, {len(problems)} problems")
 
 
 if __name__ == "__main__":

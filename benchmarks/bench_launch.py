@@ -13,6 +13,7 @@ from pathlib import Path
 import yaml
 
 from benchmarks.bench_startup import experiment
+from benchmarks.figures import Value, store
 from tests.workflow.conftest import EXPERIMENT, Clone, checkout, row, source
 
 MINUTES = 5
@@ -78,7 +79,10 @@ def main() -> None:
         root = Path(folder)
         jobs, wall, ran = real(root)
         print(f"launch, tiny DAG: {jobs} jobs in {wall:.1f} s, of which Snakemake itself {1 - ran / wall:.1%}")
+        own_share = Value(round(100 * (1 - ran / wall), 1), "%")
         jobs, wall = empty(root)
+    values = {"share": own_share, "job": Value(round(wall / jobs, 2), " s")}
+    store("launch", values, f"the tests' tiny experiment: time in which no job's command ran; {jobs} empty jobs")
     share = wall / (wall + jobs * MINUTES * 60)
     print(
         f"launch, 25 sources x 5 stages: {jobs} empty jobs in {wall:.1f} s, {wall / jobs:.2f} s a job: {share:.2%} of "

@@ -17,6 +17,7 @@ import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
+from benchmarks.figures import Value, store
 from scripts.corpus.formats.filter_writer import funnel
 
 LENGTH, SIZES = 4096, (1 / 16, 1 / 4, 1)
@@ -93,9 +94,14 @@ def main() -> None:
                 flush=True,
             )
     few, many = list(measured)[-2:]
+    values = {}
     for rule in measured[many]:
         slope = (measured[many][rule] - measured[few][rule]) * 1e3 / (many - few)
+        values[rule] = Value(round(slope, 1), " KB")
         print(f"{rule}: {slope:.2f} KB per document and {measured[many][rule] - slope * many / 1e3:.0f} MB")
+    named = {"pack_code": "pack code", "pack_chats": "pack instruct", "compose": "compose instruct"}
+    conditions = f"{few:,} to {many:,} Python files in rows of {LENGTH:,} tokens; the last two sizes"
+    store("memory", {key: values[rule] for key, rule in named.items()}, conditions)
 
 
 if __name__ == "__main__":

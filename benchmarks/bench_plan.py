@@ -1,6 +1,6 @@
 """The plan's memory against memory that stages took here, on the CPU.
 
-    python -m benchmarks.bench_plan                    # prints the table that docs/plan.md holds
+    python -m benchmarks.bench_plan                    # prints the table, and stores the two figures of docs/plan.md
     python -m benchmarks.bench_plan --cases 0 6 12     # some of its 24 rows
 
 Measured is the growth of the process' resident memory: the kernel's own high-water mark (VmHWM), reset after the first
@@ -17,6 +17,8 @@ import sys
 import tempfile
 from itertools import product
 from pathlib import Path
+
+from benchmarks.figures import Value, store
 
 LENGTHS = (256, 512, 1024)
 SHAPE = {
@@ -191,6 +193,12 @@ def cpu_table(numbers: list[int]) -> None:
         row = (case["method"], "on" if case["checkpointing"] else "off", f"{case['length']:,}", case["optimizer"])
         figures = (f"{plan / 2**20:,.0f}", f"{real / 2**20:,.0f}", f"{plan / real - 1:+.1%}")
         print(f"| {' | '.join([*row, *figures])} |", flush=True)
+    if len(errors) == len(cases()):
+        values = {
+            "median": Value(round(100 * statistics.median(errors), 1), "%", f"over {len(errors)} cases"),
+            "largest": Value(round(100 * max(errors), 1), "%", f"the largest of {len(errors)} cases"),
+        }
+        store("plan-cpu", values, "growth of resident memory (VmHWM) after the first step; 8 layers, width 256, fp32")
     print(f"\n{len(errors)} cases: median error {statistics.median(errors):.1%}, largest {max(errors):.1%}")
 
 

@@ -27,6 +27,7 @@ import snakemake.dag
 import snakemake.persistence.file
 import yaml
 
+from benchmarks.figures import Value, store
 from benchmarks.reruns.edits import EDITS
 from benchmarks.reruns.project import INPUTS, STEPS, TOOLS, by_shell
 
@@ -112,6 +113,10 @@ def cell(missed: set[str], needless: set[str]) -> str:
     return ", ".join(phrases) or "·"
 
 
+# The tools of TOOLS, as docs/figures/tools.json calls them
+NAMES = ("script", "shell", "program", "dvc", "dvc_all", "ours")
+
+
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("--only", choices=TOOLS, action="append", help="a tool; may be repeated")
@@ -128,9 +133,15 @@ def main() -> None:
     print("|---" * (len(tools) + 1) + "|")
     for edit in EDITS:
         print(f"| {edit} |", " | ".join(cell(*outcomes_of_tool[tool][edit]) for tool in tools), "|")
+    values = {}
     for label, at in (("missed reruns", 0), ("needless reruns", 1)):
         sums = [str(sum(len(pair[at]) for pair in outcomes_of_tool[tool].values())) for tool in tools]
         print(f"| **{label}** |", " | ".join(sums), "|")
+        for name, count in zip(NAMES, sums, strict=False):
+            values[f"{name}_{label.partition(' ')[0]}"] = Value(int(count))
+    if tools == list(TOOLS):
+        packages = f"Snakemake {version('snakemake')}, DVC {version('dvc')}"
+        store("tools", values, f"{packages}; {len(EDITS)} edits of one pipeline of {len(STEPS)} steps")
 
 
 if __name__ == "__main__":

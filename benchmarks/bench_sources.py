@@ -16,6 +16,7 @@ from pathlib import Path
 
 import yaml
 
+from benchmarks.figures import Value, store
 from scripts.experiment.machine_files import read_yaml
 from tests.workflow.conftest import checkout
 
@@ -49,11 +50,16 @@ def main() -> None:
         config = read_yaml(Path("config/config.yaml"))
         config["sources"]["table"] = "many.tsv"
         (clone.root / "many.yaml").write_text(yaml.safe_dump(config))
+        values = {}
         for count in options.sources:
             (clone.root / "many.tsv").write_text(sources(count))
             for target in ("data", "results/eval.json"):
                 jobs, seconds = dry_run(clone.root, target)
                 print(f"{count:,} sources, {target}: {jobs:,} jobs, {seconds:.1f} s of processor time", flush=True)
+                values["thousand" if count == 1_000 else "ten_thousand"] = Value(round(seconds, 1), " s")
+                values["jobs"] = Value(jobs, " jobs")
+    if options.sources == [1_000, 10_000] and not options.limit:
+        store("sources", values, "processor time of `snakemake -n results/eval.json` with a generated table")
 
 
 if __name__ == "__main__":
