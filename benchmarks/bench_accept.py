@@ -15,7 +15,6 @@ from pathlib import Path
 FILTER, QUALITY = "scripts/corpus/filter.py", "scripts/corpus/heuristics/quality.py"
 TRAIN, ARGUMENTS = "scripts/training/train.py", "scripts/training/optimization/training_arguments.py"
 TRAINER, PERPLEXITY = "scripts/training/engine/trainer.py", "scripts/evaluation/perplexity.py"
-OPTIMIZERS = "scripts/training/optimization/optimizers.py"
 
 # job → (harmless, file, old, new)
 EDITS = {
@@ -76,9 +75,9 @@ EDITS = {
         ),
         (
             True,
-            OPTIMIZERS,
-            'arguments = {"max_grad_norm": settings.clip}',
-            "arguments = dict(max_grad_norm=settings.clip)",
+            ARGUMENTS,
+            'arguments = {"max_grad_norm": settings.clip, "warmup_steps": stage.warmup}',
+            "arguments = dict(warmup_steps=stage.warmup, max_grad_norm=settings.clip)",
         ),
         (False, ARGUMENTS, "weight_decay=settings.weight_decay,", "weight_decay=settings.weight_decay * 1.001,"),
         (False, ARGUMENTS, "adam_epsilon=settings.eps,", "adam_epsilon=settings.eps * 2,"),

@@ -74,8 +74,9 @@ def write_end_tokens(folder: Path, end_tokens: list[int]) -> None:
         return
     path = folder / "generation_config.json"
     config = read_json(path) if path.is_file() else {}
-    known = config.get("eos_token_id")
-    known = known if isinstance(known, list) else [] if known is None else [known]
+    known = config.get("eos_token_id", [])
+    if not isinstance(known, list):
+        known = [] if known is None else [known]
     write_json(
         path, config | {"eos_token_id": list(dict.fromkeys([*end_tokens, *known])), "pad_token_id": end_tokens[-1]}
     )

@@ -31,7 +31,10 @@ def split_parameters(model: nn.Module) -> dict[str, list[nn.Parameter]]:
     for name, parameter in model.named_parameters():
         if parameter.requires_grad:
             hidden = len(full_shape(parameter)) == 2 and not any(parameter is weight for weight in vocabulary)
-            parts["muon" if hidden else "decayed" if name in decayed else "undecayed"].append(parameter)
+            if hidden:
+                parts["muon"].append(parameter)
+            else:
+                parts["decayed" if name in decayed else "undecayed"].append(parameter)
     return parts
 
 

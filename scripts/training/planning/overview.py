@@ -132,7 +132,9 @@ def plans_of(profile: str, configfile: Path | None, assumed_rows: int | None = N
 
 def cell(value: float | str | None, form: str = ",", unit: str = "") -> str:
     """A number with its unit; nothing for None, and `auto` as it is where it is not known yet what it comes to."""
-    return value if isinstance(value, str) else "" if value is None else f"{value:{form}}{unit}"
+    if value is None or isinstance(value, str):
+        return value or ""
+    return f"{value:{form}}{unit}"
 
 
 def measured_hours(stage: StagePlan) -> float | None:
