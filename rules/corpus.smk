@@ -7,11 +7,6 @@ from scripts.experiment.layout import SPLITS
 
 # What decides of a source how its archive is filtered. A licence that decides nothing is left to the table, so that a
 # changed text there reruns nothing.
-def member_json(name):
-    licence = SOURCES[name].licence if EXPERIMENT.corpus.filter.licences else ""
-    return as_json({"name": name, "archive": str(raw_archive(SOURCES[name].raw_name)), "licence": licence})
-
-
 rule filter:
     input:
         manifest=lambda wildcards: SOURCE_FILES.fetched(SOURCE_FILES.shards[wildcards.shard]),
@@ -29,7 +24,10 @@ rule filter:
         "../envs/stagecraft.yaml"
     params:
         settings=to_json(EXPERIMENT.corpus.filter),
-        sources=lambda wildcards: by_file("--sources", *map(member_json, SOURCE_FILES.shards[wildcards.shard])),
+        sources=lambda wildcards: by_file(
+            "--sources",
+            *SOURCE_FILES.members(SOURCE_FILES.shards[wildcards.shard], bool(EXPERIMENT.corpus.filter.licences)),
+        ),
         benchmarks=["--benchmarks", *VIEW.decontaminated] if VIEW.decontaminated else [],
         filtered=lambda wildcards: str(PATHS.filtered("x").parent),
         shard=[] if SOURCE_FILES.one_by_one else ["--shard", str(PATHS.filtered("{shard}"))],

@@ -8,13 +8,6 @@ PULLED = [name for name in SOURCE_FILES.fetch_shards if is_published(name)]
 ONE_ARCHIVE = {"archive": raw_archive("{shard}"), "manifest": raw_manifest("{shard}")}
 
 
-def source_options(names):
-    """The options of a job that say what to fetch of these sources, and where it is."""
-    sources = [SOURCES[name] for name in names]
-    pins = [as_json(source.model_dump(include={"name", "kind", "pin"})) for source in sources]
-    return by_file("--sources", *pins), by_file("--locations", *(source.location for source in sources))
-
-
 rule pull:
     input:
         pointers=[f"{raw_archive('{archive}')}.dvc", f"{raw_manifest('{archive}')}.dvc"],
@@ -51,10 +44,12 @@ rule fetch:
     resources:
         network=1,
         # no params: the pin alone decides the content, so the same pin at another location reruns nothing
-        locations=lambda wildcards: source_options(SOURCE_FILES.fetch_shards[wildcards.shard])[1],
+        locations=lambda wildcards: by_file(
+            "--locations", *SOURCE_FILES.locations(SOURCE_FILES.fetch_shards[wildcards.shard])
+        ),
         minutes=str(EXPERIMENT.sources.fetch.max_minutes) if EXPERIMENT.sources else "",
     params:
-        sources=lambda wildcards: source_options(SOURCE_FILES.fetch_shards[wildcards.shard])[0],
+        sources=lambda wildcards: by_file("--sources", *SOURCE_FILES.pins(SOURCE_FILES.fetch_shards[wildcards.shard])),
         settings=as_json(EXPERIMENT.sources.fetch.model_dump(exclude={"max_minutes"})) if EXPERIMENT.sources else "",
         shard=[] if SOURCE_FILES.one_by_one else ["--shard", str(PATHS.fetched("{shard}"))],
         code=fingerprint("scripts.sources.fetch"),
@@ -76,10 +71,12 @@ rule history:
         "../envs/stagecraft.yaml"
     resources:
         network=1,
-        locations=lambda wildcards: source_options(SOURCE_FILES.shards[wildcards.shard])[1],
+        locations=lambda wildcards: by_file(
+            "--locations", *SOURCE_FILES.locations(SOURCE_FILES.shards[wildcards.shard])
+        ),
         minutes=str(EXPERIMENT.sources.fetch.max_minutes) if EXPERIMENT.sources else "",
     params:
-        sources=lambda wildcards: source_options(SOURCE_FILES.shards[wildcards.shard])[0],
+        sources=lambda wildcards: by_file("--sources", *SOURCE_FILES.pins(SOURCE_FILES.shards[wildcards.shard])),
         history=lambda wildcards: str(PATHS.history("x").parent),
         shard=[] if SOURCE_FILES.one_by_one else ["--shard", str(PATHS.history("{shard}"))],
         code=fingerprint("scripts.sources.history"),

@@ -11,7 +11,7 @@ from typing import NamedTuple
 
 from scripts.common.hashing import text_digest
 from scripts.experiment.layout import FIRST_COMMITS, MANIFEST, Layout, raw_archive, raw_manifest
-from scripts.experiment.settings.record import Record
+from scripts.experiment.settings.record import Record, as_json
 
 SIZE = 64  # most sources of a shard, on average
 GROUPS = 8  # most groups of bands
@@ -114,6 +114,23 @@ class SourceFiles:
     def first_commits(self, names: Iterable[str]) -> list[Path]:
         """The first commits of these sources that rules declare."""
         return self.declared(*(self.layout.history(name) / FIRST_COMMITS for name in names))
+
+    def pins(self, names: Iterable[str]) -> list[str]:
+        """Of each source what decides its archive, as JSON."""
+        return [as_json(self.sources[name].model_dump(include={"name", "kind", "pin"})) for name in names]
+
+    def locations(self, names: Iterable[str]) -> list[str]:
+        """Where each of these sources is."""
+        return [self.sources[name].location for name in names]
+
+    def members(self, names: Iterable[str], licences: bool) -> list[str]:
+        """What `filter` must know of each source, as JSON; its licence only where licences decide what is kept."""
+        members = []
+        for name in names:
+            source = self.sources[name]
+            licence = source.licence if licences else ""
+            members.append(as_json({"name": name, "archive": str(raw_archive(source.raw_name)), "licence": licence}))
+        return members
 
     def tables(self, datasets: Iterable[str]) -> dict[str, Table]:
         """What is copied to Parquet, by the name of the copy; sources whose signatures one job makes are one table."""
