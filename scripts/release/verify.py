@@ -61,7 +61,7 @@ def verify(folders: tuple[str, ...], report: Callable[[str], None]) -> Verified:
             wrong.append(f"{path}: {difference}")
         wrong += [f"{path}: it was made from another {name}" for name in changed_inputs(made, hashes)]
     wrong += [f"{name}: no provenance lists it" for name in files_without_provenance(index)]
-    checkpoints = [folder for top in folders for folder in sorted(Path(top).glob("**/work/train/*/*/checkpoint-*"))]
+    checkpoints = [folder for top in folders for folder in sorted(Path(top).glob("**/checkpoint-*"))]
     complete = [folder for folder in checkpoints if is_complete(folder)]
     if complete:
         report(f"{len(complete)} checkpoints")
