@@ -5,12 +5,18 @@ import pytest
 from benchmarks.reruns.edits import EDITS
 from benchmarks.reruns.project import STEPS, ours
 from scripts.experiment import code_units, fingerprint
-from tests.experiment.replay import forget
 
 # settings, inputs and records: what Snakemake itself compares
 NOT_CODE = {"a touched input", "every file touched", "another checkout", "a renamed input file"}
 # needless reruns: a class that is no record counts as a whole, and names of modules count
 NEEDLESS = {"an unused method of a used class": {"filter"}, "a renamed helper module": {"filter", "pack"}}
+
+
+def forget() -> None:
+    """Empty the caches, which hold the statements of another tree."""
+    for cached in (code_units.read_units, fingerprint.reach, fingerprint.fingerprint, fingerprint.files_by_name):
+        cached.cache_clear()
+    fingerprint.uses_of.cache_clear(), fingerprint.digest.cache_clear()
 
 
 def fingerprints(root, monkeypatch) -> dict[str, str]:
