@@ -13,7 +13,7 @@ from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.settings.record import as_json, to_json
 from scripts.experiment.tested_sources import tested_sources
-from scripts.hosts.lost_outputs import make_missing
+from scripts.hosts.lost_outputs import make_lost
 from scripts.hosts.profile import Profile, checked_machine
 from scripts.hosts.provenance_records import keep_records_in_provenance
 from scripts.hosts.snakefile import ancient_inputs, argument_writer, one_of
@@ -40,7 +40,7 @@ try:
     VIEW.dated_sources, VIEW.decontaminated  # refuse sources without a history, files that are not there
     keep_records_in_provenance(workflow)
     if INVOCATION := begin(workflow, PROFILE.slurm):
-        make_missing(VIEW, INVOCATION)
+        make_lost(VIEW, INVOCATION)
     by_file = argument_writer(PATHS.arguments, INVOCATION)
 except UserError as error:
     sys.exit(f"error: {error}")

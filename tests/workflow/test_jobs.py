@@ -158,3 +158,14 @@ def test_a_deleted_file_of_the_data_path_is_made_again_and_nothing_is_trained(fi
         assert "done: compose instruct" in done.stderr and "train" not in done.stderr
         assert {path: path.read_bytes() for path in before} == before
         assert "Nothing to be done" in done.stderr  # of what follows
+
+
+def test_a_lost_file_is_named_after_the_experiment_was_edited_too_unless_nothing_uses_it(finished, tmp_path):
+    clone = finished.copy(tmp_path / "clone")
+    (clone.root / "results/tokens/pack/code-128/train.tokens.bin").unlink()
+    clone.experiment(lambda config: config["evaluation"]["keywords"].update(max_new_tokens=5))
+    assert "missing: results/tokens/pack/code-128/train.tokens.bin; a run" in clone.snakemake("-n").stderr
+    clone.experiment(lambda config: config["training"]["train"]["pretrain"].update(sequence_length=64))
+    assert "missing: " not in clone.snakemake("-n").stderr
+    (clone.root / "results/training/train/sft/model.safetensors").unlink()
+    assert "missing: " not in clone.snakemake("-n").stderr
