@@ -34,7 +34,6 @@ localrules:
     cards,
     pull,
     fetch,
-    history,
 
 
 if EXPERIMENT.training:

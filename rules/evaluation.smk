@@ -6,6 +6,7 @@ from scripts.experiment.settings.evaluation import CompletionTasks
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
 from scripts.experiment.suites import SUITES
+from scripts.hosts.job_graph import rule_codes
 from scripts.hosts.profile import uses_vllm, vllm_option
 
 # On a CPU, two models side by side on a core each finish sooner than one after the other on two cores.
@@ -204,6 +205,10 @@ if VIEW.prompts:
             " --settings {params.settings:q} --out {output.overlaps:q} 2>&1 | tee {log:q}"
 
 
+# by rule, what eval.json names as the code that made it
+CODES = rule_codes(workflow.rules) | {"evaluation.gate": fingerprint("scripts.evaluation.gate")}
+
+
 rule gate:
     input:
         scores=VIEW.suite_files("scores.json"),
@@ -230,8 +235,8 @@ rule gate:
         given=by_file(
             *("--experiment", to_json(EXPERIMENT)),
             *("--sources", as_json({name: source.model_dump() for name, source in SOURCES.items()})),
-            *("--codes", as_json(VIEW.codes)),
+            *("--codes", as_json(CODES)),
         ),
-        code=fingerprint("scripts.evaluation.gate"),
+        code=CODES["evaluation.gate"],
     shell:
         "python -m scripts.evaluation.gate {params.given:q} --out {output.evaluation:q} 2>&1 | tee {log:q}"

@@ -59,28 +59,31 @@ rule fetch:
 
 
 # Only for a split by time, as archives hold no history.
-rule history:
-    output:
-        manifest=PATHS.history("{shard}") / MANIFEST,
-        commits=SOURCE_FILES.declared(PATHS.history("{shard}") / FIRST_COMMITS),
-    log:
-        PATHS.log("sources", "history", "{shard}"),
-    wildcard_constraints:
-        shard=one_of(SOURCE_FILES.shards_of(VIEW.dated_sources)),
-    conda:
-        "../envs/stagecraft.yaml"
-    resources:
-        network=1,
-        locations=lambda wildcards: by_file(
-            "--locations", *SOURCE_FILES.locations(SOURCE_FILES.shards[wildcards.shard])
-        ),
-        minutes=str(EXPERIMENT.sources.fetch.max_minutes) if EXPERIMENT.sources else "",
-    params:
-        sources=lambda wildcards: by_file("--sources", *SOURCE_FILES.pins(SOURCE_FILES.shards[wildcards.shard])),
-        history=lambda wildcards: str(PATHS.history("x").parent),
-        shard=[] if SOURCE_FILES.one_by_one else ["--shard", str(PATHS.history("{shard}"))],
-        code=fingerprint("scripts.sources.history"),
-    shell:
-        "python -m scripts.sources.history {params.sources:q} {resources.locations:q}"
-        " --max-minutes {resources.minutes:q} --code {params.code:q} --history {params.history:q} {params.shard:q}"
-        " 2>&1 | tee {log:q}"
+if VIEW.dated_sources:
+
+    rule history:
+        output:
+            manifest=PATHS.history("{shard}") / MANIFEST,
+            commits=SOURCE_FILES.declared(PATHS.history("{shard}") / FIRST_COMMITS),
+        log:
+            PATHS.log("sources", "history", "{shard}"),
+        wildcard_constraints:
+            shard=one_of(SOURCE_FILES.shards_of(VIEW.dated_sources)),
+        localrule: True
+        conda:
+            "../envs/stagecraft.yaml"
+        resources:
+            network=1,
+            locations=lambda wildcards: by_file(
+                "--locations", *SOURCE_FILES.locations(SOURCE_FILES.shards[wildcards.shard])
+            ),
+            minutes=str(EXPERIMENT.sources.fetch.max_minutes) if EXPERIMENT.sources else "",
+        params:
+            sources=lambda wildcards: by_file("--sources", *SOURCE_FILES.pins(SOURCE_FILES.shards[wildcards.shard])),
+            history=lambda wildcards: str(PATHS.history("x").parent),
+            shard=[] if SOURCE_FILES.one_by_one else ["--shard", str(PATHS.history("{shard}"))],
+            code=fingerprint("scripts.sources.history"),
+        shell:
+            "python -m scripts.sources.history {params.sources:q} {resources.locations:q}"
+            " --max-minutes {resources.minutes:q} --code {params.code:q} --history {params.history:q} {params.shard:q}"
+            " 2>&1 | tee {log:q}"

@@ -88,32 +88,35 @@ rule pack:
         " --length {wildcards.length:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
-rule mix:
-    input:
-        parts=lambda wildcards: [
-            str(PATHS.shards(part, wildcards.length) / MANIFEST) for part in VIEW.rows.datasets_of(wildcards.mixture)
-        ],
-        data=lambda wildcards: ancient_inputs(
-            *(
-                file
+if VIEW.expanded.tokens.mix:
+
+    rule mix:
+        input:
+            parts=lambda wildcards: [
+                str(PATHS.shards(part, wildcards.length) / MANIFEST)
                 for part in VIEW.rows.datasets_of(wildcards.mixture)
-                for file in shard_files(PATHS.shards(part, wildcards.length))
-            )
-        ),
-    output:
-        manifest=PATHS.mixture("{mixture}", "{length}") / MANIFEST,
-        shards=shard_files(PATHS.mixture("{mixture}", "{length}")),
-    log:
-        PATHS.log("tokens", "mix", "{mixture}-{length}"),
-    conda:
-        "../envs/stagecraft.yaml"
-    params:
-        parts=lambda wildcards: [
-            str(PATHS.shards(part, wildcards.length)) for part in VIEW.rows.datasets_of(wildcards.mixture)
-        ],
-        settings=lambda wildcards: to_json(VIEW.expanded.tokens.mix[wildcards.mixture]),
-        out=subpath(output.manifest, parent=True),
-        code=fingerprint("scripts.tokens.mix"),
-    shell:
-        "python -m scripts.tokens.mix --parts {params.parts:q}"
-        " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
+            ],
+            data=lambda wildcards: ancient_inputs(
+                *(
+                    file
+                    for part in VIEW.rows.datasets_of(wildcards.mixture)
+                    for file in shard_files(PATHS.shards(part, wildcards.length))
+                )
+            ),
+        output:
+            manifest=PATHS.mixture("{mixture}", "{length}") / MANIFEST,
+            shards=shard_files(PATHS.mixture("{mixture}", "{length}")),
+        log:
+            PATHS.log("tokens", "mix", "{mixture}-{length}"),
+        conda:
+            "../envs/stagecraft.yaml"
+        params:
+            parts=lambda wildcards: [
+                str(PATHS.shards(part, wildcards.length)) for part in VIEW.rows.datasets_of(wildcards.mixture)
+            ],
+            settings=lambda wildcards: to_json(VIEW.expanded.tokens.mix[wildcards.mixture]),
+            out=subpath(output.manifest, parent=True),
+            code=fingerprint("scripts.tokens.mix"),
+        shell:
+            "python -m scripts.tokens.mix --parts {params.parts:q}"
+            " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"

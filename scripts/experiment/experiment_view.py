@@ -15,7 +15,6 @@ from scripts.experiment.layout import MANIFEST, Layout
 from scripts.experiment.licences import permissive
 from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.pinned_benchmarks import pinned_benchmarks, with_files
-from scripts.experiment.rule_codes import rule_codes
 from scripts.experiment.settings.code import Benchmark
 from scripts.experiment.settings.corpus import Dataset, OwnDataset
 from scripts.experiment.settings.experiment import Experiment
@@ -235,9 +234,3 @@ class ExperimentView:
         stages = self.experiment.stages
         scored = scored_models(self.experiment.evaluation, list(stages), further_models(stages))
         return [self.layout.suite(suite, model) / name for suite, models in scored.items() for model in models]
-
-    @cached_property
-    def codes(self) -> dict[str, str]:
-        """What eval.json names as the code that made it: a fingerprint per rule up to the gates."""
-        features = {"dated": self.dated_sources, "mixed": self.experiment.tokens.mix, "prompted": self.prompts}
-        return rule_codes(list(self.suites), **{name: bool(value) for name, value in features.items()})

@@ -4,7 +4,7 @@
     {"experiment": "9a41…", "jobs": [{"rule": "pack", "area": "tokens", "name": "code 512", "inputs": […], …}, …]}
 
 Snakemake's main process writes the file as soon as it has built the graph of the whole experiment, in a run and in a
-dry run. `experiment` is a hash of settings and sources: a file of others is not used, a dry run gives the jobs then.
+dry run. `experiment` is a hash of settings, sources and code: a file of others is not used, a dry run gives the jobs.
 """
 
 import contextlib
@@ -19,6 +19,8 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json_or_empty, write_json
+from scripts.experiment import code_units
+from scripts.experiment.kept_fingerprints import fingerprint, tree_hash
 from scripts.experiment.layout import MANIFEST, Layout
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.experiment import Experiment
@@ -66,11 +68,23 @@ class Job:
         return Path([*manifests, *self.outputs][0])
 
 
+def script_of(rule) -> tuple[str, str]:
+    """(area, name) of the script that one of Snakemake's rules runs; stages with and without an adapter share one."""
+    return Path(rule.snakefile).stem, "train" if rule.name == "train_adapter" else rule.name
+
+
+def rule_codes(rules) -> dict[str, str]:
+    """area.rule → fingerprint of its code, of those of these rules whose results eval.json needs."""
+    names = [".".join(script_of(rule)) for rule in rules if rule.name not in ("plan", "parquet")]
+    return {name: fingerprint(f"scripts.{name}") for name in names}
+
+
 def record_of(job) -> Job:
     """The record of one of Snakemake's jobs."""
+    area, rule = script_of(job.rule)
     return Job(
-        rule="train" if job.rule.name == "train_adapter" else job.rule.name,
-        area=Path(job.rule.snakefile).stem,
+        rule=rule,
+        area=area,
         name=" ".join(PIN.sub("", str(value)) for value in job.wildcards_dict.values()),
         inputs=list(map(str, job.input)),
         outputs=list(map(str, job.output)),
@@ -103,8 +117,10 @@ def jobs_of(workflow) -> list[Job]:
 
 
 def key_of(experiment: Experiment, sources: Iterable[Source]) -> str:
-    """A hash of all that decides which jobs there are."""
+    """A hash of all that decides which jobs there are: settings, sources, the rules and the scripts that they use."""
+    rules = [code_units.ROOT / "Snakefile", *sorted((code_units.ROOT / "rules").glob("*.smk"))]
     content = [to_json(experiment), *(source.model_dump_json() for source in sources)]
+    content += [tree_hash(code_units.ROOT), *(path.read_text() for path in rules)]
     return hashlib.sha256("\n".join(content).encode()).hexdigest()
 
 

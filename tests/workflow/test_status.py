@@ -36,6 +36,9 @@ def test_the_written_jobs_are_those_that_snakemake_runs_and_are_done_after_the_r
     assert {job.title for job in jobs} == finished.jobs("results/eval.json", "--forceall")
     assert {state_of(job, [], time.time()) for job in jobs} == {("done", "")}
     assert all(Path(job.log).is_file() for job in jobs)
+    # eval.json names the code of all of them up to the gates; which archives are pulled does not change it
+    codes = json.loads(Path("results/eval.json").read_text())["inputs"]["code"]
+    assert {f"{job.area}.{job.rule}" for job in jobs if job.area != "report"} == {*codes} - {"sources.pull"}
 
 
 def test_every_rule_has_a_row_whatever_part_was_run_last_and_after_the_experiment_was_edited(finished, tmp_path):
