@@ -24,9 +24,8 @@ from scripts.experiment.kept_fingerprints import fingerprint, tree_hash
 from scripts.experiment.layout import MANIFEST, Layout
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.settings.record import to_json
+from scripts.experiment.settings.record import Record, to_json
 from scripts.hosts import start
-from scripts.sources.tables.source import Source
 
 PIN = re.compile(r"-[0-9a-f]{12}$")  # in the name of a raw archive
 
@@ -116,7 +115,7 @@ def jobs_of(workflow) -> list[Job]:
     return [ordered[job] for job in sorted(ordered, key=lambda job: numbers[job.rule.name])]
 
 
-def key_of(experiment: Experiment, sources: Iterable[Source]) -> str:
+def key_of(experiment: Experiment, sources: Iterable[Record]) -> str:
     """A hash of all that decides which jobs there are: settings, sources, the rules and the scripts that they use."""
     rules = [code_units.ROOT / "Snakefile", *sorted((code_units.ROOT / "rules").glob("*.smk"))]
     content = [to_json(experiment), *(source.model_dump_json() for source in sources)]
