@@ -102,6 +102,10 @@ class ProvenanceRecords(FilePersistence):
             ended=time.time(),
         )
 
+    def _input(self, job) -> list[str]:
+        """The inputs as Snakemake compares them with a record's, which names each file once."""
+        return sorted(set(super()._input(job)))
+
     def hashes_of(self, names: Iterable[str]) -> dict[str, str]:
         """name → sha256 of those of the files that exist."""
         return {name: self.hashes.sha256(Path(name)) for name in names if Path(name).is_file()}
