@@ -26,7 +26,8 @@ class SuiteFacts:
         seeded: whether it draws from a seed of ours.
         tasks: the rule that makes its tasks; None where datasets or files give them.
         two_cores: whether it uses two cores also without a GPU.
-        small: the settings that a rehearsal changes, given the number of items; what depends on more is in rehearse.py.
+        small: the settings that a rehearsal changes, given the number of items, None for one that it takes away; what
+            depends on more is in rehearse.py.
     """
 
     metrics: tuple[str, ...]
@@ -85,7 +86,7 @@ SUITES = {
         " parses. Less is better: bits per byte of the file's own code.",
         share=False,
         tasks="completion_tasks",
-        small=lambda items: {"tasks": 1, "max_new_tokens": 8},
+        small=lambda items: {"tasks": 1, "max_new_tokens": 8, "ids": None},
     ),
     "repository_tests": SuiteFacts(
         ("repository_pass@1",),
@@ -100,7 +101,7 @@ SUITES = {
         " else of the first that the task lists, 0 to 1; subtasks of a group in the place of languages. More is"
         " better.",
         seeded=False,
-        small=lambda items: {"limit": items},
+        small=lambda items: {"limit": items, "ids": None},
     ),
     "latency": SuiteFacts(
         ("first_token_seconds", "answer_seconds", "tokens_per_second"),  # no sums over items; no datasets

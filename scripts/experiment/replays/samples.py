@@ -117,12 +117,13 @@ def first_problems(path: Path, count: int) -> bytes:
     return gzip.compress(lines, mtime=0) if path.suffix == ".gz" else lines
 
 
-def first_tasks(path: Path, count: int) -> bytes:
-    """The first tasks of each size in a file of tasks."""
+def first_tasks(path: Path, count: int, ids: list[str] | None) -> bytes:
+    """The first tasks of each size in a file of tasks; all those with these ids where settings name some."""
     kept, lines = Counter(), []
     for task in read_jsonl(path):
         kept[task["size"]] += 1
-        if kept[task["size"]] <= count:
+        chosen = task["id"] in ids if ids else kept[task["size"]] <= count
+        if chosen:
             lines.append(json.dumps(task, ensure_ascii=False) + "\n")
     return zstandard.compress("".join(lines).encode())
 
@@ -136,7 +137,7 @@ def suite_sample(command: str, inputs: list[str], outputs: list[str], settings: 
         command = with_settings(command, settings, shortened)
         text = f"{shortened['documents']} items of each dataset and language"
     elif tasks:
-        files[tasks[1]] = first_tasks(Path(tasks[1]), items)
+        files[tasks[1]] = first_tasks(Path(tasks[1]), items, settings.get("ids"))
         text = f"the first {items} tasks of each size"
     elif "cases" in settings or "benchmarks" in settings:
         paths = [settings["cases"]] if "cases" in settings else [each["path"] for each in settings["benchmarks"]]

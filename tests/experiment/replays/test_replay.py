@@ -6,6 +6,7 @@ import subprocess
 import pytest
 
 from scripts.common.errors import UserError
+from scripts.common.files import read_jsonl, write_jsonl
 from scripts.experiment.replays.evidence import Evidence, add_evidence, holding
 from scripts.experiment.replays.replay import comparable, differing, digest_of, replay, worktree
 from scripts.experiment.replays.samples import ITEMS, STEPS, Sample, sample_of
@@ -122,3 +123,27 @@ def test_evidence_holds_as_long_as_it_leads_to_todays_code_and_the_content_stays
     (tmp_path / "accepted.json").write_text('{"accepted": [{"job": "filter a"}]}')
     with pytest.raises(UserError, match="not written by `stagecraft accept`"):
         holding(tmp_path, "y")
+
+
+def test_tasks_of_a_suite_are_the_first_of_each_size_or_those_that_the_settings_name(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    tasks = [{"id": f"{size}{n}", "size": size} for size in ("line", "block") for n in range(30)]
+    write_jsonl(tmp_path / "tasks.jsonl.zst", tasks)
+    command = "python -m scripts.evaluation.completion --tasks tasks.jsonl.zst --out out"
+
+    def kept(settings: dict) -> list[str]:
+        content = sample_of("completion", command, [], ["out/scores.json"], settings).files["tasks.jsonl.zst"]
+        (tmp_path / "kept.jsonl.zst").write_bytes(content)
+        return [task["id"] for task in read_jsonl(tmp_path / "kept.jsonl.zst")]
+
+    assert kept({}) == [f"{size}{n}" for size in ("line", "block") for n in range(20)]
+    assert kept({"ids": ["line29", "block0"]}) == ["line29", "block0"]
+
+
+def test_lm_eval_is_replayed_with_a_limit_unless_items_are_named():
+    import json
+
+    for settings, limited in (({"tasks": ["t"]}, True), ({"ids": {"t": [7]}, "tasks": ["t"]}, False)):
+        command = f"python -m scripts.evaluation.lm_eval --settings '{json.dumps(settings, sort_keys=True)}'"
+        sample = sample_of("lm_eval", command, [], ["out/scores.json"], settings)
+        assert ('"limit": 20' in sample.command) == limited
