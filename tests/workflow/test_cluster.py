@@ -146,7 +146,7 @@ def test_a_failing_job_shows_its_log_and_the_last_lines_of_it(slurm, finished, t
     assert "log: results/logs/training/train/pretrain.log" in output
     error = r"^ *error: broken on purpose"
     assert len(re.findall(error, output, re.MULTILINE)) == 1 and re.match(error, done.stderr.splitlines()[-1])
-    assert not (clone.root / SFT).exists()
+    assert not (clone.root / SFT.replace("sft", "pretrain")).exists()
 
 
 def test_a_killed_snakemake_leaves_its_job_running_and_the_next_one_takes_it_over(slurm, finished, start, tmp_path):
