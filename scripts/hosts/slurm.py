@@ -91,22 +91,28 @@ def never_starting(folder: Path) -> dict[str, tuple[str, str]]:
 
 
 def report_pending(seconds: float = PENDING_SECONDS) -> None:
-    """In the background, print once for each job and reason why Slurm does not start it."""
+    """In the background, print once for each job and reason why Slurm does not start it.
+
+    A reason is printed when it has stood for two looks: what Slurm says at submission it may replace when its scheduler
+    comes to the job.
+    """
     if not shutil.which("squeue"):
         return
-    reported = set()
 
     def report_new() -> None:
+        reported = set()
+        seen_before = set()
         while True:
             time.sleep(seconds)
             try:
                 waiting = never_starting(Path.cwd())
             except UserError:
                 continue  # Snakemake itself says so where it matters
-            for job, (rule, reason) in waiting.items():
-                if (job, reason) not in reported:
-                    reported.add((job, reason))
-                    hint = REMEDIES.get(reason.split(",")[0], "see `scontrol show job`")
-                    print(f"Slurm does not start job {job} ({rule}): {reason}; {hint}", file=sys.stderr)
+            seen = {(job, rule, reason) for job, (rule, reason) in waiting.items()}
+            for job, rule, reason in sorted(seen & seen_before - reported):
+                hint = REMEDIES.get(reason.split(",")[0], "see `scontrol show job`")
+                print(f"Slurm does not start job {job} ({rule}): {reason}; {hint}", file=sys.stderr)
+            reported |= seen & seen_before
+            seen_before = seen
 
     threading.Thread(target=report_new, daemon=True, name="pending jobs").start()
