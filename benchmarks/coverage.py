@@ -1,29 +1,40 @@
-"""How often intervals of pass@k miss the truth: models that solve few problems, several samples per problem.
+"""How often the intervals of evaluation miss the truth, on drawn problems and on real files. Nominal are 5 of 100.
 
     python -m benchmarks.coverage [simulations]
 
-Each line is a benchmark of so many problems. A model can solve some share of them, each with a probability per sample
-that is fixed or drawn from Beta(0.7, 1.2); the others never. Of each of many benchmarks drawn this way, the interval
-at 95% either holds the true pass@k or misses it. Prints a table in Markdown: misses in percent (nominal 5) and mean
-width of the interval in use, and of the bootstrap that it replaced; then the same for the difference of two models that
-have most problems in common.
+Three tables, printed and stored for docs/evaluation.md:
+
+- pass@k of one model, on so many problems. It can solve some share of them, each with a probability per sample that is
+  fixed or drawn from Beta(0.7, 1.2); the others never. Beside it Student's t.
+- the difference of two such models that have most problems in common.
+- bits per byte on real files, of two "models": a compressor that has read 600 kB of the same package, and one that has
+  read as much of another one. Files are drawn out of the package's other files with replacement, singly or a module
+  together with its test, and for several seeds each with an effect of its own; the truth is the difference over all.
 """
 
+import importlib.util
 import math
 import sys
+from pathlib import Path
 
 import numpy as np
+import zstandard
 
-from scripts.evaluation.results.intervals import (
-    Resampled,
-    estimate,
-    fewest_documents,
-    mean_difference_interval,
-    mean_interval,
-)
+from benchmarks.figures import Table, Value, store
+from scripts.evaluation.metrics.perplexity import SUITE
+from scripts.evaluation.results.clusters import clusters, effective_number, sums_by_cluster
+from scripts.evaluation.results.intervals import cluster_values, estimate, fewest_clusters, mean_interval
+from scripts.evaluation.results.seeds_and_documents import compare_seeds
 
 PROBLEMS, SOLVABLE, CHANCES, DRAWS = (30, 164, 400), (0.02, 0.05, 0.2, 0.5, 0.9), (0.2, "beta", 0.9), ((10, 1), (20, 5))
-BOOTSTRAPS = 400
+PAIRS = ((0.05, 0.05), (0.05, 0.1), (0.2, 0.3), (0.5, 0.6), (0.9, 0.8))
+OWN, OTHER = "pandas", "scipy"  # packages of this environment that come with their tests
+FILES, SEEDS = (12, 24, 60), (1, 2, 3, 5)
+SEED_SPREAD, REST_SPREAD = 0.02, 0.05  # bits per byte: of a seed on all files, and of a seed on one file
+READ, LONGEST = 600_000, 40_000  # bytes that the compressor has read; bytes of a file that it compresses
+BITS = SUITE.metrics["bits_per_byte"].compute
+
+Interval = list[float] | None
 
 
 def chances(chance: float | str, shape: tuple[int, ...], generator: np.random.Generator) -> np.ndarray:
@@ -37,25 +48,18 @@ def observed(chance: np.ndarray, samples: int, k: int, generator: np.random.Gene
     return table[generator.binomial(samples, chance)]
 
 
-def bootstrapped(values: np.ndarray, generator: np.random.Generator) -> list[float] | None:
-    """The interval of the mean as before: a bootstrap over problems."""
-    draws = values[generator.integers(0, len(values), (BOOTSTRAPS, len(values)))].sum(axis=1, keepdims=True)
-    sums = Resampled(len(values), np.array([values.sum()]), draws)
-    return estimate(sums, lambda totals: totals[..., 0] / len(values), 0.95)["interval"]
-
-
-def missed(intervals: list[list[float] | None], truth: float) -> str:
-    """Misses in percent and mean width, of the intervals that there are."""
+def missed(intervals: list[Interval], truth: float) -> tuple[float, float]:
+    """(Misses in percent of all, mean width) of the intervals that there are."""
     measured = [interval for interval in intervals if interval is not None]
     misses = sum(not low <= truth <= high for low, high in measured) / len(intervals)
-    return f"{misses:.1%} | {np.mean([high - low for low, high in measured]):.3f}"
+    return round(100 * misses, 1), round(float(np.mean([high - low for low, high in measured])), 3)
 
 
-def main() -> None:
-    simulations, generator = int(sys.argv[1]) if len(sys.argv) > 1 else 2000, np.random.default_rng(1)
-    print("| problems | solvable | chance | samples, k | missed | width | bootstrap missed | its width |")
-    print("|---:|---:|---:|---:|---:|---:|---:|---:|")
+def single_models(simulations: int, generator: np.random.Generator) -> Table:
+    """pass@k of one model."""
+    rows: Table = [["problems", "solvable", "chance", "samples, k", "missed %", "width", "t missed %", "its width"]]
     for count in PROBLEMS:
+        alone = np.arange(count)
         for share in SOLVABLE:
             for chance in CHANCES:
                 for samples, k in DRAWS:
@@ -63,29 +67,109 @@ def main() -> None:
                     of_each = chances(chance, (simulations, count), generator)
                     solvable = generator.random((simulations, count)) < share
                     values = observed(of_each * solvable, samples, k, generator)
-                    ours = missed([mean_interval(row, 0.95) for row in values], truth)
-                    old = missed([bootstrapped(row, generator) for row in values[:400]], truth)
-                    print(f"| {count} | {share:.0%} | {chance} | {samples}, {k} | {ours} | {old} |", flush=True)
-    print("\n| problems | solvable by each | samples, k | missed | width |\n|---:|---:|---:|---:|---:|")
+                    ours = missed([mean_interval(row, alone, 0.95) for row in values], truth)
+                    plain = missed([estimate(row, count, 0.95).interval for row in values], truth)
+                    rows.append([count, f"{share:.0%}", str(chance), f"{samples}, {k}", *ours, *plain])
+    return rows
+
+
+def pairs_of_models(simulations: int, generator: np.random.Generator) -> Table:
+    """The difference of pass@k of two models."""
+    rows: Table = [["problems", "solvable by each", "samples, k", "missed %", "width"]]
     for count in PROBLEMS[:2]:
-        for first, second in ((0.05, 0.05), (0.05, 0.1), (0.2, 0.3), (0.5, 0.6), (0.9, 0.8)):
+        for first, second in PAIRS:
             for samples, k in DRAWS:
                 truth = (first - second) * float((1 - (1 - chances("beta", (200_000,), generator)) ** k).mean())
                 rank, of_each = generator.random((simulations, count)), chances("beta", (simulations, count), generator)
-                first_counts, second_counts = (
-                    observed(of_each * (rank < share), samples, k, generator) for share in (first, second)
-                )
-                intervals = [
-                    mean_difference_interval(*rows, 0.95)
-                    if np.count_nonzero(rows[0] != rows[1]) >= fewest_documents(0.95)
-                    else None
-                    for rows in zip(first_counts, second_counts, strict=True)
-                ]
+                gaps = observed(of_each * (rank < first), samples, k, generator)
+                gaps = gaps - observed(of_each * (rank < second), samples, k, generator)
+                intervals: list[Interval] = []
+                for gap in gaps:
+                    differing = int(np.count_nonzero(gap))
+                    enough = differing >= fewest_clusters(0.95)
+                    intervals.append(estimate(gap, differing, 0.95).interval if enough else None)
                 if any(intervals):
-                    print(
-                        f"| {count} | {first:.0%}, {second:.0%} | {samples}, {k} | {missed(intervals, truth)} |",
-                        flush=True,
-                    )
+                    rows.append([count, f"{first:.0%}, {second:.0%}", f"{samples}, {k}", *missed(intervals, truth)])
+    return rows
+
+
+def python_files(package: str) -> dict[str, bytes]:
+    """The files of an installed package, by path below its folder's parent."""
+    [folder] = importlib.util.find_spec(package).submodule_search_locations
+    paths = sorted(Path(folder).rglob("*.py"))
+    return {path.relative_to(Path(folder).parent).as_posix(): path.read_bytes() for path in paths}
+
+
+def compressor(contents: list[bytes]) -> zstandard.ZstdCompressor:
+    """zstd that has read the last `READ` bytes of these."""
+    read = zstandard.ZstdCompressionDict(b"".join(contents)[-READ:], dict_type=zstandard.DICT_TYPE_RAWCONTENT)
+    return zstandard.ZstdCompressor(level=19, dict_data=read)
+
+
+def real_files(generator: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """(float64 [files, 2 * width]: the figures of both compressors on each file; int [files]: its cluster)."""
+    own, other = ({name: raw for name, raw in python_files(name).items() if len(raw) > 500} for name in (OWN, OTHER))
+    names = generator.permutation(sorted(own)).tolist()
+    half = len(names) // 5
+    models = compressor([own[name] for name in names[:half]]), compressor(list(other.values()))
+    rows = []
+    for name in names[half:]:
+        text = own[name][:LONGEST]
+        bits = [8 * len(model.compress(text)) * math.log(2) for model in models]
+        rows.append([bits[0], 1, len(text), 1, bits[1], 1, len(text), 1])
+    return np.array(rows, dtype=np.float64), clusters(names[half:], "file")
+
+
+def real_interval(drawn: np.ndarray, seeds: int, generator: np.random.Generator) -> list[float]:
+    """The interval of the difference on drawn clusters, [clusters, 2 * width], with so many seeds."""
+    effective, size = effective_number(drawn[:, 2]), drawn[:, 2] * math.log(2)
+    values = []
+    for _ in range(seeds):
+        figures = drawn.copy()
+        if seeds > 1:
+            noise = generator.normal(0, SEED_SPREAD) + generator.normal(0, REST_SPREAD, len(drawn))
+            figures[:, 0] += noise * size
+        values.append(cluster_values(figures[:, :4], BITS) - cluster_values(figures[:, 4:], BITS))
+    if seeds == 1:
+        return estimate(values[0], effective, 0.95).interval
+    return compare_seeds(np.stack(values), effective, 0.95).interval
+
+
+def files_and_seeds(simulations: int, generator: np.random.Generator) -> Table:
+    """The difference of bits per byte on real files."""
+    rows: Table = [["files drawn", "number", "seeds", "missed %", "width", "missed % if files are taken as unrelated"]]
+    figures, numbers = real_files(generator)
+    truth = float(BITS(figures[:, :4].sum(axis=0)) - BITS(figures[:, 4:].sum(axis=0)))
+    members = [np.flatnonzero(numbers == number) for number in range(numbers.max() + 1)]
+    for kind, population in (("singly", figures), ("with their tests", sums_by_cluster(figures, numbers))):
+        for count in FILES:
+            for seeds in SEEDS:
+                ours, naive = [], []
+                for _ in range(simulations):
+                    chosen = generator.integers(0, len(population), count)
+                    ours.append(real_interval(population[chosen], seeds, generator))
+                    if kind == "with their tests" and seeds == 1:
+                        single = figures[np.concatenate([members[number] for number in chosen])]
+                        naive.append(real_interval(single, seeds, generator))
+                beside = missed(naive, truth)[0] if naive else ""
+                rows.append([kind, count, seeds, *missed(ours, truth), beside])
+    return rows
+
+
+def main() -> None:
+    simulations, generator = int(sys.argv[1]) if len(sys.argv) > 1 else 2000, np.random.default_rng(1)
+    tables = {
+        "files": files_and_seeds(simulations, generator),
+        "single": single_models(simulations, generator),
+        "pairs": pairs_of_models(simulations, generator),
+    }
+    values = {}
+    for name, rows in tables.items():
+        for row in rows:
+            print(" | ".join(map(str, row)))
+        values[f"worst_{name}"] = Value(max(row[rows[0].index("missed %")] for row in rows[1:]), "%")
+    conditions = f"{simulations} draws a row; real files: {OWN} of this environment, the other package {OTHER}"
+    store("coverage", values, conditions, tables)
 
 
 if __name__ == "__main__":

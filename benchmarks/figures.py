@@ -2,7 +2,8 @@
 
     python -m benchmarks.figures      # writes the stored figures into README.md and docs/*.md anew, as `make docs` does
 
-A page marks a figure as `<!-- figure NAME.KEY -->9.2 times<!-- end -->`.
+A page marks a figure as `<!-- figure NAME.KEY -->9.2 times<!-- end -->`, and a table as `<!-- table NAME.KEY -->`, its
+rows, and `<!-- end -->`.
 """
 
 import json
@@ -16,7 +17,9 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 FOLDER = ROOT / "docs/figures"
-MARK = re.compile(r"<!-- figure ([\w-]+)\.(\w+) -->(.*?)<!-- end -->", re.DOTALL)
+MARK = re.compile(r"<!-- (figure|table) ([\w-]+)\.(\w+) -->(.*?)<!-- end -->", re.DOTALL)
+
+Table = list[list[str | float]]  # the first row is the head
 
 
 @dataclass
@@ -31,8 +34,8 @@ class Value:
         return f"{self.value:,}{self.unit}"
 
 
-def store(name: str, values: dict[str, Value], conditions: str) -> None:
-    """Write the figures of a run that ends now to docs/figures/NAME.json."""
+def store(name: str, values: dict[str, Value], conditions: str, tables: dict[str, Table] | None = None) -> None:
+    """Write the figures and tables of a run that ends now to docs/figures/NAME.json."""
     commit = subprocess.run(
         ["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True
     ).stdout.strip()
@@ -46,6 +49,8 @@ def store(name: str, values: dict[str, Value], conditions: str) -> None:
         "conditions": conditions,
         "values": {key: asdict(value) for key, value in values.items()},
     }
+    if tables:
+        record["tables"] = tables
     FOLDER.mkdir(exist_ok=True)
     (FOLDER / f"{name}.json").write_text(json.dumps(record, indent=2) + "\n")
 
@@ -55,13 +60,27 @@ def figure(name: str, key: str) -> str:
     return str(Value(**json.loads((FOLDER / f"{name}.json").read_text())["values"][key]))
 
 
+def table(name: str, key: str) -> str:
+    """A stored table in Markdown; columns of numbers are right-aligned."""
+    head, *rows = json.loads((FOLDER / f"{name}.json").read_text())["tables"][key]
+    numeric = [all(isinstance(row[column], int | float) for row in rows) for column in range(len(head))]
+    lines = [head, ["---:" if right else "---" for right in numeric], *rows]
+    return "\n".join(f"| {' | '.join(map(str, line))} |" for line in lines)
+
+
 def pages() -> list[Path]:
     return [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
 
 
 def with_figures(text: str) -> str:
     """The text of a page with all figures as they are stored."""
-    return MARK.sub(lambda mark: f"<!-- figure {mark[1]}.{mark[2]} -->{figure(mark[1], mark[2])}<!-- end -->", text)
+
+    def stored(mark: re.Match) -> str:
+        kind, name, key, _ = mark.groups()
+        content = figure(name, key) if kind == "figure" else f"\n{table(name, key)}\n"
+        return f"<!-- {kind} {name}.{key} -->{content}<!-- end -->"
+
+    return MARK.sub(stored, text)
 
 
 if __name__ == "__main__":

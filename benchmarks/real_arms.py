@@ -28,7 +28,7 @@ from tests import forked
 from tests.training import conftest as tiny
 
 SEEDS, FAMILIES, PLANTED = 3, 200, 6
-ABOUT = {"suite": "perplexity", "dataset": "test", "metric": "nats per token", "better": "below"}
+ABOUT = {"suite": "perplexity", "dataset": "test", "metric": "nats per token", "better": "below", "documents": 60}
 
 
 def write_shards(folder: Path, rows: int, noise: int = 0) -> Path:
@@ -76,7 +76,7 @@ def verdicts(reference: list[np.ndarray], arms: dict[str, list[np.ndarray]]) -> 
     for arm, runs in {REFERENCE: reference, **arms}.items():
         models[arm] = [f"{arm}{number}" for number in range(len(runs))]
         values |= dict(zip(models[arm], runs, strict=True))
-    return {row.arm: row.verdict for row in give_verdicts(compare_arms(values, models, 0.95, ABOUT), 0.95)}
+    return {row.arm: row.verdict for row in give_verdicts(compare_arms(values, 60, models, 0.95, ABOUT), 0.95)}
 
 
 def main() -> None:

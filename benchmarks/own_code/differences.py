@@ -11,6 +11,7 @@ and differences.svg.
 import subprocess
 import sys
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 from matplotlib import pyplot
@@ -20,8 +21,10 @@ from benchmarks.own_code.repositories import write_repositories
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.evaluation.metrics.registry import suites
+from scripts.evaluation.results.comparison import SuiteComparison
+from scripts.evaluation.results.intervals import Estimate
 from scripts.evaluation.results.items import read_scored
-from scripts.evaluation.results.seeds_and_documents import compare_seeds, difference_in_differences, document_values
+from scripts.evaluation.results.seeds_and_documents import compare_seeds, difference_in_differences
 from scripts.experiment.ablation_files import arm_scores
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout
@@ -37,50 +40,67 @@ NAMES = {"reference": "own (networkx)", "other": "placebo (sqlalchemy)"}
 TITLES = {"ours_new": "networkx, new files", "other_new": "sqlalchemy, new files", "general_new": "general, new files"}
 
 
-def changes(results: Path, suite_name: str, metric: str) -> dict[str, dict[str, np.ndarray]]:
-    """dataset → arm → float64 [seeds, documents]: what each document adds to the change of a metric since START."""
+class Changes(NamedTuple):
+    """How much each arm's models changed on the documents of a dataset since START."""
+
+    by_arm: dict[str, np.ndarray]  # float64 [seeds, clusters]: what each cluster adds to the change of a metric
+    documents: int
+    effective: float  # for how many equal clusters they count
+
+
+def changes(results: Path, suite_name: str, metric: str) -> dict[str, Changes]:
+    """The changes on each dataset."""
     experiment = load_experiment(read_yaml(EXPERIMENT), str(EXPERIMENT))
     chosen = arm_scores(ExperimentView(experiment, {}, Layout(results)))
     suite = suites([suite_name])[suite_name]
     models = list(dict.fromkeys([START, *(model for names in chosen.models.values() for model in names)]))
-    scored = read_scored(Layout(results).suite(suite_name, ""), suite, models, chosen.datasets[suite_name])
-    changes_of_dataset = {}
+    folder, datasets = Layout(results).suite(suite_name, ""), chosen.datasets[suite_name]
+    scored = read_scored(folder, suite, models, datasets, chosen.unit)
+    comparison, found = SuiteComparison(suite, scored, models, CONFIDENCE), {}
     for dataset, documents in scored.items():
-        columns = dict(zip(models, np.split(documents.columns, len(models), axis=1), strict=True))
-        values = {model: document_values(own, suite.metrics[metric].compute) for model, own in columns.items()}
-        changes_of_dataset[dataset] = {
-            arm: np.stack([values[model] - values[START] for model in names]) for arm, names in chosen.models.items()
-        }
-    return changes_of_dataset
+        place = dataset, "all"
+        values = {model: comparison.in_clusters(metric, place, model) for model in models}
+        by_arm = {}
+        for arm, names in chosen.models.items():
+            by_arm[arm] = np.stack([values[model] - values[START] for model in names])
+        found[dataset] = Changes(by_arm, len(documents.ids), comparison.effective(metric, place, START))
+    return found
 
 
 def rows_of(results: Path) -> list[dict]:
     """The rows of the table: changes, differences in differences, and the arms against each other."""
     rows = []
 
-    def add(name: str, arm: str, compared, documents: int) -> None:
+    def add(name: str, arm: str, compared: Estimate, *datasets: Changes) -> None:
+        documents = sum(dataset.documents for dataset in datasets)
         rows.append({"what": name, "arm": NAMES.get(arm, arm), "documents": documents, **compared._asdict()})
 
     perplexity = changes(results, "perplexity", "bits_per_byte")
-    for dataset, arms in perplexity.items():
-        for arm, table_of in arms.items():
-            add(f"bits per byte, {TITLES[dataset]}", arm, compare_seeds(table_of, CONFIDENCE), table_of.shape[1])
+    general = perplexity[GENERAL]
+    for dataset, changed in perplexity.items():
+        for arm, table_of in changed.by_arm.items():
+            add(
+                f"bits per byte, {TITLES[dataset]}",
+                arm,
+                compare_seeds(table_of, changed.effective, CONFIDENCE),
+                changed,
+            )
     for dataset in FROM:
+        own, effective = perplexity[dataset], (perplexity[dataset].effective, general.effective)
         for arm in NAMES:
-            own, general = perplexity[dataset][arm], perplexity[GENERAL][arm]
-            compared = difference_in_differences(own, general, CONFIDENCE)
-            name = f"{TITLES[dataset]}, beyond general"
-            add(name, arm, compared, own.shape[1] + general.shape[1])
+            compared = difference_in_differences(own.by_arm[arm], general.by_arm[arm], effective, CONFIDENCE)
+            add(f"{TITLES[dataset]}, beyond general", arm, compared, own, general)
     for dataset in FROM:
-        own, general = (arms["reference"] - arms["other"] for arms in (perplexity[dataset], perplexity[GENERAL]))
-        add(f"{TITLES[dataset]}", "own - placebo", compare_seeds(own, CONFIDENCE), own.shape[1])
-        compared = difference_in_differences(own, general, CONFIDENCE)
-        add(f"{TITLES[dataset]}, beyond general", "own - placebo", compared, own.shape[1] + general.shape[1])
+        own, effective = perplexity[dataset], (perplexity[dataset].effective, general.effective)
+        gaps = [side.by_arm["reference"] - side.by_arm["other"] for side in (own, general)]
+        add(TITLES[dataset], "own - placebo", compare_seeds(gaps[0], own.effective, CONFIDENCE), own)
+        compared = difference_in_differences(*gaps, effective, CONFIDENCE)
+        add(f"{TITLES[dataset]}, beyond general", "own - placebo", compared, own, general)
     for metric in ("answer_bits_per_byte", "edit_similarity"):
-        for size, arms in changes(results, "completion", metric).items():
-            for arm, table_of in arms.items():
+        for size, changed in changes(results, "completion", metric).items():
+            for arm, table_of in changed.by_arm.items():
                 name = f"{metric.replace('_', ' ')}, {size} of networkx"
-                add(name, arm, compare_seeds(table_of, CONFIDENCE), table_of.shape[1])
+                add(name, arm, compare_seeds(table_of, changed.effective, CONFIDENCE), changed)
     return rows
 
 

@@ -109,13 +109,11 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
     evaluation, stages, settings = experiment.evaluation, experiment.training.train, experiment.evaluation.gate
     seeds, further = models_by_seed(stages), further_models(stages)
     layout, models, models_of = Layout(results), ["base", *stages], scored_models(evaluation, list(stages), further)
-    scored, comparisons = {}, {}
+    scored, comparisons, unit = {}, {}, experiment.corpus.split.unit
     for name, suite in suites(models_of, evaluation.code.k if evaluation.code else ()).items():
         datasets = scored_datasets(getattr(evaluation, name))
-        scored[name] = read_scored(layout.suite(name, ""), suite, models_of[name], datasets)
-        comparisons[name] = ComparisonOverSeeds(
-            suite, scored[name], models_of[name], settings.confidence, settings.resamples, seeds
-        )
+        scored[name] = read_scored(layout.suite(name, ""), suite, models_of[name], datasets, unit)
+        comparisons[name] = ComparisonOverSeeds(suite, scored[name], models_of[name], settings.confidence, seeds)
     latency = evaluation.latency and {
         model: read_latency(layout.suite("latency", model), evaluation.latency, experiment.seed, settings.confidence)
         for model in models
@@ -137,11 +135,11 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
     contamination = None
     if prompted := {name: comparison for name, comparison in comparisons.items() if name in PROMPTED}:
         data = {name: scoring["base"][name]["data"] for name in prompted}
-        contamination = decontaminate(layout.overlaps, prompted, scored, data, settings.resamples)
+        contamination = decontaminate(layout.overlaps, prompted, scored, data)
     return {
         "verdict": verdict([gate.outcome for gate in gates]),
         "confidence": settings.confidence,
-        "resamples": settings.resamples,
+        "unit": unit,
         "gates": [gate._asdict() for gate in gates],
         "scores": {
             model: {

@@ -30,4 +30,5 @@ def arm_scores(dag: ExperimentView) -> ArmScores:
         metrics=dag.experiment.ablate.metrics,
         k=evaluation.code.k if evaluation.code else [],
         confidence=evaluation.gate.confidence,
+        unit=dag.experiment.corpus.split.unit,
     )

@@ -2,7 +2,7 @@
 
     python -m scripts.report.ablation --results results --out results/report/ablation \\
         --settings '{"models": {"reference": ["sft", "sft.s2"], "slow": ["sft.slow.s1", "sft.slow.s2"]},
-                     "datasets": {"perplexity": ["code"]}, "k": [], "confidence": 0.95}'
+                     "datasets": {"perplexity": ["code"]}, "k": [], "confidence": 0.95, "unit": "file"}'
 
 An arm is compared with the experiment itself, seed by seed and document by document
 (scripts/evaluation/results/seeds_and_documents.py). p is corrected for all rows of the table (Holm): if no arm has any
@@ -19,14 +19,13 @@ from matplotlib.figure import Figure
 
 from scripts.common.cli import parser, run
 from scripts.common.files import write_json
-from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.metrics.registry import suites
-from scripts.evaluation.results.intervals import fewest_documents
-from scripts.evaluation.results.items import Documents, read_scored
+from scripts.evaluation.results.comparison import SuiteComparison
+from scripts.evaluation.results.intervals import fewest_clusters
+from scripts.evaluation.results.items import read_scored
 from scripts.evaluation.results.seeds_and_documents import (
     MOST_SEEDS,
     compare_seeds,
-    document_values,
     documents_limit,
     seeds_needed,
 )
@@ -50,6 +49,7 @@ class Row:
     metric: str
     better: str  # `below` or `above`: the side of zero on which a difference is an improvement
     documents: int
+    effective: float  # for how many equal documents they count
     seeds: int
     reference: float  # means over seeds
     value: float
@@ -61,23 +61,15 @@ class Row:
     more_seeds: int | None = None
 
 
-def values_by_arm(suite: Suite, metric: str, scored: Documents, models: list[str]) -> dict[str, np.ndarray]:
-    """model → float64 [documents]: values whose mean is the metric, see `document_values`."""
-    columns = np.split(scored.columns, len(models), axis=1)
-    compute = suite.metrics[metric].compute
-    return {
-        model: document_values(model_columns, compute) for model, model_columns in zip(models, columns, strict=True)
-    }
-
-
 def compare_arms(
-    values: dict[str, np.ndarray], models: dict[str, list[str]], confidence: float, about: dict
+    values: dict[str, np.ndarray], effective: float, models: dict[str, list[str]], confidence: float, about: dict
 ) -> list[tuple[Row, np.ndarray]]:
-    """A row per arm, and its differences [seeds, documents]; p is not corrected yet.
+    """A row per arm, and its differences [seeds, clusters]; p is not corrected yet.
 
     Args:
-        values: model → [documents].
-        about: the fields suite, dataset, metric and better of the rows.
+        values: model → float64 [clusters], values whose mean is the metric.
+        effective: for how many equal clusters they count.
+        about: the fields suite, dataset, metric, better and documents of the rows.
     """
     table = {arm: np.stack([values[model] for model in names]) for arm, names in models.items()}
     reference, rows = table.pop(REFERENCE), []
@@ -86,14 +78,14 @@ def compare_arms(
         row = Row(
             arm,
             **about,
-            documents=gap.shape[1],
+            effective=round(effective, 1),
             seeds=len(gap),
             reference=float(reference.mean()),
             value=float(arm_values.mean()),
             difference=float(gap.mean()),
         )
-        if (gap != 0).any(axis=0).sum() >= fewest_documents(confidence):
-            compared = compare_seeds(gap, confidence)
+        if (gap != 0).any(axis=0).sum() >= fewest_clusters(confidence):
+            compared = compare_seeds(gap, effective, confidence)
             row.interval, row.p = compared.interval, compared.p
         rows.append((row, gap))
     return rows
@@ -108,7 +100,7 @@ def give_verdicts(compared: list[tuple[Row, np.ndarray]], confidence: float) -> 
         if row.p is None:
             differ = int((gap != 0).any(axis=0).sum())
             row.verdict = (
-                f"cannot tell: {differ} documents differ, {fewest_documents(confidence)} are needed"
+                f"cannot tell: {differ} documents differ, {fewest_clusters(confidence)} are needed"
                 if differ
                 else "no difference on any document"
             )
@@ -116,9 +108,9 @@ def give_verdicts(compared: list[tuple[Row, np.ndarray]], confidence: float) -> 
             row.verdict = "helped" if (row.difference < 0) == (row.better == "below") else "hurt"
         else:
             each = alpha / len(family)
-            needed = seeds_needed(gap, each)
+            needed = seeds_needed(gap, row.effective, each)
             row.more_seeds = needed and needed - row.seeds
-            row.verdict = f"cannot tell: {missing_data(row.more_seeds, documents_limit(gap, each))}"
+            row.verdict = f"cannot tell: {missing_data(row.more_seeds, documents_limit(gap, row.effective, each))}"
     return [row for row, _ in compared]
 
 
@@ -138,14 +130,16 @@ def ablation(results: Path, settings: ArmScores) -> list[Row]:
     layout, compared = Layout(results), []
     models = list(dict.fromkeys(model for names in settings.models.values() for model in names))
     for name, suite in suites(settings.datasets, settings.k).items():
-        scored = read_scored(layout.suite(name, ""), suite, models, settings.datasets[name])
+        scored = read_scored(layout.suite(name, ""), suite, models, settings.datasets[name], settings.unit)
+        comparison = SuiteComparison(suite, scored, models, settings.confidence)
+        metrics = [metric for metric in suite.metrics if metric in (settings.metrics or suite.compared)]
         for dataset, documents in scored.items():
-            for metric in [
-                metric_name for metric_name in suite.metrics if metric_name in (settings.metrics or suite.compared)
-            ]:
-                about = {"suite": name, "dataset": dataset, "metric": metric, "better": suite.metrics[metric].better}
-                values = values_by_arm(suite, metric, documents, models)
-                compared += compare_arms(values, settings.models, settings.confidence, about)
+            place, about = (dataset, "all"), {"suite": name, "dataset": dataset, "documents": len(documents.ids)}
+            for metric in metrics:
+                values = {model: comparison.in_clusters(metric, place, model) for model in models}
+                effective = comparison.effective(metric, place, models[0])
+                of_metric = about | {"metric": metric, "better": suite.metrics[metric].better}
+                compared += compare_arms(values, effective, settings.models, settings.confidence, of_metric)
     return give_verdicts(compared, settings.confidence)
 
 

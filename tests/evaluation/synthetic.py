@@ -64,7 +64,7 @@ def make_experiment(gates: list[dict], changes: dict[str, object] | None = None)
         "evaluation": {
             "perplexity": {"datasets": ["code", "instruct"]},
             "qa": {"datasets": ["instruct"]},
-            "gate": {"confidence": 0.95, "resamples": 500, "gates": gates, "fail": False},
+            "gate": {"confidence": 0.95, "gates": gates, "fail": False},
         },
     }
     for key, value in (changes or {}).items():

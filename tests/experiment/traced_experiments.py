@@ -165,7 +165,6 @@ def write_rest(clone: Path) -> None:
         "code": {"benchmarks": [{"path": "problems.jsonl", **benchmark}], "max_new_tokens": 4},
         "repository_tests": {"sources": ["shapes"], "tasks": 1, "tries": 3, "max_new_tokens": 4},
         "lm_eval": {"tasks": ["parity"], "include_path": "config/tasks"},
-        "gate": {"resamples": 100},
     }
     slower = {"training": {"train": {"sft": {"learning_rate": 1e-4}}}}
     config["ablate"] = {"arms": {"slower": slower}, "seeds": 2, "metrics": ["bits_per_byte"]}

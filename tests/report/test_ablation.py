@@ -7,10 +7,8 @@ import numpy as np
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.evaluation.metrics.metric import means
-from scripts.evaluation.results.items import Documents
 from scripts.experiment.settings.ablate import ArmScores
-from scripts.report.ablation import ablation, compare_arms, give_verdicts, picture, values_by_arm
+from scripts.report.ablation import ablation, compare_arms, give_verdicts, picture
 from scripts.report.content.arms_table import lines
 from scripts.report.content.drawing import save
 from scripts.report.page import markdown, render
@@ -19,7 +17,7 @@ from tests.report.conftest import HOSTILE, Page
 
 ARMS = {"nothing": 0.0, "better": -0.25, "worse": 0.3}
 SEEDS = 4
-ABOUT = {"suite": "qa", "dataset": "d", "metric": "exact_match", "better": "above"}
+ABOUT = {"suite": "qa", "dataset": "d", "metric": "exact_match", "better": "above", "documents": 60}
 
 
 @pytest.fixture(scope="module")
@@ -36,7 +34,8 @@ def arms(results_root, tmp_path_factory):
                 item["nll"] *= 1 + generator.normal(0, 0.01)
             manifest(model_folder(root, model), ["model.safetensors"])
             write_model(root, model, items, {"code": sha("code"), "instruct": sha("instruct")})
-    settings = ArmScores(models=models, datasets={"perplexity": ["code"]}, metrics=None, k=[], confidence=0.95)
+    about = {"metrics": None, "k": [], "confidence": 0.95, "unit": "file"}
+    settings = ArmScores(models=models, datasets={"perplexity": ["code"]}, **about)
     return root / "results", settings
 
 
@@ -85,7 +84,7 @@ def verdicts(*gaps, metrics=ABOUT):
         models = {"reference": [f"r{seed}" for seed in range(seeds)], f"arm{number}": [f"a{s}" for s in range(seeds)]}
         values = {f"r{seed}": np.zeros(gap.shape[1]) for seed in range(seeds)}
         values |= {f"a{seed}": gap[seed] for seed in range(seeds)}
-        compared += compare_arms(values, models, 0.95, metrics)
+        compared += compare_arms(values, gap.shape[1], models, 0.95, metrics)
     return give_verdicts(compared, 0.95)
 
 
@@ -124,17 +123,12 @@ def test_at_most_five_in_a_hundred_families_of_arms_without_an_effect_have_a_ver
     # statsmodels collects garbage in each of the 120 calls, of all that the tests have loaded
     monkeypatch.setattr("gc.collect", lambda: 0)
     generator, flagged, families = np.random.default_rng(4), 0, 120
-    suite = means("exact_match")
     for _ in range(families):
         right = (generator.random((9, 60)) + generator.normal(0, 0.05, (9, 1)) + generator.normal(0, 0.3, 60)) > 0.5
-        columns = np.concatenate(
-            [np.stack([outcomes, np.ones(60)], axis=1) for outcomes in right.astype(float)], axis=1
-        )
         names = [f"m{number}" for number in range(9)]
-        documents = Documents([str(n) for n in range(60)], np.array(["go"] * 60), columns)
-        values = values_by_arm(suite, "exact_match", documents, names)
+        values = dict(zip(names, right.astype(float), strict=True))
         models = {"reference": names[:3], "a": names[3:6], "b": names[6:]}
-        rows = give_verdicts(compare_arms(values, models, 0.95, ABOUT), 0.95)
+        rows = give_verdicts(compare_arms(values, 60, models, 0.95, ABOUT), 0.95)
         flagged += any(row.verdict in ("helped", "hurt") for row in rows)
     assert flagged <= 0.05 * families + 6
 

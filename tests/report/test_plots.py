@@ -54,7 +54,7 @@ def test_labels_of_a_gates_axis_do_not_overlap():
 def test_names_are_shown_as_they_are(results_root):
     shown = texts(results_root / "report/plots/gates.svg")
     assert "训练有效: met" in shown
-    assert 'hostile <script>alert("$x$")</script>: not met' in shown
+    assert 'hostile <script>alert("$x$")</script>: not met, not secured' in shown
     assert "<script" not in (results_root / "report/plots/gates.svg").read_text()
 
 

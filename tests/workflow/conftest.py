@@ -67,7 +67,6 @@ EXPERIMENT = {
         "perplexity": {"documents": 6, "context": 256, "stride": 128},
         "keywords": {"max_new_tokens": 4},
         "gate": {
-            "resamples": 100,
             "gates": [
                 {
                     "name": "learns",

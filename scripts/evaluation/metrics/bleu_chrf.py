@@ -75,7 +75,8 @@ def chrf(sums: np.ndarray) -> float:
 SUITE = Suite(
     figures={"bleu": BLEU_SIZE, "chrf": CHRF_SIZE},
     metrics={
-        "bleu": Metric(lambda sums: np.apply_along_axis(bleu, -1, sums[..., :BLEU_SIZE]), "above"),
+        # the second figure is the length of the reference
+        "bleu": Metric(lambda sums: np.apply_along_axis(bleu, -1, sums[..., :BLEU_SIZE]), "above", size_column=1),
         "chrf": Metric(lambda sums: np.apply_along_axis(chrf, -1, sums[..., BLEU_SIZE:-1]), "above"),
     },
     compared=("bleu", "chrf"),

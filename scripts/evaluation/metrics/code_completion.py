@@ -26,7 +26,11 @@ MEANS = ("completion_match", "edit_similarity", "identifier_f1", "parses")
 SUITE = Suite(
     figures=dict.fromkeys((*MEANS, "answer_nll", "answer_bytes"), 1),
     metrics=means(*MEANS).metrics
-    | {"answer_bits_per_byte": Metric(lambda sums: sums[..., 4] / math.log(2) / np.maximum(sums[..., 5], 1), "below")},
+    | {
+        "answer_bits_per_byte": Metric(
+            lambda sums: sums[..., 4] / math.log(2) / np.maximum(sums[..., 5], 1), "below", size_column=5
+        )
+    },
     compared=("completion_match", "edit_similarity", "answer_bits_per_byte"),
     data_figures=("answer_bytes",),
 )

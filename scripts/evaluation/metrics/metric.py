@@ -4,7 +4,7 @@
     summarize(SUITE, items)  # {"documents": 200, "exact_match": 0.31, "f1": 0.52}
 
 A metric sees only sums over items: a mean is a sum over a count, perplexity and corpus BLEU are functions of summed
-figures. So one bootstrap over items serves all metrics (scripts/evaluation/results/intervals.py).
+figures. So one way to make intervals serves all metrics (scripts/evaluation/results/intervals.py).
 """
 
 from collections.abc import Callable
@@ -22,6 +22,7 @@ class Metric(NamedTuple):
     compute: Statistic
     better: str  # "below" or "above": which side is better
     mean_column: int | None = None  # the column, values 0 to 1, whose mean the metric is; None if it is not a mean
+    size_column: int = -1  # the column that says how much a document weighs in the metric: its bytes, or by default 1
 
 
 class Suite(NamedTuple):

@@ -9,8 +9,8 @@ from scripts.evaluation.metrics.metric import Metric, Suite
 SUITE = Suite(
     figures={"nll": 1, "tokens": 1, "bytes": 1},
     metrics={
-        "perplexity": Metric(lambda sums: np.exp(sums[..., 0] / sums[..., 1]), "below"),
-        "bits_per_byte": Metric(lambda sums: sums[..., 0] / math.log(2) / sums[..., 2], "below"),
+        "perplexity": Metric(lambda sums: np.exp(sums[..., 0] / sums[..., 1]), "below", size_column=1),
+        "bits_per_byte": Metric(lambda sums: sums[..., 0] / math.log(2) / sums[..., 2], "below", size_column=2),
     },
     compared=("bits_per_byte",),
     counts=("tokens", "bytes"),

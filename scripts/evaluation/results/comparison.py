@@ -3,22 +3,20 @@
 import numpy as np
 
 from scripts.evaluation.metrics.metric import Suite
+from scripts.evaluation.results.clusters import effective_number, sums_by_cluster
 from scripts.evaluation.results.intervals import (
-    Resampled,
-    content_seed,
+    Estimate,
+    cluster_values,
     detectable,
-    difference,
     direction,
     estimate,
-    fewest_documents,
-    mean_difference_interval,
+    fewest_clusters,
+    mcnemar,
     mean_interval,
-    newcombe,
-    resample,
+    tango,
     wilson,
 )
 from scripts.evaluation.results.items import Documents
-from scripts.evaluation.results.significance import exchange_test, mcnemar
 
 Place = tuple[str, str]  # (dataset, language)
 
@@ -30,43 +28,48 @@ class SuiteComparison:
         scored: the items of each dataset.
         models: in the order of their columns.
         confidence: level of the intervals.
-        resamples: bootstrap resamples over documents.
 
     Attributes:
         places: every scored (dataset, language); the language `all` is among them.
     """
 
-    def __init__(
-        self, suite: Suite, scored: dict[str, Documents], models: list[str], confidence: float, resamples: int
-    ):
+    def __init__(self, suite: Suite, scored: dict[str, Documents], models: list[str], confidence: float):
         self.suite, self.models, self.confidence = suite, models, confidence
-        self.columns: dict[Place, np.ndarray] = {}  # [documents, models * width]
-        self.sums: dict[Place, Resampled] = {}
+        self.columns: dict[Place, np.ndarray] = {}  # float64 [documents, models * width]
+        self.clusters: dict[Place, np.ndarray] = {}  # int [documents]: the cluster of each, counted from 0
         for dataset, documents in scored.items():
             for language in ["all", *sorted(set(documents.languages.tolist()))]:
-                chosen = np.flatnonzero((documents.languages == language) | (language == "all"))
-                # `all` of a dataset with one language has that language's interval
-                seed = content_seed(dataset, *(documents.ids[index] for index in chosen))
-                columns = self.columns[dataset, language] = documents.columns[chosen]
-                self.sums[dataset, language] = resample(columns, resamples, seed)
-        self.places = list(self.sums)
+                chosen = (documents.languages == language) | (language == "all")
+                self.columns[dataset, language] = documents.columns[chosen]
+                self.clusters[dataset, language] = np.unique(documents.clusters[chosen], return_inverse=True)[1]
+        self.places = list(self.columns)
 
-    def columns_of(self, model: str) -> list[int]:
-        """The numbers of a model's columns."""
+    def figures(self, place: Place, model: str) -> np.ndarray:
+        """float64 [documents, width]: the figures of one model."""
         start = self.suite.width * self.models.index(model)
-        return list(range(start, start + self.suite.width))
+        return self.columns[place][:, start : start + self.suite.width]
 
     def measured(self, place: Place, model: str) -> bool:
         """Whether nothing went wrong that was no fault of the model's."""
-        return self.suite.measured(self.sums[place].totals[self.columns_of(model)])
+        return self.suite.measured(self.figures(place, model).sum(axis=0))
 
-    def pair(self, place: Place, model: str, against: str) -> Resampled:
-        """The sums of two models side by side."""
-        return self.sums[place].select(self.columns_of(model) + self.columns_of(against))
+    def effective(self, metric: str, place: Place, model: str) -> float:
+        """For how many clusters of equal weight in the metric the place's clusters count."""
+        sizes = self.figures(place, model)[:, [self.suite.metrics[metric].size_column]]
+        return effective_number(sums_by_cluster(sizes, self.clusters[place]))
 
-    def side_by_side(self, place: Place, model: str, against: str) -> np.ndarray:
-        """float64 [documents, columns of both]."""
-        return self.columns[place][:, self.columns_of(model) + self.columns_of(against)]
+    def in_clusters(self, metric: str, place: Place, model: str) -> np.ndarray:
+        """float64 [clusters]: what each cluster adds to a metric of one model."""
+        sums = sums_by_cluster(self.figures(place, model), self.clusters[place])
+        return cluster_values(sums, self.suite.metrics[metric].compute)
+
+    def differing(self, metric: str, place: Place, models: list[str], others: list[str]) -> int:
+        """The number of clusters on which any of the first models differs from its partner among the others."""
+        own_columns, differ = self.own_columns(metric), np.zeros(len(self.columns[place]), dtype=bool)
+        for model, other in zip(models, others, strict=True):
+            figures, of_other = self.figures(place, model), self.figures(place, other)
+            differ |= (figures[:, own_columns] != of_other[:, own_columns]).any(axis=1)
+        return len(set(self.clusters[place][differ].tolist()))
 
     def own_columns(self, metric: str) -> list[int]:
         """The numbers of a model's columns that a metric is made of; counts of kinds of outcome are not among them."""
@@ -81,59 +84,70 @@ class SuiteComparison:
     def values(self, metric: str, place: Place, model: str) -> np.ndarray | None:
         """float64 [documents]: the values from 0 to 1 whose mean the metric is; None if it is not a mean."""
         column = self.suite.metrics[metric].mean_column
-        return None if column is None else self.columns[place][:, self.columns_of(model)[column]]
+        return None if column is None else self.figures(place, model)[:, column]
 
     def correct(self, metric: str, place: Place, model: str) -> np.ndarray | None:
         """bool [documents]: on which documents the model is right; None if the metric is not 0 or 1 on each."""
         values = self.values(metric, place, model)
         return values == 1 if values is not None and np.isin(values, (0, 1)).all() else None
 
-    def paired_counts(self, metric: str, place: Place, model: str, against: str) -> list[int] | None:
-        """Number of documents on which both models are right, only the first, only the second, neither.
+    def gained_and_lost(self, metric: str, place: Place, model: str, against: str) -> tuple[int, int] | None:
+        """The number of documents on which only the first model is right, and only the second.
 
-        None if `correct` is None for one of them.
+        None if one of them is not right or wrong on each, or if documents share clusters.
         """
         first, second = (self.correct(metric, place, name) for name in (model, against))
-        if first is None or second is None:
+        alone = self.clusters[place].max() + 1 == len(self.clusters[place])
+        if first is None or second is None or not alone:
             return None
-        return [int(np.sum((first == a) & (second == b))) for a, b in ((1, 1), (1, 0), (0, 1), (0, 0))]
+        return int((first & ~second).sum()), int((second & ~first).sum())
+
+    def difference(self, metric: str, place: Place, model: str, against: str) -> Estimate | None:
+        """The paired difference model - against with its interval and p; None if too few clusters tell of any.
+
+        Clusters on which the models do not differ say little about how much a difference varies, so they count neither
+        towards the fewest that an interval needs nor as degrees of freedom.
+        """
+        changed = self.gained_and_lost(metric, place, model, against)
+        if changed is not None:
+            count = len(self.columns[place])
+            value = (changed[0] - changed[1]) / count
+            return Estimate(value, tango(*changed, count, self.confidence), mcnemar(*changed))
+        differing = self.differing(metric, place, [model], [against])
+        if differing < fewest_clusters(self.confidence):
+            return None
+        gap = self.in_clusters(metric, place, model) - self.in_clusters(metric, place, against)
+        return estimate(gap, min(self.effective(metric, place, model), differing), self.confidence)
 
     def measure(self, metric: str, place: Place, model: str, against: str | None = None) -> dict:
-        """`{"value", "interval"}` of a metric, or of its paired difference model - against; None if not measured.
-
-        Documents on which the models do not differ carry no information about a difference, so they do not count
-        towards the fewest documents that an interval needs.
-        """
-        statistic = self.suite.metrics[metric].compute
+        """`{"value", "interval"}` of a metric, or of its paired difference model - against; None if not measured."""
+        definition = self.suite.metrics[metric]
         if not all(self.measured(place, name) for name in (model, against or model)):
             return {"value": None, "interval": None}
+        value = float(definition.compute(self.figures(place, model).sum(axis=0)))
         if against:
-            estimated = estimate(self.pair(place, model, against), difference(statistic), self.confidence)
-            counts = self.paired_counts(metric, place, model, against)
-            if counts is not None:
-                return estimated | {"interval": newcombe(*counts, self.confidence)}
-            columns, own_columns = self.columns[place], self.own_columns(metric)
-            models = (columns[:, self.columns_of(name)][:, own_columns] for name in (model, against))
-            if np.not_equal(*models).any(axis=1).sum() < fewest_documents(self.confidence):
-                return estimated | {"interval": None}
-            first, second = (self.values(metric, place, name) for name in (model, against))
-            if first is None:
-                return estimated
-            return estimated | {"interval": mean_difference_interval(first, second, self.confidence)}
-        estimated = estimate(self.sums[place].select(self.columns_of(model)), statistic, self.confidence)
-        right, values = self.correct(metric, place, model), self.values(metric, place, model)
+            value -= float(definition.compute(self.figures(place, against).sum(axis=0)))
+            estimated = self.difference(metric, place, model, against)
+            return {"value": value, "interval": estimated and estimated.interval}
+        values, right = self.values(metric, place, model), self.correct(metric, place, model)
+        clusters = self.clusters[place]
         if values is None:
-            return estimated
-        if right is None:
-            return estimated | {"interval": mean_interval(values, self.confidence)}
-        return estimated | {"interval": wilson(int(right.sum()), len(right), self.confidence)}
+            if clusters.max() + 1 < fewest_clusters(self.confidence):
+                return {"value": value, "interval": None}
+            effective = self.effective(metric, place, model)
+            estimated = estimate(self.in_clusters(metric, place, model), effective, self.confidence)
+            return {"value": value, "interval": estimated.interval}
+        if right is not None and clusters.max() + 1 == len(right):
+            return {"value": value, "interval": wilson(int(right.sum()), len(right), self.confidence)}
+        return {"value": value, "interval": mean_interval(values, clusters, self.confidence)}
 
     def score(self, place: Place, model: str) -> dict:
-        """Number of documents, the suite's counts, and each metric with its interval."""
-        sums = self.sums[place].select(self.columns_of(model))
-        counts = {name: int(sums.totals[self.suite.column(name)]) for name in self.suite.counts}
+        """Number of documents and of clusters, the suite's counts, and each metric with its interval."""
+        totals = self.figures(place, model).sum(axis=0)
+        counts = {name: int(totals[self.suite.column(name)]) for name in self.suite.counts}
         metrics = {metric: self.measure(metric, place, model) for metric in self.suite.metrics}
-        return {"documents": sums.documents, **counts, **metrics}
+        clusters = int(self.clusters[place].max()) + 1
+        return {"documents": len(self.columns[place]), "clusters": clusters, **counts, **metrics}
 
     def scores(self, model: str) -> dict:
         """dataset → language → `score` of a model."""
@@ -145,30 +159,33 @@ class SuiteComparison:
     def comparison(self, metric: str, place: Place, model: str, against: str) -> dict:
         """The paired difference model - against of a metric, what it shows, and the smallest difference detectable.
 
-        If each document is right or wrong, `mcnemar` holds how many documents were gained and lost; fewer than
-        `fewest_documents` changed ones cannot show anything. `p` is of McNemar's test there, else of an exchange test.
+        `effective` is for how many equal clusters the documents count. If each document is right or wrong, `mcnemar`
+        holds how many were gained and lost.
         """
         definition = self.suite.metrics[metric]
-        estimated = self.measure(metric, place, model, against)
         dataset, language = place
-        about = {"model": model, "against": against, "dataset": dataset, "language": language, "metric": metric}
-        if estimated["value"] is None:
-            return {**about, **estimated, "direction": "not measured", "detectable": None, "mcnemar": None, "p": None}
-        pair, statistic = self.pair(place, model, against), difference(definition.compute)
-        smallest = detectable(pair, statistic, self.confidence)
-        counts, test = self.paired_counts(metric, place, model, against), None
-        if counts is not None:
-            _, gained, lost, _ = counts
-            test = {"gained": gained, "lost": lost, "p": mcnemar(gained, lost)}
-            smallest = max(smallest or 0, fewest_documents(self.confidence) / sum(counts))
-        if definition.mean_column is not None and smallest is not None and smallest > 1:
+        row = {"model": model, "against": against, "dataset": dataset, "language": language, "metric": metric}
+        row |= self.measure(metric, place, model, against)
+        if row["value"] is None:
+            return row | {
+                "direction": "not measured",
+                **dict.fromkeys(("clusters", "effective", "detectable", "mcnemar", "p")),
+            }
+        row["direction"] = direction(row["interval"], definition.better)
+        row["clusters"] = int(self.clusters[place].max()) + 1
+        row["effective"] = round(self.effective(metric, place, model), 1)
+        return row | self.shown(metric, place, model, against)
+
+    def shown(self, metric: str, place: Place, model: str, against: str) -> dict:
+        """`detectable`, `mcnemar` and `p` of a comparison; `p` is None where there is no interval."""
+        changed, smallest = self.gained_and_lost(metric, place, model, against), None
+        if row := self.difference(metric, place, model, against):
+            gap = self.in_clusters(metric, place, model) - self.in_clusters(metric, place, against)
+            smallest = detectable(gap, self.effective(metric, place, model), self.confidence)
+        if changed is not None:
+            smallest = max(smallest or 0, fewest_clusters(self.confidence) / len(self.columns[place]))
+        if self.suite.metrics[metric].mean_column is not None and smallest is not None and smallest > 1:
             smallest = None  # no difference of shares is so large
-        seed = content_seed(dataset, language, metric, model, against)
-        return {
-            **about,
-            **estimated,
-            "direction": direction(estimated["interval"], definition.better),
-            "detectable": smallest,
-            "mcnemar": test,
-            "p": test["p"] if test else exchange_test(pair, self.side_by_side(place, model, against), statistic, seed),
-        }
+        p = row and row.p
+        test = changed and {"gained": changed[0], "lost": changed[1], "p": p}
+        return {"detectable": smallest, "mcnemar": test, "p": p}

@@ -50,7 +50,7 @@ def without_overlaps(documents: Documents, overlapping: dict) -> Documents:
     """The documents whose ids are not in `overlapping`."""
     kept = np.array([identity not in overlapping for identity in documents.ids])
     ids = [identity for identity in documents.ids if identity not in overlapping]
-    return Documents(ids, documents.languages[kept], documents.columns[kept])
+    return Documents(ids, documents.languages[kept], documents.columns[kept], documents.clusters[kept])
 
 
 def decontaminate(
@@ -58,7 +58,6 @@ def decontaminate(
     comparisons: dict[str, ComparisonOverSeeds],
     scored: dict[str, dict[str, Documents]],
     data: dict[str, dict[str, str]],
-    resamples: int,
 ) -> dict:
     """The `contamination` of eval.json: the content of overlaps.json, and `without`, the scores without what overlaps.
 
@@ -79,7 +78,7 @@ def decontaminate(
             kept = without_overlaps(documents, overlaps["suites"][suite][dataset]["overlapping"])
             left = {dataset: kept} if kept.ids else {}
             rest = ComparisonOverSeeds(
-                comparison.suite, left, comparison.models, comparison.confidence, resamples, comparison.seeds
+                comparison.suite, left, comparison.models, comparison.confidence, comparison.seeds
             )
             languages = [language for name, language in comparison.places if name == dataset]
             for model in comparison.named:

@@ -1,112 +1,126 @@
-"""Intervals over documents: a bootstrap for any function of sums, closed forms for shares; how to read a difference.
+"""Intervals and p of scores and of differences: one procedure gives both, so that they never contradict each other.
 
-    sums = resample(columns, resamples=2000, seed=content_seed(*ids))
-    estimate(sums, statistic, confidence=0.95)  # {"value": 2.97, "interval": [2.81, 3.15]}
+    estimate(cluster_values(sums, statistic), effective=9.3, confidence=0.95)  # Estimate(2.97, [2.81, 3.15], p=...)
 
-Perplexity, corpus BLEU or a mean are functions of sums over documents, so the document is the resampling unit, with all
-its figures. All models are scored on the same documents and share the resamples: a difference between two models is
-then paired, and what makes a document hard for both cancels out.
+A metric is a function of sums over documents. What each cluster of documents (scripts/evaluation/results/clusters.py)
+adds to it is its jackknife pseudo-value, by which any smooth function of sums is treated as a mean (for a plain mean of
+documents these are the documents' own values). Interval and p of that mean are Student's t, with one degree of freedom
+less than the equal clusters that they count for. Models are scored on the same documents, so a difference is taken
+value by value, and what makes a document hard for both cancels out.
 
-Bootstrap intervals are percentiles, expanded for few documents. In simulations of ratios with 10, 30 and 100 documents
-they miss the truth no more often than bias-corrected and accelerated ones (BCa), which need more machinery. Of means of
-values from 0 to 1, as pass@k, intervals are in closed form: of a model that solves few problems the bootstrap sees too
-few of them, and misses the truth up to 60 times in 100 (benchmarks/coverage.py).
+Two cases have their own closed form, again one for interval and p. The difference of two shares of right answers is
+Tango's score interval with McNemar's test, which it inverts. A single mean of values from 0 to 1 has Wilson's interval,
+within 0 to 1, for the number of right or wrong documents that tell as much. How often all of these miss the truth, on
+drawn and on real files: `python -m benchmarks.coverage`, tables in docs/evaluation.md.
 """
 
 import hashlib
 import math
+from functools import cache
 from statistics import NormalDist
+from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
 from scripts.evaluation.metrics.metric import Statistic
+from scripts.evaluation.results.clusters import effective_number, sums_by_cluster
 
 # Probability that a difference of the size `detectable` is shown.
 POWER = 0.8
 
-# Documents of the largest variance that are added to those seen: with 10 no case of the grid of
-# benchmarks/coverage.py misses the truth more than 7 times in 100 at 95%.
+# Documents of the largest variance that are added to those seen where all values are 0 or 1: with 10 no case of the
+# grid of benchmarks/coverage.py misses the truth more than 7 times in 100 at 95%.
 PSEUDO = 10
 
-# Drawn numbers in memory at a time; bounds memory, does not change the result.
-CHUNK = 1 << 21
+EQUAL = 1e-9  # relative difference of values that are equal but for rounding
 
 
-class Resampled(NamedTuple):
-    """Sums over documents: of all of them, and of each resample."""
+class Estimate(NamedTuple):
+    """A value, its interval, and the two-sided p of its being zero: below 1 - confidence exactly if the interval leaves
+    zero out."""
 
-    documents: int
-    totals: np.ndarray  # [columns]
-    replicates: np.ndarray  # [resamples, columns]
-
-    def select(self, columns: list[int]) -> "Resampled":
-        return Resampled(self.documents, self.totals[columns], self.replicates[:, columns])
+    value: float
+    interval: list[float]
+    p: float
 
 
 def content_seed(*parts: str) -> int:
-    """A seed derived from `parts`, e.g. from the ids of the documents that are resampled."""
+    """A seed derived from `parts`, e.g. from the ids of documents."""
     return int.from_bytes(hashlib.sha256("\0".join(parts).encode()).digest()[:8])
 
 
-def fewest_documents(confidence: float) -> int:
-    """The fewest documents for which an interval is given: 6 at 95%.
+@cache
+def special() -> ModuleType:
+    """Student's t; imported when first used, as it takes a good part of the start of programs that need none."""
+    from scipy import special
 
-    A bootstrap interval lies within the range of the documents, and the range of n draws misses even their median with
-    probability 2^(1-n).
+    return special
+
+
+def fewest_clusters(confidence: float) -> int:
+    """The fewest clusters for which an interval is given: 6 at 95%.
+
+    If a difference had either sign with equal chance, all n of them would have the same one with probability 2^(1-n).
     """
     return math.ceil(1 - math.log2(1 - confidence))
 
 
-def resample(documents: np.ndarray, resamples: int, seed: int) -> Resampled:
-    """Draw documents with replacement, `resamples` times, and sum each draw.
+def cluster_values(sums: np.ndarray, statistic: Statistic) -> np.ndarray:
+    """float64 [clusters]: what each cluster adds to a metric, so that their mean is the metric.
+
+    These are jackknife pseudo-values (Tukey 1958). Leaving out whole clusters gives the variance known as CR3, which is
+    not too small with few clusters (MacKinnon, Nielsen and Webb 2023).
 
     Args:
-        documents: float64 [documents, columns], one row per document.
+        sums: float64 [clusters, width], the figures of one model summed over each cluster.
     """
-    count, columns = documents.shape
-    generator = np.random.default_rng(seed)
-    replicates = np.empty((resamples, columns))
-    rows = max(1, CHUNK // (count * columns))
-    for start in range(0, resamples, rows):
-        draws = generator.integers(0, count, size=(min(rows, resamples - start), count))
-        replicates[start : start + len(draws)] = documents[draws].sum(axis=1)
-    return Resampled(count, documents.sum(axis=0), replicates)
+    total, count = sums.sum(axis=0), len(sums)
+    value = float(statistic(total))
+    values = count * value - (count - 1) * statistic(total - sums)
+    return values + (value - values.mean())
 
 
-def quantiles(documents: int, confidence: float) -> list[float]:
-    """The quantiles of the resamples that bound the interval; for few documents, wider than the plain percentiles.
+def standard_error(values: np.ndarray, freedom: float) -> float:
+    """Of the mean of values, one a cluster.
 
-    The variance of resamples of n documents divides by n instead of n - 1, and is then taken as known. Hesterberg's
-    expanded percentiles (What Teachers Should Know About the Bootstrap, 2015, section 5) correct both: the quantile
-    of Student's t, here by its expansion in z (Abramowitz and Stegun 26.7.5), times sqrt(n / (n - 1)).
+    Clusters that all differ by the same amount have no spread. They prove no more than that many throws of a coin that
+    fall alike, so the error is then the one with a p of 2^(1-clusters).
     """
-    z, freedom = NormalDist().inv_cdf((1 + confidence) / 2), documents - 1
-    t = z + (z**3 + z) / (4 * freedom) + (5 * z**5 + 16 * z**3 + 3 * z) / (96 * freedom**2)
-    low = NormalDist().cdf(-math.sqrt(documents / freedom) * t)
-    return [low, 1 - low]
+    count, mean = len(values), abs(float(values.mean()))
+    if np.ptp(values) <= EQUAL * mean:
+        return mean / float(special().stdtrit(freedom, 1 - 2.0**-count))
+    return float(values.std(ddof=1)) / math.sqrt(count)
 
 
-def estimate(sums: Resampled, statistic: Statistic, confidence: float) -> dict:
-    """`{"value": float, "interval": [low, high]}` of `statistic`, a function of sums [..., columns] → [...].
+def degrees_of_freedom(effective: float) -> float:
+    """Of Student's t, for clusters that count for so many equal ones; at least 1."""
+    return max(effective - 1, 1.0)
 
-    The interval is None if there are fewer documents than `fewest_documents`.
+
+def estimate(values: np.ndarray, effective: float, confidence: float) -> Estimate:
+    """The mean of values, one a cluster, with its interval and p.
+
+    Args:
+        values: float64 [clusters], at least 2.
+        effective: for how many equal clusters they count.
     """
-    value = float(statistic(sums.totals))
-    if sums.documents < fewest_documents(confidence):
-        return {"value": value, "interval": None}
-    interval = np.quantile(statistic(sums.replicates), quantiles(sums.documents, confidence))
-    return {"value": value, "interval": interval.tolist()}
+    value, freedom = float(values.mean()), degrees_of_freedom(effective)
+    error = standard_error(values, freedom)
+    if error == 0:
+        return Estimate(value, [value, value], 1.0)  # all values are zero
+    half = float(special().stdtrit(freedom, (1 + confidence) / 2)) * error
+    return Estimate(value, [value - half, value + half], 2 * float(special().stdtr(freedom, -abs(value) / error)))
 
 
-def difference(statistic: Statistic) -> Statistic:
-    """`statistic` of the first half of the columns minus that of the second, for two models side by side."""
+def detectable(values: np.ndarray, effective: float, confidence: float) -> float | None:
+    """The smallest true difference that as many clusters would show, in a share `POWER` of such comparisons.
 
-    def of_pair(sums: np.ndarray) -> np.ndarray:
-        first, second = np.split(sums, 2, axis=-1)
-        return statistic(first) - statistic(second)
-
-    return of_pair
+    None if the models do not differ on any.
+    """
+    freedom = degrees_of_freedom(effective)
+    errors = special().stdtrit(freedom, (1 + confidence) / 2) + special().stdtrit(freedom, POWER)
+    return float(errors) * standard_error(values, freedom) or None
 
 
 def direction(interval: list[float] | None, better: str = "below") -> str:
@@ -125,52 +139,84 @@ def wilson(right: float, count: float, confidence: float) -> list[float]:
     return list(proportion_confint(right, count, alpha=1 - confidence, method="wilson"))
 
 
-def mean_interval(values: np.ndarray, confidence: float) -> list[float] | None:
+def mean_interval(values: np.ndarray, numbers: np.ndarray, confidence: float) -> list[float] | None:
     """The interval of a mean of values from 0 to 1: Wilson's, for the number of right or wrong documents that tell as
     much.
 
-    Their variance is at most that of a share, p(1 - p), which makes that number at least theirs. Estimated from few
-    values that are not all 0, or not all 1, it would be too small, so it counts for as many documents as there are such
-    values, and the largest variance for `PSEUDO` more. None below `fewest_documents`.
+    Their variance is at most that of a share, p(1 - p), which makes that number at least theirs. Where most values are
+    0 or 1, the variance of the few others would be too small an estimate, so the largest variance counts for up to
+    `PSEUDO` documents more. Documents of the same cluster tell less: the number shrinks as `design_effect` says. None
+    below `fewest_clusters` documents.
 
     Args:
-        values: [documents].
+        values: float64 [documents].
+        numbers: int [documents], the cluster of each.
     """
     count, mean = len(values), float(values.mean())
-    if count < fewest_documents(confidence):
+    if count < fewest_clusters(confidence):
         return None
-    largest, seen = mean * (1 - mean), int(min((values > 0).sum(), (values < 1).sum()))
-    variance = (seen * float(values.var(ddof=1)) + PSEUDO * largest) / (seen + PSEUDO)
+    largest, inside = mean * (1 - mean), float(((values > 0) & (values < 1)).mean())
+    seen, more = int(min((values > 0).sum(), (values < 1).sum())), PSEUDO * (1 - inside)
+    variance = (seen * float(values.var(ddof=1)) + more * largest) / (seen + more)
     equivalent = max(count, count * largest / variance) if variance > 0 else count
+    equivalent /= design_effect(values, numbers)
     return wilson(mean * equivalent, equivalent, confidence)
 
 
-def mean_difference_interval(first: np.ndarray, second: np.ndarray, confidence: float) -> list[float] | None:
-    """The interval of a paired difference of two such means, from those of each and their correlation.
+def design_effect(values: np.ndarray, numbers: np.ndarray) -> float:
+    """How many times larger the variance of the mean is by clusters than by single documents, at least 1 (Kish 1965).
 
-    The method of variance estimates recovery (Zou and Donner 2008), of which Newcombe's for shares is a case.
+    Where all values are equal, so that neither is known: documents over the clusters that they count for.
     """
-    first_interval, second_interval = mean_interval(first, confidence), mean_interval(second, confidence)
-    if first_interval is None or second_interval is None:
-        return None
-    spread = float(first.std() * second.std())
-    phi = float(((first - first.mean()) * (second - second.mean())).mean()) / spread if spread else 0.0
-    return mover_interval(float(first.mean()), first_interval, float(second.mean()), second_interval, phi)
+    if len(set(numbers.tolist())) == len(values):
+        return 1.0
+    sums = sums_by_cluster(np.stack([values, np.ones(len(values))], axis=1), numbers)
+    single = float(values.var(ddof=1)) / len(values)
+    if single == 0:
+        return len(values) / effective_number(sums[:, 1])
+    by_cluster = cluster_values(sums, lambda totals: totals[..., 0] / totals[..., 1])
+    return max(1.0, float(by_cluster.var(ddof=1)) / len(by_cluster) / single)
 
 
-def mover_interval(
-    first: float, interval: list[float], second: float, other_interval: list[float], correlation: float
-) -> list[float]:
-    """The interval of a difference from the intervals of both values, and their correlation."""
-    (low, high), (other_low, other_high) = interval, other_interval
+def mcnemar(gained: int, lost: int) -> float:
+    """Two-sided p of a difference of paired shares (McNemar 1947): the score test, without a correction.
 
-    def distance(margin: float, other_margin: float) -> float:
-        return math.sqrt(max(margin**2 - 2 * correlation * margin * other_margin + other_margin**2, 0.0))
+    It misses at most 6 times in 100 at 5% with 12 or more documents; the exact test misses less often and shows less
+    (Fagerland, Lydersen and Laake 2013).
+    """
+    if gained == lost:
+        return 1.0
+    return 2 * NormalDist().cdf(-abs(gained - lost) / math.sqrt(gained + lost))
 
-    return [
-        first - second - distance(first - low, other_high - second),
-        first - second + distance(high - first, second - other_low),
-    ]
+
+def tango(gained: int, lost: int, count: int, confidence: float) -> list[float]:
+    """The interval of a paired difference of shares (Tango 1998): all differences that the score test does not reject.
+
+    The test of zero is `mcnemar`, so that both agree.
+
+    Args:
+        gained, lost: documents on which only the first model is right, and only the second.
+        count: all documents.
+    """
+    from scipy.optimize import brentq
+
+    limit, value = NormalDist().inv_cdf((1 + confidence) / 2), (gained - lost) / count
+
+    def errors(difference: float) -> float:
+        """By how many standard errors, those of that true difference, the one seen lies above it."""
+        linear = (2 * count - gained + lost) * difference - gained - lost
+        root = math.sqrt(max(linear**2 + 8 * count * lost * difference * (1 - difference), 0.0))
+        only_second = (root - linear) / (4 * count)  # its most likely share
+        variance = count * (2 * only_second + difference * (1 - difference))
+        # without variance any gap is endless; a large number serves the search as well
+        return (gained - lost - count * difference) / math.sqrt(max(variance, 1e-18))
+
+    low, high, edge = -1.0, 1.0, 1e-12
+    if value > -1:
+        low = brentq(lambda end: errors(end) - limit, -1 + edge, value)
+    if value < 1:
+        high = brentq(lambda end: errors(end) + limit, value, 1 - edge)
+    return [low, high]
 
 
 def median_interval(values: list[float], confidence: float) -> list[float] | None:
@@ -178,39 +224,10 @@ def median_interval(values: list[float], confidence: float) -> list[float] | Non
 
     Each value is below the true median with probability 1/2, so either end misses it with probability
     P(Binomial(n, 1/2) < k); k is the largest for which both together stay within 1 - confidence (David and Nagaraja,
-    Order Statistics, 2003, section 7.1). None if not even the extremes do: below `fewest_documents`.
+    Order Statistics, 2003, section 7.1). None if not even the extremes do: below `fewest_clusters`.
     """
     ordered, count, tail, k = sorted(values), len(values), 1, 0
     while tail / 2**count <= (1 - confidence) / 2:
         k += 1
         tail += math.comb(count, k)
     return [ordered[k - 1], ordered[-k]] if k else None
-
-
-def newcombe(both: int, gained: int, lost: int, neither: int, confidence: float) -> list[float]:
-    """The interval of a paired difference of shares, from Wilson's two intervals (Newcombe 1998, method 10).
-
-    Args:
-        both, gained, lost, neither: documents on which both models are right, only the first, only the second, none.
-    """
-    count = both + gained + lost + neither
-    first, second = (both + gained) / count, (both + lost) / count
-    together = both * neither - gained * lost
-    together = max(together - count / 2, 0) if together > 0 else together
-    margins = (both + gained) * (lost + neither) * (both + lost) * (gained + neither)
-    phi = together / math.sqrt(margins) if margins else 0.0
-    first_interval, second_interval = (wilson(right, count, confidence) for right in (both + gained, both + lost))
-    return mover_interval(first, first_interval, second, second_interval, phi)
-
-
-def detectable(sums: Resampled, statistic: Statistic, confidence: float) -> float | None:
-    """The smallest true difference that this many documents would show, in a share `POWER` of such comparisons.
-
-    It is z((1 + confidence) / 2) + z(POWER) standard errors, 2.8 at 95%; the error is the spread of the resamples. None
-    if there are too few documents for an interval, or the models do not differ on any.
-    """
-    if sums.documents < fewest_documents(confidence):
-        return None
-    error = float(np.std(statistic(sums.replicates))) * math.sqrt(sums.documents / (sums.documents - 1))
-    normal = NormalDist()
-    return (normal.inv_cdf((1 + confidence) / 2) + normal.inv_cdf(POWER)) * error or None

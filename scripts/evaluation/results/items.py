@@ -1,6 +1,6 @@
 """Read the scored items of all models side by side, and check that all models cover the same examples.
 
-scored = read_scored(Path("results/evaluation/qa"), suite, ["base", "sft"], ["instruct"])
+scored = read_scored(Path("results/evaluation/qa"), suite, ["base", "sft"], ["instruct"], "file")
 scored["instruct"].columns  # float64 [documents, models * width]
 """
 
@@ -14,6 +14,7 @@ import numpy as np
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file
 from scripts.evaluation.metrics.metric import Suite
+from scripts.evaluation.results.clusters import clusters
 
 AGAIN = "delete the folder and run again"
 SCORING = ("model_sha256", "data", "versions", "device", "engine", "settings", "signatures", "sandbox", "conditions")
@@ -26,6 +27,7 @@ class Documents(NamedTuple):
     ids: list[str]
     languages: np.ndarray  # str [documents]
     columns: np.ndarray  # float64 [documents, models * width]: the suite's columns of each model in turn
+    clusters: np.ndarray  # int [documents]: documents with the same number vary together (clusters.py)
 
 
 class Item(NamedTuple):
@@ -71,11 +73,12 @@ def read_items(path: Path, suite: Suite) -> Items:
     return items
 
 
-def read_scored(folder: Path, suite: Suite, models: list[str], datasets: list[str]) -> dict[str, Documents]:
+def read_scored(folder: Path, suite: Suite, models: list[str], datasets: list[str], unit: str) -> dict[str, Documents]:
     """The items of all models by dataset.
 
     Args:
         folder: the suite's, with a folder per model.
+        unit: what varies: `file` or `repository`, see `clusters`.
 
     Raises:
         UserError: models were scored on different data, or an item file does not agree with its scores.json.
@@ -99,7 +102,7 @@ def read_scored(folder: Path, suite: Suite, models: list[str], datasets: list[st
         for name in items:
             rows.append(list(itertools.chain(*(model.items[dataset][name].columns for model in models_scored))))
         languages = np.array([item.language for item in items.values()])
-        scored[dataset] = Documents(list(items), languages, np.array(rows, dtype=np.float64))
+        scored[dataset] = Documents(list(items), languages, np.array(rows, dtype=np.float64), clusters([*items], unit))
     return scored
 
 

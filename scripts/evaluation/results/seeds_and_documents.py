@@ -1,11 +1,11 @@
 """The paired difference of two ways to train, over seeds and documents, and how many more seeds it would need.
 
-    values = document_values(columns, statistic)             # one model: [documents], their mean is its score
-    compared = compare_seeds(arm - reference, 0.95)          # [seeds, documents]
-    seeds_needed(arm - reference, alpha=0.05)                # 7, or None
+    compared = compare_seeds(arm - reference, 37.2, 0.95)    # [seeds, clusters of documents], counting for 37.2
+    seeds_needed(arm - reference, 37.2, alpha=0.05)          # 7, or None
 
 A score differs from the next run's for two reasons: another seed trains another model, and other documents are harder.
-The model of a difference is y = mean + seed + document + rest, each random (a crossed design). Its variance is that of
+The model of a difference is y = mean + seed + document + rest, each random (a crossed design); where documents vary
+together, "document" is here a cluster of them (scripts/evaluation/results/clusters.py). Its variance is that of
 the seeds' means plus what the documents add to it. Each part is estimated from few values, the seeds from very few, so
 each gets its own quantile of Student's t, and the squares are added (Howe, Approximate confidence limits on the mean
 of X + Y, 1974). In simulations with 2 to 10 seeds and 10 to 100 documents no share of the three variances makes more
@@ -13,24 +13,13 @@ than 5 in 100 intervals miss the truth at 95%; with Satterthwaite's degrees of f
 """
 
 import math
-from functools import cache
-from types import ModuleType
 from typing import NamedTuple
 
 import numpy as np
 
-from scripts.evaluation.metrics.metric import Statistic
-from scripts.evaluation.results.intervals import POWER
+from scripts.evaluation.results.intervals import EQUAL, POWER, Estimate, degrees_of_freedom, special, standard_error
 
 MOST_SEEDS = 200  # more are called too many
-
-
-class SeedComparison(NamedTuple):
-    """A difference, its interval, and its two-sided p."""
-
-    value: float
-    interval: list[float]
-    p: float
 
 
 class Parts(NamedTuple):
@@ -38,42 +27,24 @@ class Parts(NamedTuple):
 
     seeds: float  # shrinks with each seed
     documents: float  # does not
-    freedom: tuple[int, int]  # of both
+    freedom: tuple[float, float]  # of both
 
 
-def document_values(columns: np.ndarray, statistic: Statistic) -> np.ndarray:
-    """float64 [documents]: what each document adds to a metric, so that their mean is the metric.
+def parts_of(differences: np.ndarray, effective: float) -> Parts:
+    """The variance of the mean of a table [seeds, documents], from its mean squares.
 
-    The value of a document where the metric is a mean; else jackknife pseudo-values, by which any smooth function of
-    sums is treated as a mean (Tukey 1958).
-
-    Args:
-        columns: float64 [documents, width], the figures of one model.
+    Without any spread the documents add what `standard_error` says.
     """
-    total, count = columns.sum(axis=0), len(columns)
-    estimate = float(statistic(total))
-    values = count * estimate - (count - 1) * statistic(total - columns)
-    return values + (estimate - values.mean())
-
-
-def parts_of(differences: np.ndarray) -> Parts:
-    """The variance of the mean of a table [seeds, documents], from its mean squares."""
     seeds, documents = differences.shape
     mean, rows, columns = differences.mean(), differences.mean(axis=1), differences.mean(axis=0)
     rest = differences - rows[:, None] - columns + mean
     of_seeds = documents * float(((rows - mean) ** 2).sum()) / (seeds - 1)
     of_documents = seeds * float(((columns - mean) ** 2).sum()) / (documents - 1)
     of_rest = float((rest**2).sum()) / ((seeds - 1) * (documents - 1))
-    count = seeds * documents
-    return Parts(of_seeds / count, max(of_documents - of_rest, 0.0) / count, (seeds - 1, documents - 1))
-
-
-@cache
-def special() -> ModuleType:
-    """Student's t; imported when first used, as it takes half of the start of programs that mostly have one seed."""
-    from scipy import special
-
-    return special
+    count, freedom = seeds * documents, degrees_of_freedom(effective)
+    if np.ptp(differences) <= EQUAL * abs(mean):
+        return Parts(0.0, standard_error(columns, freedom) ** 2, (seeds - 1, freedom))
+    return Parts(of_seeds / count, max(of_documents - of_rest, 0.0) / count, (seeds - 1, freedom))
 
 
 def half_width(parts: Parts, alpha: float) -> float:
@@ -96,56 +67,60 @@ def p_value(value: float, parts: Parts) -> float:
     return high
 
 
-def compare_seeds(differences: np.ndarray, confidence: float) -> SeedComparison:
+def compare_seeds(differences: np.ndarray, effective: float, confidence: float) -> Estimate:
     """The mean of paired differences over seeds and documents, for other seeds and other documents.
 
     Args:
         differences: float64 [seeds, documents], at least 2 of each.
+        effective: for how many equal ones the documents count.
     """
-    value, parts = float(differences.mean()), parts_of(differences)
+    value, parts = float(differences.mean()), parts_of(differences, effective)
     half = half_width(parts, 1 - confidence)
-    return SeedComparison(value, [value - half, value + half], p_value(value, parts))
+    return Estimate(value, [value - half, value + half], p_value(value, parts))
 
 
-def detectable_with_seeds(differences: np.ndarray, confidence: float) -> float | None:
+def detectable_with_seeds(differences: np.ndarray, effective: float, confidence: float) -> float | None:
     """The smallest true difference that as many seeds and documents would show, in a share `POWER` of comparisons."""
-    parts = parts_of(differences)
+    parts = parts_of(differences, effective)
     error = math.sqrt(parts.seeds + parts.documents)
     return half_width(parts, 1 - confidence) + float(special().stdtrit(len(differences) - 1, POWER)) * error or None
 
 
-def difference_in_differences(first: np.ndarray, second: np.ndarray, confidence: float) -> SeedComparison:
+def difference_in_differences(
+    first: np.ndarray, second: np.ndarray, effective: tuple[float, float], confidence: float
+) -> Estimate:
     """How much more the same models changed on one set of documents than on another.
 
     Args:
         first, second: float64 [seeds, documents of each], rows of one number of the same model.
+        effective: for how many equal ones the documents of both count.
     """
     gap = first.mean(axis=1) - second.mean(axis=1)
-    value, parts = float(gap.mean()), (parts_of(first), parts_of(second))
+    value = float(gap.mean())
+    parts = parts_of(first, effective[0]), parts_of(second, effective[1])
     freedom = len(gap) - 1, min(part.freedom[1] for part in parts)
     documents = sum(part.documents for part in parts)
     both = Parts(float(gap.var(ddof=1)) / len(gap), documents, freedom)
     half = half_width(both, 1 - confidence)
-    return SeedComparison(value, [value - half, value + half], p_value(value, both))
+    return Estimate(value, [value - half, value + half], p_value(value, both))
 
 
-def seeds_needed(differences: np.ndarray, alpha: float) -> int | None:
+def seeds_needed(differences: np.ndarray, effective: float, alpha: float) -> int | None:
     """How many seeds would show a true difference of the size seen, with probability `POWER`, at this `alpha`.
 
     None if more than `MOST_SEEDS`, or no number of seeds on these documents, would.
     """
-    seeds, (_, documents) = len(differences), differences.shape
-    value, parts = abs(float(differences.mean())), parts_of(differences)
+    seeds, value, parts = len(differences), abs(float(differences.mean())), parts_of(differences, effective)
     for number in range(seeds + 1, MOST_SEEDS + 1):
-        planned = Parts(parts.seeds * seeds / number, parts.documents, (number - 1, documents - 1))
+        planned = Parts(parts.seeds * seeds / number, parts.documents, (number - 1, parts.freedom[1]))
         error = math.sqrt(planned.seeds + planned.documents)
         if value >= half_width(planned, alpha) + float(special().stdtrit(number - 1, POWER)) * error:
             return number
     return None
 
 
-def documents_limit(differences: np.ndarray, alpha: float) -> bool:
+def documents_limit(differences: np.ndarray, effective: float, alpha: float) -> bool:
     """Whether with any number of seeds these documents are too few for a difference of the size seen."""
-    parts = parts_of(differences)
+    parts = parts_of(differences, effective)
     endless = Parts(0.0, parts.documents, parts.freedom)
     return abs(float(differences.mean())) < half_width(endless, alpha)

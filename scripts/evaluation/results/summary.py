@@ -24,7 +24,7 @@ def summarize(stages: dict[str, Stage], perplexity: SuiteComparison) -> dict:
             {
                 "dataset": dataset,
                 "model": model,
-                "documents": perplexity.sums[place].documents,
+                "documents": len(perplexity.columns[place]),
                 "base": base,
                 "tuned": fine_tuned,
                 **change,

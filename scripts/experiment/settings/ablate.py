@@ -41,3 +41,4 @@ class ArmScores(Record):
     metrics: list[str] | None
     k: list[int]  # of pass@k
     confidence: Number
+    unit: str  # what intervals are over: `file` or `repository`

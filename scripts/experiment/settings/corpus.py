@@ -81,6 +81,11 @@ class Split(Record):
             )
         return self
 
+    @property
+    def unit(self) -> str:
+        """What intervals of scores on the test split are over: other files, or other repositories."""
+        return "repository" if self.by == "repository" else "file"
+
 
 class SourceDataset(Record):
     """What datasets from the sources have in common."""

@@ -17,6 +17,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.metrics.registry import suites
+from scripts.evaluation.results.clusters import clusters
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import Documents, read_items
 from scripts.evaluation.results.significance import holm
@@ -35,11 +36,11 @@ def model_pairs(a: dict, b: dict) -> list[tuple[str, str]]:
     return list(dict.fromkeys([*common_models, (list(a["stages"])[-1], list(b["stages"])[-1])]))
 
 
-def common_items(a: dict[str, tuple], b: dict[str, tuple]) -> Documents:
-    """The items that both runs scored, A's columns before B's."""
+def common_items(a: dict[str, tuple], b: dict[str, tuple], unit: str) -> Documents:
+    """The items that both runs scored, A's columns before B's; `unit` as of `clusters`."""
     ids = sorted(a.keys() & b.keys())
     columns = np.array([a[identity][1] + b[identity][1] for identity in ids], dtype=np.float64)
-    return Documents(ids, np.array([b[identity][0] for identity in ids]), columns)
+    return Documents(ids, np.array([b[identity][0] for identity in ids]), columns, clusters(ids, unit))
 
 
 def differences(suite: Suite, metric: str, documents: Documents) -> dict[str, float]:
@@ -52,13 +53,9 @@ def differences(suite: Suite, metric: str, documents: Documents) -> dict[str, fl
     return dict(sorted(gains.items(), key=lambda item: (-item[1], item[0])))
 
 
-def metric_rows(suite: Suite, documents: Documents, config: dict) -> list[dict]:
-    """A row per metric: both values, their paired difference, and each item's; none of these if it was not measured.
-
-    Args:
-        config: `confidence` and `resamples`.
-    """
-    both = SuiteComparison(suite, {"": documents}, ["A", "B"], config["confidence"], config["resamples"])
+def metric_rows(suite: Suite, documents: Documents, confidence: float) -> list[dict]:
+    """A row per metric: both values, their paired difference, and each item's; none of these if it was not measured."""
+    both = SuiteComparison(suite, {"": documents}, ["A", "B"], confidence)
     place = "", "all"
     return [
         {
@@ -97,7 +94,7 @@ def compare_runs(a: Path, b: Path) -> tuple[list[dict], list[str]]:
             items = [read_items(folder / "items.jsonl.zst", suite) for folder in folders]
             facts = [evaluation["scoring"][model][name] for evaluation, model in sides]
             for dataset in [dataset for dataset in items[0] if dataset in items[1]]:
-                documents = common_items(*(by_dataset[dataset] for by_dataset in items))
+                documents = common_items(*(by_dataset[dataset] for by_dataset in items), evaluations[1]["unit"])
                 if facts[0]["data"][dataset] != facts[1]["data"][dataset]:
                     excluded.append(f"{name}, {dataset}: its test data differs")
                 elif not documents.ids:
@@ -105,7 +102,7 @@ def compare_runs(a: Path, b: Path) -> tuple[list[dict], list[str]]:
                 else:
                     same_settings = facts[0].get("settings") == facts[1].get("settings")
                     about = {"suite": name, "models": models, "dataset": dataset, "settings_differ": not same_settings}
-                    rows += [about | row for row in metric_rows(suite, documents, evaluations[1])]
+                    rows += [about | row for row in metric_rows(suite, documents, evaluations[1]["confidence"])]
     if not rows:
         raise UserError(
             f"{a} and {b}: nothing to compare; {'; '.join(dict.fromkeys(excluded)) or 'no suite in common'}"

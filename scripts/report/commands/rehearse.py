@@ -62,7 +62,7 @@ def small_suites(evaluation: Evaluation, machine: Machine, cases: Path) -> dict:
         cases: where the first cases of the suite `keywords` are written.
     """
     changes = {suite: SUITES[suite].small(ITEMS) for suite in configured(evaluation)}
-    changes["gate"] = {"fail": False, "resamples": 100}
+    changes["gate"] = {"fail": False}
     if evaluation.keywords is not None:
         first = dict(list(read_yaml(Path(evaluation.keywords.cases)).items())[:ITEMS])
         with atomic(cases) as temporary:

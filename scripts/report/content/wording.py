@@ -6,6 +6,23 @@ from scripts.experiment.layout import Layout
 from scripts.report.content.final_model import changes
 from scripts.report.content.formatting import gate_bound, gate_interval, gate_value, table
 
+FEW = 10  # fewer equal clusters than these say little about others
+
+
+def units_note(evaluation: dict) -> str:
+    """What intervals are over, and on which datasets that is little."""
+    unit = "repositories" if evaluation["unit"] == "repository" else "files, a file and its test being one"
+    fewest: dict[str, tuple[float, int]] = {}
+    for row in evaluation["comparisons"]:
+        if row["language"] == "all" and row["effective"] is not None:
+            found = row["effective"], row["clusters"]
+            fewest[row["dataset"]] = min(fewest.get(row["dataset"], found), found)
+    little = [
+        f"{name} ({count} count as {effective:g})" for name, (effective, count) in fewest.items() if effective < FEW
+    ]
+    warning = f" Too few for firm statements: {', '.join(little)}." if little else ""
+    return f"they are for other {unit}.{warning}"
+
 
 def seeds_note(train: dict[str, dict]) -> str:
     """What intervals are about beyond other documents.

@@ -19,10 +19,11 @@ MODELS = ["base", *SEEDS["sft"]]
 def compared(suite, columns, seeds=SEEDS, models=MODELS):
     """A comparison over [documents, models, width] figures."""
     documents = [str(number) for number in range(len(columns))]
-    scored = {"d": Documents(documents, np.array(["go"] * len(columns)), columns.reshape(len(columns), -1))}
+    languages, rows = np.array(["go"] * len(columns)), columns.reshape(len(columns), -1)
+    scored = {"d": Documents(documents, languages, rows, np.arange(len(columns)))}
     if seeds is None:
-        return SuiteComparison(suite, scored, models, 0.95, 200)
-    return ComparisonOverSeeds(suite, scored, models, 0.95, 200, seeds)
+        return SuiteComparison(suite, scored, models, 0.95)
+    return ComparisonOverSeeds(suite, scored, models, 0.95, seeds)
 
 
 def shares(generator, documents=40, models=4, effect=(0.3, 0.5, 0.7, 0.6)):
@@ -44,10 +45,10 @@ def test_a_mean_over_seeds_is_compared_as_a_table_of_seeds_and_documents():
     columns = shares(np.random.default_rng(1))
     row = compared(ANSWERS, columns).comparison("exact_match", PLACE, "sft", "base")
     gap = (columns[:, 1:, 0] - columns[:, :1, 0]).T
-    expected = compare_seeds(gap, 0.95)
+    expected = compare_seeds(gap, 40, 0.95)
     assert row["seeds"] == pytest.approx(gap.mean(axis=1).tolist()) and row["documents"] == 40
     assert row["value"] == pytest.approx(gap.mean()) and row["p"] == pytest.approx(expected.p)
-    assert row["interval"] == pytest.approx(expected.interval)  # wider here than for other documents alone
+    assert row["interval"] == pytest.approx(expected.interval)
     assert row["mcnemar"] is None and 0 < row["detectable"] < 1
 
 

@@ -4,11 +4,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scripts.evaluation.metrics.perplexity import SUITE as PERPLEXITY
 from scripts.evaluation.results.seeds_and_documents import (
     compare_seeds,
     difference_in_differences,
-    document_values,
     documents_limit,
     p_value,
     parts_of,
@@ -28,7 +26,7 @@ def drawn(generator, seeds, documents, of_seeds, of_documents, rest, runs=()):
 
 def test_where_only_seeds_differ_the_test_is_the_paired_t_test_over_seeds():
     seeds = np.random.default_rng(1).normal(0.4, 1, 6)
-    compared = compare_seeds(np.tile(seeds[:, None], 20), 0.95)
+    compared = compare_seeds(np.tile(seeds[:, None], 20), 20, 0.95)
     expected = stats.ttest_1samp(seeds, 0)
     assert compared.p == pytest.approx(expected.pvalue)
     assert compared.interval == pytest.approx(list(expected.confidence_interval(0.95)))
@@ -36,7 +34,7 @@ def test_where_only_seeds_differ_the_test_is_the_paired_t_test_over_seeds():
 
 def test_where_only_documents_differ_the_test_is_the_paired_t_test_over_documents():
     documents = np.random.default_rng(2).normal(0.2, 1, 40)
-    compared = compare_seeds(np.tile(documents, (3, 1)), 0.95)
+    compared = compare_seeds(np.tile(documents, (3, 1)), 40, 0.95)
     expected = stats.ttest_1samp(documents, 0)
     assert compared.p == pytest.approx(expected.pvalue)
     assert compared.interval == pytest.approx(list(expected.confidence_interval(0.95)))
@@ -46,7 +44,7 @@ def test_the_p_is_below_the_level_exactly_where_the_interval_leaves_zero_out():
     generator = np.random.default_rng(3)
     for _ in range(300):
         table = drawn(generator, 3, 20, 0.2, 0.5, 1) + generator.normal(0, 1)
-        compared = compare_seeds(table, 0.95)
+        compared = compare_seeds(table, generator.uniform(2, 20), 0.95)
         assert (compared.p < 0.05) == (not compared.interval[0] <= 0 <= compared.interval[1])
 
 
@@ -60,7 +58,7 @@ def test_at_most_five_in_a_hundred_families_of_arms_without_an_effect_flag_one(s
         runs = drawn(generator, seeds, 30, *deviations, runs=(arms + 1,))
         values = []
         for gap in runs[1:] - runs[0]:
-            value, parts = float(gap.mean()), parts_of(gap)
+            value, parts = float(gap.mean()), parts_of(gap, 30)
             values.append(p_value(value, parts))
         flagged += arms * min(values) < 0.05  # Holm's smallest; his own function collects garbage at each call
     assert min(holm(values)) == pytest.approx(min(1, arms * min(values)))
@@ -69,17 +67,17 @@ def test_at_most_five_in_a_hundred_families_of_arms_without_an_effect_flag_one(s
 
 def test_a_planted_effect_is_found_as_often_as_its_size_says():
     generator, runs = np.random.default_rng(5), 300
-    ps = [compare_seeds(drawn(generator, 5, 40, 0.1, 0.3, 0.3) + 0.5, 0.95).p for _ in range(runs)]
+    ps = [compare_seeds(drawn(generator, 5, 40, 0.1, 0.3, 0.3) + 0.5, 40, 0.95).p for _ in range(runs)]
     assert np.mean(np.array(ps) < 0.01) > 0.9
-    none = [compare_seeds(drawn(generator, 5, 40, 0.1, 0.3, 0.3), 0.95).p for _ in range(runs)]
+    none = [compare_seeds(drawn(generator, 5, 40, 0.1, 0.3, 0.3), 40, 0.95).p for _ in range(runs)]
     assert np.mean(np.array(none) < 0.05) <= 0.08
 
 
 def test_the_number_of_seeds_said_to_be_needed_shows_the_difference_four_times_in_five():
     generator = np.random.default_rng(6)
-    needed = [seeds_needed(drawn(generator, 4, 60, 0.3, 0.2, 0.5) + 0.4, 0.05) for _ in range(60)]
+    needed = [seeds_needed(drawn(generator, 4, 60, 0.3, 0.2, 0.5) + 0.4, 60, 0.05) for _ in range(60)]
     typical = int(np.median([number for number in needed if number]))
-    shown = [compare_seeds(drawn(generator, typical, 60, 0.3, 0.2, 0.5) + 0.4, 0.95).p < 0.05 for _ in range(400)]
+    shown = [compare_seeds(drawn(generator, typical, 60, 0.3, 0.2, 0.5) + 0.4, 60, 0.95).p < 0.05 for _ in range(400)]
     assert 0.65 <= np.mean(shown) <= 0.97
 
 
@@ -88,9 +86,9 @@ def test_the_interval_of_a_difference_in_differences_misses_a_true_zero_at_most_
     for number in range(runs):
         model = 0.3 * generator.normal(size=(3, 1))  # a seed moves both sets of documents alike
         ours, general = (drawn(generator, 3, size, 0.02, 0.4, 0.2) + model for size in (40, 60))
-        compared = difference_in_differences(ours, general, 0.95)
+        compared = difference_in_differences(ours, general, (40, 60), 0.95)
         missed += not compared.interval[0] <= 0 <= compared.interval[1]
-        detected += difference_in_differences(ours - 0.5, general, 0.95).p < 0.05 if number < 100 else 0
+        detected += difference_in_differences(ours - 0.5, general, (40, 60), 0.95).p < 0.05 if number < 100 else 0
     assert missed <= stats.binom.ppf(0.999, runs, 0.05)
     assert detected > 90  # what both sets share is no noise of their difference
 
@@ -99,34 +97,16 @@ def test_no_number_of_seeds_makes_up_for_documents_that_differ_too_much():
     generator = np.random.default_rng(7)
     table = drawn(generator, 4, 10, 0.0, 3.0, 0.1)
     table += 0.2 - table.mean()
-    assert seeds_needed(table, 0.05) is None and documents_limit(table, 0.05)
+    assert seeds_needed(table, 10, 0.05) is None and documents_limit(table, 10, 0.05)
     differences = drawn(generator, 3, 200, 1.0, 0.0, 0.1)
     differences += 0.9 - differences.mean()
-    assert seeds_needed(differences, 0.05) > 3 and not documents_limit(differences, 0.05)
+    assert seeds_needed(differences, 200, 0.05) > 3 and not documents_limit(differences, 200, 0.05)
 
 
 def test_equal_models_have_p_1_and_no_interval_but_zero():
-    assert compare_seeds(np.zeros((3, 10)), 0.95) == (0.0, [0.0, 0.0], 1.0)
+    assert compare_seeds(np.zeros((3, 10)), 10, 0.95) == (0.0, [0.0, 0.0], 1.0)
 
 
-def test_the_values_per_document_of_a_mean_are_the_documents_own_and_average_to_the_score():
-    generator = np.random.default_rng(8)
-    ones = np.stack([generator.random(12), np.ones(12)], axis=1)
-    assert document_values(ones, lambda sums: sums[..., 0] / sums[..., 1]) == pytest.approx(ones[:, 0])
-    columns = np.abs(generator.normal(3, 1, (12, PERPLEXITY.width))) + 1
-    for metric in PERPLEXITY.metrics.values():
-        values = document_values(columns, metric.compute)
-        assert values.mean() == pytest.approx(float(metric.compute(columns.sum(axis=0))))
-
-
-def test_the_spread_of_a_ratios_values_is_that_of_a_bootstrap():
-    generator = np.random.default_rng(9)
-    size = generator.integers(20, 400, 200)
-    columns = np.stack([size * generator.lognormal(0, 0.3, 200), size], axis=1)
-
-    def ratio(sums):
-        return sums[..., 0] / sums[..., 1]
-
-    values = document_values(columns, ratio)
-    draws = columns[generator.integers(0, 200, (4000, 200))].sum(axis=1)
-    assert values.std(ddof=1) / np.sqrt(200) == pytest.approx(ratio(draws).std(), rel=0.08)
+def test_seeds_and_documents_that_all_differ_by_the_same_amount_prove_no_more_than_throws_of_a_coin():
+    compared = compare_seeds(np.full((3, 7), 0.2), 7, 0.95)
+    assert compared.p == pytest.approx(2.0**-6, rel=1e-3) and 0 < compared.interval[0] < 0.2

@@ -51,8 +51,8 @@ def test_planted_gains_and_losses_are_found_by_id(runs):
     assert comparison["documents"] == 30
     assert (comparison["A"], comparison["B"]) == (pytest.approx(18 / 30), pytest.approx(20 / 30))
     assert comparison["value"] == pytest.approx(2 / 30)
-    # McNemar's exact p of 3 against 1: two-sided, of four coins
-    assert comparison["mcnemar"] == {"gained": 3, "lost": 1, "p": pytest.approx(2 * (1 + 4) / 16)}
+    # McNemar's p of 3 against 1: one standard error
+    assert comparison["mcnemar"] == {"gained": 3, "lost": 1, "p": pytest.approx(0.3173, abs=1e-4)}
     assert excluded == []
 
 
@@ -67,9 +67,11 @@ def test_a_run_whose_tests_failed_gained_and_lost_nothing(tmp_path):
     suite = pass_at_k.suite([1])
     outcomes = [("passed", "passed"), ("wrong", "passed"), ("passed", "test error"), *[("passed", "wrong")] * 3]
     pairs = [[suite.columns(pass_at_k.figures([outcome], [1])) for outcome in pair] for pair in outcomes]
-    documents = common_items(*({str(at): ("go", pair[side]) for at, pair in enumerate(pairs)} for side in (0, 1)))
+    documents = common_items(
+        *({str(at): ("go", pair[side]) for at, pair in enumerate(pairs)} for side in (0, 1)), "file"
+    )
     about = {"suite": "code", "models": ("m", "m"), "dataset": "d", "settings_differ": False, "holm": None}
-    rows = [about | line for line in metric_rows(suite, documents, {"confidence": 0.95, "resamples": 100})]
+    rows = [about | line for line in metric_rows(suite, documents, 0.95)]
     assert [(line["direction"], line["items"]) for line in rows] == [("not measured", {})]
     lines = terminal_lines(rows, [])
     assert not any(kind in line for kind in ("most gained", "most lost", "too few") for line in lines)
@@ -80,13 +82,15 @@ def test_a_run_whose_tests_failed_gained_and_lost_nothing(tmp_path):
 def test_a_lower_value_is_a_gain_where_lower_is_better():
     a = {"x": ("go", [20.0, 5, 10, 1]), "y": ("go", [10.0, 5, 10, 1])}
     b = {"x": ("go", [10.0, 5, 10, 1]), "y": ("go", [15.0, 5, 10, 1])}
-    actual = differences(PERPLEXITY, "bits_per_byte", common_items(a, b))
+    actual = differences(PERPLEXITY, "bits_per_byte", common_items(a, b, "file"))
     assert actual == {"x": pytest.approx(1 / math.log(2)), "y": pytest.approx(-0.5 / math.log(2))}
 
 
 def test_items_that_only_one_run_scored_do_not_count():
     first, second = [1.0, 1.0, 1.0, 1], [0.0, 0.0, 0.0, 1]
-    documents = common_items({"x": ("go", first), "y": ("go", first)}, {"y": ("go", second), "z": ("go", second)})
+    documents = common_items(
+        {"x": ("go", first), "y": ("go", first)}, {"y": ("go", second), "z": ("go", second)}, "file"
+    )
     assert (documents.ids, documents.columns.tolist()) == (["y"], [first + second])
     assert differences(SUITE, "f1", documents) == {"y": -1.0}
 
