@@ -105,7 +105,7 @@ def test_a_fault_of_the_tests_makes_the_score_not_measured(completions, model_fo
     score = code.code(model_folder, settings([path]), 42, tmp_path / "out/base")["scores"]["b"]["all"]
     assert (score["pass@1"], score["passed"], score["test error"]) == (None, 1, 1)
     suite = pass_at_k.suite([1])
-    compared = SuiteComparison(suite, read_scored(tmp_path / "out", suite, ["base"], ["b"]), ["base"], 0.95, 100)
+    compared = SuiteComparison(suite, read_scored(tmp_path / "out", suite, ["base"], ["b"], "file"), ["base"], 0.95)
     assert compared.measure("pass@1", ("b", "all"), "base") == {"value": None, "interval": None}
     gate = Gate(name="g", dataset="b", model="base", metric="pass@1", above=0.1)
     assert suite_gate(gate, compared, "key").outcome == "not measured"
@@ -142,7 +142,7 @@ def test_a_model_is_scored_by_the_command_and_twice_alike(model_folder, tmp_path
     assert all(code.startswith(HUMANEVAL["prompt"]) for code in first["written"])
     score = read_json(tmp_path / "a/scores.json")["scores"]["two"]["python"]
     assert sum(score[outcome] for outcome in OUTCOMES) == 4
-    scored = read_scored(tmp_path, pass_at_k.suite([1]), ["a", "b"], ["two"])
+    scored = read_scored(tmp_path, pass_at_k.suite([1]), ["a", "b"], ["two"], "file")
     assert scored["two"].ids == ["HumanEval/0", "HumanEval/1"]
 
 

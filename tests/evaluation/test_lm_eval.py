@@ -183,8 +183,8 @@ def test_two_models_are_compared_on_the_same_items(folder, model_folder, tmp_pat
     for name in ("base", "sft"):
         lm_eval.evaluate(model_folder, own, tmp_path / name)
     suite = suites(["lm_eval"])["lm_eval"]
-    scored = read_scored(tmp_path, suite, ["base", "sft"], ["colours"])
-    row = SuiteComparison(suite, scored, ["base", "sft"], 0.95, 100).comparison(
+    scored = read_scored(tmp_path, suite, ["base", "sft"], ["colours"], "file")
+    row = SuiteComparison(suite, scored, ["base", "sft"], 0.95).comparison(
         "task_score", ("colours", "all"), "sft", "base"
     )
     assert row["value"] == 0 and row["mcnemar"] == {"gained": 0, "lost": 0, "p": 1.0}
@@ -194,7 +194,7 @@ def test_two_models_are_compared_on_the_same_items(folder, model_folder, tmp_pat
     write(folder, COLOURS, QUESTIONS[::-1])
     lm_eval.evaluate(model_folder, own, tmp_path / "sft")
     with pytest.raises(UserError, match="colours: scored on test data"):
-        read_scored(tmp_path, suite, ["base", "sft"], ["colours"])
+        read_scored(tmp_path, suite, ["base", "sft"], ["colours"], "file")
 
 
 @pytest.mark.slow

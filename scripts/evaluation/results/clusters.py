@@ -6,7 +6,7 @@
 A module and its test are much alike (correlated by 0.5 in held-out files of real repositories), and so are tasks from
 one file: an interval over single documents is too narrow. Documents of a file and of the file's own test are therefore
 one cluster. Where repositories were held out as a whole (`corpus.split.by: repository`), all documents of a repository
-are one. An id that names no file, such as a problem of a benchmark, is a cluster of its own.
+are one. An id without a file's extension, such as a problem of a benchmark, is a cluster of its own.
 """
 
 import re
@@ -40,8 +40,9 @@ def clusters(ids: list[str], unit: str) -> np.ndarray:
     numbers: dict[object, int] = {}
     found = []
     for path in paths:
-        key: object = path.parts[0] if unit == "repository" and len(path.parts) > 1 else path
-        name = tested(path.stem)
+        name, key = tested(path.stem), path
+        if unit == "repository" and path.suffix and len(path.parts) > 1:
+            key = path.parts[0]
         if unit == "file" and name is not None:
             key = module_of(path, modules.get((path.parts[0], name), [])) or path
         found.append(numbers.setdefault(key, len(numbers)))

@@ -46,7 +46,7 @@ def test_tasks_of_a_file_are_one_cluster_and_so_are_files_of_a_repository_where_
     ids = ["net/a.py:3-7", "net/a.py:90-90", "net/b.py", "hugo/c.go"]
     assert clusters(ids, "file").tolist() == [0, 0, 1, 2]
     assert clusters(ids, "repository").tolist() == [0, 0, 0, 1]
-    assert clusters(["1", "2"], "repository").tolist() == [0, 1]
+    assert clusters(["HumanEval/1", "HumanEval/2", "7"], "repository").tolist() == [0, 1, 2]
 
 
 def test_sums_and_the_effective_number():
