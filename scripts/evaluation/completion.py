@@ -69,13 +69,14 @@ def chosen_tasks(tasks: list[Task], settings: Completion) -> list[Task]:
 def figures(task: Task, completions: list[str]) -> dict[str, float]:
     """The figures of an item but for the likelihood: means over samples."""
     answer, language = task.answer, task.language
+    written = [text for text in completions if text.strip()]
+    parsing = [code_completion.parses(task.before, text, answer, task.after, language) for text in written]
     return {
         "completion_match": fmean(code_completion.completion_match(text, answer) for text in completions),
         "edit_similarity": fmean(code_completion.edit_similarity(text, answer) for text in completions),
         "identifier_f1": fmean(code_completion.identifier_f1(text, answer, language) for text in completions),
-        "parses": fmean(
-            code_completion.parses(task.before, text, answer, task.after, language) for text in completions
-        ),
+        "parses": sum(parsing) / len(completions),
+        "not_blank": len(written) / len(completions),
     }
 
 

@@ -120,7 +120,7 @@ def test_page_shows_the_answers_of_each_model_as_text(html, page):
     assert section.index("gained") < section.index("failing")
     for model in ("base", "pretrain", "sft"):
         assert section.count(f"{WRITTEN} {model}") == 6  # three of each kind
-    assert "sft: 0.6667" in section and "base: 0.1667" in section  # its grade beside each text
+    assert re.search(r"sft: 1(\.0+)?\b", section) and "numbers are f1" in section  # its grade beside each text
     assert "请分析 src/2.go" in section  # wrong by the base, right once tuned
     assert text.index("0 to 1: share of exact matches") < text.index("written by base, pretrain, sft")
 
@@ -153,7 +153,12 @@ def test_examples_are_where_tuning_gained_most_then_where_it_fails():
             for name, grade in zip("abcdef", grades, strict=True)
         }
 
-    examples = choose_examples(SUITE, items(0, 0, 0.5, 1, 0.5, 0), items(1, 0.25, 0.75, 0.5, 0.5, 0))
+    both = items(0, 0, 0.5, 1, 0.5, 0), items(1, 0.25, 0.75, 0.5, 0.5, 0)
+    whole = choose_examples(SUITE, *both, None)
+    assert [item["kind"] for item in whole] == ["gained"] * 3 + ["failing"] * 3
+    solved = choose_examples(SUITE, items(1, 0, 1, 0, 1, 0), items(1, 0, 1, 0, 1, 0), None)
+    assert [item["kind"] for item in solved] == ["failing"] * 3 + ["solved"] * 3
+    examples = choose_examples(SUITE, *both)
     assert [(item["kind"], item["id"]) for item in examples] == [
         *(("gained", name) for name in "abc"),
         *(("failing", name) for name in "fde"),

@@ -7,6 +7,7 @@ A metric sees only sums over items: a mean is a sum over a count, perplexity and
 figures. So one way to make intervals serves all metrics (scripts/evaluation/results/intervals.py).
 """
 
+import math
 from collections.abc import Callable
 from itertools import chain
 from typing import NamedTuple
@@ -37,6 +38,7 @@ class Suite(NamedTuple):
     counts: tuple[str, ...] = ()  # figures reported as sums beside the metrics
     data_figures: tuple[str, ...] = ()  # figures that depend on the data alone, so are equal for all models
     faults: tuple[str, ...] = ()  # figures that are no fault of the model's: if one is above 0, nothing was measured
+    graded: str = ""  # the metric from 0 to 1 by which the report orders items; by default the first that is compared
 
     @property
     def width(self) -> int:
@@ -59,6 +61,11 @@ class Suite(NamedTuple):
         """Whether nothing went wrong that was no fault of the model's; `sums` are [width] sums over its items."""
         return not any(sums[self.column(name)] for name in self.faults)
 
+    def value(self, metric: str, sums: np.ndarray) -> float | None:
+        """A metric of [width] sums; None if it was not measured, or is a share of nothing."""
+        value = float(self.metrics[metric].compute(sums))
+        return value if self.measured(sums) and not math.isnan(value) else None
+
     def column(self, figure: str) -> int:
         """The number of a figure's first column."""
         names = list(self.figures)
@@ -75,12 +82,10 @@ def means(*figures: str) -> Suite:
 
 
 def summarize(suite: Suite, items: list[dict]) -> dict:
-    """`{"documents": number of items, **counts, **metrics}`; the metrics are None if they were not measured."""
+    """`{"documents": number of items, **counts, **metrics}`; a metric that was not measured is None."""
     sums = np.sum([suite.columns(item) for item in items], axis=0, dtype=np.float64)
     counts = {name: int(sums[suite.column(name)]) for name in suite.counts}
-    return {"documents": len(items), **counts} | {
-        name: float(metric.compute(sums)) if suite.measured(sums) else None for name, metric in suite.metrics.items()
-    }
+    return {"documents": len(items), **counts} | {name: suite.value(name, sums) for name in suite.metrics}
 
 
 def by_language(items: list[dict], summary: Callable[[list[dict]], dict]) -> dict[str, dict]:

@@ -53,10 +53,19 @@ class SuiteComparison:
         """Whether nothing went wrong that was no fault of the model's."""
         return self.suite.measured(self.figures(place, model).sum(axis=0))
 
+    def sizes(self, metric: str, place: Place, model: str) -> np.ndarray:
+        """float64 [clusters]: how much each cluster weighs in a metric."""
+        sizes = self.figures(place, model)[:, [self.suite.metrics[metric].size_column]]
+        return sums_by_cluster(sizes, self.clusters[place])[:, 0]
+
     def effective(self, metric: str, place: Place, model: str) -> float:
         """For how many clusters of equal weight in the metric the place's clusters count."""
-        sizes = self.figures(place, model)[:, [self.suite.metrics[metric].size_column]]
-        return effective_number(sums_by_cluster(sizes, self.clusters[place]))
+        return effective_number(self.sizes(metric, place, model))
+
+    def enough(self, metric: str, place: Place, *models: str) -> bool:
+        """Whether so many clusters weigh something in the metric that an interval can be given."""
+        fewest = fewest_clusters(self.confidence)
+        return all(np.count_nonzero(self.sizes(metric, place, model)) >= fewest for model in models)
 
     def in_clusters(self, metric: str, place: Place, model: str) -> np.ndarray:
         """float64 [clusters]: what each cluster adds to a metric of one model."""
@@ -114,25 +123,26 @@ class SuiteComparison:
             value = (changed[0] - changed[1]) / count
             return Estimate(value, tango(*changed, count, self.confidence), mcnemar(*changed))
         differing = self.differing(metric, place, [model], [against])
-        if differing < fewest_clusters(self.confidence):
+        if differing < fewest_clusters(self.confidence) or not self.enough(metric, place, model, against):
             return None
         gap = self.in_clusters(metric, place, model) - self.in_clusters(metric, place, against)
         return estimate(gap, min(self.effective(metric, place, model), differing), self.confidence)
 
     def measure(self, metric: str, place: Place, model: str, against: str | None = None) -> dict:
         """`{"value", "interval"}` of a metric, or of its paired difference model - against; None if not measured."""
-        definition = self.suite.metrics[metric]
-        if not all(self.measured(place, name) for name in (model, against or model)):
+        models = [model, against] if against else [model]
+        found = [self.suite.value(metric, self.figures(place, name).sum(axis=0)) for name in models]
+        if None in found or not all(self.measured(place, name) for name in models):
             return {"value": None, "interval": None}
-        value = float(definition.compute(self.figures(place, model).sum(axis=0)))
+        value = found[0]
         if against:
-            value -= float(definition.compute(self.figures(place, against).sum(axis=0)))
+            value -= found[1]
             estimated = self.difference(metric, place, model, against)
             return {"value": value, "interval": estimated and estimated.interval}
         values, right = self.values(metric, place, model), self.correct(metric, place, model)
         clusters = self.clusters[place]
         if values is None:
-            if clusters.max() + 1 < fewest_clusters(self.confidence):
+            if not self.enough(metric, place, model):
                 return {"value": value, "interval": None}
             effective = self.effective(metric, place, model)
             estimated = estimate(self.in_clusters(metric, place, model), effective, self.confidence)

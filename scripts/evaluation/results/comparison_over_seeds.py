@@ -73,7 +73,8 @@ class ComparisonOverSeeds(SuiteComparison):
     def over_seeds(self, metric: str, place: Place, sides: list[list[str]]) -> Estimate | None:
         """The metric, or its difference, for other seeds and other documents; None if too few clusters tell of it."""
         informative = self.informative(metric, place, sides)
-        if informative < fewest_clusters(self.confidence):
+        models = [name for side in sides for name in side]
+        if informative < fewest_clusters(self.confidence) or not self.enough(metric, place, *models):
             return None
         effective = min(self.effective(metric, place, sides[0][0]), informative)
         return compare_seeds(self.by_seed(metric, place, sides), effective, self.confidence)
@@ -91,9 +92,10 @@ class ComparisonOverSeeds(SuiteComparison):
         definition = self.suite.metrics[metric]
         values = []
         for side in sides:
-            sums = [self.figures(place, name).sum(axis=0) for name in side]
-            values.append(np.array([float(definition.compute(sum_of_seed)) for sum_of_seed in sums]))
-        seeds = values[0] - values[1] if against else values[0]
+            values.append([self.suite.value(metric, self.figures(place, name).sum(axis=0)) for name in side])
+        if any(None in side for side in values):
+            return {"value": None, "interval": None}
+        seeds = np.array(values[0]) - np.array(values[1]) if against else np.array(values[0])
         about = {"seeds": seeds.tolist(), "documents": len(self.columns[place])}
         estimated = self.over_seeds(metric, place, sides)
         interval = estimated and estimated.interval

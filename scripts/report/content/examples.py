@@ -1,7 +1,6 @@
 """Examples of generated texts, all models side by side: where the tuned one gained most, and where it fails."""
 
 from pathlib import Path
-from statistics import fmean
 
 import numpy as np
 
@@ -12,6 +11,7 @@ from scripts.experiment.layout import Layout
 from scripts.report.content.scores_table import scores_table
 
 EXAMPLES = 3  # of each kind per dataset
+SHOWN_WHOLE = "function"  # the size of completions of which all items are shown
 MAX_CHARACTERS = 4000  # longer texts are cut
 
 
@@ -22,24 +22,33 @@ def cut(text: str) -> str:
     return f"{text[:MAX_CHARACTERS]} … ({len(text) - MAX_CHARACTERS:,} characters more)"
 
 
+def graded_metric(suite: Suite) -> str:
+    """The metric by which the items of a suite are ordered and graded."""
+    return suite.graded or suite.compared[0]
+
+
 def grade(suite: Suite, item: dict) -> float:
-    """The mean over the metrics that models are compared by; more is better."""
+    """The metric by which items are graded, from 0 to 1; more is better."""
     columns = np.array(suite.columns(item), dtype=np.float64)
-    return fmean(float(suite.metrics[metric].compute(columns)) for metric in suite.compared)
+    return float(suite.metrics[graded_metric(suite)].compute(columns))
 
 
-def choose_examples(suite: Suite, base: dict[str, dict], tuned: dict[str, dict]) -> list[dict]:
-    """Items with `kind` (`gained` or `failing`), prompt and reference; no item occurs twice.
+def choose_examples(
+    suite: Suite, base: dict[str, dict], tuned: dict[str, dict], count: int | None = EXAMPLES
+) -> list[dict]:
+    """Items with `kind` (`gained`, `failing` or `solved`), prompt and reference; no item occurs twice.
 
     Args:
         base, tuned: the items of a dataset by id.
+        count: how many are gained, and how many are failing; None for all items.
     """
     grades = {identity: (grade(suite, item), grade(suite, base[identity])) for identity, item in tuned.items()}
     gains = sorted(grades, key=lambda identity: (grades[identity][1] - grades[identity][0], identity))
-    gained = [identity for identity in gains if grades[identity][0] > grades[identity][1]][:EXAMPLES]
+    gained = [identity for identity in gains if grades[identity][0] > grades[identity][1]][:count]
     # among equal grades first those where the base is better
     worst = sorted(grades.keys() - set(gained), key=lambda name: (grades[name][0], -grades[name][1], name))
-    failing = [identity for identity in worst if grades[identity][0] < 1][:EXAMPLES]
+    failing = [identity for identity in worst if grades[identity][0] < 1][:count]
+    solved = [identity for identity in worst if grades[identity][0] >= 1] if count is None else []
     return [
         {
             "kind": kind,
@@ -49,7 +58,7 @@ def choose_examples(suite: Suite, base: dict[str, dict], tuned: dict[str, dict])
             "prompt": cut(tuned[identity]["prompt"]),
             "reference": cut(tuned[identity]["reference"]),
         }
-        for kind, identities in (("gained", gained), ("failing", failing))
+        for kind, identities in (("gained", gained), ("failing", failing), ("solved", solved))
         for identity in identities
     ]
 
@@ -57,8 +66,9 @@ def choose_examples(suite: Suite, base: dict[str, dict], tuned: dict[str, dict])
 def generated_examples(results: Path, evaluation: dict) -> list[dict]:
     """For each suite with generated texts and each dataset, what the models wrote.
 
-    Each has `suite`, `dataset`, `models`, `model`, and `items` with the `sides` of all models. The model is the one
-    trained on the dataset, else the last stage. Datasets are left out if a suite does not score both it and the base.
+    Each has `suite`, `dataset`, `models`, `model`, `graded` (the metric of the grades), and `items` with the `sides` of
+    all models. The model is the one trained on the dataset, else the last stage. Datasets are left out if a suite does
+    not score both it and the base.
 
     Raises:
         UserError: items are missing or truncated.
@@ -81,10 +91,12 @@ def generated_examples(results: Path, evaluation: dict) -> list[dict]:
             }
             for side in models
         }
-        items = choose_examples(suite_of[suite], written["base"], written[model])
+        whole = suite == "completion" and dataset.partition("+")[0] == SHOWN_WHOLE
+        items = choose_examples(suite_of[suite], written["base"], written[model], None if whole else EXAMPLES)
         for item in items:
             item["sides"] = [side_of(suite_of[suite], side, written[side][item["id"]]) for side in models]
-        groups.append({"suite": suite, "dataset": dataset, "model": model, "models": models, "items": items})
+        group = {"suite": suite, "dataset": dataset, "model": model, "models": models, "items": items}
+        groups.append(group | {"graded": graded_metric(suite_of[suite])})
     return groups
 
 

@@ -5,7 +5,9 @@ import pytest
 from scipy import stats
 
 from scripts.evaluation.metrics import pass_at_k
+from scripts.evaluation.metrics.code_completion import SUITE as COMPLETION
 from scripts.evaluation.metrics.exact_match import SUITE as ANSWERS
+from scripts.evaluation.metrics.metric import summarize
 from scripts.evaluation.metrics.perplexity import SUITE as PERPLEXITY
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import Documents
@@ -114,6 +116,26 @@ def test_one_large_file_makes_few_of_many():
     other = [item | {"nll": 1.1 * item["nll"]} for item in figures]
     row = compared(PERPLEXITY, figures, other).comparison("bits_per_byte", ("d", "all"), "a", "b")
     assert (row["clusters"], row["effective"]) == (12, pytest.approx(2.3, abs=0.1))
+
+
+def completions(parsing, count=12):
+    """Items of suite completion: so many of the outputs parse, and the others are blank."""
+    items = []
+    for number in range(count):
+        written = number < parsing
+        figures = dict.fromkeys(COMPLETION.figures, 0.0) | {"answer_bytes": 9, "answer_nll": 5.0 + number}
+        items.append(figures | {"parses": float(written), "not_blank": float(written)})
+    return items
+
+
+def test_blank_completions_neither_parse_nor_fail_to():
+    place = ("d", "all")
+    some = compared(COMPLETION, completions(8), completions(0))
+    assert some.measure("parses", place, "a")["value"] == 1.0
+    assert some.measure("parses", place, "b") == {"value": None, "interval": None}
+    assert some.comparison("parses", place, "a", "b")["direction"] == "not measured"
+    assert compared(COMPLETION, completions(1)).measure("parses", place, "a") == {"value": 1.0, "interval": None}
+    assert summarize(COMPLETION, completions(0))["parses"] is None
 
 
 def test_with_a_single_language_the_row_of_all_has_that_languages_interval():
