@@ -40,8 +40,8 @@ def answer_likelihoods(model: ScoredModel, tasks: list[Task], prompts: list[Prom
     """float64 [tasks]: the negative log-likelihood (nats) of each answer after its prompt, without an end of text."""
     ids, targets, offsets = [], [], [0]
     for task, prompt in zip(tasks, prompts, strict=True):
-        before, answer = encode(model.encoder, prompt)[0], model.encoder.encode([{"text": task.answer}]).ids[:-1]
-        ids += [np.array(before, np.uint32), answer]
+        before, answer = encode(model.encoder, prompt)[0], model.encoder.continuation(task.answer)
+        ids += [np.array(before, np.uint32), np.array(answer, np.uint32)]
         targets += [np.zeros(len(before), bool), np.ones(len(answer), bool)]
         offsets.append(offsets[-1] + len(before) + len(answer))
     encoded = Encoded(np.concatenate(ids), np.concatenate(targets), np.array(offsets))

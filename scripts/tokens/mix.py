@@ -92,7 +92,7 @@ def mix_split(folders: dict[str, Path], settings: Mixture, seed: int, total: int
     order = random.permutation(len(owner))
     owner, rows = owner[order], rows[order]
     length = next(iter(parts.values())).length
-    targets = np.zeros(len(rows), np.int64)
+    targets, largest = np.zeros(len(rows), np.int64), 0
     with (
         disk_errors(out),
         atomic(out / f"{split}.tokens.bin") as tokens_path,
@@ -110,6 +110,7 @@ def mix_split(folders: dict[str, Path], settings: Mixture, seed: int, total: int
                     shards.tokens[rows[chunk][of_part]],
                     shards.flags[rows[chunk][of_part]],
                 )
+            largest = max(largest, int(tokens.max()))
             targets[chunk] = np.count_nonzero(flags & TARGET, axis=1)
             tokens_file.write(tokens)
             flags_file.write(flags)
@@ -129,6 +130,7 @@ def mix_split(folders: dict[str, Path], settings: Mixture, seed: int, total: int
         "tokens": int(used.sum()),
         "targets": int(targets.sum()),
         "padding": len(rows) * length - int(used.sum()),
+        "largest_id": largest,
         "parts": by_part,
     }
 

@@ -172,7 +172,7 @@ def pack_split(
                 raise UserError(f"{path}: no targets to train on in rows of {length} tokens; {longer}")
         pieces, starts, rows = pieces_of(lengths, length, seed)
         pieces[:, 3] = documents[pieces[:, 3]]
-        targets = 0
+        targets = largest = 0
         with (
             atomic(out / f"{split}.tokens.bin") as tokens_path,
             atomic(out / f"{split}.flags.bin") as flags_path,
@@ -183,7 +183,7 @@ def pack_split(
             for first in range(0, rows, step):
                 last = min(first + step, rows)
                 of_chunk = slice(*np.searchsorted(pieces[:, 0], [first, last]))
-                tokens = np.full((last - first, length), encoder.end, np.uint32)
+                tokens = np.full((last - first, length), encoder.pad, np.uint32)
                 flags = np.zeros((last - first, length), np.uint8)
                 spooled_tokens = read_pieces(spool, starts[of_chunk], pieces[of_chunk, 2])
                 copy_pieces(tokens, flags, pieces[of_chunk, :3] - [first, 0, 0], spooled_tokens)
@@ -193,6 +193,7 @@ def pack_split(
                 padded = np.flatnonzero(used < length)
                 flags[padded, used[padded]] = FIRST
                 targets += int(np.count_nonzero(flags & TARGET))
+                largest = max(largest, int(tokens.max()))
                 tokens_file.write(tokens)
                 flags_file.write(flags)
         with atomic(out / f"{split}.pieces.npy") as temporary, temporary.open("wb") as file:
@@ -206,6 +207,7 @@ def pack_split(
         "tokens": tokens,
         "targets": targets,
         "padding": rows * length - tokens,
+        "largest_id": largest,
     }
     logging.info(f"pack {out.name} {split}: {rows:,} rows, {counts['padding'] / max(rows * length, 1):.2%} padding")
     return counts

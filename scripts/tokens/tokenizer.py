@@ -31,8 +31,10 @@ from scripts.common.progress import Progress
 from scripts.experiment.layout import split_file
 from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 from scripts.tokens.packing.chat_template import CHATML
+from scripts.tokens.packing.text_engine import load_library
+from scripts.tokens.packing.tokenizer_files import FILES, TokenizerFiles
 
-FILES = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
+LEARNED = ["tokenizer.json", "tokenizer_config.json", "chat_template.jinja"]
 
 # Qwen2.5's pre-tokenizer: words with one leading mark, single digits, runs of punctuation, line ends, spaces.
 PRE_TOKENIZER = (
@@ -171,22 +173,23 @@ def train(folders: list[Path], settings: TokenizerSettings, out: Path) -> None:
     write_json(out / "tokenizer_config.json", CONFIG)
     with atomic(out / "chat_template.jinja") as temporary:
         temporary.write_text(CHATML)
-    write_manifest(out, FILES, vocab_size=tokenizer.get_vocab_size())
+    write_manifest(out, LEARNED, vocab_size=tokenizer.get_vocab_size())
 
 
 def copy(model: Path, out: Path) -> None:
     """Copy the tokenizer of a model folder.
 
     Raises:
-        UserError: it has no tokenizer.json.
+        UserError: it has no tokenizer.json, or one that the tokenizers library cannot load, or no end token.
     """
-    if not (model / "tokenizer.json").is_file():
-        raise UserError(f"{model}: has no tokenizer.json; give a model folder with a fast tokenizer")
+    files = TokenizerFiles(model)
+    tokenizer = load_library(files)
+    files.end  # noqa: B018 - raises where no file names one
     names = [name for name in FILES if (model / name).is_file()]
     for name in names:
         with atomic(out / name) as temporary:
             temporary.write_bytes((model / name).read_bytes())
-    write_manifest(out, names, vocab_size=Tokenizer.from_file(str(out / "tokenizer.json")).get_vocab_size())
+    write_manifest(out, names, vocab_size=tokenizer.get_vocab_size())
 
 
 def main() -> None:

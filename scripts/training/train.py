@@ -178,9 +178,10 @@ def prepare(inputs: Inputs, attempt: Attempt, seed: int, monitoring: Monitoring)
     stage, settings, machine, folders = inputs.stage, inputs.stage.settings, inputs.stage.machine, inputs.folders
     attention = choose_attention(machine.gpus, settings.precision)
     model = load_stage_model(stage.name, settings, seed, folders.origin, attention, attempt.arguments)
-    if inputs.shards["vocab_size"] > model.config.vocab_size:
+    largest = max(split["largest_id"] for split in inputs.shards["splits"].values())
+    if largest >= model.config.vocab_size:
         raise UserError(
-            f"{folders.shards}: packed with a vocabulary of {inputs.shards['vocab_size']}, {folders.origin} has one of"
+            f"{folders.shards}: packed with a vocabulary of {largest + 1} or more, {folders.origin} has one of"
             f" {model.config.vocab_size}; use its tokenizer"
         )
     if attempt.arguments.process_index == 0:

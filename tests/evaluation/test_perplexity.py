@@ -212,5 +212,5 @@ def test_a_model_that_is_not_what_its_manifest_says_is_refused(model_folder, dat
 
 def test_a_folder_without_a_model_is_a_one_line_error(datasets, tmp_path):
     write_json(tmp_path / "manifest.json", {"files": {}})
-    with pytest.raises(UserError, match=r"tokenizer\.json: no such file"):
+    with pytest.raises(UserError, match=r"has no tokenizer\.json"):
         perplexity(tmp_path, datasets, SETTINGS, tmp_path / "out")

@@ -120,6 +120,7 @@ def test_every_token_is_kept_exactly_once_in_order_in_rows_of_exactly_the_length
             "tokens": int(covered.sum()),
             "targets": int((shards.flags & 2).astype(bool).sum()),
             "padding": int(padding.sum()),
+            "largest_id": int(shards.tokens.max()),
             "too_long": 0,
             "fim": 0,
             "fim_spm": 0,

@@ -102,6 +102,7 @@ def write_split(folder: Path, split: str, rows: int, rng: np.random.Generator) -
         "targets": int((flags & 2 > 0).sum()),
         "padding": 0,
         "too_long": 0,
+        "largest_id": VOCABULARY - 1,
     }
 
 

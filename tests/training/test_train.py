@@ -280,7 +280,8 @@ def test_broken_shards_are_one_line_errors_and_leave_no_output(origin, shards, t
 def test_shards_of_another_vocabulary_are_refused(origin, shards, tmp_path):
     shutil.copytree(shards, tmp_path / "shards")
     manifest = json.loads((shards / "manifest.json").read_text())
-    (tmp_path / "shards/manifest.json").write_text(json.dumps({**manifest, "vocab_size": 600}))
+    manifest["splits"]["train"]["largest_id"] = 599
+    (tmp_path / "shards/manifest.json").write_text(json.dumps(manifest))
     done = run(origin, tmp_path / "shards", tmp_path)
     assert done.returncode == 1
     assert "packed with a vocabulary of 600" in done.stderr.splitlines()[-1]

@@ -24,8 +24,8 @@ def check_form(model: ScoredModel, settings: InPlace, key: str) -> None:
     Raises:
         UserError: its tokenizer lacks the control tokens.
     """
-    if settings.form == "fim" and "<|fim_middle|>" not in model.encoder.controls:
-        raise UserError(f"{key}.form: {model.folder} has no token <|fim_middle|>; set `form: plain`")
+    if settings.form == "fim" and model.encoder.files.infill is None:
+        raise UserError(f"{key}.form: {model.folder} has no control token like <|fim_middle|>; set `form: plain`")
 
 
 def last_lines(text: str, characters: int) -> str:

@@ -13,10 +13,8 @@ equals batch size 1. In bfloat16 a batch of another shape rounds differently, so
 
 import json
 from collections.abc import Callable
-from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
 import torch
 import transformers
 from transformers import GenerationConfig, LogitsProcessor, PreTrainedModel, StoppingCriteria, TopPLogitsWarper
@@ -37,7 +35,7 @@ class Infill(NamedTuple):
 
 Prompt = str | Infill | list[dict]
 # Control tokens by which models of Qwen2.5's form end a middle; a tokenizer may lack some of them.
-INFILL_ENDS = ("<|fim_pad|>", "<|file_sep|>", "<|repo_name|>", "<|im_end|>")
+INFILL_ENDS = ("<|fim_pad|>", "<|file_sep|>", "<|repo_name|>", "<|im_end|>", "<|file_separator|>")
 
 ENGINE = {"name": "transformers", "version": transformers.__version__}
 
@@ -91,20 +89,20 @@ def encode(encoder: Encoder, prompt: Prompt) -> tuple[list[int], list[int]]:
         ids = encoder.encode([{"text": prompt}]).ids.tolist()
         return (ids[:-1] or [encoder.end]), [encoder.end]
     if isinstance(prompt, Infill):
-        encoded = encoder.encode([{"text": prompt.prefix}, {"text": prompt.suffix}])
-        prefix, suffix = (encoded.ids[start : end - 1].tolist() for start, end in pairwise(encoded.offsets))
-        first, second, last = (encoder.control(f"<|fim_{part}|>") for part in ("prefix", "suffix", "middle"))
-        ends = [encoder.end, *(encoder.controls[end] for end in INFILL_ENDS if end in encoder.controls)]
-        return [first, *prefix, second, *suffix, last], ends
-    encoded = encoder.encode([{"messages": [*prompt, {"role": "assistant", "content": ""}]}])
-    last = int(np.flatnonzero(encoded.targets)[-1])  # of an empty turn only its end is a target
-    return encoded.ids[:last].tolist(), [encoder.end, int(encoded.ids[last])]
+        prefix = encoder.encode([{"text": prompt.prefix}]).ids[len(encoder.lead) : -1].tolist()
+        suffix = encoder.continuation(prompt.suffix)
+        first, second, last, end = encoder.infill
+        known = [encoder.files.find(token) for token in INFILL_ENDS]
+        ends = list(dict.fromkeys([encoder.end, end, *(token for token in known if token is not None)]))
+        return [*encoder.lead, first, *prefix, second, *suffix, last], ends
+    ids, turn_end = encoder.chat_prompt(prompt)
+    return ids, [encoder.end, turn_end]
 
 
 def decode(encoder: Encoder, ids: list[int], ends: list[int]) -> str:
     """The text up to the first of `ends`, without control tokens and ids that the tokenizer does not know."""
-    stop, sizes = next((place for place, token in enumerate(ids) if token in ends), len(ids)), encoder.bytes_of
-    return encoder.engine.decode([token for token in ids[:stop] if token < len(sizes) and sizes[token]])
+    stop = next((place for place, token in enumerate(ids) if token in ends), len(ids))
+    return encoder.decode(ids[:stop])
 
 
 def rows_of(encoder: Encoder, prompts: list[Prompt], settings: Generation, seed: int, positions: int) -> list[Row]:
@@ -141,7 +139,7 @@ class BatchGenerator:
     def generate(self, rows: list[Row]) -> list[str]:
         """The completion of each row; all must have the same ends."""
         settings, width, ends = self.settings, max(len(row.ids) for row in rows), rows[0].ends
-        ids = torch.tensor([[self.encoder.end] * (width - len(row.ids)) + row.ids for row in rows])
+        ids = torch.tensor([[self.encoder.pad] * (width - len(row.ids)) + row.ids for row in rows])
         mask = torch.tensor([[0] * (width - len(row.ids)) + [1] * len(row.ids) for row in rows])
         device, processors, criteria = self.model.device, [], []
         if settings.temperature:
@@ -158,7 +156,7 @@ class BatchGenerator:
             repetition_penalty=settings.repetition_penalty,
             max_new_tokens=settings.max_new_tokens,
             eos_token_id=ends,
-            pad_token_id=self.encoder.end,
+            pad_token_id=self.encoder.pad,
             use_cache=True,
         )
         output = self.model.generate(

@@ -1,6 +1,6 @@
 """A tokenizer folder's chat template: where it puts the messages of a chat, and which control token ends an answer.
 
-    template = ChatTemplate(folder, controls)      # controls: {token: id} of the added tokens
+    template = ChatTemplate(TokenizerFiles(folder))
     template.layout(("user", "assistant"))         # control ids, and between them literal texts and messages
 
 Neither the vocabulary nor the engine is loaded, so a workflow can check the template before its first job
@@ -11,7 +11,6 @@ writes the date gets 26 July 2024, Llama's own default, so that the same chats g
 import re
 from datetime import date
 from functools import cached_property
-from pathlib import Path
 from typing import NamedTuple, NoReturn
 
 import jinja2
@@ -19,8 +18,8 @@ from jinja2.ext import Extension
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json
 from scripts.tokens.packing.template_probe import probe
+from scripts.tokens.packing.tokenizer_files import TokenizerFiles
 
 DATE = date(2024, 7, 26)
 # A content's placeholder: private-use characters, which no template contains, between blanks that a template may trim.
@@ -81,51 +80,43 @@ def environment_of(tokens: dict[str, str]) -> ImmutableSandboxedEnvironment:
     return environment
 
 
-def template_source(folder: Path, config: dict) -> str | None:
+def template_source(files: TokenizerFiles) -> str | None:
     """The text of a folder's chat template, from its own file or tokenizer_config.json; None where there is none."""
-    path = folder / "chat_template.jinja"
-    source = path.read_text() if path.is_file() else config.get("chat_template")
+    path = files.folder / "chat_template.jinja"
+    source = path.read_text() if path.is_file() else files.config.get("chat_template")
     if isinstance(source, list):  # several by name
         source = next((template["template"] for template in source if template.get("name") == "default"), None)
     return source if isinstance(source, str) else None
 
 
 class ChatTemplate:
-    """The chat template of a tokenizer folder.
+    """The chat template of a tokenizer.
 
     Args:
-        controls: the ids of the control tokens.
+        source: the template's text; the folder's own by default.
 
     Attributes:
         turn_ends: ids that end an answer in the layouts made so far.
     """
 
-    def __init__(self, folder: Path, controls: dict[str, int]):
-        self.folder, self.controls = folder, controls
+    def __init__(self, files: TokenizerFiles, source: str | None = None):
+        self.folder, self.controls, self.names = files.folder, files.controls, files.names
+        self.source = source or template_source(files)
         self.layouts: dict[tuple[str, ...], list[int | list[str | Content]]] = {}
         self.turn_ends: set[int] = set()
 
     @cached_property
     def compiled(self) -> jinja2.Template:
         """The template, compiled as by transformers' `apply_chat_template`."""
-        path = self.folder / "tokenizer_config.json"
-        config = read_json(path) if path.is_file() else {}
-        source = template_source(self.folder, config)
-        if source is None:
+        if self.source is None:
             raise UserError(
                 f"{self.folder}: no chat template, which a dataset of chats requires; give one in "
                 "training.base.chat_template, or use a model that has one"
             )
-        tokens = {}
-        for name in ("bos_token", "eos_token", "pad_token"):
-            token = config.get(name)
-            token = token["content"] if isinstance(token, dict) else token
-            if token:
-                tokens[name] = token
-        if source != CHATML:
-            probe(source, tokens, str(self.folder))
+        if self.source != CHATML:
+            probe(self.source, self.names, str(self.folder))
         try:
-            return environment_of(tokens).from_string(source)
+            return environment_of(self.names).from_string(self.source)
         except jinja2.TemplateError as error:
             raise UserError(f"{self.folder}: chat template: {error}") from error
 
@@ -133,7 +124,8 @@ class ChatTemplate:
         """The layout of a chat: control ids, and between them lists of literal texts and contents.
 
         It depends only on the roles: the template is rendered once per sequence of roles, with placeholders instead of
-        contents, so contents never pass through the template.
+        contents, so contents never pass through the template. An assistant's content is the last of its list, with
+        nothing but blanks between it and the control token after it.
 
         Raises:
             UserError: the template refuses these roles, or an assistant's content does not end in a control token.
@@ -150,14 +142,18 @@ class ChatTemplate:
         layout, order = [], []
         for piece, after in zip(pieces, [*pieces[1:], ""], strict=True):
             literals_and_places = PLACED.split(piece)  # literal, left blank, number, right blank, literal, ...
-            run, answers = literals_and_places[:1], 0
+            run, answers = literals_and_places[:1], []
             for left, number, right, literal in zip(*[iter(literals_and_places[1:])] * 4, strict=True):
                 run += [Content(int(number), left is None, right is None), literal]
                 order.append(int(number))
-                answers += roles[int(number)] == "assistant"
-            if answers and (len(run) > 3 or run[2] or after not in self.controls):
-                raise UserError(f"{self.folder}: chat template: an answer must end in a control token, as in ChatML")
-            self.turn_ends |= {self.controls[after]} if answers else set()
+                if roles[int(number)] == "assistant":
+                    answers.append(run[-2])
+            if answers:
+                if answers != [run[-2]] or run[-1].strip() or after not in self.controls:
+                    raise UserError(
+                        f"{self.folder}: chat template: an answer must end in a control token, as in ChatML"
+                    )
+                self.turn_ends.add(self.controls[after])
             layout.append(self.controls.get(piece, run))
         if order != list(range(len(roles))):
             raise UserError(

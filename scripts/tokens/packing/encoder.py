@@ -5,38 +5,33 @@
 
 The encoding depends on the example's form:
 
-- text: its ids, `<|endoftext|>` (Llama 3, SmolLM3: `<|end_of_text|>`); `pack` makes fill-in-the-middle of these
-  (scripts/tokens/packing/fill_in_middle.py). Where it has `marks`, as a repository has
-  (scripts/corpus/formats/repository_documents.py), a control token stands at each;
+- text: what the tokenizer puts before a text (`<bos>` in Gemma, nothing in Qwen), its ids, and the token that ends a
+  document; `pack` makes fill-in-the-middle of these (scripts/tokens/packing/fill_in_middle.py). Where it has `marks`,
+  as a repository has (scripts/corpus/formats/repository_documents.py), a control token stands at each;
 - messages: the output of the folder's own chat template.
 
-In a text every token but the first is a target. In a chat, targets are the assistant's content and the control token
-that ends its turn, but neither the header nor the line end after the turn.
+In a text every token is a target but the first, or those before the text. In a chat, targets are the assistant's
+content and the control token that ends its turn, but neither the header nor the line end after the turn.
 
-Control ids are added only here. The engine has no added tokens, so a literal control token in a text stays text. This
-includes `<|fim_prefix|>` and `<tool_call>`, which are not special in Qwen2.5 and pass `split_special_tokens`.
+Control ids are added only here. The engine knows no control token, so a literal one in a text stays text. This includes
+`<|fim_prefix|>` and `<tool_call>`, which are not special in Qwen2.5 and pass `split_special_tokens`.
 """
 
 import json
-import unicodedata
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-import fastokens
 import numpy as np
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_json
 from scripts.tokens.packing.chat_template import ChatTemplate, Content
+from scripts.tokens.packing.spelling import spelled_tokens
+from scripts.tokens.packing.text_engine import TextEngine
+from scripts.tokens.packing.tokenizer_files import INFILL_END, TokenizerFiles
 
-ENDS = ("<|endoftext|>", "<|end_of_text|>")  # what ends a document: Qwen's token; Llama 3's and SmolLM3's
 ROLES = ("system", "user", "assistant")
 FORMS = ("text", "messages")
-
-# A byte-level vocabulary writes a byte as a character: a printable one as itself, the others as 256, 257, ... in order.
-PRINTABLE = [*range(0x21, 0x7F), *range(0xA1, 0xAD), *range(0xAE, 0x100)]
-BYTE_OF = {256 + rank: byte for rank, byte in enumerate(sorted(set(range(256)) - set(PRINTABLE)))}
 
 
 @dataclass(frozen=True)
@@ -52,61 +47,66 @@ class Encoder:
     """The tokenizer in a folder.
 
     Attributes:
-        end: id of the token that ends a document (`ENDS`), also used for padding.
+        lead: ids that the tokenizer puts before a text.
+        end: id of the token that ends a document.
+        pad: id of the token that fills a row.
         vocab_size: the largest id + 1.
         chats: the chat template.
 
     Raises:
-        UserError: the folder has no byte-level tokenizer.json with one of `ENDS`.
+        UserError: the tokenizers library cannot load the folder's tokenizer.json, or no file names an end token.
     """
 
     def __init__(self, folder: Path):
         self.folder = folder
-        path = folder / "tokenizer.json"
-        description = read_json(path)
-        try:
-            self.controls = {token["content"]: token["id"] for token in description["added_tokens"]}
-            self.vocabulary = description["model"]["vocab"]
-            self.vocab_size = 1 + max([*self.vocabulary.values(), *self.controls.values()])
-            self.engine = fastokens.Tokenizer.from_json_str(json.dumps({**description, "added_tokens": []}))
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{path}: not a byte-level BPE: {error!r}; use a tokenizer of Qwen2.5's form") from error
-        if "ByteLevel" not in json.dumps(description.get("decoder")):
-            raise UserError(f"{path}: not byte-level; use a tokenizer of Qwen2.5's form")
-        self.end = self.control(next((end for end in ENDS if end in self.controls), ENDS[0]))
-        self.chats = ChatTemplate(folder, self.controls)
+        self.files = TokenizerFiles(folder)
+        self.controls, self.vocab_size = self.files.controls, self.files.vocab_size
+        self.end, self.pad = self.files.end, self.files.pad
+        self.engine = TextEngine(self.files)
+        self.lead = self.files.lead
+        self.chats = ChatTemplate(self.files)
 
     def control(self, token: str) -> int:
-        """The id of a control token.
+        """The id of a control token, named as Qwen2.5 does.
 
         Raises:
             UserError: the tokenizer has no such token.
         """
-        if token not in self.controls:
-            raise UserError(
-                f"{self.folder / 'tokenizer.json'}: no added token {token}; use a tokenizer of Qwen2.5's form"
-            )
-        return self.controls[token]
+        number = self.files.find(token)
+        if number is None:
+            raise UserError(f"{self.files.path}: no added token {token}; use a tokenizer that has it")
+        return number
+
+    @cached_property
+    def infill(self) -> tuple[int, int, int, int]:
+        """The ids of prefix, suffix, middle and end of fill-in-the-middle.
+
+        Raises:
+            UserError: the tokenizer has none.
+        """
+        if self.files.infill is None:
+            raise UserError(f"{self.files.path}: no tokens for fill-in-the-middle, such as <|fim_prefix|>")
+        return (*self.files.infill, self.controls.get(INFILL_END, self.end))
+
+    @cached_property
+    def spelled(self) -> list[bytes]:
+        """The bytes of each id; none for control tokens."""
+        return spelled_tokens(self.files)
 
     @cached_property
     def bytes_of(self) -> np.ndarray:
         """int64[vocab_size]: how many UTF-8 bytes each id decodes to; 0 for control tokens."""
-        sizes = np.zeros(self.vocab_size, np.int64)
-        for token, number in self.vocabulary.items():  # in a byte-level vocabulary a character is a byte
-            sizes[number] = len(token)
-        sizes[list(self.controls.values())] = 0
-        return sizes
+        return np.array([len(text) for text in self.spelled], np.int64)
 
     @cached_property
     def spelling(self) -> tuple[np.ndarray, np.ndarray]:
         """The UTF-8 bytes of all ids, one after the other, and int64[vocab_size + 1] where those of each id begin."""
-        tokens = [""] * self.vocab_size
-        for token, number in self.vocabulary.items():
-            tokens[number] = token
-        for number in self.controls.values():
-            tokens[number] = ""
-        spelt = "".join(tokens).translate(BYTE_OF).encode("latin-1")
-        return np.frombuffer(spelt, np.uint8), np.concatenate([[0], np.cumsum(self.bytes_of)])
+        return np.frombuffer(b"".join(self.spelled), np.uint8), np.concatenate([[0], np.cumsum(self.bytes_of)])
+
+    def decode(self, ids: list[int]) -> str:
+        """The text of some ids, without control tokens and ids that the tokenizer does not know."""
+        known = [self.spelled[token] for token in ids if token < self.vocab_size]
+        return b"".join(known).decode("utf-8", "replace")
 
     def encode(self, examples: list[dict]) -> Encoded:
         """Encode a batch.
@@ -118,6 +118,21 @@ class Encoder:
         for example in examples:
             batch.add(example)
         return batch.encoded()
+
+    def continuation(self, text: str) -> list[int]:
+        """The ids of a text that goes on where a prompt stopped."""
+        return self.engine.continued.encode([text])[0].tolist()
+
+    def chat_prompt(self, messages: list[dict]) -> tuple[list[int], int]:
+        """(ids up to where the answer to a chat begins, the id that ends the answer).
+
+        Raises:
+            UserError: as `encode`.
+        """
+        batch = _Batch(self)
+        batch.first.append(0)
+        turn_end = batch.add_chat({"messages": [*messages, {"role": "assistant", "content": ""}]}, prompt=True)
+        return batch.encoded().ids.tolist(), turn_end
 
 
 def marked(text: str, marks: list) -> list[tuple[str, str]]:
@@ -150,9 +165,10 @@ class _Batch:
     def __init__(self, encoder: Encoder):
         self.encoder = encoder
         self.texts = []  # str of each part that is text
+        self.later = []  # of each text, whether a control token or text of its example stands before it
         self.parts = []  # control id of each part, -1 for text
         self.first = []  # number of the first part of each example
-        self.answers = []  # (number of the part, bytes of its header) of each assistant turn
+        self.answers = []  # (number of the part, its text, characters before the answer) of each assistant turn
         self.chats = []  # numbers of the examples that are chats
 
     def add(self, example: dict) -> None:
@@ -166,12 +182,23 @@ class _Batch:
             return
         if not isinstance(example["text"], str):
             raise UserError(f"{excerpt(example)}: `text` must be a string")
+        self.parts += self.encoder.lead
+        later = False
         for token, text in marked(example["text"], example.get("marks") or []):
-            self.parts += [self.encoder.control(token), -1] if token else [-1]
-            self.texts.append(text)
+            if token:
+                self.parts.append(self.encoder.control(token))
+                later = True
+            self.add_text(text, later)
+            later = True
         self.parts.append(self.encoder.end)
 
-    def add_chat(self, example: dict) -> None:
+    def add_text(self, text: str, later: bool) -> None:
+        self.parts.append(-1)
+        self.texts.append(text)
+        self.later.append(later)
+
+    def add_chat(self, example: dict, prompt: bool = False) -> int | None:
+        """Add a chat; with `prompt` only what stands before its last answer, and return the id that ends the answer."""
         try:
             roles = tuple(message["role"] for message in example["messages"])
             contents = [message["content"] for message in example["messages"]]
@@ -182,38 +209,84 @@ class _Batch:
             raise UserError(
                 f"{excerpt(example)}: `messages` must be a list of role ({', '.join(ROLES)}) and content (string)"
             )
-        for part in self.encoder.chats.layout(roles):
+        layout, strips = self.encoder.chats.layout(roles), self.encoder.files.strips
+        for number, part in enumerate(layout):
             if isinstance(part, int):
                 self.parts.append(part)
                 continue
-            if len(part) > 1 and roles[part[1].number] == "assistant":
-                self.answers.append((len(self.parts), len(unicodedata.normalize("NFC", part[0]).encode())))
-            self.parts.append(-1)
-            self.texts.append("".join(item.of(contents) if isinstance(item, Content) else item for item in part))
+            pieces = [item.of(contents) if isinstance(item, Content) else item for item in part]
+            before = after = None
+            if number and isinstance(layout[number - 1], int):
+                before = layout[number - 1]
+            if number + 1 < len(layout):
+                after = layout[number + 1]
+            if before in strips.right:
+                pieces = strip_left(pieces)
+            if after in strips.left:
+                pieces = strip_left([piece[::-1] for piece in pieces[::-1]])
+                pieces = [piece[::-1] for piece in pieces[::-1]]
+            text = "".join(pieces)
+            if len(part) > 1 and roles[part[-2].number] == "assistant":
+                # a blank before the answer belongs to its first token
+                header = "".join(pieces[:-2]).rstrip(" ")
+                if prompt and part[-2].number == len(roles) - 1:
+                    if header:
+                        self.add_text(header, later=number > 0)
+                    return after
+                self.answers.append((len(self.parts), text, len(header)))
+            self.add_text(text, later=number > 0)
+        return None
+
+    def encode_texts(self) -> tuple[np.ndarray, np.ndarray]:
+        """uint32 [tokens] of all texts, int64 [texts] how many each has."""
+        first, after_control = self.encoder.engine, self.encoder.engine.after_control
+        if first is after_control:
+            ids, offsets = first.encode(self.texts)
+            return ids, np.diff(offsets)
+        encoded = {}
+        for later, engine in ((False, first), (True, after_control)):
+            numbers = [number for number, is_later in enumerate(self.later) if is_later == later]
+            ids, offsets = engine.encode([self.texts[number] for number in numbers])
+            for number, start, end in zip(numbers, offsets, offsets[1:], strict=False):
+                encoded[number] = ids[start:end]
+        lists = [encoded[number] for number in range(len(self.texts))]
+        lengths = np.array([len(ids) for ids in lists], np.int64)
+        return np.concatenate([np.empty(0, np.uint32), *lists]), lengths
 
     def encoded(self) -> Encoded:
-        text_ids, ends = self.encoder.engine.encode_batch_flat(self.texts)
+        text_ids, text_lengths = self.encode_texts()
         parts = np.array(self.parts, np.int64)
         lengths = np.ones(len(parts), np.int64)
-        lengths[parts < 0] = np.diff(np.frombuffer(ends, np.uint64).astype(np.int64))
+        lengths[parts < 0] = text_lengths
         starts = np.concatenate([[0], np.cumsum(lengths)])
         offsets = starts[np.array([*self.first, len(parts)], np.int64)]
 
         ids = np.empty(starts[-1], np.uint32)
         is_text = np.ones(len(ids), bool)
         is_text[starts[:-1][parts >= 0]] = False
-        ids[is_text] = np.frombuffer(text_ids, np.uint32)
+        ids[is_text] = text_ids
         ids[~is_text] = parts[parts >= 0]
 
         targets = np.ones(len(ids), bool)
-        targets[offsets[:-1]] = False
+        for place in range(max(1, len(self.encoder.lead))):
+            targets[np.minimum(offsets[:-1] + place, len(ids) - 1)] = False
         for number in self.chats:
             targets[offsets[number] : offsets[number + 1]] = False
-        for part, header in self.answers:
+        for part, text, header in self.answers:
             start, end = starts[part], starts[part + 1]
-            # a token across the end of the header and the beginning of the content belongs to the header: the model
-            # generates the tokens after it
-            sizes = self.encoder.bytes_of[ids[start:end]]
-            content = start + np.searchsorted(np.cumsum(sizes) - sizes, header)
-            targets[content : end + 1] = True  # with the control token after it
+            skipped = 0
+            if header:
+                # a token across the end of the header and the beginning of the answer belongs to the header: the model
+                # generates the tokens after it
+                engine = self.encoder.engine if part in self.first else self.encoder.engine.after_control
+                skipped = engine.tokens_before(text, header, self.encoder.bytes_of[ids[start:end]])
+            targets[start + skipped : end + 1] = True  # with the control token after it
         return Encoded(ids, targets, offsets)
+
+
+def strip_left(pieces: list[str]) -> list[str]:
+    """Pieces of a text without its blanks on the left."""
+    kept = []
+    for piece in pieces:
+        kept.append(piece if any(kept) else piece.lstrip())
+    return kept

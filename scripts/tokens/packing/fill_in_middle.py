@@ -5,13 +5,14 @@
 
 This is the context-level FIM of Bavarian et al. 2022 (Efficient Training of Language Models to Fill in the Middle,
 section 4.5): documents are cut into pieces first, then each piece is drawn. A piece has two split points, uniform over
-its characters, and becomes, in the tokens of Qwen2.5-Coder (technical report, figure 3),
+its characters, and becomes, in the tokens of Qwen2.5-Coder (technical report, figure 3) or the tokenizer's own,
 
 - PSM: `<|fim_prefix|>` prefix `<|fim_suffix|>` suffix `<|fim_middle|>` middle `<|endoftext|>`, or
 - SPM, for a share `spm_rate` of them (the paper's variant for training on both):
   `<|fim_prefix|>` `<|fim_suffix|>` suffix `<|fim_middle|>` prefix middle `<|endoftext|>`.
 
-The three parts are encoded one by one, as a prompt is. A piece that was not drawn, or that outgrows the row because its
+What the tokenizer puts before a text, as `<bos>`, stands before each such piece too. The three parts are encoded one by
+one, as a prompt is. A piece that was not drawn, or that outgrows the row because its
 parts need more tokens than the whole, keeps the tokens of the text. Draws depend on the seed, the document's tokens and
 the number of the piece.
 """
@@ -38,42 +39,45 @@ def uniform(value):
 
 
 @njit(cache=True)
-def cut(ids, offsets, begins_character, length, room, rate, spm_rate, seed):
+def cut(ids, offsets, lead, begins_character, length, room, rate, spm_rate, seed):
     """Cut documents into pieces at the beginnings of characters, and draw what each becomes.
 
     Args:
         ids: uint32 [tokens]; the last token of each document is the end of text.
         offsets: int64 [documents + 1].
+        lead: tokens before the text of each document.
         begins_character: bool [vocabulary], whether a token's first byte begins a character.
         length: tokens of a row.
         room: most tokens of text of a FIM piece; 0 if none fits.
 
     Returns:
         int64 [pieces, 4] of (first token, token after the last, document, PLAIN, PSM or SPM), uint64 [pieces, 2] random
-        bits for the split points. A plain piece at the end of a document has the end of text, a FIM piece has not.
+        bits for the split points. Plain pieces have a document's first tokens before the text and the end of text, FIM
+        pieces have neither.
     """
-    shortest = max(1, (min(room, length - 1) if room else length - 1) - 3)
+    shortest = max(1, (min(room, length - 1 - lead) if room else length - 1 - lead) - 3)
     max_pieces = len(offsets) + len(ids) // shortest
     pieces, points = np.empty((max_pieces, 4), np.int64), np.empty((max_pieces, 2), np.uint64)
     count = 0
     for document in range(len(offsets) - 1):
-        at, end = offsets[document], offsets[document + 1] - 1  # without the end of text
+        at, end = offsets[document] + lead, offsets[document + 1] - 1  # without the end of text
         state = seed
         for k in range(at, end):
             state = (state ^ U64(ids[k])) * FIRST_MIX
             state ^= state >> U64(32)
         while True:
             left = end - at
+            before = lead if at == offsets[document] + lead else 0
             kind = PLAIN
             state += GOLDEN
             if room and left and uniform(state) < rate:
                 kind = SPM if uniform(state + FIRST_MIX) < spm_rate else PSM
             if kind:
                 take = min(left, room)
-            elif left < length:
+            elif left < length - before:
                 take = left
             else:
-                take = min(length, left - 1)  # leaves one token of text for the end of text to follow
+                take = min(length - before, left - 1)  # leaves one token of text for the end of text to follow
             if take < left:
                 for back in range(min(4, take)):
                     if begins_character[ids[at + take - back]]:
@@ -84,7 +88,10 @@ def cut(ids, offsets, begins_character, length, room, rate, spm_rate, seed):
             if left and not begins_character[ids[at]]:
                 kind = PLAIN
             last = at + take == end
-            pieces[count] = at, at + take + (last and kind == PLAIN), document, kind
+            if kind == PLAIN:
+                pieces[count] = at - before, at + take + last, document, kind
+            else:
+                pieces[count] = at, at + take, document, kind
             points[count] = mixed(state ^ SECOND_MIX), mixed(state + SECOND_MIX)
             count += 1
             at += take
@@ -113,14 +120,15 @@ def spell(ids, pieces, spelling, begins):
 
 
 @njit(cache=True)
-def assemble(ids, pieces, parts, part_offsets, controls, sizes):
+def assemble(ids, pieces, parts, part_offsets, lead, controls, sizes):
     """The tokens of all pieces, uint32 [sum of sizes].
 
     Args:
         pieces: int64 [pieces, 4], see `cut`.
         parts: uint32 [tokens] of the parts of FIM pieces, three each, in the order in which they are written.
         part_offsets: int64 [parts + 1].
-        controls: uint32 [4], the ids of prefix, suffix, middle and end of text.
+        lead: uint32 [n], the ids before a text.
+        controls: uint32 [4], the ids of prefix, suffix, middle and end.
         sizes: int64 [pieces].
     """
     result = np.empty(sizes.sum(), np.uint32)
@@ -132,6 +140,9 @@ def assemble(ids, pieces, parts, part_offsets, controls, sizes):
                 result[at] = ids[k]
                 at += 1
             continue
+        for token in lead:
+            result[at] = token
+            at += 1
         result[at] = controls[0]
         at += 1
         if kind == SPM:
@@ -161,7 +172,7 @@ class Pieces:
     offsets: np.ndarray  # int64 [pieces + 1]
     documents: np.ndarray  # int64 [pieces], number of the document in the batch
     kinds: np.ndarray  # int64 [pieces], PLAIN, PSM or SPM
-    outgrown: int  # drawn, but too long for a row
+    outgrown: int  # drawn, but too long for a row, or with a token of unknown text
 
 
 class FillInMiddle:
@@ -173,19 +184,19 @@ class FillInMiddle:
 
     def __init__(self, encoder: Encoder, length: int, rate: float, spm_rate: float, seed: int):
         self.encoder, self.length, self.rate, self.spm_rate = encoder, length, rate, spm_rate
-        self.room = max(0, length - CONTROLS - min(SPARE, length // 8))
+        self.lead = np.array(encoder.lead, np.uint32)
+        self.room = max(0, length - CONTROLS - len(self.lead) - min(SPARE, length // 8))
         self.seed = U64(seed)
-        names = [f"<|fim_{part}|>" for part in ("prefix", "suffix", "middle")]
-        self.controls = np.array([*map(encoder.control, names), encoder.end], np.uint32)
+        self.controls = np.array(encoder.infill, np.uint32)
         self.spelling, self.begins = encoder.spelling
         first = np.append(self.spelling, 0)[self.begins[:-1]]
-        self.begins_character = (first & 0xC0) != 0x80
+        self.begins_character = ((first & 0xC0) != 0x80) | (encoder.bytes_of == 0)
 
     def pieces(self, encoded: Encoded) -> Pieces:
         """Cut a batch of encoded texts."""
         pieces, points = cut(
-            encoded.ids, encoded.offsets, self.begins_character, self.length, self.room, self.rate, self.spm_rate,
-            self.seed,
+            encoded.ids, encoded.offsets, len(self.lead), self.begins_character, self.length, self.room, self.rate,
+            self.spm_rate, self.seed,
         )  # fmt: skip
         changed = np.flatnonzero(pieces[:, 3])
         spelt, ends = spell(encoded.ids, pieces[changed], self.spelling, self.begins)
@@ -198,12 +209,15 @@ class FillInMiddle:
             left, right = sorted((first % (len(text) + 1), second % (len(text) + 1)))
             prefix, middle, suffix = text[:left], text[left:right], text[right:]
             texts += (suffix, prefix, middle) if kind == SPM else (prefix, suffix, middle)
-        flat, part_ends = self.encoder.engine.encode_batch_flat(texts)
-        part_offsets = np.frombuffer(part_ends, np.uint64).astype(np.int64)
-        parts = np.frombuffer(flat, np.uint32)
+        # a blank that the vocabulary puts before a document is in the spelt text, so no part gets another
+        parts, part_offsets = self.encoder.engine.continued.encode(texts)
 
         sizes = pieces[:, 1] - pieces[:, 0]
-        sizes[changed] = np.diff(part_offsets[::3]) + CONTROLS
+        sizes[changed] = np.diff(part_offsets[::3]) + CONTROLS + len(self.lead)
+        if (unknown := self.encoder.files.unknown) is not None:  # what it stands for is not known here
+            count = np.concatenate([[0], np.cumsum(encoded.ids == unknown)])
+            has_unknown = count[pieces[changed, 1]] > count[pieces[changed, 0]]
+            sizes[changed[has_unknown]] = self.length + 1
         outgrown = changed[sizes[changed] > self.length]
         if len(outgrown):
             kept = np.repeat(sizes[changed] <= self.length, 3)
@@ -211,7 +225,9 @@ class FillInMiddle:
             part_offsets = np.concatenate([[0], np.cumsum(np.diff(part_offsets)[kept])])
             last = encoded.offsets[pieces[outgrown, 2] + 1] - 1 == pieces[outgrown, 1]
             pieces[outgrown, 1] += last  # with its end of text
+            begins = encoded.offsets[pieces[outgrown, 2]] + len(self.lead) == pieces[outgrown, 0]
+            pieces[outgrown, 0] -= begins * len(self.lead)
             pieces[outgrown, 3] = PLAIN
             sizes[outgrown] = pieces[outgrown, 1] - pieces[outgrown, 0]
-        ids = assemble(encoded.ids, pieces, parts, part_offsets, self.controls, sizes)
+        ids = assemble(encoded.ids, pieces, parts, part_offsets, self.lead, self.controls, sizes)
         return Pieces(ids, np.concatenate([[0], np.cumsum(sizes)]), pieces[:, 2], pieces[:, 3], len(outgrown))

@@ -77,9 +77,12 @@ def write_end_tokens(folder: Path, end_tokens: list[int]) -> None:
     known = config.get("eos_token_id", [])
     if not isinstance(known, list):
         known = [] if known is None else [known]
-    write_json(
-        path, config | {"eos_token_id": list(dict.fromkeys([*end_tokens, *known])), "pad_token_id": end_tokens[-1]}
-    )
+    pad = config.get("pad_token_id")
+    ends = {
+        "eos_token_id": list(dict.fromkeys([*end_tokens, *known])),
+        "pad_token_id": end_tokens[-1] if pad is None else pad,
+    }
+    write_json(path, config | ends)
 
 
 def publish_stage(

@@ -11,7 +11,8 @@ from pathlib import Path
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.settings.training import Base
-from scripts.tokens.packing.base_tokenizer import SMALL_FILES, small_files
+from scripts.tokens.packing.base_tokenizer import small_files
+from scripts.tokens.packing.tokenizer_files import FILES
 
 SIZES = {
     "num_hidden_layers": 2,
@@ -54,6 +55,6 @@ def make_small_base(base: Base, out: Path) -> None:
     except (KeyError, ValueError) as error:
         raise UserError(f"{folder / 'config.json'}: no model that transformers can make: {error}") from error
     model.save_pretrained(out)
-    for name in SMALL_FILES:
+    for name in FILES:
         if name != "config.json" and (folder / name).is_file():
             shutil.copyfile(folder / name, out / name)

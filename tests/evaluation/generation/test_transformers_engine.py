@@ -63,15 +63,15 @@ def model(encoder):
 def one_by_one(model, encoder, prompt, settings):
     """Greedy text: all positions again for each token, no padding, no cache."""
     if isinstance(prompt, str):
-        ids, ends = [*encoder.engine.encode(prompt).ids] or [encoder.end], {encoder.end}
+        ids, ends = encoder.continuation(prompt) or [encoder.end], {encoder.end}
     else:
         ids = []
         turns = prompt if prompt[0]["role"] == "system" else [{"role": "system", "content": None}, *prompt]
         for turn in turns:
             content = turn["content"] or "You are a helpful assistant."
-            ids += [encoder.control("<|im_start|>"), *encoder.engine.encode(f"{turn['role']}\n{content}").ids]
-            ids += [encoder.control("<|im_end|>"), *encoder.engine.encode("\n").ids]
-        ids += [encoder.control("<|im_start|>"), *encoder.engine.encode("assistant\n").ids]
+            ids += [encoder.control("<|im_start|>"), *encoder.continuation(f"{turn['role']}\n{content}")]
+            ids += [encoder.control("<|im_end|>"), *encoder.continuation("\n")]
+        ids += [encoder.control("<|im_start|>"), *encoder.continuation("assistant\n")]
         ends = {encoder.end, encoder.control("<|im_end|>")}
     written = []
     while len(written) < settings.max_new_tokens:
@@ -85,7 +85,7 @@ def one_by_one(model, encoder, prompt, settings):
             break
     model.float()
     known = [token for token in written if token < encoder.vocab_size and encoder.bytes_of[token]]
-    return encoder.engine.decode(known)
+    return encoder.decode(known)
 
 
 @pytest.mark.parametrize("penalty", [1.0, 1.3])
@@ -114,12 +114,12 @@ def test_samples_have_the_softmax_frequencies(model, encoder):
     settings = changed(SAMPLED, max_new_tokens=1, samples=3000, temperature=1.5, top_p=1.0)
     counts = Counter(generate(model, encoder, ["x"], settings, SEED)[0])
     with torch.no_grad():
-        logits = model(torch.tensor([encoder.engine.encode("x").ids])).logits[0, -1]
+        logits = model(torch.tensor([encoder.continuation("x")])).logits[0, -1]
     probabilities = torch.softmax(logits.double() / 1.5, 0)
     expected = Counter()
     for token, probability in enumerate(probabilities.tolist()):
         known = token < encoder.vocab_size and encoder.bytes_of[token]
-        expected[encoder.engine.decode([token]) if known else ""] += probability
+        expected[encoder.decode([token]) if known else ""] += probability
     for text, probability in expected.most_common(5):
         spread = math.sqrt(probability * (1 - probability) / 3000)
         assert counts[text] / 3000 == pytest.approx(probability, abs=5 * spread)

@@ -171,5 +171,5 @@ def test_a_tokenizer_without_fim_tokens_is_a_one_line_error_that_names_one(token
     description = json.loads((folder / "tokenizer.json").read_text())
     description["added_tokens"] = [token for token in description["added_tokens"] if "fim" not in token["content"]]
     (folder / "tokenizer.json").write_text(json.dumps(description))
-    with pytest.raises(UserError, match=r"no added token <\|fim_prefix\|>"):
+    with pytest.raises(UserError, match=r"no tokens for fill-in-the-middle, such as <\|fim_prefix\|>"):
         FillInMiddle(Encoder(folder), 64, 0.5, 0.5, 1)
