@@ -205,6 +205,31 @@ if VIEW.prompts:
             " --settings {params.settings:q} --out {output.overlaps:q} 2>&1 | tee {log:q}"
 
 
+rule baselines:
+    input:
+        manifests=[
+            PATHS.dataset(name) / MANIFEST for name in sorted({*VIEW.trained_on, *VIEW.scored_datasets("perplexity")})
+        ],
+        train=ancient_inputs(*(split_file(PATHS.dataset(name), "train") for name in VIEW.trained_on)),
+        test=ancient_inputs(*(split_file(PATHS.dataset(name), "test") for name in VIEW.scored_datasets("perplexity"))),
+    output:
+        scores=PATHS.baselines / "scores.json",
+        documents=PATHS.baselines / "items.jsonl.zst",
+    log:
+        PATHS.log("evaluation", "baselines"),
+    conda:
+        "../envs/stagecraft.yaml"
+    params:
+        datasets=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
+        train=VIEW.trained_on,
+        settings=as_json(VIEW.suites["perplexity"].model_dump(include={"datasets", "documents"})),
+        out=subpath(output.scores, parent=True),
+        code=fingerprint("scripts.evaluation.baselines"),
+    shell:
+        "python -m scripts.evaluation.baselines --datasets {params.datasets:q} --train {params.train:q}"
+        " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
+
+
 # by rule, what eval.json names as the code that made it
 CODES = rule_codes(workflow.rules) | {"evaluation.gate": fingerprint("scripts.evaluation.gate")}
 
@@ -214,6 +239,7 @@ rule gate:
         scores=VIEW.suite_files("scores.json"),
         documents=VIEW.suite_files("items.jsonl.zst"),
         human=PATHS.agreement if "human" in VIEW.suites else [],
+        baselines=[PATHS.baselines / "scores.json", PATHS.baselines / "items.jsonl.zst"],
         overlaps=PATHS.overlaps if VIEW.prompts else [],
         stages=[PATHS.model(stage) / f"{file}.json" for stage in VIEW.own_models for file in ("summary", "environment")],
         # recorded in eval.json as its inputs

@@ -14,6 +14,7 @@ from pathlib import Path
 from scripts.common.cli import parser, run
 from scripts.common.files import read_json, write_json
 from scripts.evaluation.metrics.registry import suites
+from scripts.evaluation.results.beside_baselines import also_met_by, beside_baselines
 from scripts.evaluation.results.comparison_over_seeds import ComparisonOverSeeds
 from scripts.evaluation.results.decontaminated import decontaminate
 from scripts.evaluation.results.gates import GateResult, latency_gate, stage_gate, suite_gate, verdict
@@ -136,11 +137,13 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
     if prompted := {name: comparison for name, comparison in comparisons.items() if name in PROMPTED}:
         data = {name: scoring["base"][name]["data"] for name in prompted}
         contamination = decontaminate(layout.overlaps, prompted, scored, data)
+    perplexity_data = scoring["base"]["perplexity"]["data"]
+    baselines = beside_baselines(layout.baselines, comparisons["perplexity"], scored["perplexity"], perplexity_data)
     return {
         "verdict": verdict([gate.outcome for gate in gates]),
         "confidence": settings.confidence,
         "unit": unit,
-        "gates": [gate._asdict() for gate in gates],
+        "gates": [gate._asdict() | also_met_by(gate, baselines) for gate in gates],
         "scores": {
             model: {
                 name: comparison.scores(model) for name, comparison in comparisons.items() if model in comparison.models
@@ -152,6 +155,7 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
         "latency": latency,
         "human": read_json(layout.agreement) if evaluation.human else None,
         "contamination": contamination,
+        "baselines": baselines,
         "stages": {
             stage: facts[stage] | ({"seeds": {model: facts[model] for model in seeds[stage]}} if stage in seeds else {})
             for stage in stages

@@ -161,6 +161,11 @@ class Layout:
         return self.results / "evaluation/human/agreement.json"
 
     @property
+    def baselines(self) -> Path:
+        """What a compressor makes of the examples that suite `perplexity` scores."""
+        return self.results / "evaluation/baselines"
+
+    @property
     def overlaps(self) -> Path:
         return self.results / "evaluation/contamination/overlaps.json"
 

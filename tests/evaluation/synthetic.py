@@ -156,6 +156,19 @@ def make_items(model: str, documents: int, level: float) -> list[dict]:
     return items
 
 
+def write_baselines(root: Path, items: list[dict]) -> None:
+    """What rule baselines says: a compressor with half the bits of the base, and one with a fifth of them."""
+    bits = [item["nll"] / math.log(2) for item in items]
+    rows = []
+    for item, size in zip(items, bits, strict=True):
+        about = {key: item[key] for key in ("dataset", "id", "language", "bytes")}
+        rows.append(about | {"compressor": 0.5 * size, "compressor_trained": 0.2 * size})
+    dump_lines(root / "results/evaluation/baselines/items.jsonl.zst", rows)
+    compressor = {"name": "PPMd", "order": 8, "pyppmd": "1.3.1", "bytes_read": 1_000_000}
+    data = {"code": sha("code"), "instruct": sha("instruct")}
+    dump(root / "results/evaluation/baselines/scores.json", {"compressor": compressor, "data": data, "scores": {}})
+
+
 def write_overlaps(root: Path, documents: int) -> None:
     """What rule contamination says: of the Go chats the first half is in the training data."""
     run = {"share": 0.5, "length": 12, "dataset": "code", "document": "src/a.go", "words": WRITTEN}
@@ -181,6 +194,7 @@ def build(
         write_model(root, model, make_items(model, documents, levels[model]), data)
         write_answers(root, model, make_answers(model, documents))
     write_overlaps(root, documents)
+    write_baselines(root, make_items("base", documents, LEVELS["base"]))
     for number, stage in enumerate(("pretrain", "sft")):
         folder = results / "training/train" / stage
         dump(

@@ -10,7 +10,17 @@ from scripts.evaluation.gate import evaluate
 from scripts.evaluation.results.inputs import gather
 from scripts.report.page import render
 from scripts.report.plots import draw
-from tests.evaluation.synthetic import CODES, LEVELS, SOURCES, build, gate, make_items, sha, write_model
+from tests.evaluation.synthetic import (
+    CODES,
+    LEVELS,
+    SOURCES,
+    build,
+    gate,
+    make_items,
+    sha,
+    write_baselines,
+    write_model,
+)
 
 HOSTILE = '<script>alert("$x$")</script>'
 GATES = [
@@ -58,6 +68,7 @@ def make(root, gates=GATES, fail=False, **keys):
         items = make_items(model, keys.get("documents", 10), level)
         items[0] |= {"id": HOSTILE, "nll": 9.0 * items[0]["bytes"]}  # the worst there is, so the page shows it
         write_model(root, model, items, {"code": sha("code"), "instruct": sha("instruct")})
+        write_baselines(root, items)
     inputs = gather(experiment, SOURCES, CODES, results, root / "data/raw")
     write_json(
         results / "evaluation/gate/eval.json",

@@ -27,6 +27,7 @@ from tests.evaluation.synthetic import (
     gate,
     make_items,
     sha,
+    write_baselines,
     write_model,
 )
 from tests.evaluation.synthetic import make_experiment as build_experiment
@@ -133,6 +134,7 @@ def test_a_model_that_forgot_is_no_success_however_the_gates_are_met(make_result
         chats = make_items(model, 10, {"pretrain": 1.2}.get(model, 1.0))
         items += [item for item in chats if item["dataset"] == "instruct"]
         write_model(results.parent, model, items, {"code": sha("code"), "instruct": sha("instruct")})
+        write_baselines(results.parent, items)
     path = results / "evaluation/gate/eval.json"
     evaluation = json.loads(path.read_text())
     dump(path, evaluation | evaluate(build_experiment(gates), results))
@@ -235,7 +237,8 @@ def test_summary_is_the_table_and_nothing_else(results_root):
     assert re.split(r"\s{2,}", lines[3])[::4] == ["close", "met, not secured"]
     assert lines[-2:] == ["verdict: not met", f"report:  {results_root / 'report.html'}"]
     sentences = [line for line in lines[4:-2] if re.match(r"sft against (pretrain|base): better on ", line)]
-    assert len(sentences) == len(lines[4:-2]) == 2
+    assert len(sentences) == 2 and len(lines[4:-2]) == 3
+    assert lines[-3].startswith("sft beside a compressor that has read 1 MB of the training data: code +")
     assert not (results_root / "report.html").exists()
 
 

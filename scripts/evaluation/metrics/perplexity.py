@@ -6,6 +6,8 @@ import numpy as np
 
 from scripts.evaluation.metrics.metric import Metric, Suite
 
+# what rule baselines scores on the same examples: a compressor, alone and after it has read training data
+BASELINES = ("compressor", "compressor_trained")
 SUITE = Suite(
     figures={"nll": 1, "tokens": 1, "bytes": 1},
     metrics={

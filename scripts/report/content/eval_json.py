@@ -19,6 +19,8 @@ KEYS = {
     "latency",
     "human",
     "contamination",
+    "baselines",
+    "unit",
     "inputs",
 }
 

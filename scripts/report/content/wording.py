@@ -3,8 +3,8 @@
 from pathlib import Path
 
 from scripts.experiment.layout import Layout
-from scripts.report.content.final_model import changes
-from scripts.report.content.formatting import gate_bound, gate_interval, gate_value, table
+from scripts.report.content.final_model import changes, final_model
+from scripts.report.content.formatting import gate_bound, gate_interval, gate_value, interval, number, table
 
 FEW = 10  # fewer equal clusters than these say little about others
 
@@ -40,8 +40,20 @@ def seeds_note(train: dict[str, dict]) -> str:
     )
 
 
+def beside_compressor(evaluation: dict) -> str:
+    """What the final model needs more or less than a compressor that has read some of the training data."""
+    model, parts = final_model(evaluation), []
+    for row in evaluation["baselines"]["rows"]:
+        if row["model"] == model and row["against"] == "compressor_trained" and row["value"] is not None:
+            reading = {"better": "better", "worse": "worse"}.get(row["direction"], "no difference shown")
+            ends = interval(row["interval"], True)
+            parts.append(f"{row['dataset']} {number(row['value'], True)} bits per byte ({ends}; {reading})")
+    megabytes = evaluation["baselines"]["compressor"]["bytes_read"] / 1e6
+    return f"{model} beside a compressor that has read {megabytes:.1g} MB of the training data: {'; '.join(parts)}."
+
+
 def explanation(gates: list[dict]) -> str:
-    """The reasons for the verdict, in one to four sentences."""
+    """The reasons for the verdict, in one to five sentences."""
     if not gates:
         return "The experiment names no success criteria, so nothing was decided."
     unmet = [gate["name"] for gate in gates if gate["outcome"].startswith("not met")]
@@ -56,6 +68,8 @@ def explanation(gates: list[dict]) -> str:
         sentences.append(
             f"Not secured, so other test documents or runs might give another outcome: {'; '.join(crossing)}."
         )
+    if easy := [gate["name"] for gate in gates if gate.get("also_met_by")]:
+        sentences.append(f"A compressor would meet, too: {'; '.join(easy)}.")
     return " ".join(sentences)
 
 
@@ -77,5 +91,10 @@ def summary(evaluation: dict, results: Path) -> str:
         for gate in evaluation["gates"]
     ]
     gates = table(rows) if evaluation["gates"] else []
-    lines = [*map(str, changes(evaluation)), f"verdict: {evaluation['verdict']}", f"report:  {Layout(results).page}"]
+    lines = [
+        *map(str, changes(evaluation)),
+        beside_compressor(evaluation),
+        f"verdict: {evaluation['verdict']}",
+        f"report:  {Layout(results).page}",
+    ]
     return "\n".join([*gates, *lines])

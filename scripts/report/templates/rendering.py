@@ -71,6 +71,7 @@ def fill(name: str, evaluation: dict, dated: str = "", ablation: dict | None = N
             changes=final_model.changes(evaluation),
             facts=run_facts.run_facts(evaluation, dated),
             explanation=wording.explanation(evaluation["gates"]),
+            beside_compressor=wording.beside_compressor(evaluation),
             units_note=wording.units_note(evaluation),
             seeds_note=wording.seeds_note(evaluation["inputs"]["experiment"].get("training", {}).get("train", {})),
             scores=scores,

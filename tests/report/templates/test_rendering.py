@@ -29,17 +29,18 @@ def evaluation(results_root):
 
 
 def test_tables_hold_the_gates_scores_and_comparisons(evaluation):
-    gates, perplexity, qa, contamination, comparisons, sources = cells(fill("report.md.j2", evaluation))
+    gates, perplexity, qa, contamination, baselines, comparisons, sources = cells(fill("report.md.j2", evaluation))
     assert [row[1:3] for row in gates[1:]] == [
         [gate["outcome"], number(gate["value"], gate["against"] is not None)] for gate in evaluation["gates"]
     ]
     assert len(perplexity) == 1 + 3 * 2 * 4  # models, datasets, languages with all
     score = evaluation["scores"]["sft"]["qa"]["instruct"]["all"]["exact_match"]["value"]
     assert ["instruct", "all", "sft", "30", number(score)] in [row[:5] for row in qa]
+    assert len(baselines) == 1 + 2 * 3 * 2  # datasets, models, the compressor alone and trained
     assert len(comparisons) == 1 + sum(row["language"] == "all" for row in evaluation["comparisons"])
     assert [row[0] for row in sources] == ["source", "alpha", "beta"]
     assert contamination[1] == ["qa", "instruct", "30", "5", "1"]
-    for table in (gates, perplexity, qa, contamination, comparisons, sources):
+    for table in (gates, perplexity, qa, contamination, baselines, comparisons, sources):
         assert {len(row) for row in table} == {len(table[0])}
 
 

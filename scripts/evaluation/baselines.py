@@ -1,0 +1,133 @@
+"""What a compressor makes of the test examples that suite `perplexity` scores: what a model should at least beat.
+
+    python -m scripts.evaluation.baselines --datasets results/corpus/compose --train code \\
+        --settings '{"datasets": ["code"], "documents": 200}' --out results/evaluation/baselines
+
+The compressor is PPMd (Shkarin 2002), which predicts each byte from those before it. It is asked twice, on the same
+examples as the models: `compressor` knows nothing but the example; `compressor_trained` has read up to `READ` bytes of
+the training data first. What models are scored on counts here as well: a text, or the assistant's turns of a chat, each
+given what comes before it. Writes items.jsonl.zst (the bits of each example) and scores.json.
+"""
+
+import hashlib
+import heapq
+import logging
+from importlib.metadata import version
+from pathlib import Path
+
+import pyppmd
+
+from scripts.common.cli import parser, run
+from scripts.common.files import read_jsonl, write_json, write_jsonl
+from scripts.common.progress import Progress
+from scripts.evaluation.generation.examples import pick_examples, test_hashes
+from scripts.evaluation.metrics.perplexity import BASELINES
+from scripts.experiment.layout import split_file
+from scripts.experiment.settings.record import Record
+
+READ = 1_000_000  # bytes of training data
+ORDER, MEMORY = 8, 32 << 20  # bytes before each that it looks at, and the memory for them
+
+
+class Scored(Record):
+    """Which examples suite `perplexity` scores; made of its settings."""
+
+    datasets: list[str]
+    documents: int
+
+
+def training_text(datasets: Path, train: list[str]) -> bytes:
+    """Up to `READ` bytes of what stages train on: whole examples, those with the smallest sha256 of their id."""
+    chosen: list[tuple[int, str, bytes]] = []  # a heap with the largest hash on top
+    size = 0
+    for dataset in train:
+        for example in read_jsonl(split_file(datasets / dataset, "train")):
+            text = b"".join(before + target for before, target in spans(example)) + b"\n"
+            key = int.from_bytes(hashlib.sha256(example["id"].encode()).digest())
+            heapq.heappush(chosen, (-key, dataset, text))
+            size += len(text)
+            while size - len(chosen[0][2]) >= READ:
+                size -= len(heapq.heappop(chosen)[2])
+    return b"".join(text for _, _, text in sorted(chosen, reverse=True))[:READ]
+
+
+def spans(example: dict) -> list[tuple[bytes, bytes]]:
+    """(What comes before, what is scored) of an example: its text, or each assistant turn."""
+    if "messages" not in example:
+        return [(b"", example["text"].encode())]
+    found, before = [], ""
+    for turn in example["messages"]:
+        if turn["role"] == "assistant":
+            found.append((before.encode(), turn["content"].encode()))
+            before = ""
+        else:
+            before += turn["content"] + "\n"
+    return found
+
+
+def compressed_size(text: bytes) -> int:
+    """Bytes."""
+    encoder = pyppmd.Ppmd7Encoder(ORDER, MEMORY)
+    return len(encoder.encode(text)) + len(encoder.flush())
+
+
+def bits_of(example: dict, read: bytes, read_size: int) -> float:
+    """The bits that the scored parts of an example take after `read` and what comes before each.
+
+    Args:
+        read_size: the compressed size of `read`.
+    """
+    bits, before, before_size = 0.0, read, read_size
+    for context, target in spans(example):
+        if context:
+            before += context
+            before_size = compressed_size(before)
+        size = compressed_size(before + target)
+        bits += 8 * (size - before_size)
+        before, before_size = before + target, size
+    return bits
+
+
+def baselines(datasets: Path, train: list[str], settings: Scored, out: Path) -> dict:
+    """Write `items.jsonl.zst` and `scores.json`, and return the latter.
+
+    Raises:
+        UserError: a dataset does not exist.
+    """
+    data = test_hashes(datasets, settings.datasets, "perplexity")
+    read = training_text(datasets, train)
+    read_size, empty_size = compressed_size(read), compressed_size(b"")
+    items, scores = [], {}
+    for dataset in settings.datasets:
+        examples = pick_examples(split_file(datasets / dataset, "test"), settings.documents)
+        progress = Progress(f"baselines {dataset}", "examples", len(examples))
+        for example in progress.over(examples):
+            size = sum(len(target) for _, target in spans(example))
+            bits = {"compressor": bits_of(example, b"", empty_size)}
+            bits["compressor_trained"] = bits_of(example, read, read_size)
+            about = {"dataset": dataset, "id": example["id"], "language": example["language"]}
+            items.append({**about, "bytes": size, **bits})
+        chosen = [item for item in items if item["dataset"] == dataset and item["bytes"]]
+        size = sum(item["bytes"] for item in chosen)
+        scores[dataset] = {name: sum(item[name] for item in chosen) / size if size else None for name in BASELINES}
+        figures = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in scores[dataset].items() if size)
+        logging.info(f"baselines {dataset}: bits/byte of the {figures}")
+    write_jsonl(out / "items.jsonl.zst", items)
+    compressor = {"name": "PPMd", "order": ORDER, "pyppmd": version("pyppmd"), "bytes_read": len(read)}
+    result = {"compressor": compressor, "data": data, "scores": scores}
+    write_json(out / "scores.json", result)
+    return result
+
+
+def main() -> None:
+    arguments = parser(__doc__)
+    arguments.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
+    arguments.add_argument("--train", nargs="*", default=[], help="names of the datasets that stages train on")
+    arguments.add_argument("--settings", type=Scored.from_json, required=True, help="what is scored, as JSON")
+    arguments.add_argument("--out", type=Path, required=True, help="folder for items.jsonl.zst and scores.json")
+    args = arguments.parse_args()
+    baselines(args.datasets, args.train, args.settings, args.out)
+
+
+if __name__ == "__main__":
+    run(main)
