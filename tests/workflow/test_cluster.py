@@ -78,6 +78,7 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
             *2 * ["train"],
             *3 * ["perplexity"],
             *3 * ["keywords"],
+            "baselines",
             "contamination",
         ]
     )

@@ -30,6 +30,7 @@ CORPUS = {
     "pack code 128",
     "pack instruct 2048",
     "contamination",
+    "baselines",
     "cards",
 } | TRAINING
 ALL = {"filter alpha", "filter beta"} | CORPUS
@@ -135,7 +136,7 @@ CHANGES = {
     ),
     "the fill-in-the-middle rate": (
         setting("corpus", "compose", "code", "fim_rate", 0.4),
-        {"compose code", "pack code 128", "contamination", "cards"} | STAGES | PERPLEXITY,
+        {"compose code", "pack code 128", "contamination", "baselines", "cards"} | STAGES | PERPLEXITY,
     ),
     "the sft learning rate": (setting("training", "train", "sft", "learning_rate", 2e-3), SFT),
     "seeds of a stage, the experiment's own first": (
@@ -145,7 +146,7 @@ CHANGES = {
     "how often a stage logs and saves": (bookkeeping, GATE),
     "the experiment's name": (setting("experiment", "another name"), GATE | {"cards"}),
     "a licence in the sources table": (code("config/tiny.tsv", "PSF-2.0", "MIT"), GATE | {"cards"}),
-    "a setting of one suite": (setting("evaluation", "perplexity", "documents", 5), PERPLEXITY | GATE),
+    "a setting of one suite": (setting("evaluation", "perplexity", "documents", 5), PERPLEXITY | {"baselines"} | GATE),
     "a setting of another suite": (setting("evaluation", "keywords", "max_new_tokens", 5), KEYWORDS | GATE),
     "a suite added": (setting("evaluation", "qa", {}), {"qa base", "qa pretrain", "qa sft", "contamination"} | GATE),
     "a case of the keywords": (
