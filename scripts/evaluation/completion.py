@@ -24,6 +24,7 @@ from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
 from scripts.evaluation.code_tasks.answers import check_form, prompt_of, prompt_text, write_answers
+from scripts.evaluation.code_tasks.copying import copied_answer
 from scripts.evaluation.code_tasks.task import Task
 from scripts.evaluation.generation.likelihood import negative_log_likelihood
 from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
@@ -66,8 +67,12 @@ def chosen_tasks(tasks: list[Task], settings: Completion) -> list[Task]:
     return tasks
 
 
-def figures(task: Task, completions: list[str]) -> dict[str, float]:
-    """The figures of an item but for the likelihood: means over samples."""
+def figures(task: Task, completions: list[str], copied: str) -> dict[str, float]:
+    """The figures of an item but for the likelihood: means over samples.
+
+    Args:
+        copied: what a copier would write.
+    """
     answer, language = task.answer, task.language
     written = [text for text in completions if text.strip()]
     parsing = [code_completion.parses(task.before, text, answer, task.after, language) for text in written]
@@ -77,6 +82,7 @@ def figures(task: Task, completions: list[str]) -> dict[str, float]:
         "identifier_f1": fmean(code_completion.identifier_f1(text, answer, language) for text in completions),
         "parses": sum(parsing) / len(completions),
         "not_blank": len(written) / len(completions),
+        "copy_similarity": code_completion.edit_similarity(copied, answer),
     }
 
 
@@ -103,6 +109,8 @@ def completion(
     completions, engine = write_answers(model, task_of_prompt, prompts, settings, seed, "completion")
     items = []
     for (task, context), prompt, nll, samples in zip(pairs, prompts, likelihoods, completions, strict=True):
+        prefix, suffix = (prompt, "") if isinstance(prompt, str) else prompt
+        copied = copied_answer(task, prefix, suffix)
         items.append(
             {
                 "dataset": f"{task.size}+context" if context else task.size,
@@ -112,7 +120,8 @@ def completion(
                 "prompt": prompt_text(prompt),
                 "reference": task.answer,
                 "written": samples,
-                **figures(task, samples),
+                "copied": copied,
+                **figures(task, samples, copied),
                 "answer_nll": float(nll),
                 "answer_bytes": len(task.answer.encode()),
             }

@@ -4,8 +4,9 @@
         --settings '{"dataset": "code", "tasks": 50}' --out results/evaluation/completion_tasks
 
 Of each size and language the tasks are those with the smallest hash of file and place, at most two of a file. Left out
-are answers that stand once more in their own file, which copying solves, and answers that stand in a training document
-(scripts/evaluation/code_tasks/occurrences.py). Writes `tasks.jsonl.zst`, and a manifest with the counts.
+are files of tests, answers that nearly stand once more in their own file, which copying solves
+(scripts/evaluation/code_tasks/copying.py), and answers that stand in a training document (occurrences.py there). Writes
+`tasks.jsonl.zst`, and a manifest with the counts.
 """
 
 import logging
@@ -19,7 +20,9 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.hashing import text_digest
 from scripts.common.manifest import NAME, read_manifest, write_manifest
-from scripts.evaluation.code_tasks.occurrences import Answers, in_training
+from scripts.corpus.instruct.functions import is_test
+from scripts.evaluation.code_tasks.copying import near_copy
+from scripts.evaluation.code_tasks.occurrences import in_training
 from scripts.evaluation.code_tasks.regions import cut, regions
 from scripts.evaluation.code_tasks.repository_context import RepositoryPaths, repository_context
 from scripts.evaluation.code_tasks.task import Task
@@ -45,12 +48,6 @@ def tasks_of(document: dict, settings: CompletionTasks) -> Iterator[Task]:
             source = document["source"]
             path = document["id"].removeprefix(f"{source}/")
             yield Task(name, region.size, document["language"], source, path, *cut(text, region))
-
-
-def copied(task: Task) -> bool:
-    """Whether the answer stands in the rest of the file, too."""
-    answer = Answers({0: task.answer})
-    return bool(answer.occurring_in(task.before) or answer.occurring_in(task.after))
 
 
 def choose(tasks: list[Task], limit: int) -> list[Task]:
@@ -102,12 +99,16 @@ def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks
     folder, known = datasets / settings.dataset, sorted(path.parent.name for path in datasets.glob(f"*/{NAME}"))
     check_name("evaluation.completion.dataset", settings.dataset, known)
     read_manifest(folder)
-    tried, without_grammar = [], Counter()
+    tried, without_grammar, tests = [], Counter(), 0
     for document in read_jsonl(split_file(folder, "test")):
-        if document["language"] in completions():
-            tried += tasks_of(document, settings)
-        else:
+        if document["language"] not in completions():
             without_grammar[document["language"]] += 1
+        elif is_test(document["id"].removeprefix(f"{document['source']}/")):
+            tests += 1
+        else:
+            tried += tasks_of(document, settings)
+    if tests:
+        logging.info(f"completion tasks: left out: {tests:,} files of tests")
     if without_grammar:
         listed = ", ".join(f"{count} of {language}" for language, count in sorted(without_grammar.items()))
         logging.info(f"completion tasks: left out: files of languages that have no grammar here: {listed}")
@@ -116,7 +117,7 @@ def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks
             f"evaluation.completion.dataset: {settings.dataset} has test files of {', '.join(sorted(without_grammar))}"
             f" alone, and tasks need a grammar; there are those of {', '.join(completions())}"
         )
-    new = [task for task in tried if not copied(task)]
+    new = [task for task in tried if not near_copy(task)]
     seen = in_training(new, datasets, train, "completion tasks")
     tasks = choose([task for number, task in enumerate(new) if number not in seen], settings.tasks)
     counts = {
@@ -132,18 +133,19 @@ def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks
         if not count["tasks"]:
             raise UserError(
                 f"evaluation.completion.sizes: no task of size {size!r} in the test files of {settings.dataset}"
-                f" ({count['tried']} tried, {count['copied']} occur twice in their file, {count['in_training']} in the"
-                " training data); raise corpus.split.test, or leave that size out"
+                f" ({count['tried']} tried, {count['copied']} nearly occur twice in their file, {count['in_training']}"
+                f" in the training data; {tests:,} files of tests left out); raise corpus.split.test or leave that size"
+                " out"
             )
         logging.info(
-            f"completion tasks: {sum(count['tasks'].values())} of size {size}; left out: {count['copied']} that occur"
-            f" twice in their file, {count['in_training']} in the training data"
+            f"completion tasks: {sum(count['tasks'].values())} of size {size}; left out: {count['copied']} that nearly"
+            f" occur twice in their file, {count['in_training']} in the training data"
         )
     if settings.context_characters:
         add_context(tasks, folder, settings.context_characters)
     write_jsonl(out / "tasks.jsonl.zst", map(asdict, tasks))
     facts = {"without_grammar": dict(sorted(without_grammar.items()))} if without_grammar else {}
-    return write_manifest(out, ["tasks.jsonl.zst"], counts=counts, **facts)
+    return write_manifest(out, ["tasks.jsonl.zst"], counts=counts, tests=tests, **facts)
 
 
 def main() -> None:

@@ -1,5 +1,6 @@
 """The tasks of suite completion: none that copying solves or that was trained on, few of a file, the same each time."""
 
+import hashlib
 import shutil
 
 import pytest
@@ -12,8 +13,14 @@ from scripts.experiment.settings.evaluation import CompletionTasks
 
 
 def function(name: str, count: int = 3) -> str:
-    lines = "".join(f"    {name}_{number} = compute_{name}({number}, value)\n" for number in range(count))
-    return f"def {name}(value):\n{lines}    return finish_{name}(value)\n\n\n"
+    """A function none of whose lines is like one of another function."""
+
+    def word(*place: object) -> str:
+        digest = hashlib.sha256(" ".join(map(str, (name, *place))).encode()).digest()
+        return "".join(chr(ord("a") + byte % 26) for byte in digest[: 5 + digest[9] % 12])
+
+    lines = "".join(f"    {word(n)} = {word(n, 'call')}({word(n, 'first')}, value)\n" for n in range(count))
+    return f"def {name}(value):\n{lines}    return {word('last')}(value)\n\n\n"
 
 
 def write(folder, **splits):
@@ -29,11 +36,14 @@ def write(folder, **splits):
 
 @pytest.fixture
 def datasets(tmp_path):
-    """Functions fresh_*, one that stands twice in its file, and one that was trained on, indented as a method."""
+    """Functions fresh_*, one that stands twice in its file, one that nearly does, one that was trained on, indented as
+    a method, and a test."""
     held_out = {
         "app/one.py": "import app.util\n\n\n" + "".join(function(f"fresh_{number}") for number in range(4)),
         "app/two.py": function("twice") + "class A:\n    pass\n\n\n" + function("twice"),
         "app/three.py": function("trained"),
+        "app/four.py": function("near") + function("near").replace("return ", "return 1 + ").replace("near", "far"),
+        "tests/test_one.py": function("only_a_test"),
     }
     method = "class B:\n" + "".join(f"    {line}\n" for line in function("trained").split("\n"))
     write(tmp_path / "code", test=held_out, train={"app/util.py": "limit = 3\n", "app/b.py": method})
@@ -52,7 +62,8 @@ def test_no_task_is_copied_or_trained_on_and_the_counts_add_up(datasets, tmp_pat
     for size, count in manifest["counts"].items():
         of_size = [task for task in tasks if task["size"] == size]
         assert len(of_size) == sum(count["tasks"].values()) <= 2  # of one file
-        assert count["copied"] and count["in_training"]
+        assert count["copied"] >= 4 and count["in_training"]
+    assert manifest["tests"] == 1
     for task in tasks:
         assert (task["before"] + task["answer"] + task["after"]).startswith("import app.util\n")
 
