@@ -12,9 +12,9 @@ from pathlib import Path
 
 from benchmarks.bench_sandbox import timed
 from scripts.evaluation.benchmarks.formats import read
+from scripts.judge.judge import Judge
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox import probe
-from scripts.judge.sandbox.judge import Judge
 from scripts.judge.sandbox.program import Limits
 
 

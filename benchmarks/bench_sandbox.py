@@ -19,8 +19,8 @@ import psutil
 
 from benchmarks.figures import Value, store
 from scripts.evaluation.benchmarks.formats import Problem, read
+from scripts.judge.judge import Judge, judge_all
 from scripts.judge.sandbox import probe
-from scripts.judge.sandbox.judge import Judge, judge_all
 from scripts.judge.sandbox.program import Limits
 
 

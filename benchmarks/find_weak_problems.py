@@ -13,10 +13,10 @@ import sys
 from pathlib import Path
 
 from scripts.evaluation.benchmarks.formats import read
+from scripts.judge.judge import Judge, judge_all
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.compiled_programs import divided, parameters
-from scripts.judge.sandbox.judge import Judge, judge_all
 from scripts.judge.sandbox.program import Limits
 
 FLOATS = r"\b(?:float|double|f32|f64|float64|Double)\b"

@@ -44,11 +44,11 @@ def judge(
         ignore: Fields of the benchmark that hold no tests.
         format: The YAML file of the benchmark's format, if it is one of your own.
     """
-    from scripts.evaluation.commands.judge import judge_file
+    from scripts.evaluation.commands.judge_generations import judge_file
     from scripts.experiment.settings.code import Benchmark
+    from scripts.judge.judge import Judge
     from scripts.judge.sandbox import probe
     from scripts.judge.sandbox.bubblewrap import Limits
-    from scripts.judge.sandbox.judge import Judge
     from scripts.judge.sandbox.libraries import Libraries
     from scripts.judge.sandbox.packages import Packages
 

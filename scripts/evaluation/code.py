@@ -4,7 +4,7 @@
         --settings '{"benchmarks": [{"path": "HumanEval.jsonl.gz"}], "k": [1], "samples": 1, "timeout": 10}'
 
 Before anything is generated the sandbox is probed, and some of each benchmark's published solutions are judged. Each
-sample is run under the problem's tests (scripts/judge/sandbox/judge.py). A sample that does not pass counts as
+sample is run under the problem's tests (scripts/judge/judge.py). A sample that does not pass counts as
 failed; if the tests or the sandbox are at fault, the benchmark is not measured. The counts of each outcome tell which.
 """
 
@@ -25,13 +25,12 @@ from scripts.experiment.settings.code import Benchmark, Code
 from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import dataset_of
+from scripts.judge.judge import Judge, judge_all
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.bubblewrap import Limits
-from scripts.judge.sandbox.judge import Judge, judge_all
 from scripts.judge.sandbox.libraries import Libraries
 from scripts.judge.sandbox.packages import Packages
-from scripts.judge.sandbox.verdict import Verdict
 
 # where a user gives what a benchmark needs
 LIBRARIES = {
@@ -75,14 +74,6 @@ def refuse_benchmark(name: str, problems: list[Problem], judge: Judge, number: i
         )
 
 
-def judge_again(judge: Judge, pairs: list[tuple[Problem, str]], verdicts: list[Verdict]) -> list[Verdict]:
-    """The verdicts, those by a fault of the sandbox replaced by a second try."""
-    return [
-        judge.judge(*pair) if verdict.outcome == "sandbox error" else verdict
-        for pair, verdict in zip(pairs, verdicts, strict=True)
-    ]
-
-
 def score(
     name: str, benchmark: Benchmark, problems: list[Problem], completions: list[list[str]], judge: Judge, ks: list[int]
 ) -> list[dict]:
@@ -92,7 +83,7 @@ def score(
         for problem, samples in zip(problems, completions, strict=True)
     ]
     pairs = [(problem, code) for problem, codes in zip(problems, programs, strict=True) for code in codes]
-    verdicts = iter(judge_again(judge, pairs, judge_all(judge, pairs, f"judge {name}")))
+    verdicts = iter(judge_all(judge, pairs, f"judge {name}"))
     items = []
     for problem, codes in zip(problems, programs, strict=True):
         of_problem = [next(verdicts) for _ in codes]

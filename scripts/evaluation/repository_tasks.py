@@ -7,7 +7,7 @@
 The tests of a source run once under coverage.py, which tells which tests reach which function. A function is a task if
 its tests pass with its own body three times, and fail with its body masked and with the trivial bodies `pass` and
 `return` of its first argument. What is a task follows from the files alone: functions are tried in the order of their
-hashes. All runs are in the sandbox (scripts/judge/repositories/judge.py).
+hashes. All runs are in the sandbox (scripts/judge/repositories/repository_judge.py).
 
 Writes `tasks.jsonl.zst`, and a manifest that counts for each source why functions are no tasks.
 """
@@ -24,8 +24,8 @@ from scripts.common.manifest import write_manifest
 from scripts.evaluation.code_tasks.occurrences import in_training
 from scripts.evaluation.repository_functions.task_selection import Selection, TaskSelector, log
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
-from scripts.judge.repositories.judge import RepositoryJudge
 from scripts.judge.repositories.repository import unpack
+from scripts.judge.repositories.repository_judge import RepositoryJudge
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.bubblewrap import Sandbox
 from scripts.judge.sandbox.packages import Packages

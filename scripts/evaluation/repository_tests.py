@@ -5,8 +5,8 @@
         --settings '{"form": "fim", "max_new_tokens": 256}' --out results/evaluation/repository_tests/base
 
 A model sees the file around the body, as in suite `completion`, and writes the body. Its tests then run in one sandbox
-and the body in another (scripts/judge/repositories/judge.py). Before that each task's own body must pass here;
-where one does not, the environment is at fault and nothing is measured.
+and the body in another (scripts/judge/repositories/repository_judge.py). Before that each task's own body must pass
+here; where one does not, the environment is at fault and nothing is measured.
 """
 
 import logging
@@ -30,7 +30,7 @@ from scripts.evaluation.repository_tasks import judge_of
 from scripts.experiment.settings.evaluation import RepositoryTests
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import REPOSITORIES
-from scripts.judge.repositories.judge import Outcome, RepositoryJudge
+from scripts.judge.repositories.repository_judge import Outcome, RepositoryJudge
 from scripts.judge.sandbox import probe
 
 FAULT = "environment fault"

@@ -18,7 +18,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, read_jsonl
 from scripts.experiment.layout import PICTURES, Layout, split_file
 from scripts.experiment.suites import CHATS
-from scripts.judge.sandbox.verdict import OUTCOMES
+from scripts.judge.outcomes import OUTCOMES
 from scripts.report.content.eval_json import read_ablation, read_evaluation
 from scripts.report.content.examples import generated_examples
 from scripts.report.content.funnel import read_funnel

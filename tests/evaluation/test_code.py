@@ -22,7 +22,7 @@ from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.code import Benchmark, Code
 from scripts.experiment.settings.gates import Gate
 from scripts.experiment.settings.record import to_dict, to_json
-from scripts.judge.sandbox.verdict import OUTCOMES
+from scripts.judge.outcomes import OUTCOMES
 from tests import forked
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MULTIPL_E, written
 

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from scripts.common.errors import UserError
+from scripts.judge.judge import Judge
 from scripts.judge.sandbox import bubblewrap as sandboxes
 from scripts.judge.sandbox import probe
-from scripts.judge.sandbox.judge import Judge
 from scripts.judge.sandbox.program import Limits
 
 ROOT = Path(__file__).parents[2]

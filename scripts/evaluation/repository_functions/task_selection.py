@@ -14,9 +14,9 @@ from scripts.evaluation.code_tasks.occurrences import Answers
 from scripts.evaluation.repository_functions.functions import Function, functions
 from scripts.evaluation.repository_functions.task import RepositoryTask
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
-from scripts.judge.repositories.judge import Outcome, RepositoryJudge
 from scripts.judge.repositories.problem import Lines
 from scripts.judge.repositories.repository import Repository
+from scripts.judge.repositories.repository_judge import Outcome, RepositoryJudge
 
 MASKED = "raise NotImplementedError"
 # why a repository has no task at all

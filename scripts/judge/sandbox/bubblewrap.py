@@ -15,7 +15,8 @@ instead.
 import os
 import subprocess
 import sys
-from contextlib import ExitStack, suppress
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager, suppress
 from itertools import cycle
 from pathlib import Path
 from typing import IO
@@ -53,6 +54,17 @@ def memory_file(data: bytes) -> IO[bytes]:
     file.write(data)
     file.seek(0)
     return file
+
+
+@contextmanager
+def replies_in(data: bytes) -> Iterator[tuple[int, int]]:
+    """What a tests' process reads and writes where no program is: descriptors of these replies, and of nowhere."""
+    nowhere = os.open(os.devnull, os.O_WRONLY)
+    try:
+        with memory_file(data) as replies:
+            yield replies.fileno(), nowhere
+    finally:
+        os.close(nowhere)
 
 
 class Sandbox:

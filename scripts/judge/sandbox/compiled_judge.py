@@ -11,15 +11,15 @@ from collections import OrderedDict
 from dataclasses import dataclass, replace
 from threading import Lock
 
+from scripts.judge.outcomes import Verdict
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox import compiled_programs
-from scripts.judge.sandbox.bubblewrap import Sandbox
+from scripts.judge.sandbox.bubblewrap import Sandbox, replies_in
 from scripts.judge.sandbox.compilers import Compilers
 from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
 from scripts.judge.sandbox.libraries import NONE, Libraries
 from scripts.judge.sandbox.program import OUTPUT, Limits, Program, two_pipes, wait
 from scripts.judge.sandbox.toolchains import TOOLCHAINS
-from scripts.judge.sandbox.verdict import Verdict
 
 COMPILING = Limits(seconds=120, memory=4 << 30, address_space=False, processes=256, scratch=512 << 20, output=OUTPUT)
 
@@ -133,21 +133,42 @@ class CompiledJudge:
         with two_pipes() as pipes:
             judge = self.started(problem, chain.run_tests, tests, pipes.reply_reader, pipes.call_writer)
             called = self.started(problem, chain.run_candidate, candidate, pipes.call_reader, pipes.reply_writer)
-        wait([judge, called], lambda: not judge.open and not (judge.code == GONE and called.open))
+        return self.verdict(problem, judge, called)
+
+    def judge_replies(self, problem: Problem, replies: bytes) -> Verdict:
+        """The verdict on a program of which only its replies are known."""
+        tests = self.tests(problem)
+        if isinstance(tests, Verdict):
+            return tests
+        with replies_in(replies) as (reply_reader, call_writer):
+            command = TOOLCHAINS[problem.language].run_tests
+            judge = self.started(problem, command, tests.program, reply_reader, call_writer)
+        return self.verdict(problem, judge, None)
+
+    def verdict(self, problem: Problem, judge: Program, called: Program | None) -> Verdict:
+        """The verdict of the tests' program.
+
+        Args:
+            called: the candidate's; None if there is none.
+        """
+        programs = [judge] if called is None else [judge, called]
+        wait(programs, lambda: not judge.open and not (judge.code == GONE and programs[-1].open))
         if judge.code == 0:
             return Verdict("passed", "")
-        if verdict := exceeded([judge, called]):
+        if verdict := exceeded(programs):
             return verdict
         broken = problem.language == "java" and judge.code == 1 and JAVA_BROKEN.search(message(judge))
         if judge.code is None or judge.code in NOT_STARTED.get(problem.language, (126, 127)) or broken:
             return Verdict("sandbox error", message(judge))
-        if UNSUPPORTED in (judge.code, called.code):
+        if judge.code == UNSUPPORTED or (called and called.code == UNSUPPORTED):
             return Verdict("unjudged", message(judge) or message(called))
         if judge.code in (GONE, UNREADABLE, RAISED):
-            if re.search(chain.memory, called.stderr.decode(errors="replace")):
+            unreadable = "no readable answer: " if judge.code == UNREADABLE else ""
+            if called is None:
+                return Verdict("exception", unreadable)
+            if re.search(TOOLCHAINS[problem.language].memory, called.stderr.decode(errors="replace")):
                 return Verdict("memory", message(called))
             exit_note = f"the program ended, exit code {called.code}: " if judge.code == GONE else ""
-            unreadable = "no readable answer: " if judge.code == UNREADABLE else ""
             return Verdict("exception", f"{exit_note}{unreadable}{message(called)}"[:DETAIL])
         return Verdict("wrong", message(judge))
 

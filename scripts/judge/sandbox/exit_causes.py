@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterable
 
+from scripts.judge.outcomes import Verdict
 from scripts.judge.sandbox.program import Program
-from scripts.judge.sandbox.verdict import Verdict
 
 # Characters kept of a message.
 DETAIL = 1000

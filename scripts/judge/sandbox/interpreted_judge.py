@@ -13,13 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from scripts.common.errors import UserError
+from scripts.judge.outcomes import Verdict
 from scripts.judge.problem import Problem
-from scripts.judge.sandbox.bubblewrap import Sandbox
+from scripts.judge.sandbox.bubblewrap import Sandbox, replies_in
 from scripts.judge.sandbox.compiled_programs import CHANNELS, divided
 from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
 from scripts.judge.sandbox.program import Limits, Program, two_pipes, wait
 from scripts.judge.sandbox.typescript import TypeScript, installed
-from scripts.judge.sandbox.verdict import Verdict
 
 # what a language needs: its interpreter and the Debian package
 NEEDED = {
@@ -33,6 +33,7 @@ CHANNEL = {"javascript": "channel.js", "php": "channel.php", "shell": "channel_s
 # exit codes of the channel: the tests have called nothing; the program has ended; its answer is unreadable; a value
 # cannot be passed; it threw
 UNCALLED, GONE, UNREADABLE, UNSUPPORTED, RAISED = 119, 120, 121, 122, 123
+OUT_OF_MEMORY = "heap out of memory|ReportOOMFailure|Allowed memory size"
 # Shell has a channel in Python instead; /etc is not in the sandbox, so PHP's extensions are named
 EXTENSIONS = [name for name in ("ctype", "iconv", "mbstring", "tokenizer") if any(PHP_FOLDER.glob(f"*/{name}.so"))]
 INTERPRETERS = {
@@ -82,55 +83,85 @@ class InterpretedJudge:
 
     def judge(self, problem: Problem, code: str) -> Verdict:
         """The verdict on a program."""
-        if problem.language != "typescript":
-            return judge_interpreted(self.sandbox, self.limits, problem, code)
-        translated = self.typescript.translated(problem, code)
-        return (
-            translated if isinstance(translated, Verdict) else judge_interpreted(self.sandbox, self.limits, *translated)
-        )
+        if problem.language == "typescript":
+            translated = self.typescript.translated(problem, code)
+            if isinstance(translated, Verdict):
+                return translated
+            problem, code = translated
+        with two_pipes() as pipes:
+            tests = self.start_tests(problem, pipes.reply_reader, pipes.call_writer)
+            role = "candidate" if problem.language in INTERPRETERS else "serve"
+            ends = (pipes.call_reader, pipes.reply_writer)
+            words = [*self.channel(problem.language), role, *map(str, ends), "/opt/solution", problem.entry]
+            program = self.start(problem.language, words, ends, {"/opt/solution": code})
+        return verdict_of(problem.language, tests, program)
 
+    def judge_replies(self, problem: Problem, replies: bytes) -> Verdict:
+        """The verdict on a program of which only its replies are known."""
+        if problem.language == "typescript":
+            problem = self.typescript.tests(problem)
+            if isinstance(problem, Verdict):
+                return problem
+        with replies_in(replies) as (reply_reader, call_writer):
+            tests = self.start_tests(problem, reply_reader, call_writer)
+        return verdict_of(problem.language, tests, None)
 
-def judge_interpreted(sandbox: Sandbox, limits: Limits, problem: Problem, code: str) -> Verdict:
-    """The verdict on a program that its language's interpreter runs as it is."""
-    language, entry = problem.language, problem.entry
-    script, name = language in INTERPRETERS, f"/opt/channel{Path(CHANNEL[language]).suffix}"
-    words = [word.format(megabytes=limits.memory >> 21) for word in INTERPRETERS.get(language, ())]
-    interpreter = ["/usr/bin/env", *words, name]
+    def channel(self, language: str) -> list[str]:
+        """The beginning of the command that starts a side of the channel."""
+        if language == "shell":
+            return [*self.sandbox.python, channel_path(language)]
+        interpreter = [word.format(megabytes=self.limits.memory >> 21) for word in INTERPRETERS[language]]
+        return ["/usr/bin/env", *interpreter, channel_path(language)]
 
-    def start(argv: list[str], reading: int, writing: int, file: str, source: str) -> Program:
-        return sandbox.start(
-            argv,
-            replace(limits, address_space=language != "javascript"),
-            files={name: (CHANNELS / CHANNEL[language]).read_bytes(), file: source.encode(errors="replace")},
-            descriptors=(reading, writing),
+    def start_tests(self, problem: Problem, reply_reader: int, call_writer: int) -> Program:
+        ends = (reply_reader, call_writer)
+        source = tests_of(problem, " ".join(self.sandbox.python), *ends)
+        words = ["/bin/bash", "/opt/tests"]
+        if problem.language in INTERPRETERS:
+            words = [*self.channel(problem.language), "tests", *map(str, ends), "/opt/tests", problem.entry]
+        return self.start(problem.language, words, ends, {"/opt/tests": source})
+
+    def start(self, language: str, words: list[str], pipe_ends: tuple[int, int], sources: dict[str, str]) -> Program:
+        channel = (CHANNELS / CHANNEL[language]).read_bytes()
+        texts = {path: text.encode(errors="replace") for path, text in sources.items()}
+        return self.sandbox.start(
+            words,
+            replace(self.limits, address_space=language != "javascript"),
+            files={channel_path(language): channel, **texts},
+            descriptors=pipe_ends,
             stdout=subprocess.DEVNULL,
         )
 
-    with two_pipes() as pipes:
-        pair = (str(pipes.reply_reader), str(pipes.call_writer))
-        tests = tests_of(problem, " ".join(sandbox.python), pipes.reply_reader, pipes.call_writer)
-        argv = [*interpreter, "tests", *pair, "/opt/tests", entry] if script else ["/bin/bash", "/opt/tests"]
-        judge = start(argv, pipes.reply_reader, pipes.call_writer, "/opt/tests", tests)
-        pair = (str(pipes.call_reader), str(pipes.reply_writer))
-        argv = [*interpreter, "candidate", *pair] if script else [*sandbox.python, name, "serve", *pair]
-        called = start([*argv, "/opt/solution", entry], pipes.call_reader, pipes.reply_writer, "/opt/solution", code)
-    wait([judge, called], lambda: not judge.open and not (judge.code == GONE and called.open))
-    if judge.code == 0:
+
+def channel_path(language: str) -> str:
+    """Where a sandbox has the channel."""
+    return f"/opt/channel{Path(CHANNEL[language]).suffix}"
+
+
+def verdict_of(language: str, tests: Program, program: Program | None) -> Verdict:
+    """The verdict of the tests' process.
+
+    Args:
+        program: the other process; None if there is none.
+    """
+    programs = [tests] if program is None else [tests, program]
+    wait(programs, lambda: not tests.open and not (tests.code == GONE and programs[-1].open))
+    if tests.code == 0:
         return Verdict("passed", "")
-    if verdict := exceeded([judge, called]):
+    if verdict := exceeded(programs):
         return verdict
-    if judge.code is None or judge.code in (126, 127):
-        return Verdict("sandbox error", message(judge))
-    if judge.code == UNCALLED:
+    if tests.code is None or tests.code in (126, 127):
+        return Verdict("sandbox error", message(tests))
+    if tests.code == UNCALLED:
         return Verdict("test error", "the tests never call the program")
-    detail = message(called)
-    if UNSUPPORTED in (judge.code, called.code):
-        return Verdict("unjudged", message(judge) or detail)
-    if judge.code in (GONE, UNREADABLE, RAISED):
-        if re.search("heap out of memory|ReportOOMFailure|Allowed memory size", called.stderr.decode(errors="replace")):
+    detail = "" if program is None else message(program)
+    if tests.code == UNSUPPORTED or (program and program.code == UNSUPPORTED):
+        return Verdict("unjudged", message(tests) or detail)
+    if tests.code in (GONE, UNREADABLE, RAISED):
+        if program and re.search(OUT_OF_MEMORY, program.stderr.decode(errors="replace")):
             return Verdict("memory", detail)
         kind = "compile error" if re.search("SyntaxError: |Parse error: ", detail) else "exception"
-        return Verdict(kind, (detail or message(judge))[:DETAIL])
-    if not script and "syntax error" in detail:
+        return Verdict(kind, (detail or message(tests))[:DETAIL])
+    if language == "shell" and "syntax error" in detail:
         return Verdict("compile error", detail)
-    return Verdict("wrong", message(judge) or detail)
+    return Verdict("wrong", message(tests) or detail)

@@ -20,8 +20,8 @@ from scripts.judge.sandbox.values import (
     update,
 )
 
-# Bytes of one message.
-LONGEST = 16 << 20
+# Bytes of one message, and characters of an exception's name and text.
+LONGEST, LONGEST_TEXT = 16 << 20, 1000
 
 
 class ChannelClosed(BaseException):
@@ -145,7 +145,7 @@ class Caller:
     Attributes:
         applying: whether changes of arguments are made to the tests' own objects.
         depends: whether a function changed its arguments and also returned something.
-        answered: whether any call was answered, so that the candidate may be at fault for what follows.
+        answered: whether anything came from the candidate, so that the candidate may be at fault for what follows.
         used: whether the tests asked anything of it.
         ending: whether it raised what may end a loop of the tests, such as one over `map`.
         test_functions: functions of the tests that the candidate holds a reference to.
@@ -176,7 +176,9 @@ class Caller:
         """The reply to a message; functions of the tests that the candidate calls meanwhile are run here."""
         self.channel.send(message)
         while True:
-            kind, *reply = parsed(self.channel.receive(), self.makers)
+            line = self.channel.receive()
+            self.answered = True
+            kind, *reply = parsed(line, self.makers)
             if kind != "callback":
                 return [kind, *reply]
             number, arguments, named = reply
@@ -195,13 +197,12 @@ class Caller:
         message = literal([verb, *arguments], self.refer)
         try:
             kind, *reply = self.exchange(message)
-            self.answered = True
             if kind == "value":
                 result, same_argument, changed = reply
                 if changed is not None:
                     self.changed(arguments[1:], changed, result is not None or same_argument is not None)
                 return arguments[1][same_argument] if self.applying and same_argument is not None else result
-            name, text = map(str, reply)
+            name, text = (str(part)[:LONGEST_TEXT] for part in reply)
             self.ending |= name in ("StopIteration", "StopAsyncIteration")
         except Exception as error:
             name, text = "ValueError", f"no readable reply: {type(error).__name__}"

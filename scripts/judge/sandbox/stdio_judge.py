@@ -1,6 +1,6 @@
 """Judge a program by what it prints for each input: standard input in, standard output compared outside the sandbox.
 
-    verdict = judge_stdio(sandbox, limits, problem, code, folders)
+    verdict = StdioJudge(sandbox, limits, packages).judge(problem, code)
 
 Each case is a run of its own in a sandbox of its own, with the limits of one program. The expected outputs are never in
 a sandbox, so a program can only print what it computes. Compared as LiveCodeBench does (lcb_runner, testing_util.py):
@@ -13,11 +13,12 @@ import sys
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
+from scripts.judge.outcomes import Verdict
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox.bubblewrap import Sandbox, memory_file
 from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
+from scripts.judge.sandbox.packages import Packages
 from scripts.judge.sandbox.program import KEPT, Limits, Program, wait
-from scripts.judge.sandbox.verdict import Verdict
 
 
 def decimals(line: str) -> list[Decimal] | None:
@@ -67,30 +68,45 @@ def run_failure(program: Program) -> Verdict | None:
     return Verdict("memory" if last.startswith("MemoryError") else "exception", text or f"exit code {program.code}")
 
 
-def judge_stdio(sandbox: Sandbox, limits: Limits, problem: Problem, code: str, folders: dict[str, str]) -> Verdict:
-    """The verdict on a Python program, at the first case that it fails.
+class StdioJudge:
+    """Judges Python programs that read standard input.
 
     Args:
-        folders: path in the sandbox → folder of packages on this machine.
+        limits: of the run of one case.
+        packages: what programs may import beside the standard library.
     """
-    source = {"/tmp/solution.py": (problem.preamble + code).encode(errors="replace")}
-    environment = {"PYTHONPATH": ":".join(folders)} if folders else None
-    for number, (input_text, expected) in enumerate(json.loads(problem.tests), 1):
+
+    def __init__(self, sandbox: Sandbox, limits: Limits, packages: Packages):
+        self.sandbox, self.limits, self.packages = sandbox, limits, packages
+
+    def judge(self, problem: Problem, code: str) -> Verdict:
+        """The verdict on a program, at the first case that it fails."""
+        for number, (input_text, expected) in enumerate(json.loads(problem.tests), 1):
+            verdict = self.judge_case(problem, problem.preamble + code, input_text, expected)
+            if verdict.outcome != "passed":
+                return Verdict(verdict.outcome, f"case {number}: {verdict.detail}"[:DETAIL])
+        return Verdict("passed", "")
+
+    def judge_replies(self, problem: Problem, replies: bytes) -> Verdict:
+        """The verdict on a program of which only its output is known."""
+        return self.judge(problem, f"import sys\nsys.stdout.buffer.write({replies!r})")
+
+    def judge_case(self, problem: Problem, program: str, input_text: str, expected: str) -> Verdict:
+        folders = self.packages.of(problem, "candidate")
         with memory_file(input_text.encode(errors="replace")) as stdin:
-            program = sandbox.start(
-                [*sandbox.python, "/tmp/solution.py"],
-                replace(limits, output=2 * len(expected) + KEPT),
+            running = self.sandbox.start(
+                [*self.sandbox.python, "/tmp/solution.py"],
+                replace(self.limits, output=2 * len(expected) + KEPT),
                 folders=folders,
-                files=source,
-                environment=environment,
+                files={"/tmp/solution.py": program.encode(errors="replace")},
+                environment={"PYTHONPATH": ":".join(folders)} if folders else None,
                 stdin=stdin.fileno(),
             )
-        wait([program], lambda running=program: not running.open)
-        verdict = run_failure(program)
-        if verdict is None and len(program.stdout) >= program.limits.output:  # the rest was not kept
-            verdict = Verdict("wrong", f"more than {program.limits.output} bytes of output")
-        if verdict is None and (wrong := difference(program.stdout.decode(errors="replace"), expected)):
-            verdict = Verdict("wrong", wrong)
-        if verdict:
-            return Verdict(verdict.outcome, f"case {number}: {verdict.detail}"[:DETAIL])
-    return Verdict("passed", "")
+        wait([running], lambda: not running.open)
+        if failure := run_failure(running):
+            return failure
+        if len(running.stdout) >= running.limits.output:  # the rest was not kept
+            return Verdict("wrong", f"more than {running.limits.output} bytes of output")
+        if wrong := difference(running.stdout.decode(errors="replace"), expected):
+            return Verdict("wrong", wrong)
+        return Verdict("passed", "")

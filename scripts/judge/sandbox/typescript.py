@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from scripts.common.errors import UserError
+from scripts.judge.outcomes import Verdict
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox.bubblewrap import Sandbox
 from scripts.judge.sandbox.compiled_judge import COMPILING
@@ -19,11 +20,9 @@ from scripts.judge.sandbox.compiled_programs import CHANNELS, divided
 from scripts.judge.sandbox.compilers import path_in_sandbox
 from scripts.judge.sandbox.exit_causes import DETAIL, message
 from scripts.judge.sandbox.program import Program
-from scripts.judge.sandbox.verdict import Verdict
 
 # MultiPL-E's tests declare it, and stand in one file with the program
 DECLARED = "\ndeclare var require: any;\n"
-WRONG_TYPES = 2  # exit code of channels/typescript.js
 LIBRARY = Path("lib/typescript.js")
 
 
@@ -76,9 +75,10 @@ class TypeScript:
         if isinstance(script, Verdict):
             return script
         compiled = self.run("check", f"{code}{DECLARED}")
-        if compiled.code == WRONG_TYPES or compiled.killed_for:
-            reason = f"the compiler was killed: {compiled.killed_for}" if compiled.killed_for else message(compiled)
-            return Verdict("compile error", reason)
-        if compiled.code != 0:
+        if compiled.killed_for:
+            return Verdict("compile error", f"the compiler was killed: {compiled.killed_for}")
+        if compiled.code is None:
             return Verdict("sandbox error", f"TypeScript's compiler: {message(compiled)}"[:DETAIL])
+        if compiled.code:  # of wrong types, or its own end: it has translated the tests, so it works
+            return Verdict("compile error", message(compiled))
         return script, bytes(compiled.stdout).decode()

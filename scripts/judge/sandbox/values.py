@@ -240,6 +240,8 @@ def own_methods(value: object) -> list[str]:
 def exception_of(name: str, message: str, base: type) -> BaseException:
     """An exception of class `base` that is also the builtin exception of that name, which tests may expect."""
     known = getattr(builtins, name, None)
+    if not name.isprintable():  # as half of a surrogate pair, which cannot be in the name of a class
+        name = "Exception"
     try:
         return type(name, (base, known), {})(message)
     except TypeError:  # not an exception, or one with other arguments

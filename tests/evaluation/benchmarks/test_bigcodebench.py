@@ -8,7 +8,7 @@ from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks.formats import problems_of, read
 from scripts.evaluation.benchmarks.prompts import program, prompt_of
 from scripts.experiment.settings.code import Benchmark
-from scripts.judge.sandbox.judge import Judge
+from scripts.judge.judge import Judge
 from scripts.judge.sandbox.packages import Packages, with_imports
 from scripts.judge.sandbox.program import Limits
 from tests.evaluation.benchmarks.test_formats import written

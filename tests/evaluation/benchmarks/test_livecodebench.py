@@ -12,8 +12,8 @@ from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks import livecodebench
 from scripts.evaluation.benchmarks.formats import read
 from scripts.evaluation.benchmarks.prompts import program, prompt_of
-from scripts.evaluation.commands.judge import judge_generations, read_generations
-from scripts.judge.sandbox.judge import Judge
+from scripts.evaluation.commands.judge_generations import judge_generations, read_generations
+from scripts.judge.judge import Judge
 from scripts.judge.sandbox.program import Limits
 from scripts.judge.sandbox.stdio_judge import difference
 from tests.evaluation.benchmarks.test_formats import written

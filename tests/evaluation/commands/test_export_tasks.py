@@ -12,7 +12,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.evaluation.commands.export_tasks import write_chats, write_harbor_tasks
 from tests.judge.repositories import shapes_repository
-from tests.judge.repositories.test_judge import AREA, task
+from tests.judge.repositories.test_repository_judge import AREA, task
 
 GROW = task("Box.grow", "test_grow[1]", "test_grow[2]")
 

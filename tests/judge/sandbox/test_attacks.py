@@ -8,10 +8,10 @@ import secrets
 
 import pytest
 
+from scripts.judge.judge import Judge
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox.compiled_judge import COMPILING
 from scripts.judge.sandbox.compiled_programs import CPP_INCLUDES, go_file, without_crates
-from scripts.judge.sandbox.judge import Judge
 from scripts.judge.sandbox.program import Limits
 from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent
 from tests.judge.sandbox.attacks import ATTACKS, PYTHON_HEAD, PYTHON_TESTS, Attack

@@ -5,8 +5,8 @@ import re
 import pytest
 
 from scripts.evaluation.benchmarks.formats import Problem
+from scripts.judge.judge import Judge
 from scripts.judge.sandbox.compiled_programs import divided, go_file, parameters
-from scripts.judge.sandbox.judge import Judge
 from scripts.judge.sandbox.program import Limits
 from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent
 from tests.judge.sandbox.programs import BESIDE, CALLED, END, GO_IMPORTS, OUTCOMES, PROBLEMS, RIGHT, WRONG

@@ -5,8 +5,8 @@ import json
 import pytest
 
 from scripts.evaluation.benchmarks.formats import read
+from scripts.judge.judge import Judge
 from scripts.judge.problem import Problem
-from scripts.judge.sandbox.judge import Judge
 from scripts.judge.sandbox.program import Limits
 from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent
 from tests.evaluation.benchmarks.test_formats import written

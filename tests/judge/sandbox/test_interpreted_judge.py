@@ -8,9 +8,9 @@ import pytest
 
 from scripts.evaluation.benchmarks.formats import read
 from scripts.evaluation.benchmarks.prompts import closed, program, prompt_of
+from scripts.judge.judge import Judge
 from scripts.judge.sandbox.compiled_programs import CHANNELS
 from scripts.judge.sandbox.interpreted_judge import NEEDED
-from scripts.judge.sandbox.judge import Judge
 from scripts.judge.sandbox.program import Limits
 from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent
 from scripts.judge.sandbox.typescript import LIBRARY, installed

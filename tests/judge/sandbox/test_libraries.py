@@ -7,8 +7,8 @@ from dataclasses import replace
 import pytest
 
 from scripts.common.errors import UserError
+from scripts.judge.judge import Judge
 from scripts.judge.problem import Problem
-from scripts.judge.sandbox.judge import Judge
 from scripts.judge.sandbox.libraries import Libraries
 from scripts.judge.sandbox.program import Limits
 from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent

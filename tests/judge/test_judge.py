@@ -1,4 +1,4 @@
-"""scripts/judge/sandbox/judge.py: cheats do not pass, correct code does, and outcomes are distinguished."""
+"""scripts/judge/judge.py: cheats do not pass, correct code does, and outcomes are distinguished."""
 
 import pytest
 
@@ -6,11 +6,11 @@ from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.formats import Problem
-from scripts.judge.sandbox.judge import Judge, judge_all
+from scripts.judge.judge import Judge, judge_all
+from scripts.judge.outcomes import Verdict
 from scripts.judge.sandbox.packages import NONE, VERSION, Packages
 from scripts.judge.sandbox.program import Limits
 from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent
-from scripts.judge.sandbox.verdict import Verdict
 from tests.judge.sandbox.cheats import CHEATS
 
 pytestmark = pytest.mark.usefixtures("unharmed")

@@ -23,9 +23,9 @@ from scripts.evaluation.benchmarks.formats import problems_of
 from scripts.evaluation.benchmarks.prompts import closed, completed
 from scripts.evaluation.metrics.pass_at_k import unbiased
 from scripts.experiment.settings.code import Benchmark
+from scripts.judge.judge import Judge, judge_all
+from scripts.judge.outcomes import FAULTS
 from scripts.judge.problem import Problem
-from scripts.judge.sandbox.judge import Judge, judge_all
-from scripts.judge.sandbox.verdict import FAULTS
 
 WHOLE = ("solution", "generation", "code")  # keys of whole programs
 

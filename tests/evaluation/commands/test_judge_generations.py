@@ -1,4 +1,4 @@
-"""scripts/evaluation/commands/judge.py: published generations in each form are judged, disagreements are named."""
+"""scripts/evaluation/commands/judge_generations.py: published generations are judged, disagreements named."""
 
 import json
 
@@ -8,7 +8,7 @@ from scripts.cli.judge import judge
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.formats import read
-from scripts.evaluation.commands.judge import (
+from scripts.evaluation.commands.judge_generations import (
     Generation,
     fence_warning,
     judge_generations,
@@ -16,7 +16,7 @@ from scripts.evaluation.commands.judge import (
     source,
     summary_lines,
 )
-from scripts.judge.sandbox.verdict import FAULTS
+from scripts.judge.outcomes import FAULTS
 from tests.evaluation.benchmarks.test_bigcodebench import PROMPT as BCB_PROMPT
 from tests.evaluation.benchmarks.test_bigcodebench import RECORD as BIGCODEBENCH
 from tests.evaluation.benchmarks.test_bigcodebench import RIGHT as BCB_RIGHT

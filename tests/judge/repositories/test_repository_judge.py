@@ -11,8 +11,8 @@ import pytest
 
 from scripts.evaluation.repository_functions.functions import functions
 from scripts.evaluation.repository_functions.task import RepositoryTask
-from scripts.judge.repositories.judge import RepositoryJudge
 from scripts.judge.repositories.repository import unpack
+from scripts.judge.repositories.repository_judge import RepositoryJudge
 from scripts.judge.sandbox.program import Limits
 from tests.judge.repositories import shapes_repository
 
