@@ -22,7 +22,7 @@ from benchmarks.bench_tokens import corpus
 from benchmarks.figures import Value, store
 from scripts.common.files import read_jsonl
 from scripts.corpus.buckets import buckets_of
-from scripts.corpus.clusters import alike, join
+from scripts.corpus.clusters import alike, stand_ins
 from scripts.corpus.signatures import batch_bands
 from scripts.corpus.similarity.minhash import sequence_set
 from scripts.experiment.settings.corpus import Deduplicate
@@ -38,14 +38,15 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def candidates_and_clusters(texts: list[bytes]) -> np.ndarray:
-    """int64 [texts]: the first text of each one's cluster, as by scripts/corpus/buckets.py and clusters.py."""
+    """int64 [texts]: the text that stands for each one, as by scripts/corpus/buckets.py and clusters.py."""
     buckets = [buckets_of(band) for band in batch_bands(texts, SETTINGS).T]
     candidates, members = np.unique(np.concatenate([rows for rows, _ in buckets]), return_inverse=True)
     sets = [sequence_set(np.frombuffer(texts[number], np.uint8), SETTINGS.words) for number in candidates]
     offsets = np.concatenate([[0], np.cumsum([len(hashes) for hashes in sets], dtype=np.int64)])
     sequences = np.concatenate([np.empty(0, np.uint64), *sets])
     sizes, kept = np.concatenate([counts for _, counts in buckets]), np.arange(len(texts))
-    kept[candidates] = candidates[join(members, sizes, sequences, offsets, SETTINGS.jaccard)]
+    order = np.arange(len(candidates))
+    kept[candidates] = candidates[stand_ins(members, order, sizes, sequences, offsets, SETTINGS.jaccard)]
     return kept
 
 

@@ -91,6 +91,8 @@ rule clusters:
     input:
         manifests=SOURCE_FILES.filtered(sorted(SOURCES)),
         groups=[folder / MANIFEST for folder in BUCKETS],
+        signatures=[folder / MANIFEST for folder in SIGNATURES],
+        digests=ancient_inputs(*(folder / name for folder in SIGNATURES for name in ("digests.npy", "bands.npy"))),
         buckets=ancient_inputs(*(folder / name for folder in BUCKETS for name in ("documents.npy", "sizes.npy"))),
         documents=ancient_inputs(*SOURCE_FILES.documents(sorted(SOURCES))),
     output:
@@ -103,14 +105,15 @@ rule clusters:
     params:
         # of its input, so that no record holds it: it decides nothing
         filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
-        sources=by_file("--sources", *sorted(SOURCES)),
+        sources=by_file("--sources", *VIEW.source_order),
+        signatures=list(map(str, SIGNATURES)),
         buckets=list(map(str, BUCKETS)),
         settings=to_json(EXPERIMENT.corpus.deduplicate),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.clusters"),
     shell:
-        "python -m scripts.corpus.clusters --filtered {params.filtered:q} {params.sources:q} --buckets {params.buckets:q}"
-        " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
+        "python -m scripts.corpus.clusters --filtered {params.filtered:q} {params.sources:q}"
+        " --signatures {params.signatures:q} --buckets {params.buckets:q} --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule deduplicate:

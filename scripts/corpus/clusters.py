@@ -1,12 +1,19 @@
-"""Compare the documents of each bucket exactly, and join similar ones to clusters.
+"""Compare the documents of each bucket exactly, and find for each similar document the one that stands for it.
 
     python -m scripts.corpus.clusters --filtered results/corpus/filter --sources A B C \\
-        --buckets results/corpus/buckets/0 --settings '{"jaccard": 0.7}' --out results/corpus/clusters
+        --signatures results/corpus/signatures/0 --buckets results/corpus/buckets/0 --settings '{"jaccard": 0.7}' \\
+        --out results/corpus/clusters
 
-Documents are similar if their sets of word sequences have a Jaccard index of at least `jaccard`. Similar pairs are
-joined to clusters, directly or through others. `clusters.npy`, int64 [documents, 2]: of each document that is in a
-cluster, but not its first, its number and that of the first one. Numbers run through all shards of the signatures, so
-the order in which duplicates are kept changes nothing here.
+Documents are similar if their sets of word sequences have a Jaccard index of at least `jaccard`. They are taken in the
+order of --sources, then of paths. A document that is similar to a representative before it is represented by the first
+such; otherwise it becomes a representative itself. So each document that `deduplicate` removes is similar to one that
+it keeps, and no chain of similar documents removes its far end.
+
+With `near_duplicates: false` nothing is removed for similarity, and the clusters serve `split` alone: there similar
+pairs are joined, directly or through others, so that no similar pair lies in two splits.
+
+`clusters.npy`, int64 [documents, 2]: of each document that another one stands for, its number and that of the other.
+Numbers run through all shards of the signatures.
 
 Documents are streamed. The word sequences of those in buckets, 8 bytes a word, lie in a temporary file beside the
 output; memory holds their buckets, 8 bytes for each document in one, and 16 bytes for each such document.
@@ -29,7 +36,15 @@ from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.buckets import MEMBERS, SIZES
 from scripts.corpus.similarity.minhash import sequence_set
-from scripts.corpus.similarity.signed_documents import SignedSource, check_signed, documents_of, signed_sources
+from scripts.corpus.similarity.signed_documents import (
+    SignedSource,
+    check_signed,
+    documents_of,
+    first_of,
+    read_digests,
+    rows_in_order,
+    signed_sources,
+)
 from scripts.experiment.settings.corpus import Deduplicate
 
 CLUSTERS = "clusters.npy"
@@ -57,6 +72,51 @@ def alike(sequences, first, second, jaccard):
         else:
             j += 1
     return common >= needed
+
+
+@njit(cache=True)
+def representatives(rows, starts, members, sizes, sequences, spans, jaccard):
+    """int64 [texts]: the text that stands for each one, itself if it is a representative.
+
+    Args:
+        rows: int64, for each text the rows of `members` that are this text, one text after the other.
+        starts: int64 [texts + 1], where the rows of each text begin.
+        members: int64, the texts of all buckets, one bucket after the other; they are numbered in the order in which
+            they are taken.
+        sizes: int64, how many texts each bucket has.
+        sequences: uint64, the sorted sets of word sequences of all texts, one after the other.
+        spans: int64 [texts, 2], where the set of each text begins and ends.
+    """
+    texts = len(spans)
+    first, bucket_of = np.zeros(len(sizes), np.int64), np.zeros(len(members), np.int64)
+    row = 0
+    for bucket, size in enumerate(sizes):
+        first[bucket] = row
+        bucket_of[row : row + size] = bucket
+        row += size
+    # the representatives in each bucket, in order, in the bucket's part of one array
+    known, counts = np.zeros(len(members), np.int64), np.zeros(len(sizes), np.int64)
+    result, compared_with = np.arange(texts), np.full(texts, -1)
+    for text in range(texts):
+        best = text
+        for row in rows[starts[text] : starts[text + 1]]:
+            bucket = bucket_of[row]
+            for old in known[first[bucket] : first[bucket] + counts[bucket]]:
+                if old >= best:
+                    break
+                if compared_with[old] == text:
+                    continue
+                compared_with[old] = text
+                if alike(sequences, spans[old], spans[text], jaccard):
+                    best = old
+                    break
+        result[text] = best
+        if best == text:
+            for row in rows[starts[text] : starts[text + 1]]:
+                bucket = bucket_of[row]
+                known[first[bucket] + counts[bucket]] = text
+                counts[bucket] += 1
+    return result
 
 
 @njit(cache=True)
@@ -142,40 +202,84 @@ def read_buckets(folders: list[Path]) -> tuple[list[SignedSource], np.ndarray, n
     return sources, members, sizes
 
 
-def clusters(filtered: Path, names: list[str], folders: list[Path], settings: Deduplicate, out: Path) -> None:
+def ranks(names: list[str], sources: list[SignedSource], signatures: list[Path]) -> np.ndarray:
+    """int64 [documents]: the place of each document in the order of `names`; of equal texts that of the first one."""
+    first = first_of(read_digests(signatures))
+    result = np.full(len(first), len(first))
+    np.minimum.at(result, first[rows_in_order(names, sources)], np.arange(len(first)))
+    return result[first]
+
+
+def stand_ins(
+    texts: np.ndarray, order: np.ndarray, sizes: np.ndarray, sequences: np.ndarray, ends: np.ndarray, jaccard: float
+) -> np.ndarray:
+    """int64 [candidates]: the candidate that stands for each one (see `representatives`).
+
+    Args:
+        texts: int64, the candidates of all buckets, one bucket after the other.
+        order: int64 [candidates], the candidates in the order in which they are taken.
+        ends: int64 [candidates + 1], where the set of each candidate begins.
+    """
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    members = place[texts]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(members, minlength=len(order)))])
+    spans = np.stack([ends[:-1], ends[1:]], axis=1)[order]
+    taken = representatives(np.argsort(members, kind="stable"), starts, members, sizes, sequences, spans, jaccard)
+    return order[taken[place]]
+
+
+def clusters(
+    filtered: Path, names: list[str], signatures: list[Path], folders: list[Path], settings: Deduplicate, out: Path
+) -> None:
     """Write the clusters of the documents of `filtered`/SOURCE for each of `names`, and last the manifest.
 
     Args:
+        names: in the order in which their documents are taken.
+        signatures: folders of the signatures of all shards.
         folders: folders of the buckets.
 
     Raises:
-        UserError: documents or buckets are missing, differ from their manifest, or do not belong together.
+        UserError: documents, signatures or buckets are missing, differ from their manifest, or do not belong together.
     """
     sources, members, sizes = read_buckets(folders)
     check_signed(filtered, sources, names)
+    if signed_sources(signatures) != sources:
+        raise UserError(
+            f"{signatures[0]}: not the signatures that the buckets are of; run scripts.corpus.buckets again"
+        )
     candidates, texts = np.unique(members, return_inverse=True)
     out.mkdir(parents=True, exist_ok=True)
     with TemporaryFile(dir=out) as file:
         documents = documents_of(filtered, [source.name for source in sources])
         ends = write_sequences(documents, candidates, settings.words, file)
         sequences = np.asarray(np.memmap(file, np.uint64, "r")) if ends[-1] else np.empty(0, np.uint64)
-        first = candidates[join(texts, sizes, sequences, ends, settings.jaccard)] if len(candidates) else candidates
+        if not len(candidates):
+            first = candidates
+        elif settings.near_duplicates:
+            order = np.argsort(ranks(names, sources, signatures)[candidates])
+            first = candidates[stand_ins(texts, order, sizes, sequences, ends, settings.jaccard)]
+        else:
+            first = candidates[join(texts, sizes, sequences, ends, settings.jaccard)]
     similar = np.stack([candidates, first], axis=1)[candidates != first]
     with atomic(out / CLUSTERS) as temporary, temporary.open("wb") as target:
         np.save(target, similar)
-    logging.info(f"clusters: {len(similar):,} of {len(candidates):,} candidates are similar to an earlier document")
+    logging.info(f"clusters: {len(similar):,} of {len(candidates):,} candidates are similar to another document")
     write_manifest(out, [CLUSTERS], sources=[asdict(source) for source in sources])
 
 
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--filtered", type=Path, required=True, help="folder with a folder of documents per source")
-    arguments.add_argument("--sources", nargs="+", required=True, help="names of all sources")
+    arguments.add_argument(
+        "--sources", nargs="+", required=True, help="names of all sources; of similar documents the earliest stays"
+    )
+    arguments.add_argument("--signatures", nargs="+", type=Path, required=True, help="folders of their signatures")
     arguments.add_argument("--buckets", nargs="+", type=Path, required=True, help="folders of all groups of bands")
     arguments.add_argument("--settings", type=Deduplicate.from_json, required=True, help="corpus.deduplicate, as JSON")
     arguments.add_argument("--out", type=Path, required=True, help="folder for the clusters")
     args = arguments.parse_args()
-    clusters(args.filtered, args.sources, args.buckets, args.settings, args.out)
+    clusters(args.filtered, args.sources, args.signatures, args.buckets, args.settings, args.out)
 
 
 if __name__ == "__main__":

@@ -5,9 +5,9 @@
         --out results/corpus/deduplicate
 
 The order is that of --sources, then of paths; the workflow gives sources of high priority first, then those with a
-permissive licence. Similar are the documents of a cluster (see scripts/corpus/clusters.py). The first document of a
-cluster is kept; the rejects name it as the reason for dropping the others. With `near_duplicates: false` all are kept,
-and each has the name of the first as `cluster`, so that `split` does not put them into different splits.
+permissive licence. A document that another one stands for (see scripts/corpus/clusters.py) is dropped, and the rejects
+name the other, which is kept and similar to it. With `near_duplicates: false` all are kept, and each has the name of
+the first of its cluster as `cluster`, so that `split` does not put them into different splits.
 
 Documents are streamed. Memory holds about 100 bytes a document.
 """
@@ -27,6 +27,7 @@ from scripts.corpus.similarity.signed_documents import (
     documents_of,
     first_of,
     read_digests,
+    rows_in_order,
     signed_sources,
 )
 from scripts.experiment.settings.corpus import Deduplicate
@@ -47,9 +48,7 @@ def first_copies(
     """
     if signed_sources([clusters]) != sources:
         raise UserError(f"{clusters}: made from other documents than the signatures; run scripts.corpus.clusters again")
-    ends = np.cumsum([0, *(source.documents for source in sources)])
-    rows = {source.name: np.arange(*ends[at : at + 2]) for at, source in enumerate(sources)}
-    order = np.concatenate([rows[name] for name in names])
+    order = rows_in_order(names, sources)
     text, pairs = first_of(read_digests(signatures)), np.load(clusters / CLUSTERS)
     cluster = np.arange(len(text))
     cluster[pairs[:, 0]] = pairs[:, 1]
@@ -92,7 +91,8 @@ def deduplicate(
             result.keep(document, len(document["text"].encode()))
         else:
             reason = "near_duplicate" if equal[number] == number else "duplicate"
-            result.drop(document["path"], document["source"], document["language"], reason, names[int(kept[number])])
+            place, size = [document[key] for key in ("path", "source", "language")], len(document["text"].encode())
+            result.drop(*place, reason, names[int(kept[number])], size)
         progress.add()
     progress.end()
 

@@ -49,6 +49,7 @@ from scripts.experiment.settings.record import to_json
 from scripts.languages import BY_CONTENT
 
 BATCH = 1 << 19  # bytes of documents whose secrets are replaced together
+LITTLE = 0.05  # of a source's bytes; a warning says if less is kept
 LONGEST_RUN = 200  # characters of an overlap with a benchmark that the rejects show
 
 
@@ -215,7 +216,7 @@ def filter_archive(
             quality = score_of(text, path, language, settings)
             check_contamination(text)
         except Dropped as drop:
-            result.drop(path, source, language, drop.reason, drop.detail)
+            result.drop(path, source, language, drop.reason, drop.detail, size)
         else:
             document = {"text": text, "path": path, "source": source, "language": language}
             document |= {"licence": file_licence} if file_licence else {}
@@ -245,6 +246,16 @@ def filter_archive(
         names = manifest.get("skipped_names", {}).get(fault, [])
         for name in [*names, *[""] * (count - len(names))]:  # the manifest counts all, but names only the first
             result.drop(name, source, language_of(name, None, settings), "odd_member", fault)
+
+
+def warn_of_little(source: str, result: FilterWriter) -> None:
+    """Log a warning if hardly anything of a source is kept: often its languages are not in `extensions`."""
+    if result.kept_share < LITTLE:
+        reasons = ", ".join(f"{reason} {size:,}" for reason, size in result.dropped_bytes.most_common(3))
+        logging.warning(
+            f"filter {source}: keeps {result.kept_share:.1%} of its bytes, {result.kept.total():,} of"
+            f" {result.kept.total() + result.dropped.total():,} files; bytes dropped by reason: {reasons}"
+        )
 
 
 class Member(NamedTuple):
@@ -300,6 +311,7 @@ def filter_shard(
         def write_documents(member: Member = member, folder: Path = folder) -> None:
             with funnel(folder) as result:
                 filter_archive(member.archive, member.name, settings, result, benchmarks, member.licence)
+                warn_of_little(member.name, result)
 
         try:
             new += renew(folder, origin_of(member, settings, code, benchmarks), write_documents)

@@ -77,6 +77,10 @@ def markdown(name: str, card: dict, experiment: str) -> str:
     ]
     lines += table(("source", "kind", "location", "commit or sha256", "licence", "examples", "share"), rows)
     lines += ["", "## What was left out", "", *table(("files", "count"), list(card["funnel"].items()))]
+    if card["dropped_bytes"]:
+        total = sum(card["dropped_bytes"].values())
+        rows = [(reason, size, share(size, total)) for reason, size in card["dropped_bytes"].items()]
+        lines += ["", *table(("dropped because", "bytes", "share of what was dropped"), rows)]
     lines += ["", "## Samples"]
     for sample in card["samples"]:
         lines += [

@@ -18,7 +18,7 @@ import zstandard
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
-from scripts.corpus.filter import extension_of, filter_archive
+from scripts.corpus.filter import Member, extension_of, filter_archive, filter_shard
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.formats.tar_reader import members, pax_records
 from scripts.experiment.settings.filter import Filter
@@ -296,3 +296,19 @@ def test_a_kill_midway_leaves_no_declared_output(tmp_path, settings):
     feeder.join()
     left = [file.name for file in (tmp_path / "out/demo").iterdir()]
     assert left and all(name.startswith(".") and name.endswith(".tmp") for name in left)
+
+
+def test_bytes_are_counted_by_reason_and_a_source_that_keeps_hardly_anything_is_named_with_the_reasons(
+    tmp_path, caplog
+):
+    long = GOOD * 400  # 200,000 characters written by hand are kept
+    ours = write_archive(tmp_path, "ours", {"a.py": long, "b.py": b"x = 1\n", "c.unknown": b"y" * 300})
+    theirs = write_archive(tmp_path, "theirs", {"a.py": GOOD, "b.unknown": GOOD * 50})
+    members = [Member("ours", ours, ""), Member("theirs", theirs, "")]
+    filter_shard(members, Filter(), "code", tmp_path / "out")
+    manifest = read_manifest(tmp_path / "out/ours")
+    assert manifest["languages"]["python"]["bytes"] == len(long)
+    assert manifest["dropped_bytes"] == {"too_short": 6, "extension": 300}
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(warnings) == 1 and "filter theirs: keeps 2.0% of its bytes, 1 of 2 files" in warnings[0]
+    assert f"extension {50 * len(GOOD):,}" in warnings[0]

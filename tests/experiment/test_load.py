@@ -58,7 +58,7 @@ def test_defaults_are_filled_in_without_touching_what_was_given(experiment):
     before = copy.deepcopy(experiment)
     full = to_dict(load_experiment(experiment))
     assert experiment == before
-    assert full["corpus"]["filter"]["max_characters"] == 50_000
+    assert full["corpus"]["filter"]["max_characters"] == 1_000_000
     assert full["training"]["train"]["sft"]["clip"] == 1.0
     assert full["evaluation"]["gate"]["gates"][0]["language"] == "all"
     assert full["evaluation"]["perplexity"]["datasets"] == ["code", "instruct"]

@@ -50,7 +50,7 @@ def layout(tmp_path) -> Layout:
         with funnel(layout.filtered(source)) as out:
             for number in range(count):
                 out.keep(document(source, number), 1)
-            out.drop("long.py", source, "python", "too_long", "")
+            out.drop("long.py", source, "python", "too_long", "", 1500)
     with funnel(layout.deduplicated) as out:
         for source, count in numbers.items():
             for number in range(count):
@@ -91,6 +91,7 @@ def test_a_card_has_sources_licences_funnel_tokens_and_samples_that_agree_with_t
         SOURCES[name]["licence"]: facts["examples"] for name, facts in card["sources"].items()
     }
     assert card["funnel"]["files seen"] == 42 and card["funnel"]["dropped: too_long"] == 2
+    assert card["dropped_bytes"] == {"too_long": 3000}
     rows = {(row["folder"], row["split"]): (row["tokens"], row["epochs"]) for row in card["tokens"]}
     assert rows == {
         ("code-512", "train"): (1000, 1),

@@ -16,7 +16,7 @@ class FilterWriter:
 
     def __init__(self, write_document: Callable[[dict], object], write_reject: Callable[[dict], object]):
         self.write_document, self.write_reject = write_document, write_reject
-        self.kept, self.bytes, self.dropped = Counter(), Counter(), Counter()
+        self.kept, self.bytes, self.dropped, self.dropped_bytes = Counter(), Counter(), Counter(), Counter()
         self.filter_facts = {}
 
     def keep(self, document: dict, size: int) -> None:
@@ -25,10 +25,17 @@ class FilterWriter:
         self.bytes[document["language"]] += size
         self.write_document(document)
 
-    def drop(self, path: str, source: str, language: str | None, reason: str, detail: str) -> None:
-        """Drop a file; `language` is None if its extension is not configured."""
+    def drop(self, path: str, source: str, language: str | None, reason: str, detail: str, size: int = 0) -> None:
+        """Drop a file of `size` bytes, 0 if not known; `language` is None if its extension is not configured."""
         self.dropped[language, reason] += 1
+        self.dropped_bytes[reason] += size
         self.write_reject({"path": path, "source": source, "language": language, "reason": reason, "detail": detail})
+
+    @property
+    def kept_share(self) -> float:
+        """The share of all bytes that was kept; 1 if there were none."""
+        kept, dropped = self.bytes.total(), self.dropped_bytes.total()
+        return kept / (kept + dropped) if kept + dropped else 1.0
 
     def facts(self) -> dict:
         """The counts in the manifest: seen = kept + sum(dropped), and per language kept, bytes and dropped.
@@ -44,6 +51,7 @@ class FilterWriter:
                 languages[language]["dropped"][reason] = count
         kept = self.kept.total()
         counts = {"seen": kept + dropped.total(), "kept": kept, "dropped": dropped, "languages": languages}
+        counts["dropped_bytes"] = {reason: self.dropped_bytes[reason] for reason in dropped}
         return counts | self.filter_facts
 
 

@@ -58,6 +58,13 @@ def read_digests(folders: list[Path]) -> np.ndarray:
     return np.concatenate([np.load(folder / DIGESTS) for folder in folders])
 
 
+def rows_in_order(names: list[str], sources: list[SignedSource]) -> np.ndarray:
+    """int64 [documents]: the numbers of all documents in the order of `names`, then of paths."""
+    ends = np.cumsum([0, *(source.documents for source in sources)])
+    rows = {source.name: np.arange(*ends[at : at + 2]) for at, source in enumerate(sources)}
+    return np.concatenate([rows[name] for name in names])
+
+
 def first_of(labels: np.ndarray) -> np.ndarray:
     """int64 [rows]: the index of the first row that is equal to each one; `labels` has one or two dimensions."""
     if labels.ndim == 2:

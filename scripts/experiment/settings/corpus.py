@@ -15,8 +15,9 @@ REPOSITORY_NAME, FILE_SEPARATOR = "<|repo_name|>", "<|file_sep|>"  # Qwen2.5-Cod
 
 
 class Deduplicate(Record):
-    """Exact duplicates are always removed. One document of each cluster of duplicates is kept: preferably of a source
-    with high priority, then of one with a permissive licence, then the first by source and path."""
+    """Exact duplicates are always removed. Of similar documents the first is kept: that of a source with high priority,
+    then of one with a permissive licence, then the first by source and path. Each document that is removed is similar
+    to one that is kept."""
 
     near_duplicates: bool = Field(
         True,

@@ -63,7 +63,12 @@ class TextFilter(Record):
     """What a text alone decides: the filters that a dataset may have, too, for what it trains on."""
 
     min_characters: int = Field(100, ge=0, description="Minimum number of characters.")
-    max_characters: int = Field(50_000, ge=1, description="Maximum number of characters.")
+    max_characters: int = Field(
+        1_000_000,
+        ge=1,
+        description="Maximum number of characters. Hand-written files of more than 50,000 are few, but hold half of"
+        " the bytes of many repositories.",
+    )
     min_lines: int = Field(10, ge=0, description="Minimum number of lines.")
     max_line_length: int = Field(1000, ge=1, description="Maximum length of a line (characters; The Stack).")
     max_mean_line_length: Number = Field(

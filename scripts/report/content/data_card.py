@@ -12,7 +12,7 @@ from pathlib import Path
 from scripts.common.files import read_json, read_jsonl
 from scripts.common.hashing import text_digest
 from scripts.experiment.layout import MANIFEST, Layout, split_file
-from scripts.report.content.funnel import read_funnel
+from scripts.report.content.funnel import FunnelCounts, read_funnel
 
 SAMPLES = 3
 OWN = ("chat", "text")  # kinds of dataset made from the user's own files
@@ -80,9 +80,8 @@ def tokens_of(dataset: str, settings: dict, layout: Layout) -> list[dict]:
     return token_rows
 
 
-def funnel_of(results: Path, sources: list[str], manifest: dict) -> dict[str, int]:
+def funnel_of(funnel: FunnelCounts, manifest: dict) -> dict[str, int]:
     """Step → files or documents that are left after it, or were dropped in it, from the repositories to the splits."""
-    funnel = read_funnel(results, sources)
     dropped = {f"dropped: {reason}": int(count) for reason, count in funnel.dropped.items()}
     splits = {f"documents for {split}": count for split, count in funnel.splits.items()}
     left_out = sum((Counter(reasons) for reasons in manifest["dropped"].values()), Counter())
@@ -107,8 +106,10 @@ def data_cards(settings: dict, sources: dict[str, dict], results: Path) -> dict[
         if is_own:
             dropped = sum((Counter(reasons) for reasons in manifest["dropped"].values()), Counter())
             funnel = {f"left out: {reason}": count for reason, count in dropped.most_common()}
+            dropped_bytes = {}
         else:
-            funnel = funnel_of(results, list(sources), manifest)
+            counted = read_funnel(results, list(sources))
+            funnel, dropped_bytes = funnel_of(counted, manifest), counted.dropped_bytes
             for source, counts in content["sources"].items():
                 counts |= {key: sources[source][key] for key in ("kind", "location", "pin", "licence")}
         cards[name] = {
@@ -116,6 +117,7 @@ def data_cards(settings: dict, sources: dict[str, dict], results: Path) -> dict[
             "settings": {key: value for key, value in dataset.items() if key != "kind"},
             "examples": manifest["examples"],
             "funnel": funnel,
+            "dropped_bytes": dropped_bytes,
             "tokens": tokens_of(name, settings, layout),
             **content,
         }

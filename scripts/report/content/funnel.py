@@ -1,5 +1,6 @@
 """Counts of files from all sources through filters, deduplication and split."""
 
+from collections import Counter
 from pathlib import Path
 from typing import NamedTuple
 
@@ -18,8 +19,9 @@ class FunnelCounts(NamedTuple):
     seen: int
     kept: int
     dropped: pd.Series  # files by reason, most first
+    dropped_bytes: dict[str, int]  # bytes by reason, in the order of `dropped`
     languages: pd.DataFrame  # by language, most files first: kept, duplicate, filtered, and bytes of the kept ones
-    sources: pd.DataFrame  # by source: seen, kept (by the filters)
+    sources: pd.DataFrame  # by source: seen, kept (by the filters), and the share of its bytes that is kept
     splits: dict[str, int]  # documents by split
     quality: list[tuple[str, str, int, float]] = ()  # (language or source, which, documents, mean score), if scored
 
@@ -45,17 +47,32 @@ def read_funnel(results: Path, sources: list[str]) -> FunnelCounts | None:
         for language, counts in deduplicated["languages"].items()
     ]
     languages = pd.DataFrame(counts, columns=["language", *FILES, "bytes"]).groupby("language").sum().astype(int)
+    dropped = most_first(
+        pd.DataFrame([manifest["dropped"] for manifest in [*filtered, deduplicated]]).sum().astype(int)
+    )
+    sizes = Counter()
+    for manifest in [*filtered, deduplicated]:
+        sizes.update(manifest.get("dropped_bytes", {}))
+    of_sources = [
+        {"seen": manifest["seen"], "kept": manifest["kept"], "share": kept_share(manifest)} for manifest in filtered
+    ]
     return FunnelCounts(
         seen=sum(manifest["seen"] for manifest in filtered),
         kept=deduplicated["kept"],
-        dropped=most_first(
-            pd.DataFrame([manifest["dropped"] for manifest in [*filtered, deduplicated]]).sum().astype(int)
-        ),
+        dropped=dropped,
+        dropped_bytes={reason: sizes[reason] for reason in dropped.index},
         languages=languages.loc[most_first(languages[FILES].sum(axis=1)).index],
-        sources=pd.DataFrame(filtered, index=sources)[["seen", "kept"]],
+        sources=pd.DataFrame(of_sources, index=sources),
         splits=read_json(layout.split / MANIFEST)["documents"],
         quality=mean_scores(dict(zip(sources, filtered, strict=True))),
     )
+
+
+def kept_share(manifest: dict) -> float:
+    """The share of a source's bytes that its filter kept; 1 if it had none, or if its manifest counts no bytes."""
+    kept = sum(counts["bytes"] for counts in manifest["languages"].values())
+    total = kept + sum(manifest.get("dropped_bytes", {}).values())
+    return kept / total if total else 1.0
 
 
 def mean_scores(filtered: dict[str, dict]) -> list[tuple[str, str, int, float]]:
