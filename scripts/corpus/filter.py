@@ -12,8 +12,8 @@ skipped. Members that `fetch` left out of the archive (duplicates, names that ar
 are in the rejects too, with the reason odd_member.
 
 Secrets and personal data are replaced by placeholders unless `secrets: keep` is set; the manifest counts them by kind.
-A document's licence is that of its header, else that of its source. Documents are in the order of the archive, which is
-sorted by path.
+A document's licence is that of its header, else that of a licence file in a folder around it, else that of its source.
+Documents are in the order of the archive, which is sorted by path.
 
 Each source has a folder below --filtered. In it `made_from.json` says from what it was made: the code, the settings,
 its archive's content, its licence and the benchmarks. Up to 512 sources a job has one source. The jobs of more have a
@@ -38,15 +38,16 @@ from scripts.common.progress import Progress
 from scripts.common.shard_reuse import renew, write_shard_manifest
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, FilterWriter, funnel
 from scripts.corpus.formats.tar_reader import members
+from scripts.corpus.heuristics.folder_licences import FolderLicences
 from scripts.corpus.heuristics.header_language import header_language
-from scripts.corpus.heuristics.licence_header import licence_in
 from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
 from scripts.corpus.secrets.replace import SecretReplacer
 from scripts.experiment.layout import Layout
-from scripts.experiment.licences import PERMISSIVE, permissive
 from scripts.experiment.settings.filter import Filter
 from scripts.experiment.settings.record import to_json
 from scripts.languages import BY_CONTENT
+from scripts.licences.expressions import UNKNOWN, permissive
+from scripts.licences.header import header_licence
 
 BATCH = 1 << 19  # bytes of documents whose secrets are replaced together
 LITTLE = 0.05  # of a source's bytes; a warning says if less is kept
@@ -138,17 +139,20 @@ def contamination_check(settings: Filter, benchmarks: Sequence[Path]) -> Callabl
     return check
 
 
-def licence_of(raw: bytes, licence: str, settings: Filter) -> str:
-    """The licence of a file: that of its header, else `licence`, that of its source.
+def licence_of(raw: bytes, path: str, licence: str, folders: FolderLicences, settings: Filter) -> str:
+    """The licence of a file: that of its header, else of a licence file in a folder around it, else of its source.
+
+    Args:
+        licence: of the source by the sources table; if NOASSERTION, the archive's own licence file says it.
 
     Raises:
         Dropped: `licence_unknown`, or `licence` where it is known and not allowed.
     """
-    expression = licence_in(raw) or licence
-    if settings.licences is not None:
-        allowed = {name.lower() for name in settings.licences}
-        if not permissive(expression, allowed | PERMISSIVE if "permissive" in allowed else allowed):
-            raise Dropped("licence_unknown" if expression.upper() == "NOASSERTION" else "licence", expression)
+    if licence.upper() == UNKNOWN and folders.root:
+        licence = folders.root
+    expression = header_licence(raw) or folders.below_root(path) or licence
+    if settings.licences is not None and not permissive(expression, {name.lower() for name in settings.licences}):
+        raise Dropped("licence_unknown" if expression.upper() == UNKNOWN else "licence", expression)
     return expression
 
 
@@ -201,7 +205,7 @@ def filter_archive(
     manifest = read_json(archive.with_name(archive.name.removesuffix(".tar.zst") + ".json"))
     secrets = SecretReplacer() if settings.secrets == "replace" else None
     check_contamination, encodings = contamination_check(settings, benchmarks), Counter()
-    licences, scores = Counter(), None
+    folders, licences, scores = FolderLicences.of(archive), Counter(), None
     waiting, waiting_bytes = [], 0
     if settings.quality:
         from scripts.corpus.heuristics.quality_score import QualitySummary
@@ -212,7 +216,7 @@ def filter_archive(
         language = language_of(path, content, settings)
         try:
             raw, text, encoding = accept(path, language, size, content, settings)
-            file_licence = licence_of(raw, licence, settings)
+            file_licence = licence_of(raw, path, licence, folders, settings)
             quality = score_of(text, path, language, settings)
             check_contamination(text)
         except Dropped as drop:

@@ -12,7 +12,6 @@ from scripts.experiment.arms import Arms, expand, with_arms
 from scripts.experiment.base_settings import settings_of_base, shape_of_base
 from scripts.experiment.checks.datasets import dated_sources, decontaminated
 from scripts.experiment.layout import MANIFEST, Layout
-from scripts.experiment.licences import permissive
 from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.pinned_benchmarks import pinned_benchmarks, with_files
 from scripts.experiment.settings.code import Benchmark
@@ -23,6 +22,7 @@ from scripts.experiment.settings.training import Shape, Stage
 from scripts.experiment.source_shards import SourceFiles, bucket_groups, source_shards
 from scripts.experiment.stage_seeds import further_models
 from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
+from scripts.licences.expressions import permissive
 
 
 @dataclass(frozen=True)

@@ -10,6 +10,7 @@ SCRIPTS = Path(__file__).parents[2] / "scripts"
 AREAS = [
     "common",
     "languages",
+    "licences",
     "experiment",
     "hosts",
     "sources",

@@ -18,6 +18,8 @@ from pathlib import Path
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
 from scripts.languages import names_by_alias
+from scripts.licences.expressions import UNKNOWN
+from scripts.licences.recognition import licence_of_file
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.archives.member_checks import UNPRINTABLE
@@ -28,39 +30,14 @@ from scripts.sources.tables.sources_table import check_rows
 PRIORITY_OF_FOLDER = {"high": "high", "high_priority": "high", "medium": "medium", "medium_priority": "medium"}
 
 
-# Words that no other of these licences has, special cases first. The text of a GPL does not say "or later", so the
-# narrower "only" is reported.
-LICENCES = [
-    ("GNU AFFERO GENERAL PUBLIC LICENSE Version 3", "AGPL-3.0-only"),
-    ("GNU LESSER GENERAL PUBLIC LICENSE Version 3", "LGPL-3.0-only"),
-    ("GNU LESSER GENERAL PUBLIC LICENSE Version 2.1", "LGPL-2.1-only"),
-    ("GNU GENERAL PUBLIC LICENSE Version 3", "GPL-3.0-only"),
-    ("GNU GENERAL PUBLIC LICENSE Version 2", "GPL-2.0-only"),
-    ("Mozilla Public License Version 2.0", "MPL-2.0"),
-    ("Mozilla Public License, version 2.0", "MPL-2.0"),
-    ("Eclipse Public License - v 2.0", "EPL-2.0"),
-    ("Apache License Version 2.0", "Apache-2.0"),
-    ("Boost Software License - Version 1.0", "BSL-1.0"),
-    ("This is free and unencumbered software released into the public domain", "Unlicense"),
-    ("CC0 1.0 Universal", "CC0-1.0"),
-    ("Permission to use, copy, modify, and/or distribute this software for any purpose", "ISC"),
-    ("Permission to use, copy, modify, and distribute this software for any purpose", "ISC"),
-    ("Permission is hereby granted, free of charge, to any person obtaining a copy", "MIT"),
-    ("used to endorse or promote products derived from", "BSD-3-Clause"),
-    ("Redistributions in binary form must reproduce the above copyright notice", "BSD-2-Clause"),
-    ("Altered source versions must be plainly marked as such", "Zlib"),
-]
-
-
 def licence_of(repository: Path) -> str:
     """The SPDX name that the licence file at the top of a repository suggests; NOASSERTION where it suggests none."""
     for path in sorted(repository.iterdir()):
         if re.match(r"(licen[cs]e|copying|unlicense)", path.name, re.IGNORECASE) and path.is_file():
-            text = " ".join(path.read_text(encoding="utf-8", errors="replace").split()).lower()
-            for words, name in LICENCES:
-                if words.lower() in text:
-                    return name
-    return "NOASSERTION"
+            licence = licence_of_file(path.read_text(encoding="utf-8", errors="replace"))
+            if licence and licence != UNKNOWN:
+                return licence
+    return UNKNOWN
 
 
 def pin_of(repository: Path, scratch: Path | None) -> tuple[str, str]:

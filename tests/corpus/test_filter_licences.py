@@ -1,4 +1,4 @@
-"""Licences: of a file's header and of its source, allowed or not, unknown told apart, carried to the datasets."""
+"""Licences: of a file's header, its folder and its source; allowed or not, unknown told apart, carried to datasets."""
 
 from collections import Counter
 
@@ -9,7 +9,6 @@ from scripts.common.manifest import read_manifest
 from scripts.corpus.compose import examples
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
-from scripts.corpus.heuristics.licence_header import licence_in
 from scripts.experiment.settings.corpus import CodeDataset
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive
@@ -24,35 +23,6 @@ GPL = b"""# This program is free software; you can redistribute it and/or modify
 # the Free Software Foundation; either version 2 of the License, or
 # (at your option) any later version.
 """
-
-
-@pytest.mark.parametrize(
-    ("header", "licence"),
-    [
-        (b"// SPDX-License-Identifier: MIT\n", "MIT"),
-        (b"/* SPDX-License-Identifier: GPL-2.0-only WITH GCC-note */\n", "GPL-2.0-only WITH GCC-note"),
-        (b"# SPDX-License-Identifier:  (MIT  OR Apache-2.0)\r\n", "(MIT OR Apache-2.0)"),
-        (b"# SPDX-License-Identifier: MIT\n# SPDX-License-Identifier: 0BSD OR ISC\n", "MIT AND (0BSD OR ISC)"),
-        (b"// SPDX-License-Identifier: MIT/Apache-2.0\n", "MIT OR Apache-2.0"),
-        (b"// SPDX-License-Identifier: MIT //\n", None),
-        (b"# SPDX-License-Identifier: `rm -rf /`; MIT AND\n" + APACHE, "Apache-2.0"),
-        (APACHE, "Apache-2.0"),
-        (GPL, "GPL-2.0-or-later"),
-        (b"// under the GNU Lesser General Public License, version 2.1 only\n", "LGPL-2.1-only"),
-        (b"// the GNU Affero General Public License v3\n", "AGPL-3.0-only"),
-        (b"// Use of this source code is governed by a BSD-style\n// license\n", "BSD-3-Clause"),
-        (b"# Permission is hereby granted, free of charge, to any\n# person obtaining a copy of\n", "MIT"),
-        (b"/* This Source Code Form is subject to the terms of the\n * Mozilla Public License, v. 2.0. */", "MPL-2.0"),
-        (b"// Company Inc. Proprietary and confidential.\n", "LicenseRef-Proprietary"),
-        (b"# Copyright 2020, all rights reserved\n", None),
-        (b"permission = 1\n", None),
-        (b"", None),
-        (b"\xff\xfe license \x00" * 999, None),
-        (b"x = 1\n" * 1000 + APACHE, None),
-    ],
-)  # fmt: skip
-def test_a_files_header_gives_its_licence_or_none(header, licence):
-    assert licence_in(header + GOOD) == licence
 
 
 def filtered(folder, files, source_licence, **settings):
@@ -89,3 +59,45 @@ def test_only_allowed_licences_are_kept_and_unknown_ones_are_counted_separately(
     assert sum(manifest["licences"].values()) == len(documents)
     made = list(examples(iter(documents), CodeDataset(kind="code"), 42, 1, Counter()))
     assert [example["licence"] for example in made] == [document["licence"] for document in documents]
+
+
+ZLIB = b"""  This software is provided 'as-is', without any express or implied warranty.
+  3. Altered source versions must be plainly marked as such.
+"""
+ELASTIC = b"Elastic License 2.0\n\nBy using the software, you agree to all of the terms.\n"
+TREE = {
+    "LICENSE": b"MIT License\n\nPermission is hereby granted, free of charge, to any person obtaining a copy\n",
+    "a.py": GOOD,
+    "third_party/zlib/LICENSE.txt": ZLIB,
+    "third_party/zlib/deep/er/b.py": GOOD,
+    "third_party/zlib/gpl.py": GPL + GOOD,
+    "x-pack/COPYING": ELASTIC,
+    "x-pack/Aa.py": GOOD,
+    "odd/LICENSE.md": b"You may look at this code on Tuesdays. Licensed to friends.\n",
+    "odd/c.py": GOOD,
+    "both/LICENSE-APACHE": b"Apache License\nVersion 2.0, January 2004\n",
+    "both/LICENSE-MIT": b"Permission is hereby granted, free of charge, to any person obtaining a copy\n",
+    "both/d.py": GOOD,
+    "code/license.py": b"GPL = 3\n" + GOOD,
+    "code/e.py": GOOD,
+}
+
+
+def test_a_file_has_the_licence_of_the_nearest_folder_with_a_licence_file(tmp_path):
+    _, documents, _ = filtered(tmp_path, TREE, "NOASSERTION")
+    assert {document["path"]: document["licence"] for document in documents if document["language"] == "python"} == {
+        "a.py": "MIT",
+        "third_party/zlib/deep/er/b.py": "Zlib",
+        "third_party/zlib/gpl.py": "GPL-2.0-or-later",
+        "x-pack/Aa.py": "Elastic-2.0",
+        "odd/c.py": "NOASSERTION",
+        "both/d.py": "Apache-2.0 OR MIT",
+        "code/license.py": "MIT",
+        "code/e.py": "MIT",
+    }
+
+
+def test_permissive_keeps_none_of_the_folders_with_other_licences(tmp_path):
+    manifest, documents, _ = filtered(tmp_path, TREE, "MIT", licences=["permissive"], extensions={".py": "python"})
+    assert {document["path"].split("/")[0] for document in documents} == {"a.py", "third_party", "both", "code"}
+    assert manifest["dropped"] == {"extension": 6, "licence": 2, "licence_unknown": 1}

@@ -1,0 +1,1 @@
+"""What the project knows about licences: what an expression permits, and which licence a text declares."""
