@@ -13,7 +13,11 @@ from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.results.comparison import Place, SuiteComparison
 from scripts.evaluation.results.intervals import Estimate, fewest_clusters, mean_interval
 from scripts.evaluation.results.items import Documents
-from scripts.evaluation.results.seeds_and_documents import compare_seeds, detectable_with_seeds
+from scripts.evaluation.results.seeds_and_documents import (
+    compare_seeds,
+    detectable_with_seeds,
+    difference_in_differences,
+)
 
 
 class ComparisonOverSeeds(SuiteComparison):
@@ -104,6 +108,26 @@ class ComparisonOverSeeds(SuiteComparison):
             low, high = mean_interval(means, self.clusters[place], self.confidence)
             interval = [max(min(interval[0], low), 0.0), min(max(interval[1], high), 1.0)]
         return {"value": float(seeds.mean()), "interval": interval, **about}
+
+    def beyond(self, metric: str, place: Place, other: Place, model: str, against: str) -> dict:
+        """`{"value", "interval"}`: how much more a metric changed from `against` to `model` on one place than on
+        another; with several seeds `seeds` and `documents`, as of `measure`."""
+        changes = [self.measure(metric, each, model, against) for each in (place, other)]
+        if any(change["value"] is None for change in changes):
+            return {"value": None, "interval": None}
+        result = {"value": changes[0]["value"] - changes[1]["value"], "interval": None}
+        if "seeds" in changes[0]:
+            seeds = np.array(changes[0]["seeds"]) - np.array(changes[1]["seeds"])
+            result |= {"seeds": seeds.tolist(), "documents": sum(change["documents"] for change in changes)}
+        sides = self.sides(model, against) or [[model], [against]]
+        models, fewest = [name for side in sides for name in side], fewest_clusters(self.confidence)
+        if all(
+            self.informative(metric, at, sides) >= fewest and self.enough(metric, at, *models) for at in (place, other)
+        ):
+            tables = [self.by_seed(metric, at, sides) for at in (place, other)]
+            effective = tuple(self.effective(metric, at, sides[0][0]) for at in (place, other))
+            result["interval"] = difference_in_differences(*tables, effective, self.confidence).interval
+        return result
 
     def score(self, place: Place, model: str) -> dict:
         """Number of documents, the suite's counts (means over the seeds), and each metric with its interval."""

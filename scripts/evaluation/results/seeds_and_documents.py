@@ -17,7 +17,15 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scripts.evaluation.results.intervals import EQUAL, POWER, Estimate, degrees_of_freedom, special, standard_error
+from scripts.evaluation.results.intervals import (
+    EQUAL,
+    POWER,
+    Estimate,
+    degrees_of_freedom,
+    estimate_difference,
+    special,
+    standard_error,
+)
 
 MOST_SEEDS = 200  # more are called too many
 
@@ -92,9 +100,12 @@ def difference_in_differences(
     """How much more the same models changed on one set of documents than on another.
 
     Args:
-        first, second: float64 [seeds, documents of each], rows of one number of the same model.
+        first, second: float64 [seeds, documents of each], rows of one number of the same model; of one seed, too, whose
+            interval then is for other documents alone.
         effective: for how many equal ones the documents of both count.
     """
+    if len(first) == 1:
+        return estimate_difference(first[0], second[0], effective, confidence)
     gap = first.mean(axis=1) - second.mean(axis=1)
     value = float(gap.mean())
     parts = parts_of(first, effective[0]), parts_of(second, effective[1])

@@ -23,7 +23,7 @@ def check_gates(experiment: Experiment, name: str) -> None:
     for number, gate in enumerate(experiment.evaluation.gate.gates):
         key = f"{name}: evaluation.gate.gates.{number}"
         if gate.metric in without_dataset:
-            for setting in ("dataset", "language", "against"):
+            for setting in ("dataset", "language", "against", "beyond"):
                 if setting in gate.model_fields_set:
                     raise UserError(f"{key}.{setting}: not with `metric: {gate.metric}`, which needs no dataset")
             check_name(f"{key}.model", gate.model, stages if gate.metric in STAGE_METRICS else ["base", *stages])
@@ -33,6 +33,9 @@ def check_gates(experiment: Experiment, name: str) -> None:
             raise UserError(f"{key}.dataset: required with `metric: {gate.metric}`")
         suite = measured[gate.metric]
         check_name(f"{key}.dataset", gate.dataset, scored_datasets(suites[suite]))
+        if gate.beyond is not None:
+            others = [name for name in scored_datasets(suites[suite]) if name != gate.dataset]
+            check_name(f"{key}.beyond", gate.beyond, others)
         models = ["base", *stages] if suite != "human" else suites["human"].models
         check_name(f"{key}.model", gate.model, models)
         if gate.against is not None:

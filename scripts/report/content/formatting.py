@@ -46,7 +46,9 @@ def gate_metric(gate: dict) -> str:
     measured = f"{models}, {gate['metric'].replace('_gib', ' (GiB)').replace('_', ' ')}"
     if gate["dataset"] is None:
         return measured
-    return f"{measured}, {gate['dataset']}{'' if gate['language'] == 'all' else '/' + gate['language']}{over(gate)}"
+    beyond = f" beyond {gate['beyond']}" if gate.get("beyond") else ""
+    language = "" if gate["language"] == "all" else f"/{gate['language']}"
+    return f"{measured}, {gate['dataset']}{beyond}{language}{over(gate)}"
 
 
 def over(row: dict) -> str:
