@@ -41,7 +41,7 @@ def test_the_dual_experiment_differs_from_the_first_only_in_the_settings_that_it
         to_dict(load_experiment(read_yaml(Path(f"config/experiments/qwen2.5-7b-code{name}.yaml"))))
         for name in ("", "-dual")
     )
-    changed = {"global_batch": 32, "keep_best": True}
+    changed = {"global_batch": 32, "scheduler": "cosine", "keep_best": True}
     assert dual["training"]["train"]["sft"] == single["training"]["train"]["sft"] | changed
     assert {key for key in single if single[key] != dual[key]} == {"experiment", "monitoring", "training", "evaluation"}
     assert dual["evaluation"]["perplexity"] == single["evaluation"]["perplexity"]

@@ -11,7 +11,7 @@ its characters, and becomes, in the tokens of Qwen2.5-Coder (technical report, f
 - SPM, for a share `spm_rate` of them (the paper's variant for training on both):
   `<|fim_prefix|>` `<|fim_suffix|>` suffix `<|fim_middle|>` prefix middle `<|endoftext|>`.
 
-What the tokenizer puts before a text, as `<bos>`, stands before each such piece too. The three parts are encoded one by
+What the tokenizer puts before a text, as `<bos>`, stands before each piece. The three parts are encoded one by
 one, as a prompt is. A piece that was not drawn, or that outgrows the row because its
 parts need more tokens than the whole, keeps the tokens of the text. Draws depend on the seed, the document's tokens and
 the number of the piece.
@@ -52,8 +52,8 @@ def cut(ids, offsets, lead, begins_character, length, room, rate, spm_rate, seed
 
     Returns:
         int64 [pieces, 4] of (first token, token after the last, document, PLAIN, PSM or SPM), uint64 [pieces, 2] random
-        bits for the split points. Plain pieces have a document's first tokens before the text and the end of text, FIM
-        pieces have neither.
+        bits for the split points. No piece has the first tokens of a document; a plain piece at its end has the end of
+        text, a FIM piece has not.
     """
     shortest = max(1, (min(room, length - 1 - lead) if room else length - 1 - lead) - 3)
     max_pieces = len(offsets) + len(ids) // shortest
@@ -67,17 +67,16 @@ def cut(ids, offsets, lead, begins_character, length, room, rate, spm_rate, seed
             state ^= state >> U64(32)
         while True:
             left = end - at
-            before = lead if at == offsets[document] + lead else 0
             kind = PLAIN
             state += GOLDEN
             if room and left and uniform(state) < rate:
                 kind = SPM if uniform(state + FIRST_MIX) < spm_rate else PSM
             if kind:
                 take = min(left, room)
-            elif left < length - before:
+            elif left < length - lead:
                 take = left
             else:
-                take = min(length - before, left - 1)  # leaves one token of text for the end of text to follow
+                take = min(length - lead, left - 1)  # leaves one token of text for the end of text to follow
             if take < left:
                 for back in range(min(4, take)):
                     if begins_character[ids[at + take - back]]:
@@ -88,10 +87,7 @@ def cut(ids, offsets, lead, begins_character, length, room, rate, spm_rate, seed
             if left and not begins_character[ids[at]]:
                 kind = PLAIN
             last = at + take == end
-            if kind == PLAIN:
-                pieces[count] = at - before, at + take + last, document, kind
-            else:
-                pieces[count] = at, at + take, document, kind
+            pieces[count] = at, at + take + (last and kind == PLAIN), document, kind
             points[count] = mixed(state ^ SECOND_MIX), mixed(state + SECOND_MIX)
             count += 1
             at += take
@@ -135,14 +131,14 @@ def assemble(ids, pieces, parts, part_offsets, lead, controls, sizes):
     at, part = 0, 0
     for piece in range(len(pieces)):
         kind = pieces[piece, 3]
+        for token in lead:
+            result[at] = token
+            at += 1
         if kind == PLAIN:
             for k in range(pieces[piece, 0], pieces[piece, 1]):
                 result[at] = ids[k]
                 at += 1
             continue
-        for token in lead:
-            result[at] = token
-            at += 1
         result[at] = controls[0]
         at += 1
         if kind == SPM:
@@ -212,7 +208,7 @@ class FillInMiddle:
         # a blank that the vocabulary puts before a document is in the spelt text, so no part gets another
         parts, part_offsets = self.encoder.engine.continued.encode(texts)
 
-        sizes = pieces[:, 1] - pieces[:, 0]
+        sizes = pieces[:, 1] - pieces[:, 0] + len(self.lead)
         sizes[changed] = np.diff(part_offsets[::3]) + CONTROLS + len(self.lead)
         if (unknown := self.encoder.files.unknown) is not None:  # what it stands for is not known here
             count = np.concatenate([[0], np.cumsum(encoded.ids == unknown)])
@@ -225,9 +221,7 @@ class FillInMiddle:
             part_offsets = np.concatenate([[0], np.cumsum(np.diff(part_offsets)[kept])])
             last = encoded.offsets[pieces[outgrown, 2] + 1] - 1 == pieces[outgrown, 1]
             pieces[outgrown, 1] += last  # with its end of text
-            begins = encoded.offsets[pieces[outgrown, 2]] + len(self.lead) == pieces[outgrown, 0]
-            pieces[outgrown, 0] -= begins * len(self.lead)
             pieces[outgrown, 3] = PLAIN
-            sizes[outgrown] = pieces[outgrown, 1] - pieces[outgrown, 0]
+            sizes[outgrown] = pieces[outgrown, 1] - pieces[outgrown, 0] + len(self.lead)
         ids = assemble(encoded.ids, pieces, parts, part_offsets, self.lead, self.controls, sizes)
         return Pieces(ids, np.concatenate([[0], np.cumsum(sizes)]), pieces[:, 2], pieces[:, 3], len(outgrown))

@@ -139,13 +139,19 @@ def test_rows_hold_every_token_of_every_document_whatever_the_file_says_of_trunc
         write_jsonl(tmp_path / f"in/{split}.jsonl.zst", ({"id": str(i), "text": text} for i, text in enumerate(texts)))
     write_manifest(tmp_path / "in", ["train.jsonl.zst", "validation.jsonl.zst"])
     manifest = pack(tmp_path / "in", tmp_path / "tokenizer", 64, tmp_path / "out")
-    expected = Encoder(folders[name]).encode([{"text": text} for text in texts])
-    assert manifest["splits"]["train"]["tokens"] == len(expected.ids)
+    expected = np.bincount(
+        Encoder(folders[name]).encode([{"text": text} for text in texts]).ids, minlength=encoder.vocab_size
+    )
     shards = Shards(tmp_path / "out", "train")
     counted = np.zeros(encoder.vocab_size, np.int64)
     for row, offset, size, _ in shards.pieces:
         np.add.at(counted, shards.tokens[row, offset : offset + size], 1)
-    assert counted.tolist() == np.bincount(expected.ids, minlength=encoder.vocab_size).tolist()
+        assert shards.tokens[row, offset : offset + len(encoder.lead)].tolist() == encoder.lead
+    assert manifest["splits"]["train"]["tokens"] == counted.sum()
+    if encoder.lead:  # before each piece
+        assert counted[encoder.lead[0]] == len(shards.pieces) > len(texts)
+        counted[encoder.lead[0]] = expected[encoder.lead[0]]
+    assert counted.tolist() == expected.tolist()
 
 
 @pytest.mark.parametrize("name", ["codellama", "starcoder"])
@@ -168,6 +174,7 @@ def test_fill_in_the_middle_has_the_models_own_tokens_and_keeps_every_character(
     spelt = {}  # document → its pieces, in no order
     for row, offset, size, document in shards.pieces:
         ids = shards.tokens[row, offset : offset + size].tolist()
+        assert ids[: len(encoder.lead)] == encoder.lead
         if prefix in ids:
             assert ids[: len(encoder.lead) + 1] == [*encoder.lead, prefix] and ids[-1] == end
             places = [ids.index(token) for token in (prefix, suffix, middle)]
