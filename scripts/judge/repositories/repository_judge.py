@@ -14,6 +14,7 @@ import subprocess
 from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
 from scripts.judge.repositories import (
     calls,
@@ -34,6 +35,8 @@ from scripts.judge.sandbox.program import Limits, Program, two_pipes, wait
 
 CALL = 'return __import__("sys").modules["stagecraft_calls"].call(locals())'
 REPLY = 64 << 20  # bytes of a verdict
+ARCHIVES = {".whl", ".egg", ".zip", ".gz"}
+COMPILED = {".py", ".pyc", ".so"}
 
 
 COMMON = (object_state, policy, object_writer, object_graph, calls)
@@ -61,6 +64,28 @@ class Outcome:
     kinds: tuple[str, ...] = ()
 
 
+class Copies(NamedTuple):
+    """What a folder of packages may hold of a repository's own source, by the paths in the sandbox."""
+
+    folders: list[str]
+    files: list[str]
+
+
+def copies_of(tops: list[str], packages: Path) -> Copies:
+    """The copies of some packages in a folder: installed, compiled, vendored by another package, or in an archive."""
+    copies = Copies([], [])
+    for path in sorted(packages.rglob("*")):
+        place = f"/opt/packages/{path.relative_to(packages).as_posix()}"
+        if place.startswith(tuple(f"{folder}/" for folder in copies.folders)):
+            continue
+        if path.is_dir():
+            if path.name in tops:
+                copies.folders.append(place)
+        elif path.suffix in ARCHIVES or (path.suffix in COMPILED and path.name.partition(".")[0] in tops):
+            copies.files.append(place)
+    return copies
+
+
 class RepositoryJudge:
     """Judges functions of one repository.
 
@@ -71,6 +96,7 @@ class RepositoryJudge:
 
     def __init__(self, sandbox: Sandbox, limits: Limits, repository: Repository, packages: Path | None):
         self.sandbox, self.repository, self.packages = sandbox, repository, packages
+        self.copies = copies_of(repository.tops, packages) if packages else Copies([], [])
         # pytest and what it imports reserve much, and are trusted
         self.limits = replace(limits, address_space=False, output=REPLY)
 
@@ -94,13 +120,12 @@ class RepositoryJudge:
             "plugins": [path for path in folders if path == "/opt/packages"],
             **config,
         }
-        if role == "candidate" and self.packages:
-            # the environment may hold the source itself, with the answer in it
-            empty = str(self.repository.empty)
-            tops = [top for top in self.repository.tops if (self.packages / top).is_dir()]
-            folders |= {f"/opt/packages/{top}": empty for top in tops}
-            single_modules = [top for top in self.repository.tops if (self.packages / f"{top}.py").is_file()]
-            files = files | {f"/opt/packages/{top}.py": b"" for top in single_modules}
+        system = None
+        if role == "candidate":
+            system = self.sandbox.python_only(self.packages)
+            if self.packages:
+                folders |= dict.fromkeys(self.copies.folders, str(self.repository.empty))
+                files = files | dict.fromkeys(self.copies.files, b"")
         return self.sandbox.start(
             [*self.sandbox.python, f"/tmp/{role}.pyc", json.dumps(config)],
             limits,
@@ -109,6 +134,7 @@ class RepositoryJudge:
             environment={**ONE_THREAD, "PYTHONHASHSEED": str(seed), "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
             stdout=subprocess.PIPE if role == "judge" else subprocess.DEVNULL,
             descriptors=pipes,
+            system=system,
         )
 
     def covered(self, functions: list[Lines], seconds: float) -> dict:

@@ -15,12 +15,13 @@ instead.
 import os
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from itertools import cycle
 from pathlib import Path
 from typing import IO
 
+from scripts.judge.sandbox.interpreter import interpreter_only
 from scripts.judge.sandbox.memory_groups import MemoryGroups
 from scripts.judge.sandbox.program import Limits, Program, wait
 from scripts.judge.sandbox.seccomp import bpf
@@ -74,13 +75,21 @@ class Sandbox:
         self.mode, self.root, self.filter, self.system = mode, os.geteuid() == 0, bpf(), system_folders()
         self.groups = MemoryGroups.of_this_machine()
         # this interpreter without its packages; if it lies in a home folder, it is shown below /opt
-        prefix, name = Path(sys.base_prefix), f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
+        self.prefix, name = Path(sys.base_prefix), f"bin/python{sys.version_info.major}.{sys.version_info.minor}"
         options = ["-s", "-P", "-S"]
-        if prefix.is_relative_to("/usr"):
-            self.folders, self.python = {}, [str(prefix / name), *options]
+        if self.prefix.is_relative_to("/usr"):
+            self.folders, self.python = {}, [str(self.prefix / name), *options]
         else:
-            self.folders = {"/opt/python": str(prefix)}
+            self.folders = {"/opt/python": str(self.prefix)}
             self.python = ["/usr/bin/env", "LD_LIBRARY_PATH=/opt/python/lib", f"/opt/python/{name}", *options]
+
+    def python_only(self, packages: Path | None) -> tuple[str, ...]:
+        """`system` for programs that see the interpreter and its standard library alone.
+
+        Args:
+            packages: folder of packages whose shared libraries are shown, too.
+        """
+        return interpreter_only(self.prefix, Path(next(iter(self.folders), self.prefix)), packages)
 
     def namespaces(self) -> list[str]:
         names = ["pid", "ipc", "uts", *(["net"] if self.mode == "full" else [])]
@@ -110,6 +119,7 @@ class Sandbox:
         stdin: int = subprocess.DEVNULL,
         stdout: int = subprocess.PIPE,
         descriptors: tuple[int, ...] = (),
+        system: Sequence[str] | None = None,
     ) -> Program:
         """Start a program.
 
@@ -117,17 +127,19 @@ class Sandbox:
             folders: folders of this machine by the path at which the program sees them, read-only.
             files: contents by path; the program can execute them, and can neither read nor change those in /run.
             descriptors: file descriptors that it inherits, with the same numbers.
+            system: arguments of bubblewrap that show the parts of this machine that it sees; None shows /usr.
         """
         files, (reading, writing) = files or {}, os.pipe()
         with ExitStack() as stack:
             memory = [stack.enter_context(memory_file(data)) for data in (self.filter, *files.values())]
             seccomp, *contents = [file.fileno() for file in memory]
-            command = ["bwrap", *self.namespaces(), "--die-with-parent", "--new-session", "--clearenv", *self.system]
+            command = ["bwrap", *self.namespaces(), "--die-with-parent", "--new-session", "--clearenv"]
+            command += self.system if system is None else system
             for name, value in {**ENVIRONMENT, **(environment or {})}.items():
                 command += ["--setenv", name, value]
             command += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
             command += ["--size", str(limits.scratch), "--perms", "1777", "--tmpfs", "/tmp"]
-            for path, folder in {**self.folders, **(folders or {})}.items():
+            for path, folder in {**({} if system else self.folders), **(folders or {})}.items():
                 command += ["--ro-bind", folder, path]
             for path, descriptor in zip(files, contents, strict=True):
                 permissions = "0111" if path.startswith("/run/") else "0444"

@@ -3,14 +3,17 @@
 Each cheat makes a plain run of pytest end well, with tests and body in one process. Half of them: make soak.
 """
 
+import marshal
 import os
 import subprocess
 import sys
+import zipfile
 
 import pytest
 
 from scripts.evaluation.repository_functions.functions import functions
 from scripts.evaluation.repository_functions.task import RepositoryTask
+from scripts.judge.repositories import repository_judge
 from scripts.judge.repositories.repository import unpack
 from scripts.judge.repositories.repository_judge import RepositoryJudge
 from scripts.judge.sandbox.program import Limits
@@ -189,3 +192,76 @@ def test_messages_that_a_body_itself_sends_are_no_verdict(judging, forgery):
 def test_timeouts_memory_and_bodies_that_do_not_load_are_named_as_such(sandbox, repository, body, outcome):
     judging = RepositoryJudge(sandbox, Limits(seconds=3, memory=256 << 20), repository, None)
     assert judging.judge(AREA, body).outcome == outcome
+
+
+# finds another copy of the package, in a wheel, compiled, or as source, and does what its method does
+SEARCHES = f"""import marshal, os, sys, types, zipfile
+        {TYPE}for folder, _, names in os.walk("/"):
+            if folder.startswith(("/proc", "/repo")):
+                continue
+            for path in (os.path.join(folder, name) for name in names):
+                try:
+                    if path.endswith(".whl"):
+                        code = zipfile.ZipFile(path).read("shapes/__init__.py")
+                    elif path.endswith(".pyc") and "shapes" in path:
+                        code = marshal.loads(open(path, "rb").read()[16:])
+                    elif path.endswith("shapes/__init__.py"):
+                        code = open(path, "rb").read()
+                    else:
+                        continue
+                    module = types.ModuleType("copy")
+                    sys.modules["copy"] = module
+                    exec(code, vars(module))
+                    return module.Box.area(self)
+                except Exception:
+                    continue"""
+
+
+def packages_with(folder, copy: str):
+    """A folder of packages that holds a copy of the repository's source."""
+    place = folder / copy
+    place.parent.mkdir(parents=True)
+    if copy.endswith(".whl"):
+        with zipfile.ZipFile(place, "w") as wheel:
+            wheel.writestr("shapes/__init__.py", shapes_repository.MODULE)
+    elif copy.endswith(".pyc"):
+        place.write_bytes(bytes(16) + marshal.dumps(compile(shapes_repository.MODULE, "shapes.py", "exec")))
+    else:
+        place.write_text(shapes_repository.MODULE)
+    for path in (folder, *folder.rglob("*")):
+        path.chmod(0o755 if path.is_dir() else 0o644)
+    return folder
+
+
+@pytest.mark.parametrize(
+    "copy",
+    ["pip/_vendor/shapes/__init__.py", "ensurepip/_bundled/shapes-1.whl", "__pycache__/shapes.cpython-311.pyc"],
+)
+def test_a_body_does_not_find_the_original_in_the_environment(sandbox, repository, tmp_path, monkeypatch, copy):
+    tmp_path.chmod(0o755)
+    packages = packages_with(tmp_path / "packages", copy)
+    limits = Limits(seconds=20, memory=512 << 20)
+    assert RepositoryJudge(sandbox, limits, repository, packages).judge(AREA, SEARCHES).outcome == "failed"
+    if copy.startswith("pip"):  # the search itself works
+        monkeypatch.setattr(repository_judge, "copies_of", lambda *_: repository_judge.Copies([], []))
+        assert RepositoryJudge(sandbox, limits, repository, packages).judge(AREA, SEARCHES).outcome == "passed"
+
+
+def test_a_body_sees_the_interpreter_and_its_standard_library_alone(sandbox):
+    """Not the packages of this machine, in which a repository's original may lie."""
+    listing = """import os, sys
+standard = os.path.dirname(os.__file__)
+for folder, _, names in os.walk("/"):
+    for name in names:
+        if not folder.startswith(("/proc", standard)) and name.endswith((".py", ".pyc", ".whl", ".zip", ".egg")):
+            print(folder, name)
+for folder in ("site-packages", "dist-packages", "ensurepip", "test"):
+    path = os.path.join(standard, folder)
+    print(*(os.listdir(path) if os.path.isdir(path) else []))
+import ctypes, hashlib, lzma, sqlite3, ssl, subprocess, zoneinfo
+subprocess.run("true", shell=True, check=True)"""
+    command = [*sandbox.python, "-c", listing]
+    limits = Limits(seconds=20, memory=512 << 20)
+    program = sandbox.run(command, limits, system=sandbox.python_only(None))
+    assert (program.code, bytes(program.stdout).split()) == (0, []), bytes(program.stderr)
+    assert b".py" in sandbox.run(command, limits).stdout
