@@ -61,7 +61,7 @@ class Problem:
             are a JSON list of [input, output].
         preamble: what the judge puts before every program, as the reference harness does.
         request: the chat that asks for the program, where the benchmark has one of its own.
-        unjudged: why its tests need the program in their own process; empty if they do not.
+        unjudged: why it cannot be judged in two processes; empty if it can.
         examples: (prompt, solution) of the problems that stand solved before the prompt.
     """
 

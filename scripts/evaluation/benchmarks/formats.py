@@ -64,7 +64,13 @@ def multipl_e(record: dict) -> Problem:
     if record.get("test", record["tests"]) != record["tests"]:  # DeepSeek-Coder's copies have them twice
         raise ValueError("`test` differs from `tests`")
     tests = record["tests"] + (f"\ncheck({entry})\n" if language == "python" else "")
-    return Problem(record["name"], language, prompt, prompt, tests, entry, stops, None, imports)
+    unjudged = ""
+    if language == "cpp":
+        *_, start = re.finditer(BEGINS[language], prompt, re.M)
+        unions = set(re.findall(r"^union (\w+)", prompt, re.M))
+        if unions & set(re.findall(r"\w+", prompt[start.start() :])):
+            unjudged = "its function takes or gives a union, and nothing tells which of its values that holds"
+    return Problem(record["name"], language, prompt, prompt, tests, entry, stops, None, imports, unjudged=unjudged)
 
 
 @dataclass(frozen=True)
@@ -155,8 +161,8 @@ def problems_of(benchmark: Benchmark) -> list[Problem]:
     if unjudged and benchmark.unjudged == "refuse":
         raise UserError(
             f"evaluation.code.benchmarks: {benchmark.path}: {len(unjudged)} of {len(problems)} problems, such"
-            f" as {unjudged[0]}, have tests that must run in the program's process; set `unjudged` to `leave out`"
-            " or `count`"
+            f" as {unjudged[0]}, cannot be judged in two processes ({problems[unjudged[0]].unjudged}); set `unjudged`"
+            " to `leave out` or `count`"
         )
     left_out = {*benchmark.exclude, *benchmark.few_shot}
     if benchmark.unjudged == "leave out":

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterable
 
 from scripts.judge.outcomes import Verdict
-from scripts.judge.sandbox.program import Program
+from scripts.judge.sandbox.program import FILES, Program
 
 # Characters kept of a message.
 DETAIL = 1000
@@ -16,6 +16,8 @@ def exceeded(programs: Iterable[Program]) -> Verdict | None:
     for program in programs:
         if program.killed_for == "output":
             return Verdict("exception", "more output than 64 MB")
+        if program.killed_for == "files":
+            return Verdict("exception", f"more than {FILES} files")
         if program.killed_for:
             detail = f"more than {program.limits.seconds} s" if program.killed_for == "timeout" else ""
             return Verdict(program.killed_for, detail)

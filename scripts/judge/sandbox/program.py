@@ -16,12 +16,14 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from pathlib import Path
 from typing import NamedTuple
 
 from scripts.judge.sandbox.memory_groups import MemoryGroup
 
 # Bytes of output kept of each stream, and after how many in all a program is ended.
 KEPT, OUTPUT = 1 << 16, 64 << 20
+FILES = 20_000  # in /tmp, also empty ones and folders, each of which takes a kilobyte of the kernel's memory
 CHECK_EVERY = 0.05  # seconds between two checks of time and memory
 
 
@@ -50,7 +52,7 @@ class Program:
     """A running program.
 
     Attributes:
-        killed_for: the limit it exceeded (`timeout`, `memory` or `output`); None if it was not killed.
+        killed_for: the limit it exceeded (`timeout`, `memory`, `output` or `files`); None if it was not killed.
         code: its exit code, or 128 + signal; None while it runs, if it was killed, and if it never started.
         stdout, stderr: its output, as far as it is kept.
         open: its streams that are not read to their end.
@@ -97,6 +99,24 @@ class Program:
     def code(self) -> int | None:
         match = re.search(rb'"exit-code": (\d+)', self.status_text)
         return int(match[1]) if match else None
+
+
+def files_of(program: Program) -> int:
+    """The number of files and folders in its /tmp; 0 of one that has not begun or has ended."""
+    first = re.search(rb'"child-pid": (\d+)', program.status_text)
+    if not first:
+        return 0
+    try:
+        folder = os.open(f"/proc/{int(first[1])}/root/tmp", os.O_RDONLY | os.O_DIRECTORY)
+    except OSError:
+        return 0
+    try:
+        if os.fstat(folder).st_dev == Path("/tmp").stat().st_dev:  # this machine's: its own is not mounted yet
+            return 0
+        counted = os.fstatvfs(folder)
+        return counted.f_files - counted.f_ffree
+    finally:
+        os.close(folder)
 
 
 def fields(path: str) -> list[bytes]:
@@ -156,6 +176,8 @@ def wait(programs: list[Program], finished: Callable[[], bool]) -> None:
                         program.kill("timeout")
                     elif resident(program.process.pid) > program.limits.memory:
                         program.kill("memory")
+                    elif files_of(program) > FILES:
+                        program.kill("files")
     for program in programs:
         program.kill()
         program.close()

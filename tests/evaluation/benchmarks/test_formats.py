@@ -8,7 +8,8 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks import files
-from scripts.evaluation.benchmarks.formats import read
+from scripts.evaluation.benchmarks.formats import problems_of, read
+from scripts.experiment.settings.code import Benchmark
 
 HUMANEVAL = {
     "task_id": "HumanEval/0",
@@ -57,6 +58,29 @@ def test_mbpp_is_read_as_lines_and_as_the_sanitized_list(tmp_path):
     sanitized = {key: MBPP[key] for key in ("task_id", "code", "test_list")} | {"prompt": "Do.", "test_imports": []}
     (tmp_path / "sanitized.json").write_text(json.dumps([sanitized]))
     assert read(tmp_path / "sanitized.json")[0].id == "MBPP/11"
+
+
+UNION = "union Union_long_string{\n    long f0; std::string f1;\n    ~Union_long_string() {}\n};\n"
+
+
+@pytest.mark.parametrize(
+    ("prompt", "unjudged"),
+    [
+        (f"{UNION}long f(Union_long_string x) {{\n", True),
+        (f"{UNION}Union_long_string f(std::vector<long> x) {{\n", True),
+        (f"{UNION}long f(std::vector<long> x) {{\n", False),
+        ("struct Pair{ long a; };\nlong f(long x) {\n", False),
+    ],
+)
+def test_a_function_with_a_union_is_unjudged_and_named_before(tmp_path, prompt, unjudged):
+    record = {"name": "HumanEval_22_f", "language": "cpp", "prompt": f"#include<bits/stdc++.h>\n{prompt}"}
+    record |= {"tests": "}\nint main() { assert(f(1) == (1)); }\n", "stop_tokens": ["\n}"]}
+    path = written(tmp_path / "x.jsonl", [record])
+    (problem,) = read(path)
+    assert ("union" in problem.unjudged) == unjudged
+    if unjudged:
+        with pytest.raises(UserError, match=r"1 of 1 problems, such as HumanEval_22_f, .* union"):
+            problems_of(Benchmark(path=str(path)))
 
 
 def test_multipl_e_is_read(tmp_path):

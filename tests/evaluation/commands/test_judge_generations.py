@@ -17,6 +17,7 @@ from scripts.evaluation.commands.judge_generations import (
     summary_lines,
 )
 from scripts.judge.outcomes import FAULTS
+from scripts.judge.sandbox.toolchains import absent
 from tests.evaluation.benchmarks.test_bigcodebench import PROMPT as BCB_PROMPT
 from tests.evaluation.benchmarks.test_bigcodebench import RECORD as BIGCODEBENCH
 from tests.evaluation.benchmarks.test_bigcodebench import RIGHT as BCB_RIGHT
@@ -178,3 +179,19 @@ def test_generations_that_cannot_be_read_are_one_line_errors(problems, tmp_path,
     content, line = BAD[name]
     with pytest.raises(UserError, match=line):
         read_generations(write(tmp_path / f"x{name}", content), problems)
+
+
+@pytest.mark.slow
+def test_a_library_that_java_tests_need_is_named_before_anything_is_judged(sandbox, tmp_path):
+    if missing := absent("java"):
+        pytest.skip(f"needs {missing}")
+    record = {"name": "HumanEval_8", "language": "java", "stop_tokens": ["\n    }\n"]}
+    record |= {"prompt": "import org.javatuples.*;\n\nclass Problem {\n    public static long f(Pair p) {\n"}
+    record |= {
+        "tests": "    }\n    public static void main(String[] args) { assert(f(Pair.with(1l, 2l)) == 3l); }\n}\n"
+    }
+    benchmark = written(tmp_path / "b.jsonl", [record])
+    generations = written(tmp_path / "g.jsonl", [{"task_id": "HumanEval_8", "completion": "        return 3;"}])
+    with pytest.raises(UserError, match=r"1 problems, such as HumanEval_8, need org.javatuples.Pair; .* --jars"):
+        judge(benchmark, generations, out=tmp_path / "out")
+    assert not (tmp_path / "out").exists()

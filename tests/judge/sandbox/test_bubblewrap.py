@@ -64,7 +64,16 @@ EXHAUSTING = {
     ),
     "huge output": ("import sys\nwhile True: sys.stdout.write('x' * (1 << 20))", "output"),
     "huge errors": ("import sys\nwhile True: sys.stderr.write('x' * (1 << 20))", "output"),
-    "many files": ("import itertools\nfor n in itertools.count(): open(f'/tmp/{n}', 'w').write('x')", None),
+    "many files": ("import itertools\nfor n in itertools.count(): open(f'/tmp/{n}', 'w').write('x')", "files"),
+    "many empty files and links": (
+        "import itertools, os\nopen('/tmp/x', 'w')\nfor n in itertools.count(): os.link('/tmp/x', f'/tmp/{n}')",
+        "files",
+    ),
+    "many empty files of many processes": (
+        "import itertools, os\nfor _ in range(5): os.fork()\nos.mkdir(folder := f'/tmp/{os.getpid()}')\n"
+        "for n in itertools.count(): os.mkdir(f'{folder}/{n}')",
+        "files",
+    ),
     "many descriptors": ("import os\nwhile True: os.open('/dev/null', os.O_RDONLY)", None),
     "a huge sparse file": ("open('/tmp/x', 'w').truncate(1 << 40)", None),
 }
