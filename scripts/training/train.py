@@ -193,7 +193,7 @@ def prepare(inputs: Inputs, attempt: Attempt, seed: int, monitoring: Monitoring)
     trainer = StageTrainer(
         model=model,
         args=attempt.arguments,
-        train_dataset=PackedRows(Shards(folders.shards, "train"), settings.max_samples),
+        train_dataset=PackedRows(Shards(folders.shards, "train"), settings.max_samples, multiple=settings.global_batch),
         eval_dataset=validation_rows,
         data_collator=collator_for(attention),
         optimizer_cls_and_kwargs=optimizer_factory(settings, machine),

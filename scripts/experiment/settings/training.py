@@ -74,10 +74,10 @@ class Lora(Record):
     r: int = Field(8, ge=1, description="Rank of the adapters.")
     alpha: Number = Field(16, gt=0, description="Scale: an adapter's output is multiplied by alpha / r.")
     dropout: Number = Field(0.05, ge=0, lt=1, description="Dropout on the input of an adapter.")
-    targets: Annotated[list[Text], Unique] = Field(
-        ["q_proj", "k_proj", "v_proj", "o_proj"],
-        min_length=1,
-        description="Names of the linear layers that get an adapter.",
+    targets: Literal["all-linear"] | Annotated[list[Text], Unique, Field(min_length=1)] = Field(
+        "all-linear",
+        description="Which linear layers get an adapter: a list of names such as `[q_proj, v_proj]`, or `all-linear`, all"
+        " but the head, whatever the architecture calls them.",
     )
     merge: bool = Field(
         False,

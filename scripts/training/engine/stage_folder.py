@@ -108,7 +108,10 @@ def publish_stage(
         if not trainer.is_world_process_zero():
             return
         (new_folder / "training_args.bin").unlink()  # a pickle, and it holds paths
-        adapter = finish_adapter_folder(new_folder, settings, origin, out) if settings.method == "lora" else {}
+        adapter = {}
+        if settings.method == "lora":
+            with whole_model_loading(trainer.args):  # only this rank loads: under ZeRO-3 it would wait for the others
+                adapter = finish_adapter_folder(new_folder, settings, origin, out)
         for name in read_manifest(origin)["files"]:
             weights = name.endswith((".safetensors", ".index.json")) or name == CONFIG
             if not (new_folder / name).exists() and not weights:

@@ -1,9 +1,11 @@
 """transformers' Trainer on packed rows: documents separated by position ids, validation loss per token."""
 
+from collections.abc import Iterator
 from functools import partial
 from pathlib import Path
 
 import torch
+from accelerate.data_loader import SeedableRandomSampler
 from transformers.trainer_utils import EvalLoopOutput
 
 from scripts.tokens.packing.shards import Shards
@@ -34,6 +36,26 @@ class PackedRows(torch.utils.data.Dataset):
         return row | {"labels": torch.full_like(row["labels"], -100)} if filling else row
 
 
+class FillingLast(torch.utils.data.Sampler):
+    """The rows of a dataset in accelerate's shuffled order, then those that fill up the last batch.
+
+    The order is that of a dataset without filling, so that only the last step of an epoch has filling rows.
+    """
+
+    def __init__(self, dataset: PackedRows):
+        self.dataset, self.shuffled = dataset, SeedableRandomSampler(range(dataset.rows))
+
+    def __len__(self) -> int:
+        return len(self.dataset)
+
+    def __iter__(self) -> Iterator[int]:
+        yield from self.shuffled
+        yield from range(self.dataset.rows, len(self.dataset))
+
+    def set_epoch(self, epoch: int) -> None:
+        self.shuffled.set_epoch(epoch)
+
+
 def stack(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
     """Collate rows into a batch: each tensor [rows, length]."""
     return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
@@ -48,6 +70,9 @@ class StageTrainer(PassRecordingTrainer):
     def __init__(self, *args, **kwargs):
         super().__init__(*args, **kwargs)
         self.model.save_pretrained = partial(self.model.save_pretrained, max_shard_size=ONE_FILE)
+
+    def _get_train_sampler(self, train_dataset=None) -> FillingLast:
+        return FillingLast(train_dataset or self.train_dataset)
 
     def _save(self, output_dir=None, state_dict=None):
         """Save tied weights once, as a single process does: a gathered state dict holds them twice."""

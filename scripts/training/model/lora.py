@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 import torch
 from transformers import BitsAndBytesConfig, PreTrainedModel, set_seed
+from transformers.pytorch_utils import Conv1D
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, sha256_file, write_json
@@ -23,6 +24,7 @@ from scripts.training.model.loading import ONE_FILE, load_model, merge_adapter
 if TYPE_CHECKING:
     from peft import PeftModel  # it imports bitsandbytes, which a stage without adapters does not need
 
+ALL_LINEAR = "all-linear"
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 
@@ -41,9 +43,21 @@ def quantization_config(quantize: str, compute: torch.dtype) -> BitsAndBytesConf
 
 
 def linear_names(model: PreTrainedModel) -> list[str]:
-    """The names, without their path, of the linear layers below the head."""
-    names = {name.rpartition(".")[2] for name, module in model.named_modules() if isinstance(module, torch.nn.Linear)}
-    return sorted(names - {"lm_head"})
+    """The names, without their path, of the linear layers below the head; GPT-2's are of transformers' own class."""
+    head = model.get_output_embeddings()
+    linear = [
+        name
+        for name, module in model.named_modules()
+        if isinstance(module, torch.nn.Linear | Conv1D) and module is not head
+    ]
+    return sorted({name.rpartition(".")[2] for name in linear})
+
+
+def unknown_target(targets: list[str] | str, known: list[str]) -> str | None:
+    """The first of a stage's `lora.targets` that is none of the model's linear layers, `known`; None if all are."""
+    if targets == ALL_LINEAR:
+        return None if known else targets
+    return next((target for target in targets if target not in known), None)
 
 
 def load_with_adapters(
@@ -78,8 +92,11 @@ def load_with_adapters(
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
     known = linear_names(model)
-    if unknown := [target for target in lora.targets if target not in known]:
-        raise UserError(f"{key}.lora.targets: no linear layer {unknown[0]!r} in {origin}; it has {', '.join(known)}")
+    if unknown := unknown_target(lora.targets, known):
+        raise UserError(
+            f"{key}.lora.targets: no linear layer {unknown!r} in {origin}; use `{ALL_LINEAR}`, or some of"
+            f" {', '.join(known)}"
+        )
     set_seed(seed)
     config = LoraConfig(
         r=lora.r,

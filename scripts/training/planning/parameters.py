@@ -44,7 +44,8 @@ def adapter_parameters(shape: Shape, lora: Lora) -> int:
     width, inner, keys = shape.hidden_size, shape.intermediate_size, key_width(shape)
     sides = {"q_proj": 2 * width, "k_proj": width + keys, "v_proj": width + keys, "o_proj": 2 * width}
     sides |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), width + inner)
-    return shape.num_hidden_layers * lora.r * sum(sides.get(target, 0) for target in lora.targets)
+    targets = sides if lora.targets == "all-linear" else lora.targets
+    return shape.num_hidden_layers * lora.r * sum(sides.get(target, 0) for target in targets)
 
 
 class Counts(NamedTuple):

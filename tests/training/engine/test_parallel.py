@@ -133,6 +133,20 @@ def test_two_ranks_follow_one_process_and_publish_the_same_whole_model(done, mod
     assert summary["eval_loss"] == pytest.approx(reference["eval_loss"], abs=1e-5)
 
 
+def test_a_last_batch_that_is_not_full_has_the_same_loss_however_it_is_divided(origin, shards, tmp_path):
+    """30 rows in batches of 8: the last one of an epoch holds 6, which two ranks of 4 rows cannot divide evenly."""
+    runs = {}
+    for ranks, micro in ((1, 4), (1, 2), (2, 4), (2, 1)):
+        folder = tmp_path / f"{ranks}-{micro}"
+        folder.mkdir()
+        words = command(origin, shards, folder, {**MACHINE, "micro_batch": micro}, global_batch=8, steps=8)
+        result = run_on_ranks(words, ranks, QUICK)
+        assert result.returncode == 0, result.stderr[-3000:]
+        runs[ranks, micro] = losses(folder)
+    for steps in runs.values():
+        assert steps == pytest.approx(runs[1, 4], abs=1e-5)
+
+
 @pytest.mark.parametrize("mode", often(["fsdp2"], ["zero3"]))
 def test_sharded_modes_run_in_a_single_process_without_torchrun(done, mode):
     folder, output = done(mode, 1)

@@ -16,8 +16,9 @@ from scripts.common.files import sha256_file
 from scripts.common.manifest import read_manifest
 from scripts.training.model.loading import load_model
 from scripts.training.model.lora import quantization_config
-from tests.training.conftest import STAGE, VOCABULARY
-from tests.training.test_train import metrics, run
+from tests.training.conftest import MACHINE, STAGE, VOCABULARY
+from tests.training.engine.test_parallel import QUICK
+from tests.training.test_train import command, metrics, run, run_on_ranks
 
 # attention alone learns next to nothing on a random base
 LORA = {**STAGE["lora"], "dropout": 0.2, "targets": ["q_proj", "v_proj", "o_proj", "up_proj", "down_proj"]}
@@ -185,4 +186,19 @@ def test_a_target_that_the_model_does_not_have_is_a_one_line_error(origin, shard
     done = run(origin, shards, tmp_path, method="lora", lora={**LORA, "targets": ["q_proj", "query"]})
     assert done.returncode == 1
     assert "training.train.tiny.lora.targets: no linear layer 'query'" in done.stderr.splitlines()[-1]
-    assert "it has down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj" in done.stderr.splitlines()[-1]
+    assert (
+        "use `all-linear`, or some of down_proj, gate_proj, k_proj, o_proj, q_proj, up_proj, v_proj"
+        in done.stderr.splitlines()[-1]
+    )
+
+
+def test_by_default_all_linear_layers_but_the_head_are_adapted_and_merge_on_ranks_that_shard(origin, shards, tmp_path):
+    """The merge loads the base on one rank alone; under ZeRO-3 such a load would wait for the others for ever."""
+    lora = {"r": 8, "dropout": 0.0, "merge": True}
+    machine = {**MACHINE, "micro_batch": 1, "sharding": "zero3", "collective_timeout": 60}
+    done = run_on_ranks(command(origin, shards, tmp_path, machine, method="lora", lora=lora), 2, QUICK)
+    assert done.returncode == 0, done.stderr[-2000:]
+    before, after = load_file(origin / "model.safetensors"), load_file(tmp_path / "out/model.safetensors")
+    assert before.keys() == after.keys()
+    moved = {name for name in before if not torch.equal(before[name], after[name])}
+    assert moved == {name for name in before if name.endswith("_proj.weight")}
