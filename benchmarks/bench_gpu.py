@@ -33,12 +33,13 @@ from scripts.common.cli import parser, run
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.engine.trainer import StageTrainer
-from scripts.training.model.attention import choose_attention, collator_for
+from scripts.training.model.attention import collator_for, gpu_capability
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.monitoring.throughput import Throughput
 from scripts.training.planning.activations import measure as traced
 from scripts.training.planning.batch import Batch
 from scripts.training.planning.budget import stage_budget, stage_passes
+from scripts.training.planning.kernels import choose_attention, installed_kernels
 from scripts.training.planning.memory import GIB
 
 # Qwen2.5's own; `tiny` is to try the benchmark out
@@ -93,7 +94,9 @@ def measure(case: dict) -> dict:
         what: a variant with `shape`, `method`, `device`, `rows` and `length`.
     """
     cpu, length, rows = case["device"] == "cpu", case["length"], case["rows"]
-    attention = choose_attention(1, "bf16") if case["attention"] == "best" else case["attention"]
+    attention = case["attention"]
+    if attention == "best":
+        attention = choose_attention(gpu_capability(1), "bf16", installed_kernels()).name
     shape = dict(zip(KEYS, SHAPES[case["shape"]], strict=True))
     liger = choose_liger(Machine(nodes=1, gpus=0 if cpu else 1, micro_batch=1, liger=case["liger"]), "qwen2")
     lora = case["method"] == "lora"

@@ -8,13 +8,24 @@ from scripts.hosts.profile import STAGES, assign_jobs, stage_threads, uses_vllm
 from scripts.training.engine.resume_across_code import resume_anyway
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
+from scripts.training.planning.architecture import architecture
 from scripts.training.planning.parameters import count_parameters
-from scripts.training.planning.kernels import installed_kernels, kernels_line, least_capability
+from scripts.training.planning.kernels import installed_kernels, kernels_line, least_capability, stage_attention
 from scripts.training.planning.plan_stage import PlanInputs, choose_option
 from scripts.training.planning.plan_stage import plan as plan_stage
 
 # how the stages are monitored; like the machine file it is not a param, so changing it reruns nothing
 MONITORING_FILE = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
+
+
+def check_architecture(folder):
+    """What the base in `folder` can be trained with; ends in a UserError where a stage cannot be."""
+    known, installed = architecture(folder), installed_kernels()
+    capability = (least_capability() or (8, 0)) if MACHINE.gpus else None
+    for name, stage in VIEW.stages.items():
+        stage_attention(known, name, stage, capability, installed)
+    return known
+
 
 # Refused here, before a job is queued: a layer that does not exist, or a stage that cannot fit.
 try:
@@ -33,6 +44,9 @@ try:
         for warning in warnings if INVOCATION else []:
             print(f"warning: {warning}", file=sys.stderr)
     BASE_SETTINGS = VIEW.base_settings
+    # tried on a small twin of the base: documents that leak, kernels that are wrong for it, targets that it has not
+    tried = INVOCATION and (Path(BASE.model) / "config.json").is_file()
+    ARCHITECTURE = check_architecture(Path(BASE.model)) if tried else None
 except UserError as error:
     sys.exit(f"error: {error}")
 
@@ -48,6 +62,7 @@ onstart:
         try:
             if folder := small_files(BASE):
                 check_tokenizer(folder)
+                check_architecture(folder)
         except UserError as error:
             sys.exit(f"error: {error}")
     if MACHINE.gpus and needed & GPU_RULES:
@@ -61,7 +76,7 @@ onstart:
             print(note, file=sys.stderr)
         if needed & {*STAGES}:
             print(
-                kernels_line(MACHINE, VIEW.stages.values(), least_capability(), installed_kernels()),
+                kernels_line(MACHINE, VIEW.stages.values(), least_capability(), installed_kernels(), ARCHITECTURE),
                 file=sys.stderr,
             )
 

@@ -54,6 +54,11 @@ def trace_file(key: str) -> Path:
     return Path("results/work/traces") / f"{key}.json"
 
 
+def architecture_file(key: str) -> Path:
+    """What a model's architecture can be trained with; named by its content, so that all experiments share it."""
+    return Path("results/work/architectures") / f"{key}.json"
+
+
 @dataclass(frozen=True)
 class Layout:
     """The paths below a results root. With `Path()` they are relative to the root."""

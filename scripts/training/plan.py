@@ -21,6 +21,7 @@ from scripts.training.planning.checks import check_validation
 from scripts.training.planning.disk import disk_warning
 from scripts.training.planning.memory import GIB
 from scripts.training.planning.plan_stage import PlanInputs, part_plans, plan
+from scripts.training.planning.resolved_stage import split_rows
 
 
 def main() -> None:
@@ -36,7 +37,7 @@ def main() -> None:
     args = arguments.parse_args()
     manifest = read_json(args.shards / "manifest.json")
     check_validation(args.stage, args.settings, args.shards, manifest)
-    rows = [manifest["splits"][split]["rows"] for split in PACKED_SPLITS]
+    rows = [split_rows(manifest["splits"][split], args.settings) for split in PACKED_SPLITS]
     machine, layers = load_machine(args.machine), tuple(args.no_rope_layers)
     inputs = PlanInputs(args.stage, args.settings, machine, args.shape, *rows, layers, args.trained_tokens)
     result = plan(inputs) | part_plans(manifest["splits"]["train"], inputs)

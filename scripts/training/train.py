@@ -46,15 +46,15 @@ from scripts.training.engine.resuming import checkpoint_that_loads, resume_from
 from scripts.training.engine.run_lock import Ownership
 from scripts.training.engine.stage_folder import Folders, publish_stage
 from scripts.training.engine.stage_model import load_stage_model
-from scripts.training.engine.trainer import PackedRows, StageTrainer
+from scripts.training.engine.trainer import Rows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.liger import choose_liger, liger_kernels
-from scripts.training.model.loading import count_parameters
+from scripts.training.model.loading import adapter_base, count_parameters
 from scripts.training.optimization.optimizers import OWN, optimizer_factory
 from scripts.training.optimization.training_arguments import training_arguments
 from scripts.training.planning.checks import check_validation
 from scripts.training.planning.resolve_auto import PLAN
-from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage
+from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage, split_rows
 from scripts.training.planning.schedule import schedule_warnings
 
 
@@ -73,7 +73,7 @@ class Inputs(NamedTuple):
 
     @property
     def validation_rows(self) -> int:
-        return self.shards["splits"]["validation"]["rows"]
+        return split_rows(self.shards["splits"]["validation"], self.stage.settings)
 
     @property
     def validates(self) -> bool:
@@ -144,7 +144,7 @@ def load(name: str, settings: Stage, machine: Machine, folders: Folders) -> Inpu
     check_validation(name, settings, folders.shards, shards)
     auto = "auto" in (settings.learning_rate, settings.global_batch)
     parameters = count_parameters(folders.origin) if auto else None
-    rows = shards["splits"]["train"]["rows"]
+    rows = split_rows(shards["splits"]["train"], settings)
     stage = resolve_stage(name, settings, machine, parameters, rows, parallel.world_size())
     if auto:
         numbers = stage.settings
@@ -176,7 +176,8 @@ def resume(inputs: Inputs, seed: int, code: str) -> Attempt:
 def prepare(inputs: Inputs, attempt: Attempt, seed: int, monitoring: Monitoring) -> Prepared:
     """Load the model, and make the trainer with its rows, optimizer and callbacks."""
     stage, settings, machine, folders = inputs.stage, inputs.stage.settings, inputs.stage.machine, inputs.folders
-    attention = choose_attention(machine.gpus, settings.precision)
+    with attempt.arguments.main_process_first():  # the first rank of each host tries the kernels, if nobody has yet
+        attention = choose_attention(stage.name, settings, machine.gpus, adapter_base(folders.origin) or folders.origin)
     model = load_stage_model(stage.name, settings, seed, folders.origin, attention, attempt.arguments)
     largest = max(split["largest_id"] for split in inputs.shards["splits"].values())
     if largest >= model.config.vocab_size:
@@ -187,13 +188,13 @@ def prepare(inputs: Inputs, attempt: Attempt, seed: int, monitoring: Monitoring)
     if attempt.arguments.process_index == 0:
         check_disk_space(stage, model, inputs.origin, attempt.work)
     liger = choose_liger(machine, model.config.model_type)
-    validation_rows = PackedRows(
-        Shards(folders.shards, "validation"), settings.eval_rows, multiple=stage.processes * stage.micro_batch
-    )
+    train_rows = Rows(Shards(folders.shards, "train"), settings.packing, settings.max_samples, settings.global_batch)
+    together = stage.processes * stage.micro_batch
+    validation_rows = Rows(Shards(folders.shards, "validation"), settings.packing, settings.eval_rows, together)
     trainer = StageTrainer(
         model=model,
         args=attempt.arguments,
-        train_dataset=PackedRows(Shards(folders.shards, "train"), settings.max_samples, multiple=settings.global_batch),
+        train_dataset=train_rows,
         eval_dataset=validation_rows,
         data_collator=collator_for(attention),
         optimizer_cls_and_kwargs=optimizer_factory(settings, machine),

@@ -76,8 +76,8 @@ class Lora(Record):
     dropout: Number = Field(0.05, ge=0, lt=1, description="Dropout on the input of an adapter.")
     targets: Literal["all-linear"] | Annotated[list[Text], Unique, Field(min_length=1)] = Field(
         "all-linear",
-        description="Which linear layers get an adapter: a list of names such as `[q_proj, v_proj]`, or `all-linear`, all"
-        " but the head, whatever the architecture calls them.",
+        description="Which linear layers get an adapter: a list of names such as `[q_proj, v_proj]`, or `all-linear`:"
+        " all but the head, whatever the architecture calls them.",
     )
     merge: bool = Field(
         False,
@@ -99,6 +99,11 @@ class Stage(Record):
     origin: str = Field(alias="from", description="`base`, or the stage whose model this one starts from.")
     data: str = Field(description="A dataset of `corpus.compose`, or a mixture of `tokens.mix`.")
     sequence_length: int = Field(4096, ge=16, description="Length of a packed row (tokens).")
+    packing: bool = Field(
+        True,
+        description="Whether a row holds several documents. `false`: one document or piece of one in a row, padded;"
+        " slower, for architectures in which packed documents would see each other.",
+    )
     method: Literal["full", "lora"] = Field(
         "full",
         description="`full` trains the model's own weights; `lora` freezes them and trains low-rank adapters (Hu et al."

@@ -55,7 +55,12 @@ class PassRecordingTrainer(Trainer):
         return torch.stack([~losses.isfinite().all(), ~norm.float().isfinite()])
 
     def suspect_documents(self, shards: Shards) -> list[str]:
-        """Ids of the documents in this rank's passes whose loss is not finite; of all passes if each loss is finite."""
+        """Ids of the documents in this rank's passes whose loss is not finite; of all passes if each loss is finite.
+
+        Of unpacked rows nothing is known: they are no rows of the shards.
+        """
+        if not self.train_dataset.packing:
+            return []
         bad = [tokens for tokens, loss in self.passes if not math.isfinite(loss.item())]
         suspects = bad or [tokens for tokens, _ in self.passes]
         rows = torch.cat([tokens.reshape(-1, shards.length) for tokens in suspects]).cpu().numpy()

@@ -14,7 +14,7 @@ from scripts.training.engine.nonfinite_loss import PassRecordingTrainer
 from scripts.training.model.loading import ONE_FILE
 
 
-class PackedRows(torch.utils.data.Dataset):
+class Rows(torch.utils.data.Dataset):
     """The first `rows` rows of a shard as the model takes them: input_ids, position_ids, labels, each int64 [length].
 
     Their number is filled up to a multiple of `multiple` by copies of the first row without targets. Otherwise
@@ -22,17 +22,25 @@ class PackedRows(torch.utils.data.Dataset):
 
     There must be no attention mask: only without one does transformers read the document boundaries from the position
     ids. With an all-ones mask documents would attend to each other without a warning.
+
+    Args:
+        packing: whether a row is a row of the shard; else it is one piece of a document, and not padded yet.
     """
 
-    def __init__(self, shards: Shards, rows: int | None = None, multiple: int = 1):
-        self.shards, self.rows, self.multiple = shards, min(rows or len(shards), len(shards)), multiple
+    def __init__(self, shards: Shards, packing: bool = True, rows: int | None = None, multiple: int = 1):
+        known = len(shards) if packing else len(shards.pieces)
+        self.shards, self.packing, self.rows, self.multiple = shards, packing, min(rows or known, known), multiple
 
     def __len__(self) -> int:
         return -(-self.rows // self.multiple) * self.multiple
 
     def __getitem__(self, index: int) -> dict[str, torch.Tensor]:
         filling = index >= self.rows
-        row = {name: torch.from_numpy(array) for name, array in self.shards.row(0 if filling else index).items()}
+        number, piece = 0 if filling else index, slice(None)
+        if not self.packing:
+            number, start, length, _ = (int(value) for value in self.shards.pieces[number])
+            piece = slice(start, start + length)
+        row = {name: torch.from_numpy(array[piece]) for name, array in self.shards.row(number).items()}
         return row | {"labels": torch.full_like(row["labels"], -100)} if filling else row
 
 
@@ -42,7 +50,7 @@ class FillingLast(torch.utils.data.Sampler):
     The order is that of a dataset without filling, so that only the last step of an epoch has filling rows.
     """
 
-    def __init__(self, dataset: PackedRows):
+    def __init__(self, dataset: Rows):
         self.dataset, self.shuffled = dataset, SeedableRandomSampler(range(dataset.rows))
 
     def __len__(self) -> int:
@@ -57,8 +65,23 @@ class FillingLast(torch.utils.data.Sampler):
 
 
 def stack(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
-    """Collate rows into a batch: each tensor [rows, length]."""
-    return {name: torch.stack([row[name] for row in rows]) for name in rows[0]}
+    """Collate rows into a batch: each tensor [rows, length]. Shorter rows are padded on the right, without targets.
+
+    What is padded continues the last document, so that it is no further one to tell apart; no token sees a later one.
+    """
+    length = max(len(row["labels"]) for row in rows)
+    padded = []
+    for row in rows:
+        missing = length - len(row["labels"])
+        if missing:
+            last = int(row["position_ids"][-1])
+            row = {
+                "input_ids": torch.nn.functional.pad(row["input_ids"], (0, missing)),
+                "position_ids": torch.cat([row["position_ids"], torch.arange(last + 1, last + 1 + missing)]),
+                "labels": torch.nn.functional.pad(row["labels"], (0, missing), value=-100),
+            }
+        padded.append(row)
+    return {name: torch.stack([row[name] for row in padded]) for name in rows[0]}
 
 
 class StageTrainer(PassRecordingTrainer):

@@ -9,13 +9,16 @@ of rows, once per batch and without a GPU sync.
 import importlib
 import logging
 from collections.abc import Callable
+from pathlib import Path
 
 import torch
 from transformers import AttentionInterface
 
+from scripts.experiment.settings.training import Stage
 from scripts.training.engine.trainer import stack
 from scripts.training.planning import kernels
-from scripts.training.planning.kernels import VARLEN, Choice, Installed
+from scripts.training.planning.architecture import architecture
+from scripts.training.planning.kernels import FLASH, VARLEN, Choice, Installed
 
 try:
     from torch.nn.attention.varlen import varlen_attn
@@ -39,16 +42,22 @@ def usable(installed: Installed) -> Installed:
     return installed
 
 
-def choose_attention(gpus: int, precision: str) -> str:
+def choose_attention(name: str, settings: Stage, gpus: int, folder: Path) -> str:
     """The name, for `attn_implementation`, of the fastest kernel that this process can run; it is logged.
 
     Args:
+        name: the stage's, for errors.
         gpus: of the machine file.
-        precision: of the stage.
+        folder: of the model that the stage starts from.
+
+    Raises:
+        UserError: no kernel is right for the model, or the stage has a target for adapters that the model has not.
     """
     capability = gpu_capability(gpus)
     installed = kernels.installed_kernels()
-    choice = kernels.choose_attention(capability, precision, usable(installed) if capability else installed)
+    if capability:
+        installed = usable(installed)
+    choice = kernels.stage_attention(architecture(folder), name, settings, capability, installed)
     log_choice("attention", choice)
     return choice.name
 
@@ -83,7 +92,10 @@ def stack_with_boundaries(rows: list[dict[str, torch.Tensor]]) -> dict:
 
 def collator_for(attention: str) -> Callable:
     """The function that collates rows into a batch for this kernel."""
-    return stack if attention in ("sdpa", "eager") else stack_with_boundaries
+    return stack_with_boundaries if attention in (FLASH, VARLEN) else stack
+
+
+HALF = (torch.float16, torch.bfloat16)  # what the kernel computes in
 
 
 def varlen_attention(
@@ -94,6 +106,7 @@ def varlen_attention(
     attention_mask: None,
     dropout: float = 0.0,
     scaling: float | None = None,
+    sliding_window: int | None = None,
     cu_seq_lens_q: torch.Tensor | None = None,
     cu_seq_lens_k: torch.Tensor | None = None,
     max_length_q: int | None = None,
@@ -104,15 +117,19 @@ def varlen_attention(
 
     Args:
         query: [rows, heads, length, head size], fp16 or bf16; float32 (outside autocast) is computed in bf16.
-        key, value: [rows, key heads, length, head size].
+        key, value: [rows, key heads, length, head size]; values may be smaller, they are padded as for flash-attn.
+        sliding_window: how many tokens a token sees, with itself; None for all before it.
 
     Returns:
-        [rows, length, heads, head size], and no attention weights.
+        [rows, length, heads, head size of the values], and no attention weights.
     """
     assert cu_seq_lens_q is not None, "packed rows need their boundaries: use attention.collator_for"
-    assert attention_mask is None and not dropout and not kwargs.get("sliding_window"), "not supported by this kernel"
+    assert attention_mask is None and not dropout, "this kernel has neither mask nor dropout"
     rows, heads, length, size = query.shape
-    half = query.dtype if query.dtype in (torch.float16, torch.bfloat16) else torch.bfloat16
+    value_size = value.shape[-1]
+    if value_size != size:
+        value = torch.nn.functional.pad(value, (0, size - value_size))
+    half = query.dtype if query.dtype in HALF else torch.bfloat16
     flat = [tensor.transpose(1, 2).reshape(rows * length, -1, size).to(half) for tensor in (query, key, value)]
     attended = varlen_attn(
         *flat,
@@ -121,10 +138,10 @@ def varlen_attention(
         max_length_q,
         max_length_k,
         scale=scaling,
-        window_size=(-1, 0),  # causal
+        window_size=(sliding_window - 1 if sliding_window else -1, 0),  # tokens before its own, and none after it
         enable_gqa=key.shape[1] != heads,
     )
-    return attended.view(rows, length, heads, size).to(query.dtype), None
+    return attended.view(rows, length, heads, size)[..., :value_size].to(query.dtype), None
 
 
 AttentionInterface.register(VARLEN, varlen_attention)

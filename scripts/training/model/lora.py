@@ -20,11 +20,11 @@ from scripts.common.files import read_json, sha256_file, write_json
 from scripts.common.manifest import NAME
 from scripts.experiment.settings.training import Stage
 from scripts.training.model.loading import ONE_FILE, load_model, merge_adapter
+from scripts.training.planning.architecture import ALL_LINEAR, unknown_target
 
 if TYPE_CHECKING:
     from peft import PeftModel  # it imports bitsandbytes, which a stage without adapters does not need
 
-ALL_LINEAR = "all-linear"
 WEIGHTS, CONFIG = "adapter_model.safetensors", "adapter_config.json"
 
 
@@ -51,13 +51,6 @@ def linear_names(model: PreTrainedModel) -> list[str]:
         if isinstance(module, torch.nn.Linear | Conv1D) and module is not head
     ]
     return sorted({name.rpartition(".")[2] for name in linear})
-
-
-def unknown_target(targets: list[str] | str, known: list[str]) -> str | None:
-    """The first of a stage's `lora.targets` that is none of the model's linear layers, `known`; None if all are."""
-    if targets == ALL_LINEAR:
-        return None if known else targets
-    return next((target for target in targets if target not in known), None)
 
 
 def load_with_adapters(

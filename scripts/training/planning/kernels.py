@@ -2,24 +2,29 @@
 
     flash_attention_2   the package flash-attn is installed and the GPU is of compute capability 8 or more
     varlen              else, on such a GPU: PyTorch's own variable-length flash kernel (torch.nn.attention.varlen)
+    flex_attention      on such a GPU where these are wrong for the model: it knows caps and sinks
     sdpa                else, and always in float32, which the flash kernels would compute in bf16
+    eager               where no other one is right
 
+What is wrong for a model is tried on a twin of it (architecture.py).
 The workflow prints `kernels_line` before its first job; a stage decides by the same functions and logs the outcome.
 """
 
 import importlib.metadata
 import importlib.util
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
 import pynvml
 
+from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.hosts.hardware import torch_build
+from scripts.training.planning.architecture import Architecture, unknown_target
 
-FLASH, VARLEN, SDPA = "flash_attention_2", "varlen", "sdpa"
+FLASH, VARLEN, FLEX, SDPA, EAGER = "flash_attention_2", "varlen", "flex_attention", "sdpa", "eager"
 # The fused loss reads the head's weight outside of the head's own forward pass, where it must not be sharded.
 UNSHARDED_WEIGHTS = ("none", "zero1", "zero2")
 GROUP = "uv pip install --group liger"
@@ -63,24 +68,72 @@ def installed_kernels() -> Installed:
     )
 
 
-def choose_attention(capability: tuple[int, int] | None, precision: str, installed: Installed) -> Choice:
-    """The fastest attention kernel that GPU, precision and packages allow.
+def possible_attention(capability: tuple[int, int] | None, precision: str, installed: Installed) -> list[Choice]:
+    """The attention kernels that GPU, precision and packages allow, the fastest first; arguments as below."""
+    if capability is None:
+        return [Choice(SDPA, "no GPU"), Choice(EAGER, "no GPU")]
+    slow = [Choice(SDPA), Choice(EAGER)]
+    if precision == "fp32":
+        reason = "precision fp32; flash kernels compute in bf16"
+    elif capability < (8, 0):
+        reason = f"the GPU's compute capability is {capability[0]}.{capability[1]}; flash kernels need 8.0"
+    elif installed.flash_attn:
+        return [Choice(FLASH), *[Choice(VARLEN)] * installed.varlen, Choice(FLEX), *slow]
+    elif installed.varlen:
+        return [Choice(VARLEN, "PyTorch's own kernel; flash-attn is not installed"), Choice(FLEX), *slow]
+    else:
+        reason = "flash-attn is not installed, and this torch has no varlen kernel"
+    return [choice._replace(reason=reason) for choice in slow]
+
+
+def choose_attention(
+    capability: tuple[int, int] | None, precision: str, installed: Installed, wrong: Mapping[str, str] | None = None
+) -> Choice:
+    """The fastest attention kernel that GPU, precision and packages allow, and that is right for the model.
 
     Args:
         capability: the GPU's compute capability; None without a GPU.
         precision: of the stage, `fp32` or `bf16`.
+        wrong: kernel → why it is wrong for the model, empty if it is right; every kernel is right by default.
+
+    Raises:
+        UserError: none is right.
     """
-    if capability is None:
-        return Choice(SDPA, "no GPU")
-    if precision == "fp32":
-        return Choice(SDPA, "precision fp32; flash kernels compute in bf16")
-    if capability < (8, 0):
-        return Choice(SDPA, f"the GPU's compute capability is {capability[0]}.{capability[1]}; flash kernels need 8.0")
-    if installed.flash_attn:
-        return Choice(FLASH)
-    if installed.varlen:
-        return Choice(VARLEN, "PyTorch's own kernel; flash-attn is not installed")
-    return Choice(SDPA, "flash-attn is not installed, and this torch has no varlen kernel")
+    possible = possible_attention(capability, precision, installed)
+    faster = []
+    for choice in possible:
+        reason = (wrong or {}).get(choice.name, "")
+        if not reason:
+            return choice._replace(reason="; ".join(faster)) if faster else choice
+        faster.append(f"not {choice.name}: {reason}")
+    raise UserError("; ".join(faster))
+
+
+def stage_attention(
+    architecture: Architecture,
+    name: str,
+    settings: Stage,
+    capability: tuple[int, int] | None,
+    installed: Installed,
+) -> Choice:
+    """The attention kernel of a stage that starts from a model of this architecture; arguments as above.
+
+    Raises:
+        UserError: the stage would not train on its documents, or train nothing; the line says what works.
+    """
+    key, kind = f"training.train.{name}", architecture.model_type
+    if settings.method == "lora" and (unknown := unknown_target(settings.lora.targets, architecture.linear)):
+        raise UserError(
+            f"{key}.lora.targets: no linear layer {unknown!r} in {kind}; use `all-linear`, or some of"
+            f" {', '.join(architecture.linear)}"
+        )
+    try:
+        return choose_attention(capability, settings.precision, installed, architecture.wrong_kernels(settings))
+    except UserError as error:
+        possible = [choice.name for choice in possible_attention(capability, settings.precision, installed)]
+        unpacked = any(not architecture.wrong_unpacked[kernel] for kernel in possible)
+        works = "set `packing: false`" if settings.packing and unpacked else "use another base model"
+        raise UserError(f"{key}: no attention kernel is right for {kind} ({error}); {works}") from error
 
 
 def choose_liger(machine: Machine, installed: bool, known: bool = True) -> Choice:
@@ -115,16 +168,23 @@ def least_capability() -> tuple[int, int] | None:
 
 
 def kernels_line(
-    machine: Machine, stages: Iterable[Stage], capability: tuple[int, int] | None, installed: Installed
+    machine: Machine,
+    stages: Iterable[Stage],
+    capability: tuple[int, int] | None,
+    installed: Installed,
+    architecture: Architecture | None = None,
 ) -> str:
     """One line about the kernels that the stages will run; it names what each precision uses where they differ.
 
     Args:
         capability: of this host's GPUs; where they are on other hosts, one that has flash kernels is assumed.
+        architecture: of the base, where it is known.
     """
     assumed = capability is None
-    precisions = sorted({stage.precision for stage in stages})
-    choices = {precision: choose_attention(capability or (8, 0), precision, installed) for precision in precisions}
+    choices = {}
+    for stage in sorted(stages, key=lambda stage: stage.precision):
+        wrong = architecture.wrong_kernels(stage) if architecture else {}
+        choices[stage.precision] = choose_attention(capability or (8, 0), stage.precision, installed, wrong)
     attention = ", ".join(
         f"attention {choice}{f' for {precision} stages' if len(choices) > 1 else ''}"
         for precision, choice in choices.items()

@@ -166,6 +166,11 @@ def global_batch(parameters: int, tokens: int, length: int) -> int:
     return max(ROWS, min(rows, MAX_TOKENS // length // ROWS * ROWS))
 
 
+def split_rows(split: dict, settings: Stage) -> int:
+    """The rows of a split that a stage sees, by the counts in the shards' manifest; unpacked, each piece is a row."""
+    return split["rows" if settings.packing else "pieces"]
+
+
 def used_rows(settings: Stage, rows: int) -> int:
     """How many of the `rows` packed training rows a stage uses."""
     return min(rows, settings.max_samples or rows)

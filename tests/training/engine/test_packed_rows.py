@@ -11,7 +11,7 @@ from transformers import AutoModelForCausalLM, PreTrainedModel, TrainingArgument
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model import attention
 from scripts.training.model.nope import convert_to_nope
-from tests.training.conftest import LENGTH, VOCABULARY
+from tests.training.conftest import LENGTH, VOCABULARY, stage
 
 # lengths of the documents in each row; the last row is padded, and padding is a document of its own without targets
 ROWS = [[5, 20, 7], [LENGTH], [1, 2, 29], [16, 10]]
@@ -133,12 +133,12 @@ def test_boundaries_are_those_of_the_concatenated_rows():
     assert boundaries["max_length_q"] == boundaries["max_length_k"] == 3
 
 
-def test_a_flash_attn_that_does_not_load_is_named_and_the_next_kernel_runs(monkeypatch, caplog):
+def test_a_flash_attn_that_does_not_load_is_named_and_the_next_kernel_runs(monkeypatch, caplog, origin):
     monkeypatch.setattr(attention, "gpu_capability", lambda gpus: (8, 0))
     monkeypatch.setattr(attention.kernels, "installed_kernels", lambda: attention.Installed(True, True, False))
     monkeypatch.setitem(sys.modules, "flash_attn", None)  # its import fails
     with caplog.at_level("INFO"):
-        assert attention.choose_attention(1, "bf16") == "varlen"
+        assert attention.choose_attention("sft", stage(precision="bf16"), 1, origin) == "varlen"
     assert "flash-attn is installed but does not load" in caplog.text
     assert "attention: varlen (PyTorch's own kernel" in caplog.text
 

@@ -5,7 +5,7 @@ import torch
 from transformers import Qwen2Config, Qwen2ForCausalLM
 
 from scripts.tokens.packing.shards import Shards
-from scripts.training.engine.trainer import PackedRows, StageTrainer, stack
+from scripts.training.engine.trainer import Rows, StageTrainer, stack
 from scripts.training.optimization.training_arguments import training_arguments
 from scripts.training.planning.resolved_stage import resolve_stage
 from tests.training.conftest import SHAPE, VOCABULARY, machine, stage
@@ -18,7 +18,7 @@ def test_the_layers_that_the_machine_file_names_are_recomputed_and_the_loss_is_t
         model = Qwen2ForCausalLM(Qwen2Config(**SHAPE | {"num_hidden_layers": 3}, vocab_size=VOCABULARY))
         arguments = training_arguments(resolve_stage("tiny", settings, here, None, None), 0, tmp_path, validate=False)
         arguments.save_strategy = "no"
-        rows = PackedRows(Shards(shards, "train"))
+        rows = Rows(Shards(shards, "train"))
         loss = StageTrainer(model=model, args=arguments, train_dataset=rows, data_collator=stack).train().training_loss
         return [layer.gradient_checkpointing for layer in model.model.layers], loss
 

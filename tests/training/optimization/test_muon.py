@@ -15,7 +15,7 @@ from transformers import AutoModelForCausalLM
 from scripts.common.errors import UserError
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.stage_model import freeze_others
-from scripts.training.engine.trainer import PackedRows, stack
+from scripts.training.engine.trainer import Rows, stack
 from scripts.training.optimization.muon import make_muon, muon_groups, split_parameters
 from tests.training.conftest import MACHINE, often, stage
 from tests.training.engine.test_parallel import MODES, QUICK
@@ -101,7 +101,7 @@ def test_muon_fits_the_tiny_model_to_its_rows_better_than_adamw(origin, shards):
     It is no law: at rates up to 0.03 the two are equal here or AdamW is slightly ahead, and on a linear regression with
     white inputs (singular values of the target over two decades) AdamW's best loss was 14 times lower than Muon's.
     """
-    rows = PackedRows(Shards(shards, "train"))
+    rows = Rows(Shards(shards, "train"))
     batch = stack([rows[index] for index in range(len(rows))])
 
     def fitted(make, rate: float) -> float:

@@ -1,0 +1,285 @@
+"""Which attention kernels are right for a model: a tiny twin of it runs packed documents through each of them.
+
+    echo '"/models/gemma-2-2b"' | python -m scripts.training.model.kernel_trials
+
+A process of its own, started and cached by scripts/training/planning/architecture.py. Each kernel gets two packed
+documents, forward and backward; logits and gradients must be those of the documents one by one with eager attention.
+On the CPU the flash kernels are replaced by an exact function of the same signature. It leaves out an argument that
+the kernel's signature does not name, as the kernel does.
+"""
+
+import inspect
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import torch
+import transformers.integrations.flash_attention
+import transformers.modeling_flash_attention_utils as flash
+from torch.nn.attention.flex_attention import create_mask
+from transformers import AttentionInterface, AutoConfig, PreTrainedModel
+from transformers.integrations.flash_attention import flash_attention_forward
+from transformers.integrations.flex_attention import flex_attention_forward
+from transformers.integrations.sdpa_attention import sdpa_attention_forward
+from transformers.utils import logging as transformers_logging
+
+from scripts.common.cli import run
+from scripts.training.model import attention
+from scripts.training.model.lora import linear_names
+from scripts.training.model.twin import VOCABULARY, twin
+from scripts.training.planning.kernels import EAGER, FLASH, FLEX, SDPA, VARLEN
+
+LENGTHS = (19, 29)  # of the two documents; longer than the twin's window
+TOLERANCE = 1e-2  # of the spread of the logits, and of a gradient's length; rounding in float32 is below 1e-3
+FLASH_SIZE = 256  # the largest head of the flash kernels
+FLEX_SIZE = 16  # the smallest of flex attention
+LEAK = "documents packed into one row leak into each other"
+# what attention may be given beyond query, key, value and mask, by the kernels that know most; a mask says the window
+ARGUMENTS = {
+    name
+    for kernel in (flash_attention_forward, flex_attention_forward)
+    for name, parameter in inspect.signature(kernel).parameters.items()
+    if parameter.default is None
+} - {"cache", "is_causal", "scaling"}
+
+
+def exact(query, key, value, allowed, scale, softcap=None, s_aux=None) -> tuple[torch.Tensor, torch.Tensor]:
+    """Attention written out, and the logarithm of each row's sum.
+
+    Args:
+        query, key, value: [..., heads, length, size], with equally many heads.
+        allowed: bool [..., length, length].
+    """
+    scores = query @ key.transpose(-1, -2) * (query.shape[-1] ** -0.5 if scale is None else scale)
+    if softcap:
+        scores = softcap * torch.tanh(scores / softcap)
+    scores = scores.masked_fill(~allowed, float("-inf"))
+    total = scores.logsumexp(-1)
+    if s_aux is not None:
+        total = torch.logaddexp(total, s_aux.view(-1, 1))
+    return (scores - total.unsqueeze(-1)).exp() @ value, total
+
+
+def by_document(query, key, value, offsets, scale, left: int, softcap=None) -> torch.Tensor:
+    """Causal attention within each document; [tokens, heads, size]. `left`: keys before a query's own, -1 for all."""
+    outputs = []
+    for start, end in zip(offsets[:-1].tolist(), offsets[1:].tolist(), strict=True):
+        q, k, v = (tensor[start:end].transpose(0, 1) for tensor in (query, key, value))
+        k, v = (tensor.repeat_interleave(len(q) // len(tensor), 0) for tensor in (k, v))
+        distance = torch.arange(end - start)[:, None] - torch.arange(end - start)
+        allowed = (distance >= 0) & ((distance <= left) | (left < 0))
+        outputs.append(exact(q, k, v, allowed, scale, softcap)[0].transpose(0, 1))
+    return torch.cat(outputs)
+
+
+def varlen_attn(query, key, value, cu_q, cu_k, max_q, max_k, *, scale, window_size, enable_gqa):
+    """As torch.nn.attention.varlen's; it needs equal sizes of heads."""
+    assert query.shape[-1] == key.shape[-1] == value.shape[-1] and window_size[1] == 0
+    assert enable_gqa or query.shape[1] == key.shape[1]
+    return by_document(query, key, value, cu_q, scale, window_size[0])
+
+
+def flash_attn_varlen_func(
+    q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, dropout_p=0.0, softmax_scale=None, causal=False,
+    window_size=(-1, -1), softcap=0.0, alibi_slopes=None, deterministic=False, return_attn_probs=False,
+    block_table=None,
+):  # fmt: skip
+    """As flash-attn 2.8's."""
+    assert causal and alibi_slopes is None and block_table is None and not return_attn_probs
+    return by_document(q, k, v, cu_seqlens_q, softmax_scale, window_size[0], softcap)
+
+
+def flex_attention(module, query, key, value, attention_mask, scaling=None, softcap=None, s_aux=None, **kwargs):
+    """As transformers' flex attention, which computes sinks on GPUs alone."""
+    rows, heads, length, _ = query.shape
+    allowed = create_mask(attention_mask.mask_mod, rows, 1, length, length, device="cpu")
+    key, value = (tensor.repeat_interleave(heads // tensor.shape[1], 1) for tensor in (key, value))
+    return exact(query, key, value, allowed, scaling, softcap, s_aux)[0].transpose(1, 2).contiguous(), None
+
+
+class Calls:
+    """What a model gave to its attention kernel.
+
+    Attributes:
+        sizes: (of queries and keys, of values) of the heads.
+        arguments: the names of the arguments that were not None.
+        dropout: the largest.
+    """
+
+    def __init__(self):
+        self.sizes, self.arguments, self.dropout = set(), set(), 0.0
+
+    def recording(self, kernel: Callable) -> Callable:
+        def recorded(module, query, key, value, attention_mask, **given):
+            self.sizes.add((query.shape[-1], value.shape[-1]))
+            self.arguments |= {name for name, value in given.items() if name in ARGUMENTS and value is not None}
+            self.dropout = max(self.dropout, given.get("dropout") or 0.0)
+            return kernel(module, query, key, value, attention_mask, **given)
+
+        return recorded
+
+
+def batch_of(rows: list[list[torch.Tensor]]) -> list[dict[str, torch.Tensor]]:
+    """Rows as scripts/training/engine/trainer.py gives them; the first token of a document is no target."""
+    batch = []
+    for documents in rows:
+        positions = [torch.arange(len(document)) for document in documents]
+        labels = [torch.cat([torch.tensor([-100]), document[1:]]) for document in documents]
+        row = {"input_ids": documents, "position_ids": positions, "labels": labels}
+        batch.append({name: torch.cat(parts) for name, parts in row.items()})
+    return batch
+
+
+def forward(model: PreTrainedModel, rows: list[list[torch.Tensor]], kernel: str) -> tuple[list, torch.Tensor]:
+    """The logits of each document, [its tokens, vocabulary], and the summed loss, computed as a stage does it."""
+    model.config._attn_implementation = kernel
+    batch = attention.collator_for(kernel)(batch_of(rows))
+    labels = batch.pop("labels")
+    scores = model(**batch, use_cache=False).logits
+    nats = torch.nn.functional.cross_entropy(scores[:, :-1].flatten(0, 1), labels[:, 1:].flatten(), reduction="sum")
+    logits = []
+    for row, documents in zip(scores, rows, strict=True):
+        logits += row[: sum(map(len, documents))].split([len(document) for document in documents])
+    return logits, nats
+
+
+def gradients(model: PreTrainedModel, nats: torch.Tensor) -> dict[str, torch.Tensor]:
+    model.zero_grad()
+    nats.backward()
+    return {name: weight.grad for name, weight in model.named_parameters() if weight.grad is not None}
+
+
+class Reference:
+    """Four documents one by one with eager attention: logits and gradients.
+
+    Attributes:
+        packed: two rows of two documents. unpacked: a row for each document.
+    """
+
+    def __init__(self, model: PreTrainedModel):
+        generator = torch.Generator().manual_seed(1)
+        first, second = LENGTHS
+        lengths = (first, second, second, first)
+        documents = [torch.randint(1, VOCABULARY, (length,), generator=generator) for length in lengths]
+        self.packed, self.unpacked = [documents[:2], documents[2:]], [[tokens] for tokens in documents]
+        alone = [forward(model, [[tokens]], EAGER) for tokens in documents]
+        self.gradients = gradients(model, sum(nats for _, nats in alone))
+        self.logits = [logits[0].detach() for logits, _ in alone]
+
+    def other_logits(self, ours: list[torch.Tensor], expected: list[torch.Tensor]) -> list[bool]:
+        """For each document whether its logits are not the expected ones."""
+        pairs = zip(ours, expected, strict=True)
+        return [not ((our - other).abs().max() < TOLERANCE * other.std()) for our, other in pairs]
+
+    def other_gradient(self, ours: dict[str, torch.Tensor]) -> str | None:
+        """The first parameter whose gradient is another one; None if there is none."""
+        least = 1e-3 * max(gradient.norm() for gradient in self.gradients.values())
+        for name, gradient in self.gradients.items():
+            our = ours.get(name, torch.zeros_like(gradient))
+            if not ((our - gradient).norm() < TOLERANCE * (gradient.norm() + least)):
+                return name
+        return None
+
+
+def trial(model: PreTrainedModel, kernel: str, reference: Reference, rows: list[list[torch.Tensor]], calls: Calls):
+    """Why `kernel` is wrong for the model on these rows, as text; empty if it is right."""
+    supported = {SDPA: "_supports_sdpa", FLASH: "_supports_flash_attn", FLEX: "_supports_flex_attn"}.get(kernel)
+    if supported and not getattr(model, supported):
+        return "the architecture does not support it"
+    try:
+        model.train()
+        with torch.no_grad():
+            forward(model, rows, kernel)  # for the dropout of training
+        model.eval()
+        logits, nats = forward(model, rows, kernel)
+        ours = gradients(model, nats)
+        with torch.no_grad():
+            changed, _ = forward(model, [[VOCABULARY - first, *rest] for first, *rest in rows], kernel)
+    except Exception as error:
+        return (
+            limits(kernel, calls)
+            or f"it fails with {type(error).__name__}: {(str(error).strip() or 'no message').splitlines()[0]}"
+        )
+    if reason := limits(kernel, calls):
+        return reason
+    moved = reference.other_logits(changed, [scores.detach() for scores in logits])
+    if len(rows[0]) == 2 and any(moved[1::2]):
+        return LEAK
+    if any(reference.other_logits(logits, reference.logits)):
+        return "its logits are not those of the documents one by one"
+    if name := reference.other_gradient(ours):
+        return f"its gradient of {name} is not that of the documents one by one"
+    return ""
+
+
+NAMED = {
+    FLASH: {*inspect.signature(flash_attn_varlen_func).parameters, "sliding_window"},
+    VARLEN: set(inspect.signature(attention.varlen_attention).parameters),
+    FLEX: {*inspect.signature(flex_attention_forward).parameters, "sliding_window"},
+    SDPA: {*inspect.signature(sdpa_attention_forward).parameters, "sliding_window"},
+}
+
+
+def limits(kernel: str, calls: Calls) -> str:
+    """What a kernel cannot do of what the model asked; empty if nothing."""
+    if kernel == EAGER:
+        return ""
+    if not calls.sizes:
+        return "the architecture does not call it"
+    if dropped := sorted(calls.arguments - NAMED[kernel]):
+        return f"it drops {', '.join(dropped)}"
+    if calls.dropout and kernel in (VARLEN, FLEX):
+        return f"it has no dropout, the model one of {calls.dropout}"
+    largest = max(size for sizes in calls.sizes for size in sizes)
+    if kernel in (FLASH, VARLEN) and largest > FLASH_SIZE:
+        return f"heads of {largest}; it takes {FLASH_SIZE} at most"
+    if kernel == FLEX and min(size for sizes in calls.sizes for size in sizes) < FLEX_SIZE:
+        return f"heads of less than {FLEX_SIZE}"
+    return ""
+
+
+def replace_kernels() -> None:
+    """Put the exact functions above in the place of the kernels that need a GPU, for the rest of this process."""
+    attention.varlen_attn, attention.HALF = varlen_attn, (torch.float32,)
+    flash._flash_varlen_fn = flash._flash_fn = flash_attn_varlen_func
+    flash._loaded_implementation = FLASH
+    flash._process_flash_kwargs_fn = flash._lazy_define_process_function(flash_attn_varlen_func)
+    flash._process_with_kvcache_kwargs_fn = dict
+    transformers.integrations.flash_attention.get_target_dtype = lambda query, module: None  # a stage autocasts
+
+
+KERNELS = {
+    FLASH: flash_attention_forward,
+    VARLEN: attention.varlen_attention,
+    FLEX: flex_attention,
+    SDPA: sdpa_attention_forward,
+    EAGER: None,
+}
+
+
+def trials(folder: Path) -> dict:
+    """What a model of the config.json in `folder` can be trained with, as Architecture holds it."""
+    config = AutoConfig.from_pretrained(folder, local_files_only=True)
+    model = twin(config).eval()
+    reference = Reference(model)
+    wrong, wrong_unpacked = {}, {}
+    for reasons, rows in ((wrong, reference.packed), (wrong_unpacked, reference.unpacked)):
+        for name, kernel in KERNELS.items():
+            calls = Calls()
+            if kernel:
+                AttentionInterface.register(name, calls.recording(kernel))
+            reasons[name] = trial(model, name, reference, rows, calls)
+    model_type = config.get_text_config(decoder=True).model_type
+    return {"model_type": model_type, "wrong": wrong, "wrong_unpacked": wrong_unpacked, "linear": linear_names(model)}
+
+
+def main() -> None:
+    transformers_logging.set_verbosity_error()
+    torch.set_num_threads(1)  # tiny matrices
+    replace_kernels()
+    print(json.dumps(trials(Path(json.loads(sys.stdin.read())))))
+
+
+if __name__ == "__main__":
+    run(main)
