@@ -1,5 +1,6 @@
 # Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
 
+from scripts.common.files import read_json
 from scripts.experiment.no_effect_settings import weight_settings, every_of
 from scripts.experiment.layout import shard_files
 from scripts.experiment.machine_files import MONITORING, load_monitoring
@@ -19,7 +20,10 @@ MONITORING_FILE = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
 
 
 def check_architecture(folder):
-    """What the base in `folder` can be trained with; ends in a UserError where a stage cannot be."""
+    """What the base in `folder` can be trained with, None without a model; a UserError where a stage cannot be."""
+    config = folder / "config.json"
+    if not config.is_file() or "model_type" not in read_json(config):
+        return None  # rule `base` says so
     known, installed = architecture(folder), installed_kernels()
     capability = (least_capability() or (8, 0)) if MACHINE.gpus else None
     for name, stage in VIEW.stages.items():
@@ -45,8 +49,7 @@ try:
             print(f"warning: {warning}", file=sys.stderr)
     BASE_SETTINGS = VIEW.base_settings
     # tried on a small twin of the base: documents that leak, kernels that are wrong for it, targets that it has not
-    tried = INVOCATION and (Path(BASE.model) / "config.json").is_file()
-    ARCHITECTURE = check_architecture(Path(BASE.model)) if tried else None
+    ARCHITECTURE = check_architecture(Path(BASE.model)) if INVOCATION else None
 except UserError as error:
     sys.exit(f"error: {error}")
 
