@@ -41,7 +41,7 @@ def make_from_scratch(shape: Shape, seed: int, tokenizer: Path, out: Path) -> No
         pad_token_id=vocabulary.pad_token_id,
         rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
         use_cache=True,
-        **shape.model_dump(exclude={"vocab_size"}),
+        **shape.model_dump(exclude={"vocab_size"}, exclude_none=True),
     )
     torch.manual_seed(seed)
     model = Qwen2ForCausalLM(config)

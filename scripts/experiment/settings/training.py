@@ -12,6 +12,10 @@ from scripts.experiment.settings.record import Number, Record, Unique
 Auto = Literal["auto"]
 
 
+# keys of config.json for the number of a layer's experts, of which a token passes some
+EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
 class Shape(Record):
     """Shape of a model of the Qwen2 architecture. With a base model other than `scratch` it is used only for the plan,
     as long as the model is not downloaded."""
@@ -21,6 +25,12 @@ class Shape(Record):
     num_hidden_layers: int = Field(ge=1, description="Number of layers.")
     num_attention_heads: int = Field(ge=1, description="Number of query heads.")
     num_key_value_heads: int = Field(ge=1, description="Number of key and value heads.")
+    head_dim: int | None = Field(
+        None,
+        ge=2,
+        description="Width of an attention head, where it is not `hidden_size` / `num_attention_heads` (Qwen3,"
+        " Mistral-Nemo).",
+    )
     max_position_embeddings: int = Field(32768, ge=16, description="Maximum context length (tokens).")
     tie_word_embeddings: bool = Field(False, description="Whether embedding and output head share one matrix.")
     vocab_size: int | None = Field(
@@ -33,7 +43,9 @@ class Shape(Record):
 
     @classmethod
     def from_config(cls, config: dict) -> Self | None:
-        """The shape in a model's config.json; None where it is not of this architecture's kind."""
+        """The shape in a model's config.json; None where it is not of this architecture's kind, as with experts."""
+        if any((config.get(key) or 0) > 1 for key in EXPERTS):
+            return None
         fields = {key: config[key] for key in cls.model_fields if config.get(key) is not None}
         required = {name for name, field in cls.model_fields.items() if field.is_required()} | {"vocab_size"}
         return cls(**fields) if required <= fields.keys() else None

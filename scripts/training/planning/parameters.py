@@ -7,20 +7,30 @@ from typing import NamedTuple
 from scripts.experiment.settings.training import Lora, Shape, Stage
 
 
+def head_width(shape: Shape) -> int:
+    return shape.head_dim or shape.hidden_size // shape.num_attention_heads
+
+
+def query_width(shape: Shape) -> int:
+    """The outputs of a layer's query projection, and the inputs of its output projection."""
+    return head_width(shape) * shape.num_attention_heads
+
+
 def key_width(shape: Shape) -> int:
     """The outputs of a layer's key projection, and of its value projection."""
-    return shape.hidden_size // shape.num_attention_heads * shape.num_key_value_heads
+    return head_width(shape) * shape.num_key_value_heads
 
 
 def matrix_parameters(shape: Shape) -> int:
     """The parameters of all layers' matrices: attention and SwiGLU."""
     width, inner = shape.hidden_size, shape.intermediate_size
-    return shape.num_hidden_layers * (2 * width * width + 2 * width * key_width(shape) + 3 * width * inner)
+    attention = 2 * width * query_width(shape) + 2 * width * key_width(shape)
+    return shape.num_hidden_layers * (attention + 3 * width * inner)
 
 
 def layer_parameters(shape: Shape) -> int:
     """The parameters of all layers: matrices, q/k/v biases and RMS norms."""
-    vectors = shape.hidden_size + 2 * key_width(shape) + 2 * shape.hidden_size
+    vectors = query_width(shape) + 2 * key_width(shape) + 2 * shape.hidden_size
     return matrix_parameters(shape) + shape.num_hidden_layers * vectors
 
 
@@ -41,8 +51,9 @@ def count_parameters(shape: Shape) -> int:
 
 def adapter_parameters(shape: Shape, lora: Lora) -> int:
     """The parameters of LoRA adapters: r · (inputs + outputs) for each target in each layer."""
-    width, inner, keys = shape.hidden_size, shape.intermediate_size, key_width(shape)
-    sides = {"q_proj": 2 * width, "k_proj": width + keys, "v_proj": width + keys, "o_proj": 2 * width}
+    width, inner = shape.hidden_size, shape.intermediate_size
+    queries, keys = width + query_width(shape), width + key_width(shape)
+    sides = {"q_proj": queries, "k_proj": keys, "v_proj": keys, "o_proj": queries}
     sides |= dict.fromkeys(("gate_proj", "up_proj", "down_proj"), width + inner)
     targets = sides if lora.targets == "all-linear" else lora.targets
     return shape.num_hidden_layers * lora.r * sum(sides.get(target, 0) for target in targets)
@@ -61,14 +72,14 @@ class Counts(NamedTuple):
 
 def named_parameters(shape: Shape) -> Iterator[tuple[str, int, bool]]:
     """(name, number of values, whether it is a matrix) of each parameter of a Qwen2 model, by transformers' names."""
-    width, inner, keys = shape.hidden_size, shape.intermediate_size, key_width(shape)
+    width, inner, queries, keys = shape.hidden_size, shape.intermediate_size, query_width(shape), key_width(shape)
     yield "model.embed_tokens.weight", shape.vocab_size * width, True
     for layer in range(shape.num_hidden_layers):
         start = f"model.layers.{layer}"
-        for name, outputs in {"q": width, "k": keys, "v": keys}.items():
+        for name, outputs in {"q": queries, "k": keys, "v": keys}.items():
             yield f"{start}.self_attn.{name}_proj.weight", outputs * width, True
             yield f"{start}.self_attn.{name}_proj.bias", outputs, False
-        yield f"{start}.self_attn.o_proj.weight", width * width, True
+        yield f"{start}.self_attn.o_proj.weight", width * queries, True
         for name in ("gate", "up", "down"):
             yield f"{start}.mlp.{name}_proj.weight", inner * width, True
         yield f"{start}.input_layernorm.weight", width, False

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.batch import Batch, total_ranks
-from scripts.training.planning.parameters import Counts, counts, layer_parameters
+from scripts.training.planning.parameters import Counts, counts, layer_parameters, query_width
 from scripts.training.planning.recomputation import offloaded_activations, recomputed_share
 
 # Share of a pass' time behind which communication can hide. DDP, ZeRO and FSDP send while the backward pass runs.
@@ -44,7 +44,7 @@ class Speed(NamedTuple):
 def attention_operations(shape: Shape, length: int, causal: bool = True) -> float:
     """Operations per token and forward pass of all layers' scores and sums: 4 x width x positions looked at."""
     positions = length / 2 if causal else length
-    return 4 * shape.num_hidden_layers * shape.hidden_size * positions
+    return 4 * shape.num_hidden_layers * query_width(shape) * positions
 
 
 def matrix_parameters(shape: Shape) -> float:

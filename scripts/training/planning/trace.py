@@ -29,6 +29,7 @@ from scripts.experiment.settings.record import parse_json
 from scripts.training.model.attention import VARLEN
 from scripts.training.planning.activations import PHASES, Pass, cache_file, sizes
 from scripts.training.planning.liger_stand_ins import use_stand_ins
+from scripts.training.planning.parameters import head_width
 
 BLOCK = 512  # CUDA's allocator hands out multiples of this
 
@@ -131,6 +132,7 @@ def model_of(spec: Pass, layers: int) -> nn.Module:
         num_hidden_layers=layers,
         num_attention_heads=shape.num_attention_heads,
         num_key_value_heads=shape.num_key_value_heads,
+        head_dim=head_width(shape),
         vocab_size=shape.vocab_size,
         tie_word_embeddings=shape.tie_word_embeddings,
         attn_implementation=VARLEN if spec.flash else "sdpa",

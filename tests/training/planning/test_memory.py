@@ -3,9 +3,9 @@
 import pytest
 
 from scripts.experiment.optimizers import OPTIMIZERS
-from scripts.experiment.settings.training import Shape
+from scripts.experiment.settings.training import Lora, Shape
 from scripts.training.planning.memory import model_states
-from scripts.training.planning.parameters import count_parameters, counts
+from scripts.training.planning.parameters import adapter_parameters, count_parameters, counts
 from tests.training.test_plan import QWEN_7B, a40, stage
 
 SMALL = {
@@ -41,6 +41,39 @@ def test_parameters_are_those_of_the_model_that_transformers_builds(tied):
     with torch.device("meta"):
         model = Qwen2ForCausalLM(Qwen2Config(**shape))
     assert count_parameters(Shape(**shape)) == sum(weight.numel() for weight in set(model.parameters()))
+
+
+@pytest.mark.slow
+def test_models_whose_heads_have_a_width_of_their_own_are_counted_as_transformers_does():
+    import torch
+    from transformers import MistralConfig, MistralForCausalLM, Qwen3Config, Qwen3ForCausalLM
+
+    qwen3 = dict(hidden_size=1024, intermediate_size=3072, num_hidden_layers=28, num_attention_heads=16)
+    qwen3 |= dict(num_key_value_heads=8, head_dim=128, vocab_size=151936, tie_word_embeddings=True)
+    nemo = dict(hidden_size=5120, intermediate_size=14336, num_hidden_layers=40, num_attention_heads=32)
+    nemo |= dict(num_key_value_heads=8, head_dim=128, vocab_size=131072, tie_word_embeddings=False)
+    for config, kind, billions in (
+        (Qwen3Config(**qwen3), Qwen3ForCausalLM, 0.6),
+        (MistralConfig(**nemo), MistralForCausalLM, 12.25),
+    ):
+        with torch.device("meta"):
+            model = kind(config)
+        shape = Shape.from_config(config.to_dict())
+        real = sum(weight.numel() for weight in set(model.parameters()))
+        assert count_parameters(shape) == pytest.approx(real, rel=1e-3)
+        assert real / 1e9 == pytest.approx(billions, abs=0.01)
+        lora = Lora(r=8, targets=["q_proj", "o_proj"])
+        width = config.hidden_size + config.head_dim * config.num_attention_heads
+        assert adapter_parameters(shape, lora) == 2 * 8 * width * config.num_hidden_layers
+
+
+def test_a_model_with_experts_has_no_shape_here_rather_than_a_wrong_one():
+    config = dict(hidden_size=2048, intermediate_size=6144, num_hidden_layers=48, num_attention_heads=32)
+    config |= dict(num_key_value_heads=4, vocab_size=151936)
+    assert Shape.from_config(config) is not None
+    assert Shape.from_config(config | {"num_experts": 1}) is not None
+    for key in ("num_experts", "num_local_experts", "n_routed_experts"):
+        assert Shape.from_config(config | {key: 128}) is None
 
 
 def test_qwen_7b_has_its_published_number_of_parameters():
