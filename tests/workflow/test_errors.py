@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, models
 
 from tests import forked
 from tests.hosts.test_hardware import CUDA_13, OLD, on_host
@@ -44,10 +45,12 @@ def chats(*turns):
 
 
 def base_without_fim(clone):
-    """A base whose tokenizer has no control tokens."""
+    """A base whose tokenizer has no control token but its end."""
     folder = clone.root / "model"
     folder.mkdir()
-    (folder / "tokenizer.json").write_text(json.dumps({"added_tokens": [], "model": {}}))
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.add_special_tokens(["<|endoftext|>"])
+    tokenizer.save(str(folder / "tokenizer.json"))
     (folder / "config.json").write_text("{}")
     set_key("training", "base", {"model": "model"})(clone)
 

@@ -4,34 +4,76 @@
 
 - `messages`: a list of `role` and `content`, as it is; behind a field `system`, if there is one;
 - `conversations` (ShareGPT): a list of `from` (human, gpt, system ...) and `value`; with `role` and `content` too;
+- `prompt` and `completion`: two texts, or two lists of messages (TRL);
 - `instruction`, `output`, and if there are any `input`, `system` and `history` (Alpaca): the input follows the
   instruction after an empty line; `history` is a list of earlier [question, answer] pairs.
 """
 
-from scripts.common.errors import UserError
+from collections.abc import Mapping
 
-FIELDS = ("messages", "conversations", "instruction", "input", "output", "system", "history")
+from scripts.common.errors import UserError
+from scripts.experiment.settings.corpus import CHAT_FIELDS
+
 ROLE_OF = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant"}
 EXAMPLE = "{'messages': [{'role': ..., 'content': ...}, ...]}"
 
 
-def messages_in(record: object, place: str) -> list:
+class BadRecord(UserError):
+    """A record that is no chat to train on; `reason` is one word for the count."""
+
+    def __init__(self, reason: str, message: str):
+        super().__init__(message)
+        self.reason = reason
+
+
+def renamed(content: object, columns: Mapping[str, str]) -> dict:
+    """The known fields of a record or message, by their known names; none where it is no record."""
+    if not isinstance(content, dict):
+        return {}
+    return {key: content[columns.get(key, key)] for key in CHAT_FIELDS if columns.get(key, key) in content}
+
+
+def messages_in(record: object, place: str, columns: Mapping[str, str] | None = None) -> list:
     """The messages of a record; their roles and contents are not checked yet.
 
+    Args:
+        columns: known name of a field → its name in the record.
+
     Raises:
-        UserError: the record has none of these forms, or offers tools.
+        BadRecord: the record has none of these forms, or offers tools.
     """
-    fields = {key: record[key] for key in FIELDS if record.get(key) is not None} if isinstance(record, dict) else {}
+    columns = columns or {}
+    fields = {key: value for key, value in renamed(record, columns).items() if value is not None}
     if isinstance(record, dict) and (tools := next((key for key in ("tools", "functions") if record.get(key)), None)):
-        raise UserError(f"{place}: `{tools}`: tool calls are not trained on; leave such chats out, or remove `{tools}`")
+        raise BadRecord(
+            "tools", f"{place}: `{tools}`: tool calls are not trained on; leave such chats out, or remove `{tools}`"
+        )
+    messages = messages_of(fields, place)
+    if not columns.keys() & {"role", "content"}:
+        return messages
+    return [{**message, **renamed(message, columns)} if isinstance(message, dict) else message for message in messages]
+
+
+def messages_of(fields: dict, place: str) -> list:
+    """The messages of the form that the fields have.
+
+    Raises:
+        BadRecord: they have none.
+    """
     if isinstance(fields.get("messages"), list):
         return [*system_of(fields), *fields["messages"]]
     if isinstance(fields.get("conversations"), list):
         return [*system_of(fields), *map(from_sharegpt, fields["conversations"])]
+    if "prompt" in fields and "completion" in fields:
+        sides = (fields["prompt"], "user"), (fields["completion"], "assistant")
+        turns = [side if isinstance(side, list) else [{"role": role, "content": side}] for side, role in sides]
+        return [*system_of(fields), *turns[0], *turns[1]]
     if "instruction" in fields and "output" in fields:
         return from_alpaca(fields, place)
-    raise UserError(
-        f"{place}: no `messages`; a record is {EXAMPLE}, or has `conversations`, or `instruction` and `output`"
+    raise BadRecord(
+        "no_messages",
+        f"{place}: no `messages`; a record is {EXAMPLE}, or has `conversations`, `prompt` and `completion`, or"
+        " `instruction` and `output`; `columns` says where its fields have other names",
     )
 
 
@@ -56,14 +98,14 @@ def from_alpaca(fields: dict, place: str) -> list[dict]:
     """The messages of an instruction with its output.
 
     Raises:
-        UserError: a field holds something else than text, or `history` no pairs.
+        BadRecord: a field holds something else than text, or `history` no pairs.
     """
     for key in ("instruction", "input", "output", "system"):
         if not isinstance(fields.get(key, ""), str):
-            raise UserError(f"{place}: `{key}` must be text, not {fields[key]!r:.40}")
+            raise BadRecord("no_text", f"{place}: `{key}` must be text, not {fields[key]!r:.40}")
     result, history = system_of(fields), fields.get("history", [])
     if not isinstance(history, list) or not all(isinstance(pair, list) and len(pair) == 2 for pair in history):
-        raise UserError(f"{place}: `history` must be a list of [question, answer], not {history!r:.40}")
+        raise BadRecord("history", f"{place}: `history` must be a list of [question, answer], not {history!r:.40}")
     for question, answer in history:
         result += [{"role": "user", "content": question}, {"role": "assistant", "content": answer}]
     context = fields.get("input", "")

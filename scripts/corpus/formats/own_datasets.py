@@ -7,7 +7,9 @@
 
 scripts/corpus/formats/record_readers.py says which files are read, chat_forms.py which forms of chats. The split
 follows from a hash of the content, so an example keeps its split wherever it is in the files, and exact duplicates are
-removed. An example's id is its place (`file:line`); ids within the records are ignored.
+removed. A record that is no chat to train on is left out and counted by reason, and the first one of each reason is
+shown; a file that cannot be read is an error. An example's id is its place (`file:line`); ids within the records are
+ignored.
 """
 
 import hashlib
@@ -15,7 +17,7 @@ import heapq
 import json
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import ExitStack
 from itertools import islice
 from pathlib import Path
@@ -24,38 +26,48 @@ from scripts.common.errors import UserError
 from scripts.common.files import jsonl_writer
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
-from scripts.corpus.formats.chat_forms import messages_in
+from scripts.corpus.formats.chat_forms import BadRecord, messages_in
 from scripts.corpus.formats.record_readers import content_hash, files_of, format_of, json_lines, records
 from scripts.corpus.formats.splits import split_of
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset
 
 ROLES = ("system", "user", "assistant")
+ROLE_OF = {"developer": "system"}  # OpenAI's newer name, which templates of open models do not know
 # Keys of a message by which other tools leave an answer out of the loss, or keep thinking beside it.
 UNTRAINED, THINKING = ("weight", "train", "training", "loss"), ("reasoning_content", "reasoning", "thinking")
 FIRST = 1000  # chats of each file that are looked at before the first job
 
 
-def chat_of(record: object, record_place: str) -> tuple[list[dict], str | None]:
+def chat_of(
+    record: object, record_place: str, columns: Mapping[str, str] | None = None
+) -> tuple[list[dict], str | None]:
     """(the messages of a record, the reason why it is dropped or None).
 
+    Args:
+        columns: of the settings.
+
     Raises:
-        UserError: the record has no messages, or a message has a wrong role or no text.
+        BadRecord: the record is not JSON, has no messages, or a message has a wrong role or no text.
     """
+    if isinstance(record, BadRecord):
+        raise record
     turns = []
-    for number, message in enumerate(messages_in(record, record_place), 1):
+    for number, message in enumerate(messages_in(record, record_place, columns), 1):
         place = f"{record_place}: message {number}"
         role = message.get("role") if isinstance(message, dict) else message
+        role = ROLE_OF.get(role, role) if isinstance(role, str) else role
         used = [key for key in ("tool_calls", "function_call") if isinstance(message, dict) and message.get(key)]
         if used or role in ("tool", "function", "ipython"):
             subject = f"`{used[0]}`" if used else f"role {role}"
-            raise UserError(
-                f"{place}: {subject}: tool calls are not trained on; leave such chats out, or write them as text"
+            raise BadRecord(
+                "tools",
+                f"{place}: {subject}: tool calls are not trained on; leave such chats out, or write them as text",
             )
         if isinstance(message, dict):
             check_other_keys(message, place)
         if role not in ROLES:
-            raise UserError(f"{place}: role must be {', '.join(ROLES)}, not {str(role)[:40]!r}")
+            raise BadRecord("role", f"{place}: role must be {', '.join(ROLES)}, not {str(role)[:40]!r}")
         turns.append({"role": role, "content": content_of(message.get("content"), place)})
     if not turns:
         return turns, "empty"
@@ -70,33 +82,36 @@ def check_other_keys(message: dict, place: str) -> None:
     """Refuse a message with a key that says what would not be done here: all answers are trained on, as they are.
 
     Raises:
-        UserError: it is marked as not to be trained on, or has thinking beside its content.
+        BadRecord: it is marked as not to be trained on, or has thinking beside its content.
     """
     for key in UNTRAINED:
         if message.get("role") == "assistant" and message.get(key, True) in (0, False):
-            raise UserError(
+            raise BadRecord(
+                "untrained_answer",
                 f"{place}: `{key}: {message[key]}`: answers cannot be left out of the loss; "
-                "leave such chats out, or end them before this answer"
+                "leave such chats out, or end them before this answer",
             )
     for key in THINKING:
         if message.get(key):
-            raise UserError(f"{place}: `{key}` is not trained on; remove it, or write it into `content`")
+            raise BadRecord("thinking", f"{place}: `{key}` is not trained on; remove it, or write it into `content`")
 
 
 def content_of(content: object, place: str) -> str:
     """A message's text: a string, or a list of parts of type text, which are joined.
 
     Raises:
-        UserError: it is something else, or a part is, as an image.
+        BadRecord: it is something else, or a part is, as an image.
     """
     if isinstance(content, list):
         for number, part in enumerate(content, 1):
             if not isinstance(part, dict) or not isinstance(part.get("text"), str) or part.get("type") != "text":
                 kind = part.get("type") if isinstance(part, dict) else part
-                raise UserError(f"{place}: content part {number} must be of type text, not {str(kind)[:40]!r}")
+                raise BadRecord(
+                    "no_text", f"{place}: content part {number} must be of type text, not {str(kind)[:40]!r}"
+                )
         return "".join(part["text"] for part in content)
     if not isinstance(content, str):
-        raise UserError(f"{place}: content must be text, not {content!r:.40}")
+        raise BadRecord("no_text", f"{place}: content must be text, not {content!r:.40}")
     return content
 
 
@@ -104,14 +119,23 @@ def check_first_chats(settings: ChatDataset | TextDataset) -> None:
     """Check the first chats of each .jsonl file, before any job; `compose` checks them all.
 
     Raises:
-        UserError: one has no messages, or a message is no text of a known role.
+        BadRecord: none of them is a chat; it is the first one's.
     """
     if not isinstance(settings, ChatDataset) or not settings.path:
         return
     for path in files_of(Path(settings.path)):
         if format_of(path) in (".jsonl", ".jsonl.gz"):
-            for line, record in islice(json_lines(path), FIRST):
-                chat_of(record, f"{path}: {line}")
+            first_bad = None
+            for line, record in islice(json_lines(path, keep_bad=True), FIRST):
+                try:
+                    chat_of(record, f"{path}: {line}", settings.columns)
+                except BadRecord as error:
+                    first_bad = first_bad or error
+                else:
+                    break
+            else:
+                if first_bad:
+                    raise first_bad
 
 
 def text_of(record: object, record_place: str, column: str) -> tuple[str, str | None]:
@@ -130,12 +154,19 @@ def text_of(record: object, record_place: str, column: str) -> tuple[str, str | 
 
 
 def contents(settings: ChatDataset | TextDataset) -> Iterator[tuple[bytes, dict, str | None]]:
-    """(content hash, example, why it is dropped or None) of each record; the first of exact duplicates is kept."""
+    """(content hash, example, why it is dropped or None) of each record; the first of exact duplicates is kept.
+
+    Of a record that is no chat the example is its `problem`, as a line.
+    """
     seen, size = set(), 0
     for source, name, record in records(settings):
         record_place = f"{source}: {name.rpartition(':')[2]}"
         if isinstance(settings, ChatDataset):
-            body, reason = chat_of(record, record_place)
+            try:
+                body, reason = chat_of(record, record_place, settings.columns)
+            except BadRecord as error:
+                yield hashlib.sha256(record_place.encode()).digest(), {"problem": str(error)}, error.reason
+                continue
             content = {"messages": body}
         else:
             body, reason = text_of(record, record_place, settings.text_column)
@@ -169,8 +200,8 @@ def compose(settings: ChatDataset | TextDataset, seed: int, out: Path) -> dict:
     """Write the examples of a dataset to one file per split in `out`; returns the manifest.
 
     Raises:
-        UserError: the content has another hash than `sha256`, a record is malformed, or no example is left for
-            training.
+        UserError: the content has another hash than `sha256`, a file cannot be read, a text is malformed, or no example
+            is left for training.
     """
     if settings.sha256 is not None and (actual := content_hash(Path(settings.path))) != settings.sha256:
         key = f"corpus.compose.{out.name}.sha256"
@@ -186,6 +217,8 @@ def compose(settings: ChatDataset | TextDataset, seed: int, out: Path) -> dict:
             if reason is None and sampled and sampling_rank(digest, seed) > highest:
                 reason = "not_sampled"
             if reason:
+                if "problem" in example and not any(counts[reason] for counts in dropped.values()):
+                    logging.warning(f"warning: left out, and counted as {reason}: {example['problem']}")
                 dropped[split][reason] += 1
                 continue
             write[split](example)

@@ -20,8 +20,8 @@ import orjson
 
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
-from scripts.corpus.formats.chat_forms import FIELDS
-from scripts.experiment.settings.corpus import ChatDataset, TextDataset
+from scripts.corpus.formats.chat_forms import BadRecord
+from scripts.experiment.settings.corpus import CHAT_FIELDS, ChatDataset, TextDataset
 
 FORMATS = (".json", ".jsonl", ".jsonl.gz", ".csv", ".parquet", ".txt", ".md")
 SAVED = ("state.json", "dataset_dict.json")  # one of these is in every folder that `datasets` saved
@@ -80,8 +80,11 @@ def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
         raise UserError(f"{path}: not a complete gzip file: {error}") from error
 
 
-def json_lines(path: Path) -> Iterator[tuple[int, object]]:
+def json_lines(path: Path, keep_bad: bool = False) -> Iterator[tuple[int, object]]:
     """(line, value) of each line of a JSON lines file, which may be gzipped; empty lines are skipped.
+
+    Args:
+        keep_bad: whether a line that is not JSON is a value too, its error.
 
     Raises:
         UserError: a line is not JSON (UTF-8), or longer than `MAX_LINE` bytes, or the file is no whole gzip file.
@@ -95,7 +98,10 @@ def json_lines(path: Path) -> Iterator[tuple[int, object]]:
                 try:
                     yield number, orjson.loads(line)
                 except orjson.JSONDecodeError as error:
-                    raise UserError(f"{path}: line {number}: not JSON: {error.msg}") from error
+                    bad = BadRecord("not_json", f"{path}: line {number}: not JSON: {error.msg}")
+                    if not keep_bad:
+                        raise bad from error
+                    yield number, bad
 
 
 def json_list(path: Path) -> Iterator[tuple[int, object]]:
@@ -220,12 +226,13 @@ def records(settings: ChatDataset | TextDataset) -> Iterator[tuple[str, str, obj
         for number, record in saved_dataset(path, settings.split):
             yield str(path), f"{settings.split}:{number}", record
         return
-    columns = FIELDS if isinstance(settings, ChatDataset) else (settings.text_column,)
+    chats = isinstance(settings, ChatDataset)
+    columns = (*CHAT_FIELDS, *settings.columns.values()) if chats else (settings.text_column,)
     for file in files_of(path):
         name = file.relative_to(path if path.is_dir() else path.parent).as_posix()
         form = format_of(file)
         if form in (".jsonl", ".jsonl.gz"):
-            numbered = json_lines(file)
+            numbered = json_lines(file, keep_bad=chats)
         elif form == ".json":
             numbered = json_list(file)
         elif form == ".csv":

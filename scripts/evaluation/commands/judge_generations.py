@@ -5,12 +5,15 @@
 Reads what EvalPlus writes (lines with `task_id` and `completion` or `solution`; also its eval_results.json, whose
 outcomes are compared), what bigcode-evaluation-harness writes (a list of programs per problem, in the benchmark's
 order), LiveCodeBench's outputs (`question_id` with `code_list` and `graded_list`) and this project's items.jsonl.zst. A
-completion continues the benchmark's prompt, unless it begins with that prompt itself; all others are whole programs.
+completion continues the benchmark's prompt, unless it begins with that prompt itself; all others are whole programs. Of
+a chat's answer in Markdown, the code block that holds the function is judged.
 Writes verdicts.jsonl.zst, one line per program, and prints the score and every disagreement. Programs for a part of the
 problems, and programs that could not be judged, make no score of the benchmark: then the counts are printed.
 """
 
+import ast
 import json
+import re
 from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
@@ -20,7 +23,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.files import unpacked
 from scripts.evaluation.benchmarks.formats import problems_of
-from scripts.evaluation.benchmarks.prompts import closed, completed
+from scripts.evaluation.benchmarks.prompts import block, closed, completed
 from scripts.evaluation.metrics.pass_at_k import unbiased
 from scripts.experiment.settings.code import Benchmark
 from scripts.judge.judge import Judge, judge_all
@@ -123,15 +126,26 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
     return generations
 
 
-def fence_warning(generations: list[Generation]) -> list[str]:
-    """A line where programs are still in the Markdown of a chat's answer: as they are, none of them compiles."""
-    fenced = sum(generation.text.lstrip().startswith("```") for generation in generations)
-    text = f"warning: {fenced} of {len(generations)} programs begin with ``` and are judged so; extract the code first"
-    return [text] if fenced else []
+def code_in_markdown(problem: Problem, text: str) -> str | None:
+    """The code block of a chat's answer that holds the function; None where the text is no Markdown."""
+    if not re.search(r"^ *```", text, re.M):
+        return None
+    if problem.language == "python":
+        try:
+            ast.parse(text)
+        except (SyntaxError, ValueError, RecursionError, MemoryError):
+            pass
+        else:
+            return None  # the fence is in a string of the program
+    code = block(problem, text)
+    return code if code != text and problem.entry in code else None
 
 
 def source(problem: Problem, generation: Generation) -> str:
     """The program of a generation: EvalPlus and HumanEval judge a Python completion as it is, without cutting it."""
+    code = code_in_markdown(problem, generation.text)
+    if code is not None:
+        return closed(problem, code)
     if generation.is_program or (problem.prompt and generation.text.startswith(problem.prompt)):
         return closed(problem, generation.text)
     if problem.language == "python":
@@ -236,4 +250,7 @@ def judge_file(benchmark: Benchmark, path: Path, out: Path, base: bool, judge: J
     rows = judge_generations(problems, generations, judge)
     verdicts = out / "verdicts.jsonl.zst"
     write_jsonl(verdicts, rows)
-    print("\n".join([*fence_warning(generations), *summary_lines(rows, len(problems)), f"verdicts: {verdicts}"]))
+    by_id = {problem.id: problem for problem in problems}
+    extracted = sum(code_in_markdown(by_id[item.problem], item.text) is not None for item in generations)
+    note = [f"of {extracted} of {len(generations)} answers a code block was judged"] if extracted else []
+    print("\n".join([*note, *summary_lines(rows, len(problems)), f"verdicts: {verdicts}"]))

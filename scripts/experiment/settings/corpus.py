@@ -175,10 +175,22 @@ class OwnDataset(Record):
     test: Number = Field(0.02, ge=0, lt=1, description="Share for evaluation, chosen by a hash of the content.")
 
 
+# fields of a record of chats, and those of a message (scripts/corpus/formats/chat_forms.py)
+CHAT_FIELDS = (
+    *("messages", "conversations", "prompt", "completion", "instruction", "input", "output", "system", "history"),
+    *("role", "content"),
+)
+
+
 class ChatDataset(OwnDataset):
     kind: Literal["chat"] = Field(
         description="Chats of your own; give `path`, or `hub` and `revision`. Records have `messages` with a role and"
-        " content each, or `conversations`, or `instruction` and `output`."
+        " content each, or `conversations`, or `prompt` and `completion`, or `instruction` and `output`."
+    )
+    columns: dict[Literal[*CHAT_FIELDS], Text] = Field(
+        {},
+        description="Names of the records' fields where they are not those: `{prompt: question, completion: answer}`,"
+        " or with `role` and `content` those of a message.",
     )
     path: Text | None = Field(
         None,

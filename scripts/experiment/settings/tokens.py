@@ -19,7 +19,9 @@ class Tokenizer(Record):
         " `tokenizer_config.json`; no weights are needed).",
     )
 
-    vocab_size: int = Field(8192, ge=512, description="Size of the vocabulary with its special tokens.")
+    vocab_size: int = Field(
+        8192, ge=278, description="Size of the vocabulary with its special tokens: 256 bytes and 22 tokens at least."
+    )
     sample_megabytes: Number = Field(20, gt=0, description="Size of the sample that the tokenizer is trained on (MB).")
 
 

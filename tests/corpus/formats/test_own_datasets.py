@@ -197,3 +197,26 @@ def test_content_that_differs_from_the_pinned_sha256_is_refused(tmp_path):
     with pytest.raises(UserError, match=r"corpus\.compose\.other\.sha256: the sha256 of .* is [0-9a-f]{64}"):
         compose(pinned, tmp_path / "other")
     assert not (tmp_path / "other/manifest.json").exists()
+
+
+def test_developers_prompts_with_completions_and_fields_of_other_names_are_the_same_chats(tmp_path):
+    expected = [{"role": "system", "content": "Be brief."}, *turns("Add 1 and 2.", "3")]
+    forms = [
+        ({"messages": [{"role": "developer", "content": "Be brief."}, *turns("Add 1 and 2.", "3")]}, {}),
+        ({"prompt": "Add 1 and 2.", "completion": "3", "system": "Be brief."}, {}),
+        ({"prompt": expected[:2], "completion": expected[2:]}, {}),
+        (
+            {"question": "Add 1 and 2.", "answer": "3", "system": "Be brief."},
+            {"prompt": "question", "completion": "answer"},
+        ),
+        (
+            {"dialog": [{"speaker": turn["role"], "text": turn["content"]} for turn in expected]},
+            {"messages": "dialog", "role": "speaker", "content": "text"},
+        ),
+    ]
+    for number, (record, columns) in enumerate(forms):
+        assert own_datasets.chat_of(record, "x", columns) == (expected, None), record
+        path = write_lines(tmp_path / f"{number}.jsonl", [record])
+        settings = {**CHAT, "validation": 0, "test": 0, "path": str(path), "columns": columns}
+        (example,) = every(composed(settings, tmp_path / f"out-{number}"))
+        assert example["messages"] == expected

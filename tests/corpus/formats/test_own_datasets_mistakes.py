@@ -1,12 +1,16 @@
-"""scripts/corpus/formats/own_datasets.py, record_readers.py: malformed and hostile files are refused in one line."""
+"""scripts/corpus/formats/own_datasets.py, record_readers.py: malformed and hostile files are refused in one line, bad
+records in good files are left out, counted and shown."""
 
 import gzip
 import json
 
 import pytest
+from pydantic import TypeAdapter
 
 from scripts.common.errors import UserError
 from scripts.corpus.formats import record_readers
+from scripts.corpus.formats.own_datasets import check_first_chats
+from scripts.experiment.settings.corpus import Dataset
 from tests.corpus.archives import call
 from tests.corpus.formats.own_data import CHAT, TEXT, as_saved, as_saved_splits, chats, compose, turns, write_lines
 
@@ -86,12 +90,47 @@ def record(messages: object) -> bytes:
         ("a.exe", b"MZ", "a.exe: format not supported; use .json"),
     ],
 )
-def test_malformed_records_are_one_line_errors_with_file_and_line(tmp_path, name, content, says):
+def test_malformed_records_are_one_line_errors_with_file_and_line(tmp_path, caplog, name, content, says):
     (tmp_path / name).write_bytes(content)
     with pytest.raises(UserError) as error:
         compose({**CHAT, "path": str(tmp_path / name)}, tmp_path / "out")
-    assert str(error.value).startswith(f"{tmp_path}/{says}"), str(error.value)
+    warnings = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
+    lines = [str(error.value), *(warning.split(": ", 2)[2] for warning in warnings)]
+    assert any(line.startswith(f"{tmp_path}/{says}") for line in lines), lines
     assert "\n" not in str(error.value) and not list((tmp_path / "out").glob("*"))
+
+
+def test_bad_records_are_left_out_counted_by_reason_and_the_first_of_each_is_shown(tmp_path, caplog):
+    answer = {"role": "assistant", "content": "b"}
+    bad = {
+        "no_messages": [{"text": "x"}, 7],
+        "role": [{"messages": [{"role": "human", "content": "a"}]}],
+        "no_text": [{"messages": [{"role": "user", "content": 1}]}, {"prompt": "a", "completion": 1}],
+        "tools": [{"messages": [*turns("a"), {**answer, "tool_calls": [{"id": "1"}]}]}],
+        "untrained_answer": [{"messages": [*turns("a"), {**answer, "weight": 0}]}],
+        "thinking": [{"messages": [*turns("a"), {**answer, "reasoning_content": "c"}]}],
+    }
+    path = write_lines(tmp_path / "a.jsonl", [*chats(40), *(row for rows in bad.values() for row in rows)])
+    path.write_bytes(path.read_bytes() + b'{"messages": [\n')
+    manifest = compose({**CHAT, "path": str(path)}, tmp_path / "out")
+    assert sum(manifest["examples"].values()) == 40
+    counted = {}
+    for counts in manifest["dropped"].values():
+        for reason, count in counts.items():
+            counted[reason] = counted.get(reason, 0) + count
+    assert counted == {reason: len(rows) for reason, rows in bad.items()} | {"not_json": 1}
+    shown = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert len(shown) == len(bad) + 1
+    assert shown[0].startswith(f"warning: left out, and counted as no_messages: {path}: 41: no `messages`")
+
+
+def test_nothing_but_bad_records_is_refused_before_any_job_with_the_first_problem(tmp_path):
+    settings = TypeAdapter(Dataset).validate_python({**CHAT, "path": str(tmp_path / "a.jsonl")})
+    write_lines(tmp_path / "a.jsonl", [{"text": "x"}] * 3)
+    with pytest.raises(UserError, match=r"a\.jsonl: 1: no `messages`.*`columns` says"):
+        check_first_chats(settings)
+    write_lines(tmp_path / "a.jsonl", [*[{"text": "x"}] * 3, *chats(1)])
+    check_first_chats(settings)
 
 
 @pytest.mark.parametrize(
@@ -154,7 +193,9 @@ def test_the_command_line_composes_without_splits_and_refuses_in_one_line(tmp_pa
     assert call("compose", *line).returncode == 0
     path.write_text("{")
     done = call("compose", *line[:-1], tmp_path / "other")
-    assert done.returncode == 1 and done.stderr == f"error: {path}: line 1: not JSON: unexpected end of data\n"
+    warning, error = done.stderr.splitlines()
+    assert warning.endswith(f"counted as not_json: {path}: line 1: not JSON: unexpected end of data")
+    assert (done.returncode, error) == (1, f"error: {path}: no example left to train on; dropped: 1 not_json")
     code = call("compose", "--settings", '{"kind": "code"}', "--seed", 42, "--out", tmp_path / "code")
     assert (
         code.returncode == 1

@@ -5,9 +5,10 @@ import random
 from pathlib import Path
 
 import pytest
+from tokenizers import Tokenizer, models
 
 from scripts.common.errors import UserError
-from scripts.common.files import read_jsonl, write_json, write_jsonl
+from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.corpus.compose import compose
 from scripts.corpus.formats.repository_documents import repository_documents
@@ -139,12 +140,14 @@ def test_compose_writes_repositories_and_the_manifest_counts_them(tmp_path):
 
 def test_a_base_without_the_tokens_is_refused_before_any_job(tmp_path):
     datasets = {"whole": RepositoryDataset(kind="repository")}
-    added = [{"content": "<|repo_name|>", "id": 1}, {"content": "<|file_sep|>", "id": 2}]
-    write_json(tmp_path / "tokenizer.json", {"added_tokens": added})
-    check_base_tokenizer(tmp_path, datasets, ["whole"])
-    write_json(tmp_path / "tokenizer.json", {"added_tokens": added[:1]})
+    tokenizer = Tokenizer(models.BPE())
+    tokenizer.add_special_tokens(["<|endoftext|>", "<|repo_name|>"])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
     with pytest.raises(
         UserError, match=r"^corpus.compose.whole.kind: .* has no <\|file_sep\|>; use `kind: code`, or a"
     ):
         check_base_tokenizer(tmp_path, datasets, ["whole"])
     check_base_tokenizer(tmp_path, datasets, [])
+    tokenizer.add_special_tokens(["<|file_sep|>"])
+    tokenizer.save(str(tmp_path / "tokenizer.json"))
+    check_base_tokenizer(tmp_path, datasets, ["whole"])

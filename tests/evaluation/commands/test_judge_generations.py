@@ -10,7 +10,6 @@ from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.formats import read
 from scripts.evaluation.commands.judge_generations import (
     Generation,
-    fence_warning,
     judge_generations,
     read_generations,
     source,
@@ -150,10 +149,20 @@ def test_the_command_writes_a_verdict_per_program(sandbox, problems, tmp_path, c
     assert [row["sample"] for row in read_jsonl(tmp_path / "out/verdicts.jsonl.zst")] == [0, 0]
 
 
-def test_programs_that_are_still_in_markdown_are_pointed_out():
-    fenced, bare = Generation("a", "\n```python\npass\n```", True), Generation("a", 'x = "```"\n', True)
-    assert fence_warning([bare, fenced])[0].startswith("warning: 1 of 2 programs begin with ```")
-    assert fence_warning([bare]) == []
+def test_of_an_answer_in_markdown_the_block_with_the_function_is_judged_and_of_a_program_all(problems):
+    problem = problems[0]
+    program = f"def {problem.entry}(a):\n    return a\n"
+    for answer in (
+        f"```python\n{program}```",
+        f"Sure! `{problem.entry}` is:\n\n```python\n{program}```\nIt returns `a`.\n```\n{problem.entry}(1)\n```",
+        f"First install it.\n```bash\npip install x\n```\nThen:\n  ```\n{program}",
+    ):
+        for is_program in (True, False):
+            assert source(problem, Generation(problem.id, answer, is_program)) == program
+    documented = f'def {problem.entry}(a):\n    """\n```\n{problem.entry}(1)\n```\n    """\n    return a\n'
+    assert source(problem, Generation(problem.id, documented, True)) == documented
+    completion = "    return a\n```\nThis returns a."
+    assert source(problem, Generation(problem.id, completion, False)) == problem.head + completion
 
 
 def test_the_names_of_problems_match_in_any_case(problems, tmp_path):
