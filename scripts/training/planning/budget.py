@@ -7,6 +7,7 @@ The model states follow from closed forms (memory.py), what a pass keeps alive f
 """
 
 import importlib.util
+from functools import cache
 from typing import NamedTuple
 
 from scripts.experiment.optimizers import OPTIMIZERS
@@ -14,7 +15,7 @@ from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.activations import Pass, Peak, peak
 from scripts.training.planning.batch import Batch, local_ranks, total_ranks
-from scripts.training.planning.kernels import SDPA, Installed, choose_attention, choose_liger
+from scripts.training.planning.kernels import SDPA, Installed, choose_attention, choose_liger, least_capability
 from scripts.training.planning.memory import GIB, model_states
 from scripts.training.planning.parameters import counts
 from scripts.training.planning.recomputation import offloaded_activations
@@ -38,10 +39,18 @@ class Budget(NamedTuple):
         return sum(self.gpu.values())
 
 
+@cache
+def liger_expected() -> bool:
+    """Whether Liger's kernels are, or will be, where the stage runs.
+
+    `make env` installs them on hosts with GPUs alone. On another one, as a login node, the plan is for those with GPUs.
+    """
+    return importlib.util.find_spec("liger_kernel") is not None or least_capability() is None
+
+
 def uses_liger(machine: Machine) -> bool:
     """Whether the stage will run Liger's kernels; `liger: true` is not checked, as planning does not need it."""
-    installed = machine.liger is True or importlib.util.find_spec("liger_kernel") is not None
-    return choose_liger(machine, installed).name == "on"
+    return choose_liger(machine, machine.liger is True or liger_expected()).name == "on"
 
 
 def stage_passes(settings: Stage, shape: Shape, machine: Machine, batch: Batch) -> tuple[Pass, Pass]:
