@@ -9,9 +9,10 @@ def test_every_function_that_a_rules_job_executes_is_in_its_fingerprint(finished
     assert len(pairs) > 400
     # executed in every program, while the settings' default values are made: the defaults are in each job's settings
     at_import = {
-        "scripts/languages/__init__.py",
-        "scripts/common/discovery.py",
-        "scripts/experiment/settings/corpus.py",
+        ("scripts/common/discovery.py", "constants_in"),
+        ("scripts/languages/__init__.py", "languages"),
+        ("scripts/languages/__init__.py", "default_extensions"),
+        ("scripts/experiment/settings/corpus.py", "Split.check_after"),
     }
-    missed = {pair for pair in pairs - proof.covered() if pair[0][0] not in at_import}
+    missed = {pair for pair in pairs - proof.covered() if pair[0] not in at_import}
     assert missed == set()
