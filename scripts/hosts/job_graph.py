@@ -1,4 +1,4 @@
-"""The jobs of an experiment, as Snakemake knows them: `stagecraft status`, `why` and `accept` read them here.
+"""The jobs of an experiment, as Snakemake knows them: `stagecraft status`, `why`, `accept` and `forget` read them here.
 
     results/work/jobs.json
     {"experiment": "9a41…", "jobs": [{"rule": "pack", "area": "tokens", "name": "code 512", "inputs": […], …}, …]}
@@ -149,18 +149,22 @@ def read_jobs(key: str, results: Path) -> list[Job] | None:
     return [Job(**job) for job in record["jobs"]] if record.get("experiment") == key else None
 
 
-def dry_run(profile: str, configfile: Path | None):
+def dry_run(profile: str, *configfiles: Path | None):
     """The workflow after `snakemake -n` in this process, its jobs decided.
+
+    Args:
+        configfiles: the experiment's file, and files whose keys replace its own; None for what the profile names.
 
     Raises:
         UserError: there is no such experiment file, or Snakemake refused; then the line is its own.
     """
     from snakemake.cli import args_to_api, parse_args
 
-    if configfile:
-        read_yaml(configfile)  # whose error is one line; Snakemake's is not
+    paths = [path for path in configfiles if path]
+    for path in paths:
+        read_yaml(path)  # whose error is one line; Snakemake's is not
 
-    words = ["--profile", profile, *(["--configfile", str(configfile)] if configfile else [])]
+    words = ["--profile", profile, *(["--configfile", *map(str, paths)] if paths else [])]
     sys.argv = ["snakemake", "-n", "--quiet", "rules", "progress", *words]  # ends before jobs count as done
     logging.disable(logging.INFO)
     with contextlib.redirect_stderr(io.StringIO()) as printed:

@@ -9,7 +9,6 @@ certificate.json and certificate.md. If it is interrupted, call it again.
 """
 
 import logging
-import re
 import shutil
 import subprocess
 import sys
@@ -27,6 +26,7 @@ from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of
 from scripts.experiment.provenance import Index
+from scripts.hosts.job_graph import Job, dry_run, in_order
 from scripts.release.forgetting.certificate import Evidence, check_gone, collect, write_certificate
 from scripts.release.forgetting.lineage import lineage
 from scripts.sources.tables.source import Source
@@ -57,11 +57,8 @@ def without_row(table: Path, source: str) -> str:
     return "".join(kept)
 
 
-def jobs_without(view: ExperimentView, options: list[str], table: str) -> list[PlannedJob]:
-    """The jobs that Snakemake would run with this text as the sources table.
-
-    Args:
-        options: of Snakemake, with the experiment's file as the last one.
+def jobs_without(view: ExperimentView, profile: str, configfile: Path, table: str) -> list[PlannedJob]:
+    """The jobs that Snakemake would run with this text as the sources table, in the order of the run.
 
     Raises:
         UserError: the dry run failed; its own line is in the message.
@@ -70,25 +67,17 @@ def jobs_without(view: ExperimentView, options: list[str], table: str) -> list[P
         (Path(folder) / "sources.tsv").write_text(table)
         overlay = Path(folder, "overlay.yaml")
         overlay.write_text(yaml.safe_dump({"sources": {"table": f"{folder}/sources.tsv"}}))
-        command = [sys.executable, "-m", "snakemake", "-n", view.final_target, *options, str(overlay)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-    if done.returncode:
-        last = [line for line in (done.stderr + done.stdout).splitlines() if line.strip()][-1]
-        raise UserError(f"the dry run without the source failed: {last}")
+        dag = dry_run(profile, configfile, overlay).dag
+        records = [record for job, record in in_order(dag).items() if dag.needrun(job)]
     index = Index()
-    blocks = re.findall(r"^(?:local)?rule (\w+):\n((?: {4}.*\n)*)", done.stdout + done.stderr, re.MULTILINE)
-    return [planned_job(rule, body, index, view) for rule, body in blocks]
+    return [PlannedJob(record.title, seconds_of(record, index, view)) for record in records]
 
 
-def planned_job(rule: str, body: str, index: Index, view: ExperimentView) -> PlannedJob:
-    """A job as the dry run prints it."""
-    fields = dict(re.findall(r"^ {4}(\w+): (.*)$", body, re.MULTILINE))
-    wildcards = re.findall(r"=([^,]+)", fields.get("wildcards", ""))
-    made = index.of(fields.get("output", "").split(", ")[0])
-    seconds = made.ended - made.started if made else None
-    if seconds is None and rule.startswith("train"):
-        seconds = training_seconds(view, wildcards[0])
-    return PlannedJob(" ".join([rule, *wildcards]), seconds)
+def seconds_of(job: Job, index: Index, view: ExperimentView) -> float | None:
+    """What a job took the last time, or what its tokens would take; None where neither is known."""
+    if made := index.of(job.outputs[0]):
+        return made.ended - made.started
+    return training_seconds(view, job.name) if job.rule == "train" else None
 
 
 def training_seconds(view: ExperimentView, stage: str) -> float | None:
@@ -202,7 +191,7 @@ def forget_source(profile: str, configfile: Path | None, name: str, apply: bool)
     else:
         text = without_row(table, name)
         source, view = sources[name], ExperimentView(experiment, sources, layout)
-        jobs = jobs_without(view, options, text)
+        jobs = jobs_without(view, profile, path, text)
         print("\n".join(report(view, name, jobs)))
     if apply:
         view = ExperimentView(experiment, {**sources, source.name: source}, layout)
