@@ -67,7 +67,7 @@ def make_data(view: ExperimentView, table: Path) -> None:
     groups = [layout.buckets(group) for group in made.bucket_groups]
     for number, folder in enumerate(groups):
         buckets(folders, number, len(groups), folder)
-    clusters(filtered, list(sources), groups, corpus.deduplicate, layout.clusters)
+    clusters(filtered, list(sources), folders, groups, corpus.deduplicate, layout.clusters)
     with funnel(layout.deduplicated) as result:
         deduplicate(filtered, made.source_order, folders, layout.clusters, corpus.deduplicate, result)
     split(layout.deduplicated, corpus.split, layout.split)
