@@ -42,11 +42,13 @@ def test_the_command_writes_each_split_and_counts(run):
     assert all((out / f"{split}.jsonl.zst").is_file() for split in ("train", "validation", "test"))
 
 
-def test_a_mistake_gives_the_line_on_the_page(run):
-    shown = re.findall(r"^    error: (.*)$", PAGE, re.MULTILINE)[:2]
+def test_a_mistake_gives_the_line_on_the_page(run, caplog):
+    shown = re.findall(r"^    (warning: .*)$", PAGE, re.MULTILINE)
     assert len(shown) == len(WRONG)
     for line, wrong in zip(shown, WRONG, strict=True):
         record_number = int(re.search(r"jsonl: (?:line )?(\d+):", line)[1])
-        with pytest.raises(UserError) as error:
+        try:
             run("answers.jsonl", "".join(CHAT % number for number in range(record_number - 1)) + wrong)
-        assert str(error.value) == line
+        except UserError as error:  # so few chats may be in one split
+            assert "no example left to train on" in str(error)
+        assert line in [record.getMessage() for record in caplog.records]
