@@ -106,13 +106,14 @@ def defeats_loop(judge: Judge, attack: Attack) -> tuple[bool, bytes]:
     name, source, script = loop(attack)
     view = None if attack.language == "python" else judge.compiled.compilers.of(attack.language)
     secret = f"SECRET-{secrets.token_hex(16)}".encode()
-    program = judge.sandbox.run(
+    sandbox = judge.python.sandbox
+    program = sandbox.run(
         ["/bin/sh", "-ec", script],
         COMPILING,
         secret,
         folders=view.folders if view else {},
         files={**(view.files if view else {}), f"/tmp/{name}": source.encode()},
-        environment={**(view.environment if view else {}), "PYTHON": " ".join(judge.sandbox.python)},
+        environment={**(view.environment if view else {}), "PYTHON": " ".join(sandbox.python)},
     )
     believed = secret in program.stdout if attack.loop == "secret" else program.code == 0
     return believed, bytes(program.stderr[-2000:]) + repr((program.code, program.killed_for, source)).encode()
