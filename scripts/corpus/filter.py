@@ -7,8 +7,9 @@
 Settings that are left out have their defaults. A file is dropped for the first of these reasons that applies:
 extension, folder, size, encoding, binary, too_short, too_long, few_lines, long_line, mean_line, alphanumeric,
 generated, encoded_data, licence or licence_unknown (with `licences`), low_quality (with `quality`), contaminated (with
-`decontaminate` and --benchmarks). Every regular file of the archive is either kept or listed in the rejects; links are
-skipped. Members that `fetch` left out of the archive (duplicates, names that are not UTF-8, links that leave the tree)
+`decontaminate` and --benchmarks), redaction (without its secrets it would no longer parse). Every regular file of the
+archive is either kept or listed in the rejects; links are skipped.
+Members that `fetch` left out of the archive (duplicates, names that are not UTF-8, links that leave the tree)
 are in the rejects too, with the reason odd_member.
 
 Secrets and personal data are replaced by placeholders unless `secrets: keep` is set; the manifest counts them by kind.
@@ -178,9 +179,14 @@ def keep_all(documents: list[tuple[dict, bytes]], secrets: SecretReplacer | None
 
     Between other steps the tables of the expressions for secrets would leave the processor's cache.
     """
-    if secrets:
-        documents = [(document, secrets.replace(document, raw)) for document, raw in documents]
+    clean = []
     for document, raw in documents:
+        try:
+            clean.append((document, secrets.replace(document, raw) if secrets else raw))
+        except Dropped as drop:
+            place = [document[key] for key in ("path", "source", "language")]
+            result.drop(*place, drop.reason, drop.detail, len(raw))
+    for document, raw in clean:
         result.keep(document | {"sha256": hashlib.sha256(raw).hexdigest()}, len(raw))
 
 
