@@ -115,8 +115,8 @@ class Filter(TextFilter):
     )
     secrets: Literal["replace", "keep"] = Field(
         "replace",
-        description="`replace` replaces keys, tokens, passwords, e-mail and IP addresses, phone and identity numbers by"
-        " `<API_KEY>`, `<TOKEN>`, `<PRIVATE_KEY>`, `<PASSWORD>`, `<EMAIL>`, `<IP_ADDRESS>`, `<PHONE>`, `<ID_NUMBER>`"
-        " and counts them; `keep` leaves them in the text.",
+        description="`replace` replaces keys, tokens and passwords by `<API_KEY>`, `<TOKEN>`, `<PRIVATE_KEY>`,"
+        " `<PASSWORD>`, e-mail and IP addresses, phone, card and identity numbers by such of nobody, and counts them;"
+        " `keep` leaves them in the text.",
     )
     decontaminate: Decontaminate | None = None
