@@ -16,15 +16,18 @@ import json
 import os
 import socket
 import sys
+import tempfile
 import time
 from pathlib import Path
 
+from scripts.common.disk import disk_errors
 from scripts.common.errors import UserError
 
 OWNER = Path(".snakemake/owner.json")
 LOCKS = Path(".snakemake/locks")
 RUN = "STAGECRAFT_RUN"  # set in the environment of all jobs of a run: its owner's process id and start
 SECONDS = 2  # between two looks at the jobs of a run that is dead
+ROOM = 1 << 20  # bytes that must be free for Snakemake's log and records: of a job some kB
 UNLOCK = "snakemake --unlock"
 
 
@@ -58,10 +61,9 @@ def hold_folder(locks: bool = True) -> None:
         locks: whether Snakemake locks (not with `--nolock`): else another one that is alive is no obstacle.
 
     Raises:
-        UserError: another Snakemake works here, or may do so.
+        UserError: another Snakemake works here, or may do so; or the folder's `.snakemake` cannot be written.
     """
-    OWNER.parent.mkdir(exist_ok=True)
-    descriptor = os.open(OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
+    descriptor = open_owner()
     earlier_owner = read_owner(descriptor)
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -85,6 +87,21 @@ def hold_folder(locks: bool = True) -> None:
     os.ftruncate(descriptor, 0)
     os.pwrite(descriptor, json.dumps(owner).encode(), 0)
     os.environ[RUN] = run_of(owner)
+
+
+def open_owner() -> int:
+    """A descriptor of the owner's file.
+
+    Raises:
+        UserError: `.snakemake` is read-only or full. Snakemake would say so in several tracebacks.
+    """
+    with disk_errors(OWNER.parent):
+        OWNER.parent.mkdir(exist_ok=True)
+        with tempfile.TemporaryFile(dir=OWNER.parent, buffering=0) as probe:
+            written = probe.write(bytes(ROOM))
+            if written < ROOM:
+                probe.write(bytes(ROOM - written))  # fails with the reason
+        return os.open(OWNER, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o666)
 
 
 def run_of(owner: dict) -> str:

@@ -12,6 +12,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.hosts import folder_lock
 from scripts.hosts.folder_lock import OWNER, hold_folder, this_process
+from tests.small_disk import small_disk  # noqa: F401
 
 HOLD = (
     "import time; from scripts.hosts.folder_lock import hold_folder; hold_folder(); print('held', flush=True); {then}"
@@ -89,3 +90,17 @@ def test_scripts_that_a_killed_process_left_running_are_waited_for(capfd):
         f"waiting for jobs of an earlier run: {job} (scripts.a.job); to end them: kill {job}" in capfd.readouterr().err
     )
     assert not Path(f"/proc/{job}/stat").exists() or " Z " in Path(f"/proc/{job}/stat").read_text()
+
+
+def test_a_full_or_read_only_snakemake_folder_is_a_one_line_error(small_disk, monkeypatch):  # noqa: F811
+    monkeypatch.chdir(small_disk.path)
+    Path("filler").write_bytes(bytes(1 << 19))
+    with pytest.raises(UserError, match=r"^\.snakemake: No space left on device \(.* of 1\.0 MiB are free there\)$"):
+        hold_folder()
+    small_disk.remount("size=4m")
+    small_disk.remount("ro")
+    with pytest.raises(UserError, match="Read-only file system"):
+        hold_folder()
+    small_disk.remount("rw")
+    hold_folder()
+    assert json.loads(OWNER.read_text())["pid"] == os.getpid()
