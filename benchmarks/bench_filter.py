@@ -25,8 +25,9 @@ from statistics import median
 import zstandard
 
 from scripts.common.files import write_jsonl
-from scripts.corpus.filter import extension_of, filter_archive
+from scripts.corpus.filter import filter_archive, language_of
 from scripts.corpus.formats.filter_writer import FilterWriter, funnel
+from scripts.corpus.heuristics.paths import check_path
 from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import write_archive
@@ -61,17 +62,25 @@ def ours(archive: Path, settings: Filter) -> Counter:
 
 def peer(archive: Path, settings: Filter) -> Counter:
     """What one writes first: tarfile, and the rules as they read."""
-    counts, excluded = Counter(), set(settings.excluded_folders)
+    counts, excluded = Counter(), {name.lower() for name in settings.excluded_folders}
     unpacked = io.BytesIO(zstandard.decompress(archive.read_bytes()))
     with tarfile.open(fileobj=unpacked) as tar:
         for member in tar:
-            if extension_of(member.name) not in settings.extensions:
+            if not language_of(member.name, None, settings):
                 counts["extension"] += 1
-            elif excluded & set(member.name.split("/")[:-1]):
-                counts["folder"] += 1
-            elif reason := naive_reason(tar.extractfile(member).read(), settings):
-                counts[reason] += 1
+            else:
+                reason = naive_path_reason(member.name, excluded)
+                counts[reason or naive_reason(tar.extractfile(member).read(), settings)] += 1
+    del counts[None]
     return counts
+
+
+def naive_path_reason(path: str, excluded: set[str]) -> str | None:
+    try:
+        check_path(path, excluded)
+    except Dropped as drop:
+        return drop.reason
+    return None
 
 
 def reason_of(raw: bytes, settings: Filter) -> str | None:
@@ -127,7 +136,7 @@ def main() -> None:
     megabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 60
     settings = Filter()
     files = sources(megabytes)
-    candidates = [raw for name, raw in files.items() if extension_of(name) in settings.extensions]
+    candidates = [raw for name, raw in files.items() if language_of(name, None, settings)]
     size, candidate_size = sum(map(len, files.values())) / 1e6, sum(map(len, candidates)) / 1e6
     with tempfile.TemporaryDirectory() as folder:
         archive = write_archive(Path(folder), "bench", files)

@@ -7,9 +7,8 @@
 Settings that are left out have their defaults. A file is dropped for the first of these reasons that applies:
 extension, folder, size, encoding, binary, too_short, too_long, few_lines, long_line, mean_line, alphanumeric,
 generated, encoded_data, licence or licence_unknown (with `licences`), low_quality (with `quality`), contaminated (with
-`decontaminate` and --benchmarks), redaction (without its secrets it would no longer parse). Every regular file of the
-archive is either kept or listed in the rejects; links are skipped.
-Members that `fetch` left out of the archive (duplicates, names that are not UTF-8, links that leave the tree)
+`decontaminate` and --benchmarks). Every regular file of the archive is either kept or listed in the rejects; links are
+skipped. Members that `fetch` left out of the archive (duplicates, names that are not UTF-8, links that leave the tree)
 are in the rejects too, with the reason odd_member.
 
 Secrets and personal data are replaced by placeholders unless `secrets: keep` is set; the manifest counts them by kind.
@@ -41,6 +40,8 @@ from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, FilterWrite
 from scripts.corpus.formats.tar_reader import members
 from scripts.corpus.heuristics.folder_licences import FolderLicences
 from scripts.corpus.heuristics.header_language import header_language
+from scripts.corpus.heuristics.notebooks import code_cells
+from scripts.corpus.heuristics.paths import check_path
 from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
 from scripts.corpus.secrets.replace import SecretReplacer
 from scripts.experiment.layout import Layout
@@ -64,7 +65,11 @@ def extension_of(path: str) -> str:
 
 def language_of(path: str, content: memoryview | None, settings: Filter) -> str | None:
     """The language of a file, None if its extension is not configured; a header too large to be read counts as C."""
-    language = settings.extensions.get(extension_of(path))
+    known, extension = settings.language_by_ending, extension_of(path)
+    # a whole name, as Makefile, has no dot in front
+    language = (
+        known.get(extension) or known.get(extension.lower()) or known.get(path[path.rfind("/") + 1 :].lstrip("."))
+    )
     if language == BY_CONTENT:
         return "c" if content is None else header_language(bytes(content))
     return language
@@ -84,12 +89,13 @@ def accept(
     """
     if language is None:
         raise Dropped("extension", extension_of(path))
-    for folder in path.split("/")[:-1]:
-        if folder in settings.excluded_folders:
-            raise Dropped("folder", folder)
+    check_path(path, {name.lower() for name in settings.excluded_folders})
     if content is None:
         raise Dropped("size", f"{size} bytes")
     raw, text, encoding = decode_or_convert(bytes(content), settings.encodings)
+    if language == "jupyter":
+        text = code_cells(text)
+        raw = text.encode()
     check_quality(raw, text, settings)
     return raw, text, encoding
 
@@ -179,14 +185,9 @@ def keep_all(documents: list[tuple[dict, bytes]], secrets: SecretReplacer | None
 
     Between other steps the tables of the expressions for secrets would leave the processor's cache.
     """
-    clean = []
+    if secrets:
+        documents = [(document, secrets.replace(document, raw)) for document, raw in documents]
     for document, raw in documents:
-        try:
-            clean.append((document, secrets.replace(document, raw) if secrets else raw))
-        except Dropped as drop:
-            place = [document[key] for key in ("path", "source", "language")]
-            result.drop(*place, drop.reason, drop.detail, len(raw))
-    for document, raw in clean:
         result.keep(document | {"sha256": hashlib.sha256(raw).hexdigest()}, len(raw))
 
 

@@ -1,4 +1,5 @@
-"""What the project knows about programming languages: a file for each, or a row of `without_grammar.py`.
+"""What the project knows about programming languages: a file for each, a row of `without_grammar.py`,
+or Pygments' table, which `others.py` reads.
 
     languages()["cpp"].title        # "C++"
     syntax("kotlin")                # UserError, one line: Kotlin is a row, it has no grammar here
@@ -17,7 +18,7 @@ A grammar is imported only where something is parsed.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from functools import cache
 from pathlib import PurePosixPath
@@ -39,7 +40,7 @@ class Language:
         comment: what begins a comment that ends with the line.
         by_content: extensions that another language has, too; the content decides.
         aliases: other names, in lower case, in benchmarks and of folders.
-        by_default: whether its files are read unless `corpus.filter.extensions` says otherwise.
+        data: whether it is a format of data and settings, whose files are read only where an experiment names it.
         judged: whether programs in it can be judged (scripts/judge, by the same name).
     """
 
@@ -48,7 +49,7 @@ class Language:
     comment: str
     by_content: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
-    by_default: bool = False
+    data: bool = False
     judged: bool = False
 
 
@@ -214,12 +215,27 @@ def syntax(name: str) -> Syntax:
     return syntaxes()[name]
 
 
-def default_extensions() -> dict[str, str]:
-    """Extension → language, or `BY_CONTENT`, of the files that are read by default."""
+def extensions_of(names: Collection[str] | None = None) -> dict[str, str]:
+    """Extension, or whole name of a file → language, or `BY_CONTENT`, of these languages' files.
+
+    Args:
+        names: of the languages; None for all but formats of data.
+    """
+    from scripts.languages.others import FILES
+
     chosen = {}
+    if names is None:
+        names = {name for name, language in languages().items() if not language.data}
+    for end, name in FILES.items():
+        if name in names:
+            chosen[end] = name
     for name, language in languages().items():
-        if language.by_default:
-            chosen |= dict.fromkeys(language.extensions, name) | dict.fromkeys(language.by_content, BY_CONTENT)
+        if name in names:
+            chosen |= dict.fromkeys(language.extensions, name)
+            content = {end: BY_CONTENT if {"c", "cpp"} <= set(names) else name for end in language.by_content}
+            chosen |= content
+    if "cpp" in names and "c" not in names:
+        chosen[".h"] = "cpp"
     return chosen
 
 

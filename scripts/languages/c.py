@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from scripts.languages import Chat, Completion, Imports, Language, Syntax
 
-LANGUAGE = Language("C", (".c",), "//", by_content=(".h",), by_default=True)
+LANGUAGE = Language("C", (".c",), "//", by_content=(".h",))
 
 
 def grammar() -> object:

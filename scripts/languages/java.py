@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from scripts.languages import Chat, Completion, Imports, Language, Paths, Syntax
 
-LANGUAGE = Language("Java", (".java",), "//", by_default=True, judged=True)
+LANGUAGE = Language("Java", (".java",), "//", judged=True)
 PATHS = Paths(tests=r"(Tests?|IT|Spec)\.java")
 
 

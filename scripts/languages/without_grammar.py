@@ -6,10 +6,13 @@ Chats and completion tasks need a grammar, and so a file of the language's own.
 from scripts.languages import Language
 
 ROWS = {
+    "astro": Language("Astro", (".astro",), "//"),
     "csharp": Language("C#", (".cs",), "//", aliases=("cs",), judged=True),
     "dart": Language("Dart", (".dart",), "//"),
+    "glsl": Language("GLSL", (".glsl", ".vert", ".frag", ".geom", ".comp", ".vs"), "//"),
     "haskell": Language("Haskell", (".hs",), "--", aliases=("hs",)),
     "javascript": Language("JavaScript", (".js", ".jsx", ".mjs", ".cjs"), "//", aliases=("js",), judged=True),
+    "jupyter": Language("Jupyter notebook", (".ipynb",), "#", aliases=("notebook",)),
     "julia": Language("Julia", (".jl",), "#", aliases=("jl",)),
     "kotlin": Language("Kotlin", (".kt", ".kts"), "//", aliases=("kt",)),
     "lua": Language("Lua", (".lua",), "--"),
@@ -20,6 +23,7 @@ ROWS = {
     "scala": Language("Scala", (".scala", ".sc"), "//"),
     "shell": Language("Bash", (".sh", ".bash"), "#", aliases=("sh",), judged=True),
     "sql": Language("SQL", (".sql",), "--"),
+    "svelte": Language("Svelte", (".svelte",), "//"),
     "swift": Language("Swift", (".swift",), "//"),
     "typescript": Language("TypeScript", (".ts", ".tsx", ".mts", ".cts"), "//", aliases=("ts",), judged=True),
 }

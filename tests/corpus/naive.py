@@ -39,8 +39,9 @@ def naive_reason(raw: bytes, settings: Filter) -> str | None:
         return "mean_line"
     if (sum(c.isalnum() for c in text) / len(text) if text else 0) < settings.min_alphanumeric:
         return "alphanumeric"
-    head = "\n".join(lines[:5]).lower()
-    if any(marker.lower() in head for marker in settings.generated_markers):
+    head = "\n".join(lines[: quality.HEAD_LINES])
+    markers = quality.GENERATED if settings.generated_markers is None else settings.generated_markers
+    if any(re.search(f"(?im){marker}".encode(), head.encode()) for marker in markers):
         return "generated"
     runs = [len(match.group()) for pattern in (BASE64, HEX, UNICODE) for match in pattern.finditer(text)]
     if runs and (max(runs) > quality.ENCODED_RUN or sum(runs) / len(text) > quality.ENCODED_SHARE):

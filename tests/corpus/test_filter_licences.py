@@ -68,9 +68,9 @@ ELASTIC = b"Elastic License 2.0\n\nBy using the software, you agree to all of th
 TREE = {
     "LICENSE": b"MIT License\n\nPermission is hereby granted, free of charge, to any person obtaining a copy\n",
     "a.py": GOOD,
-    "third_party/zlib/LICENSE.txt": ZLIB,
-    "third_party/zlib/deep/er/b.py": GOOD,
-    "third_party/zlib/gpl.py": GPL + GOOD,
+    "libs/zlib/LICENSE.txt": ZLIB,
+    "libs/zlib/deep/er/b.py": GOOD,
+    "libs/zlib/gpl.py": GPL + GOOD,
     "x-pack/COPYING": ELASTIC,
     "x-pack/Aa.py": GOOD,
     "odd/LICENSE.md": b"You may look at this code on Tuesdays. Licensed to friends.\n",
@@ -87,8 +87,8 @@ def test_a_file_has_the_licence_of_the_nearest_folder_with_a_licence_file(tmp_pa
     _, documents, _ = filtered(tmp_path, TREE, "NOASSERTION")
     assert {document["path"]: document["licence"] for document in documents if document["language"] == "python"} == {
         "a.py": "MIT",
-        "third_party/zlib/deep/er/b.py": "Zlib",
-        "third_party/zlib/gpl.py": "GPL-2.0-or-later",
+        "libs/zlib/deep/er/b.py": "Zlib",
+        "libs/zlib/gpl.py": "GPL-2.0-or-later",
         "x-pack/Aa.py": "Elastic-2.0",
         "odd/c.py": "NOASSERTION",
         "both/d.py": "Apache-2.0 OR MIT",
@@ -99,5 +99,5 @@ def test_a_file_has_the_licence_of_the_nearest_folder_with_a_licence_file(tmp_pa
 
 def test_permissive_keeps_none_of_the_folders_with_other_licences(tmp_path):
     manifest, documents, _ = filtered(tmp_path, TREE, "MIT", licences=["permissive"], extensions={".py": "python"})
-    assert {document["path"].split("/")[0] for document in documents} == {"a.py", "third_party", "both", "code"}
+    assert {document["path"].split("/")[0] for document in documents} == {"a.py", "libs", "both", "code"}
     assert manifest["dropped"] == {"extension": 6, "licence": 2, "licence_unknown": 1}

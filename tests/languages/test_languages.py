@@ -25,7 +25,7 @@ from scripts.evaluation.metrics.code_keywords import in_syntax
 from scripts.experiment.settings.corpus import InstructDataset
 from scripts.experiment.settings.filter import Filter
 from scripts.judge import problem
-from scripts.languages import default_extensions, languages, names_by_alias, syntax, syntaxes
+from scripts.languages import extensions_of, languages, names_by_alias, syntax, syntaxes
 from tests.corpus.archives import write_archive
 
 JAVA_LIKE = '''"""A language of one file."""
@@ -73,7 +73,7 @@ def kava(tmp_path, monkeypatch):
 
 def test_a_language_with_a_grammar_is_one_file(kava):
     assert Filter.parse({"extensions": {".kava": kava}}, "e.yaml").extensions == {".kava": kava}
-    assert names_by_alias()["kv"] == kava and kava not in default_extensions().values()
+    assert names_by_alias()["kv"] == kava and extensions_of()[".kava"] == kava
     facts = facts_of(TEXT, "Sum.kava", kava)
     assert (facts.types[0].name, facts.imports, facts.sentence) == ("Sum", ["org.x.Other"], "Adds all the numbers up.")
     [function] = functions_of(TEXT, "Sum.kava", kava)
@@ -120,13 +120,27 @@ def test_without_a_grammar_what_needs_one_says_so_in_one_line(needs):
 
 
 def test_a_word_that_is_no_language_is_refused_in_one_line():
-    with pytest.raises(UserError, match=r"^e.yaml: f.extensions..kt: must be one of c, .*, c_or_cpp, not 'kotln'$"):
+    with pytest.raises(
+        UserError, match=r"^e.yaml: f.extensions..kt: must be a language, such as kotlin, .*, c_or_cpp, not 'kotln'$"
+    ):
         Filter.parse({"extensions": {".kt": "kotln"}}, "e.yaml", "f")
 
 
-def test_a_new_language_changes_no_experiment_that_does_not_name_it():
-    by_language = Counter(default_extensions().values())
-    assert by_language == {"c": 1, "c_or_cpp": 1, "cpp": 11, "go": 1, "java": 1, "python": 1, "rust": 1}
+def test_all_languages_are_read_by_default_and_formats_of_data_where_they_are_named():
+    read = extensions_of()
+    for ends, name in {
+        ".js .jsx .mjs": "javascript", ".ts .tsx": "typescript", ".py .pyi .pyw": "python", ".pyx .pxd": "cython",
+        ".cu .cuh": "cuda", ".cs": "csharp", ".rb": "ruby", ".kt": "kotlin", ".swift": "swift", ".sh .zsh": "shell",
+        ".sql": "sql", ".hs": "haskell", ".jl": "julia", ".R .r": "r", ".pl .pm": "perl", ".html": "html",
+        ".css": "css",
+        ".md": "markdown", ".ipynb": "jupyter", ".vue": "vue", ".zig": "zig", ".v": "verilog", ".m": "objective-c",
+        ".h": "c_or_cpp", ".proto": "protobuf", "Makefile": "make", "Dockerfile": "docker", ".f90": "fortran",
+    }.items():  # fmt: skip
+        assert {read.get(end) for end in ends.split()} == {name}, ends
+    assert not {".json", ".yaml", ".xml", ".svg", ".txt", ".csv", ".toml", ".ini", ".log", "poetry.lock"} & read.keys()
+    assert extensions_of(["yaml", "go"]) == {".go": "go", ".yaml": "yaml", ".yml": "yaml"}
+    assert extensions_of(["c"])[".h"] == "c" and extensions_of(["cpp"])[".h"] == "cpp"
+    assert extensions_of(["c", "cpp"])[".h"] == "c_or_cpp"
 
 
 def test_no_two_languages_have_an_extension_or_a_name_in_common():
@@ -139,7 +153,7 @@ def test_looking_a_language_up_imports_no_grammar():
     code = (
         "from scripts.experiment.settings.experiment import Experiment; from scripts.languages import *; import sys\n"
     )
-    code += "languages(), syntaxes(), imports(), chats(), completions(), default_extensions()\n"
+    code += "languages(), syntaxes(), imports(), chats(), completions(), extensions_of()\n"
     code += "assert not [name for name in sys.modules if name.startswith('tree_sitter')]"
     subprocess.run([sys.executable, "-c", code], check=True)
 

@@ -9,6 +9,7 @@ typical source.
 """
 
 import re
+from functools import cache
 
 import re2
 
@@ -18,9 +19,27 @@ from scripts.experiment.settings.filter import TextFilter
 ASCII = bytes(range(128))
 ALPHANUMERIC = bytes(code for code in ASCII if chr(code).isalnum())
 BOM = b"\xef\xbb\xbf"
-HEAD_LINES = 5  # the first lines, which are searched for markers of a generated file
+HEAD_LINES = 10  # the first lines, which are searched for markers of a generated file
 ENCODED_RUN = 1024  # most characters of one run of base64, hex or \u-escaped data (StarCoder2)
 ENCODED_SHARE = 0.5  # most of a text that may be such data (StarCoder2)
+
+# What generators write at the top of a file: protoc, Thrift, Bison, flex, moc, uic, SWIG, Cython, ANTLR and others, as
+# in linguist's generated.rb. A text about what something generates has none of it.
+GENERATED = [
+    r"@generated\b",
+    r"<auto-?generated",
+    r"\b(?:auto(?:matically)?|machine)[ -]?generated (?:by|from|file|code|using|with|parser|source|do not)\b",
+    r"\bthis (?:file|code|source|class|module|header|script|document)\b[\w ]{0,30} (?:is|was|has been) (?:\w+[ -]){0,2}"
+    r"(?:generated|created automatically)",
+    r"^\W*(?:(?:code|file|source|class|this)\W+)?(?:auto|automatically|machine)?[ -]?generated\W*$",
+    r"^\W*(?:code|file|source) generated (?:by|from|with|using|on)\b",
+    r"^\W*(?-i:Generated|GENERATED) (?:by|from|with|using|code|file)\b",
+    r"\bdo not (?:edit|modify)(?: (?:this|by|manually|it|or|directly)\b|\W*$)",
+    r"\ba (?:bison|yacc) parser\b|\blexical scanner generated\b|\bmeta object code from reading\b",
+    r"\bform generated from reading\b|\bresource object code\b",
+    r"\b(?:created|made|produced|written|emitted) (?:automatically )?by:? (?:gnu |the )?"
+    r"(?:bison|byacc|yacc|flex|qt |swig|gperf|re2c|f2c|antlr|javacc|cython|protoc)",
+]
 
 # StarCoder2's `[a-zA-Z0-9+/\n=]{64,}` needs no regular expression: its runs are the runs of one class.
 BASE64_CLASS = bytes(ord("a" if code in ALPHANUMERIC + b"+/\n=" else ".") for code in range(256))
@@ -45,6 +64,12 @@ def encoded_kinds() -> re2.Set:
 
 
 ENCODED_KINDS = encoded_kinds()
+
+
+@cache
+def generated(markers: tuple[str, ...]) -> re2._Regexp:
+    """What finds any of the markers of generated files."""
+    return re2.compile(("(?im)" + "|".join(f"(?:{marker})" for marker in markers)).encode(), byte_options())
 
 
 class Dropped(Exception):
@@ -149,10 +174,13 @@ def check_quality(raw: bytes, text: str, settings: TextFilter) -> None:
         share = count_alphanumeric(raw, text) / max(characters, 1)
     if share < settings.min_alphanumeric:
         raise Dropped("alphanumeric", f"{share:.1%}")
-    head = "\n".join(text.split("\n", HEAD_LINES)[:HEAD_LINES]).lower()
-    for marker in settings.generated_markers:
-        if marker.lower() in head:
-            raise Dropped("generated", marker)
+    end = -1
+    for _ in range(min(HEAD_LINES, lines)):
+        end = raw.find(b"\n", end + 1)
+    head = raw[:end] if end >= 0 else raw
+    markers = GENERATED if settings.generated_markers is None else settings.generated_markers
+    if markers and (marker := generated(tuple(markers)).search(head)):
+        raise Dropped("generated", " ".join(marker[0].decode("utf-8", "replace").split()))
     runs = encoded_runs(raw)
     if runs and max(runs) > ENCODED_RUN:
         raise Dropped("encoded_data", f"a run of {max(runs)} characters")

@@ -11,52 +11,23 @@ Each part is from 0 to 1:
 - repetition: the share of distinct lines among those of four characters or more: 1 from 80% on.
 - origin: 0 for vendored and generated files, 0.5 for tests, else 1; by the path patterns of GitHub's linguist.
 
-Documentation and structure are 0 for a file that hardly parses, as they cannot be measured.
+Documentation and structure are 0 for a file that hardly parses, as they cannot be measured. A file in a
+language without a grammar has neither them nor `parse`: its score is the mean of the two other parts by their weights.
 """
 
-import re
 from collections import defaultdict
-from functools import cache
 
 from tree_sitter import QueryCursor
 
+from scripts.corpus.heuristics.paths import origin_of
 from scripts.corpus.syntax.comments import BOILERPLATE
 from scripts.corpus.syntax.grammars import MAX_ERROR_SHARE, error_bytes, grammar, parsed_as
-from scripts.languages import paths
+from scripts.languages import syntaxes
 
 WEIGHTS = {"parse": 0.3, "documentation": 0.2, "structure": 0.2, "repetition": 0.2, "origin": 0.1}
 ENOUGH_COMMENTS, MOST_COMMENTS = 0.1, 0.6  # shares of the bytes
 LINES_OF_DEFINITION = 40
 ENOUGH_DIFFERENT = 0.8
-# those patterns of linguist's vendor.yml and generated.rb that concern source code
-VENDORED = re.compile(
-    r"(^|/)(vendors?|vendored|third[-_]?party|3rd[-_]?party|extern(als?)?|deps|dependencies|Godeps|node_modules|bower_components"
-    r"|site-packages|dist|\.yarn|Pods|Carthage|gradle/wrapper|cordova|inst/extdata|_vendor)/|(^|/)(configure|ltmain)\.\w+$",
-    re.IGNORECASE,
-)
-# of any language; what is one language's own stands in its file
-GENERATED = r"[._-](generated|autogen)\.\w+|\.g\.\w+|\.designer\.\w+|(^|/)(generated|gen|autogen|__generated__)/[^\n]*"
-TEST_FOLDERS = r"(^|/)(tests?|testing|testdata|specs?|fixtures?|__tests__|e2e|benches|benchmarks?|examples?)/"
-TESTS = r"_(test|spec|unittest|benchmark)s?\.\w+"
-
-
-@cache
-def generated_and_tests() -> tuple[re.Pattern, re.Pattern]:
-    """What finds the paths of generated files, and those of tests, in any language."""
-    generated = [GENERATED, *(rules.generated for rules in paths().values() if rules.generated)]
-    tests = [TESTS, *(rules.tests for rules in paths().values() if rules.tests)]
-    return (
-        re.compile(f"({'|'.join(generated)})$", re.IGNORECASE),
-        re.compile(f"{TEST_FOLDERS}|({'|'.join(tests)})$"),
-    )
-
-
-def origin_of(path: str) -> float:
-    """0 for a vendored or generated file, 0.5 for a test or an example, else 1."""
-    generated, tests = generated_and_tests()
-    if VENDORED.search(path) or generated.search(path):
-        return 0.0
-    return 0.5 if tests.search(path) else 1.0
 
 
 def repetition_of(text: str) -> float:
@@ -92,9 +63,10 @@ def syntax_of(text: str, path: str, language: str) -> dict[str, float]:
 
 
 def quality_of(text: str, path: str, language: str) -> dict[str, float]:
-    """The score and its parts, rounded to two digits."""
-    parts = {**syntax_of(text, path, language), "repetition": repetition_of(text), "origin": origin_of(path)}
-    score = 10 * sum(weight * parts[name] for name, weight in WEIGHTS.items())
+    """The score and its parts, rounded to two digits; of a language without a grammar, by the parts that need none."""
+    parts = syntax_of(text, path, language) if language in syntaxes() else {}
+    parts |= {"repetition": repetition_of(text), "origin": origin_of(path)}
+    score = 10 * sum(WEIGHTS[name] * part for name, part in parts.items()) / sum(WEIGHTS[name] for name in parts)
     return {name: round(value, 2) for name, value in {"score": score, **parts}.items()}
 
 

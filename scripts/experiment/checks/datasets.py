@@ -7,7 +7,7 @@ from scripts.experiment.settings.corpus import ChatDataset, TextDataset
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record
 from scripts.experiment.suites import check_name, problem_files
-from scripts.languages import BY_CONTENT, syntaxes
+from scripts.languages import syntaxes
 
 
 def check_datasets(experiment: Experiment, name: str) -> None:
@@ -36,31 +36,21 @@ def check_datasets(experiment: Experiment, name: str) -> None:
 
 
 def check_grammars(experiment: Experiment, name: str) -> None:
-    """Check that what reads syntax trees has files of languages with a grammar.
-
-    Chats and tasks are made of those files alone; a score would mean nothing for the others.
+    """Check that chats and tasks, which are made of files of languages with a grammar alone, have some.
 
     Raises:
-        UserError: a quality score is asked for languages without a grammar, or chats or tasks, and no language has one.
+        UserError: chats or tasks are asked for, and no language has a grammar.
     """
     corpus = experiment.corpus
-    read = {"c" if language == BY_CONTENT else language for language in corpus.filter.extensions.values()}
-    without = sorted(read - syntaxes().keys())
-    if not without:
+    read = corpus.filter.read_languages()
+    if read & syntaxes().keys():
         return
-    scored, needed = {"corpus.filter.quality": corpus.filter.quality}, {}
-    for dataset, settings in corpus.compose.items():
-        if stricter := getattr(settings, "filter", None):
-            scored[f"corpus.compose.{dataset}.filter.quality"] = stricter.quality
-        needed[f"corpus.compose.{dataset}"] = settings.kind == "instruct"
+    needed = {f"corpus.compose.{dataset}": settings.kind == "instruct" for dataset, settings in corpus.compose.items()}
     needed["evaluation.completion"] = experiment.training and experiment.evaluation.completion
-    keys = [key for key, used in scored.items() if used is not None]
-    if len(without) == len(read):
-        keys += [key for key, used in needed.items() if used]
-    if keys:
+    if keys := [key for key, used in needed.items() if used]:
         raise UserError(
-            f"{name}: {keys[0]}: needs a grammar, and there is none of {', '.join(without)}, which"
-            f" corpus.filter.extensions names; there are those of {', '.join(syntaxes())}"
+            f"{name}: {keys[0]}: needs a grammar, and there is none of {', '.join(sorted(read))}, which corpus.filter"
+            f" names; there are those of {', '.join(syntaxes())}"
         )
 
 

@@ -78,7 +78,7 @@ def test_low_scores_are_dropped_with_their_parts_and_means_are_in_manifest_and_r
     files = {
         "good.py": DOCUMENTED.encode(),
         "bad.py": b"value = [((first,]\nsecond == = third ]\n" * 60,
-        "vendor/plain.py": GOOD,
+        "gen/plain.py": GOOD,
     }
     archive = write_archive(tmp_path, "demo", files)
     made = {}
@@ -88,7 +88,7 @@ def test_low_scores_are_dropped_with_their_parts_and_means_are_in_manifest_and_r
         made[lowest] = read_manifest(tmp_path / str(lowest)), list(read_jsonl(tmp_path / str(lowest) / DOCUMENTS))
     manifest, documents = made[0]
     scores = {document["path"]: document["quality"]["score"] for document in documents}
-    assert scores["bad.py"] < 4 < scores["vendor/plain.py"] < 8 < scores["good.py"]
+    assert scores["bad.py"] < 4 < scores["gen/plain.py"] < 8 < scores["good.py"]
     assert manifest["quality"]["documents"] == 3
     assert manifest["quality"]["score"] == pytest.approx(sum(scores.values()) / 3, abs=0.01)
     python = manifest["quality"]["languages"]["python"]

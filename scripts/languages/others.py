@@ -1,0 +1,58 @@
+"""All other languages and formats that Pygments knows, with the names of their files: they need no grammar.
+
+ROWS["cuda"].extensions           # (".cu", ".cuh")
+FILES["Makefile"]                 # "make"; FILES[".pyw"] is "python", which has a file of its own
+"""
+
+import re
+
+from pygments.lexers._mapping import LEXERS
+
+from scripts.common.discovery import constants_in
+from scripts.languages import Language
+from scripts.languages.without_grammar import ROWS as WITHOUT_GRAMMAR
+
+# where the files of several languages end alike
+PREFERRED = {".S": "GAS", ".asm": "NASM", ".bas": "VB.net", ".fs": "F#", ".gd": "GDScript", ".m": "Objective-C",
+             ".mm": "Objective-C++", ".s": "GAS", ".t": "Perl", ".v": "verilog", ".xsl": "XSLT"}  # fmt: skip
+# modules of Pygments for data, settings and records of terminals, and what there is code all the same
+NO_CODE = {"configs", "console", "data", "diff", "installers", "rdf", "special", "textfmts"}
+CODE = {"Docker", "Kconfig", "NSIS", "Terraform", "Todotxt"}
+TEMPLATED = re.compile(
+    r"\+|mozpreproc|session|traceback|output|\blogs?\b", re.IGNORECASE
+)  # lexers for mixtures of languages
+
+
+def known_already() -> dict[str, str]:
+    """Every name and extension of the languages with a file or a row of their own → the language."""
+    own = constants_in("scripts.languages", "LANGUAGE") | WITHOUT_GRAMMAR
+    known = {}
+    for name, language in own.items():
+        names = (name, language.title.lower(), *language.aliases, *language.extensions, *language.by_content)
+        known |= dict.fromkeys(names, name)
+    return known
+
+
+def others() -> tuple[dict[str, Language], dict[str, str]]:
+    """The further languages by name, and the language of each extension and file name that no other has."""
+    known, rows, files = known_already(), {}, {}
+    ordered = sorted(LEXERS.values(), key=lambda lexer: (bool(TEMPLATED.search(lexer[1])), lexer[1].lower()))
+    for module, title, aliases, patterns, _ in ordered:
+        own = next((known[alias] for alias in (title.lower(), *aliases) if alias in known), None)
+        if not aliases or (TEMPLATED.search(title) and not own):
+            continue
+        name = own or aliases[0].lower()
+        new = []
+        for pattern in patterns:
+            end = pattern.removeprefix("*")
+            exact = re.fullmatch(r"\*\.[\w+-]+|[\w.+-]+", pattern)
+            if exact and end not in known and PREFERRED.get(end, title) == title and end not in files:
+                files[end] = name
+                new.append(end)
+        if not own:
+            no_code = module.rpartition(".")[2] in NO_CODE or title == "XML"
+            rows[name] = Language(title, tuple(new), "", data=no_code and title not in CODE)
+    return rows, files
+
+
+ROWS, FILES = others()

@@ -1,0 +1,52 @@
+"""What a path says: vendored, generated and built files are dropped, packages of such names are not."""
+
+import pytest
+
+from scripts.corpus.heuristics.paths import check_path, origin_of
+from scripts.corpus.heuristics.quality import Dropped
+from scripts.experiment.settings.filter import EXCLUDED
+
+
+@pytest.mark.parametrize(
+    ("path", "reason"),
+    [
+        ("src/build/mod.rs", None),
+        ("pkg/target/list.go", None),
+        ("build/gen.py", None),
+        ("lib/depsolver/a.c", None),
+        ("vendored.py", None),
+        ("src/generated_names.py", None),
+        ("target/release/build/a/out/b.rs", "folder"),
+        ("core/target/classes/A.java", "folder"),
+        ("build/lib.linux-x86_64-3.11/a.py", "folder"),
+        ("a/vendor/b.go", "folder"),
+        ("deps/lua/src/lua.c", "folder"),
+        ("Third_Party/zlib/a.c", "folder"),
+        ("x/.venv/lib/a.py", "folder"),
+        ("__MACOSX/._a.py", "folder"),
+        ("web/node_modules/a/b.js", "folder"),
+        ("demo.egg-info/a.py", "folder"),
+        ("static/jquery.min.js", "generated"),
+        ("api/service.pb.go", "generated"),
+        ("api/service_pb2.py", "generated"),
+        ("ui/Form.Designer.cs", "generated"),
+        ("qt/moc_window.cpp", "generated"),
+    ],
+)
+def test_a_path_is_dropped_for_the_expected_reason(path, reason):
+    try:
+        check_path(path, {name.lower() for name in EXCLUDED})
+    except Dropped as drop:
+        assert drop.reason == reason
+    else:
+        assert reason is None
+
+
+def test_the_origin_of_what_the_filter_would_drop_is_0():
+    assert [origin_of(path) for path in ("vendor/a.go", "a_pb2.py", "gen/a.py", "tests/a.py", "a.py")] == [
+        0,
+        0,
+        0,
+        0.5,
+        1,
+    ]
