@@ -107,6 +107,8 @@ class CompiledJudge:
         """The output of a compiler for source files and the parts built before, or why it failed."""
         chain, view = TOOLCHAINS[problem.language], self.compilers.of(problem.language)
         environment = {"PYTHON": " ".join(self.sandbox.python), "TYPE": compiled_programs.class_of(problem)}
+        if problem.language == "cpp":
+            environment["HEADERS"] = self.compilers.headers(sources)
         texts = {f"/tmp/{name}": text.encode(errors="replace") for name, text in sources.items()}
         compiler = self.sandbox.run(
             ["/bin/sh", "-ec", f"{{ {script}; }} >&2; cat /tmp/out"],

@@ -20,6 +20,8 @@ from scripts.judge.sandbox.compiled_programs import CHANNELS, CPP_INCLUDES
 from scripts.judge.sandbox.libraries import NONE, Libraries
 from scripts.judge.sandbox.toolchains import CPP_CANDIDATE, CPP_TESTS, JAVAC_OPTIONS, MCS, TOOLCHAINS, absent
 
+ALL_OF_CPP = "bits/stdc++.h"
+
 
 @dataclass(frozen=True)
 class CompilerView:
@@ -79,15 +81,32 @@ class Compilers:
     def cpp(self) -> CompilerView:
         folder = Path(self.folder.name) / "cpp"
         folder.mkdir()
-        standard = "".join(f"#include <{name}>\n" for name in CPP_INCLUDES)
+        return CompilerView({"/opt/headers": str(folder)}, {}, {})
+
+    def headers(self, sources: dict[str, str]) -> str:
+        """Which headers of C++ are compiled before a program's sources: its name as a folder of /opt/headers.
+
+        Compiled once, from this project's own text: what the reference harness includes, or all of the standard
+        library for sources that include `bits/stdc++.h`, as MultiPL-E's do.
+        """
+        whole = any(ALL_OF_CPP in text for text in sources.values())
+        with self.lock:
+            return self.compiled_headers("all" if whole else "common")
+
+    @functools.cache  # noqa: B019, one instance per run
+    def compiled_headers(self, name: str) -> str:
+        folder = Path(self.folder.name) / "cpp" / name
+        folder.mkdir()
+        includes = [*CPP_INCLUDES, *([ALL_OF_CPP] if name == "all" else [])]
+        standard = "".join(f"#include <{include}>\n" for include in includes)
         channel = (CHANNELS / "channel.hpp").read_text()
-        for name, text, flags in (
+        for header, text, flags in (
             ("tests.hpp", standard + channel, CPP_TESTS),
             ("candidate.hpp", standard, CPP_CANDIDATE),
         ):
-            (folder / name).write_text(text)
-            output("g++", *flags.split(), "-x", "c++-header", str(folder / name), "-o", f"{folder / name}.gch")
-        return CompilerView({"/opt/headers": str(folder)}, {}, {})
+            (folder / header).write_text(text)
+            output("g++", *flags.split(), "-x", "c++-header", str(folder / header), "-o", f"{folder / header}.gch")
+        return name
 
     def rust(self) -> CompilerView:
         root = Path(output("rustc", "--print", "sysroot", HOME=str(Path.home())))

@@ -58,9 +58,9 @@ TOOLCHAINS = {
     "cpp": Toolchain(
         programs=("g++",),
         packages="g++ libboost-dev",
-        tests=f"g++ {CPP_TESTS} -include /opt/headers/tests.hpp -s -o out tests.cpp",
-        serving=f"g++ {CPP_TESTS} -include /opt/headers/tests.hpp -c -o out serve.cpp",
-        candidate=f"g++ {CPP_CANDIDATE} -include /opt/headers/candidate.hpp -c candidate.cpp;"
+        tests=f"g++ {CPP_TESTS} -include /opt/headers/$HEADERS/tests.hpp -s -o out tests.cpp",
+        serving=f"g++ {CPP_TESTS} -include /opt/headers/$HEADERS/tests.hpp -c -o out serve.cpp",
+        candidate=f"g++ {CPP_CANDIDATE} -include /opt/headers/$HEADERS/candidate.hpp -c candidate.cpp;"
         " g++ -s -Wl,-z,muldefs -o out candidate.o /opt/serving",
         run_tests=("/run/program",),
         run_candidate=("/run/program",),

@@ -8,7 +8,7 @@ from scripts.evaluation.benchmarks.formats import Problem
 from scripts.judge.judge import Judge
 from scripts.judge.sandbox.compiled_programs import divided, go_file, parameters
 from scripts.judge.sandbox.program import Limits
-from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent
+from scripts.judge.sandbox.toolchains import CPP_CANDIDATE, CPP_TESTS, TOOLCHAINS, absent
 from tests.judge.sandbox.programs import BESIDE, CALLED, END, GO_IMPORTS, OUTCOMES, PROBLEMS, RIGHT, WRONG
 
 pytestmark = pytest.mark.usefixtures("unharmed")
@@ -111,3 +111,22 @@ def test_go_imports_follow_from_use():
     assert re.findall('import "(.*)"', made) == ["sort", "fmt"]
     assert made.startswith("package candidate\n")
     assert "os" not in made
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(("include", "name"), [("bits/stdc++.h", "all"), ("vector", "common")])
+def test_headers_of_cpp_are_compiled_before_and_show_a_program_no_more_than_it_includes(sandbox, include, name):
+    if missing := absent("cpp"):
+        pytest.skip(f"needs {missing}")
+    judge = Judge(sandbox, Limits(20, 1 << 30))
+    head = f"#include<{include}>\nusing namespace std;\nvector<long> f(vector<long> x) {{\n"
+    tests = "#include<assert.h>\nint main() { assert(f({1, 2}) == vector<long>({1, 2})); }\n"
+    problem = Problem("H/1", "cpp", head, head, tests, "f", ())
+    assert judge.judge(problem, f"{head}    return x;\n}}\n").outcome == "passed"
+    uses_more = judge.judge(problem, f'{head}    return regex_match("a", regex("a")) ? x : vector<long>();\n}}\n')
+    assert uses_more.outcome == ("passed" if name == "all" else "compile error")
+    for role, flags in {"tests": CPP_TESTS, "candidate": CPP_CANDIDATE}.items():
+        command = f"g++ {flags} -H -c -o out -include /opt/headers/$HEADERS/{role}.hpp {role}.cpp 2> log"
+        used = f"grep -q '^! /opt/headers/{name}/{role}.hpp.gch' log"
+        source = {f"{role}.cpp": f"#include<{include}>\n"}
+        assert isinstance(judge.compiled.built(problem, f"{command}; {used}", source, {}), bytes)
