@@ -14,6 +14,7 @@ import json
 import re
 from functools import cache, lru_cache
 from importlib.resources import files
+from itertools import pairwise
 
 from scripts.licences.expressions import UNKNOWN, known_licences
 
@@ -91,7 +92,9 @@ BEFORE_NAME = re.compile(
 NO_LICENCE = {"Unstated License", "CLA"}  # ScanCode's categories for words such as `see license`
 NEAR = 8  # words between a name of several words and a word of LICENSING
 LICENSING = re.compile(r"licens|terms|distributed|released|copying|commons|governed")
-CHOICE = re.compile(r"\b(?:or|either|dual|dually|alternatively|choice|option)\b")
+CHOICE = re.compile(r"\b(?:dual|dually|alternatively|choice|choose|either (?:of|the|a|an)|at your option)\b")
+CHOICE_GAP = 12  # words between two names of which one may choose, as an `or` says that stands there
+LATER = re.compile(r"\beither version .{0,40}?or (?:at your option )?\(?any later version")
 LICENCE_LIKE = re.compile(
     r"\blicensed (?:under|to|for|by|with)\b|\blicense agreement\b|\bspdx license identifier\b"
     r"|\b(?:terms|conditions) of (?:\w+ ){0,8}?(?:license|agreement|contract)"
@@ -261,6 +264,14 @@ def licence_of_file(text: str) -> str | None:
     return joined([found[0], *conditions, *forbidden(plain, found[:1])], "AND")
 
 
+def offers_choice(words: list[str], places: list[int]) -> bool:
+    """Whether one may choose between the licences that stand at these words."""
+    for one, other in pairwise(places):
+        if other - one <= CHOICE_GAP and "or" in words[one:other]:
+            return True
+    return CHOICE.search(LATER.sub(" ", " ".join(words[max(0, places[0] - 15) : places[-1] + 1]))) is not None
+
+
 @lru_cache(4096)
 def licence_in(text: str) -> str | None:
     """The SPDX expression of the licence that a text declares.
@@ -285,8 +296,7 @@ def licence_in(text: str) -> str | None:
     if expression:
         unknown = False
     elif licences:
-        first, last = found[licences[0]], found[licences[-1]]
-        choice = CHOICE.search(" ".join(words[max(0, first - 15) : last + 1]))
+        choice = offers_choice(words, [found[name] for name in licences])
         unknown = unknown and not choice
         expression = joined(licences, "OR" if choice else "AND")
     conditions += forbidden(plain, licences)

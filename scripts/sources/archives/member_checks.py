@@ -22,7 +22,8 @@ def check_members(
 ) -> tuple[list[Member], list[tuple[str, str]]]:
     """The files and symbolic links among `members`, sorted by name; hard links have become files.
 
-    Members with an unprintable name, duplicates, and links that leave the tree or lead to nothing are left out.
+    Members that are too large, those with an unprintable name, duplicates, and links that leave the tree or lead to
+    nothing are left out.
 
     Args:
         members: in any order.
@@ -53,8 +54,8 @@ def check_members(
             skipped.append((name, "duplicate"))
             continue
         if member.size > limits.member_bytes:
-            limit = limits.member_bytes / 10**6
-            raise member_error(name, f"{member.size} bytes; sources.fetch.max_member_megabytes is {limit:g}")
+            skipped.append((name, f"larger than max_member_megabytes, {limits.member_bytes / 10**6:g}"))
+            continue
         by_name[name] = member._replace(name=name)
     by_name = without_broken_hard_links(by_name, skipped)
     tops = {name.partition("/")[0] for name in by_name.keys() | folders if name}
