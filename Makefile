@@ -6,7 +6,7 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: eval quick test soak smoke env lock lint format docs bench clean
+.PHONY: eval quick test soak smoke env lock audit lint format docs bench clean
 .DEFAULT_GOAL := eval
 
 # $(call known,VARIABLE,file,known values): end with one line if the file that VARIABLE names does not exist
@@ -62,6 +62,10 @@ $(BIN)/stagecraft: scripts/cli/command/launcher.py | .venv/.stagecraft
 
 lock: env ## resolve pyproject.toml again and write requirements.lock
 	uv pip compile --upgrade --group dev pyproject.toml --output-file requirements.lock
+
+# Not part of any other target: it asks PyPI about every package. --strict: a package that PyPI does not know is an error.
+audit: env ## look for known vulnerabilities of the packages in requirements.lock; needs PyPI itself, not a mirror
+	uv tool run pip-audit@2.10.1 --strict --disable-pip --requirement requirements.lock
 
 lint: env ## check format and style, as CI does
 	ruff format --check .

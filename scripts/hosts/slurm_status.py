@@ -27,13 +27,20 @@ class JobStates:
     def update(self, answer: Statuses | None) -> Statuses | None:
         """The answer with the jobs that have left the queue since, as completed; None where there was no answer.
 
-        Snakemake looks for the outputs of a completed job, and fails it where they are not there.
+        Snakemake looks for the outputs of a completed job, and fails it where they are not there. It leaves a job whose
+        node failed, or that was preempted, to Slurm, and waits for ever where Slurm does not requeue it. Such a job has
+        failed when a second look shows the same.
         """
         if answer is None:
             return None
         gone = {job: "COMPLETED" for job in self.known if job not in answer}
+        left = {
+            job: "FAILED"
+            for job, state in answer.items()
+            if state in SCHEDULERS_FAULTS and self.known.get(job) == state
+        }
         self.known |= answer
-        return answer | gone
+        return answer | gone | left
 
 
 def reason_of(job: str, state: str) -> str:

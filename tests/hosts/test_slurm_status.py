@@ -29,6 +29,14 @@ def test_a_job_that_was_shown_and_is_gone_has_ended_and_no_answer_says_nothing()
     assert states.update({}) == {"7": "COMPLETED", "8": "COMPLETED"}
 
 
+def test_a_job_that_slurm_does_not_requeue_has_failed_and_its_own_state_is_kept():
+    states = JobStates()
+    assert states.update({"7": "NODE_FAIL", "8": "PREEMPTED"}) == {"7": "NODE_FAIL", "8": "PREEMPTED"}
+    assert states.update({"7": "PENDING", "8": "PREEMPTED"}) == {"7": "PENDING", "8": "FAILED"}  # 7 was requeued
+    assert states.known["8"] == "PREEMPTED"
+    assert states.update({"7": "NODE_FAIL", "8": "PREEMPTED"})["7"] == "NODE_FAIL"  # once more, later
+
+
 @pytest.mark.slow
 def test_the_plugin_asks_squeue_although_the_controller_does_not_answer_and_sacct_is_there(program, monkeypatch):
     import snakemake_executor_plugin_slurm as plugin
