@@ -28,7 +28,7 @@ from scripts.common.files import write_jsonl
 from scripts.corpus.filter import filter_archive, language_of
 from scripts.corpus.formats.filter_writer import FilterWriter, funnel
 from scripts.corpus.heuristics.paths import check_path
-from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
+from scripts.corpus.heuristics.quality import Dropped, check_characters, check_quality, decode
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import write_archive
 from tests.corpus.naive import naive_reason
@@ -87,7 +87,9 @@ def reason_of(raw: bytes, settings: Filter) -> str | None:
     if len(raw) >= settings.max_bytes:
         return "size"
     try:
-        check_quality(*decode(raw), settings)
+        decoded = decode(raw)
+        check_characters(*decoded)
+        check_quality(*decoded, settings)
     except Dropped as drop:
         return drop.reason
     return None

@@ -5,10 +5,11 @@
         --filtered results/corpus/filter --shard results/corpus/filter/_0
 
 Settings that are left out have their defaults. A file is dropped for the first of these reasons that applies:
-extension, folder, size, encoding, binary, too_short, too_long, few_lines, long_line, mean_line, alphanumeric,
-generated, encoded_data, licence or licence_unknown (with `licences`), low_quality (with `quality`), contaminated (with
-`decontaminate` and --benchmarks). Every regular file of the archive is either kept or listed in the rejects; links are
-skipped. Members that `fetch` left out of the archive (duplicates, names that are not UTF-8, links that leave the tree)
+extension, folder, size, encoding, binary, bidirectional, replacement, mojibake, too_short, too_long, few_lines,
+long_line, mean_line, alphanumeric, generated, encoded_data, licence or licence_unknown (with `licences`), low_quality
+(with `quality`), contaminated (with `decontaminate` and --benchmarks), redaction (without its secrets it would no
+longer parse). Every regular file of the archive is either kept or listed in the rejects; links are skipped.
+Members that `fetch` left out of the archive (duplicates, names that are not UTF-8, links that leave the tree)
 are in the rejects too, with the reason odd_member.
 
 Secrets and personal data are replaced by placeholders unless `secrets: keep` is set; the manifest counts them by kind.
@@ -42,7 +43,7 @@ from scripts.corpus.heuristics.folder_licences import FolderLicences
 from scripts.corpus.heuristics.header_language import header_language
 from scripts.corpus.heuristics.notebooks import code_cells
 from scripts.corpus.heuristics.paths import check_path
-from scripts.corpus.heuristics.quality import Dropped, check_quality, decode
+from scripts.corpus.heuristics.quality import Dropped, check_characters, check_quality, decode
 from scripts.corpus.secrets.replace import SecretReplacer
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.filter import Filter
@@ -96,6 +97,7 @@ def accept(
     if language == "jupyter":
         text = code_cells(text)
         raw = text.encode()
+    check_characters(raw, text)
     check_quality(raw, text, settings)
     return raw, text, encoding
 

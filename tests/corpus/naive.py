@@ -25,6 +25,12 @@ def naive_reason(raw: bytes, settings: Filter) -> str | None:
         return "encoding"
     if "\0" in text:
         return "binary"
+    if text.count("\r") - text.count("\r\n") > text.count("\n"):
+        text = text.replace("\r\n", "\n").replace("\r", "\n")
+    if any(character in text for character in "\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069"):
+        return "bidirectional"
+    if "\ufffd" * 3 in text or text.count("\ufffd") > quality.MOST_LOST * len(text):
+        return "replacement"
     if len(text) < settings.min_characters:
         return "too_short"
     if len(text) > settings.max_characters:

@@ -1,6 +1,6 @@
 """Decode texts that are not UTF-8, where the encoding can be detected with certainty.
 
-    decode_detected(raw, ["gbk", "latin-1", "utf-16"])     # ("gbk", "text"), or raises ValueError
+    decode_detected(raw, ["gbk", "shift-jis", "latin-1"])     # ("gbk", "text"), or raises ValueError
 
 chardet detects the encoding. It is reliable for multi-byte encodings, but mostly guesses between 8-bit ones. So a text
 that it takes for Latin-1 must also look like Latin-1: accented letters inside words, symbols only between words.
@@ -11,19 +11,27 @@ import re
 import chardet
 
 # the least confidence that is accepted; for GBK chardet gives 1.0 or far less, for UTF-16 without a BOM 0.8
-SURE = {"gbk": 0.9, "utf-16": 0.7, "latin-1": 0.0}
+SURE = {"gbk": 0.9, "big5": 0.9, "shift-jis": 0.9, "euc-jp": 0.9, "euc-kr": 0.9, "utf-16": 0.7, "latin-1": 0.0}
 CONTROL = re.compile(r"[\x00-\x08\x0e-\x1f\x7f]")
 # chardet's names → ours, and the codec that reads all of it
 KNOWN = {
     "GB2312": ("gbk", "gb18030"),
     "GBK": ("gbk", "gb18030"),
     "GB18030": ("gbk", "gb18030"),
+    "BIG5": ("big5", "cp950"),
+    "SHIFT_JIS": ("shift-jis", "cp932"),
+    "CP932": ("shift-jis", "cp932"),
+    "EUC-JP": ("euc-jp", "euc_jp"),
+    "EUC-KR": ("euc-kr", "cp949"),
+    "CP949": ("euc-kr", "cp949"),
     "ISO-8859-1": ("latin-1", "cp1252"),
     "WINDOWS-1252": ("latin-1", "cp1252"),
     "UTF-16": ("utf-16", "utf-16"),
     "UTF-16LE": ("utf-16", "utf-16-le"),
     "UTF-16BE": ("utf-16", "utf-16-be"),
 }
+# characters of which a text in the encoding has some; a text without them was written in another one
+TYPICAL = {"shift-jis": "[぀-ヿ]", "euc-jp": "[぀-ヿ]", "euc-kr": "[가-힣]"}
 # how other encodings look when read as Latin-1: symbols inside words, or many in a row
 NOT_LATIN = re.compile(
     r"(?<=[a-z])[^\x00-\x7fª-ºÀ-ÿŒœŠšŽžŸ–—’…‹›«»](?=[a-z])|[¡-¿×÷](?=[a-zà-ÿ])(?<=\w.)|[^\x00-\x7f]{4}"
@@ -52,6 +60,8 @@ def decode_detected(raw: bytes, encodings: list[str]) -> tuple[str, str]:
     text = raw.decode(codec)  # UnicodeDecodeError is a ValueError
     if name == "latin-1" and NOT_LATIN.search(text):
         raise ValueError(f"perhaps {guessed}, but there are symbols inside words")
+    if name in TYPICAL and not re.search(TYPICAL[name], text):
+        raise ValueError(f"perhaps {guessed}, but no letter of its language is in it")
     if CONTROL.search(text):
         raise ValueError(f"perhaps {guessed}, but it holds control characters")
     return name, text.removeprefix("\ufeff")

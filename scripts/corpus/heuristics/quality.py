@@ -19,6 +19,13 @@ from scripts.experiment.settings.filter import TextFilter
 ASCII = bytes(range(128))
 ALPHANUMERIC = bytes(code for code in ASCII if chr(code).isalnum())
 BOM = b"\xef\xbb\xbf"
+LONE_RETURN = re.compile(rb"\r(?!\n)")
+BIDIRECTIONAL = re.compile(rb"\xe2\x80[\xaa-\xae]|\xe2\x81[\xa6-\xa9]")  # U+202A to U+202E, U+2066 to U+2069
+REPLACEMENT, MOST_LOST = "\ufffd".encode(), 0.002  # most of a text's characters that may be U+FFFD
+LATIN = re.compile(rb"\xc3[\x82-\xb4]")  # a letter as which the first byte of a character of UTF-8 is read
+# the bytes 0x80 to 0xBF as Windows-1252 and Latin-1 read them; behind them the first byte of two, three or four
+FURTHER = "[\u0080-\u00bf" + bytes(set(range(0x80, 0xA0)) - {0x81, 0x8D, 0x8F, 0x90, 0x9D}).decode("cp1252") + "]"
+MOJIBAKE = re.compile(f"[Â-ß]{FURTHER}|[à-ï]{FURTHER}{{2}}|[ð-ô]{FURTHER}{{3}}")
 HEAD_LINES = 10  # the first lines, which are searched for markers of a generated file
 ENCODED_RUN = 1024  # most characters of one run of base64, hex or \u-escaped data (StarCoder2)
 ENCODED_SHARE = 0.5  # most of a text that may be such data (StarCoder2)
@@ -81,12 +88,14 @@ class Dropped(Exception):
 
 
 def decode(raw: bytes) -> tuple[bytes, str]:
-    """A file's content as (UTF-8 bytes, text), without a byte order mark.
+    """A file's content as (UTF-8 bytes, text), without a byte order mark; its lines end with a line feed.
 
     Raises:
         Dropped: `encoding` or `binary`.
     """
     raw = raw.removeprefix(BOM)
+    if b"\r" in raw and raw.count(b"\r") - raw.count(b"\r\n") > raw.count(b"\n"):
+        raw = LONE_RETURN.sub(b"\n", raw)  # lines that end with a carriage return alone, as on the first Macintosh
     try:
         text = raw.decode()
     except UnicodeDecodeError as error:
@@ -94,6 +103,29 @@ def decode(raw: bytes) -> tuple[bytes, str]:
     if b"\0" in raw:
         raise Dropped("binary", f"NUL at byte {raw.index(0)}")
     return raw, text
+
+
+def check_characters(raw: bytes, text: str) -> None:
+    """Refuse a text whose characters were damaged, or which shows other lines than a compiler reads.
+
+    Args:
+        raw: the UTF-8 of `text`.
+
+    Raises:
+        Dropped: `bidirectional` (a control character that reverses what follows, CVE-2021-42574), `replacement` (a run
+            of U+FFFD, or many), `mojibake` (UTF-8 that was read as Windows-1252 and written again).
+    """
+    if raw.isascii():
+        return
+    if control := BIDIRECTIONAL.search(raw):
+        raise Dropped("bidirectional", f"U+{ord(control[0].decode()):04X} at byte {control.start()}")
+    lost = raw.count(REPLACEMENT)
+    if lost and (REPLACEMENT * 3 in raw or lost > MOST_LOST * len(text)):
+        raise Dropped("replacement", f"{lost} characters U+FFFD")
+    garbled = [len(match[0]) for match in MOJIBAKE.finditer(text)] if LATIN.search(raw) else []
+    others = len(raw.translate(None, ASCII).decode())
+    if len(garbled) > 2 and sum(garbled) > 0.5 * others:
+        raise Dropped("mojibake", f"{len(garbled)} characters")
 
 
 def has_long_line(raw: bytes, limit: int) -> bool:

@@ -127,16 +127,18 @@ class Filter(TextFilter):
         " licences, `NOASSERTION` for files whose licence is unknown. By default files of every licence"
         " are kept.",
     )
-    encodings: Annotated[list[Literal["gbk", "latin-1", "utf-16"]], Unique] = Field(
-        [],
-        description="Encodings that are converted to UTF-8 if the detector is sure of them. Files in any other"
-        " encoding are dropped; by default only UTF-8 is kept.",
+    encodings: Annotated[list[Literal["gbk", "big5", "shift-jis", "euc-jp", "euc-kr", "latin-1", "utf-16"]], Unique] = (
+        Field(
+            [],
+            description="Encodings that are converted to UTF-8 if the detector is sure of them. Files in any other"
+            " encoding are dropped; by default only UTF-8 is kept.",
+        )
     )
     secrets: Literal["replace", "keep"] = Field(
         "replace",
-        description="`replace` replaces keys, tokens, passwords, e-mail and IP addresses, phone and identity numbers by"
-        " `<API_KEY>`, `<TOKEN>`, `<PRIVATE_KEY>`, `<PASSWORD>`, `<EMAIL>`, `<IP_ADDRESS>`, `<PHONE>`, `<ID_NUMBER>`"
-        " and counts them; `keep` leaves them in the text.",
+        description="`replace` replaces keys, tokens and passwords by `<API_KEY>`, `<TOKEN>`, `<PRIVATE_KEY>`,"
+        " `<PASSWORD>`, e-mail and IP addresses, phone, card and identity numbers by such of nobody, and counts them;"
+        " `keep` leaves them in the text.",
     )
     decontaminate: Decontaminate | None = None
 

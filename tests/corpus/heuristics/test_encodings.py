@@ -12,13 +12,15 @@ from scripts.corpus.heuristics.encodings import decode_detected
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive
 
-ALL = ["gbk", "latin-1", "utf-16"]
+ALL = ["gbk", "big5", "shift-jis", "euc-jp", "euc-kr", "latin-1", "utf-16"]
 CODE = GOOD.decode()
 CHINESE = "# 读取配置文件，返回参数的值；如果出错则抛出异常。\n"
 FRENCH = "# déjà vérifié: la fenêtre est à côté du garçon, même où la méthode française élève un paramètre naïf\n"
 GERMAN = "# prüft die Größe für den Schlüssel und löscht ungültige Einträge\n"
 RUSSIAN = "# проверка значения параметра, строка ошибки\n"
 JAPANESE = "# 関数の値を返すテスト、設定ファイルのエラー\n"
+KOREAN = "# 설정 파일을 읽고 값을 반환한다, 오류이면 예외를 던진다\n"
+TAIWANESE = "# 讀取設定檔，傳回參數的值；如果發生錯誤則擲出例外狀況\n"
 POLISH = "# długość ścieżki, błąd żądania, zażółć gęślą jaźń\n"
 
 
@@ -27,7 +29,8 @@ POLISH = "# długość ścieżki, błąd żądania, zażółć gęślą jaźń\n
     [(CHINESE, "gbk", "gbk"), (CHINESE, "gb2312", "gbk"), (CHINESE + "# 𠮷 €\n", "gb18030", "gbk"),
      (FRENCH, "latin-1", "latin-1"),
      (GERMAN, "cp1252", "latin-1"), (CHINESE, "utf-16", "utf-16"), (FRENCH, "utf-16-le", "utf-16"),
-     ("", "utf-16-be", "utf-16"), ("", "utf-16", "utf-16")],
+     (JAPANESE, "cp932", "shift-jis"), (JAPANESE, "euc_jp", "euc-jp"), (KOREAN, "euc_kr", "euc-kr"),
+     (TAIWANESE, "big5", "big5"), ("", "utf-16-be", "utf-16"), ("", "utf-16", "utf-16")],
 )  # fmt: skip
 def test_text_in_a_detected_encoding_is_converted_exactly(text, codec, name):
     content = CODE + text + CODE
@@ -39,8 +42,6 @@ def test_text_in_a_detected_encoding_is_converted_exactly(text, codec, name):
 HOSTILE = {
     "Russian": (CODE + RUSSIAN).encode("koi8-r"),
     "Cyrillic Windows": (CODE + RUSSIAN).encode("cp1251"),
-    "Japanese": (CODE + JAPANESE).encode("shift_jis"),
-    "Japanese on Unix": (CODE + JAPANESE).encode("euc_jp"),
     "Polish": (CODE + POLISH).encode("cp1250"),
     "Polish on Unix": (CODE + POLISH).encode("iso8859-2"),
     "UTF-8 with a byte missing": (CODE + CHINESE).encode().replace("配".encode(), "配".encode()[1:]),
@@ -86,3 +87,34 @@ def test_a_guess_of_latin_1_that_does_not_read_as_such_is_refused(monkeypatch):
     for raw in ((CODE + POLISH).encode("iso8859-2"), (CODE + CHINESE).encode("gbk"), (CODE + GERMAN).encode()):
         with pytest.raises(ValueError, match="symbols inside words"):
             decode_detected(raw, ALL)
+
+
+DAMAGED = {
+    "bidirectional": CODE + "access = 'user\u202e \u2066// only admins\u2069 \u2066'\n",
+    "replacement": CODE + "# Gr\ufffd\ufffd\ufffde\n",
+    "mojibake": CODE + (FRENCH + CHINESE).encode().decode("latin-1"),
+}
+
+
+@pytest.mark.parametrize("reason", DAMAGED)
+def test_texts_with_damaged_or_deceiving_characters_are_dropped_and_others_stay(reason, tmp_path):
+    good = {
+        "french.py": CODE + FRENCH + "# « café — l’été », Ã, â\n",
+        "chinese.py": CODE + CHINESE,
+        "one.py": CODE * 2 + "LOST = '\ufffd'\n",
+        "arabic.py": CODE + "# \u200fمرحبا بالعالم\u200e\n",
+    }
+    files = {name: text.encode() for name, text in good.items()} | {"bad.py": DAMAGED[reason].encode()}
+    with funnel(tmp_path / "out") as result:
+        filter_archive(write_archive(tmp_path, "demo", files), "demo", Filter(), result)
+    rejects = [(reject["path"], reject["reason"]) for reject in read_jsonl(tmp_path / "out" / REJECTS)]
+    assert rejects == [("bad.py", reason)]
+
+
+def test_lines_that_end_with_carriage_returns_alone_are_lines(tmp_path):
+    files = {"mac.py": CODE.replace("\n", "\r").encode(), "dos.py": CODE.replace("\n", "\r\n").encode()}
+    files["odd.py"] = (CODE + "x = '\r'\n").encode()
+    with funnel(tmp_path / "out") as result:
+        filter_archive(write_archive(tmp_path, "demo", files), "demo", Filter(), result)
+    texts = {document["path"]: document["text"] for document in read_jsonl(tmp_path / "out" / DOCUMENTS)}
+    assert texts == {"mac.py": CODE, "dos.py": files["dos.py"].decode(), "odd.py": files["odd.py"].decode()}
