@@ -8,6 +8,7 @@ import pytest
 from scripts.corpus.heuristics import quality
 from scripts.corpus.heuristics.quality import (
     Dropped,
+    check_characters,
     check_quality,
     count_alphanumeric,
     decode,
