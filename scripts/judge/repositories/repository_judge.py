@@ -16,6 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
+from scripts.judge.outcomes import Verdict
 from scripts.judge.repositories import (
     calls,
     candidate_process,
@@ -50,15 +51,14 @@ def guests() -> dict[str, bytes]:
 
 
 @dataclass(frozen=True)
-class Outcome:
-    """The result of one run.
+class Outcome(Verdict):
+    """The verdict on a body.
 
     Attributes:
         outcome: one of those in metrics/repository_outcomes.py.
         names, kinds: what the candidate sent by name, and the kinds of objects that it changed.
     """
 
-    outcome: str
     detail: str = ""
     names: tuple[str, ...] = ()
     kinds: tuple[str, ...] = ()
