@@ -46,6 +46,8 @@ KillWait=60
 CompleteWait=0
 MinJobAge=3600
 ReturnToService=2
+PreemptType=preempt/partition_prio
+PreemptMode=CANCEL
 StateSaveLocation={folder}/state
 SlurmdSpoolDir={folder}/spool.%n
 SlurmctldPidFile={folder}/slurmctld.pid
@@ -55,6 +57,7 @@ SlurmdLogFile={folder}/slurmd.%n.log
 {nodes}
 PartitionName=cpu Nodes=ALL Default=YES MaxTime=INFINITE State=UP
 PartitionName=gpu Nodes=ALL MaxTime=INFINITE State=UP
+PartitionName=urgent Nodes=ALL MaxTime=INFINITE State=UP PriorityTier=10
 """
 
 

@@ -86,11 +86,44 @@ def node_lost(slurm: Slurm, clone: Clone, job: str) -> None:
     slurm.start_node("n2")
 
 
+def node_lost_for_good(slurm: Slurm, clone: Clone, job: str) -> None:
+    """As `node_lost`, on a cluster that does not requeue jobs: Snakemake sends it again."""
+    subprocess.run(["scontrol", "update", f"JobId={job}", "Requeue=0"], check=True)
+    node_lost(slurm, clone, job)
+
+
+def preempted(slurm: Slurm, clone: Clone, job: str) -> None:
+    """A job of a partition with priority takes the nodes for a while."""
+    urgent = ["sbatch", "-p", "urgent", "-N2", "--gres=gpu:a40:2", "-o", "/dev/null", "--wrap", "sleep 5"]
+    subprocess.run(urgent, check=True)
+    slurm.wait(lambda: slurm.ask("squeue", "-h", "-j", job, "-t", "PREEMPTED"), "the preemption", 120)
+
+
+def time_limit_in_a_save(slurm: Slurm, clone: Clone, job: str) -> None:
+    """The SIGTERM comes while a checkpoint is half-written."""
+    seen = set(clone.root.glob("results/work/train/sft/*/checkpoint-*"))
+
+    def saving() -> bool:
+        new = set(clone.root.glob("results/work/train/sft/*/checkpoint-*")) - seen
+        if not any(folder.is_dir() and not (folder / "whole.json").exists() for folder in new):
+            return False
+        for rank in ranks:
+            rank.suspend()
+        return True
+
+    ranks = [process for process in processes_of(clone, SLURM_JOB_ID=job) if "RANK" in process.environ()]
+    end = time.monotonic() + 120
+    while not saving():
+        assert time.monotonic() < end, "no save was seen"
+        time.sleep(0.001)
+    time_limit(slurm, clone, job)
+
+
 def controller_restarted(slurm: Slurm, clone: Clone, job: str) -> None:
     """The controller dies and is started again some seconds later; jobs run on meanwhile."""
     slurm.processes["slurmctld"].kill()
     slurm.processes["slurmctld"].wait()
-    time.sleep(5)  # Snakemake asks for the state of its job several times in vain
+    time.sleep(12)  # Snakemake asks for the state of its job several times in vain
     slurm.start_controller()
 
 
@@ -108,7 +141,10 @@ FAULTS = {
         ["FAILED", "COMPLETED"],
         r"trying again: train sft; it ended with: rank 1 on \S+ was killed by SIGKILL",
     ),
+    "time limit in a save": (time_limit_in_a_save, ["FAILED", "COMPLETED"], "it ended with: sft: stopped by SIGTERM"),
     "node lost": (node_lost, ["COMPLETED"], ""),
+    "node lost for good": (node_lost_for_good, ["NODE_FAIL", "COMPLETED"], r"Slurm ended job \d+: NODE_FAIL on \S+"),
+    "preempted": (preempted, ["PREEMPTED", "COMPLETED"], r"Slurm ended job \d+: PREEMPTED on \S+"),
     "controller restarted": (controller_restarted, ["COMPLETED"], ""),
     "a rank stopped": (
         rank_stopped,
@@ -145,8 +181,9 @@ def test_a_stage_ends_with_the_weights_of_a_run_without_the_fault(slurm, straigh
     assert resumed is None or 4 <= int(resumed.group(1)) < STEPS
     assert weights(clone) == weights(straight)
     assert logged_steps(clone) == logged_steps(straight)  # none twice
-    # the next attempt has more time; Slurm's own requeue keeps the job
-    assert jobs[-1]["TimeLimit"] == ("1-00:00:00" if len(jobs) == 1 else "2-00:00:00")
+    # the next attempt has more time; what the scheduler did is none, and Slurm's own requeue keeps the job
+    same_attempt = jobs[0]["JobState"] in ("COMPLETED", "NODE_FAIL", "PREEMPTED")
+    assert jobs[-1]["TimeLimit"] == ("1-00:00:00" if same_attempt else "2-00:00:00")
 
 
 def on_a_single_node(finished: Clone, to: Path) -> Clone:
