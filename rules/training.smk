@@ -1,6 +1,5 @@
 # Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
 
-from scripts.common.files import read_json
 from scripts.experiment.no_effect_settings import weight_settings, every_of
 from scripts.experiment.layout import shard_files
 from scripts.experiment.machine_files import MONITORING, load_monitoring
@@ -9,27 +8,13 @@ from scripts.hosts.profile import STAGES, assign_jobs, stage_threads, uses_vllm
 from scripts.training.engine.resume_across_code import resume_anyway
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
-from scripts.training.planning.architecture import architecture
 from scripts.training.planning.parameters import count_parameters
-from scripts.training.planning.kernels import installed_kernels, kernels_line, least_capability, stage_attention
+from scripts.training.planning.kernels import base_architecture, installed_kernels, kernels_line, least_capability
 from scripts.training.planning.plan_stage import PlanInputs, choose_option
 from scripts.training.planning.plan_stage import plan as plan_stage
 
 # how the stages are monitored; like the machine file it is not a param, so changing it reruns nothing
 MONITORING_FILE = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
-
-
-def check_architecture(folder):
-    """What the base in `folder` can be trained with, None without a model; a UserError where a stage cannot be."""
-    config = folder / "config.json"
-    if not config.is_file() or "model_type" not in read_json(config):
-        return None  # rule `base` says so
-    known, installed = architecture(folder), installed_kernels()
-    capability = (least_capability() or (8, 0)) if MACHINE.gpus else None
-    for name, stage in VIEW.stages.items():
-        stage_attention(known, name, stage, capability, installed)
-    return known
-
 
 # Refused here, before a job is queued: a layer that does not exist, or a stage that cannot fit.
 try:
@@ -49,7 +34,7 @@ try:
             print(f"warning: {warning}", file=sys.stderr)
     BASE_SETTINGS = VIEW.base_settings
     # tried on a small twin of the base: documents that leak, kernels that are wrong for it, targets that it has not
-    ARCHITECTURE = check_architecture(Path(BASE.model)) if INVOCATION else None
+    ARCHITECTURE = base_architecture(Path(BASE.model), VIEW.stages, MACHINE) if INVOCATION else None
 except UserError as error:
     sys.exit(f"error: {error}")
 
@@ -65,7 +50,7 @@ onstart:
         try:
             if folder := small_files(BASE):
                 check_tokenizer(folder)
-                check_architecture(folder)
+                base_architecture(folder, VIEW.stages, MACHINE)
         except UserError as error:
             sys.exit(f"error: {error}")
     if MACHINE.gpus and needed & GPU_RULES:

@@ -14,15 +14,17 @@ import importlib.metadata
 import importlib.util
 import re
 from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import NamedTuple
 
 import pynvml
 
 from scripts.common.errors import UserError
+from scripts.common.files import read_json
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.hosts.hardware import torch_build
-from scripts.training.planning.architecture import Architecture, unknown_target
+from scripts.training.planning.architecture import Architecture, architecture, unknown_target
 
 FLASH, VARLEN, FLEX, SDPA, EAGER = "flash_attention_2", "varlen", "flex_attention", "sdpa", "eager"
 # The fused loss reads the head's weight outside of the head's own forward pass, where it must not be sharded.
@@ -134,6 +136,22 @@ def stage_attention(
         unpacked = any(not architecture.wrong_unpacked[kernel] for kernel in possible)
         works = "set `packing: false`" if settings.packing and unpacked else "use another base model"
         raise UserError(f"{key}: no attention kernel is right for {kind} ({error}); {works}") from error
+
+
+def base_architecture(folder: Path, stages: Mapping[str, Stage], machine: Machine) -> Architecture | None:
+    """What the base in `folder` can be trained with; None without a model there, of which rule `base` says more.
+
+    Raises:
+        UserError: a stage cannot be trained with any attention kernel, or adapts layers that the base has not.
+    """
+    config = folder / "config.json"
+    if not config.is_file() or "model_type" not in read_json(config):
+        return None
+    known, installed = architecture(folder), installed_kernels()
+    capability = (least_capability() or (8, 0)) if machine.gpus else None
+    for name, stage in stages.items():
+        stage_attention(known, name, stage, capability, installed)
+    return known
 
 
 def choose_liger(machine: Machine, installed: bool, known: bool = True) -> Choice:
