@@ -1,6 +1,6 @@
 """transformers' Trainer on packed rows: documents separated by position ids, validation loss per token."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
@@ -48,20 +48,23 @@ class FillingLast(torch.utils.data.Sampler):
     """The rows of a dataset in accelerate's shuffled order, then those that fill up the last batch.
 
     The order is that of a dataset without filling, so that only the last step of an epoch has filling rows.
+
+    Args:
+        epoch: the number of the epoch that begins. It is asked for, as accelerate does not tell the sampler of several
+            ranks where a run resumes within an epoch.
     """
 
-    def __init__(self, dataset: Rows):
-        self.dataset, self.shuffled = dataset, SeedableRandomSampler(range(dataset.rows))
+    def __init__(self, dataset: Rows, epoch: Callable[[], int]):
+        self.dataset, self.epoch = dataset, epoch
+        self.shuffled = SeedableRandomSampler(range(dataset.rows))
 
     def __len__(self) -> int:
         return len(self.dataset)
 
     def __iter__(self) -> Iterator[int]:
+        self.shuffled.set_epoch(self.epoch())
         yield from self.shuffled
         yield from range(self.dataset.rows, len(self.dataset))
-
-    def set_epoch(self, epoch: int) -> None:
-        self.shuffled.set_epoch(epoch)
 
 
 def stack(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
@@ -95,7 +98,9 @@ class StageTrainer(PassRecordingTrainer):
         self.model.save_pretrained = partial(self.model.save_pretrained, max_shard_size=ONE_FILE)
 
     def _get_train_sampler(self, train_dataset=None) -> FillingLast:
-        return FillingLast(train_dataset or self.train_dataset)
+        dataset = train_dataset or self.train_dataset
+        batch = self.args.train_batch_size * self.args.gradient_accumulation_steps * self.args.world_size
+        return FillingLast(dataset, lambda: self.state.global_step * batch // len(dataset))
 
     def _save(self, output_dir=None, state_dict=None):
         """Save tied weights once, as a single process does: a gathered state dict holds them twice."""

@@ -200,7 +200,7 @@ def test_problems_that_only_one_process_can_judge_are_refused_or_left_out_and_co
     path = str(written(tmp_path / "bcb.jsonl", [RECORD, RECORD | {"task_id": "B/1", "test": f"{line}\n{TESTS}"}]))
     with pytest.raises(
         UserError,
-        match=r"1 of 2 problems, such as B/1, have tests that must run in the program's process; .*unjudged",
+        match=r"1 of 2 problems, such as B/1, cannot be judged in two processes \(.*\); .*unjudged",
     ):
         problems_of(Benchmark(path=path))
     assert [kept.id for kept in problems_of(Benchmark(path=path, unjudged="leave out"))] == ["BigCodeBench/0"]

@@ -32,7 +32,7 @@ def tree(tmp_path, tools):
     tools.write_tree(tmp_path / "tree/high/C++/lib", {"a.cpp": b"2", "COPYING": b"no licence known"})
     tools.write_tree(tmp_path / "tree/medium/golang/lib", {"a.go": b"3", "LICENSE": b"Permission is hereby granted, "
                      b"free of charge,\nto any person obtaining a copy"})  # fmt: skip
-    tools.write_tree(tmp_path / "tree/medium/Cobol/old", {"a.pl": b"4"})
+    tools.write_tree(tmp_path / "tree/medium/Klingon/old", {"a.pl": b"4"})
     tools.write_tree(tmp_path / "tree/low/Python/later", {"a.py": b"5"})
     (tmp_path / "tree/.git").mkdir()
     versioned = tmp_path / "tree/high/C++/lib"
@@ -53,7 +53,7 @@ def test_table_from_a_tree_pins_commits_and_content(tree, tmp_path, caplog):
         ("some-repo", "path", content, "python", "high", "Apache-2.0"),
         ("lib-go-medium", "path", sources[2]["pin"], "go", "medium", "MIT"),
     ]
-    assert "Cobol: left out" in caplog.text
+    assert "Klingon: left out" in caplog.text
     assert "low: left out, the folder's name is none of high, high_priority, medium" in caplog.text
     assert ".git: left out" not in caplog.text
 

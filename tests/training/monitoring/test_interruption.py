@@ -179,6 +179,7 @@ def test_a_gradient_norm_that_is_not_finite_suspects_all_rows_of_the_step(shards
         (torch.from_numpy(rows.tokens[[3, 8]].astype(np.int64)), torch.tensor(2.0)),
         (torch.from_numpy(rows.tokens[[5, 1]].astype(np.int64)).reshape(1, -1), torch.tensor(1.0)),
     ]
+    trainer.train_dataset = SimpleNamespace(packing=True)
     trainer.grad_norm = torch.tensor(float("inf"))
     assert trainer.nonfinite().tolist() == [False, True]
     assert trainer.suspect_documents(rows) == [name for row in (3, 8, 5, 1) for name in rows.documents(row)]
@@ -194,6 +195,7 @@ def stop(shards, tmp_path):
     rows = Shards(shards, "train")
     trainer = PassRecordingTrainer.__new__(PassRecordingTrainer)
     trainer.passes = [(torch.from_numpy(rows.tokens[[3]].astype(np.int64)), torch.tensor(2.0))]
+    trainer.train_dataset = SimpleNamespace(packing=True)
     trainer.grad_norm = torch.tensor(1.0)
     alerts = Alerts(tmp_path / "alerts.jsonl", "tiny", load_monitoring(Path("config/monitoring/default.yaml")))
     progress = ProgressFile(tmp_path / "progress.json", "tiny", 1, alerts)
