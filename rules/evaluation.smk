@@ -253,6 +253,7 @@ rule gate:
         accepted=evidence_files(VIEW),
     output:
         evaluation=PATHS.gate,
+        code=PATHS.code,
     log:
         PATHS.log("evaluation", "gate"),
     conda:
