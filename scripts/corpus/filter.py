@@ -187,9 +187,14 @@ def keep_all(documents: list[tuple[dict, bytes]], secrets: SecretReplacer | None
 
     Between other steps the tables of the expressions for secrets would leave the processor's cache.
     """
-    if secrets:
-        documents = [(document, secrets.replace(document, raw)) for document, raw in documents]
+    clean = []
     for document, raw in documents:
+        try:
+            clean.append((document, secrets.replace(document, raw) if secrets else raw))
+        except Dropped as drop:
+            place = [document[key] for key in ("path", "source", "language")]
+            result.drop(*place, drop.reason, drop.detail, len(raw))
+    for document, raw in clean:
         result.keep(document | {"sha256": hashlib.sha256(raw).hexdigest()}, len(raw))
 
 

@@ -1,52 +1,73 @@
-"""Replace secrets and personal data in a text by placeholders of their type, and count them by kind.
+"""Replace secrets in a text by placeholders, personal numbers and addresses by such of nobody; count them by kind.
 
-    raw, counts = replace_secrets(b"key = 'ghp_...'")        # b"key = '<TOKEN>'", {"github-pat": 1}
+    replace_secrets(b"key = 'ghp_...'")        # text b"key = '<TOKEN>'", counts {"github-pat": 1}
 
-One pass over the text finds which keywords occur; only the rules with one of these keywords are run. The secrets
-themselves are never logged or written: only their kinds are counted.
+Two passes over the text find which keywords occur; only the rules with one of these keywords are run. The secrets
+themselves are never logged or written: only their kinds are counted. A document that would no longer parse as it did
+is dropped: a placeholder took the place of code.
 """
 
 import math
+import re
 from collections import Counter
 from functools import cache
 from typing import NamedTuple
 
 import re2
 
-from scripts.corpus.secrets.detectors import detect_secrets_rules
+from scripts.corpus.heuristics.quality import Dropped
+from scripts.corpus.secrets.detectors import detect_secrets_rules, gitleaks_rules
+from scripts.corpus.secrets.personal import in_literal, personal_rules
 from scripts.corpus.secrets.rules import Rule, own_rules, re2_options
+
+COMMENT = re.compile(rb"(?:^|[\s;{}()])(?://|/\*|#|--)|^\s*(?:\*|%|;)")  # what begins a comment
+COUNTED = re.compile(r"\d,?\d*\}")
+# what may follow a backslash: `n`, `x41`, `u00e9`, `101`
+ESCAPE = re.compile(rb"x[0-9a-fA-F]{1,2}|u[0-9a-fA-F]{4}|U[0-9a-fA-F]{8}|[0-7]{1,3}|[\s\S]|")
 
 
 class Rules(NamedTuple):
     """All rules, and an index that tells which of them may match a text."""
 
     rules: list[Rule]
-    keywords: object  # re2.Set of all keywords, searched for in one pass
-    by_keyword: list[list[int]]  # by number of the keyword: the numbers of the rules with it
+    # pairs: a re2.Set of keywords, searched for in one pass, and by number of the keyword the numbers of its rules
+    searches: list[tuple[object, list[list[int]]]]
 
 
 @cache
 def all_rules() -> Rules:
-    rules = [*own_rules(), *detect_secrets_rules()]
-    keywords = set()
-    for rule in rules:
-        keywords.update(rule.keywords)
-    keywords = sorted(keywords)
-    search = re2.Set.SearchSet(re2_options(case_sensitive=False))
-    for word in keywords:
-        search.Add(word.encode())
-    search.Compile()
-    by_keyword = {word: [] for word in keywords}
+    rules = [*personal_rules(), *own_rules(), *detect_secrets_rules(), *gitleaks_rules()]
+    by_keyword = {}
     for number, rule in enumerate(rules):
         for word in dict.fromkeys(rule.keywords):
-            by_keyword[word].append(number)
-    return Rules(rules, search, list(by_keyword.values()))
+            by_keyword.setdefault(word, []).append(number)
+    # Words that count repeats have many states; in one automaton with the others it would be slower than both.
+    counted = {word for word in by_keyword if COUNTED.search(word)}
+    searches = []
+    for words in (sorted(counted), sorted(by_keyword.keys() - counted)):
+        search = re2.Set.SearchSet(re2_options(case_sensitive=False))
+        for word in words:
+            search.Add(word.encode())
+        search.Compile()
+        searches.append((search, [by_keyword[word] for word in words]))
+    return Rules(rules, searches)
 
 
 def entropy_of(secret: bytes) -> float:
     """Shannon entropy, in bits per byte."""
     counts = Counter(secret).values()
     return -sum(count / len(secret) * math.log2(count / len(secret)) for count in counts)
+
+
+def odd_backslashes(text: bytes, end: int) -> bool:
+    """Whether the text before `end` ends with a backslash that escapes what follows."""
+    before = text[max(0, end - 16) : end]
+    return (len(before) - len(before.rstrip(b"\\"))) % 2 == 1
+
+
+def after_escape(text: bytes, start: int, end: int) -> int:
+    """Where a secret begins that seems to begin with the letters of an escape: `me@x.org` in `\\nme@x.org`."""
+    return start + len(ESCAPE.match(text, start, end)[0]) if odd_backslashes(text, start) else start
 
 
 def secrets_of(rule: Rule, text: bytes) -> list[tuple[int, int]]:
@@ -57,8 +78,9 @@ def secrets_of(rule: Rule, text: bytes) -> list[tuple[int, int]]:
         if group is None:
             group = next((n for n, value in enumerate(match.groups(), 1) if value), 0)
         start, end = match.span(group)
+        start = after_escape(text, start, end)
         secret = text[start:end]
-        if not secret or (rule.entropy and entropy_of(secret) < rule.entropy):
+        if not secret or odd_backslashes(text, end) or (rule.entropy and entropy_of(secret) < rule.entropy):
             continue
         if rule.check and not rule.check(text, start, end):
             continue
@@ -66,25 +88,58 @@ def secrets_of(rule: Rule, text: bytes) -> list[tuple[int, int]]:
     return spans
 
 
-def replace_secrets(text: bytes) -> tuple[bytes, Counter]:
-    """(the text with placeholders, how many of each kind were replaced); UTF-8 stays UTF-8."""
+class Replaced(NamedTuple):
+    """A text with its secrets replaced, how many of each kind, and where they stood in the text before."""
+
+    text: bytes
+    counts: Counter
+    spans: list[tuple[int, int]]
+
+
+def replace_secrets(text: bytes) -> Replaced:
+    """Replace the secrets of a text; UTF-8 stays UTF-8."""
     rules = all_rules()
     numbers = set()
-    for word in rules.keywords.Match(text) or ():
-        numbers.update(rules.by_keyword[word])
+    for search, by_keyword in rules.searches:
+        for word in search.Match(text) or ():
+            numbers.update(by_keyword[word])
     spans = []
     for number in sorted(numbers):
         for start, end in secrets_of(rules.rules[number], text):
             spans.append((start, -end, number))
-    counts, parts, at = Counter(), [], 0
+    counts, parts, at, replaced = Counter(), [], 0, []
     for start, end, number in sorted(spans):  # of overlapping secrets the first one counts, of equal starts the longest
         if start < at:
             continue
         rule = rules.rules[number]
-        parts += [text[at:start], rule.placeholder.encode()]
+        other = rule.other(text, start, -end) if rule.other else rule.placeholder.encode()
+        parts += [text[at:start], other]
+        replaced.append((start, -end))
         counts[rule.kind] += 1
         at = -end
-    return (b"".join([*parts, text[at:]]), counts) if parts else (text, counts)
+    return Replaced(b"".join([*parts, text[at:]]), counts, replaced)
+
+
+def inert(text: bytes, start: int, end: int) -> bool:
+    """Whether a secret stands in a comment or inside a literal by what is left of it on its line."""
+    line = text[text.rfind(b"\n", 0, start) + 1 : start]
+    return b"\n" not in text[start:end] and (bool(COMMENT.search(line)) or in_literal(text, start))
+
+
+def broken(raw: bytes, cleaned: bytes, spans: list[tuple[int, int]], document: dict) -> bool:
+    """Whether a document parses worse after its secrets were replaced; False where no grammar can tell.
+
+    Where all secrets stand in comments and literals the document is not parsed: that would take most of the time.
+    """
+    if all(inert(raw, start, end) for start, end in spans):
+        return False
+    from scripts.corpus.syntax.grammars import faults, parsed_as  # imports grammars, which few documents need
+    from scripts.languages import syntaxes
+
+    if document["language"] not in syntaxes():
+        return False
+    language = parsed_as(document["path"], document["language"])
+    return faults(cleaned, language) > faults(raw, language)
 
 
 class SecretReplacer:
@@ -94,9 +149,15 @@ class SecretReplacer:
         self.documents, self.kinds = 0, Counter()
 
     def replace(self, document: dict, raw: bytes) -> bytes:
-        """Replace the secrets in a document's text, whose UTF-8 is `raw`, by placeholders; returns its UTF-8 then."""
-        cleaned, counts = replace_secrets(raw)
+        """Replace the secrets in a document's text, whose UTF-8 is `raw`; returns its UTF-8 then.
+
+        Raises:
+            Dropped: `redaction`, where the document parsed before and does not then.
+        """
+        cleaned, counts, spans = replace_secrets(raw)
         if counts:
+            if broken(raw, cleaned, spans, document):
+                raise Dropped("redaction", f"does not parse without {', '.join(sorted(counts))}")
             document["text"] = cleaned.decode()
             self.documents += 1
             self.kinds += counts

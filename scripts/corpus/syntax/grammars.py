@@ -47,6 +47,17 @@ def error_bytes(root: Node) -> int:
     return total
 
 
+def faults(source: bytes, language: str) -> int:
+    """How many nodes of a source's syntax tree are errors or missing."""
+    count, nodes = 0, [grammar(language)[0].parse(source).root_node]
+    while nodes:
+        node = nodes.pop()
+        count += node.is_error or node.is_missing
+        if node.has_error:
+            nodes += node.children
+    return count
+
+
 def tree(text: str, language: str) -> Node | None:
     """The root of the syntax tree; None if more than `MAX_ERROR_SHARE` of the text does not parse."""
     source = text.encode()

@@ -83,15 +83,15 @@ PLANTED = {
     "mailgun-api-key": ('"{}"', "key-" + token(32, HEX), "<API_KEY>"),
     "mailgun-api-key, of today": ('"{}"', f"{token(32, HEX)}-{token(8, HEX)}-{token(8, HEX)}", "<API_KEY>"),
     "generic-api-key, on the line after its name": ('client_secret = (\n  "{}")', token(40) + "912", "<API_KEY>"),
-    "phone-number": ('mobile = "{}"', "13912345678", "<PHONE>"),
-    "phone-number, after Chinese": ("# 电话{}", "13912345678", "<PHONE>"),
-    "phone-number, in groups": ("tel:{}", "+86 139-1234-5678", "<PHONE>"),
-    "identity-number": ('id = "{}"', "11010519491231002X", "<ID_NUMBER>"),
-    "identity-number, in lower case": ("身份证号{}", "11010519491231002x", "<ID_NUMBER>"),
-    "email": ("# written by Jan <{}>", "jan.de-vries+code@mail.example.co.uk", "<EMAIL>"),
-    "ip-address": ("connect('{}', 80)", "203.0.113.77", "<IP_ADDRESS>"),
-    "ip-address, of a variable that ends as `ver` does": ('server = "{}"', "8.131.77.204", "<IP_ADDRESS>"),
-    "ip-address, version 6": ("host = '{}'", "2001:db8:85a3::8a2e:370:7334", "<IP_ADDRESS>"),
+    "phone-number": ('mobile = "{}"', "13912345678", "10000000000"),
+    "phone-number, after Chinese": ("# 电话{}", "13912345678", "10000000000"),
+    "phone-number, in groups": ("tel:{}", "+86 139-1234-5678", "+80 000-0000-0000"),
+    "identity-number": ('id = "{}"', "11010519491231002X", "1" + "0" * 17),
+    "identity-number, in lower case": ("身份证号{}", "11010519491231002x", "1" + "0" * 17),
+    "email": ("# written by Jan <{}>", "jan.de-vries+code@mail.nedcode.co.uk", "<EMAIL>"),
+    "ip-address": ("connect('{}', 80)", "47.98.211.77", "203.0.113.25"),
+    "ip-address, of a variable that ends as `ver` does": ('server = "{}"', "8.131.77.204", "203.0.113.67"),
+    "ip-address, version 6": ("host = '{}'", "2604:a880:85a3::8a2e:370:7334", "2001:0db8:1111::1111:111:1111"),
 }  # fmt: skip
 
 
@@ -100,11 +100,11 @@ def test_each_planted_kind_is_replaced_and_the_text_around_it_stays(kind):
     form, secret, placeholder = PLANTED[kind]
     before, after = form.format("\0").split("\0")
     text = f"# 前言 ß\n{before}{secret}{after}\nreturn 1  # 结束\n"
-    cleaned, counts = replace_secrets(text.encode())
+    cleaned, counts, _ = replace_secrets(text.encode())
     assert cleaned.decode() == f"# 前言 ß\n{before}{placeholder}{after}\nreturn 1  # 结束\n"
     expected_kind = kind.partition(",")[0].partition(" in ")[0]
     assert counts.total() == 1 and (set(counts) == {expected_kind} or placeholder in ("<TOKEN>", "<API_KEY>"))
-    assert replace_secrets(cleaned) == (cleaned, {})
+    assert replace_secrets(cleaned)[:2] == (cleaned, {})
 
 
 HARMLESS = [
@@ -131,27 +131,29 @@ HARMLESS = [
 
 @pytest.mark.parametrize("text", HARMLESS)
 def test_text_that_only_looks_like_a_secret_is_left(text):
-    assert replace_secrets(f"{text}\n".encode()) == (f"{text}\n".encode(), {})
+    assert replace_secrets(f"{text}\n".encode())[:2] == (f"{text}\n".encode(), {})
 
 
-@pytest.mark.parametrize(("secret", "placeholder"), [("203.0.113.77", "<IP_ADDRESS>"), ("'13912345678'", "'<PHONE>'")])
+@pytest.mark.parametrize(
+    ("secret", "placeholder"), [("47.98.211.77", "203.0.113.25"), ("+86 139-1234-5678", "+80 000-0000-0000")]
+)
 def test_each_secret_of_a_list_is_replaced(secret, placeholder):
     text = "[{0},{0} {0}]"
     assert replace_secrets(text.format(secret).encode())[0].decode() == text.format(placeholder)
 
 
 def test_real_code_is_left_alone():
-    """In 300 files of the standard library only addresses, and credentials in example URLs."""
+    """In 300 files of the standard library only addresses of people."""
     files = sorted(Path(sysconfig.get_paths()["stdlib"]).glob("*.py"))
     counts = sum((replace_secrets(path.read_bytes())[1] for path in files), start=type(replace_secrets(b"")[1])())
     assert counts["email"] > 10
-    others = counts.total() - counts["email"] - counts["ip-address"] - counts["url-password"]
-    assert len(files) > 150 and others <= 1
+    assert len(files) > 150 and counts.total() - counts["email"] <= 1
 
 
 def test_nothing_of_a_secret_is_in_any_output_and_the_counts_are_in_the_manifest(tmp_path, caplog, capfd):
     caplog.set_level("DEBUG")
-    body = "".join(form.format(secret) + "\n" for form, secret, _ in PLANTED.values()).encode()
+    body = "".join(form.format(secret) + "\n" for form, secret, _ in PLANTED.values())
+    body = f'"""\n{body}"""\n'.encode()
     # one document is kept, one is dropped by a later filter
     files = {"a.py": GOOD + body, "b.py": GOOD, "c.py": b"# do not edit\n" + GOOD + body}
     archive = write_archive(tmp_path, "demo", files)
@@ -165,7 +167,7 @@ def test_nothing_of_a_secret_is_in_any_output_and_the_counts_are_in_the_manifest
     assert [document["path"] for document in documents] == ["a.py", "b.py"]
     assert manifest["secrets"]["documents"] == 1 and documents[1]["text"] == GOOD.decode()
     assert len(manifest["secrets"]["replaced"]) >= 20
-    assert sum(manifest["secrets"]["replaced"].values()) == len(PLANTED) == documents[0]["text"].count("<") - 1
+    assert sum(manifest["secrets"]["replaced"].values()) == len(PLANTED)
     assert manifest["languages"]["python"]["bytes"] == sum(len(document["text"].encode()) for document in documents)
     with funnel(tmp_path / "kept") as result:
         filter_archive(archive, "demo", Filter(secrets="keep"), result)
