@@ -22,7 +22,9 @@ DOMAINS = (
 # labels of domains that stand for no real host; `example` is reserved by RFC 2606
 NOBODYS = re.compile(
     rb"(?i)[@.](?:example\d?|test|domain\d?|foo|bar|baz|foobar|host|hostname|server|company|somewhere|nowhere"
-    rb"|somedomain|mydomain|yourdomain|your-domain|mycompany|yourcompany|acme|abc|xyz|xxx|site|website|[a-z])\.(?:[a-z]{2,5}|(?:com?|org|net|ac)\.[a-z]{2})$"
+    rb"|somedomain|mydomain|yourdomain|your-domain|mycompany|yourcompany|acme|abc|xyz|xxx|site|website|[a-z])"
+    rb"\.(?:[a-z]{2,5}|(?:com?|org|net|ac)\.[a-z]{2})$"
+    rb"|@(?:openssh\.com|libssh\.org|ssh\.com)$"  # names of algorithms: `ecdsa-sha2-nistp256@openssh.com`
 )
 KEPT_ADDRESSES = {"1.1.1.1", "1.0.0.1", "8.8.8.8", "8.8.4.4", "9.9.9.9"}  # public DNS servers
 # what stands before a dotted number that is no address; `server = "8.131.77.204"` is one, so `ver` stands alone
@@ -78,11 +80,12 @@ def is_address(text: bytes, start: int, end: int) -> bool:
     if not address.is_global or address.is_multicast or str(address) in KEPT_ADDRESSES:
         return False
     if address.version == 6:
-        return len(set(text[start:end].replace(b":", b""))) > 2
+        inner = address.sixtofour  # the IPv4 address that one of 2002::/16 holds
+        return (inner is None or inner.is_global) and len(set(text[start:end].replace(b":", b""))) > 2
     before = text[max(0, start - 40) : start]
     if is_part(text, start, end) or (text[start - 1 : start] in (b":", b"/") and before[-3:] != b"://"):
         return False
-    if NO_ADDRESS.search(before):
+    if NO_ADDRESS.search(before) or b"-." in before:  # `.93-.48` of a path in SVG
         return False
     octets = [int(octet) for octet in text[start:end].split(b".")]
     # versions, sections and object identifiers have small parts; counting and repeating ones are made up
