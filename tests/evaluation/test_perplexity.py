@@ -9,7 +9,7 @@ import unicodedata
 import numpy as np
 import pytest
 import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
+from transformers import AutoConfig, AutoModelForCausalLM, AutoTokenizer
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file, write_json, write_jsonl
@@ -214,3 +214,33 @@ def test_a_folder_without_a_model_is_a_one_line_error(datasets, tmp_path):
     write_json(tmp_path / "manifest.json", {"files": {}})
     with pytest.raises(UserError, match=r"has no tokenizer\.json"):
         perplexity(tmp_path, datasets, SETTINGS, tmp_path / "out")
+
+
+@pytest.mark.parametrize(
+    ("kind", "special"),
+    [
+        ("gemma2", {"final_logit_softcapping": 0.5, "head_dim": 8}),
+        ("granite", {"logits_scaling": 8.0}),
+        ("cohere", {"logit_scale": 0.25}),
+        ("mixtral", {"num_local_experts": 2}),
+        ("gpt2", {"n_embd": 32, "n_layer": 1, "n_head": 4}),
+    ],
+)
+def test_a_model_that_changes_its_logits_is_scored_by_its_own(kind, special):
+    sizes = {"hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 1, "num_attention_heads": 4}
+    heads = {
+        "num_key_value_heads": 2,
+        "initializer_range": 0.5,
+        "pad_token_id": 0,
+        "bos_token_id": 1,
+        "eos_token_id": 2,
+    }
+    shape = special if kind == "gpt2" else {**sizes, **heads, **special}
+    torch.manual_seed(0)
+    model = AutoModelForCausalLM.from_config(AutoConfig.for_model(kind, vocab_size=50, **shape)).eval()
+    ids = np.random.default_rng(0).integers(3, 50, 30).astype(np.uint32)
+    encoded = Encoded(ids, np.arange(30) > 0, np.array([0, 30]))
+    with torch.no_grad():
+        logits = model(torch.from_numpy(ids.astype(np.int64))[None]).logits[0, :-1]
+    expected = torch.nn.functional.cross_entropy(logits, torch.from_numpy(ids[1:].astype(np.int64)), reduction="sum")
+    assert negative_log_likelihood(model, encoded, 64, 64, "x")[0] == pytest.approx(float(expected), rel=1e-5)

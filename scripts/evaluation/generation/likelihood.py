@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch.nn import functional
 from transformers import PreTrainedModel
+from transformers.utils import ModelOutput
 
 from scripts.common.progress import Progress
 from scripts.tokens.packing.encoder import Encoded
@@ -45,16 +46,44 @@ def windows(encoded: Encoded, context: int, stride: int) -> list[Window]:
     return result
 
 
+class Given(torch.nn.Module):
+    """Stands for a model's body whose output is known already."""
+
+    def __init__(self, output: ModelOutput):
+        super().__init__()
+        self.output = output
+
+    def forward(self, *_, **__) -> ModelOutput:
+        return self.output
+
+
+def logits_of(model: PreTrainedModel, output: ModelOutput, hidden: torch.Tensor) -> torch.Tensor:
+    """The logits [positions, vocabulary] of hidden states [positions, width], by the model's own forward.
+
+    The head alone is not enough: Gemma 2 caps its logits, Granite and Cohere scale theirs.
+
+    Args:
+        output: of the body; its hidden states are replaced.
+    """
+    body = getattr(model, model.base_model_prefix)
+    output["last_hidden_state"] = hidden[None]
+    setattr(model, model.base_model_prefix, Given(output))
+    try:
+        ids = torch.zeros(1, len(hidden), dtype=torch.long, device=hidden.device)
+        return model(input_ids=ids, use_cache=False).logits[0]
+    finally:
+        setattr(model, model.base_model_prefix, body)
+
+
 @torch.inference_mode()
 def negative_log_likelihood(
     model: PreTrainedModel, encoded: Encoded, context: int, stride: int, label: str
 ) -> np.ndarray:
     """float64 [examples]: the negative log-likelihood (nats) of each example's targets.
 
-    The head is applied to the scored positions only, a few at a time, as models without soft-capping allow (Qwen2,
-    Llama, SmolLM3).
+    The head is applied to the scored positions only, a few at a time.
     """
-    body, head = model.get_decoder(), model.get_output_embeddings()
+    body = getattr(model, model.base_model_prefix)
     cut = sorted(windows(encoded, context, stride), key=lambda window: window.start - window.end)
     nll = np.zeros(len(encoded.offsets) - 1)
     progress = Progress(label, "tokens", sum(window.end - window.start for window in cut))
@@ -70,15 +99,17 @@ def negative_log_likelihood(
             mask[row, :count] = 1
             scored[row, window.new - window.start : count] = encoded.targets[offset + window.new : offset + window.end]
         rows, columns = np.nonzero(scored)
-        hidden = body(
+        output = body(
             input_ids=torch.from_numpy(ids).to(model.device),
             attention_mask=torch.from_numpy(mask).to(model.device),
             use_cache=False,
-        ).last_hidden_state
+        )
+        hidden = output.last_hidden_state
         losses = [np.zeros(0)]
         for first in range(0, len(rows), POSITIONS):
             row, column = rows[first : first + POSITIONS], columns[first : first + POSITIONS]
-            logits = head(hidden[row, column - 1]).float()  # a token is predicted from the position before it
+            # a token is predicted from the position before it
+            logits = logits_of(model, output, hidden[row, column - 1]).float()
             labels = torch.from_numpy(ids[row, column]).to(model.device)
             losses.append(functional.cross_entropy(logits, labels, reduction="none").double().cpu().numpy())
         np.add.at(nll, np.array([window.example for window in batch])[rows], np.concatenate(losses))
