@@ -118,10 +118,10 @@ def test_examples_and_drops_of_a_chat_dataset_add_up(tmp_path):
     documents["test"] = documents["test"][:1]
     write_splits(tmp_path / "in", documents)
     manifest, made = composed(tmp_path / "in", CHAT.model_copy(update={"system": "Be brief."}), tmp_path / "out")
-    assert manifest["examples"] == {"train": 2, "validation": 2, "test": 1}
-    both = {"no_facts": 1, "too_long": 1}
+    assert manifest["examples"] == {"train": 1, "validation": 1, "test": 1}
+    both = {"no_facts": 2, "too_long": 1}  # a class without documentation: a list of its names explains nothing
     assert manifest["dropped"] == {"train": both, "validation": both, "test": {}}
-    assert [example["id"] for example in made["train"]] == ["demo/0.py", "demo/3.py"]
+    assert [example["id"] for example in made["train"]] == ["demo/0.py"]
     assert {example["messages"][0]["content"] for example in made["train"]} == {"Be brief."}
 
 

@@ -7,6 +7,7 @@ Each documented function is used for one task only, chosen by a hash of its plac
 request of one task could hold the answer of another.
 """
 
+import re
 from collections.abc import Iterator
 from fractions import Fraction
 from functools import cache
@@ -16,13 +17,14 @@ from scripts.common.hashing import fraction_of, text_digest
 from scripts.common.text import code_block
 from scripts.corpus.instruct.chat import LISTED, SYSTEM, in_backticks, messages
 from scripts.corpus.instruct.facts import facts_from
-from scripts.corpus.instruct.functions import Function, functions_from
+from scripts.corpus.instruct.functions import Function, functions_from, is_informative, is_test
 from scripts.corpus.instruct.phrasings import phrasing
-from scripts.corpus.syntax.comments import CJK
+from scripts.corpus.syntax.comments import CJK, WORD
 from scripts.corpus.syntax.grammars import parse
 from scripts.experiment.settings.corpus import InstructDataset
 from scripts.languages import chats, languages
 
+SENTENCE_END = re.compile(r"[.!?。！？][\"')\]”’`*]*$")
 OF_FUNCTIONS = ("docstring_to_function", "function_to_docstring", "signature_to_body")
 
 
@@ -45,6 +47,19 @@ def function_phrase(function: Function, chat_language: str) -> str:
     if chat_language == "zh":
         return f"`{function.holder}` 的方法 `{function.name}`"
     return f"the method `{function.name}` of `{function.holder}`"
+
+
+def is_complete(sentence: str) -> bool:
+    """Whether a sentence is one, and not a heading or the beginning of one: it says something, and it ends."""
+    return is_informative(sentence) and bool(SENTENCE_END.search(sentence))
+
+
+def says_more(function: Function) -> bool:
+    """Whether a function's documentation says more than its name: `Gets the name.` of `get_name` does not."""
+    name = WORD.findall(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", f"{function.name} {function.holder or ''}").lower())
+    words = {word for word in WORD.findall(function.documentation.lower()) if len(word) > 3}
+    other = [word for word in words if not any(word.startswith(part[:4]) for part in name)]
+    return len(other) >= 2 or bool(CJK.search(function.documentation))
 
 
 def function_chat(task: str, function: Function, language: str, number: int, settings: InstructDataset) -> list[dict]:
@@ -110,6 +125,8 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
         return "too_long"
     if language not in chats():
         return "no_grammar"
+    if is_test(path):
+        return "test"
     captures = parse(text, path, language)
     if captures is None:
         return "unparsed"
@@ -119,7 +136,8 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
     def number(*words: object) -> int:
         return int(fraction(seed, "phrasing", place, *words) * settings.phrasings)
 
-    if "analysis" in settings.tasks and (facts.types or facts.functions or facts.imports or facts.sentence):
+    # a list of names is no answer to what a file does
+    if "analysis" in settings.tasks and facts.sentence and is_complete(facts.sentence):
         question = phrasing("analysis", settings.language, number("analysis")).format(
             language=languages()[language].title
         )
@@ -127,8 +145,10 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
         made.append({"name": "", "messages": turns} | ({"task": "analysis"} if len(settings.tasks) > 1 else {}))
     weights = {task: weight for task, weight in sorted(settings.tasks.items()) if task in OF_FUNCTIONS}
     functions = functions_from(captures, text, path, language) if settings.tasks.keys() - {"analysis"} else []
-    if "parts" in settings.tasks and len(functions) > 1:
-        turns = parts_chat(text, functions, language, number("parts"), settings)
+    functions = [function for function in functions if says_more(function)]
+    explained = [function for function in functions if is_complete(function.summary)]
+    if "parts" in settings.tasks and len(explained) > 1:
+        turns = parts_chat(text, explained, language, number("parts"), settings)
         made.append({"name": "#parts", "task": "parts", "messages": turns})
     for function in functions if weights else ():
         place_in_file = f"#{function.name}:{function.line}"

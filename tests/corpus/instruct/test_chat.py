@@ -65,7 +65,7 @@ def test_an_answer_says_nothing_about_facts_that_were_not_found():
 def test_answers_about_real_code_hold_no_figure_and_only_names_and_quotes_out_of_it():
     library = Path(sysconfig.get_path("stdlib"))
     answers = 0
-    for path in sorted(library.glob("[ac]*.py")):
+    for path in sorted(library.glob("[a-d]*.py")):
         text = path.read_text(errors="ignore")
         for language in ("zh", "en"):
             settings = CHAT.model_copy(update={"language": language, "max_characters": 10**6})

@@ -158,7 +158,7 @@ def test_the_default_is_the_analysis_alone_in_one_phrasing_and_nothing_else_is_p
 
 
 def test_a_task_that_no_document_serves_is_a_one_line_error_and_too_few_in_validation_are_none(tmp_path):
-    plain = [document(f"import os\nx = {number}\n", f"{number}.py") for number in range(5)]
+    plain = [document(f'"""Reads the tables of a data set."""\nx = {number}\n', f"{number}.py") for number in range(5)]
     write_splits(tmp_path / "in", plain)
     with pytest.raises(
         UserError, match=r"^corpus.compose.out.tasks.parts: no document gives an example of it; leave it out$"
