@@ -12,6 +12,7 @@ export PATH := $(CURDIR)/$(BIN):$(PATH)
 # $(call known,VARIABLE,file,known values): end with one line if the file that VARIABLE names does not exist
 known = [ -f '$(2)' ] || { echo "error: $(1)=$($(1)): no file $(2); known: $(3)" >&2; exit 1; }
 PROFILES = $(filter-out default,$(notdir $(wildcard profiles/*)))
+TWO_WORKERS = --numprocesses 2 --dist loadfile --no-loadscope-reorder
 SIZES = $(notdir $(basename $(wildcard config/smoke/*.yaml)))
 
 eval: env ## run the default experiment and print its verdict
@@ -20,12 +21,13 @@ eval: env ## run the default experiment and print its verdict
 	@python -m scripts.report.page --results results --summary
 
 quick: env ## run the tests that need neither torch nor a workflow run (tests/quick.py lists them)
-	pytest --quick --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	pytest --quick --minutes 10 $(TWO_WORKERS)
 
 # Two test files run at a time, as tests mostly wait. The quick tests run first, without torch: one that needs it fails.
+# Together they end after an hour at the latest, with the names of the tests that were running.
 test: env ## run all tests except the long ones
-	pytest --quick --numprocesses 2 --dist loadfile --no-loadscope-reorder
-	pytest --rest --numprocesses 2 --dist loadfile --no-loadscope-reorder
+	pytest --quick --minutes 10 $(TWO_WORKERS)
+	pytest --rest --minutes 50 $(TWO_WORKERS)
 
 # These tests need system packages (docs/quickstart.md). The table of kills is written to docs/soak.md.
 soak: env ## run the long tests: kill -9 a real workflow 20 times, faults on a real Slurm
@@ -41,16 +43,20 @@ smoke: env ## run a tiny version of an experiment on the CPU: EXPERIMENT=qwen2.5
 	$$(sed -n 's/^#     //p' config/smoke/$(EXPERIMENT).yaml)
 	@python -m scripts.report.page --results results/smoke/$(EXPERIMENT) --summary
 
-env: .venv/.stagecraft $(BIN)/stagecraft ## install the environment from requirements.lock, and the command `stagecraft`
+# The name of the file that marks a whole environment holds a hash of what it was made from: a checkout that only
+# writes requirements.lock anew, with the same content, installs nothing.
+INSTALLED := .venv/installed-$(shell { cat requirements.lock; grep 'torch == ' pyproject.toml; } 2> /dev/null | cksum | cut -d ' ' -f 1)
 
-$(BIN)/stagecraft: scripts/cli/command/launcher.py | .venv/.stagecraft
+env: $(INSTALLED) $(BIN)/stagecraft ## install the environment from requirements.lock, and the command `stagecraft`
+
+$(BIN)/stagecraft: scripts/cli/command/launcher.py | $(INSTALLED)
 	@cp $< .venv/stagecraft.py
 	@printf '#!/bin/sh\nhere=$$(dirname "$$(readlink -f "$$0")")\nexec "$$here/python" "$$here/../stagecraft.py" "$$@"\n' > $@
 	@chmod +x $@
 
 # torch is installed first, with pip and without a hash, so that pip's find-links may provide a build for this machine. Every
 # other package must have the hash in the lock. --no-deps: the lock has all packages, which `uv pip check` verifies.
-.venv/.stagecraft: requirements.lock pyproject.toml
+$(INSTALLED):
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "error: $(PYTHON) is too old: Python >= 3.11 is needed")'
 	$(PYTHON) -m venv .venv
 	$(BIN)/python -m pip install --quiet "$$(grep -o 'torch == [0-9.]*' pyproject.toml)"
@@ -58,6 +64,7 @@ $(BIN)/stagecraft: scripts/cli/command/launcher.py | .venv/.stagecraft
 	$(BIN)/uv pip install --quiet --compile-bytecode --no-deps --require-hashes --python $(BIN)/python --requirement requirements.lock
 	$(BIN)/uv pip check --quiet --python $(BIN)/python
 	! $(BIN)/python -m scripts.hosts.hardware || $(BIN)/uv pip install --quiet --python $(BIN)/python --group liger
+	rm -f .venv/installed-*
 	touch $@
 
 lock: env ## resolve pyproject.toml again and write requirements.lock

@@ -1,13 +1,18 @@
-"""What all tests share: how threads wait, garbage collection, the order of files, `--quick` and `--rest`."""
+"""What all tests share: how threads wait, garbage collection, the order of files, `--quick` and `--rest`, limits.
+
+A test that takes 10 minutes fails with the stacks of its threads (pytest-timeout, pyproject.toml); the whole run ends
+after `--minutes`, with the names of the tests that were running. What tests leave running is killed (leftovers.py).
+"""
 
 import gc
 import os
 import signal
 import sys
+import threading
 
 import pytest
 
-from tests import quick
+from tests import leftovers, quick
 
 # as scripts/hosts/openmp.py has it, for what tests run in this process; libgomp reads it when torch loads it
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
@@ -35,11 +40,42 @@ def pytest_addoption(parser):
     group = parser.getgroup("stagecraft").addoption
     group("--quick", action="store_true", help="only tests that need neither torch nor a DAG")
     group("--rest", action="store_true", help="only those that --quick leaves out")
+    group("--minutes", type=float, help="end the whole run after this time, naming the tests that were running")
 
 
 def pytest_configure(config):
+    leftovers.watch()
     if config.option.quick:
         quick.block_torch()
+    if config.option.minutes and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(WholeRunLimit(config.option.minutes))
+
+
+class WholeRunLimit:
+    """Ends pytest, and with it all that it started, if the run takes longer than its limit."""
+
+    def __init__(self, minutes: float):
+        self.minutes = minutes
+        self.running = set()  # names of tests; with pytest-xdist those of all workers
+        self.timer = threading.Timer(60 * minutes, self.end)
+        self.timer.daemon = True
+
+    def pytest_sessionstart(self):
+        self.timer.start()
+
+    def pytest_runtest_logstart(self, nodeid):
+        self.running.add(nodeid)
+
+    def pytest_runtest_logfinish(self, nodeid):
+        self.running.discard(nodeid)
+
+    def pytest_sessionfinish(self):
+        self.timer.cancel()
+
+    def end(self):
+        lines = [f"error: the tests took longer than {self.minutes:g} minutes; these were running:", *self.running]
+        os.write(sys.__stderr__.fileno(), "\n".join(["", *lines, ""]).encode())
+        os._exit(1)  # leftovers.py ends the workers
 
 
 def pytest_ignore_collect(collection_path, config):

@@ -25,6 +25,14 @@ def test_every_pin_of_the_lock_but_torch_has_a_hash():
     assert any(re.fullmatch(r"torch == [\d.]+", line) for line in project["dependencies"])
 
 
+def copy_makefile(folder: Path) -> None:
+    """Copy what `make env` reads beside the lock."""
+    shutil.copy("Makefile", folder)
+    launcher = Path("scripts/cli/command/launcher.py")
+    (folder / launcher.parent).mkdir(parents=True)
+    shutil.copy(launcher, folder / launcher)
+
+
 def tiny_wheel(folder: Path) -> str:
     """Write the wheel of a package `tiny` 1.0 to `folder`; its sha256."""
     folder.mkdir()
@@ -42,17 +50,37 @@ def tiny_wheel(folder: Path) -> str:
 def test_make_env_installs_only_what_has_the_hash_of_the_lock(tmp_path, hashed):
     """The commands are the Makefile's own; only the index is a folder, so that no network is needed."""
     right = tiny_wheel(tmp_path / "wheels")
-    shutil.copy("Makefile", tmp_path)
+    copy_makefile(tmp_path)
     (tmp_path / "pyproject.toml").touch()
     (tmp_path / "uv.toml").write_text('no-index = true\nfind-links = ["wheels"]\n')
     entry = {"right": f" --hash=sha256:{right}", "wrong": f" --hash=sha256:{right[::-1]}", "none": ""}[hashed]
     (tmp_path / "requirements.lock").write_text(f"tiny==1.0{entry}\n")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / ".venv"], check=True)
     (tmp_path / ".venv/bin/uv").symlink_to(Path(sys.prefix) / "bin/uv")
-    recipe = ["make", "--just-print", ".venv/.stagecraft"]
+    recipe = ["make", "--just-print", "env"]
     commands = subprocess.run(recipe, cwd=tmp_path, capture_output=True, text=True, check=True).stdout.splitlines()
     [install] = [line for line in commands if re.match(r"\S*uv pip install", line)]
     done = subprocess.run(["bash", "-c", install], cwd=tmp_path, capture_output=True, text=True, check=False)
     installed = bool(list((tmp_path / ".venv").rglob("tiny.py")))
     assert (done.returncode == 0) == installed == (hashed == "right"), done.stderr
     assert {"right": "", "wrong": "Hash mismatch", "none": "must have a hash"}[hashed] in done.stderr
+
+
+def test_make_env_installs_again_only_where_the_content_of_the_lock_has_changed(tmp_path):
+    """A checkout that writes the lock anew with the same content gives it another time, and nothing is to do."""
+    copy_makefile(tmp_path)
+    (tmp_path / ".venv/bin").mkdir(parents=True)
+
+    def commands(lock: str) -> list[str]:
+        (tmp_path / "pyproject.toml").touch()
+        (tmp_path / "requirements.lock").write_text(lock)
+        recipe = ["make", "--just-print", "env"]
+        shown = subprocess.run(recipe, cwd=tmp_path, capture_output=True, text=True, check=True).stdout
+        return [line for line in shown.splitlines() if "install" in line]
+
+    first = commands("tiny==1.0\n")
+    assert any("uv pip install" in line for line in first)
+    (tmp_path / ".venv/bin/stagecraft").touch()
+    (tmp_path / first[-1].removeprefix("touch ")).touch()
+    assert commands("tiny==1.0\n") == []
+    assert any("uv pip install" in line for line in commands("tiny==1.1\n"))
