@@ -36,10 +36,13 @@ from scripts.experiment.code_uses import LISTING, WHOLE, uses_of
 
 @cache
 def files_by_name(root: Path) -> dict[str, list[Path]]:
-    """Name of a file, or of a folder that is no package, → the files of scripts/ that it means."""
+    """Name of a file, or of a folder that is no package, → the files of scripts/ that it means.
+
+    Pages for readers (.md) are left out: no code reads them, though code may name its own README.md.
+    """
     files: dict[str, list[Path]] = {}
     for path in sorted((root / PACKAGE).rglob("*")):
-        if path.is_file() and "__pycache__" not in path.parts:
+        if path.is_file() and path.suffix != ".md" and "__pycache__" not in path.parts:
             files.setdefault(path.name, []).append(path)
             if path.suffix != ".py" and not (path.parent / "__init__.py").exists():
                 files.setdefault(path.parent.name, []).append(path)

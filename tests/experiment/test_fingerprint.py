@@ -92,6 +92,7 @@ FILES = {
     "__init__.py": "",
     "area/__init__.py": "",
     "area/rule.py": RULE,
+    "area/launchers/README.md": "It waits.\n",
     "area/launchers/gate.c": "int main;\n",
     "common/__init__.py": "",
     "common/helper.py": "from scripts.common.deep import h\n\ndef g(x):\n    return h(x)\n\n"
@@ -178,6 +179,7 @@ CHANGES = {
     "a function that is registered by a decorator": ("common/registry.py", "return 1", "return 2", True),
     "a function imported in a function": ("common/late.py", "return 1", "return 2", True),
     "a file that is no Python": ("area/launchers/gate.c", "int main;", "int main2;", True),
+    "a page for readers beside it": ("area/launchers/README.md", "It waits.", "It waits for a line.", False),
     "a constant that is taken of every module of a package": ("words/dog.py", "cat.SOUND", "9", True),
     "a record that is taken of every module of a package": ("words/cat.py", "'cat'", "'lion'", True),
     "a function in a constant that is taken of every module": ("words/cat.py", "return 1", "return 2", True),
