@@ -226,8 +226,8 @@ def test_every_input_that_made_it_is_named_in_eval_json(finished):
         assert json.loads(manifest.read_text())["sha256"] in text
 
 
-def test_the_a40_experiment_resolves_and_plans_in_the_same_clone(finished):
-    done = finished.snakemake(
+def test_the_a40_experiment_resolves_and_plans_in_the_same_clone(finished, tmp_path):
+    done = finished.copy(tmp_path / "clone").snakemake(  # the list of jobs in results/ becomes that of the other one
         "-n", "results/eval.json", "--profile", "a40", "--configfile", "config/experiments/qwen2.5-7b-code.yaml"
     )
     text = done.stdout + done.stderr
