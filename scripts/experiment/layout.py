@@ -220,10 +220,6 @@ class Layout:
         """eval.json, the last file of a run."""
         return self.results / "eval.json"
 
-    def forgotten(self, source: str) -> Path:
-        """The folder of the certificate that a source was forgotten (scripts/release/forget.py)."""
-        return self.results / "release/forget" / source
-
     @property
     def jobs(self) -> Path:
         """The jobs of the experiment, as Snakemake knows them (scripts/hosts/job_graph.py)."""

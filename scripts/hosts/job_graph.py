@@ -1,4 +1,4 @@
-"""The jobs of an experiment, as Snakemake knows them: `stagecraft status`, `why`, `accept` and `forget` read them here.
+"""The jobs of an experiment, as Snakemake knows them: `stagecraft status`, `why` and `accept` read them here.
 
     results/work/jobs.json
     {"experiment": "9a41…", "jobs": [{"rule": "pack", "area": "tokens", "name": "code 512", "inputs": […], …}, …]}

@@ -1,4 +1,4 @@
-"""Compare two runs item by item: where run B is better or worse than run A.
+"""Compare two runs: how their data differ, and item by item where run B is better or worse than run A.
 
     stagecraft compare results /elsewhere/results
 
@@ -14,13 +14,14 @@ from matplotlib import pyplot
 from matplotlib.figure import Figure
 
 from scripts.common.errors import UserError
-from scripts.common.files import write_json
+from scripts.common.files import read_json_or_empty, write_json
 from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.clusters import clusters
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import Documents, read_items
 from scripts.evaluation.results.significance import holm
+from scripts.experiment.causes import setting_changes
 from scripts.experiment.layout import Layout
 from scripts.report.content.drawing import GREEN, GREY, RED, WIDTH, save
 from scripts.report.content.eval_json import read_evaluation
@@ -28,6 +29,17 @@ from scripts.report.content.formatting import interval, number, table
 
 LEVEL = 0.05  # of p
 LISTED = 5  # ids of gained and of lost items in the terminal
+COUNTS = ("examples", "sources", "languages", "funnel", "dropped_bytes")  # of a data card
+
+
+def data_lines(a: Path, b: Path) -> list[str]:
+    """A line per count on the data cards that differs: examples, sources, languages, why files were left out."""
+    cards = [read_json_or_empty(Layout(root).cards / "cards.json") for root in (a, b)]
+    lines = []
+    for dataset in sorted({*cards[0], *cards[1]}):
+        counts = [{key: side.get(dataset, {}).get(key, {}) for key in COUNTS} for side in cards]
+        lines += [f"data of {dataset}: {change}" for change in setting_changes(*counts)]
+    return lines
 
 
 def model_pairs(a: dict, b: dict) -> list[tuple[str, str]]:
@@ -192,6 +204,8 @@ def picture(rows: list[dict]) -> Figure:
 
 def compare(a: Path, b: Path, out: Path) -> None:
     """Print the comparison of two results roots, and write it and its picture to `out`."""
+    for line in data_lines(a, b):
+        print(line)
     rows, excluded = compare_runs(a, b)
     write_json(out / "compare.json", {"a": str(a), "b": str(b), "rows": rows, "not_compared": excluded})
     save(picture, rows, out / "compare.svg")

@@ -7,6 +7,7 @@ import shutil
 import pytest
 
 from scripts.common.errors import UserError
+from scripts.common.files import write_json
 from scripts.evaluation.metrics import pass_at_k
 from scripts.evaluation.metrics.exact_match import SUITE
 from scripts.evaluation.metrics.perplexity import SUITE as PERPLEXITY
@@ -14,6 +15,7 @@ from scripts.report.commands.compare import (
     common_items,
     compare,
     compare_runs,
+    data_lines,
     differences,
     metric_rows,
     picture,
@@ -54,6 +56,20 @@ def test_planted_gains_and_losses_are_found_by_id(runs):
     # McNemar's p of 3 against 1: one standard error
     assert comparison["mcnemar"] == {"gained": 3, "lost": 1, "p": pytest.approx(0.3173, abs=1e-4)}
     assert excluded == []
+
+
+def test_counts_of_the_data_cards_that_differ_are_lines(tmp_path):
+    card = {"examples": {"train": 3}, "sources": {"click": {"examples": 3}}, "funnel": {"kept": 3, "extension": 1}}
+    other = {**card, "examples": {"train": 2}, "sources": {}, "funnel": {"kept": 2, "extension": 2}}
+    for name, content in (("a", card), ("b", other)):
+        write_json(tmp_path / name / "report/cards/cards.json", {"code": content})
+    assert data_lines(tmp_path / "a", tmp_path / "b") == [
+        "data of code: examples.train 3 → 2",
+        'data of code: sources.click {"examples": 3} → not set',
+        "data of code: funnel.extension 1 → 2",
+        "data of code: funnel.kept 3 → 2",
+    ]
+    assert data_lines(tmp_path / "a", tmp_path / "a") == data_lines(tmp_path, tmp_path) == []
 
 
 def test_a_run_compared_with_itself_shows_no_difference(results_root):
