@@ -36,7 +36,7 @@ try:
     VIEW = ExperimentView(EXPERIMENT, SOURCES, PATHS)
     SOURCE_FILES = VIEW.source_files
     TESTED = tested_sources(EXPERIMENT.evaluation.repository_tests, SOURCES)
-    check_dataset_sources(VIEW.expanded, SOURCES)
+    check_dataset_sources(EXPERIMENT, SOURCES)
     VIEW.dated_sources, VIEW.decontaminated  # refuse sources without a history, files that are not there
     keep_records_in_provenance(workflow)
     if INVOCATION := begin(workflow, PROFILE.slurm):
@@ -49,7 +49,7 @@ except UserError as error:
 wildcard_constraints:
     group=one_of(VIEW.bucket_groups),
     dataset=one_of(VIEW.datasets),
-    mixture=one_of(VIEW.expanded.tokens.mix),
+    mixture=one_of(EXPERIMENT.tokens.mix),
     stage=one_of(VIEW.stages),
     model=one_of(VIEW.models),
     length=r"\d+",

@@ -1,11 +1,10 @@
-# Datasets → their cards; scores, training metrics and funnels → pictures, results/report.html and report.md,
+# Datasets → their cards; scores, training metrics and funnels → pictures, results/report.html,
 # results/scores.csv, and, last, results/eval.json.
 
-from scripts.experiment.ablation_files import ablation_files, arm_scores
 from scripts.experiment.layout import PICTURES
 from scripts.experiment.packed_rows import PackedRows
 
-ROWS = PackedRows(EXPERIMENT, PATHS)  # those of arms have no cards
+ROWS = PackedRows(EXPERIMENT, PATHS)
 
 
 rule cards:
@@ -32,30 +31,6 @@ rule cards:
         code=fingerprint("scripts.report.cards"),
     shell:
         "python -m scripts.report.cards --results {params.results:q} {params.given:q} --out {params.out:q} 2>&1 | tee {log:q}"
-
-
-if VIEW.arms.models:
-
-    rule ablation:
-        input:
-            scores=ablation_files(VIEW, "scores.json"),
-            documents=ablation_files(VIEW, "items.jsonl.zst"),
-        output:
-            table=PATHS.ablation / "ablation.json",
-            picture=report(PATHS.ablation / "ablation.svg", caption="captions/ablation.rst", category="Evaluation"),
-        log:
-            PATHS.log("report", "ablation"),
-        localrule: True
-        conda:
-            "../envs/stagecraft.yaml"
-        params:
-            results=subpath(output.table, ancestor=3),
-            settings=to_json(arm_scores(VIEW)),
-            out=subpath(output.table, parent=True),
-            code=fingerprint("scripts.report.ablation"),
-        shell:
-            "python -m scripts.report.ablation --results {params.results:q} --settings {params.settings:q}"
-            " --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 if EXPERIMENT.training:
@@ -93,11 +68,9 @@ if EXPERIMENT.training:
             splits=PATHS.split / MANIFEST if SOURCES else [],
             cards=PATHS.cards / "cards.json",
             chats=ancient_inputs(*(split_file(PATHS.dataset(name), "test") for name in VIEW.chat_datasets)),
-            ablation=[PATHS.ablation / f"ablation.{ending}" for ending in ("json", "svg")] if VIEW.arms.models else [],
-            templates=["scripts/report/templates/page.html.j2", "scripts/report/templates/report.md.j2"],
+            template="scripts/report/templates/page.html.j2",
         output:
             page=report(PATHS.page, caption="captions/page.rst", category="Evaluation"),
-            markdown=PATHS.markdown,
         log:
             PATHS.log("report", "page"),
         conda:

@@ -88,7 +88,7 @@ rule pack:
         " --length {wildcards.length:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
-if VIEW.expanded.tokens.mix:
+if EXPERIMENT.tokens.mix:
 
     rule mix:
         input:
@@ -114,7 +114,7 @@ if VIEW.expanded.tokens.mix:
             parts=lambda wildcards: [
                 str(PATHS.shards(part, wildcards.length)) for part in VIEW.rows.datasets_of(wildcards.mixture)
             ],
-            settings=lambda wildcards: to_json(VIEW.expanded.tokens.mix[wildcards.mixture]),
+            settings=lambda wildcards: to_json(EXPERIMENT.tokens.mix[wildcards.mixture]),
             out=subpath(output.manifest, parent=True),
             code=fingerprint("scripts.tokens.mix"),
         shell:

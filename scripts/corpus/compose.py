@@ -42,7 +42,7 @@ from scripts.experiment.settings.record import parse_json
 def passing(documents: Iterator[dict], settings: TextFilter, dropped: Counter) -> Iterator[dict]:
     """Yield the training documents that pass the dataset's own filter; the others are counted by reason.
 
-    It comes after deduplication and split. So two arms of `ablate` with different filters share all that stands before,
+    It comes after deduplication and split. So two experiments with different filters share all that stands before,
     are scored on the same documents, and none trains on what the other is scored on.
     """
     for document in documents:

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from scripts.experiment.arms import Arms, expand, with_arms
 from scripts.experiment.base_settings import settings_of_base, shape_of_base
 from scripts.experiment.checks.datasets import dated_sources, decontaminated
 from scripts.experiment.layout import MANIFEST, Layout
@@ -20,7 +19,7 @@ from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.experiment.source_shards import SourceFiles, bucket_groups, source_shards
-from scripts.experiment.stage_seeds import further_models
+from scripts.experiment.stage_seeds import further_models, seeds_of_models, with_further_seeds
 from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
 from scripts.licences.expressions import permissive
 
@@ -40,28 +39,26 @@ class ExperimentView:
     layout: Layout
 
     @cached_property
-    def arms(self) -> Arms:
-        """What `ablate`, or the `seeds` of stages, add."""
-        return expand(self.experiment)
+    def stages(self) -> dict[str, Stage]:
+        """The experiment's stages, then those of further seeds."""
+        return with_further_seeds(self.experiment.stages)
 
     @cached_property
     def expanded(self) -> Experiment:
-        """The experiment with the datasets, mixtures and stages of its arms and seeds."""
-        return with_arms(self.experiment, self.arms)
-
-    @cached_property
-    def stages(self) -> dict[str, Stage]:
-        """The experiment's stages, then those of its arms and further seeds."""
-        return self.expanded.stages
+        """The experiment with a stage for each further seed beside its own."""
+        training = self.experiment.training
+        if training is None:
+            return self.experiment
+        return self.experiment.model_copy(update={"training": training.model_copy(update={"train": self.stages})})
 
     @cached_property
     def datasets(self) -> dict[str, Dataset]:
-        """The experiment's datasets, then those of its arms."""
-        return self.expanded.corpus.compose
+        """The experiment's datasets."""
+        return self.experiment.corpus.compose
 
     def seed(self, stage: str) -> int:
         """The seed that a stage is trained with."""
-        return self.arms.seeds.get(stage, self.experiment.seed)
+        return seeds_of_models(self.experiment.stages).get(stage, self.experiment.seed)
 
     @cached_property
     def models(self) -> list[str]:

@@ -193,11 +193,6 @@ class Layout:
         return self.results / "report/plots" / f"{name}.svg"
 
     @property
-    def ablation(self) -> Path:
-        """The folder of the table and the picture of `ablate`."""
-        return self.results / "report/ablation"
-
-    @property
     def cards(self) -> Path:
         """The folder of the data cards, a Markdown page for each dataset."""
         return self.results / "report/cards"
@@ -205,10 +200,6 @@ class Layout:
     @property
     def page(self) -> Path:
         return self.results / "report.html"
-
-    @property
-    def markdown(self) -> Path:
-        return self.results / "report.md"
 
     @property
     def scores(self) -> Path:

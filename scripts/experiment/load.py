@@ -10,7 +10,6 @@ from pathlib import Path
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
-from scripts.experiment.checks.ablation import check_ablation
 from scripts.experiment.checks.datasets import check_datasets
 from scripts.experiment.checks.gates import check_gates
 from scripts.experiment.checks.stages import check_training
@@ -55,15 +54,12 @@ def load_experiment(config: dict, name: str = "config") -> Experiment:
     check_datasets(experiment, name)
     check_tokens(experiment, name)
     if experiment.training is None:  # there is no model to evaluate
-        if experiment.ablate:
-            raise UserError(f"{name}: ablate: needs `training`, whose stages its arms change")
         nothing = Evaluation().model_copy(update={"perplexity": None})
         return experiment.model_copy(update={"evaluation": nothing})
     check_training(experiment, name)
     experiment = experiment.model_copy(update={"evaluation": with_datasets(experiment)})
     check_suites(experiment, name)
     check_gates(experiment, name)
-    check_ablation(experiment, name)
     return experiment
 
 

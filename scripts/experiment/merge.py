@@ -1,4 +1,4 @@
-"""Merge settings over others, as `extends` and the arms of `ablate` do.
+"""Merge settings over others, as `extends` does.
 
 merged({"a": {"b": 1, "c": 2}}, {"a": {"b": 3, "c": None}})      # {"a": {"b": 3}}
 """

@@ -1,4 +1,4 @@
-"""The report: results/report.html, one self-contained page with all results and their inputs, and a short report.md.
+"""The report: results/report.html, one self-contained page with all results and their inputs.
 
     python -m scripts.report.page --results results
     python -m scripts.report.page --results results --summary     # only print the gates and the verdict
@@ -19,7 +19,7 @@ from scripts.common.files import atomic, read_json, read_jsonl
 from scripts.experiment.layout import PICTURES, Layout, split_file
 from scripts.experiment.suites import CHATS
 from scripts.judge.outcomes import OUTCOMES
-from scripts.report.content.eval_json import read_ablation, read_evaluation
+from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.examples import generated_examples
 from scripts.report.content.funnel import read_funnel
 from scripts.report.content.plans import planned_and_measured, unplanned
@@ -94,15 +94,12 @@ def render(results: Path) -> str:
     def items_of(model: str, dataset: str) -> list[dict]:
         return [item for item in items[model] if item["dataset"] == dataset]
 
-    ablation = read_ablation(results, evaluation)
     compose = inputs["experiment"]["corpus"]["compose"]
     chats = [dataset for dataset in datasets if compose[dataset]["kind"] in CHATS]
     return fill(
         "page.html.j2",
         evaluation,
         date_of(results, evaluation),
-        ablation=ablation,
-        ablation_picture=inline(Layout(results).ablation / "ablation.svg") if ablation else None,
         models=models,
         datasets=datasets,
         outcomes=OUTCOMES,
@@ -117,13 +114,6 @@ def render(results: Path) -> str:
     )
 
 
-def markdown(results: Path) -> str:
-    """The short report."""
-    evaluation = read_evaluation(results)
-    ablation = read_ablation(results, evaluation)
-    return fill("report.md.j2", evaluation, date_of(results, evaluation), ablation=ablation)
-
-
 def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--results", type=Path, required=True, help="the results root")
@@ -132,10 +122,9 @@ def main() -> None:
     if args.summary:
         print(summary(read_evaluation(args.results), args.results))
         return
-    pages = {"report.html": render(args.results), "report.md": markdown(args.results)}
-    for name, page in pages.items():
-        with atomic(args.results / name) as temporary:
-            temporary.write_text(page, encoding="utf-8")
+    page = render(args.results)
+    with atomic(Layout(args.results).page) as temporary:
+        temporary.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

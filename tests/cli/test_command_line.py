@@ -67,7 +67,7 @@ def test_a_wrong_command_line_is_one_line_and_code_2(words, line, capsys):
     [
         (["status", "--profile", "a4O"], "--profile a4O: no such profile; did you mean a40?"),
         (["status", "--experiment", "lora-aq"], "--experiment lora-aq: no such file; did you mean lora-qa?"),
-        (["plan", "--experiment", "config/examples/lora_qa.yaml"], "did you mean lora-qa?"),
+        (["plan", "--experiment", "config/experiments/lora_qa.yaml"], "did you mean lora-qa?"),
         (["status", "--experiment", "zzz"], f"zzz: no such file; known: {', '.join(experiments())}"),
         (["plan", "--rows", "0"], "--rows 0: packed training rows to plan for, at least 1"),
         (["why", "results"], "results: give both results roots, or neither"),

@@ -136,10 +136,10 @@ def test_a_dataset_names_sources_of_the_table():
         return lambda config: config["corpus"]["compose"]["code"].update(sources=list(sources))
 
     flow = dag("config/config.yaml", edit("ruff", "hugo"))
-    check_dataset_sources(flow.expanded, flow.sources)
+    check_dataset_sources(flow.experiment, flow.sources)
     flow = dag("config/config.yaml", edit("ruff", "tokio"))
     with pytest.raises(UserError, match=r"^corpus\.compose\.code\.sources\.1: no 'tokio' here; known: .*ruff"):
-        check_dataset_sources(flow.expanded, flow.sources)
+        check_dataset_sources(flow.experiment, flow.sources)
     with pytest.raises(UserError, match="ruff occurs twice"):
         dag("config/config.yaml", edit("ruff", "ruff"))
 

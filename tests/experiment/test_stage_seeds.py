@@ -31,7 +31,7 @@ def test_the_stage_is_trained_once_for_each_seed_on_what_it_shares():
     for name in ("sft", "sft.seed8", "sft.seed9"):  # nothing but the seed differs from the stage without seeds
         assert weight_settings(flow.stages[name]) == weight_settings(plain.stages["sft"])
         assert flow.shards(name) == plain.shards("sft")
-    assert flow.packed_datasets == plain.packed_datasets and not flow.arms.models
+    assert flow.packed_datasets == plain.packed_datasets
 
 
 def test_a_further_seed_or_another_order_of_those_behind_the_first_trains_no_model_again():
@@ -59,14 +59,6 @@ def test_every_seed_is_scored_by_the_suites_whose_items_are_compared():
         (
             {"training": {"train": {"pretrain": {"seeds": [1, 2]}}}},
             "training.train.pretrain.seeds: sft starts from this stage; only a stage from which no other starts can",
-        ),
-        (
-            {"seeds": [1, 2], "ablate": {"arms": {"slow": {"training": {"train": {"sft": {"learning_rate": 1e-4}}}}}}},
-            "training.train.sft.seeds: not with `ablate`; use ablate.seeds, which is for all arms",
-        ),
-        (
-            {"ablate": {"arms": {"slow": {"training": {"train": {"sft": {"seeds": [1, 2]}}}}}}},
-            "ablate.arms.slow.training.train.sft.seeds: not with `ablate`",
         ),
     ],
 )

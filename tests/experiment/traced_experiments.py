@@ -3,7 +3,7 @@
     run_experiment("rest", clone, trace)     # a line per function that a rule's jobs executed, in the folder `trace`
 
 `tiny` is the tests' experiment with the suites that need nothing else. `rest` has what it lacks: repositories of git
-split by time, a mixture, arms, a pinned benchmark, functions judged by a source's own tests, tasks of lm-eval.
+split by time, a mixture, a pinned benchmark, functions judged by a source's own tests, tasks of lm-eval.
 `shards` is the data of `rest`, made in shards and copied to Parquet. `pull` are the tests of rule `pull`; any other
 name is the default or a smoke size.
 """
@@ -166,8 +166,6 @@ def write_rest(clone: Path) -> None:
         "repository_tests": {"sources": ["shapes"], "tasks": 1, "tries": 3, "max_new_tokens": 4},
         "lm_eval": {"tasks": ["parity"], "include_path": "config/tasks"},
     }
-    slower = {"training": {"train": {"sft": {"learning_rate": 1e-4}}}}
-    config["ablate"] = {"arms": {"slower": slower}, "seeds": 2, "metrics": ["bits_per_byte"]}
     write(clone / "config/rest.yaml", config)
 
 

@@ -13,7 +13,7 @@ from cyclopts import Parameter
 from scripts.cli.command.launcher import checkout
 from scripts.common.errors import UserError
 
-EXPERIMENTS = ("config/experiments", "config/examples", "config")  # where an experiment's bare name is looked up
+EXPERIMENTS = ("config/experiments", "config")  # where an experiment's bare name is looked up
 
 
 def root() -> Path:
@@ -93,7 +93,7 @@ Experiment = Annotated[
     Parameter(
         converter=lambda _, tokens: find_experiment(tokens[0].value),
         completer=lambda _: experiments(),
-        help="The experiment: a file, or its name in config/experiments, config/examples or config."
+        help="The experiment: a file, or its name in config/experiments or config."
         " Without it the profile's own.",
         show_default=False,
     ),

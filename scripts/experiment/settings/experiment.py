@@ -4,7 +4,6 @@ from typing import Annotated
 
 from pydantic import Field
 
-from scripts.experiment.settings.ablate import Ablate
 from scripts.experiment.settings.corpus import Corpus
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.filter import Text
@@ -40,7 +39,6 @@ class Experiment(Record):
         description="Name of the monitoring file, `config/monitoring/{name}.yaml`. Changing it reruns nothing.",
     )
     evaluation: Evaluation = Evaluation()
-    ablate: Ablate | None = None
 
     @property
     def stages(self) -> dict[str, Stage]:

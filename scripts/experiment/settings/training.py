@@ -217,7 +217,7 @@ class Stage(Record):
         None,
         description="Train this stage once with each of these seeds instead of the experiment's `seed`. The"
         " intervals of its scores, comparisons and gates then include the variation between seeds. Only"
-        " for a stage that no other stage starts from; not with `ablate`.",
+        " for a stage that no other stage starts from.",
     )
 
 

@@ -97,7 +97,6 @@ def rehearsal_of(path: Path, experiment: Experiment, machine: Machine, folder: P
         "extends": str(path),
         "experiment": f"{experiment.experiment} (rehearsal)",
         "results": str(folder),
-        "ablate": None,  # its arms are stages like these, of any number of steps
         "training": {
             "base": small,
             "train": {name: small_stage(stage, ranks) | precision for name, stage in training.train.items()},

@@ -55,21 +55,6 @@ def read_evaluation(results: Path) -> dict:
     return evaluation | {"stages": in_order(evaluation["stages"], train)}
 
 
-def read_ablation(results: Path, evaluation: dict) -> dict | None:
-    """The content of ablation.json; None if the experiment has no arms.
-
-    Raises:
-        UserError: it is missing, or rule ablation did not write it.
-    """
-    if not evaluation["inputs"]["experiment"].get("ablate"):
-        return None
-    path = Layout(results).ablation / "ablation.json"
-    ablation = read_json(path)
-    if not isinstance(ablation, dict) or not ablation.get("rows"):
-        raise UserError(f"{path}: not written by rule ablation; delete it and run again")
-    return ablation
-
-
 def contamination_rows(evaluation: dict) -> list[dict]:
     """Per suite and dataset the counts `problems`, `too_short`, `overlapping`, and `examples` with most overlap."""
     rows = []

@@ -1,9 +1,8 @@
 """Fill the report's templates from an eval.json.
 
-    fill("report.md.j2", evaluation)
     fill("page.html.j2", evaluation, models=["base", "sft"], ...)
 
-Values in HTML templates are escaped automatically; Markdown templates escape with the filter `text`.
+Values are escaped automatically.
 """
 
 from functools import cache
@@ -12,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from scripts.experiment.suites import SUITES
-from scripts.report.content import arms_table, final_model, formatting, run_facts, wording
+from scripts.report.content import final_model, formatting, run_facts, wording
 from scripts.report.content.eval_json import contamination_rows
 from scripts.report.content.scores_table import scores_table
 
@@ -42,7 +41,6 @@ def templates() -> Environment:
         lstrip_blocks=True,
     )
     environment.filters |= {
-        "text": escape,
         "number": formatting.number,
         "interval": formatting.interval,
         "score_interval": formatting.score_interval,
@@ -51,14 +49,13 @@ def templates() -> Environment:
         "gate_interval": formatting.gate_interval,
         "gate_metric": formatting.gate_metric,
         "gate_bound": formatting.gate_bound,
-        "arm_cells": arms_table.cells,
         "words": lambda name: name.replace("_", " "),
         "contamination": wording.contamination,
     }
     return environment
 
 
-def fill(name: str, evaluation: dict, dated: str = "", ablation: dict | None = None, **more) -> str:
+def fill(name: str, evaluation: dict, dated: str = "", **more) -> str:
     """Fill the template `name`; `dated`: see `run_facts`; `more` are values that only this template uses."""
     scores = scores_table(evaluation)
     return (
@@ -79,9 +76,6 @@ def fill(name: str, evaluation: dict, dated: str = "", ablation: dict | None = N
             by_language=scores[scores.language != "all"],
             metrics_of=scores.groupby("suite").metric.unique(),
             suites={suite: SUITES[suite].sentence for suite in scores.suite.unique()},
-            ablation=ablation,
-            arms_head=arms_table.HEAD,
-            arms_note=arms_table.note,
             contaminated=contamination_rows(evaluation),
             **more,
         )
