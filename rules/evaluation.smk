@@ -1,7 +1,6 @@
 # Model × suite → scores, then the gates over all of them. A suite that the experiment does not configure has no rule.
 
 from scripts.experiment.layout import SPLITS
-from scripts.experiment.replays.evidence_files import evidence_files
 from scripts.experiment.settings.evaluation import CompletionTasks
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
@@ -250,7 +249,6 @@ rule gate:
         tokenizer=PATHS.tokenizer / MANIFEST,
         shards=[VIEW.shards(stage) / MANIFEST for stage in EXPERIMENT.training.train],
         models=[PATHS.model(model) / MANIFEST for model in ("base", *VIEW.own_models)],
-        accepted=evidence_files(VIEW),
     output:
         evaluation=PATHS.gate,
         code=PATHS.code,

@@ -13,9 +13,9 @@ def accept(
     profile: Profile = "local",
     experiment: Experiment = None,
 ) -> None:
-    """Keep results after a refactoring, if a replay with the old and the new code gives the same output.
+    """Keep results after a refactoring that changes none of them; the reason is shown beside them.
 
-    The evidence stays beside each result. It exits with 1 if one is refused. For example:
+    Nothing is run or compared. It exits with 1 if a job is refused. For example:
 
         stagecraft accept train.sft --reason "renamed a helper"
         stagecraft accept filter perplexity.sft --reason "renamed a helper"

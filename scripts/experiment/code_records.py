@@ -1,16 +1,13 @@
 """Record the code behind each fingerprint, from which `stagecraft why` names the functions that changed.
 
     results/code/{fingerprint}.json
-    {"module": "scripts.corpus.filter", "commit": "3f0c…",
-     "units": {"scripts/corpus/filter.py:accept": "function 9a41…", …}}
+    {"module": "scripts.corpus.filter", "units": {"scripts/corpus/filter.py:accept": "function 9a41…", …}}
 
 The provenance of each result names the fingerprint (scripts/experiment/provenance.py); these records are published
-with it. `commit` is the git commit that holds this code, null where it was not committed; `stagecraft accept` replays
-it from there.
+with it.
 """
 
 import ast
-import subprocess
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -30,12 +27,10 @@ class CodeRecord:
 
     Attributes:
         module: the rule's.
-        commit: the git commit that holds it; None where it was not committed.
         units: place → kind and hash of each part.
     """
 
     module: str
-    commit: str | None
     units: dict[str, str]
 
 
@@ -61,15 +56,6 @@ def units_of(module: str) -> dict[str, str]:
     return dict(sorted(units.items()))
 
 
-def clean_commit() -> str | None:
-    """The git commit that holds the scripts as they are; None where they were edited since, or without git."""
-    options = {"cwd": code_units.ROOT, "capture_output": True, "text": True, "check": False}
-    status = subprocess.run(["git", "status", "--porcelain", "--", "scripts"], **options)
-    if status.returncode or status.stdout:
-        return None
-    return subprocess.run(["git", "rev-parse", "HEAD"], **options).stdout.strip() or None
-
-
 def code_file(code: str, folder: Path) -> Path:
     """The record of a fingerprint."""
     return folder / f"{code}.json"
@@ -88,14 +74,10 @@ def write_code(code: str, record: CodeRecord, folder: Path) -> None:
 
 
 def record_codes(modules: list[str], folder: Path) -> None:
-    """Record the code of rules' modules as it is now, and the commit of code that was committed meanwhile."""
-    known = {module: read_code(fingerprint(module), folder) for module in modules}
-    if all(record and record.commit for record in known.values()):
-        return
-    commit = clean_commit()
-    for module, record in known.items():
-        if record is None or (commit and not record.commit):
-            write_code(fingerprint(module), CodeRecord(module, commit, units_of(module)), folder)
+    """Record the code of rules' modules as it is now."""
+    for module in modules:
+        if read_code(fingerprint(module), folder) is None:
+            write_code(fingerprint(module), CodeRecord(module, units_of(module)), folder)
 
 
 def rule_modules() -> list[str]:

@@ -17,7 +17,7 @@ import json
 import os
 import platform
 from collections.abc import Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -55,6 +55,8 @@ class Provenance:
         tools: the versions of Python and of the packages that decide results.
         started: when the job started, in seconds since 1970.
         ended: when it ended.
+        accepted: the changes of the code that `stagecraft accept` took as making no difference, oldest first: `reason`,
+            `date`, and the fingerprints `old` and `new`.
     """
 
     __pydantic_config__ = ConfigDict(extra="forbid")
@@ -70,6 +72,7 @@ class Provenance:
     tools: dict[str, str]
     started: float
     ended: float
+    accepted: list[dict[str, str]] = field(default_factory=list)
 
     @property
     def files(self) -> dict[str, str]:

@@ -110,11 +110,12 @@ class ProvenanceRecords(FilePersistence):
         """name → sha256 of those of the files that exist."""
         return {name: self.hashes.sha256(Path(name)) for name in names if Path(name).is_file()}
 
-    def accept_code(self, job, code: str) -> None:
-        """Note that a job's outputs are those that this code makes; the evidence beside them belongs to them now."""
+    def accept_code(self, job, code: str, acceptance: dict[str, str]) -> None:
+        """Note in a job's provenance that its outputs are those that this code makes, and who said so why."""
         made = self.provenance.of(str(job.output[0]))
         beside = self.hashes_of(files_beside(list(made.outputs)))
-        accepted = replace(made, params=made.params | {"code": repr(code)}, beside=beside)
+        params = made.params | {"code": repr(code)}
+        accepted = replace(made, params=params, beside=beside, accepted=[*made.accepted, acceptance])
         self.provenance.add(write_provenance(accepted), accepted)
         self.hashes.save()
 

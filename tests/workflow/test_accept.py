@@ -1,15 +1,11 @@
-"""stagecraft accept on the tiny experiment: a harmless edit is accepted; uncommitted and harmful edits are refused."""
+"""stagecraft accept: a change of code alone is accepted, with its reason; any other change is refused."""
 
+import json
 import subprocess
 
 from tests import forked
 
 EXTENSION = 'return name[dot:] if dot > 0 else ""'
-
-
-def git(clone, *words):
-    who = ["-c", "user.name=test", "-c", "user.email=test@example.org"]
-    subprocess.run(["git", *who, *words], cwd=clone.root, check=True, capture_output=True)
 
 
 def accept(clone, rule):
@@ -18,29 +14,31 @@ def accept(clone, rule):
     return subprocess.run(line, cwd=clone.root, capture_output=True, text=True, check=False)
 
 
-def test_an_edit_is_accepted_where_the_replay_is_equal_and_refused_where_it_is_not(finished, tmp_path):
+def test_jobs_whose_code_alone_changed_are_kept_with_the_reason_and_others_are_refused(finished, tmp_path):
     clone = finished.copy(tmp_path / "clone")
-    git(clone, "init", "-q")
-    git(clone, "add", "-A")
-    git(clone, "commit", "-qm", "one")
-    clone.snakemake("results/eval.json")  # notes the commit of the code that made the outputs
     clone.replace("scripts/corpus/filter.py", EXTENSION, 'return "" if dot <= 0 else name[dot:]')
-    dirty = accept(clone, "filter.alpha")
-    assert dirty.returncode == 1 and dirty.stderr.startswith("error: git: there are changes that are not committed")
-    git(clone, "commit", "-qam", "harmless")
     assert {"filter alpha", "filter beta", "train sft"} <= clone.jobs()
     done = accept(clone, "filter")
     assert done.returncode == 0, done.stdout + done.stderr
     assert clone.jobs() == {"gate", "plots", "page", "scores", "verdict"}  # which show it
+    clone.snakemake("results/eval.json")
+    kept = json.loads((clone.root / "results/eval.json").read_text())["inputs"]["accepted"]
+    assert [[entry["reason"] for entry in entries] for entries in kept.values()] == [["a cleaner line"]] * 2
+    assert (clone.root / "results/report.html").read_text().count("a cleaner line") == 2
+
+    same = accept(clone, "filter.alpha")
+    assert same.returncode == 1 and "filter alpha: its code did not change: nothing to accept" in same.stdout
 
     clone.replace("scripts/corpus/filter.py", "return raw, text", "return raw, text.strip()")
-    git(clone, "commit", "-qam", "harmful")
-    done = accept(clone, "filter.alpha")
-    assert done.returncode == 1 and "Traceback" not in done.stderr
-    assert (
-        "filter alpha: refused, it will run; the outputs of the two versions differ in results/corpus/filter/alpha/"
-        in done.stdout
-    )
+    clone.experiment(lambda config: config["corpus"].update(filter={"min_lines": 3}))
+    both = accept(clone, "filter.alpha")
+    assert both.returncode == 1 and "Traceback" not in both.stderr
+    assert "filter alpha: more than code changed: min_lines" in both.stdout
     assert {"filter alpha", "train sft"} <= clone.jobs()
-    done = accept(clone, "split")
-    assert "split: it would not run" in done.stderr or "its code did not change" in done.stdout
+
+    documents = clone.root / "results/corpus/split/train.jsonl.zst"
+    documents.write_bytes(documents.read_bytes() + b"x")
+    damaged = accept(clone, "split")
+    assert damaged.returncode == 1 and "train.jsonl.zst has another content" in damaged.stdout
+    unknown = accept(clone, "nothing")
+    assert unknown.returncode == 1 and unknown.stderr.startswith("error: nothing: no such job; known: base")

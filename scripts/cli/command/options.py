@@ -93,8 +93,7 @@ Experiment = Annotated[
     Parameter(
         converter=lambda _, tokens: find_experiment(tokens[0].value),
         completer=lambda _: experiments(),
-        help="The experiment: a file, or its name in config/experiments or config."
-        " Without it the profile's own.",
+        help="The experiment: a file, or its name in config/experiments or config. Without it the profile's own.",
         show_default=False,
     ),
 ]

@@ -2,18 +2,16 @@
 
 import importlib.metadata
 import platform
-from dataclasses import asdict
 from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest, raw_name
 from scripts.experiment.packed_rows import PackedRows
-from scripts.experiment.replays.evidence import holding
+from scripts.experiment.provenance import Index
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.stage_seeds import further_models
-from scripts.experiment.suites import scored_models
 from scripts.sources.tables.source import check_pin
 
 PACKAGES = [
@@ -69,21 +67,10 @@ def archive_manifest(row: dict, raw: Path) -> dict:
     return manifest
 
 
-def scored_folders(experiment: Experiment) -> list[Path]:
-    """The folders of scores below the results root."""
-    stages = experiment.training.train
-    scored = scored_models(experiment.evaluation, list(stages), further_models(stages))
-    return [Layout(Path()).suite(suite, model) for suite, models in scored.items() for model in models]
-
-
-def accepted(results: Path, folders: list[Path], models: list[str], codes: dict[str, str]) -> dict[str, list[dict]]:
-    """folder → the acceptances (`stagecraft accept`) that still hold, of outputs that were kept when code changed."""
-    acceptances = {}
-    for folder in [*folders, *(Layout(Path()).model(model) for model in models)]:
-        code = codes.get(".".join(folder.parts[:2]), "")
-        if entries := holding(results / folder, code):
-            acceptances[str(folder)] = [asdict(entry) for entry in entries]
-    return acceptances
+def accepted(results: Path) -> dict[str, list[dict]]:
+    """A job's first output → the changes of its code after which its results were kept (`stagecraft accept`)."""
+    jobs = Index((str(results),)).jobs.values()
+    return {next(iter(made.outputs)): made.accepted for made in jobs if made.accepted}
 
 
 def gather(experiment: Experiment, sources: dict, codes: dict[str, str], results: Path, raw: Path) -> dict:
@@ -108,6 +95,6 @@ def gather(experiment: Experiment, sources: dict, codes: dict[str, str], results
         "code": codes,
         "data": {str(folder): hashes(results / folder) for folder in folders},
         "models": {model: hashes(results / layout.model(model)) for model in models},
-        "accepted": accepted(results, [*folders, *scored_folders(experiment), layout.overlaps.parent], models, codes),
+        "accepted": accepted(results),
         "versions": {"python": platform.python_version(), **{package: installed(package) for package in PACKAGES}},
     }

@@ -45,7 +45,7 @@ def test_the_function_that_changed_is_named(tmp_path):
     units = units_of(MODULE)
     unit = "scripts/corpus/heuristics/quality.py:check_quality"
     assert units[unit].startswith("function ") and "scripts/corpus/filter.py:__main__" in units
-    write_code("1" * 16, CodeRecord(MODULE, None, units | {unit: "function 0"}), tmp_path)
+    write_code("1" * 16, CodeRecord(MODULE, units | {unit: "function 0"}), tmp_path)
     changes = param_changes(reprs(code="1" * 16), reprs(code=fingerprint(MODULE)), MODULE, tmp_path)
     assert changes == [f"function {unit} changed"]
 
