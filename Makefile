@@ -49,7 +49,7 @@ INSTALLED := .venv/installed-$(shell { cat requirements.lock; grep 'torch == ' p
 
 env: $(INSTALLED) $(BIN)/stagecraft ## install the environment from requirements.lock, and the command `stagecraft`
 
-$(BIN)/stagecraft: scripts/cli/command/launcher.py | $(INSTALLED)
+$(BIN)/stagecraft: envs/launcher.py | $(INSTALLED)
 	@cp $< .venv/stagecraft.py
 	@printf '#!/bin/sh\nhere=$$(dirname "$$(readlink -f "$$0")")\nexec "$$here/python" "$$here/../stagecraft.py" "$$@"\n' > $@
 	@chmod +x $@

@@ -28,7 +28,7 @@ def test_every_pin_of_the_lock_but_torch_has_a_hash():
 def copy_makefile(folder: Path) -> None:
     """Copy what `make env` reads beside the lock."""
     shutil.copy("Makefile", folder)
-    launcher = Path("scripts/cli/command/launcher.py")
+    launcher = Path("envs/launcher.py")
     (folder / launcher.parent).mkdir(parents=True)
     shutil.copy(launcher, folder / launcher)
 

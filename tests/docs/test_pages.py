@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from benchmarks import figures
-from scripts.cli.__main__ import command_line
+from scripts.cli import app
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md"))]
 AREAS = "sources|corpus|tokens|training|evaluation"
-VERBS = [name for name in command_line() if not name.startswith("-")]
+VERBS = [name for name in app if not name.startswith("-")]
 OWN = re.compile(r"(?:^|/)(?:mine\b|my[-_]|NAME\b)")  # what a reader calls a file of their own
 
 

@@ -91,7 +91,7 @@ def another_machine(clone):
 
 
 def another_plan(clone):
-    """What `stagecraft calibrate` writes, what `stagecraft plan` writes, and other code to make plans with."""
+    """Another speed of the machine, what `stagecraft plan` writes, and other code to make plans with."""
     clone.replace("config/machines/local.yaml", "micro_batch: 4", "micro_batch: 4\ncpu_tflops: 0.021\nmfu: 0.31")
     code("scripts/training/planning/speed.py", "OVERLAP = 0.5", "OVERLAP = 0.4")(clone)
     code("scripts/training/planning/plan_stage.py", "VALIDATION_SHARE = 1 / 3", "VALIDATION_SHARE = 1 / 2")(clone)
@@ -160,7 +160,7 @@ CHANGES = {
     "one source's location, with the same pin": (move_beta, GATE | {"cards"}),  # eval.json names the location
     "a source added": (add_gamma, {"fetch gamma", "filter gamma"} | CORPUS),
     "another machine file": (another_machine, set()),
-    "another plan, and a calibration": (another_plan, set()),
+    "another plan, and another speed of the machine": (another_plan, set()),
 }
 
 

@@ -67,17 +67,14 @@ class Machine(Record):
         gt=0,
         lt=1,
         description="Share of `gpu_tflops` that a GPU reaches in forward and backward passes; recomputation counts"
-        " as work, communication is left out (sources: docs/plan.md). `stagecraft calibrate` measures it.",
+        " as work, communication is left out (sources: docs/plan.md).",
     )
     cpu_tflops: Number | None = Field(
         None,
         gt=0,
-        description="Speed of one process if `gpus` is 0 (10^12 operations per second), for plans."
-        " `stagecraft calibrate` measures it.",
+        description="Speed of one process if `gpus` is 0 (10^12 operations per second), for plans.",
     )
-    memory_overhead_gib: Number = Field(
-        0, description="Memory per GPU that stages took beyond their plan (GiB). `stagecraft calibrate` measures it."
-    )
+    memory_overhead_gib: Number = Field(0, description="Memory per GPU that stages took beyond their plan (GiB).")
     link_gbs: Number = Field(
         12,
         gt=0,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from scripts.cli.judge import judge
+from scripts.cli import judge
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.formats import read

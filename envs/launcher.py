@@ -11,7 +11,7 @@ def checkout() -> Path | None:
     """The closest folder, from the current one upwards, that is a checkout of stagecraft; None where there is none."""
     here = Path.cwd()
     for folder in (here, *here.parents):
-        if (folder / "Snakefile").is_file() and (folder / "scripts/cli").is_dir():
+        if (folder / "Snakefile").is_file() and (folder / "scripts/cli.py").is_file():
             return folder
     return None
 
@@ -21,6 +21,6 @@ if __name__ == "__main__":
     if root is None:
         sys.exit("error: this folder is in no checkout of stagecraft: change into one first")
     sys.path[0] = str(root)
-    from scripts.cli.__main__ import main
+    from scripts.cli import main
 
     main()

@@ -1,0 +1,363 @@
+"""The command `stagecraft`: ten verbs, each a function whose docstring is its help.
+
+    stagecraft plan --profile a40
+    python -m scripts.cli plan --profile a40        # the same, where `make env` has not installed the command
+
+A verb imports what it needs when it runs, so that help and completion need neither torch nor Snakemake. Paths are read
+from where the user stands; the verb then runs in the checkout's root.
+"""
+
+import difflib
+import os
+import sys
+from pathlib import Path
+from typing import Annotated, NoReturn
+
+from cyclopts import App, CycloptsError, Parameter, UnknownCommandError
+
+from scripts.common.cli import run
+from scripts.common.errors import UserError
+
+ROOT = Path(__file__).parents[1]
+EXPERIMENTS = ("config/experiments", "config")  # where an experiment's bare name is looked up
+HELP = """Raw code repositories to an evaluated code model.
+
+The run itself is Snakemake's: `snakemake --profile a40 results/eval.json`. These verbs are for before, during and after
+it, from any folder of the checkout. `stagecraft VERB --help` shows an example of each."""
+
+app = App("stagecraft", help=HELP, help_format="plaintext", version_flags=[])
+app.register_install_completion_command(help="Install the completion of verbs, options, profiles and experiments.")
+
+
+# --- options that verbs share -----------------------------------------------------------------------------------
+
+
+def from_root(path: str) -> str:
+    """A path that was given from the current folder, as it is written in the checkout's root."""
+    if Path.cwd() == ROOT or Path(path).is_absolute():
+        return path
+    return os.path.relpath(path, ROOT)
+
+
+def profiles() -> list[str]:
+    """The names of the profiles that experiments can run on."""
+    return sorted(path.parent.name for path in ROOT.glob("profiles/*/config.yaml") if path.parent.name != "default")
+
+
+def experiments() -> list[str]:
+    """The names by which experiment files can be called."""
+    return sorted({path.stem for folder in EXPERIMENTS for path in ROOT.glob(f"{folder}/*.yaml")})
+
+
+def suggestion(word: str, known: list[str]) -> str:
+    """What an error adds about a word that is none of the known ones."""
+    close = difflib.get_close_matches(word, known, 1)
+    return f"did you mean {close[0]}?" if close else f"known: {', '.join(known)}"
+
+
+def find_profile(word: str) -> str:
+    """The folder of a profile that was given as its name or as a folder.
+
+    Raises:
+        UserError: there is no such profile.
+    """
+    for folder in (from_root(word), word, f"profiles/{word}"):
+        if (ROOT / folder / "config.yaml").is_file():
+            return folder
+    raise UserError(f"--profile {word}: no such profile; {suggestion(word, profiles())}")
+
+
+def find_experiment(word: str) -> Path:
+    """The experiment file that was given as a file or by its bare name.
+
+    Raises:
+        UserError: there is no such file.
+    """
+    if Path(word).is_file():
+        return Path(from_root(word))
+    name = word.removesuffix(".yaml")
+    for folder in EXPERIMENTS:
+        path = Path(folder, f"{name}.yaml")
+        if (ROOT / path).is_file():
+            return path
+    raise UserError(f"--experiment {word}: no such file; {suggestion(Path(name).name, experiments())}")
+
+
+Folder = File = Annotated[Path, Parameter(converter=lambda _, tokens: Path(from_root(tokens[0].value)))]
+Several = Parameter(consume_multiple=True, negative=())
+Profile = Annotated[
+    str,
+    Parameter(
+        converter=lambda _, tokens: find_profile(tokens[0].value),
+        completer=lambda _: profiles(),
+        help="The profile of the run: a name in profiles/, or a folder.",
+    ),
+]
+Experiment = Annotated[
+    Path | None,
+    Parameter(
+        converter=lambda _, tokens: find_experiment(tokens[0].value),
+        completer=lambda _: experiments(),
+        help="The experiment: a file, or its name in config/experiments or config. Without it the profile's own.",
+        show_default=False,
+    ),
+]
+
+
+# --- the verbs, in the order of their help ----------------------------------------------------------------------
+
+
+@app.command
+def accept(
+    *jobs: Annotated[str, Parameter(required=True)],
+    reason: str,
+    profile: Profile = "local",
+    experiment: Experiment = None,
+) -> None:
+    """Keep results after a refactoring that changes none of them; the reason is shown beside them.
+
+    Nothing is run or compared. It exits with 1 if a job is refused. For example:
+
+        stagecraft accept train.sft --reason "renamed a helper"
+        stagecraft accept filter perplexity.sft --reason "renamed a helper"
+
+    Args:
+        jobs: A rule, or a job as rule.name.
+        reason: Why the change of the code changes no result.
+    """
+    from scripts.report.commands import accept
+
+    accept.accept(profile, experiment, list(jobs), reason)
+
+
+@app.command
+def compare(a: Folder, b: Folder, /, *, out: Folder = Path("results/compare")) -> None:
+    """Print how the data of two runs differ, and what run B gained and lost against run A, problem by problem.
+
+    For example:
+
+        stagecraft compare results /elsewhere/results
+
+    Args:
+        a: The results root of run A.
+        b: The results root of run B.
+        out: The folder for compare.json and compare.svg.
+    """
+    from scripts.report.commands import compare
+
+    compare.compare(a, b, out)
+
+
+@app.command
+def judge(
+    benchmark: File,
+    generations: File,
+    /,
+    *,
+    out: Folder = Path("results/judge"),
+    base: bool = False,
+    timeout: float = 10,
+    memory: int = 1024,
+    packages: Folder | None = None,
+    jars: Annotated[list[File] | None, Several] = None,
+    go_vendor: Folder | None = None,
+    ignore: Annotated[list[str] | None, Several] = None,
+    format: File | None = None,
+) -> None:
+    """Judge programs that were generated before, problem by problem, and compare with their published outcomes.
+
+    It reads the files of EvalPlus, bigcode-evaluation-harness, LiveCodeBench and this project. For example:
+
+        stagecraft judge MbppPlus.jsonl samples.jsonl
+
+    Args:
+        benchmark: The file of the benchmark.
+        generations: The file of the programs.
+        out: The folder for verdicts.jsonl.zst.
+        base: Compare with EvalPlus' base outcomes, those of the original benchmark.
+        timeout: Seconds of one program.
+        memory: Megabytes of one program.
+        packages: The Python environment whose packages programs and tests may import.
+        jars: Jars that Java programs and tests may use.
+        go_vendor: The vendor folder of a Go module, for Go programs and tests.
+        ignore: Fields of the benchmark that hold no tests.
+        format: The YAML file of the benchmark's format, if it is one of your own.
+    """
+    from scripts.evaluation.commands.judge_generations import judge_file
+    from scripts.experiment.settings.code import Benchmark
+    from scripts.judge.judge import Judge
+    from scripts.judge.sandbox import probe
+    from scripts.judge.sandbox.bubblewrap import Limits
+    from scripts.judge.sandbox.libraries import Libraries
+    from scripts.judge.sandbox.packages import Packages
+
+    own_format = None if format is None else str(format)
+    environment = None if packages is None else str(packages)
+    vendor = None if go_vendor is None else str(go_vendor)
+    problems = Benchmark(path=str(benchmark), ignore=ignore or [], format=own_format, unjudged="count")
+    libraries = Libraries.from_settings([str(jar) for jar in jars or []], vendor)
+    limits = Limits(timeout, memory << 20)
+    judge = Judge(probe.sandbox(), limits, Packages.from_environment(environment), libraries)
+    judge_file(problems, generations, out, base, judge)
+
+
+@app.command
+def plan(*, profile: Profile = "local", experiment: Experiment = None, rows: int | None = None) -> None:
+    """Print whether each stage fits, how long it takes and what it costs; needs no data.
+
+    It exits with 1 if a stage does not fit. For example:
+
+        stagecraft plan --profile a40
+        stagecraft plan --profile a800 --experiment cpt-muon --rows 100000
+
+    Args:
+        rows: Plan for so many packed training rows, instead of counting or estimating them.
+    """
+    from scripts.training.planning.overview import print_plans
+
+    print_plans(profile, experiment, rows)
+
+
+@app.command
+def publish(*, profile: Profile = "local", experiment: Experiment = None) -> None:
+    """Push raw archives and finished results to the DVC remote, and write the pointers to be committed.
+
+    For example:
+
+        stagecraft publish --profile a40 --experiment qwen2.5-7b-code
+    """
+    from scripts.release.publish import publish_experiment
+
+    publish_experiment(profile, experiment)
+
+
+@app.command
+def rehearse(*, profile: Profile = "local", experiment: Experiment = None) -> None:
+    """Make all data, plan, then run 3 steps of each stage and 2 items of each suite with a tiny model.
+
+    It runs where the profile says, below results/rehearsal/. For example:
+
+        stagecraft rehearse --profile a40 --experiment qwen2.5-7b-code
+    """
+    from scripts.report.commands import rehearse
+
+    rehearse.rehearse(profile, experiment)
+
+
+@app.command
+def sources(folder: Folder, /, *, out: File = Path("config/my-sources.tsv")) -> None:
+    """Write a table of sources from folders priority/language/repository, each pinned by its commit or content.
+
+    For example:
+
+        stagecraft sources ~/repositories --out config/mine.tsv
+
+    Args:
+        folder: It holds high/ and medium/, these Python/, java/, C++/ ..., and these the repositories.
+        out: The table to write; it must not exist yet.
+    """
+    from scripts.sources.tables.from_folder import make_table
+
+    make_table(folder, out)
+
+
+@app.command
+def status(
+    *,
+    profile: Profile = "local",
+    experiment: Experiment = None,
+    results: Folder | None = None,
+    watch: float | None = None,
+) -> None:
+    """Print the state of all jobs: of each stage its step, loss, speed, time left and last alert.
+
+    It only reads what the jobs write, during a run or after it. For example:
+
+        stagecraft status --profile a40 --watch 30
+
+    Args:
+        results: The results root, if not the experiment's own.
+        watch: Print it again every so many seconds, until Ctrl-C.
+    """
+    from scripts.report.commands.status import show_status
+
+    show_status(profile, experiment, results, watch)
+
+
+@app.command
+def verify() -> None:
+    """Read every byte of all results, raw archives and checkpoints, and name each file that is not what was made.
+
+    A start of the workflow hashes only files whose size or times changed. For example:
+
+        stagecraft verify
+    """
+    from scripts.experiment.provenance import FOLDERS
+    from scripts.release.verify import verify
+
+    found = verify(FOLDERS, print)
+    for line in found.wrong:
+        print(line)
+    if found.wrong:
+        raise UserError(f"{len(found.wrong)} things are wrong; a run makes again what is not as it was made")
+    print(f"all files of {found.jobs} jobs and of {found.checkpoints} checkpoints are what was made")
+
+
+@app.command
+def why(
+    a: Folder | None = None, b: Folder | None = None, /, *, profile: Profile = "local", experiment: Experiment = None
+) -> None:
+    """Print why jobs would run, or why two results differ.
+
+    Nothing is run. For example:
+
+        stagecraft why --profile a40
+        stagecraft why results /elsewhere/results
+
+    Args:
+        a: A results root, to be compared with B.
+        b: Another results root.
+    """
+    from scripts.report.commands import why
+
+    if a is None:
+        why.print_causes(profile, experiment)
+    else:
+        why.print_differences(a, b)
+
+
+# --- one command line -------------------------------------------------------------------------------------------
+
+
+def refuse(line: str) -> NoReturn:
+    """End with one line about the command line."""
+    print(f"error: {line}", file=sys.stderr)
+    sys.exit(2)
+
+
+def call(words: list[str]) -> None:
+    """Run one command line.
+
+    Raises:
+        UserError: something that it names is not there, or what the verb raises.
+        SystemExit: the command line is wrong (code 2), or by the verb.
+    """
+    try:
+        verb, bound, _ = app.parse_args(words, exit_on_error=False, print_error=False)
+    except UnknownCommandError as error:
+        word, verbs = error.unused_tokens[0], [name for name in app if not name.startswith("-")]
+        if word.startswith("-"):
+            refuse(f"{word}: options stand behind the verb, as in `stagecraft plan --profile a40`")
+        refuse(f"{word}: no such verb; {suggestion(word, verbs)}")
+    except CycloptsError as error:
+        refuse(" ".join(str(error).split()))
+    os.chdir(ROOT)
+    verb(*bound.args, **bound.kwargs)
+
+
+def main() -> None:
+    run(lambda: call(sys.argv[1:]))
+
+
+if __name__ == "__main__":
+    main()
