@@ -85,7 +85,7 @@ format: env ## format all files
 	ruff check --fix .
 	snakefmt Snakefile rules
 
-docs: env ## write docs/configuration.md from the settings, and the stored figures into the pages
+docs: env ## write config/README.md and the schemas from the settings, and the stored figures into the pages
 	python -m scripts.experiment.reference
 	python -m benchmarks.figures
 

@@ -17,7 +17,7 @@ class Optimizer(NamedTuple):
     """An optimizer. Bytes are those of its state for one trained value, in memory and in a checkpoint.
 
     Attributes:
-        description: for docs/configuration.md; empty where the name says all.
+        description: for config/README.md; empty where the name says all.
         optim: its name in transformers' TrainingArguments; None for the Trainer's own AdamW, or where we make it.
         layer_bytes: for the matrices of the layers, and for adapters.
         head_bytes: for a head that is not also the embedding.

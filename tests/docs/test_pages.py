@@ -87,7 +87,7 @@ def missing_profiles(page: Path) -> Iterator[str]:
 
 def missing_settings(page: Path) -> Iterator[str]:
     """Settings by their full name, as `corpus.filter`, that the reference does not list."""
-    keys = re.findall(r"^\| `([^`]+)`", (ROOT / "docs/configuration.md").read_text(), re.MULTILINE)
+    keys = re.findall(r"^\| `([^`]+)`", (ROOT / "config/README.md").read_text(), re.MULTILINE)
     known = {prefix for key in keys for prefix in accumulate(key.split("."), "{}.{}".format)}
     known = [re.compile(re.escape(key).replace(r"\{name\}", r"[\w{}]+")) for key in known]
     for line in code(page).splitlines():
@@ -142,7 +142,7 @@ def test_a_figure_is_written_anew_and_a_run_stores_where_it_comes_from(tmp_path,
 def test_no_page_holds_a_measured_number_without_a_file():
     """DECISIONS.md keeps measurements with their date and conditions; soak.md is written by a run."""
     for page in figures.pages():
-        if page.name not in ("DECISIONS.md", "configuration.md", "soak.md"):
+        if page.name not in ("DECISIONS.md", "soak.md"):
             prose = figures.MARK.sub("", re.sub(r"^    .*", "", page.read_text(), flags=re.MULTILINE))
             assert [found[0] for found in MEASURED.finditer(prose)] == [], page.name
 

@@ -109,7 +109,9 @@ class Machine(Record):
         " precision of computation with ZeRO. `fp32` is possible with `zero2` and `zero3`, but not with"
         " Muon.",
     )
-    gradient_checkpointing: Annotated[Checkpointing | None, BeforeValidator(checkpointing)] = None
+    gradient_checkpointing: Annotated[
+        Checkpointing | None, BeforeValidator(checkpointing, json_schema_input_type=bool | Checkpointing | None)
+    ] = None
     liger: Literal["auto"] | bool = Field(
         "auto",
         description="Whether to use Liger's fused Triton kernels. `auto`: on GPUs, if liger-kernel is installed and"

@@ -7,7 +7,7 @@
     Split.from_json(to_json(split)) == split
 
 The fields of a record are the only definition of its settings: the types and bounds checked here, the defaults, and
-the descriptions from which docs/configuration.md is made.
+the descriptions from which config/README.md and the schemas are made.
 """
 
 import difflib
