@@ -2,6 +2,10 @@
 #
 #     snakemake --profile local results/eval.json
 
+from snakemake.utils import min_version
+
+min_version("9.27")
+
 
 report: "rules/captions/workflow.rst"
 
