@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-LANGUAGES = ("python", "java", "go", "rust", "cpp", "csharp", "javascript", "typescript", "php", "shell")
+LANGUAGES = ("python", "java", "go", "rust", "cpp", "javascript")
 
 # Stop strings of the reference harnesses: of HumanEval (Chen et al. 2021, section 2.1, with the decorator,
 # assertion and fence that later harnesses added) and of MBPP (bigcode-evaluation-harness).
@@ -14,14 +14,6 @@ NAMES = {"python": "python", "py": "python", "java": "java", "go": "go", "rust":
 NAMES |= {
     "javascript": "javascript",
     "js": "javascript",
-    "typescript": "typescript",
-    "ts": "typescript",
-    "csharp": "csharp",
-    "cs": "csharp",
-    "shell": "shell",
-    "sh": "shell",
-    "bash": "shell",
-    "php": "php",
 }
 
 # How a function begins that may be the problem's; the group is its name.
@@ -30,16 +22,12 @@ BEGINS = {
     "java": r"^[ \t]*public [^=\n(]*?(\w+)[ \t]*\(",
     "go": r"^func (\w+)[ \t]*\(",
     "rust": r"^(?:pub )?fn (\w+)",
-    "csharp": r"^[ \t]*(?:public )?static [^=\n(]*?(\w+)[ \t]*\(",
     "cpp": r"^[A-Za-z_][\w:<>,&* \t]*?[ \t&*>](\w+)[ \t]*\(",
     "javascript": r"^(?:async )?function (\w+)",
-    "typescript": r"^(?:async )?function (\w+)",
-    "php": r"^function (\w+)",
-    "shell": r"^(?:function )?(\w+)[ \t]*\(\)",
 }
 
 # Languages in which the problem's function stands in a class.
-IN_CLASSES = ("java", "csharp")
+IN_CLASSES = ("java",)
 
 
 @dataclass(frozen=True)

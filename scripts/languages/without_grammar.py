@@ -7,7 +7,7 @@ from scripts.languages import Language
 
 ROWS = {
     "astro": Language("Astro", (".astro",), "//"),
-    "csharp": Language("C#", (".cs",), "//", aliases=("cs",), judged=True),
+    "csharp": Language("C#", (".cs",), "//", aliases=("cs",)),
     "dart": Language("Dart", (".dart",), "//"),
     "glsl": Language("GLSL", (".glsl", ".vert", ".frag", ".geom", ".comp", ".vs"), "//"),
     "haskell": Language("Haskell", (".hs",), "--", aliases=("hs",)),
@@ -17,13 +17,13 @@ ROWS = {
     "kotlin": Language("Kotlin", (".kt", ".kts"), "//", aliases=("kt",)),
     "lua": Language("Lua", (".lua",), "--"),
     "perl": Language("Perl", (".pl", ".pm"), "#", aliases=("pl",)),
-    "php": Language("PHP", (".php",), "//", judged=True),
+    "php": Language("PHP", (".php",), "//"),
     "r": Language("R", (".r", ".R"), "#"),
     "ruby": Language("Ruby", (".rb",), "#", aliases=("rb",)),
     "scala": Language("Scala", (".scala", ".sc"), "//"),
-    "shell": Language("Bash", (".sh", ".bash"), "#", aliases=("sh",), judged=True),
+    "shell": Language("Bash", (".sh", ".bash"), "#", aliases=("sh",)),
     "sql": Language("SQL", (".sql",), "--"),
     "svelte": Language("Svelte", (".svelte",), "//"),
     "swift": Language("Swift", (".swift",), "//"),
-    "typescript": Language("TypeScript", (".ts", ".tsx", ".mts", ".cts"), "//", aliases=("ts",), judged=True),
+    "typescript": Language("TypeScript", (".ts", ".tsx", ".mts", ".cts"), "//", aliases=("ts",)),
 }

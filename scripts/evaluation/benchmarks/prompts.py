@@ -90,8 +90,6 @@ def program(problem: Problem, text: str, style: str) -> str:
     defined = re.findall(BEGINS[problem.language], code, re.M)
     if problem.entry not in defined:
         return completed(problem, code)
-    if problem.language == "php" and code.lstrip().startswith("<?php"):
-        return code.lstrip()
     before, _ = divided(problem)
     imports = "\n".join(re.findall(IMPORTS, before, re.M))
     if problem.language in IN_CLASSES:

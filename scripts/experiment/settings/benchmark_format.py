@@ -14,8 +14,7 @@ class BenchmarkFormat(Record):
     id: Text = Field(description="Name of a problem, unique in the file.")
     language: Text = Field(
         "python",
-        description="Language of the program: python, java, go, rust, cpp, csharp, javascript, typescript,"
-        " php or shell.",
+        description="Language of the program: python, java, go, rust, cpp or javascript.",
     )
     prompt: Text = Field(description="What the model continues.")
     head: str | None = Field(

@@ -1,4 +1,4 @@
-"""Judge programs in C++, Rust, Go, Java and C#: the tests' program calls the candidate's, each in a sandbox of its own.
+"""Judge programs in C++, Rust, Go and Java: the tests' program calls the candidate's, each in a sandbox of its own.
 
     verdict = CompiledJudge(sandbox, limits).judge(problem, code)
 
@@ -30,7 +30,7 @@ NOT_STARTED = {"java": (98, 126, 127)}
 # What the Java virtual machine writes where it ends by itself with exit code 1, as tests may end too.
 JAVA_BROKEN = re.compile(r'^(Exception in thread "main"|Error: |Error occurred)', re.M)
 # Where a virtual machine finds the program; the others run it themselves, unreadable at /run/program.
-VIRTUAL_MACHINES = {"java": "/opt/program.jar", "csharp": "/opt/program.exe"}
+VIRTUAL_MACHINES = {"java": "/opt/program.jar"}
 # Problems whose tests are kept; the samples of one problem are judged one after the other.
 KEPT = 16
 

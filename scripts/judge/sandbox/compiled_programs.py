@@ -12,7 +12,6 @@ import re
 from pathlib import Path
 
 from scripts.judge.problem import BEGINS, IN_CLASSES, Problem
-from scripts.judge.sandbox import csharp_programs as csharp
 from scripts.judge.sandbox.libraries import NONE, Libraries
 
 CHANNELS = Path(__file__).parent / "channels"
@@ -160,9 +159,6 @@ def candidate(problem: Problem, code: str, libraries: Libraries = NONE) -> dict[
             return {"candidate.go": go_file(code, "main", problem.imports), "serve.go": serving}
         case "java":
             return {f"{class_of(problem)}.java": without_packages(code, libraries)}
-        case "csharp":
-            _, signature = divided(problem)
-            return csharp.candidate(class_of(problem), signature, entry, code)
     raise AssertionError(problem.language)
 
 
@@ -174,9 +170,9 @@ def class_of(problem: Problem) -> str:
 
 
 def main_class(problem: Problem) -> str:
-    """The class that holds the tests' main() in Java, Main() in C#."""
+    """The class that holds the tests' main() in Java."""
     source = f"{problem.head}\n{problem.tests}"
-    main_method = re.search(r"static (?:void|int) [Mm]ain\b", source)
+    main_method = re.search(r"static (?:void|int) main\b", source)
     return re.findall(r"^(?:public )?(?:static )?class (\w+)", source[: main_method.start()], re.M)[-1]
 
 
@@ -224,7 +220,4 @@ def tests(problem: Problem, libraries: Libraries = NONE) -> dict[str, str]:
             closing = "" if problem.stops else "}\n"  # MultiPL-E's tests go on within the class
             source = f"{without_packages(before, libraries)}{signature} {call}{closing}{body}"
             return {"Tests.java": re.sub(r"^public class", "class", source, flags=re.M)}
-        case "csharp":
-            closing = "" if problem.stops else "}\n"
-            return csharp.tests(main_class(problem), signature, before, f"{closing}{body}")
     raise AssertionError(problem.language)

@@ -18,7 +18,7 @@ from threading import Lock
 from scripts.common.errors import UserError
 from scripts.judge.sandbox.compiled_programs import CHANNELS, CPP_INCLUDES
 from scripts.judge.sandbox.libraries import NONE, Libraries
-from scripts.judge.sandbox.toolchains import CPP_CANDIDATE, CPP_TESTS, JAVAC_OPTIONS, MCS, TOOLCHAINS, absent
+from scripts.judge.sandbox.toolchains import CPP_CANDIDATE, CPP_TESTS, JAVAC_OPTIONS, TOOLCHAINS, absent
 
 ALL_OF_CPP = "bits/stdc++.h"
 
@@ -154,9 +154,3 @@ class Compilers:
         jars = {f"/opt/library{number}.jar": str(file) for number, file in enumerate(self.libraries.jars)}
         environment = {"PATH": f"{path}/bin:/usr/bin:/bin", "JARS": "".join(f":{jar}" for jar in jars)}
         return CompilerView(folders | jars, {"/opt/channel.jar": Path(jar).read_bytes()}, environment)
-
-    def csharp(self) -> CompilerView:
-        library = Path(self.folder.name) / "stagecraft.dll"
-        output(*MCS.split(), "-target:library", f"-out:{library}", str(CHANNELS / "Channel.cs"))
-        files = {"/opt/stagecraft.dll": library.read_bytes()}
-        return CompilerView({"/etc/mono": "/etc/mono"}, files, {"MONO_PATH": "/opt"})

@@ -1,4 +1,4 @@
-"""Judge programs in JavaScript, TypeScript, PHP and Shell: the tests' process calls the program's, as in Python.
+"""Judge programs in JavaScript: the tests' process calls the program's, as in Python.
 
     verdict = InterpretedJudge(sandbox, limits).judge(problem, code)
 
@@ -10,7 +10,6 @@ import re
 import shutil
 import subprocess
 from dataclasses import replace
-from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.judge.outcomes import Verdict
@@ -19,30 +18,13 @@ from scripts.judge.sandbox.bubblewrap import Sandbox, replies_in
 from scripts.judge.sandbox.compiled_programs import CHANNELS, divided
 from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
 from scripts.judge.sandbox.program import Limits, Program, two_pipes, wait
-from scripts.judge.sandbox.typescript import TypeScript, installed
 
-# what a language needs: its interpreter and the Debian package
-NEEDED = {
-    "javascript": ("node", "nodejs"),
-    "typescript": ("node", "nodejs"),
-    "php": ("php", "php-cli"),
-    "shell": ("bash", "bash"),
-}
-PHP_FOLDER = Path("/usr/lib/php")  # Debian's, an extension of PHP is a file in a folder of its version
-CHANNEL = {"javascript": "channel.js", "php": "channel.php", "shell": "channel_sh.py"}
+NEEDED = {"javascript": ("node", "nodejs")}  # what a language needs: its interpreter and the Debian package
+CHANNEL = "/opt/channel.js"  # where a sandbox has it
 # exit codes of the channel: the tests have called nothing; the program has ended; its answer is unreadable; a value
 # cannot be passed; it threw
 UNCALLED, GONE, UNREADABLE, UNSUPPORTED, RAISED = 119, 120, 121, 122, 123
-OUT_OF_MEMORY = "heap out of memory|ReportOOMFailure|Allowed memory size"
-# Shell has a channel in Python instead; /etc is not in the sandbox, so PHP's extensions are named
-EXTENSIONS = [name for name in ("ctype", "iconv", "mbstring", "tokenizer") if any(PHP_FOLDER.glob(f"*/{name}.so"))]
-INTERPRETERS = {
-    "javascript": ("node", "--max-old-space-size={megabytes}"),
-    "php": (
-        *("php", "-n", "-d", "memory_limit={megabytes}M", "-d", "display_errors=stderr", "-d", "log_errors=0"),
-        *(word for name in EXTENSIONS for word in ("-d", f"extension={name}")),
-    ),
-}
+OUT_OF_MEMORY = "heap out of memory|ReportOOMFailure"
 
 
 def check_interpreter(language: str) -> None:
@@ -54,91 +36,54 @@ def check_interpreter(language: str) -> None:
     program, package = NEEDED[language]
     if not shutil.which(program, path="/usr/bin:/bin"):
         raise UserError(f"evaluation.code: {language} problems need {program}; install it ({package})")
-    if language == "typescript":
-        installed()
 
 
-def tests_of(problem: Problem, python: str, reading: int, writing: int) -> str:
-    """The source of the tests' program."""
+def tests_of(problem: Problem) -> str:
+    """The source of the tests' program; the channel makes the stub of the function under test."""
     before, _ = divided(problem)
     body = problem.tests.lstrip().removeprefix("}") if problem.stops else problem.tests
-    if problem.language in INTERPRETERS:  # where the channel makes the stub
-        return f"{before}{body}"
-    called = "/tmp/stagecraft-called"
-    stub = f'{problem.entry}() {{\n    : > {called}\n    {python} /opt/channel.py call {reading} {writing} "$@"\n}}\n'
-    last = f"[ ! -e /tmp/stagecraft-gone ] || exit {GONE}; [ $code != 0 ] || [ -e {called} ] || exit {UNCALLED}"
-    last = f"trap 'code=$?; {last}' EXIT\n"
-    return f"{before}{stub}{last}{body}"
+    return f"{before}{body}"
 
 
 class InterpretedJudge:
-    """Judges code in interpreted languages.
+    """Judges code in JavaScript.
 
     Args:
         limits: of one program.
     """
 
     def __init__(self, sandbox: Sandbox, limits: Limits):
-        self.sandbox, self.limits, self.typescript = sandbox, limits, TypeScript(sandbox)
+        self.sandbox, self.limits = sandbox, limits
 
     def judge(self, problem: Problem, code: str) -> Verdict:
         """The verdict on a program."""
-        if problem.language == "typescript":
-            translated = self.typescript.translated(problem, code)
-            if isinstance(translated, Verdict):
-                return translated
-            problem, code = translated
         with two_pipes() as pipes:
             tests = self.start_tests(problem, pipes.reply_reader, pipes.call_writer)
-            role = "candidate" if problem.language in INTERPRETERS else "serve"
-            ends = (pipes.call_reader, pipes.reply_writer)
-            words = [*self.channel(problem.language), role, *map(str, ends), "/opt/solution", problem.entry]
-            program = self.start(problem.language, words, ends, {"/opt/solution": code})
-        return verdict_of(problem.language, tests, program)
+            program = self.start("candidate", (pipes.call_reader, pipes.reply_writer), code, problem.entry)
+        return verdict_of(tests, program)
 
     def judge_replies(self, problem: Problem, replies: bytes) -> Verdict:
         """The verdict on a program of which only its replies are known."""
-        if problem.language == "typescript":
-            problem = self.typescript.tests(problem)
-            if isinstance(problem, Verdict):
-                return problem
         with replies_in(replies) as (reply_reader, call_writer):
             tests = self.start_tests(problem, reply_reader, call_writer)
-        return verdict_of(problem.language, tests, None)
-
-    def channel(self, language: str) -> list[str]:
-        """The beginning of the command that starts a side of the channel."""
-        if language == "shell":
-            return [*self.sandbox.python, channel_path(language)]
-        interpreter = [word.format(megabytes=self.limits.memory >> 21) for word in INTERPRETERS[language]]
-        return ["/usr/bin/env", *interpreter, channel_path(language)]
+        return verdict_of(tests, None)
 
     def start_tests(self, problem: Problem, reply_reader: int, call_writer: int) -> Program:
-        ends = (reply_reader, call_writer)
-        source = tests_of(problem, " ".join(self.sandbox.python), *ends)
-        words = ["/bin/bash", "/opt/tests"]
-        if problem.language in INTERPRETERS:
-            words = [*self.channel(problem.language), "tests", *map(str, ends), "/opt/tests", problem.entry]
-        return self.start(problem.language, words, ends, {"/opt/tests": source})
+        return self.start("tests", (reply_reader, call_writer), tests_of(problem), problem.entry)
 
-    def start(self, language: str, words: list[str], pipe_ends: tuple[int, int], sources: dict[str, str]) -> Program:
-        channel = (CHANNELS / CHANNEL[language]).read_bytes()
-        texts = {path: text.encode(errors="replace") for path, text in sources.items()}
+    def start(self, role: str, pipe_ends: tuple[int, int], source: str, entry: str) -> Program:
+        """Start one side of the channel, `tests` or `candidate`, with its source."""
+        node = ["/usr/bin/env", "node", f"--max-old-space-size={self.limits.memory >> 21}"]
         return self.sandbox.start(
-            words,
-            replace(self.limits, address_space=language != "javascript"),
-            files={channel_path(language): channel, **texts},
+            [*node, CHANNEL, role, *map(str, pipe_ends), "/opt/source", entry],
+            replace(self.limits, address_space=False),
+            files={CHANNEL: (CHANNELS / "channel.js").read_bytes(), "/opt/source": source.encode(errors="replace")},
             descriptors=pipe_ends,
             stdout=subprocess.DEVNULL,
         )
 
 
-def channel_path(language: str) -> str:
-    """Where a sandbox has the channel."""
-    return f"/opt/channel{Path(CHANNEL[language]).suffix}"
-
-
-def verdict_of(language: str, tests: Program, program: Program | None) -> Verdict:
+def verdict_of(tests: Program, program: Program | None) -> Verdict:
     """The verdict of the tests' process.
 
     Args:
@@ -160,8 +105,6 @@ def verdict_of(language: str, tests: Program, program: Program | None) -> Verdic
     if tests.code in (GONE, UNREADABLE, RAISED):
         if program and re.search(OUT_OF_MEMORY, program.stderr.decode(errors="replace")):
             return Verdict("memory", detail)
-        kind = "compile error" if re.search("SyntaxError: |Parse error: ", detail) else "exception"
+        kind = "compile error" if re.search("SyntaxError: ", detail) else "exception"
         return Verdict(kind, (detail or message(tests))[:DETAIL])
-    if language == "shell" and "syntax error" in detail:
-        return Verdict("compile error", detail)
     return Verdict("wrong", message(tests) or detail)

@@ -18,8 +18,6 @@ JAVAC_OPTIONS = "-J-Xmx512m -J-XX:+UseSerialGC -J-XX:TieredStopAtLevel=1 -nowarn
 JAVAC = f"javac -J-XX:SharedArchiveFile=/opt/javac/classes.jsa -J-Xlog:disable {JAVAC_OPTIONS}"
 JAR = "cd classes; $PYTHON -m zipfile -c /tmp/out *"
 RUSTC = "$RUST/bin/rustc --edition 2021 -A warnings -C debuginfo=0 -C strip=symbols --extern stagecraft=$CHANNEL"
-MCS = "/usr/bin/mcs -nologo -warn:0 -r:System.Numerics.dll"
-MONO = ("/usr/bin/env", "MONO_GC_PARAMS=max-heap-size={megabytes}m", "/usr/bin/mono", "--debug", "/opt/program.exe")
 # The tests check indices: a result may be shorter than they expect.
 CPP_TESTS = "-std=c++17 -O1 -w -D_GLIBCXX_ASSERTIONS"
 # A candidate may have a main() of its own.
@@ -115,18 +113,6 @@ TOOLCHAINS = {
         missing=rf"package [\w.]+ does not exist|symbol:\s+class (?:{JAVATUPLES})\b",
         unsupported=r"$^",  # found when a value of the type is passed
         memory=r"java\.lang\.OutOfMemoryError",
-    ),
-    "csharp": Toolchain(
-        programs=("mcs", "mono"),
-        packages="mono-mcs mono-runtime",
-        tests=f"{MCS} -d:DEBUG -d:TRACE -r:/opt/stagecraft.dll -main:StagecraftMain -out:out tests.cs",
-        serving="",
-        candidate=f"{MCS} -r:/opt/stagecraft.dll -main:StagecraftMain -out:out candidate.cs",
-        run_tests=MONO,
-        run_candidate=MONO,
-        missing=r"error CS0234: .* namespace",
-        unsupported=r"$^",  # found when a value of the type is passed
-        memory=r"OutOfMemoryException|Out of memory|GC: Out of memory",
     ),
 }
 

@@ -133,7 +133,13 @@ def test_a_completion_that_repeats_the_prompt_is_a_whole_program(problems):
 
 
 def test_closing_braces_that_multipl_e_leaves_to_its_tests_are_added(tmp_path):
-    problem = read(written(tmp_path / "cs.jsonl", [RECORDS["csharp"]]))[0]
+    record = RECORDS["javascript"] | {
+        "language": "java",
+        "prompt": "class Problem {\n    // Twice the number.\n    public static long twice(long number) {\n",
+        "tests": "    }\n    public static void main(String[] args) {\n    assert(twice(1L) == 2L);\n    }\n\n}\n",
+        "stop_tokens": ["\n    }\n"],
+    }
+    problem = read(written(tmp_path / "java.jsonl", [record]))[0]
     for text, is_program in (
         ("        return 1;\n    }\n    int more", False),
         (f"{problem.head}        return 1;\n", True),

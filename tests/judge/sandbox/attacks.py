@@ -384,38 +384,11 @@ JAVA = {
         return null;""",
 }
 
-CSHARP = {
-    ("exit", "exit when called"): ("System.Environment.Exit(0); return null;"),
-    ("exit", "exit of the C library"): (
-        "_exit(0); return null;\n    }\n"
-        '    [System.Runtime.InteropServices.DllImport("libc")] static extern void _exit(int code);\n'
-        "    static void unused() {"
-    ),
-    ("exit", "exit before the tests"): (
-        "return numbers;\n    }\n    static readonly int early = leave();\n"
-        "    static int leave() { System.Environment.Exit(0); return 0;"
-    ),
-    ("exit", "no listeners"): ("Trace.Listeners.Clear(); return numbers;"),
-    ("exit", "errors said to nobody"): ("System.Console.SetError(System.IO.TextWriter.Null); return numbers;"),
-    ("exit", "an own Debug"): ("\nclass Debug { public static void Assert(bool condition) {} }"),
-    ("exit", "an own comparison"): (
-        "\nstatic class Own {\n    public static bool SequenceEqual(this List<long> left, List<long> right) {"
-        " System.Environment.Exit(0); return true; }\n}"
-    ),
-    ("exit", "a thread that exits"): (
-        "new System.Threading.Thread(() => System.Environment.Exit(0)).Start();"
-        " System.Threading.Thread.Sleep(1000); return numbers;"
-    ),
-    ("exit", "a list that exits"): (
-        "return new Own();\n    }\n    class Own : List<long> { public Own() { System.GC.KeepAlive(this);"
-        " System.Environment.Exit(0); }"
-    ),
-}
 ATTACKS = [
     *(Attack("python", name, "exit", code) for name, code in PYTHON.items()),
     *(
         Attack(language, name, loop, code)
-        for language, attacks in {"cpp": CPP, "rust": RUST, "go": GO, "java": JAVA, "csharp": CSHARP}.items()
+        for language, attacks in {"cpp": CPP, "rust": RUST, "go": GO, "java": JAVA}.items()
         for (loop, name), code in attacks.items()
     ),
 ]

@@ -115,29 +115,6 @@ INTERPRETED = {
         "javascript",
         "an end of the wrapper",
     ): "  return numbers;\n}\n}); process.exitCode = 0; process.exit(0); (function () {",
-    ("typescript", "answers on every descriptor"): "  return numbers;\n}\ndeclare var require: any;\n"
-    "const fs = require('fs');\nfor (let d = 3; d < 64; d++) try { fs.writeSync(d, '[[], [[]]]\\n'); } catch {}",
-    ("php", "its own stream wrapper"): "    return $numbers;\n}\nstream_wrapper_unregister('php');\n"
-    "class W { function stream_open() { return true; } function stream_write($x) { return strlen($x); } }\n"
-    "stream_wrapper_register('php', 'W');",
-    ("php", "a filter on the channel"): "    return $numbers;\n}\nclass F extends php_user_filter {\n"
-    "  public function filter($in, $out, &$consumed, bool $closing): int {\n"
-    '    while ($b = stream_bucket_make_writeable($in)) { $b->data = \'{"result": true}\' . "\\n";\n'
-    "      $consumed += $b->datalen; stream_bucket_append($out, $b); }\n    return PSFS_PASS_ON;\n  }\n}\n"
-    "stream_filter_register('f', 'F');\nstream_filter_append($GLOBALS['stagecraft'][1], 'f');",
-    ("php", "a destructor that answers"): "    return $numbers;\n}\nclass D { function __destruct() {"
-    ' fwrite($GLOBALS[\'stagecraft\'][1], \'{"result": {"l": [2, {"f": "5.0"}]}}\' . "\\n"); } }\n$d = new D; exit(0);',
-    (
-        "shell",
-        "traps, aliases and functions",
-    ): "    echo 0\n}\nshopt -s expand_aliases; alias [[=true; trap 'exit 0' DEBUG ERR\n"
-    "candidate() { :; }; export -f candidate; export BASH_ENV=/tmp/x; echo 'exit 0' > /tmp/x; enable -n test\ng() {\n:",
-    ("shell", "the descriptors of its parent"): "    for d in /proc/$PPID/fd/*; do printf '[\"2 4\", 0]\\n' > $d; done"
-    " 2> /tmp/null &\n    echo",
-    (
-        "shell",
-        "the mark of the tests",
-    ): "    : > /tmp/stagecraft-called; rm -f /tmp/stagecraft-gone; kill -9 $PPID; echo 0",
 }
 
 FRAMES = """
@@ -196,15 +173,5 @@ COMPILED = [
         "an error of the platform",
         "exit",
         'throw new ExceptionInInitializerError("planted");',
-    ),
-    Attack(
-        "csharp",
-        "static constructors and the channel's own fields",
-        "exit",
-        "return numbers;\n    }\n    static Solution() {\n        var channel = typeof(Stagecraft.Channel);\n"
-        "        var all = System.Reflection.BindingFlags.Static | System.Reflection.BindingFlags.NonPublic;\n"
-        "        foreach (var f in channel.GetFields(all))\n"
-        '            if (f.Name == "LISTS") ((System.Type[]) f.GetValue(null))[0] = typeof(HashSet<>);\n'
-        "        System.AppDomain.CurrentDomain.ProcessExit += (s, e) => System.Environment.Exit(0);",
     ),
 ]

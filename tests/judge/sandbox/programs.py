@@ -1,4 +1,4 @@
-"""The same small problem in C++, Rust, Go, Java and C#, in HumanEval-X's form: answers of each outcome, and cheats."""
+"""The same small problem in C++, Rust, Go and Java, in HumanEval-X's form: answers of each outcome, and cheats."""
 
 from scripts.evaluation.benchmarks.formats import Problem
 
@@ -7,8 +7,6 @@ HEADS = {
     "rust": "use std::collections::HashMap;\nuse rand::Rng;\n\nfn twice(numbers: Vec<i32>) -> Vec<i32>{\n",
     "go": "// strings. and math. in a comment import nothing\nfunc Twice(numbers []int) []int {\n",
     "java": "import java.util.*;\n\nclass Solution {\n    public List<Integer> twice(List<Integer> numbers) {\n",
-    "csharp": "using System.Collections.Generic;\nusing System.Diagnostics;\nusing System.Linq;\n\nclass Solution {\n"
-    "    public static List<long> twice(List<long> numbers) {\n",
 }
 TESTS = {
     "cpp": """#undef NDEBUG
@@ -51,13 +49,6 @@ mod tests {
     }
 }
 """,
-    "csharp": """public class Tests {
-    public static void Main(string[] args) {
-        Debug.Assert(Solution.twice(new List<long> {1, 2}).SequenceEqual(new List<long> {2, 4}));
-        Debug.Assert(Solution.twice(new List<long> {-3})[0] == -6);
-    }
-}
-""",
 }
 GO_IMPORTS = 'package main\n\nimport (\n    "testing"\n    "github.com/stretchr/testify/assert"\n)\n'
 PROBLEMS = {
@@ -75,16 +66,14 @@ PROBLEMS = {
     for language, head in HEADS.items()
 }
 
-END = {"cpp": "}\n", "rust": "}\n", "go": "}\n", "java": "    }\n}\n", "csharp": "    }\n}\n"}
+END = {"cpp": "}\n", "rust": "}\n", "go": "}\n", "java": "    }\n}\n"}
 RIGHT = {
     "cpp": "for (auto& n : numbers) n *= 2; return numbers;",
     "rust": "numbers.iter().map(|n| n * 2).collect()",
     "go": "out := []int{}; for _, n := range numbers { out = append(out, n*2) }; return out",
     "java": "List<Integer> out = new ArrayList<>(); for (int n : numbers) out.add(n * 2); return out;",
-    "csharp": "return numbers.Select(n => n * 2).ToList();",
 }
 WRONG = {"cpp": "return numbers;", "rust": "numbers", "go": "return numbers", "java": "return numbers;"}
-WRONG |= {"csharp": "return numbers;"}
 
 # (language, body of the function): what becomes of it
 OUTCOMES = {
@@ -111,12 +100,6 @@ OUTCOMES = {
     ("java", "while (true);"): "timeout",
     ("java", "return new ArrayList<>(1 << 30);"): "memory",
     ("java", "org.nothing.Such such; return null;"): "environment error",
-    ("csharp", "return new List<long> {numbers[9]};"): "exception",
-    ("csharp", "return twice(twice(numbers));"): "exception",
-    ("csharp", "return missing;"): "compile error",
-    ("csharp", "while (true);"): "timeout",
-    ("csharp", "for (;;) numbers.AddRange(new long[1 << 22]);"): "memory",
-    ("csharp", "System.Text.Json.Such such; return null;"): "environment error",
 }
 
 # (language, name): what stands beside a wrong function

@@ -94,10 +94,6 @@ def loop(attack: Attack) -> tuple[str, str, str]:
             main, launcher = ("Launcher", JAVA_MAIN) if secret else ("Main", "")
             run = f"javac -nowarn -d classes Main.java; exec java -ea -Xmx64m -XX:+UseSerialGC -cp classes {main}"
             return "Main.java", f"{program}{tests}{launcher}", run
-        case "csharp":  # a failed Debug.Assert is only a text, as MultiPL-E's harness reads it
-            build = "mcs -nologo -warn:0 -d:DEBUG -out:out all.cs"
-            run = "MONO_TRACE_LISTENER=Console.Error mono out 2> said || exit 1; cat said >&2; ! grep -q Fail said"
-            return "all.cs", f"{program}{tests}", f"{build}; {run}"
     raise AssertionError(attack.language)
 
 
@@ -125,7 +121,6 @@ STRONG = {
     "rust": "a lifetime hole that reads the stack",
     "go": "its own memory",
     "java": "the classes on the stack",
-    "csharp": "exit of the C library",
 }
 PARAMETERS = [
     pytest.param(attack, id=f"{attack.language} {attack.name}", marks=marks)

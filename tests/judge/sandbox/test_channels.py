@@ -123,41 +123,6 @@ class Solution {
 }
 """,
     ),
-    "csharp": (
-        """using System;
-using System.Collections.Generic;
-using System.Diagnostics;
-using System.Linq;
-using System.Numerics;
-
-class Solution {
-    public static Tuple<Dictionary<string, List<double>>, HashSet<char>, long?, object, string[], BigInteger> f(
-        List<long> changed, long[][] grid, Dictionary<string, List<double>> a, HashSet<char> b, long? c, object d,
-        string[] e = null) {
-""",
-        """changed.Add(7); grid[1][0] = 9; b.Add('z'); a["new"] = null;
-        return Tuple.Create(a, b, c, d, e, BigInteger.Pow(10, 30));""",
-        """public class Tests {
-    public static void Main(string[] args) {
-        var changed = new List<long> {1, 2};
-        var row = new long[] {3, 4};
-        var grid = new[] {new long[0], row};
-        var a = new Dictionary<string, List<double>> {{"", new List<double> {double.NaN, -0.0, 0.1}}};
-        var b = new HashSet<char> {'a', 'é'};
-        var held = new List<object> {1, 2.5f, "x", null, new List<object>(), new Dictionary<string, int> {{"k", 1}}};
-        var r = Solution.f(changed, grid, a, b, null, held, new[] {"\\0x", null, "\\ud800"});
-        Debug.Assert(changed.SequenceEqual(new List<long> {1, 2, 7}) && row[0] == 9 && b.Count == 3);
-        Debug.Assert(a.Count == 2 && a["new"] == null && r.Item1.Count == 2 && r.Item2.SetEquals(b) && r.Item3 == null);
-        Debug.Assert(double.IsNaN(r.Item1[""][0]) && 1 / r.Item1[""][1] < 0 && r.Item1[""][2] == 0.1);
-        var back = (List<object>) r.Item4;
-        Debug.Assert(back.Take(4).SequenceEqual(held.Take(4)) && ((List<object>) back[4]).Count == 0);
-        Debug.Assert(((Dictionary<string, int>) back[5])["k"] == 1 && back.Count == 6);
-        Debug.Assert(r.Item5.SequenceEqual(new[] {"\\0x", null, "\\ud800"}));
-        Debug.Assert(r.Item6 == BigInteger.Parse("1" + new string('0', 30)));
-    }
-}
-""",
-    ),
 }
 GO_IMPORTS = 'import (\n"testing"\n"errors"\n"github.com/stretchr/testify/assert"\n)\n'
 
@@ -189,12 +154,6 @@ REFUSED = {
         "return new Random(a);",
         "public class Main {\n    public static void main(String[] a) { new Solution().f(1); }\n}\n",
         "java.util.Random",
-    ),
-    "csharp": (
-        "using System;\n\nclass Solution {\n    public static object f(int a) {\n",
-        "return new Random(a);",
-        "public class Tests {\n    public static void Main(string[] a) { Solution.f(1); }\n}\n",
-        "System.Random",
     ),
 }
 
@@ -248,16 +207,6 @@ SHARED = {
         "        List<List<Integer>> grid = new ArrayList<>(List.of(x));\n"
         "        int sum = new Solution().f(grid, x);\n"
         "        if (sum != 2 * x.get(0)) throw new AssertionError(sum);\n    }\n}\n",
-    ),
-    "csharp": (
-        "using System.Collections.Generic;\n\nclass Solution {\n"
-        "    public static int f(List<List<int>> a, List<int> b) {\n",
-        "return a[0][0] + b[0];",
-        "b[0] = 5; return a[0][0] + b[0];",
-        "public class Tests {\n    public static void Main(string[] args) {\n"
-        "        var x = new List<int> {1};\n"
-        "        int sum = Solution.f(new List<List<int>> {x}, x);\n"
-        "        System.Diagnostics.Debug.Assert(sum == 2 * x[0]);\n    }\n}\n",
     ),
 }
 
