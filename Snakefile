@@ -58,7 +58,7 @@ rule all:
         (
             [PATHS.evaluation, PATHS.page, PATHS.scores]
             if EXPERIMENT.training
-            else [PATHS.cards / "cards.json", *(folder / MANIFEST for folder in VIEW.rows.folders()), *PARQUET]
+            else [PATHS.cards / "cards.json", *(folder / MANIFEST for folder in VIEW.rows.folders())]
         ),
 
 
@@ -68,7 +68,6 @@ rule data:
     input:
         PATHS.cards / "cards.json",
         [folder / MANIFEST for folder in VIEW.rows.folders()],
-        PARQUET,
 
 
 if EXPERIMENT.training:

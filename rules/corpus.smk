@@ -214,27 +214,3 @@ rule compose:
     shell:
         "python -m scripts.corpus.compose {params.splits:q}"
         " --settings {params.settings:q} --seed {params.seed:q} --threads {threads} --out {params.out:q} 2>&1 | tee {log:q}"
-
-
-# Copies for other programs; no rule of the data reads them.
-TABLES = SOURCE_FILES.tables(VIEW.datasets) if EXPERIMENT.corpus.parquet else {}
-PARQUET = [PATHS.parquet(table) / MANIFEST for table in TABLES]
-
-
-rule parquet:
-    input:
-        lambda wildcards: TABLES[wildcards.table].manifests,
-    output:
-        manifest=PATHS.parquet("{table}") / MANIFEST,
-    log:
-        PATHS.log("corpus", "parquet", "{table}"),
-    wildcard_constraints:
-        table=one_of(TABLES),
-    conda:
-        "../envs/stagecraft.yaml"
-    params:
-        folders=lambda wildcards: by_file("--folders", *map(str, TABLES[wildcards.table].folders)),
-        out=subpath(output.manifest, parent=True),
-        code=fingerprint("scripts.corpus.parquet"),
-    shell:
-        "python -m scripts.corpus.parquet {params.folders:q} --out {params.out:q} 2>&1 | tee {log:q}"

@@ -102,7 +102,6 @@ if EXPERIMENT.training:
             evaluation=PATHS.gate,
             page=PATHS.page,
             scores=PATHS.scores,
-            copies=PARQUET,
         output:
             evaluation=PATHS.evaluation,
         log:

@@ -106,10 +106,6 @@ class Layout:
     def dataset(self, name: str) -> Path:
         return self.results / "corpus/compose" / name
 
-    def parquet(self, table: str) -> Path:
-        """A copy of JSON lines in Parquet: of `split`, of a dataset or of what was filtered of some sources."""
-        return self.results / "corpus/parquet" / table
-
     @property
     def tokenizer(self) -> Path:
         return self.results / "tokens/tokenizer"

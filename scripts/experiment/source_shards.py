@@ -7,7 +7,6 @@ SourceFiles(sources, shards, layout).shards     # {"click": ["click"], "jinja": 
 from collections import defaultdict
 from collections.abc import Collection, Iterable
 from pathlib import Path
-from typing import NamedTuple
 
 from scripts.common.hashing import text_digest
 from scripts.experiment.layout import FIRST_COMMITS, MANIFEST, Layout, raw_archive, raw_manifest
@@ -42,13 +41,6 @@ def bucket_groups(shards: Collection[str]) -> list[str]:
 def has_several(shard: str) -> bool:
     """Whether a shard of this name has several sources, so that its manifest alone is declared."""
     return shard.startswith(MARK)
-
-
-class Table(NamedTuple):
-    """JSON lines that are copied to Parquet as one table."""
-
-    manifests: list[Path]  # that say whether they changed
-    folders: list[Path]
 
 
 class SourceFiles:
@@ -131,12 +123,3 @@ class SourceFiles:
             licence = source.licence if licences else ""
             members.append(as_json({"name": name, "archive": str(raw_archive(source.raw_name)), "licence": licence}))
         return members
-
-    def tables(self, datasets: Iterable[str]) -> dict[str, Table]:
-        """What is copied to Parquet, by the name of the copy; sources whose signatures one job makes are one table."""
-        folders = {f"compose-{name}": self.layout.dataset(name) for name in datasets}
-        folders |= {"split": self.layout.split} if self.sources else {}
-        tables = {name: Table([folder / MANIFEST], [folder]) for name, folder in folders.items()}
-        for shard, names in self.signature_shards.items():
-            tables[f"filter-{shard}"] = Table(self.filtered(names), [self.layout.filtered(name) for name in names])
-        return tables

@@ -74,7 +74,7 @@ def script_of(rule) -> tuple[str, str]:
 
 def rule_codes(rules) -> dict[str, str]:
     """area.rule → fingerprint of its code, of those of these rules whose results eval.json needs."""
-    names = [".".join(script_of(rule)) for rule in rules if rule.name not in ("plan", "parquet")]
+    names = [".".join(script_of(rule)) for rule in rules if rule.name != "plan"]
     return {name: fingerprint(f"scripts.{name}") for name in names}
 
 

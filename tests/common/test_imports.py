@@ -21,7 +21,6 @@ AREAS = [
     "evaluation",
     "report",
     "release",
-    "cli",
 ]
 
 

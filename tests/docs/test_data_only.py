@@ -5,14 +5,11 @@ import re
 from pathlib import Path
 
 import numpy as np
-import pandas
 import pytest
-from pyarrow.parquet import ParquetFile
 
-from scripts.common.files import read_jsonl, write_jsonl
+from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.corpus.compose import compose
-from scripts.corpus.parquet import parquet
 from scripts.experiment.layout import SPLITS, Layout, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
@@ -79,23 +76,3 @@ def test_the_programs_on_the_page_run_and_agree_with_each_other(mine, capsys):
     assert "torch.Size([4, 512])" in capsys.readouterr().out
     code = variables["code"]
     assert len(code["train"]) == len(variables["documents"]) and code["test"][0]["source"] == "mytool"
-
-
-def test_the_parquet_files_that_the_page_reads_exist_and_pandas_reads_their_rows(mine):
-    for name, folder in (
-        ("filter-0", mine.filtered("mytool")),
-        ("split", mine.split),
-        ("compose-code", mine.dataset("code")),
-    ):
-        parquet([folder], mine.parquet(name))
-    named = re.findall(r"results/mine/corpus/parquet/[^\s\"`)]+\.parquet", PAGE)
-    assert len(named) == 3 + 3  # what is where, and the line of each reader
-    for name in named:
-        folder, _, files = name.removesuffix(".parquet").rpartition("/")  # files: `train`, or `{train,validation,test}`
-        for file in files.strip("{}").split(","):
-            paths = list(Path().glob(f"{folder}/{file}.parquet"))
-            assert paths and all(len(ParquetFile(path).schema) for path in paths), name
-    line = re.search(r"^\| pandas \| `(.*)` \|$", PAGE, re.MULTILINE)[1]
-    variables = {"pandas": pandas}
-    exec(f"read = {line}", variables)  # noqa: S102
-    assert list(variables["read"].text) == [row["text"] for row in read_jsonl(split_file(mine.split, "train"))]

@@ -14,14 +14,6 @@ LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
     ("edit", "line"),
     [
         (set_key("sed", 1), "sed: unknown key; did you mean `seed`?"),
-        (
-            set_key("corpus", "deduplicate", {"permutations": 128}),
-            "corpus.deduplicate.permutations: no longer a setting: it always is 256; remove the line",
-        ),
-        (
-            set_key("training", "base", "shape", "rope_theta", 1e4),
-            "training.base.shape.rope_theta: no longer a setting: it is `training.base.rope_theta`; remove the line",
-        ),
         (set_key("seed", "42"), "seed: must be a whole number, not '42'"),
         (set_key("corpus", None), "corpus: must be a mapping of keys, not None"),
         (

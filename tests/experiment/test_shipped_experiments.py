@@ -18,7 +18,7 @@ def test_shipped_experiments_are_valid_and_name_their_command(path):
     assert "#     snakemake --profile" in path.read_text()
 
 
-PROFILES = sorted(path for path in Path("profiles").iterdir() if path.name != "default")
+PROFILES = sorted(path.parent for path in Path("profiles").glob("*/config.yaml") if path.parent.name != "default")
 
 
 def test_keys_of_all_profiles_are_given_once():

@@ -177,4 +177,4 @@ def write_shards(clone: Path) -> None:
     config = yaml.safe_load((clone / "config/rest.yaml").read_text())
     kept = {key: config[key] for key in ("sources", "corpus")}
     settings = {"experiment": "shards", "results": "results/shards", "tokens": EXPERIMENT["tokens"]}
-    write(clone / "config/shards.yaml", kept | settings | {"corpus": kept["corpus"] | {"parquet": True}})
+    write(clone / "config/shards.yaml", kept | settings)

@@ -108,12 +108,6 @@ def test_settings_that_the_machine_or_the_model_does_not_support_are_one_line_er
     assert "\n" not in str(refused.value)
 
 
-@pytest.mark.parametrize("key", ["host_adam", "host_watts", "currency"])
-def test_a_machine_file_of_an_earlier_version_is_told_what_holds_now(key):
-    with pytest.raises(UserError, match=rf"^test: {key}: no longer a setting: .*; remove the line$"):
-        a40(**{key: 2})
-
-
 def test_patterns_for_parameters_of_similar_architectures_are_accepted():
     for pattern in ("*.q_norm.weight", "*.27.self_attn.o_proj.bias"):
         plan(PlanInputs("sft", stage(trainable=[pattern]), a40(), QWEN_7B), traced=False)

@@ -1,11 +1,8 @@
 """An experiment without `training`: documents and shards are made, and no setting or job of training is needed."""
 
-import pyarrow.parquet as pq
 import yaml
 
-from scripts.common.files import read_json, read_jsonl
-from scripts.common.manifest import read_manifest
-from scripts.experiment.layout import SPLITS
+from scripts.common.files import read_json
 
 
 def without_nulls(row):
@@ -24,7 +21,6 @@ def test_without_training_documents_and_shards_are_made_and_nothing_else(finishe
     clone = finished.copy(tmp_path / "clone")
     mixture = {"parts": {"code": {"weight": 3, "max_epochs": 0.5}, "instruct": {"weight": 1, "max_epochs": 4}}}
     without_training(clone, sequence_lengths=[1024], mix={"both": mixture})
-    clone.experiment(lambda config: config["corpus"].update(parquet=True))
     done = clone.snakemake("data")  # evaluation is still in the file
     assert "note: `evaluation` is not used: without `training`" in done.stderr
     for name in ("code", "instruct"):
@@ -34,24 +30,9 @@ def test_without_training_documents_and_shards_are_made_and_nothing_else(finishe
     assert mixed["rows"] == sum(part["rows"] for part in mixed["parts"].values())
     assert "| alpha | " in (clone.root / "results/report/cards/instruct.md").read_text()
     assert clone.jobs("data") == clone.jobs("all") == set()
-    corpus = clone.root / "results/corpus"
-    copies = {"split": ["split"], "compose-instruct": ["compose/instruct"], "filter-0": ["filter/alpha", "filter/beta"]}
-    for table, folders in copies.items():
-        manifest = read_manifest(corpus / "parquet" / table)
-        assert {*manifest["rows"]} == ({"documents", "rejects"} if table == "filter-0" else {*SPLITS})
-        for file, count in manifest["rows"].items():
-            rows = [row for folder in folders for row in read_jsonl(corpus / folder / f"{file}.jsonl.zst")]
-            copied = pq.read_table(corpus / "parquet" / table / f"{file}.parquet").to_pylist()
-            assert [*map(without_nulls, copied)] == [*map(without_nulls, rows)] and len(rows) == count
-    gone = corpus / "parquet/split/train.parquet"
-    content = gone.read_bytes()
-    gone.unlink()
-    clone.snakemake("data")
-    assert gone.read_bytes() == content
-
     clone.experiment(lambda config: config.update(results="results/new"))
     rules = {"filter", "signatures", "buckets", "clusters", "deduplicate", "split", "compose", "tokenizer", "pack"}
-    assert {job.split()[0] for job in clone.jobs("data")} == rules | {"mix", "parquet", "cards", "data"}
+    assert {job.split()[0] for job in clone.jobs("data")} == rules | {"mix", "cards", "data"}
 
     done = clone.snakemake("-n", "results/new/eval.json", check=False)
     assert done.returncode == 1 and "Traceback" not in done.stderr

@@ -130,10 +130,6 @@ CHANGES = {
     ),
     "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
     "the threshold of near-duplicates": (setting("corpus", "deduplicate", "jaccard", 0.8), CORPUS),
-    "Parquet beside JSON lines": (
-        setting("corpus", "parquet", True),
-        {"parquet filter-0", "parquet split", "parquet compose-code", "parquet compose-instruct"} | GATE,
-    ),
     "the fill-in-the-middle rate": (
         setting("corpus", "compose", "code", "fim_rate", 0.4),
         {"compose code", "pack code 128", "contamination", "baselines", "cards"} | STAGES | PERPLEXITY,

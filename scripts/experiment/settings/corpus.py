@@ -2,7 +2,7 @@
 
 import re
 from datetime import date
-from typing import Annotated, Any, ClassVar, Literal, Self
+from typing import Annotated, Any, Literal, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
@@ -31,8 +31,6 @@ class Deduplicate(Record):
         description="Documents are similar if their sets of word sequences have at least this Jaccard similarity.",
     )
     words: int = Field(5, ge=1, description="Number of words in a sequence.")
-
-    removed: ClassVar[dict[str, str]] = {"permutations": "it always is 256", "recall": "it always is 0.99"}
 
 
 def iso_date(value: Any) -> Any:
@@ -228,6 +226,3 @@ class Corpus(Record):
     deduplicate: Deduplicate = Deduplicate()
     split: Split = Split()
     compose: dict[DatasetName, Dataset] = Field(min_length=1, description="The datasets by name.")
-    parquet: bool = Field(
-        False, description="Whether filtered documents, splits and datasets are also written as Parquet."
-    )

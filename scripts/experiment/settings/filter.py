@@ -2,7 +2,7 @@
 
 from difflib import get_close_matches
 from functools import cached_property
-from typing import Annotated, ClassVar, Literal
+from typing import Annotated, Literal
 
 import re2
 from pydantic import AfterValidator, Field
@@ -61,8 +61,6 @@ class Decontaminate(Record):
         " in at least two) are ignored as boilerplate.",
     )
 
-    removed: ClassVar[dict[str, str]] = {"common": "it always is 0.05"}
-
 
 class Quality(Record):
     """Off unless given (`{}` for the defaults). Gives each document a quality score from 0 to 10 and the scores it is
@@ -94,11 +92,6 @@ class TextFilter(Record):
         " write (linguist).",
     )
     quality: Quality | None = None
-
-    removed: ClassVar[dict[str, str]] = {
-        "max_encoded_run": "it always is 1024 (StarCoder2)",
-        "max_encoded_share": "it always is 0.5 (StarCoder2)",
-    }
 
 
 class Filter(TextFilter):

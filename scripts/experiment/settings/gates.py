@@ -1,6 +1,6 @@
 """Settings of `evaluation.gate`: the gates over what suites and stages measure."""
 
-from typing import ClassVar, Self
+from typing import Self
 
 from pydantic import Field, model_validator
 
@@ -62,8 +62,6 @@ class Gate(Record):
 
 
 class Gates(Record):
-    removed: ClassVar[dict[str, str]] = {"resamples": "intervals are in closed form, without drawn numbers"}
-
     confidence: Number = Field(0.95, gt=0, lt=1, description="Confidence level of all intervals.")
     gates: list[Gate] = Field([], description="The gates: success criteria of the experiment.")
     fail: bool = Field(False, description="Whether the run fails if a gate is not met.")

@@ -1,6 +1,6 @@
 """Settings of a machine file, `config/machines/{name}.yaml`: where a stage runs, never what it computes."""
 
-from typing import Annotated, Any, ClassVar, Literal
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field
 from pydantic_core import PydanticCustomError
@@ -136,12 +136,6 @@ class Machine(Record):
         description="Environment variables for training, such as NCCL's: `NCCL_SOCKET_IFNAME`, `NCCL_IB_DISABLE`,"
         " `NCCL_P2P_DISABLE`.",
     )
-
-    removed: ClassVar[dict[str, str]] = {
-        "host_adam": "plans take 2 billion parameters per second for AdamW on a host's CPU",
-        "host_watts": "plans take 300 watts for a host without its GPUs",
-        "currency": "prices have the currency of `gpu_hour_price`",
-    }
 
     @property
     def hardware(self) -> dict:

@@ -1,6 +1,6 @@
 """Settings of a monitoring file, `config/monitoring/{name}.yaml`: how a stage is watched, never what it computes."""
 
-from typing import ClassVar, Literal
+from typing import Literal
 
 from pydantic import Field
 
@@ -30,8 +30,6 @@ class Alerts(Record):
     )
     temperature_c: Number = Field(87, gt=0, description="Alert when the hottest GPU exceeds this (°C).")
 
-    removed: ClassVar[dict[str, str]] = {"window": "running medians are over 50 logged steps"}
-
 
 class Wandb(Record):
     """Also log to Weights & Biases (`uv pip install wandb`)."""
@@ -52,5 +50,3 @@ class Monitoring(Record):
         " variable NAME, for a secret address. Training waits 3 seconds for it at most; a failure is only logged.",
     )
     wandb: Wandb | None = None
-
-    removed: ClassVar[dict[str, str]] = {"webhook_seconds": "training waits 3 seconds for the webhook at most"}

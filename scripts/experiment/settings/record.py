@@ -15,7 +15,7 @@ import json
 import re
 from collections.abc import Callable
 from itertools import groupby
-from typing import Annotated, Any, ClassVar, Self
+from typing import Annotated, Any, Self
 
 from pydantic import (
     AfterValidator,
@@ -68,7 +68,6 @@ class Record(BaseModel):
     """Settings that were checked. Unknown keys are errors, numbers are not made out of text, nothing changes later."""
 
     model_config = ConfigDict(extra="forbid", strict=True, frozen=True, validate_by_name=True, validate_by_alias=True)
-    removed: ClassVar[dict[str, str]] = {}  # keys of earlier versions → what holds without them
 
     @model_validator(mode="before")
     @classmethod
@@ -76,9 +75,6 @@ class Record(BaseModel):
         """Name the closest known key, which pydantic's own error does not."""
         known = sorted(field.alias or name for name, field in cls.model_fields.items())
         for key in value if isinstance(value, dict) else ():
-            if key in cls.removed:
-                text = "{key}: no longer a setting: {now}; remove the line"
-                raise PydanticCustomError("unknown_key", text, {"key": key, "now": cls.removed[key]})
             if key not in known and key not in cls.model_fields:
                 hint = unknown_key_hint(str(key), known)
                 raise PydanticCustomError("unknown_key", "{key}: unknown key; {hint}", {"key": str(key), "hint": hint})

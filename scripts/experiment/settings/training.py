@@ -1,6 +1,6 @@
 """Settings of `training`: the base model and the stages."""
 
-from typing import Annotated, ClassVar, Literal, Self
+from typing import Annotated, Literal, Self
 
 from pydantic import Field
 
@@ -38,8 +38,6 @@ class Shape(Record):
         ge=512,
         description="Vocabulary size of the base model, for the plan; with `scratch` it is the tokenizer's.",
     )
-
-    removed: ClassVar[dict[str, str]] = {"rope_theta": "it is `training.base.rope_theta`"}
 
     @classmethod
     def from_config(cls, config: dict) -> Self | None:

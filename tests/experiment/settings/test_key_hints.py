@@ -57,7 +57,6 @@ def test_the_hints_are_no_part_of_a_jobs_code():
             "per_device_train_batch_size",
             "per_device_train_batch_size: unknown key; here it is `micro_batch` in the machine file, config/machines/",
         ),
-        (Machine, "micro_batch_size", "micro_batch_size: unknown key; here it is `micro_batch`"),
         (
             Stage,
             "gradient_accumulation_steps",
