@@ -47,15 +47,12 @@ rule fetch:
         locations=lambda wildcards: by_file(
             "--locations", *SOURCE_FILES.locations(SOURCE_FILES.fetch_shards[wildcards.shard])
         ),
-        minutes=str(EXPERIMENT.sources.fetch.max_minutes) if EXPERIMENT.sources else "",
     params:
         sources=lambda wildcards: by_file("--sources", *SOURCE_FILES.pins(SOURCE_FILES.fetch_shards[wildcards.shard])),
-        settings=as_json(EXPERIMENT.sources.fetch.model_dump(exclude={"max_minutes"})) if EXPERIMENT.sources else "",
         shard=[] if SOURCE_FILES.one_by_one else ["--shard", str(PATHS.fetched("{shard}"))],
         code=fingerprint("scripts.sources.fetch"),
     shell:
-        "python -m scripts.sources.fetch {params.sources:q} {resources.locations:q} --settings {params.settings:q}"
-        " --max-minutes {resources.minutes:q} {params.shard:q} 2>&1 | tee {log:q}"
+        "python -m scripts.sources.fetch {params.sources:q} {resources.locations:q} {params.shard:q} 2>&1 | tee {log:q}"
 
 
 # Only for a split by time, as archives hold no history.
@@ -77,13 +74,12 @@ if VIEW.dated_sources:
             locations=lambda wildcards: by_file(
                 "--locations", *SOURCE_FILES.locations(SOURCE_FILES.shards[wildcards.shard])
             ),
-            minutes=str(EXPERIMENT.sources.fetch.max_minutes) if EXPERIMENT.sources else "",
-        params:
+            params:
             sources=lambda wildcards: by_file("--sources", *SOURCE_FILES.pins(SOURCE_FILES.shards[wildcards.shard])),
             history=lambda wildcards: str(PATHS.history("x").parent),
             shard=[] if SOURCE_FILES.one_by_one else ["--shard", str(PATHS.history("{shard}"))],
             code=fingerprint("scripts.sources.history"),
         shell:
             "python -m scripts.sources.history {params.sources:q} {resources.locations:q}"
-            " --max-minutes {resources.minutes:q} --code {params.code:q} --history {params.history:q} {params.shard:q}"
+            " --code {params.code:q} --history {params.history:q} {params.shard:q}"
             " 2>&1 | tee {log:q}"

@@ -1,12 +1,11 @@
 """Rule fetch: pinned sources → the archive `data/raw/{source}-{pin}.tar.zst` of each and, last, its manifest beside it.
 
-    python -m scripts.sources.fetch --settings '{"max_megabytes": 4096}' --max-minutes 60 \\
+    python -m scripts.sources.fetch \\
         --sources '{"name": "zstandard", "kind": "sdist", "pin": "7713e1179d16..."}' ... \\
         --locations zstandard==0.25.0 ... --shard results/sources/fetch/_0
 
 A git source is pinned by its commit, an sdist by the sha256 of its file, a folder by the sha256 in its manifest. The
-location and the time limit are arguments of their own, as the pin alone decides the content: the same pin elsewhere
-reruns nothing.
+location is an argument of its own, as the pin alone decides the content: the same pin elsewhere reruns nothing.
 
 Up to 512 sources a job has one source. The jobs of more have a shard of them, and write a manifest of what its archives
 hold; an archive that was published is pulled as by rule `pull`, and one that is there already is kept. So a changed pin
@@ -24,8 +23,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, write_json
 from scripts.common.manifest import write_manifest
 from scripts.experiment.layout import is_published, raw_archive, raw_manifest
-from scripts.experiment.settings.sources import Fetch
-from scripts.sources.archives.archive_members import Limits
+from scripts.sources.archives.archive_members import LIMITS, Limits
 from scripts.sources.archives.canonical_archive import pack_folder, pack_tar
 from scripts.sources.providers.git import commit_as_tar
 from scripts.sources.pull import pull
@@ -33,18 +31,17 @@ from scripts.sources.tables.shard_arguments import add_source_arguments, given_s
 from scripts.sources.tables.source import PinnedSource, check_pin
 
 
-def fetch(source: PinnedSource, settings: Fetch, archive: Path) -> dict:
+def fetch(source: PinnedSource, limits: Limits, archive: Path) -> dict:
     """Write the archive and its manifest; returns the manifest.
 
     Args:
         source: what to fetch.
-        settings: limits on what it may hold and on the time.
+        limits: on what it may hold and on the time.
         archive: the file to write; the manifest goes beside it.
 
     Raises:
         UserError: it cannot be fetched, differs from its pin, or holds what no source may.
     """
-    limits, max_seconds = Limits.of(settings), settings.max_minutes * 60
     label = f"fetch {source.name}"
     manifest = archive.with_name(f"{archive.name.removesuffix('.tar.zst')}.json")
     archive.parent.mkdir(parents=True, exist_ok=True)
@@ -56,12 +53,14 @@ def fetch(source: PinnedSource, settings: Fetch, archive: Path) -> dict:
             atomic(archive) as temporary,
         ):
             if source.kind == "git":
-                with commit_as_tar(source.location, source.pin, Path(work), max_seconds) as stream:
+                with commit_as_tar(source.location, source.pin, Path(work), limits.seconds) as stream:
                     facts = pack_tar(stream, temporary, limits, label=label)
             elif source.kind == "sdist":
                 from scripts.sources.providers.package_index import download  # half a second, which git does not need
 
-                with download(source.location, source.pin, Path(work), limits.bytes, max_seconds).open("rb") as stream:
+                with download(source.location, source.pin, Path(work), limits.bytes, limits.seconds).open(
+                    "rb"
+                ) as stream:
                     facts = pack_tar(stream, temporary, limits, strip=True, label=label)
             else:
                 facts = pack_folder(Path(source.location), temporary, limits, label=label)
@@ -78,7 +77,7 @@ def fetch(source: PinnedSource, settings: Fetch, archive: Path) -> dict:
     return facts
 
 
-def obtain(source: PinnedSource, settings: Fetch, published: list[str]) -> str:
+def obtain(source: PinnedSource, limits: Limits, published: list[str]) -> str:
     """Make a source's archive if it is not there; returns the hash of its content.
 
     Raises:
@@ -92,18 +91,18 @@ def obtain(source: PinnedSource, settings: Fetch, published: list[str]) -> str:
     elif name in published:
         facts = pull(name, source.kind, source.pin, published)
     else:
-        facts = fetch(source, settings, archive)
+        facts = fetch(source, limits, archive)
     return facts["sha256"]
 
 
-def fetch_shard(sources: list[PinnedSource], settings: Fetch, shard: Path | None = None) -> None:
+def fetch_shard(sources: list[PinnedSource], limits: Limits, shard: Path | None = None) -> None:
     """Make the archives of some sources and, in the folder `shard`, a manifest that says what each holds.
 
     Raises:
         UserError: some could not be made; all others were.
     """
     published = [source.raw_name for source in sources if is_published(source.raw_name)]
-    digests = make_each("fetch", sources, lambda source: obtain(source, settings, published))
+    digests = make_each("fetch", sources, lambda source: obtain(source, limits, published))
     if shard:
         archives = {source.raw_name: {"sha256": digest} for source, digest in zip(sources, digests, strict=True)}
         write_manifest(shard, [], archives=archives)
@@ -113,12 +112,9 @@ def fetch_shard(sources: list[PinnedSource], settings: Fetch, shard: Path | None
 def main() -> None:
     arguments = parser(__doc__)
     add_source_arguments(arguments)
-    arguments.add_argument("--settings", type=Fetch.from_json, required=True, help="JSON: the settings `sources.fetch`")
-    arguments.add_argument("--max-minutes", type=float, help="in place of `max_minutes` of the settings")
     arguments.add_argument("--shard", type=Path, help="folder for the manifest of several sources; by default none")
     args = arguments.parse_args()
-    limit = {"max_minutes": args.max_minutes} if args.max_minutes else {}
-    fetch_shard(given_sources(args), args.settings.model_copy(update=limit), args.shard)
+    fetch_shard(given_sources(args), LIMITS, args.shard)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,7 @@
 """Rule history: when each file of pinned git sources was first committed, for a split by time.
 
     python -m scripts.sources.history --sources '{"name": "zstd", "kind": "git", "pin": "9d1bc2b4a1f0..."}' ... \\
-        --locations https://example.org/zstd.git ... --max-minutes 60 --code 3f0c9a41d2b86e75 \\
+        --locations https://example.org/zstd.git ... --code 3f0c9a41d2b86e75 \\
         --history results/sources/history --shard results/sources/history/_0
 
 Each source has a folder below --history. Its `first_commits.jsonl.zst` has a line per file,
@@ -25,12 +25,13 @@ from scripts.common.files import write_jsonl
 from scripts.common.manifest import NAME, write_manifest
 from scripts.common.shard_reuse import renew, write_shard_manifest
 from scripts.experiment.layout import FIRST_COMMITS
+from scripts.sources.archives.archive_members import LIMITS
 from scripts.sources.providers.git_history import first_commits
 from scripts.sources.tables.shard_arguments import add_source_arguments, given_sources, make_each
 from scripts.sources.tables.source import PinnedSource
 
 
-def history(source: PinnedSource, max_minutes: float, out: Path) -> dict:
+def history(source: PinnedSource, out: Path) -> dict:
     """Write the first commits of a source's files to the folder `out`; returns the manifest.
 
     Raises:
@@ -41,7 +42,7 @@ def history(source: PinnedSource, max_minutes: float, out: Path) -> dict:
     out.mkdir(parents=True, exist_ok=True)
     try:
         with tempfile.TemporaryDirectory(prefix=f".{source.name}.", dir=out) as work:
-            dates = first_commits(source.location, source.pin, Path(work), max_minutes * 60)
+            dates = first_commits(source.location, source.pin, Path(work), LIMITS.seconds)
     except UserError as error:
         raise UserError(f"source {source.name}: {error}") from error
     write_jsonl(out / FIRST_COMMITS, ({"path": path, "first_commit": date} for path, date in dates.items()))
@@ -49,9 +50,7 @@ def history(source: PinnedSource, max_minutes: float, out: Path) -> dict:
     return write_manifest(out, [FIRST_COMMITS], pin=source.pin, paths=len(dates))
 
 
-def history_shard(
-    sources: list[PinnedSource], max_minutes: float, code: str, folder: Path, shard: Path | None = None
-) -> None:
+def history_shard(sources: list[PinnedSource], code: str, folder: Path, shard: Path | None = None) -> None:
     """Write the first commits of each source to its folder below `folder`, and the list of all their files to `shard`.
 
     Raises:
@@ -60,7 +59,7 @@ def history_shard(
 
     def read(source: PinnedSource) -> bool:
         out = folder / source.name
-        return renew(out, {"pin": source.pin, "code": code}, lambda: history(source, max_minutes, out))
+        return renew(out, {"pin": source.pin, "code": code}, lambda: history(source, out))
 
     new = sum(make_each("history", sources, read))
     if shard:
@@ -71,12 +70,11 @@ def history_shard(
 def main() -> None:
     arguments = parser(__doc__)
     add_source_arguments(arguments)
-    arguments.add_argument("--max-minutes", type=float, required=True, help="time limit for fetching each")
     arguments.add_argument("--code", required=True, help="fingerprint of this code")
     arguments.add_argument("--history", type=Path, required=True, help="folder for a folder per source")
     arguments.add_argument("--shard", type=Path, help="folder for the manifest of several sources; by default none")
     args = arguments.parse_args()
-    history_shard(given_sources(args), args.max_minutes, args.code, args.history, args.shard)
+    history_shard(given_sources(args), args.code, args.history, args.shard)
 
 
 if __name__ == "__main__":

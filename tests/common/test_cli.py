@@ -44,7 +44,7 @@ def test_an_import_by_another_program_leaves_garbage_collection_on():
 
 def test_a_refused_value_is_one_line_without_the_password_that_it_holds():
     source = '{"name": "x", "kind": "git", "pin": "1", "location": "https://me:secret@host/x.git"}'
-    words = ["--sources", source, "--locations", "https://me:secret@host/x.git", "--settings", "{}"]
+    words = ["--sources", source, "--locations", "https://me:secret@host/x.git"]
     done = subprocess.run(
         [sys.executable, "-m", "scripts.sources.fetch", *words], capture_output=True, text=True, cwd=ROOT
     )

@@ -9,19 +9,18 @@ from pathlib import Path
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.record import to_json
-from scripts.experiment.settings.sources import Fetch
+from scripts.sources.archives.archive_members import LIMITS
 from scripts.sources.fetch import fetch
 from scripts.sources.tables.source import PinnedSource
 
 ROOT = Path(__file__).parents[2]
-SETTINGS = Fetch(max_members=1000, max_member_megabytes=10, max_megabytes=100)
+SETTINGS = LIMITS._replace(members=1000, member_bytes=10**7, bytes=10**8)
 
 
-def fetch_command(row, settings=SETTINGS, code=("-m", "scripts.sources.fetch")):
+def fetch_command(row, code=("-m", "scripts.sources.fetch")):
     """The command that fetches a source into data/raw of the folder in which it is started."""
     pinned = json.dumps({key: row[key] for key in ("name", "kind", "pin")})
-    options = [f"--sources={pinned}", f"--locations={row['location']}", f"--settings={to_json(settings)}"]
+    options = [f"--sources={pinned}", f"--locations={row['location']}"]
     return [sys.executable, *code, *options]
 
 

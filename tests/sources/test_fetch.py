@@ -13,8 +13,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.experiment.layout import raw_name
-from scripts.experiment.settings.sources import Fetch
-from scripts.sources.archives.archive_members import Limits
+from scripts.sources.archives.archive_members import LIMITS, Limits
 from scripts.sources.archives.canonical_archive import pack_folder
 from tests.sources.fetching import fetch_command, get, refused, started_in
 
@@ -49,7 +48,7 @@ def test_folder_that_changed_is_refused_with_both_hashes(tmp_path, raw, tools):
 
 def test_limits_of_the_settings_are_enforced(tmp_path, raw, tools):
     tree = tools.write_tree(tmp_path / "tree", tools.FILES)
-    refused(raw, "max_members, 3", "path", tree, "0" * 64, Fetch(max_members=3))
+    refused(raw, "one more than the 3 that", "path", tree, "0" * 64, LIMITS._replace(members=3))
 
 
 def test_command_line_reports_a_mistake_in_one_line(tmp_path):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.sources import Fetch
+from scripts.sources.archives.archive_members import LIMITS
 from scripts.sources.fetch import fetch
 from scripts.sources.providers import git_process, package_index
 from scripts.sources.tables.source import PinnedSource
@@ -111,15 +111,15 @@ def source(kind, location, pin):
 def test_download_that_broke_off_starts_again(sdist, served, tmp_path, monkeypatch):
     monkeypatch.setattr(package_index, "RETRY_PAUSES", (0, 0))
     monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0], BreaksOffOnce)}/simple")
-    facts = fetch(source("sdist", "my-thing==1.0", sdist[1]), Fetch(), tmp_path / "raw/it.tar.zst")
+    facts = fetch(source("sdist", "my-thing==1.0", sdist[1]), LIMITS, tmp_path / "raw/it.tar.zst")
     assert facts["bytes"] == 20_000 and BreaksOffOnce.seen == 2
 
 
 def test_download_a_byte_at_a_time_ends_at_the_time_limit(sdist, served, tmp_path, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0], Drips)}/simple")
-    line = r"my-thing==1.0: not downloaded after 0.0333333 min; see sources.fetch.max_minutes"
+    line = r"my-thing==1.0: not downloaded after 0.0333333 min"
     with pytest.raises(UserError, match=line):
-        fetch(source("sdist", "my-thing==1.0", sdist[1]), Fetch(max_minutes=2 / 60), tmp_path / "raw/it.tar.zst")
+        fetch(source("sdist", "my-thing==1.0", sdist[1]), LIMITS._replace(seconds=2), tmp_path / "raw/it.tar.zst")
     assert list((tmp_path / "raw").iterdir()) == []
 
 
@@ -151,7 +151,7 @@ def test_git_server_that_is_silent_or_drips_is_given_up(drip, listener, tmp_path
     set_drip(drip)
     start = time.monotonic()
     with pytest.raises(UserError, match=f"cannot read http://127.0.0.1:{port}/r: .*Operation too slow"):
-        fetch(source("git", f"http://127.0.0.1:{port}/r", COMMIT), Fetch(), tmp_path / "raw/it.tar.zst")
+        fetch(source("git", f"http://127.0.0.1:{port}/r", COMMIT), LIMITS, tmp_path / "raw/it.tar.zst")
     assert time.monotonic() - start < 20
     assert gone(f"127.0.0.1:{port}")
 
@@ -159,8 +159,8 @@ def test_git_server_that_is_silent_or_drips_is_given_up(drip, listener, tmp_path
 @pytest.mark.parametrize("protocol", ["git", "http"])
 def test_git_fetch_ends_at_the_time_limit_with_its_children(protocol, listener, tmp_path):
     location = f"{protocol}://127.0.0.1:{listener[0]}/r"
-    with pytest.raises(UserError, match=f"cannot read {location}: not fetched after 0.0166667 min; see sources.fetch"):
-        fetch(source("git", location, COMMIT), Fetch(max_minutes=1 / 60), tmp_path / "raw/it.tar.zst")
+    with pytest.raises(UserError, match=f"cannot read {location}: not fetched after 0.0166667 min"):
+        fetch(source("git", location, COMMIT), LIMITS._replace(seconds=1), tmp_path / "raw/it.tar.zst")
     assert gone(location)
     assert list((tmp_path / "raw").iterdir()) == []
 
@@ -169,7 +169,7 @@ def test_git_fetch_ends_at_the_time_limit_with_its_children(protocol, listener, 
 def test_git_and_its_children_die_with_a_killed_job(way, listener, tmp_path):
     location = f"http://127.0.0.1:{listener[0]}/r"
     row = {"name": "it", "kind": "git", "location": location, "pin": COMMIT}
-    process = subprocess.Popen(fetch_command(row, Fetch()), **started_in(tmp_path), stderr=subprocess.DEVNULL)
+    process = subprocess.Popen(fetch_command(row), **started_in(tmp_path), stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 60
     while not any("remote-http" in command for command in processes(location)) and time.monotonic() < deadline:
         time.sleep(0.05)

@@ -10,7 +10,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.experiment.layout import raw_name
-from scripts.experiment.settings.sources import Fetch
+from scripts.sources.archives.archive_members import LIMITS
 from tests.sources.fetching import ArchiveHandler, fetch_command, get, refused, started_in
 
 ROOT = Path(__file__).parents[2]
@@ -108,8 +108,8 @@ def test_credentials_of_the_index_are_not_shown(sdist, raw, monkeypatch):
 
 def test_download_stops_where_it_exceeds_the_limit(sdist, served, raw, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
-    small = Fetch(max_megabytes=5e-5)
-    refused(raw, "larger than sources.fetch.max_megabytes", "sdist", "my-thing==1.0", sdist[1], small)
+    small = LIMITS._replace(bytes=50)
+    refused(raw, "larger than the 5e-05 MB that a source may have", "sdist", "my-thing==1.0", sdist[1], small)
 
 
 @pytest.mark.slow

@@ -39,11 +39,11 @@ def repository(tmp_path):
     return folder
 
 
-def days(folder, out, pin=None, minutes=1):
+def days(folder, out, pin=None):
     """{path: day of its first commit}"""
     pin = pin or git(folder, "rev-parse", "HEAD")
     source = PinnedSource.model_construct(name="it", kind="git", location=str(folder), pin=pin)
-    history(source, minutes, out)
+    history(source, out)
     manifest, rows = read_manifest(out), list(read_jsonl(out / FIRST_COMMITS))
     assert (manifest["pin"], manifest["paths"]) == (pin, len(rows))
     assert [row["path"] for row in rows] == sorted(row["path"] for row in rows)
@@ -118,5 +118,5 @@ def test_a_shallow_clone_a_missing_commit_and_another_kind_are_refused_and_leave
         days(tmp_path / "none", out, "0" * 40)
     source = PinnedSource.model_construct(name="it", kind="path", location=str(repository), pin="0" * 64)
     with pytest.raises(UserError, match="source it: of kind path, which has no history"):
-        history(source, 1, out)
+        history(source, out)
     assert list(out.iterdir()) == []

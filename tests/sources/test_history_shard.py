@@ -28,13 +28,13 @@ def test_each_folder_is_that_of_rule_history_and_only_what_changed_is_read_again
 
     def read_again(code="0"):
         before = {name: path.stat().st_ino if path.exists() else None for name, path in dates.items()}
-        history_shard(sources, 1, code, folder, out)
+        history_shard(sources, code, folder, out)
         assert len(read_manifest(out)["files"]) == 4
         return {name for name, path in dates.items() if path.stat().st_ino != before[name]}
 
     assert read_again() == {"click", "jinja"}
     for source in sources:
-        history(source, 1, tmp_path / "alone" / source.name)
+        history(source, tmp_path / "alone" / source.name)
         assert dates[source.name].read_bytes() == (tmp_path / "alone" / source.name / FIRST_COMMITS).read_bytes()
     assert read_again() == set()
     commit(tmp_path / "jinja", 200, b_c="more")
@@ -48,5 +48,5 @@ def test_each_folder_is_that_of_rule_history_and_only_what_changed_is_read_again
     sources = [sources[0].model_copy(update={"pin": "0" * 40}), pinned(tmp_path / "jinja")]
     before = dates["jinja"].read_bytes()
     with pytest.raises(UserError, match=r"source click: .*0000"):
-        history_shard(sources, 1, "0", folder, out)
+        history_shard(sources, "0", folder, out)
     assert dates["jinja"].read_bytes() != before

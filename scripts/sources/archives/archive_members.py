@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.sources import Fetch
 
 MAX_HEADER_BYTES = 1 << 16  # of a pax or GNU header, which tarfile reads into memory whole
 EXTENDED_HEADERS = {
@@ -37,16 +36,15 @@ class Member(NamedTuple):
 
 
 class Limits(NamedTuple):
-    """The most that a source may hold: members, bytes of one member, bytes in all."""
+    """The most that a source may hold: members, bytes of one member, bytes in all; and the seconds to fetch it in."""
 
     members: float = float("inf")
     member_bytes: float = float("inf")
     bytes: float = float("inf")
+    seconds: float = float("inf")
 
-    @classmethod
-    def of(cls, settings: Fetch) -> "Limits":
-        """From the settings `sources.fetch`; a megabyte is 10^6 bytes."""
-        return cls(settings.max_members, settings.max_member_megabytes * 10**6, settings.max_megabytes * 10**6)
+
+LIMITS = Limits(members=200_000, member_bytes=256 * 10**6, bytes=4096 * 10**6, seconds=3600)  # of what is fetched
 
 
 def member_error(name: str, fault: str) -> UserError:

@@ -54,9 +54,7 @@ def decompress(stream: BinaryIO, tar: BinaryIO, limits: Limits) -> None:
         for data in chunks(stream, magic):
             size += len(data)
             if size > limit:
-                raise UserError(
-                    f"unpacks to more than {limit / 10**6:g} MB; see sources.fetch.max_megabytes and max_members"
-                )
+                raise UserError(f"unpacks to more than {limit / 10**6:g} MB, the most that a source may have")
             tar.write(data)
     except (EOFError, OSError, zlib.error, lzma.LZMAError, zstandard.ZstdError) as error:
         if isinstance(error, OSError) and error.errno:  # a fault of this machine, as a full disk, not of the data

@@ -39,7 +39,7 @@ def check_members(
     by_name, folders, skipped = {}, set(), []
     for number, member in enumerate(members, 1):
         if number > limits.members:
-            raise member_error(member.name, f"one more than sources.fetch.max_members, {limits.members}")
+            raise member_error(member.name, f"one more than the {limits.members:,} that a source may have")
         name = normalized_path(member.name)
         if UNPRINTABLE.search(name):
             if member.kind != "folder":
@@ -54,7 +54,7 @@ def check_members(
             skipped.append((name, "duplicate"))
             continue
         if member.size > limits.member_bytes:
-            skipped.append((name, f"larger than max_member_megabytes, {limits.member_bytes / 10**6:g}"))
+            skipped.append((name, f"larger than {limits.member_bytes / 10**6:g} MB"))
             continue
         by_name[name] = member._replace(name=name)
     by_name = without_broken_hard_links(by_name, skipped)
@@ -71,7 +71,7 @@ def check_members(
     if total > limits.bytes:
         largest = max(by_name.values(), key=lambda member: member.size).name
         limit = limits.bytes / 10**6
-        raise member_error(largest, f"the largest of {total} bytes in all; sources.fetch.max_megabytes is {limit:g}")
+        raise member_error(largest, f"the largest of {total} bytes in all; a source may have {limit:g} MB")
     return [by_name[name] for name in sorted(by_name)], skipped
 
 

@@ -75,7 +75,7 @@ def fetch_commit(location: str, commit: str, work: Path, max_seconds: float, wit
         UserError: the repository cannot be read in time, or lacks the commit or, `with_history`, its history.
     """
     repository = empty_repository(work, AS_COMMITTED)
-    too_long = f"cannot read {location}: not fetched after {max_seconds / 60:g} min; see sources.fetch.max_minutes"
+    too_long = f"cannot read {location}: not fetched after {max_seconds / 60:g} min"
     with time_limit(max_seconds, too_long):
         fetch(repository, location, commit, with_history)
     if with_history and run_git(repository, "rev-parse", "--is-shallow-repository").stdout.strip() != "false":

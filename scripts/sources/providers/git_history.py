@@ -94,7 +94,7 @@ def first_commits(location: str, commit: str, work: Path, max_seconds: float) ->
         UserError: the repository cannot be read in time, has no such commit, or not its whole history.
     """
     repository = fetch_commit(location, commit, work, max_seconds, with_history=True)
-    too_long = f"{location}: history not read after {max_seconds / 60:g} min; see sources.fetch.max_minutes"
+    too_long = f"{location}: history not read after {max_seconds / 60:g} min"
     first, dates = {}, {}
     with time_limit(max_seconds, too_long):
         for date, letters, parents, name in changes(output(repository, *LOG, commit)):

@@ -130,7 +130,7 @@ def download(requirement: str, sha256: str, folder: Path, max_bytes: float, max_
     Raises:
         UserError: it is not found, cannot be downloaded in time, is larger than `max_bytes`, or its sha256 differs.
     """
-    too_long = f"{requirement}: not downloaded after {max_seconds / 60:g} min; see sources.fetch.max_minutes"
+    too_long = f"{requirement}: not downloaded after {max_seconds / 60:g} min"
     options = pip_options()
     index_urls = [options.get("index-url") or default_index(), *options.get("extra-index-url", "").split()]
     if options.get("no-index", "").lower() in ("1", "true", "yes", "on"):
@@ -144,7 +144,7 @@ def download(requirement: str, sha256: str, folder: Path, max_bytes: float, max_
             progress.total = total
             progress.add(completed - progress.done)
             if completed > max_bytes:
-                raise UserError(f"{link.filename}: larger than sources.fetch.max_megabytes, {max_bytes / 10**6:g}")
+                raise UserError(f"{link.filename}: larger than the {max_bytes / 10**6:g} MB that a source may have")
 
         def attempt() -> Path:
             (folder / link.filename).unlink(missing_ok=True)  # unearth takes a part of an earlier attempt for the file

@@ -17,12 +17,12 @@ from tests.sources.archives.packing import LINK, SYM, pack, refused
 
 def test_too_many_and_too_much_are_refused_by_name_and_what_is_too_large_is_left_out(tmp_path, tools):
     data = tools.make_tar({"a": b"1" * 10, "b": b"2" * 30, "c": b"3" * 20})
-    refused(data, tmp_path, "'c': one more than sources.fetch.max_members, 2", Limits(2, 100, 1000))
+    refused(data, tmp_path, "'c': one more than the 2 that", Limits(2, 100, 1000))
     facts = pack(data, tmp_path / "without", Limits(9, 20, 1000))
-    reason = "larger than max_member_megabytes, 2e-05"
+    reason = "larger than 2e-05 MB"
     assert facts["bytes"] == 30 and facts["skipped"] == {reason: 1} and facts["skipped_names"] == {reason: ["b"]}
     refused(data, tmp_path, "no files in it", Limits(9, 5, 1000))
-    refused(data, tmp_path, "'b': the largest of 60 bytes in all; sources.fetch.max_megabytes", Limits(9, 30, 59))
+    refused(data, tmp_path, "'b': the largest of 60 bytes in all; a source may have", Limits(9, 30, 59))
     assert pack(data, tmp_path / "fits", Limits(3, 30, 60))["bytes"] == 60
 
 

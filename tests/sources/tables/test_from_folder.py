@@ -8,8 +8,7 @@ from pathlib import Path
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.sources import Fetch
-from scripts.sources.archives.archive_members import Limits
+from scripts.sources.archives.archive_members import LIMITS, Limits
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.fetch import fetch
 from scripts.sources.tables.from_folder import licence_of, make_table, rows_of, write_sources
@@ -103,7 +102,7 @@ def test_folders_of_any_name_become_sources_that_can_be_read_and_fetched(tmp_pat
     assert {Path(source.location).name for source in sources} == set(NAMES)
     assert {"a-b", "a-b-python-high", "a-b-python-high-2"} & {source.name for source in sources}
     for source in sources:
-        facts = fetch(source, Fetch(), tmp_path / f"raw/{source.name}.tar.zst")
+        facts = fetch(source, LIMITS, tmp_path / f"raw/{source.name}.tar.zst")
         assert facts["sha256"] == source.pin
     assert sorted(path.name for path in tmp_path.iterdir()) == ["-tree", "raw", "t.tsv"]
 
