@@ -74,7 +74,7 @@ if VIEW.dated_sources:
             locations=lambda wildcards: by_file(
                 "--locations", *SOURCE_FILES.locations(SOURCE_FILES.shards[wildcards.shard])
             ),
-            params:
+        params:
             sources=lambda wildcards: by_file("--sources", *SOURCE_FILES.pins(SOURCE_FILES.shards[wildcards.shard])),
             history=lambda wildcards: str(PATHS.history("x").parent),
             shard=[] if SOURCE_FILES.one_by_one else ["--shard", str(PATHS.history("{shard}"))],
