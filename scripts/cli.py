@@ -162,7 +162,6 @@ def judge(
     jars: Annotated[list[File] | None, Several] = None,
     go_vendor: Folder | None = None,
     ignore: Annotated[list[str] | None, Several] = None,
-    format: File | None = None,
 ) -> None:
     """Judge programs that were generated before, problem by problem, and compare with their published outcomes.
 
@@ -181,7 +180,6 @@ def judge(
         jars: Jars that Java programs and tests may use.
         go_vendor: The vendor folder of a Go module, for Go programs and tests.
         ignore: Fields of the benchmark that hold no tests.
-        format: The YAML file of the benchmark's format, if it is one of your own.
     """
     from scripts.evaluation.commands.judge_generations import judge_file
     from scripts.experiment.settings.code import Benchmark
@@ -191,10 +189,9 @@ def judge(
     from scripts.judge.sandbox.libraries import Libraries
     from scripts.judge.sandbox.packages import Packages
 
-    own_format = None if format is None else str(format)
     environment = None if packages is None else str(packages)
     vendor = None if go_vendor is None else str(go_vendor)
-    problems = Benchmark(path=str(benchmark), ignore=ignore or [], format=own_format, unjudged="count")
+    problems = Benchmark(path=str(benchmark), ignore=ignore or [], unjudged="count")
     libraries = Libraries.from_settings([str(jar) for jar in jars or []], vendor)
     limits = Limits(timeout, memory << 20)
     judge = Judge(probe.sandbox(), limits, Packages.from_environment(environment), libraries)

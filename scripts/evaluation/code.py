@@ -9,7 +9,6 @@ failed; if the tests or the sandbox are at fault, the benchmark is not measured.
 """
 
 import logging
-from collections.abc import Callable
 from pathlib import Path
 
 from scripts.common.cli import run
@@ -17,7 +16,6 @@ from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.prompts import end, program, prompt_of
-from scripts.evaluation.benchmarks.weak_problems import WEAK
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
 from scripts.evaluation.metrics.pass_at_k import figures, suite
@@ -102,24 +100,6 @@ def score(
     return sorted(items, key=lambda item: item["id"])
 
 
-def weak_problems(items: list[dict], summary: Callable[[list[dict]], dict]) -> dict:
-    """What the problems with weak tests do to a benchmark's score.
-
-    `problems` (id → why its tests are weak), `passed` (how many of them have a sample that passed), and `without`: the
-    score without them. Empty where there are none.
-    """
-    weak = {item["id"]: WEAK[item["id"]] for item in items if item["id"] in WEAK}
-    if not weak:
-        return {}
-    well_tested = [item for item in items if item["id"] not in weak]
-    passed = sum(item["passed"] > 0 for item in items if item["id"] in weak)
-    return {
-        "problems": weak,
-        "passed": passed,
-        "without": summary(well_tested) if well_tested else None,
-    }
-
-
 def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | None = None) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
@@ -153,19 +133,15 @@ def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | 
     prompts = [prompt_of(problem, style) for _, style, problem in jobs]
     generation = Generation(**settings.model_dump(include=GENERATION))
     completions, engine = model.generate(prompts, generation, seed, finished, "code")
-    items, scores, weak = [], {}, {}
+    items, scores = [], {}
     for name, benchmark in benchmarks.items():
         of_benchmark = [samples for (owner, _, _), samples in zip(jobs, completions, strict=True) if owner == name]
         rows = score(name, benchmark, problems[name], of_benchmark, judge, settings.k)
         scores[name] = by_language(rows, lambda subset: summarize(measured, subset))
-        if weak_facts := weak_problems(rows, lambda subset: summarize(measured, subset)):
-            weak[name] = weak_facts
         items += rows
         logging.info(score_line("code", name, measured, scores[name]["all"]))
     hashes = {name: sha256_file(Path(benchmark.path)) for name, benchmark in benchmarks.items()}
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "sandbox": sandbox.mode}
-    if weak:
-        facts["weak_problems"] = weak
     return write_scores(out, folder, items, hashes, scores, **facts)
 
 

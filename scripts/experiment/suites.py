@@ -188,9 +188,8 @@ def problem_files(settings: Record) -> list[str]:
     if hasattr(settings, "cases"):
         return [settings.cases]
     if isinstance(settings, Code):
-        formats = dict.fromkeys(benchmark.format for benchmark in settings.benchmarks if benchmark.format)
         vendored = task_files(Path(settings.go_vendor)) if settings.go_vendor else []
-        return [*(benchmark.path for benchmark in settings.benchmarks), *formats, *settings.jars, *vendored]
+        return [*(benchmark.path for benchmark in settings.benchmarks), *settings.jars, *vendored]
     return []
 
 
@@ -213,7 +212,7 @@ def scored_datasets(settings: Record) -> list[str]:
 def prompts_from(settings: Record) -> dict:
     """Those of a prompted suite's settings that decide the prompts, however the completions are generated."""
     if isinstance(settings, Code):
-        chosen = {"path", "format", "few_shot", "ignore", "ids", "exclude", "unjudged", "limit"}
+        chosen = {"path", "few_shot", "ignore", "ids", "exclude", "unjudged", "limit"}
         return {
             "benchmarks": [
                 benchmark.model_dump(include=chosen, exclude_defaults=True) for benchmark in settings.benchmarks

@@ -146,22 +146,6 @@ def test_a_model_is_scored_by_the_command_and_twice_alike(model_folder, tmp_path
     assert scored["two"].ids == ["HumanEval/0", "HumanEval/1"]
 
 
-def test_problems_with_weak_tests_are_counted_separately(completions, model_folder, tmp_path):
-    """The score without them is another one; a benchmark that has none says nothing."""
-    problems = [{**HUMANEVAL, "task_id": name} for name in ("CPP/20", "CPP/21", "Go/1", "Go/2")]
-    completions([["    return x + 1\n"], ["    return x\n"], ["    return x + 1\n"], ["    return x + 1\n"]])
-    path = written(tmp_path / "weak.jsonl", problems)
-    result = code.code(model_folder, settings([path]), 42, tmp_path / "out")
-    weak = result["weak_problems"]["weak"]
-    assert (list(weak["problems"]), weak["passed"]) == (["CPP/20", "CPP/21"], 1)
-    assert "NaN" in weak["problems"]["CPP/20"]
-    assert (weak["without"]["documents"], weak["without"]["pass@1"]) == (2, 1)
-    assert result["scores"]["weak"]["all"]["pass@1"] == 0.75
-    completions([["    return x + 1\n"]])
-    benchmark = written(tmp_path / "other.jsonl", [HUMANEVAL])
-    assert "weak_problems" not in code.code(model_folder, settings([benchmark]), 42, tmp_path / "other")
-
-
 EDITS = {
     "evaluation.code.benchmarks.0.path: no/file.jsonl: no such file": {"benchmarks": [{"path": "no/file.jsonl"}]},
     "evaluation.code.samples: with temperature 0 all samples are the same; set a temperature above 0": {"samples": 5},

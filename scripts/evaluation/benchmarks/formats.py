@@ -1,5 +1,5 @@
 """Read the problems of a benchmark file: HumanEval, HumanEval-X, HumanEval+, MBPP, MBPP+, MultiPL-E, LiveCodeBench or
-BigCodeBench, as published, or in a format that a YAML file describes.
+BigCodeBench, as published. A benchmark of your own has the fields of one of these.
 
     problems = read(Path("data/benchmarks/HumanEval.jsonl.gz"))
 
@@ -17,7 +17,6 @@ from scripts.evaluation.benchmarks import evalplus
 from scripts.evaluation.benchmarks.bigcodebench import bigcodebench
 from scripts.evaluation.benchmarks.files import records
 from scripts.evaluation.benchmarks.livecodebench import livecodebench
-from scripts.evaluation.benchmarks.template_format import TemplateFormat
 from scripts.experiment.settings.code import Benchmark
 from scripts.judge.problem import (
     BEGINS,
@@ -28,7 +27,15 @@ from scripts.judge.problem import (
     language_of,
 )
 
-HUMANEVAL = TemplateFormat(Path(__file__).with_name("humaneval.yaml"))
+
+def humaneval(record: dict) -> Problem:
+    prompt, entry = record["prompt"], record["entry_point"]
+    for name in ("task_id", "prompt", "test"):
+        if not record[name].strip():
+            raise ValueError(f"{name}: empty")
+    tests = f"{record['test']}\ncheck({entry})\n"
+    canonical = record.get("canonical_solution") or None
+    return Problem(record["task_id"], "python", prompt, prompt, tests, entry, HUMANEVAL_STOPS, canonical)
 
 
 def humaneval_x(record: dict) -> Problem:
@@ -94,7 +101,7 @@ class Format:
 PLUS_FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
 # `test` of HumanEval+ in EvalPlus' own format holds the base inputs; `assertion` of MBPP+ the base tests.
 FORMATS = {
-    "HumanEval": Format(("task_id", "prompt", "entry_point", "test"), HUMANEVAL.read, "canonical_solution"),
+    "HumanEval": Format(("task_id", "prompt", "entry_point", "test"), humaneval, "canonical_solution"),
     "HumanEval-X": Format(
         ("task_id", "prompt", "declaration", "test"),
         humaneval_x,
@@ -144,8 +151,7 @@ def problems_of(benchmark: Benchmark) -> list[Problem]:
     Raises:
         UserError: its file cannot be read, or it names a problem that the file does not hold.
     """
-    own_format = TemplateFormat(Path(benchmark.format)) if benchmark.format else None
-    problems = {problem.id: problem for problem in read(Path(benchmark.path), benchmark.ignore, own_format)}
+    problems = {problem.id: problem for problem in read(Path(benchmark.path), benchmark.ignore)}
     for key in ("ids", "exclude", "few_shot"):
         if unknown := [name for name in getattr(benchmark, key) or () if name not in problems]:
             raise UserError(
@@ -191,19 +197,17 @@ def format_of(record: object, place: str) -> str:
     return min(matching, key=lambda name: len(FORMATS[name].unknown(record)))
 
 
-def read(path: Path, ignored: Collection[str] = (), own_format: TemplateFormat | None = None) -> list[Problem]:
+def read(path: Path, ignored: Collection[str] = ()) -> list[Problem]:
     """The problems of a file, in its order.
 
     Args:
         ignored: fields that its format does not know, and that hold nothing needed.
-        own_format: its format; by default one of `FORMATS`, by the fields of the first record.
 
     Raises:
         UserError: the file is unreadable or empty, a record is in none of the formats, in another than the first or has
             fields unknown to it, or an id occurs twice.
     """
-    problems, chosen = {}, Format((), own_format.read, " ".join(own_format.known)) if own_format else None
-    name = own_format.name if own_format else ""
+    problems, chosen, name = {}, None, ""
     for place, record in records(path):
         if chosen is None:
             name = format_of(record, place)

@@ -18,7 +18,7 @@ from scripts.evaluation.results.clusters import clusters
 
 AGAIN = "delete the folder and run again"
 SCORING = ("model_sha256", "data", "versions", "device", "engine", "settings", "signatures", "sandbox", "conditions")
-SCORING += ("task_metrics", "weak_problems")  # of lm-eval, and of code
+SCORING += ("task_metrics",)  # of lm-eval
 
 
 class Documents(NamedTuple):

@@ -126,8 +126,6 @@ def check_code(settings: Code, key: str) -> None:
             )
         if benchmark.git is None and not path.is_file():
             raise UserError(f"{key}.benchmarks.{number}.path: {path}: no such file")
-        if benchmark.format is not None and not Path(benchmark.format).is_file():
-            raise UserError(f"{key}.benchmarks.{number}.format: {benchmark.format}: no such file")
         first_path = files.setdefault(dataset_of(path), path)
         if first_path is not path:
             raise UserError(f"{key}.benchmarks.{number}.path: {path} has the name of {first_path}; rename one")

@@ -24,11 +24,6 @@ class Benchmark(Record):
     prompt: Literal["completion", "chat"] = Field(
         "completion", description="`completion`: the model continues the prompt; `chat`: it answers a request."
     )
-    format: Text | None = Field(
-        None,
-        description="YAML file that defines a format of your own: how a problem is made from a record. By default"
-        " the format is one of those named under `path`, recognized by its fields.",
-    )
     few_shot: Annotated[list[str], Unique] = Field(
         [],
         description="Problems of the file that are shown, with their solutions and in this order, before each"

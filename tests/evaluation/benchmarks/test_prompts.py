@@ -2,14 +2,14 @@
 
 import pytest
 
-from scripts.evaluation.benchmarks.formats import HUMANEVAL as FORMAT
+from scripts.evaluation.benchmarks.formats import humaneval
 from scripts.evaluation.benchmarks.formats import mbpp, multipl_e, read
 from scripts.evaluation.benchmarks.prompts import block, end, program, prompt_of
 from scripts.judge.problem import IN_CLASSES
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MBPP, MULTIPL_E
 from tests.judge.sandbox.programs import END, PROBLEMS, RIGHT
 
-PYTHON = FORMAT.read({**HUMANEVAL, "prompt": 'import math\n\n\ndef f(x):\n    """One more."""\n'})
+PYTHON = humaneval({**HUMANEVAL, "prompt": 'import math\n\n\ndef f(x):\n    """One more."""\n'})
 
 
 @pytest.mark.parametrize(
