@@ -2,8 +2,7 @@
 
 import pytest
 
-from scripts.evaluation.benchmarks.formats import humaneval
-from scripts.evaluation.benchmarks.formats import mbpp, multipl_e, read
+from scripts.evaluation.benchmarks.formats import humaneval, mbpp, multipl_e, read
 from scripts.evaluation.benchmarks.prompts import block, end, program, prompt_of
 from scripts.judge.problem import IN_CLASSES
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MBPP, MULTIPL_E
