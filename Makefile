@@ -29,9 +29,9 @@ test: env ## run all tests except the long ones
 	pytest --quick --minutes 10 $(TWO_WORKERS)
 	pytest --rest --minutes 50 $(TWO_WORKERS)
 
-# These tests need system packages (docs/quickstart.md). The table of kills is written to docs/soak.md.
+# These tests need system packages (docs/quickstart.md). The table of kills is written to benchmarks/soak.md.
 soak: env ## run the long tests: kill -9 a real workflow 20 times, faults on a real Slurm
-	KILLS=20 SOAK=docs/soak.md pytest -s tests/workflow/test_kills.py
+	KILLS=20 SOAK=benchmarks/soak.md pytest -s tests/workflow/test_kills.py
 	pytest -m soak
 
 # The command is in the header of the file in config/smoke/. The only source is this repository, at its last commit.

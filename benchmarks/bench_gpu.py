@@ -1,4 +1,4 @@
-"""Training speed of Qwen2.5-shaped models with random weights on one GPU: a Markdown table for docs/benchmarks.md.
+"""Training speed of Qwen2.5-shaped models with random weights on one GPU: a Markdown table for benchmarks/README.md.
 
     uv pip install --group gpu
     python -m benchmarks.bench_gpu [--shapes 0.5b 1.5b 7b] [--rows 4]

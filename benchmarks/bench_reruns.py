@@ -1,6 +1,6 @@
 """Reruns after 30 edits of one small pipeline: Snakemake, DVC and our fingerprints.
 
-    python -m benchmarks.bench_reruns               # the table of docs/benchmarks.md, in about 20 minutes
+    python -m benchmarks.bench_reruns               # the table of benchmarks/README.md, in about 20 minutes
     python -m benchmarks.bench_reruns --only stagecraft
 
 Each tool runs the pipeline (benchmarks/reruns/project.py) once; each edit then gets a copy of that, with the

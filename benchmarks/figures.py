@@ -69,7 +69,7 @@ def table(name: str, key: str) -> str:
 
 
 def pages() -> list[Path]:
-    return [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+    return [*sorted(ROOT.glob("README*.md")), *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks/README.md"]
 
 
 def with_figures(text: str) -> str:

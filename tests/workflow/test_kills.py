@@ -1,6 +1,6 @@
 """`kill -9` at random moments of a real workflow, also during a save: it ends with the weights of an undisturbed run.
 
-    KILLS=20 SOAK=docs/soak.md pytest -s tests/workflow/test_kills.py      # as `make soak` does
+    KILLS=20 SOAK=benchmarks/soak.md pytest -s tests/workflow/test_kills.py      # as `make soak` does
 
 KILLS is the number of kills (4 in CI), SEED decides their moments, SOAK names a file for the table of results. With
 SOAK all programs are started; without it they are forks (tests/forked.py), which a `kill -9` ends as surely.
@@ -144,7 +144,7 @@ def start_over(clone: Clone) -> None:
 
 
 def table(rows: list[tuple], seed: int, straight: float, seconds: float) -> str:
-    """docs/soak.md: what was run, where, and what became of each kill."""
+    """benchmarks/soak.md: what was run, where, and what became of each kill."""
     packages = ("torch", "transformers", "snakemake")
     versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in packages)
     processor = next((x for x in Path("/proc/cpuinfo").read_text().splitlines() if x.startswith("model name")), "")
