@@ -24,10 +24,8 @@ from scripts.common.files import read_jsonl
 from scripts.corpus.buckets import buckets_of
 from scripts.corpus.clusters import alike, stand_ins
 from scripts.corpus.signatures import batch_bands
-from scripts.corpus.similarity.minhash import sequence_set
-from scripts.experiment.settings.corpus import Deduplicate
+from scripts.corpus.similarity.minhash import JACCARD, WORDS, sequence_set
 
-SETTINGS = Deduplicate()
 WORD = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]+")
 
 
@@ -39,14 +37,14 @@ def seconds(function: Callable[[], object]) -> float:
 
 def candidates_and_clusters(texts: list[bytes]) -> np.ndarray:
     """int64 [texts]: the text that stands for each one, as by scripts/corpus/buckets.py and clusters.py."""
-    buckets = [buckets_of(band) for band in batch_bands(texts, SETTINGS).T]
+    buckets = [buckets_of(band) for band in batch_bands(texts).T]
     candidates, members = np.unique(np.concatenate([rows for rows, _ in buckets]), return_inverse=True)
-    sets = [sequence_set(np.frombuffer(texts[number], np.uint8), SETTINGS.words) for number in candidates]
+    sets = [sequence_set(np.frombuffer(texts[number], np.uint8), WORDS) for number in candidates]
     offsets = np.concatenate([[0], np.cumsum([len(hashes) for hashes in sets], dtype=np.int64)])
     sequences = np.concatenate([np.empty(0, np.uint64), *sets])
     sizes, kept = np.concatenate([counts for _, counts in buckets]), np.arange(len(texts))
     order = np.arange(len(candidates))
-    kept[candidates] = candidates[stand_ins(members, order, sizes, sequences, offsets, SETTINGS.jaccard)]
+    kept[candidates] = candidates[stand_ins(members, order, sizes, sequences, offsets, JACCARD)]
     return kept
 
 
@@ -111,7 +109,7 @@ def main() -> None:
     print(f"{len(texts):,} documents, {size:.1f} MB")
     candidates_and_clusters(encoded[:50] * 2)  # compile
 
-    signing = seconds(lambda: batch_bands(encoded, SETTINGS))
+    signing = seconds(lambda: batch_bands(encoded))
     total_seconds = seconds(lambda: candidates_and_clusters(encoded))
     print(f"signatures {size / signing:.1f} MB/s, with candidates and clusters {size / total_seconds:.1f} MB/s")
     share = max(1, len(texts) // 10)
@@ -124,9 +122,9 @@ def main() -> None:
         print(f"{name}, signatures of a tenth: {speed:.2f} MB/s; ours are {size / signing / speed:.0f} times as fast")
 
     kept = candidates_and_clusters(encoded)
-    sets = [sequence_set(np.frombuffer(text, np.uint8), SETTINGS.words) for text in encoded]
+    sets = [sequence_set(np.frombuffer(text, np.uint8), WORDS) for text in encoded]
     offsets = np.concatenate([[0], np.cumsum([len(hashes) for hashes in sets])])
-    pairs = all_pairs(np.concatenate(sets), offsets, SETTINGS.jaccard)
+    pairs = all_pairs(np.concatenate(sets), offsets, JACCARD)
     exact = np.arange(len(texts))
     for _ in range(len(texts)):  # to the first member of each component
         before = exact.copy()
@@ -139,7 +137,7 @@ def main() -> None:
     recalled = sum(kept[i] == kept[j] for i, j in pairs)
     print(f"{len(joined):,} dropped; precision {right / max(1, len(joined)):.4f}")
     store("near-duplicates", values, f"one thread, processor time, {len(texts):,} documents ({size:.1f} MB)")
-    print(f"{len(pairs):,} pairs at Jaccard {SETTINGS.jaccard} or more; recall {recalled / max(1, len(pairs)):.4f}")
+    print(f"{len(pairs):,} pairs at Jaccard {JACCARD} or more; recall {recalled / max(1, len(pairs)):.4f}")
 
 
 if __name__ == "__main__":

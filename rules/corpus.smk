@@ -58,12 +58,11 @@ rule signatures:
         # of its input, so that no record holds it: it decides nothing
         filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
         sources=lambda wildcards: by_file("--sources", *VIEW.source_shards[wildcards.shard]),
-        settings=to_json(EXPERIMENT.corpus.deduplicate),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.signatures"),
     shell:
         "python -m scripts.corpus.signatures --filtered {params.filtered:q} {params.sources:q}"
-        " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
+        " --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 rule buckets:

@@ -2,7 +2,6 @@
 
 from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.evaluation import CompletionTasks
-from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
 from scripts.experiment.suites import SUITES
 from scripts.hosts.job_graph import rule_codes
@@ -197,7 +196,7 @@ if VIEW.prompts:
         params:
             datasets=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
             train=VIEW.trained_on,
-            settings=as_json(to_dict(EXPERIMENT.evaluation.contamination) | {"suites": VIEW.prompts}),
+            settings=as_json({"suites": VIEW.prompts}),
             code=fingerprint("scripts.evaluation.contamination"),
         shell:
             "python -m scripts.evaluation.contamination --datasets {params.datasets:q} --train {params.train:q}"

@@ -1,10 +1,10 @@
 """Compare the documents of each bucket exactly, and find for each similar document the one that stands for it.
 
     python -m scripts.corpus.clusters --filtered results/corpus/filter --sources A B C \\
-        --signatures results/corpus/signatures/0 --buckets results/corpus/buckets/0 --settings '{"jaccard": 0.7}' \\
-        --out results/corpus/clusters
+        --signatures results/corpus/signatures/0 --buckets results/corpus/buckets/0 \\
+        --settings '{"near_duplicates": true}' --out results/corpus/clusters
 
-Documents are similar if their sets of word sequences have a Jaccard index of at least `jaccard`. They are taken in the
+Documents are similar if their sets of word sequences have a Jaccard index of at least JACCARD. They are taken in the
 order of --sources, then of paths. A document that is similar to a representative before it is represented by the first
 such; otherwise it becomes a representative itself. So each document that `deduplicate` removes is similar to one that
 it keeps, and no chain of similar documents removes its far end.
@@ -35,7 +35,7 @@ from scripts.common.files import atomic
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.buckets import MEMBERS, SIZES
-from scripts.corpus.similarity.minhash import sequence_set
+from scripts.corpus.similarity.minhash import JACCARD, WORDS, sequence_set
 from scripts.corpus.similarity.signed_documents import (
     SignedSource,
     check_signed,
@@ -252,15 +252,15 @@ def clusters(
     out.mkdir(parents=True, exist_ok=True)
     with TemporaryFile(dir=out) as file:
         documents = documents_of(filtered, [source.name for source in sources])
-        ends = write_sequences(documents, candidates, settings.words, file)
+        ends = write_sequences(documents, candidates, WORDS, file)
         sequences = np.asarray(np.memmap(file, np.uint64, "r")) if ends[-1] else np.empty(0, np.uint64)
         if not len(candidates):
             first = candidates
         elif settings.near_duplicates:
             order = np.argsort(ranks(names, sources, signatures)[candidates])
-            first = candidates[stand_ins(texts, order, sizes, sequences, ends, settings.jaccard)]
+            first = candidates[stand_ins(texts, order, sizes, sequences, ends, JACCARD)]
         else:
-            first = candidates[join(texts, sizes, sequences, ends, settings.jaccard)]
+            first = candidates[join(texts, sizes, sequences, ends, JACCARD)]
     similar = np.stack([candidates, first], axis=1)[candidates != first]
     with atomic(out / CLUSTERS) as temporary, temporary.open("wb") as target:
         np.save(target, similar)

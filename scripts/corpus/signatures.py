@@ -1,7 +1,7 @@
 """Compute the signatures by which equal and similar documents are found, for one shard of the sources.
 
     python -m scripts.corpus.signatures --filtered results/corpus/filter --sources A B C \\
-        --settings '{"jaccard": 0.7}' --out results/corpus/signatures/0
+        --out results/corpus/signatures/0
 
 Each document has one row in two files: `digests.npy`, uint8 [documents, 16], the first bytes of the sha256 of its text,
 and `bands.npy`, uint64 [documents, bands], see scripts/corpus/similarity/minhash.py. The manifest names the sources in
@@ -21,25 +21,24 @@ from scripts.common.files import atomic, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats.filter_writer import DOCUMENTS
-from scripts.corpus.similarity.minhash import bands_of, coefficients, sketch
+from scripts.corpus.similarity.minhash import JACCARD, WORDS, bands_of, coefficients, sketch
 from scripts.corpus.similarity.signed_documents import BANDS, DIGESTS, SignedSource
-from scripts.experiment.settings.corpus import Deduplicate
 
 BATCH = 1024  # documents in memory
 PERMUTATIONS = 256  # of MinHash
-RECALL = 0.99  # the share of the pairs with a similarity of exactly `jaccard` that it finds
+RECALL = 0.99  # the share of the pairs with a similarity of exactly JACCARD that it finds
 DIGEST_BYTES = 16  # of the sha256; two of 10^12 texts agree in them with a probability of 10^-15
 
 
-def batch_bands(texts: list[bytes], settings: Deduplicate) -> np.ndarray:
+def batch_bands(texts: list[bytes]) -> np.ndarray:
     """The bands of texts, uint64 [texts, bands]."""
     offsets = np.concatenate([[0], np.cumsum([len(text) for text in texts], dtype=np.int64)])
-    plan = bands_of(PERMUTATIONS, settings.jaccard, RECALL)
+    plan = bands_of(PERMUTATIONS, JACCARD, RECALL)
     text = np.frombuffer(b"".join(texts), np.uint8)
-    return sketch(text, offsets, settings.words, *coefficients(PERMUTATIONS), *plan)
+    return sketch(text, offsets, WORDS, *coefficients(PERMUTATIONS), *plan)
 
 
-def signatures(filtered: Path, sources: list[str], settings: Deduplicate, out: Path) -> dict:
+def signatures(filtered: Path, sources: list[str], out: Path) -> dict:
     """Write the signatures of the documents of `filtered`/SOURCE for each of `sources`; returns the manifest.
 
     Raises:
@@ -47,13 +46,13 @@ def signatures(filtered: Path, sources: list[str], settings: Deduplicate, out: P
     """
     manifests = {source: read_manifest(filtered / source) for source in sources}
     progress = Progress(f"signatures {out.name}", "documents", sum(manifest["kept"] for manifest in manifests.values()))
-    digests, bands = [np.zeros((0, DIGEST_BYTES), np.uint8)], [batch_bands([], settings)]
+    digests, bands = [np.zeros((0, DIGEST_BYTES), np.uint8)], [batch_bands([])]
     for source in sources:
         documents = read_jsonl(filtered / source / DOCUMENTS)
         while batch := list(islice(documents, BATCH)):
             digest_bytes = b"".join(bytes.fromhex(document["sha256"][: 2 * DIGEST_BYTES]) for document in batch)
             digests.append(np.frombuffer(digest_bytes, np.uint8).reshape(-1, DIGEST_BYTES))
-            bands.append(batch_bands([document["text"].encode() for document in batch], settings))
+            bands.append(batch_bands([document["text"].encode() for document in batch]))
             progress.add(len(batch))
     progress.end()
     for name, parts in {DIGESTS: digests, BANDS: bands}.items():
@@ -72,10 +71,9 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--filtered", type=Path, required=True, help="folder with a folder of documents per source")
     arguments.add_argument("--sources", nargs="+", required=True, help="names of the shard's sources")
-    arguments.add_argument("--settings", type=Deduplicate.from_json, required=True, help="corpus.deduplicate, as JSON")
     arguments.add_argument("--out", type=Path, required=True, help="folder for the signatures")
     args = arguments.parse_args()
-    signatures(args.filtered, args.sources, args.settings, args.out)
+    signatures(args.filtered, args.sources, args.out)
 
 
 if __name__ == "__main__":

@@ -28,7 +28,6 @@ from scripts.evaluation.generation.examples import (
     text_of,
 )
 from scripts.experiment.settings.code import Benchmark
-from scripts.experiment.settings.evaluation import Contamination
 from scripts.experiment.settings.record import Record
 from scripts.experiment.suites import dataset_of
 
@@ -47,8 +46,18 @@ class Prompts(Record):
     benchmarks: list[Benchmark] | None = None
 
 
-class ContaminationSettings(Contamination):
-    suites: dict[str, Prompts]  # by the name of the suite
+class ContaminationSettings(Record):
+    """What is searched for; rule `contamination` names the suites alone.
+
+    Attributes:
+        suites: the prompts of each suite, by its name.
+        words: a problem overlaps with a training document if they share this many consecutive words.
+        common: word sequences in more than this share of a dataset's problems are ignored as boilerplate.
+    """
+
+    suites: dict[str, Prompts]
+    words: int = 10
+    common: float = 0.05
 
 
 def read_problems(suite: str, prompts: Prompts, datasets: Path) -> Iterator[ProblemText]:
@@ -135,9 +144,7 @@ def main() -> None:
     p = parser(__doc__)
     p.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
     p.add_argument("--train", nargs="+", required=True, help="names of the datasets that stages train on")
-    p.add_argument(
-        "--settings", type=ContaminationSettings.from_json, required=True, help="words, common, the suites' prompts"
-    )
+    p.add_argument("--settings", type=ContaminationSettings.from_json, required=True, help="the suites' prompts")
     p.add_argument("--out", type=Path, required=True, help="overlaps.json")
     args = p.parse_args()
     write_json(args.out, contamination(args.datasets, args.train, args.settings))

@@ -45,7 +45,7 @@ def clustered(folder, work, settings=SETTINGS, shards=(), groups=1, order=None):
     """(folders of the signatures in these shards, of the buckets in so many groups, of the clusters), all in `work`."""
     signed = [work / f"signatures/{number}" for number in range(len(shards))]
     for members, out in zip(shards, signed, strict=True):
-        signatures(folder, members, settings, out)
+        signatures(folder, members, out)
     bucketed = [work / f"buckets/{group}" for group in range(groups)]
     for group, out in enumerate(bucketed):
         buckets(signed, group, groups, out)

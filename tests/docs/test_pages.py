@@ -13,7 +13,8 @@ from benchmarks import figures
 from scripts.cli import app
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", ROOT / "README.zh.md", ROOT / "CONTRIBUTING.md", *sorted((ROOT / "docs").glob("*.md")), ROOT / "benchmarks/README.md"]
+PAGES = [ROOT / name for name in ("README.md", "README.zh.md", "CONTRIBUTING.md", "benchmarks/README.md")]
+PAGES += sorted((ROOT / "docs").glob("*.md"))
 AREAS = "sources|corpus|tokens|training|evaluation"
 VERBS = [name for name in app if not name.startswith("-")]
 OWN = re.compile(r"(?:^|/)(?:mine\b|my[-_]|NAME\b)")  # what a reader calls a file of their own

@@ -11,7 +11,6 @@ from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.corpus.signatures import signatures
 from scripts.experiment.layout import raw_name
-from scripts.experiment.settings.corpus import Deduplicate
 from scripts.experiment.source_shards import source_shards
 
 SPLIT = "results/corpus/split/manifest.json"
@@ -88,7 +87,7 @@ def test_deduplicate_and_gate_run_with_ten_thousand_sources(finished, tmp_path):
     filtered, shards = empty.parent, source_shards([*names, "alpha", "beta"])
     assert len(shards) == 256
     for shard, members in shards.items():
-        signatures(filtered, members, Deduplicate(), filtered.parent / "signatures" / shard)
+        signatures(filtered, members, filtered.parent / "signatures" / shard)
         write_manifest(filtered / f"_{shard}", [])
         write_manifest(clone.root / f"results/sources/fetch/_{shard}", [])
     rules = ("buckets", "clusters", "deduplicate", "gate")

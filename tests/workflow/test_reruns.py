@@ -129,7 +129,10 @@ CHANGES = {
         {"fetch alpha", "fetch beta"} | ALL,
     ),
     "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
-    "the threshold of near-duplicates": (setting("corpus", "deduplicate", "jaccard", 0.8), CORPUS),
+    "near-duplicates that stay": (
+        setting("corpus", "deduplicate", "near_duplicates", False),
+        CORPUS - {"signatures 0", "buckets 0"},
+    ),
     "the fill-in-the-middle rate": (
         setting("corpus", "compose", "code", "fim_rate", 0.4),
         {"compose code", "pack code 128", "contamination", "baselines", "cards"} | STAGES | PERPLEXITY,
@@ -149,7 +152,6 @@ CHANGES = {
         code("config/cases/keywords.yaml", "Write a", "Please write a"),
         KEYWORDS | {"contamination"} | GATE,
     ),
-    "words of an overlap": (setting("evaluation", "contamination", "words", 9), {"contamination"} | GATE),
     "texts to be rated by people": (setting("evaluation", "human", {"of": "keywords"}), {"sheet", "human"} | GATE),
     "a gate": (setting("evaluation", "gate", "confidence", 0.9), GATE),
     "one source's pin": (repin_beta, {"fetch beta", "filter beta"} | CORPUS),

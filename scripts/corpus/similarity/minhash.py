@@ -22,6 +22,10 @@ NO_WORDS = U64(0)  # the bands of a text without words
 IN_WORD = np.array([byte >= 0x80 or byte == ord("_") or chr(byte).isalnum() for byte in range(256)])
 
 
+JACCARD = 0.7  # documents are similar if their sets of word sequences have at least this Jaccard similarity
+WORDS = 5  # of a sequence
+
+
 def bands_of(permutations: int, jaccard: float, recall: float) -> tuple[int, int]:
     """(bands, values of each): as few bands as find a share `recall` of the pairs that are exactly `jaccard` alike."""
     for values in range(permutations, 1, -1):

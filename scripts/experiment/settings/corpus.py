@@ -24,13 +24,6 @@ class Deduplicate(Record):
         description="Whether similar documents are removed too. If they are kept, all documents of a cluster go to"
         " the same split.",
     )
-    jaccard: Number = Field(
-        0.7,
-        gt=0,
-        le=1,
-        description="Documents are similar if their sets of word sequences have at least this Jaccard similarity.",
-    )
-    words: int = Field(5, ge=1, description="Number of words in a sequence.")
 
 
 def iso_date(value: Any) -> Any:

@@ -168,21 +168,6 @@ class Human(Record):
     )
 
 
-class Contamination(Record):
-    """Runs if `qa`, `bleu`, `keywords` or `code` runs: finds which of their problems occur in the training data."""
-
-    words: int = Field(
-        10, ge=1, description="A problem overlaps with a training document if they share this many consecutive words."
-    )
-    common: Number = Field(
-        0.05,
-        ge=0,
-        le=1,
-        description="Word sequences that occur in more than this share of a dataset's problems are ignored as"
-        " boilerplate; with 1 none are ignored.",
-    )
-
-
 class Evaluation(Record):
     general: Names | None = Field(
         None,
@@ -200,5 +185,4 @@ class Evaluation(Record):
     lm_eval: LmEval | None = None
     latency: Latency | None = None
     human: Human | None = None
-    contamination: Contamination = Contamination()
     gate: Gates = Gates()
