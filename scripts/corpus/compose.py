@@ -24,7 +24,6 @@ from scripts.common.progress import Progress
 from scripts.corpus.formats import own_datasets
 from scripts.corpus.formats.balancing import balance_tasks, cap_sources
 from scripts.corpus.formats.repository_documents import repository_documents
-from scripts.corpus.heuristics.quality import Dropped, check_quality
 from scripts.corpus.instruct.workers import FEW, chats_about
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import (
@@ -35,39 +34,7 @@ from scripts.experiment.settings.corpus import (
     RepositoryDataset,
     SourceDataset,
 )
-from scripts.experiment.settings.filter import TextFilter
 from scripts.experiment.settings.record import parse_json
-
-
-def passing(documents: Iterator[dict], settings: TextFilter, dropped: Counter) -> Iterator[dict]:
-    """Yield the training documents that pass the dataset's own filter; the others are counted by reason.
-
-    It comes after deduplication and split. So two experiments with different filters share all that stands before,
-    are scored on the same documents, and none trains on what the other is scored on.
-    """
-    for document in documents:
-        try:
-            check_quality(document["text"].encode(), document["text"], settings)
-            check_score(document, settings)
-        except Dropped as drop:
-            dropped[drop.reason] += 1
-        else:
-            yield document
-
-
-def check_score(document: dict, settings: TextFilter) -> None:
-    """Apply the least quality score, where one is asked for.
-
-    Raises:
-        Dropped: `low_quality`.
-    """
-    if settings.quality is None:
-        return
-    from scripts.corpus.heuristics.quality_score import quality_of  # grammars, which few datasets need
-
-    score = quality_of(document["text"], document["path"], document["language"])["score"]
-    if score < settings.quality.min_score:
-        raise Dropped("low_quality", f"{score:g}")
 
 
 def of_sources(documents: Iterator[dict], names: list[str] | None, dropped: Counter) -> Iterator[dict]:
@@ -119,8 +86,6 @@ def compose(folder: Path, settings: SourceDataset, seed: int, out: Path, process
         # counted as they are read: how many examples come out of them is not known before
         documents = progress.over(read_jsonl(split_file(folder, split)))
         documents = of_sources(documents, settings.sources, dropped[split])
-        if split == "train" and settings.filter:
-            documents = passing(documents, settings.filter, dropped[split])
         composed = examples(documents, settings, seed, processes if counts[split] >= FEW else 1, dropped[split])
         if isinstance(settings, InstructDataset) and len(settings.tasks) > 1:
             composed = balance_tasks(composed, settings.tasks, split == "train", seed, out, dropped[split])

@@ -39,15 +39,14 @@ def naive_reason(raw: bytes, settings: Filter) -> str | None:
     if len(lines) < settings.min_lines:
         return "few_lines"
     lengths = [len(line) for line in lines]
-    if lengths and max(lengths) > settings.max_line_length:
+    if lengths and max(lengths) > quality.LONG_LINE:
         return "long_line"
-    if lengths and sum(lengths) / len(lengths) > settings.max_mean_line_length:
+    if lengths and sum(lengths) / len(lengths) > quality.LONG_MEAN:
         return "mean_line"
-    if (sum(c.isalnum() for c in text) / len(text) if text else 0) < settings.min_alphanumeric:
+    if (sum(c.isalnum() for c in text) / len(text) if text else 0) < quality.LETTERS_AND_DIGITS:
         return "alphanumeric"
     head = "\n".join(lines[: quality.HEAD_LINES])
-    markers = quality.GENERATED if settings.generated_markers is None else settings.generated_markers
-    if any(re.search(f"(?im){marker}".encode(), head.encode()) for marker in markers):
+    if any(re.search(f"(?im){marker}".encode(), head.encode()) for marker in quality.GENERATED):
         return "generated"
     runs = [len(match.group()) for pattern in (BASE64, HEX, UNICODE) for match in pattern.finditer(text)]
     if runs and (max(runs) > quality.ENCODED_RUN or sum(runs) / len(text) > quality.ENCODED_SHARE):

@@ -53,28 +53,6 @@ def test_a_code_dataset_has_one_example_per_document_in_order(tmp_path):
     assert (tmp_path / "out/train.jsonl.zst").read_bytes() == (tmp_path / "again/train.jsonl.zst").read_bytes()
 
 
-@pytest.mark.parametrize(
-    ("settings", "reason", "dropped"),
-    [
-        ({"min_characters": 0, "min_lines": 3}, "few_lines", "one = 1\n"),
-        ({"min_characters": 0, "min_lines": 0, "max_line_length": 40}, "long_line", "a" * 41 + "\n"),
-        (
-            {"min_characters": 0, "min_lines": 0, "min_alphanumeric": 0, "quality": {"min_score": 5}},
-            "low_quality",
-            "a ( = \n" * 30,
-        ),
-    ],
-)
-def test_the_filter_of_a_dataset_drops_training_documents_alone(tmp_path, settings, reason, dropped):
-    both = [document(PYTHON, "kept.py"), document(dropped, "dropped.py")]
-    write_splits(tmp_path / "in", {name: both for name in SPLITS})
-    filtered = CodeDataset.model_validate({"kind": "code", "filter": settings})
-    manifest, made = composed(tmp_path / "in", filtered, tmp_path / "out")
-    names = {name: [example["id"] for example in made[name]] for name in SPLITS}
-    assert names == {name: ["demo/kept.py", "demo/dropped.py"][: 1 if name == "train" else 2] for name in SPLITS}
-    assert manifest["dropped"] == {name: {reason: 1} if name == "train" else {} for name in SPLITS}
-
-
 # --- chats -----------------------------------------------------------------------------------------------------
 
 

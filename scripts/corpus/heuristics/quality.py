@@ -14,7 +14,7 @@ from functools import cache
 import re2
 
 from scripts.corpus.heuristics.byte_patterns import byte_options
-from scripts.experiment.settings.filter import TextFilter
+from scripts.experiment.settings.filter import Filter
 
 ASCII = bytes(range(128))
 ALPHANUMERIC = bytes(code for code in ASCII if chr(code).isalnum())
@@ -26,6 +26,8 @@ LATIN = re.compile(rb"\xc3[\x82-\xb4]")  # a letter as which the first byte of a
 # the bytes 0x80 to 0xBF as Windows-1252 and Latin-1 read them; behind them the first byte of two, three or four
 FURTHER = "[\u0080-\u00bf" + bytes(set(range(0x80, 0xA0)) - {0x81, 0x8D, 0x8F, 0x90, 0x9D}).decode("cp1252") + "]"
 MOJIBAKE = re.compile(f"[Â-ß]{FURTHER}|[à-ï]{FURTHER}{{2}}|[ð-ô]{FURTHER}{{3}}")
+LONG_LINE, LONG_MEAN = 1000, 100  # most characters of a line, and of the lines on average (The Stack)
+LETTERS_AND_DIGITS = 0.25  # the least share of them (The Stack)
 HEAD_LINES = 10  # the first lines, which are searched for markers of a generated file
 ENCODED_RUN = 1024  # most characters of one run of base64, hex or \u-escaped data (StarCoder2)
 ENCODED_SHARE = 0.5  # most of a text that may be such data (StarCoder2)
@@ -176,13 +178,13 @@ def encoded_runs(raw: bytes) -> list[int]:
     return runs
 
 
-def check_quality(raw: bytes, text: str, settings: TextFilter) -> None:
+def check_quality(raw: bytes, text: str, settings: Filter) -> None:
     """Apply the quality filters to `text`; `raw` is its UTF-8.
 
     A line ends with "\\n" (a "\\r" before it belongs to the line); after the last one there is no further line.
 
     Raises:
-        Dropped: by the first filter, in the order of the settings, that rejects the text.
+        Dropped: by the first filter that rejects the text.
     """
     characters = len(text)
     if characters < settings.min_characters:
@@ -193,25 +195,25 @@ def check_quality(raw: bytes, text: str, settings: TextFilter) -> None:
     lines = newlines + (not raw.endswith(b"\n") and characters > 0)
     if lines < settings.min_lines:
         raise Dropped("few_lines", f"{lines} lines")
-    if has_long_line(raw, settings.max_line_length):  # in bytes; in characters it may pass
+    if has_long_line(raw, LONG_LINE):  # in bytes; in characters it may pass
         longest = max(map(len, text.split("\n")))
-        if longest > settings.max_line_length:
+        if longest > LONG_LINE:
             raise Dropped("long_line", f"{longest} characters")
     mean = (characters - newlines) / max(lines, 1)
-    if mean > settings.max_mean_line_length:
+    if mean > LONG_MEAN:
         raise Dropped("mean_line", f"{mean:.1f} characters")
     # most texts have enough of them in their first part
-    share = ascii_alphanumeric(raw[: int(2 * settings.min_alphanumeric * characters)]) / max(characters, 1)
-    if share < settings.min_alphanumeric:
+    share = ascii_alphanumeric(raw[: int(2 * LETTERS_AND_DIGITS * characters)]) / max(characters, 1)
+    if share < LETTERS_AND_DIGITS:
         share = count_alphanumeric(raw, text) / max(characters, 1)
-    if share < settings.min_alphanumeric:
+    if share < LETTERS_AND_DIGITS:
         raise Dropped("alphanumeric", f"{share:.1%}")
     end = -1
     for _ in range(min(HEAD_LINES, lines)):
         end = raw.find(b"\n", end + 1)
     head = raw[:end] if end >= 0 else raw
-    markers = GENERATED if settings.generated_markers is None else settings.generated_markers
-    if markers and (marker := generated(tuple(markers)).search(head)):
+    marker = generated(tuple(GENERATED)).search(head)
+    if marker:
         raise Dropped("generated", " ".join(marker[0].decode("utf-8", "replace").split()))
     runs = encoded_runs(raw)
     if runs and max(runs) > ENCODED_RUN:

@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal, Self
 from pydantic import BeforeValidator, Field, model_validator
 from pydantic_core import PydanticCustomError
 
-from scripts.experiment.settings.filter import Filter, Text, TextFilter
+from scripts.experiment.settings.filter import Filter, Text
 from scripts.experiment.settings.record import Number, Record, Unique
 
 Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
@@ -91,11 +91,6 @@ class SourceDataset(Record):
         le=1,
         description="Maximum share of one source in the training examples. Examples above it are left out; names and"
         " seed decide which.",
-    )
-    filter: TextFilter | None = Field(
-        None,
-        description="A stricter filter for the training split alone. Validation and test keep all documents, so that"
-        " models trained with different filters are scored on the same documents.",
     )
 
 

@@ -4,15 +4,12 @@ from difflib import get_close_matches
 from functools import cached_property
 from typing import Annotated, Literal
 
-import re2
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
 from scripts.experiment.settings.record import Number, Record, Unique
 from scripts.languages import BY_CONTENT, extensions_of, languages, syntaxes
 
-QUIET = re2.Options()
-QUIET.log_errors = False
 Extension = Annotated[str, Field(pattern=r"^\.[A-Za-z0-9+_-]+$")]
 Text = Annotated[str, Field(min_length=1)]
 
@@ -31,15 +28,6 @@ def check_language(name: str) -> str:
         text = "must be a language, such as {known}, not {name}"
         raise PydanticCustomError("language", text, {"known": ", ".join(dict.fromkeys(known)), "name": repr(name)})
     return name
-
-
-def check_expression(text: str) -> str:
-    try:
-        re2.compile(text, QUIET)
-    except re2.error as error:
-        fault = error.args[0].decode() if isinstance(error.args[0], bytes) else error.args[0]
-        raise PydanticCustomError("expression", "is no regular expression of RE2: {fault}", {"fault": fault}) from error
-    return text
 
 
 LanguageName = Annotated[str, AfterValidator(check_language)]
@@ -69,8 +57,8 @@ class Quality(Record):
     min_score: Number = Field(0, ge=0, le=10, description="Documents with a lower score are dropped.")
 
 
-class TextFilter(Record):
-    """What a text alone decides: the filters that a dataset may have, too, for what it trains on."""
+class Filter(Record):
+    """Which of a repository's files are kept. If there are several reasons to drop a file, the first one is counted."""
 
     min_characters: int = Field(100, ge=0, description="Minimum number of characters.")
     max_characters: int = Field(
@@ -80,23 +68,7 @@ class TextFilter(Record):
         " the bytes of many repositories.",
     )
     min_lines: int = Field(10, ge=0, description="Minimum number of lines.")
-    max_line_length: int = Field(1000, ge=1, description="Maximum length of a line (characters; The Stack).")
-    max_mean_line_length: Number = Field(
-        100, gt=0, description="Maximum mean length of the lines (characters; The Stack)."
-    )
-    min_alphanumeric: Number = Field(0.25, ge=0, le=1, description="Minimum share of letters and digits (The Stack).")
-    generated_markers: list[Annotated[Text, AfterValidator(check_expression)]] | None = Field(
-        None,
-        description="A file is dropped as generated if its first ten lines match one of these regular expressions"
-        " (RE2), in upper or lower case; `^` and `$` are the ends of a line. By default they are what known generators"
-        " write (linguist).",
-    )
     quality: Quality | None = None
-
-
-class Filter(TextFilter):
-    """Which of a repository's files are kept. If there are several reasons to drop a file, the first one is counted."""
-
     languages: Annotated[list[LanguageName], Unique, Field(min_length=1)] | None = Field(
         None,
         description="Languages whose files are read: those of scripts/languages/ and of Pygments. By default all but"

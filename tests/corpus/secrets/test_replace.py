@@ -158,7 +158,7 @@ def test_nothing_of_a_secret_is_in_any_output_and_the_counts_are_in_the_manifest
     files = {"a.py": GOOD + body, "b.py": GOOD, "c.py": b"# do not edit\n" + GOOD + body}
     archive = write_archive(tmp_path, "demo", files)
     with funnel(tmp_path / "out") as result:
-        filter_archive(archive, "demo", Filter(max_line_length=1000), result)
+        filter_archive(archive, "demo", Filter(), result)
     manifest, documents = read_manifest(tmp_path / "out"), list(read_jsonl(tmp_path / "out" / DOCUMENTS))
     outputs = "".join(
         map(str, [documents, manifest, *read_jsonl(tmp_path / "out" / REJECTS), caplog.text, capfd.readouterr()])
