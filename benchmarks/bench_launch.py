@@ -12,8 +12,8 @@ from pathlib import Path
 
 import yaml
 
-from benchmarks.bench_startup import experiment
 from benchmarks.figures import Value, store
+from scripts.experiment.machine_files import read_yaml
 from tests.workflow.conftest import EXPERIMENT, Clone, checkout, row, source
 
 MINUTES = 5
@@ -30,6 +30,20 @@ for each in workflow.rules:
     if not each.norun:
         each.run_func = lambda input, output, *rest: [Path(path).touch() for path in output]
 """
+
+
+def experiment(folder: Path) -> Path:
+    """The default experiment with 25 sources and 5 stages in a row."""
+    rows = [f"s{number}\tsdist\tp{number}==1\t{number:064x}\tpython\thigh\tMIT\n" for number in range(25)]
+    (folder / "sources.tsv").write_text("name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n" + "".join(rows))
+    config = read_yaml(Path("config/config.yaml"))
+    config["results"] = "results/bench_launch"
+    config["sources"]["table"] = str(folder / "sources.tsv")
+    stages = config["training"]["train"]
+    for number, origin in enumerate(["sft", "s0", "s1"]):
+        stages[f"s{number}"] = {**stages["sft"], "from": origin}
+    (folder / "config.yaml").write_text(yaml.safe_dump(config))
+    return folder / "config.yaml"
 
 
 def seconds(clone: Clone, *words: str) -> float:
@@ -69,7 +83,7 @@ def empty(root: Path) -> tuple[int, float]:
     clone = checkout(root / "empty")
     path = experiment(root)
     (clone.root / "bench.smk").write_text(EMPTY)
-    goal = ["results/bench_startup/eval.json", "--configfile", str(path)]
+    goal = ["results/bench_launch/eval.json", "--configfile", str(path)]
     jobs = len(clone.jobs("--snakefile", "bench.smk", *goal))
     return jobs, seconds(clone, *goal)
 
