@@ -250,7 +250,6 @@ rule gate:
         models=[PATHS.model(model) / MANIFEST for model in ("base", *VIEW.own_models)],
     output:
         evaluation=PATHS.gate,
-        code=PATHS.code,
     log:
         PATHS.log("evaluation", "gate"),
     conda:

@@ -132,7 +132,7 @@ def accept(
 
 @app.command
 def compare(a: Folder, b: Folder, /, *, out: Folder = Path("results/compare")) -> None:
-    """Print how the data of two runs differ, and what run B gained and lost against run A, problem by problem.
+    """Print what made two runs differ, and what run B gained and lost against run A, problem by problem.
 
     For example:
 
@@ -301,26 +301,16 @@ def verify() -> None:
 
 
 @app.command
-def why(
-    a: Folder | None = None, b: Folder | None = None, /, *, profile: Profile = "local", experiment: Experiment = None
-) -> None:
-    """Print why jobs would run, or why two results differ.
+def why(*, profile: Profile = "local", experiment: Experiment = None) -> None:
+    """Print why jobs would run. Nothing is run.
 
-    Nothing is run. For example:
+    For example:
 
         stagecraft why --profile a40
-        stagecraft why results /elsewhere/results
-
-    Args:
-        a: A results root, to be compared with B.
-        b: Another results root.
     """
     from scripts.report.commands import why
 
-    if a is None:
-        why.print_causes(profile, experiment)
-    else:
-        why.print_differences(a, b)
+    why.print_causes(profile, experiment)
 
 
 # --- one command line -------------------------------------------------------------------------------------------

@@ -73,7 +73,6 @@ def test_a_wrong_command_line_is_one_line_and_code_2(words, line, capsys):
         (["plan", "--experiment", "config/experiments/lora_qa.yaml"], "did you mean lora-qa?"),
         (["status", "--experiment", "zzz"], f"zzz: no such file; known: {', '.join(experiments())}"),
         (["plan", "--rows", "0"], "--rows 0: packed training rows to plan for, at least 1"),
-        (["why", "results"], "results: give both results roots, or neither"),
     ],
 )
 def test_what_is_not_there_is_one_line(words, line):

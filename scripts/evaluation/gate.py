@@ -25,7 +25,6 @@ from scripts.evaluation.results.made_with import check_made_with
 from scripts.evaluation.results.significance import holm
 from scripts.evaluation.results.summary import summarize
 from scripts.experiment.checks.gates import STAGE_METRICS
-from scripts.experiment.code_records import units_of
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.gates import Gate
@@ -176,7 +175,6 @@ def main() -> None:
     made_by = check_made_with(experiment)
     inputs = gather(experiment, args.sources, args.codes, results, args.raw) | {"made_by": made_by}
     evaluation = evaluate(experiment, results)
-    write_json(Layout(args.out.parents[2]).code, {rule: units_of(f"scripts.{rule}") for rule in args.codes})
     write_json(args.out, {"experiment": experiment.experiment, **evaluation, "inputs": inputs})
     outcomes = Counter(gate["outcome"] for gate in evaluation["gates"])
     counts = ", ".join(f"{count} {name}" for name, count in outcomes.items())

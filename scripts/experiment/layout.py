@@ -176,11 +176,6 @@ class Layout:
         return self.results / "evaluation/gate/eval.json"
 
     @property
-    def code(self) -> Path:
-        """The functions, classes and constants of each rule's code, for eval.json."""
-        return self.results / "evaluation/gate/code.json"
-
-    @property
     def code_records(self) -> Path:
         """The folder of the records of code, one for each fingerprint (scripts/experiment/code_records.py)."""
         return self.results / "code"

@@ -1,4 +1,4 @@
-"""Compare two runs: how their data differ, and item by item where run B is better or worse than run A.
+"""Compare two runs: what made them differ, and item by item where run B is better or worse than run A.
 
     stagecraft compare results /elsewhere/results
 
@@ -40,6 +40,16 @@ def data_lines(a: Path, b: Path) -> list[str]:
         counts = [{key: side.get(dataset, {}).get(key, {}) for key in COUNTS} for side in cards]
         lines += [f"data of {dataset}: {change}" for change in setting_changes(*counts)]
     return lines
+
+
+def made_lines(a: Path, b: Path) -> list[str]:
+    """A line per setting, source and package that differs between the runs of two eval.json."""
+    inputs = [read_evaluation(root)["inputs"] for root in (a, b)]
+    lines = []
+    for kind, key in (("setting", "experiment"), ("source", "sources"), ("package", "versions")):
+        lines += [f"{kind} {change}" for change in setting_changes(inputs[0][key], inputs[1][key])]
+    changed = sorted(rule for rule, code in inputs[0]["code"].items() if inputs[1]["code"].get(rule, code) != code)
+    return lines + ([f"code of {', '.join(changed)}"] if changed else [])
 
 
 def model_pairs(a: dict, b: dict) -> list[tuple[str, str]]:
@@ -204,7 +214,7 @@ def picture(rows: list[dict]) -> Figure:
 
 def compare(a: Path, b: Path, out: Path) -> None:
     """Print the comparison of two results roots, and write it and its picture to `out`."""
-    for line in data_lines(a, b):
+    for line in [*made_lines(a, b), *data_lines(a, b)]:
         print(line)
     rows, excluded = compare_runs(a, b)
     write_json(out / "compare.json", {"a": str(a), "b": str(b), "rows": rows, "not_compared": excluded})

@@ -1,8 +1,7 @@
-"""Say why jobs would run: for each one that `snakemake -n` names, the first cause; or what made two results differ.
+"""Say why jobs would run: for each one that `snakemake -n` names, the first cause.
 
     stagecraft why --profile local
     stagecraft why --experiment config/mine.yaml
-    stagecraft why results /elsewhere/results
 
 A job's provenance tells its settings, its code and its inputs when it last ran (scripts/experiment/provenance.py). Jobs
 with the same cause share a line; a job that only follows another one names that one. It runs nothing.
@@ -12,12 +11,10 @@ import re
 from collections import Counter
 from pathlib import Path
 
-from scripts.common.errors import UserError
 from scripts.experiment.causes import param_changes
 from scripts.experiment.layout import Layout
 from scripts.hosts.job_graph import dry_run, in_order, record_of
 from scripts.hosts.provenance_records import ProvenanceRecords
-from scripts.report.content.differences import differences
 
 LISTED = 4  # jobs that are named in a line; of more, their number by rule
 
@@ -102,14 +99,3 @@ def print_causes(profile: str, configfile: Path | None) -> None:
     causes = explain(dry_run(profile, configfile))
     lines = [f"{names_or_counts(names)}: {cause}" for cause, names in causes.items()]
     print("\n".join(lines) or "nothing would run")
-
-
-def print_differences(a: Path, b: Path | None) -> None:
-    """Print what made two results differ.
-
-    Raises:
-        UserError: there is only one, or one is no finished run's.
-    """
-    if b is None:
-        raise UserError(f"{a}: give both results roots, or neither")
-    print("\n".join(differences(a, b)))

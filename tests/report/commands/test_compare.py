@@ -17,6 +17,7 @@ from scripts.report.commands.compare import (
     compare_runs,
     data_lines,
     differences,
+    made_lines,
     metric_rows,
     picture,
     terminal_lines,
@@ -70,6 +71,27 @@ def test_counts_of_the_data_cards_that_differ_are_lines(tmp_path):
         "data of code: funnel.kept 3 → 2",
     ]
     assert data_lines(tmp_path / "a", tmp_path / "a") == data_lines(tmp_path, tmp_path) == []
+
+
+def test_what_made_two_runs_differ_is_named(results_root, tmp_path):
+    assert made_lines(results_root, results_root) == []
+    shutil.copytree(results_root, tmp_path / "results")
+    path = tmp_path / "results/evaluation/gate/eval.json"
+    evaluation = json.loads(path.read_text())
+    inputs = evaluation["inputs"]
+    inputs["experiment"]["training"]["train"]["sft"]["learning_rate"] = 0.5
+    inputs["sources"]["alpha"]["pin"] = "1" * 40
+    inputs["code"]["corpus.filter"] = "1" * 16
+    inputs["versions"]["torch"] = "9.9"
+    path.write_text(json.dumps(evaluation))
+    lines = made_lines(results_root, tmp_path / "results")
+    begins = [
+        "setting training.train.sft.learning_rate ",
+        "source alpha.pin ",
+        "package torch ",
+        "code of corpus.filter",
+    ]
+    assert [line for line, begin in zip(lines, begins, strict=True) if not line.startswith(begin)] == []
 
 
 def test_a_run_compared_with_itself_shows_no_difference(results_root):

@@ -1,7 +1,4 @@
-"""scripts/report/commands/why.py: the first cause of each job, and what made two results differ."""
-
-import json
-import shutil
+"""scripts/report/commands/why.py: the first cause of each job."""
 
 import pytest
 
@@ -9,8 +6,7 @@ from scripts.common.errors import UserError
 from scripts.experiment.causes import param_changes, setting_changes
 from scripts.experiment.code_records import CodeRecord, unit_changes, units_of, write_code
 from scripts.experiment.fingerprint import fingerprint
-from scripts.report.commands.why import dry_run, names_or_counts, print_differences
-from scripts.report.content.differences import differences
+from scripts.report.commands.why import dry_run, names_or_counts
 
 MODULE = "scripts.corpus.filter"
 
@@ -65,55 +61,6 @@ def test_changed_code_is_listed_before_new_and_removed_code():
 def test_many_jobs_are_counted_by_rule():
     assert names_or_counts(["filter a", "gate"]) == "filter a, gate"
     assert names_or_counts([f"filter {number}" for number in range(9)] + ["split"]) == "9 × filter, split"
-
-
-@pytest.fixture
-def copied_results(results_root, tmp_path):
-    """A copy of a run's results whose eval.json a test may edit."""
-    shutil.copytree(results_root, tmp_path / "results")
-
-    def edit(change) -> None:
-        path = tmp_path / "results/evaluation/gate/eval.json"
-        evaluation = json.loads(path.read_text())
-        change(evaluation["inputs"])
-        path.write_text(json.dumps(evaluation))
-
-    edit.root = tmp_path / "results"
-    return edit
-
-
-def test_two_results_differ_by_what_made_them(results_root, copied_results):
-    assert differences(results_root, copied_results.root) == [
-        "nothing that is recorded: the same settings, sources, code, packages and machines"
-    ]
-
-    def change(inputs):
-        inputs["experiment"]["training"]["train"]["sft"]["learning_rate"] = 0.5
-        inputs["sources"]["alpha"]["pin"] = "1" * 40
-        inputs["code"]["corpus.filter"] = "1" * 16
-        inputs["versions"]["torch"] = "9.9"
-        inputs["models"]["sft"]["model.safetensors"] = "1" * 64
-
-    copied_results(change)
-    lines = differences(results_root, copied_results.root)
-    assert len(lines) == 5
-    for line, text in zip(
-        lines, ("sft.learning_rate", "source alpha: pin", "corpus.filter", "torch", "models: sft"), strict=True
-    ):
-        assert text in line, lines
-    for root, value in ((results_root, "1"), (copied_results.root, "2")):
-        (root / "evaluation/gate/code.json").write_text(json.dumps({"corpus.filter": {"a.py:f": f"function {value}"}}))
-    try:
-        assert "function a.py:f changed (corpus.filter)" in differences(results_root, copied_results.root)
-    finally:
-        (results_root / "evaluation/gate/code.json").unlink()
-
-
-def test_results_without_an_evaluation_are_one_line_errors(results_root, tmp_path):
-    with pytest.raises(UserError, match=r"eval\.json: no such file"):
-        differences(results_root, tmp_path)
-    with pytest.raises(UserError, match=r"give both results roots, or neither$"):
-        print_differences(results_root, None)
 
 
 def test_a_missing_experiment_file_is_a_one_line_error(tmp_path):
