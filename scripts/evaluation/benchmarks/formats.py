@@ -1,5 +1,5 @@
-"""Read the problems of a benchmark file: HumanEval, HumanEval-X, HumanEval+, MBPP, MBPP+, MultiPL-E, LiveCodeBench or
-BigCodeBench, as published. A benchmark of your own has the fields of one of these.
+"""Read the problems of a benchmark file: HumanEval, HumanEval-X, HumanEval+, MBPP, MBPP+, MultiPL-E or LiveCodeBench,
+as published. A benchmark of your own has the fields of one of these.
 
     problems = read(Path("data/benchmarks/HumanEval.jsonl.gz"))
 
@@ -14,7 +14,6 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks import evalplus
-from scripts.evaluation.benchmarks.bigcodebench import bigcodebench
 from scripts.evaluation.benchmarks.files import records
 from scripts.evaluation.benchmarks.livecodebench import livecodebench
 from scripts.experiment.settings.code import Benchmark
@@ -116,11 +115,6 @@ FORMATS = {
         ("question_id", "question_content", "starter_code", "public_test_cases", "private_test_cases", "metadata"),
         livecodebench,
         "- question_title platform contest_id contest_date difficulty",
-    ),
-    "BigCodeBench": Format(
-        ("task_id", "complete_prompt", "instruct_prompt", "canonical_solution", "test", "entry_point"),
-        bigcodebench,
-        "- code_prompt doc_struct libs",
     ),
     "MultiPL-E": Format(
         ("name", "language", "prompt", "tests", "stop_tokens"),

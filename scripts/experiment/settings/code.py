@@ -12,8 +12,8 @@ from scripts.experiment.settings.record import Number, Record, Unique
 
 class Benchmark(Record):
     path: Text = Field(
-        description="File in the format of HumanEval, HumanEval-X, HumanEval+, MBPP, MBPP+, MultiPL-E, LiveCodeBench"
-        " or BigCodeBench: JSON lines, also gzipped. With `git`, the file's path in that repository."
+        description="File in the format of HumanEval, HumanEval-X, HumanEval+, MBPP, MBPP+, MultiPL-E or LiveCodeBench:"
+        " JSON lines, also gzipped. With `git`, the file's path in that repository."
     )
     git: Location | None = Field(
         None, min_length=1, description="Repository that the file comes from: a URL or a folder."
@@ -40,8 +40,8 @@ class Benchmark(Record):
     )
     unjudged: Literal["refuse", "leave out", "count"] = Field(
         "refuse",
-        description="What to do with problems whose tests must run in the same process as the program (mocks,"
-        " files), as many of BigCodeBench: refuse the benchmark, leave these problems out, or count them"
+        description="What to do with problems whose tests must run in the same process as the program (a"
+        " union in C++): refuse the benchmark, leave these problems out, or count them"
         " as not passed.",
     )
     limit: int | None = Field(None, ge=1, description="Score only this many of the chosen problems, from the first.")

@@ -17,11 +17,7 @@ from scripts.evaluation.commands.judge_generations import (
 )
 from scripts.judge.outcomes import FAULTS
 from scripts.judge.sandbox.toolchains import absent
-from tests.evaluation.benchmarks.test_bigcodebench import PROMPT as BCB_PROMPT
-from tests.evaluation.benchmarks.test_bigcodebench import RECORD as BIGCODEBENCH
-from tests.evaluation.benchmarks.test_bigcodebench import RIGHT as BCB_RIGHT
-from tests.evaluation.benchmarks.test_bigcodebench import TESTS as BCB_TESTS
-from tests.evaluation.benchmarks.test_formats import HUMANEVAL, written
+from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MULTIPL_E, UNION, written
 from tests.judge.sandbox.multipl_e import RECORDS
 
 SECOND = {**HUMANEVAL, "task_id": "HumanEval/1"}
@@ -116,12 +112,15 @@ def test_a_file_may_begin_with_a_byte_order_mark(problems, tmp_path):
     assert [generation.problem for generation in read_generations(tmp_path / "s.jsonl", problems)] == ["HumanEval/0"]
 
 
-def test_problems_whose_tests_need_one_process_are_judged_beside_the_others(sandbox, tmp_path, capsys):
-    mocked = BIGCODEBENCH | {"task_id": "BigCodeBench/1", "test": f"from unittest.mock import patch\n{BCB_TESTS}"}
-    written(tmp_path / "b.jsonl", [BIGCODEBENCH, mocked])
-    samples = [{"task_id": f"BigCodeBench/{number}", "solution": BCB_PROMPT + BCB_RIGHT} for number in (0, 1)]
-    path = write(tmp_path / "s.jsonl", samples)
-    judge(tmp_path / "b.jsonl", path, out=tmp_path / "out")
+@pytest.mark.slow  # a compiler
+@pytest.mark.skipif(bool(absent("cpp")), reason="needs g++: apt-get install g++")
+def test_problems_that_two_processes_cannot_judge_are_counted_beside_the_others(sandbox, tmp_path, capsys):
+    union = MULTIPL_E["prompt"].replace("long f(long x)", f"{UNION}long f(Union_long_string x)")
+    second = MULTIPL_E | {"name": "HumanEval_1_f", "prompt": union}
+    written(tmp_path / "b.jsonl", [MULTIPL_E, second])
+    bodies = {record["name"]: f"{record['prompt']}    return x + 1;\n}}\n" for record in (MULTIPL_E, second)}
+    samples = [{"task_id": name, "solution": text} for name, text in bodies.items()]
+    judge(tmp_path / "b.jsonl", write(tmp_path / "s.jsonl", samples), out=tmp_path / "out")
     first, second, _ = capsys.readouterr().out.splitlines()
     assert second == "1 passed, 1 unjudged" and first.endswith("1.0000 of the others passed")
 
