@@ -69,15 +69,11 @@ def read_code(code: str, folder: Path) -> CodeRecord | None:
         return None
 
 
-def write_code(code: str, record: CodeRecord, folder: Path) -> None:
-    write_json(code_file(code, folder), asdict(record))
-
-
 def record_codes(modules: list[str], folder: Path) -> None:
     """Record the code of rules' modules as it is now."""
     for module in modules:
         if read_code(fingerprint(module), folder) is None:
-            write_code(fingerprint(module), CodeRecord(module, units_of(module)), folder)
+            write_json(code_file(fingerprint(module), folder), asdict(CodeRecord(module, units_of(module))))
 
 
 def rule_modules() -> list[str]:

@@ -125,11 +125,6 @@ class Layout:
     def plan(self, stage: str) -> Path:
         return self.results / "training/plan" / f"{stage}.json"
 
-    @property
-    def plan_page(self) -> Path:
-        """The plans of all stages, as `stagecraft plan` shows them."""
-        return self.results / "plan.html"
-
     def work(self, stage: str) -> Path:
         """The folder of a stage's checkpoints, one below it for each fingerprint of settings and inputs."""
         return self.results / "work/train" / stage

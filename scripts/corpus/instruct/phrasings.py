@@ -82,7 +82,6 @@ REQUESTS = {
         ),
     },
 }
-COUNT = 20
 
 
 def phrasing(task: str, chat_language: str, number: int) -> str:

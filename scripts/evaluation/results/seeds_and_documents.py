@@ -1,7 +1,6 @@
-"""The paired difference of two ways to train, over seeds and documents, and how many more seeds it would need.
+"""The paired difference of two models over seeds and documents.
 
-    compared = compare_seeds(arm - reference, 37.2, 0.95)    # [seeds, clusters of documents], counting for 37.2
-    seeds_needed(arm - reference, 37.2, alpha=0.05)          # 7, or None
+    compared = compare_seeds(model - reference, 37.2, 0.95)    # [seeds, clusters of documents], counting for 37.2
 
 A score differs from the next run's for two reasons: another seed trains another model, and other documents are harder.
 The model of a difference is y = mean + seed + document + rest, each random (a crossed design); where documents vary
@@ -26,8 +25,6 @@ from scripts.evaluation.results.intervals import (
     special,
     standard_error,
 )
-
-MOST_SEEDS = 200  # more are called too many
 
 
 class Parts(NamedTuple):
@@ -114,24 +111,3 @@ def difference_in_differences(
     both = Parts(float(gap.var(ddof=1)) / len(gap), documents, freedom)
     half = half_width(both, 1 - confidence)
     return Estimate(value, [value - half, value + half], p_value(value, both))
-
-
-def seeds_needed(differences: np.ndarray, effective: float, alpha: float) -> int | None:
-    """How many seeds would show a true difference of the size seen, with probability `POWER`, at this `alpha`.
-
-    None if more than `MOST_SEEDS`, or no number of seeds on these documents, would.
-    """
-    seeds, value, parts = len(differences), abs(float(differences.mean())), parts_of(differences, effective)
-    for number in range(seeds + 1, MOST_SEEDS + 1):
-        planned = Parts(parts.seeds * seeds / number, parts.documents, (number - 1, parts.freedom[1]))
-        error = math.sqrt(planned.seeds + planned.documents)
-        if value >= half_width(planned, alpha) + float(special().stdtrit(number - 1, POWER)) * error:
-            return number
-    return None
-
-
-def documents_limit(differences: np.ndarray, effective: float, alpha: float) -> bool:
-    """Whether with any number of seeds these documents are too few for a difference of the size seen."""
-    parts = parts_of(differences, effective)
-    endless = Parts(0.0, parts.documents, parts.freedom)
-    return abs(float(differences.mean())) < half_width(endless, alpha)

@@ -28,7 +28,8 @@ def changed_code(job, records: ProvenanceRecords, codes: Path) -> tuple[str, str
     Raises:
         UserError: something else changed too, or the outputs are not as the job left them.
     """
-    name, module = record_of(job).title, record_of(job).module
+    record = record_of(job)
+    name, module = record.title, record.module
     for path in job.output:
         if not Path(path).is_file():
             raise UserError(f"{name}: {path} is not made yet: nothing to accept")

@@ -16,7 +16,7 @@ from scripts.common.manifest import write_manifest
 from scripts.corpus.compose import compose
 from scripts.corpus.instruct import workers
 from scripts.corpus.instruct.functions import functions_of
-from scripts.corpus.instruct.phrasings import COUNT, REQUESTS, phrasing
+from scripts.corpus.instruct.phrasings import REQUESTS, phrasing
 from scripts.corpus.instruct.tasks import examples_of
 from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import InstructDataset
@@ -94,8 +94,8 @@ def test_functions_of_real_python_are_those_that_ast_finds_word_for_word():
 @pytest.mark.parametrize("language", ["zh", "en"])
 def test_every_task_has_twenty_phrasings_that_all_differ_and_take_all_fields(task, language):
     fields = {"language": "Go", "name": "`f`", "english": "" if language == "en" else "用英文"}
-    texts = [phrasing(task, language, number).format(**fields) for number in range(COUNT)]
-    assert len(set(texts)) == COUNT == 20 and all("Go" in text and "{" not in text for text in texts)
+    texts = [phrasing(task, language, number).format(**fields) for number in range(20)]
+    assert len(set(texts)) == 20 and all("Go" in text and "{" not in text for text in texts)
     assert all(text[-1] in ":?：？" for text in texts)
 
 

@@ -7,10 +7,8 @@ from scipy import stats
 from scripts.evaluation.results.seeds_and_documents import (
     compare_seeds,
     difference_in_differences,
-    documents_limit,
     p_value,
     parts_of,
-    seeds_needed,
 )
 from scripts.evaluation.results.significance import holm
 
@@ -73,14 +71,6 @@ def test_a_planted_effect_is_found_as_often_as_its_size_says():
     assert np.mean(np.array(none) < 0.05) <= 0.08
 
 
-def test_the_number_of_seeds_said_to_be_needed_shows_the_difference_four_times_in_five():
-    generator = np.random.default_rng(6)
-    needed = [seeds_needed(drawn(generator, 4, 60, 0.3, 0.2, 0.5) + 0.4, 60, 0.05) for _ in range(60)]
-    typical = int(np.median([number for number in needed if number]))
-    shown = [compare_seeds(drawn(generator, typical, 60, 0.3, 0.2, 0.5) + 0.4, 60, 0.95).p < 0.05 for _ in range(400)]
-    assert 0.65 <= np.mean(shown) <= 0.97
-
-
 def test_the_interval_of_a_difference_in_differences_misses_a_true_zero_at_most_five_times_in_a_hundred():
     generator, missed, detected, runs = np.random.default_rng(10), 0, 0, 400
     for number in range(runs):
@@ -91,16 +81,6 @@ def test_the_interval_of_a_difference_in_differences_misses_a_true_zero_at_most_
         detected += difference_in_differences(ours - 0.5, general, (40, 60), 0.95).p < 0.05 if number < 100 else 0
     assert missed <= stats.binom.ppf(0.999, runs, 0.05)
     assert detected > 90  # what both sets share is no noise of their difference
-
-
-def test_no_number_of_seeds_makes_up_for_documents_that_differ_too_much():
-    generator = np.random.default_rng(7)
-    table = drawn(generator, 4, 10, 0.0, 3.0, 0.1)
-    table += 0.2 - table.mean()
-    assert seeds_needed(table, 10, 0.05) is None and documents_limit(table, 10, 0.05)
-    differences = drawn(generator, 3, 200, 1.0, 0.0, 0.1)
-    differences += 0.9 - differences.mean()
-    assert seeds_needed(differences, 200, 0.05) > 3 and not documents_limit(differences, 200, 0.05)
 
 
 def test_equal_models_have_p_1_and_no_interval_but_zero():

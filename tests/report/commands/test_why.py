@@ -3,8 +3,9 @@
 import pytest
 
 from scripts.common.errors import UserError
+from scripts.common.files import write_json
 from scripts.experiment.causes import param_changes, setting_changes
-from scripts.experiment.code_records import CodeRecord, unit_changes, units_of, write_code
+from scripts.experiment.code_records import code_file, unit_changes, units_of
 from scripts.experiment.fingerprint import fingerprint
 from scripts.report.commands.why import dry_run, names_or_counts
 
@@ -41,7 +42,7 @@ def test_the_function_that_changed_is_named(tmp_path):
     units = units_of(MODULE)
     unit = "scripts/corpus/heuristics/quality.py:check_quality"
     assert units[unit].startswith("function ") and "scripts/corpus/filter.py:__main__" in units
-    write_code("1" * 16, CodeRecord(MODULE, units | {unit: "function 0"}), tmp_path)
+    write_json(code_file("1" * 16, tmp_path), {"module": MODULE, "units": units | {unit: "function 0"}})
     changes = param_changes(reprs(code="1" * 16), reprs(code=fingerprint(MODULE)), MODULE, tmp_path)
     assert changes == [f"function {unit} changed"]
 
