@@ -129,41 +129,20 @@ if tests := VIEW.suites.get("repository_tests"):
 
 
 if human := VIEW.suites.get("human"):
-
-    # written whether or not anybody fills it; filled sheets do not change it
-    rule sheet:
-        input:
-            scores=[PATHS.suite(human.of, model) / "scores.json" for model in human.models],
-            documents=[PATHS.suite(human.of, model) / "items.jsonl.zst" for model in human.models],
-            template="scripts/evaluation/templates/sheet.html.j2",
-        output:
-            sheet=PATHS.sheet / "sheet.csv",
-            form=PATHS.sheet / "sheet.html",
-            key=PATHS.sheet / "key.json",
-        log:
-            PATHS.log("evaluation", "sheet"),
-        localrule: True
-        conda:
-            "../envs/stagecraft.yaml"
-        params:
-            suite=lambda wildcards, input: str(Path(input.scores[0]).parents[1]),
-            settings=as_json(human.model_dump(include={"of", "models", "datasets", "samples"})),
-            seed=EXPERIMENT.seed,
-            out=subpath(output.key, parent=True),
-            code=fingerprint("scripts.evaluation.sheet"),
-        shell:
-            "python -m scripts.evaluation.sheet --suite {params.suite:q} --settings {params.settings:q}"
-            " --seed {params.seed:q} --out {params.out:q} 2>&1 | tee {log:q}"
+    HUMAN_MODELS = ["base", *EXPERIMENT.training.train]
 
     rule human:
         input:
-            key=PATHS.sheet / "key.json",
+            scores=[PATHS.suite(human.of, model) / "scores.json" for model in HUMAN_MODELS],
+            documents=[PATHS.suite(human.of, model) / "items.jsonl.zst" for model in HUMAN_MODELS],
             sheets=human.sheets,
         output:
             agreement=PATHS.agreement,
-            scores=[
+            sheet=PATHS.agreement.with_name("sheet.csv"),
+            key=PATHS.agreement.with_name("key.json"),
+            rated=[
                 PATHS.suite("human", model) / file
-                for model in (human.models if human.sheets else [])
+                for model in (HUMAN_MODELS if human.sheets else [])
                 for file in ("scores.json", "items.jsonl.zst")
             ],
         log:
@@ -172,11 +151,15 @@ if human := VIEW.suites.get("human"):
         conda:
             "../envs/stagecraft.yaml"
         params:
+            suite=lambda wildcards, input: str(Path(input.scores[0]).parents[1]),
+            models=HUMAN_MODELS,
+            settings=to_json(human),
+            seed=EXPERIMENT.seed,
             out=subpath(output.agreement, parent=True),
             code=fingerprint("scripts.evaluation.human"),
         shell:
-            "python -m scripts.evaluation.human --key {input.key:q} --sheets {input.sheets:q}"
-            " --out {params.out:q} 2>&1 | tee {log:q}"
+            "python -m scripts.evaluation.human --suite {params.suite:q} --models {params.models:q}"
+            " --settings {params.settings:q} --seed {params.seed:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 if VIEW.prompts:

@@ -1,10 +1,9 @@
 # Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
 
-from scripts.experiment.no_effect_settings import weight_settings, every_of
 from scripts.experiment.layout import shard_files
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver
-from scripts.hosts.profile import STAGES, assign_jobs, stage_threads, uses_vllm
+from scripts.hosts.profile import assign_jobs, stage_threads, uses_vllm
 from scripts.training.engine.resume_across_code import resume_anyway
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
@@ -20,12 +19,12 @@ MONITORING_FILE = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
 try:
     parameters = count_parameters(VIEW.shape) if VIEW.shape and VIEW.shape.vocab_size else None
     assign_jobs(PROFILE, MACHINE, VIEW.suites, parameters)
-    load_monitoring(MONITORING_FILE)
+    monitoring = load_monitoring(MONITORING_FILE)
     resume_anyway()
     NOPE = expand_layers(EXPERIMENT.training.base.no_rope_layers, VIEW.shape.num_hidden_layers) if VIEW.shape else []
     BASE_TOKENS = EXPERIMENT.training.base.trained_tokens
     PLAN_INPUTS = [
-        PlanInputs(name, stage, MACHINE, VIEW.shape, no_rope_layers=tuple(NOPE), trained_tokens=BASE_TOKENS)
+        PlanInputs(name, stage, MACHINE, VIEW.shape, None, None, tuple(NOPE), BASE_TOKENS, monitoring)
         for name, stage in VIEW.stages.items()
     ]
     for inputs in PLAN_INPUTS:
@@ -39,7 +38,7 @@ except UserError as error:
     sys.exit(f"error: {error}")
 
 # The jobs whose torch must be able to use a GPU, which vLLM does in its own environment.
-GPU_RULES = {*STAGES, *(name for name, suite in VIEW.suites.items() if not uses_vllm(suite))}
+GPU_RULES = {"train", *(name for name, suite in VIEW.suites.items() if not uses_vllm(suite))}
 
 
 # Checked before the first job, or they would fail after all data work. On Slurm jobs run on other hosts than this, so
@@ -56,13 +55,13 @@ onstart:
     if MACHINE.gpus and needed & GPU_RULES:
         try:
             note = check_gpu_driver(str(PROFILE.machine), elsewhere=PROFILE.slurm)
-            for inputs in PLAN_INPUTS if needed & {*STAGES} else []:
+            for inputs in PLAN_INPUTS if "train" in needed else []:
                 choose_option(inputs)  # traces the memory of the real model; later from the cache
         except UserError as error:
             sys.exit(f"error: {error}")
         if note:
             print(note, file=sys.stderr)
-        if needed & {*STAGES}:
+        if "train" in needed:
             print(
                 kernels_line(MACHINE, VIEW.stages.values(), least_capability(), installed_kernels(), ARCHITECTURE),
                 file=sys.stderr,
@@ -111,6 +110,7 @@ rule plan:
         "../envs/stagecraft.yaml"
     resources:
         machine=str(PROFILE.machine),
+        monitoring=str(MONITORING_FILE),
     params:
         shards=subpath(input.shards, parent=True),
         settings=lambda wildcards: to_json(VIEW.stages[wildcards.stage]),
@@ -122,10 +122,12 @@ rule plan:
         code=fingerprint("scripts.training.plan"),
     shell:
         "python -m scripts.training.plan --stage {wildcards.stage:q} --machine {resources.machine:q}"
+        " --monitoring {resources.monitoring:q}"
         " --settings {params.settings:q} {params.shape:q} {params.base:q} --shards {params.shards:q}"
         " --out {output.plan:q} 2>&1 | tee {log:q}"
 
 
+# The weights lie beside the manifest, whatever their files are called; its provenance holds their hashes.
 rule train:
     input:
         origin=lambda wildcards: str(PATHS.model(VIEW.stages[wildcards.stage].origin) / MANIFEST),
@@ -133,14 +135,11 @@ rule train:
         data=lambda wildcards: ancient_inputs(*shard_files(VIEW.shards(wildcards.stage))),
     output:
         manifest=PATHS.model("{stage}") / MANIFEST,
-        model=PATHS.model("{stage}") / "model.safetensors",
         metrics=PATHS.model("{stage}") / "metrics.jsonl",
         summary=PATHS.model("{stage}") / "summary.json",
         environment=PATHS.model("{stage}") / "environment.json",
     log:
         PATHS.log("training", "train", "{stage}"),
-    wildcard_constraints:
-        stage=one_of([name for name in VIEW.stages if name not in VIEW.adapters]),
     priority: 1  # evaluations wait for stages, not stages for evaluations
     conda:
         "../envs/stagecraft.yaml"
@@ -148,15 +147,11 @@ rule train:
     resources:
         machine=str(PROFILE.machine),
         monitoring=str(MONITORING_FILE),
-        # no params: how often a stage logs and saves cannot change its weights
-        log_every=lambda wildcards: every_of(VIEW.stages[wildcards.stage], "log"),
-        save_every=lambda wildcards: every_of(VIEW.stages[wildcards.stage], "save"),
-        keep_checkpoints=lambda wildcards: VIEW.stages[wildcards.stage].keep_checkpoints,
     params:
         origin=subpath(input.origin, parent=True),
         shards=subpath(input.shards, parent=True),
         work=lambda wildcards: str(PATHS.work(wildcards.stage)),
-        settings=lambda wildcards: as_json(weight_settings(VIEW.stages[wildcards.stage])),
+        settings=lambda wildcards: to_json(VIEW.stages[wildcards.stage]),
         seed=lambda wildcards: VIEW.seed(wildcards.stage),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.training.train"),
@@ -164,18 +159,5 @@ rule train:
     shell:
         "trap '' TERM; python -m scripts.training.launch --machine {resources.machine:q} --threads {threads}"
         " scripts.training.train --stage {wildcards.stage:q} --settings {params.settings:q} --seed {params.seed:q}"
-        " --log-every {resources.log_every:q} --save-every {resources.save_every:q}"
-        " --keep-checkpoints {resources.keep_checkpoints:q}"
         " --code {params.code:q} --origin {params.origin:q} --shards {params.shards:q} --monitoring {resources.monitoring:q}"
         " --work {params.work:q} --out {params.out:q} 2>&1 | tee {log:q}"
-
-
-use rule train as train_adapter with:
-    output:
-        manifest=PATHS.model("{stage}") / MANIFEST,
-        model=PATHS.model("{stage}") / "adapter_model.safetensors",
-        metrics=PATHS.model("{stage}") / "metrics.jsonl",
-        summary=PATHS.model("{stage}") / "summary.json",
-        environment=PATHS.model("{stage}") / "environment.json",
-    wildcard_constraints:
-        stage=one_of(VIEW.adapters),

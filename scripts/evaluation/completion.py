@@ -33,7 +33,7 @@ from scripts.evaluation.metrics import code_completion
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
 from scripts.experiment.settings.evaluation import Completion
 from scripts.experiment.settings.record import to_dict
-from scripts.experiment.suites import scored_datasets
+from scripts.experiment.suites import datasets_of
 from scripts.tokens.packing.encoder import Encoded
 
 
@@ -127,7 +127,7 @@ def completion(
             }
         )
     scores = {}
-    for dataset in scored_datasets(settings):
+    for dataset in datasets_of(settings):
         of_dataset = [item for item in items if item["dataset"] == dataset]
         scores[dataset] = by_language(of_dataset, lambda subset: summarize(code_completion.SUITE, subset))
         logging.info(score_line("completion", dataset, code_completion.SUITE, scores[dataset]["all"]))

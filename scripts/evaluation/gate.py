@@ -111,7 +111,7 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
     layout, models, models_of = Layout(results), ["base", *stages], scored_models(evaluation, list(stages), further)
     scored, comparisons, unit = {}, {}, experiment.corpus.split.unit
     for name, suite in suites(models_of, evaluation.code.k if evaluation.code else ()).items():
-        datasets = scored_datasets(getattr(evaluation, name))
+        datasets = scored_datasets(evaluation, name)
         scored[name] = read_scored(layout.suite(name, ""), suite, models_of[name], datasets, unit)
         comparisons[name] = ComparisonOverSeeds(suite, scored[name], models_of[name], settings.confidence, seeds)
     latency = evaluation.latency and {

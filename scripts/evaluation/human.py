@@ -1,90 +1,177 @@
-"""Correctness as rated by people: read the filled rating sheets, score the models, and measure how far raters agree.
+"""Ratings by people: write a blind sheet of what the models generated, read the filled ones, score the models.
 
-    python -m scripts.evaluation.human --key results/evaluation/sheet/key.json --sheets anna.csv bo.csv \\
-        --out results/evaluation/human
+    python -m scripts.evaluation.human --suite results/evaluation/qa --models base sft --seed 42 \\
+        --settings '{"of": "qa", "samples": 50, "sheets": ["anna.csv"]}' --out results/evaluation/human
 
-An item's `correct` is the share of raters that called its response correct. Without sheets nothing is scored.
+`sheet.csv` goes to each rater; `key.json` says which model wrote which row, so raters must not see it. Rows are ordered
+by a hash of their texts, and models that wrote the same share a row: neither a row's place nor its name reveals a
+model. An item's `correct` is the share of raters that called its response correct.
 """
 
+import csv
+import hashlib
+import json
+import re
+from itertools import combinations
 from pathlib import Path
 from statistics import fmean
 
 from scripts.common.cli import parser, run
-from scripts.common.files import read_json, write_json, write_jsonl
-from scripts.evaluation.metrics.human_ratings import SUITE, agreement, alpha
+from scripts.common.errors import UserError
+from scripts.common.files import atomic, read_json, read_jsonl, write_json, write_jsonl
+from scripts.evaluation.metrics.human_ratings import SUITE
 from scripts.evaluation.metrics.metric import by_language, summarize
-from scripts.evaluation.results.blank_sheets import cells
-from scripts.evaluation.results.filled_sheets import Rating, read_ratings
+from scripts.experiment.settings.evaluation import Human
+
+COLUMNS = ("row", "language", "prompt", "reference", "response", "correct", "comment")
+ANSWERS = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
+LONGEST = 16_000  # characters of a cell: a spreadsheet cuts at 32,767 UTF-16 units
 
 
-def make_items(key: dict, model: str, ratings: dict[str, dict[str, Rating]]) -> list[dict]:
-    """The items of a model, sorted by dataset and id.
-
-    Args:
-        key: content of key.json.
-        ratings: rater → row → rating.
-    """
-    items = []
-    for name, row in key["rows"].items():
-        if model in row["models"]:
-            of_row = {rater: rows[name] for rater, rows in ratings.items()}
-            items.append(
-                {
-                    **{column: row[column] for column in ("dataset", "id", "language", "prompt", "reference")},
-                    "written": [row["response"]],
-                    "correct": fmean(rating.correct for rating in of_row.values()),
-                    "ratings": {rater: rating.correct for rater, rating in of_row.items()},
-                    "comments": {rater: rating.comment for rater, rating in of_row.items() if rating.comment},
-                }
-            )
-    return sorted(items, key=lambda item: (item["dataset"], item["id"]))
+def digest(*parts: object) -> str:
+    """The hex sha256 of some values."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()
 
 
-def rate(key: dict, sheets: list[Path], out: Path) -> dict:
-    """Write `agreement.json`, and for each model `items.jsonl.zst` and `scores.json` if there are sheets.
+def draw(items: list[dict], samples: int, seed: int) -> set[tuple[str, str]]:
+    """(dataset, id) of at most `samples` items of each dataset, those with the smallest hash of seed and id."""
+    chosen = set()
+    for dataset in dict.fromkeys(item["dataset"] for item in items):
+        names = [item["id"] for item in items if item["dataset"] == dataset]
+        names.sort(key=lambda name: digest(seed, name))
+        chosen.update((dataset, name) for name in names[:samples])
+    return chosen
 
-    Args:
-        key: content of the sheet's key.json.
-        sheets: one filled sheet per rater, named after the rater.
 
-    Returns:
-        The content of agreement.json: `sheet`, `rows`, `raters` (each with the share that it called correct),
-        `agreement` and `alpha`.
+def make_rows(suite: Path, models: list[str], samples: int, seed: int) -> dict[str, dict]:
+    """Row name → its texts, its item and the models that wrote it; in the order of the sheet.
 
     Raises:
-        UserError: a sheet is incomplete or not this run's.
+        UserError: the models were not scored on the same items.
     """
-    blank = cells(key["rows"])
-    ratings = {path.stem: read_ratings(path, key["sheet"], blank) for path in sheets}
-    for model, facts in key["models"].items() if sheets else []:
-        items = make_items(key, model, ratings)
-        scores = {
-            dataset: by_language(
-                [item for item in items if item["dataset"] == dataset], lambda subset: summarize(SUITE, subset)
+    rows, chosen = {}, None
+    for model in models:
+        items = list(read_jsonl(suite / model / "items.jsonl.zst"))
+        chosen = chosen or draw(items, samples, seed)
+        drawn = [item for item in items if (item["dataset"], item["id"]) in chosen]
+        if len(drawn) < len(chosen):
+            raise UserError(
+                f"{suite / model}: {len(chosen) - len(drawn)} items of {models[0]} are missing; score again"
             )
-            for dataset in dict.fromkeys(item["dataset"] for item in items)
-        }
+        for item in drawn:
+            shown = {name: item[name] for name in ("dataset", "id", "language", "prompt", "reference")}
+            shown["response"] = item["written"][0]
+            name = digest(seed, shown)[:16]
+            rows.setdefault(name, {**shown, "models": []})["models"].append(model)
+    return dict(sorted(rows.items()))
+
+
+def cell(text: str) -> str:
+    """A cell's text; an apostrophe before what a spreadsheet would take for a formula."""
+    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]} … ({len(text) - LONGEST:,} characters more)"
+    return f"'{shown}" if re.match(r"\s*[=+\-@]", shown) else shown
+
+
+def write_sheet(path: Path, rows: dict[str, dict]) -> None:
+    """Write the blank sheet, with a byte-order mark, without which Excel reads UTF-8 as the local code page."""
+    with atomic(path) as temporary, temporary.open("w", encoding="utf-8-sig", newline="") as file:
+        writer = csv.writer(file, quoting=csv.QUOTE_ALL)
+        writer.writerow(COLUMNS)
+        for name, row in rows.items():
+            texts = [cell(row[column]) for column in ("language", "prompt", "reference", "response")]
+            writer.writerow([f"r{name}", *texts, "", ""])
+
+
+def read_sheet(path: Path, rows: dict[str, dict]) -> dict[str, bool]:
+    """Row name → whether the rater called its response correct.
+
+    Raises:
+        UserError: the file is no CSV in UTF-8 with a sheet's columns, or a row is missing, unknown, repeated or open.
+    """
+    try:
+        text = path.read_bytes().decode("utf-8-sig")
+    except UnicodeDecodeError:
+        raise UserError(f"{path}: not UTF-8 text; save it as `CSV UTF-8`") from None
+    first = text.partition("\n")[0].strip()
+    delimiter = next((mark for mark in ",;\t" if first.replace('"', "").split(mark) == list(COLUMNS)), None)
+    if delimiter is None:
+        raise UserError(f"{path}: its first line is {first!r:.80}, must be {','.join(COLUMNS)}; save it as `CSV UTF-8`")
+    ratings = {}
+    try:
+        for record in csv.DictReader(text.splitlines(keepends=True), delimiter=delimiter, strict=True):
+            name, answer = record["row"].removeprefix("r"), (record["correct"] or "").strip().lower()
+            if not name:
+                continue  # an empty line that a spreadsheet adds
+            if name not in rows:
+                raise UserError(f"{path}: row {record['row']!r:.40}: not in this run's sheet; rate that one")
+            if name in ratings:
+                raise UserError(f"{path}: row {record['row']!r}: occurs twice; keep one")
+            if answer not in ANSWERS:
+                raise UserError(f"{path}: row {record['row']!r}: correct is {answer!r:.40}, must be yes or no")
+            ratings[name] = ANSWERS[answer]
+    except csv.Error as error:
+        raise UserError(f"{path}: malformed CSV, {error}; save it as `CSV UTF-8`") from error
+    missing = [name for name in rows if name not in ratings]
+    if missing:
+        raise UserError(f"{path}: row 'r{missing[0]}': missing (and {len(missing) - 1} more rows)")
+    return ratings
+
+
+def agreement(ratings: list[dict[str, bool]]) -> float | None:
+    """The share of pairs of raters that agree, averaged over rows; None with fewer than two raters."""
+    equal = [first[name] == second[name] for first, second in combinations(ratings, 2) for name in first]
+    return fmean(equal) if equal else None
+
+
+def rate(suite: Path, models: list[str], settings: Human, seed: int, out: Path) -> dict:
+    """Write the sheet and its key, `agreement.json`, and of filled sheets each model's items and scores.
+
+    Args:
+        suite: the folder of the suite whose outputs are rated.
+
+    Returns:
+        The content of agreement.json: `rows`, `raters` (each with the share that it called correct), `agreement`.
+
+    Raises:
+        UserError: the models' items differ, or a filled sheet is not this run's.
+    """
+    rows = make_rows(suite, models, settings.samples, seed)
+    ratings = {Path(sheet).stem: read_sheet(Path(sheet), rows) for sheet in settings.sheets}
+    write_sheet(out / "sheet.csv", rows)
+    write_json(out / "key.json", rows)
+    for model in models if ratings else []:
+        items = []
+        for name, row in rows.items():
+            if model in row["models"]:
+                of_row = {rater: answers[name] for rater, answers in ratings.items()}
+                texts = {column: row[column] for column in ("dataset", "id", "language", "prompt", "reference")}
+                items.append(
+                    {**texts, "written": [row["response"]], "correct": fmean(of_row.values()), "ratings": of_row}
+                )
+        items.sort(key=lambda item: (item["dataset"], item["id"]))
+        scores = {}
+        for dataset in dict.fromkeys(item["dataset"] for item in items):
+            of_dataset = [item for item in items if item["dataset"] == dataset]
+            scores[dataset] = by_language(of_dataset, lambda subset: summarize(SUITE, subset))
+        scored = read_json(suite / model / "scores.json")
+        facts = {"model": model, "model_sha256": scored["model_sha256"], "data": scored["data"]}
         write_jsonl(out / model / "items.jsonl.zst", items)
-        write_json(out / model / "scores.json", {"model": model, **facts, "scores": scores})
-    units = [[rows[name].correct for rows in ratings.values()] for name in key["rows"]]
-    result = {
-        "sheet": key["sheet"],
-        "rows": len(key["rows"]),
-        "raters": {rater: fmean(rating.correct for rating in rows.values()) for rater, rows in ratings.items()},
-        "agreement": agreement(units),
-        "alpha": alpha(units),
-    }
+        write_json(out / model / "scores.json", facts | {"scores": scores})
+    shares = {rater: fmean(answers.values()) for rater, answers in ratings.items()}
+    result = {"rows": len(rows), "raters": shares, "agreement": agreement(list(ratings.values()))}
     write_json(out / "agreement.json", result)
     return result
 
 
 def main() -> None:
     arguments = parser(__doc__)
-    arguments.add_argument("--key", type=Path, required=True, help="key.json of the sheet")
-    arguments.add_argument("--sheets", type=Path, nargs="*", default=[], help="filled sheets, one of each rater")
-    arguments.add_argument("--out", type=Path, required=True, help="folder for agreement, items and scores")
+    arguments.add_argument("--suite", type=Path, required=True, help="folder of the suite, with a folder per model")
+    arguments.add_argument("--models", nargs="+", required=True)
+    arguments.add_argument("--settings", type=Human.from_json, required=True, help="of, samples, sheets")
+    arguments.add_argument("--seed", type=int, required=True, help="the experiment's seed")
+    arguments.add_argument("--out", type=Path, required=True, help="folder for sheet, key, agreement and scores")
     args = arguments.parse_args()
-    rate(read_json(args.key), args.sheets, args.out)
+    rate(args.suite, args.models, args.settings, args.seed, args.out)
 
 
 if __name__ == "__main__":

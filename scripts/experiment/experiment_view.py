@@ -83,11 +83,6 @@ class ExperimentView:
         return str(self.layout.evaluation) if self.experiment.training else "data"
 
     @cached_property
-    def adapters(self) -> list[str]:
-        """The stages whose folder holds an adapter; any other, full or merged, holds a plain model."""
-        return [name for name, stage in self.stages.items() if stage.method == "lora" and not stage.lora.merge]
-
-    @cached_property
     def own_datasets(self) -> list[str]:
         """The datasets made from files of the user's own or from a hub, not from the sources."""
         return [name for name, dataset in self.datasets.items() if isinstance(dataset, OwnDataset)]

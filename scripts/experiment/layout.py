@@ -148,11 +148,6 @@ class Layout:
         return self.results / "evaluation/repository_tasks"
 
     @property
-    def sheet(self) -> Path:
-        """The folder of the blank rating sheet and its key."""
-        return self.results / "evaluation/sheet"
-
-    @property
     def agreement(self) -> Path:
         return self.results / "evaluation/human/agreement.json"
 

@@ -160,9 +160,7 @@ def scored_models(evaluation: Evaluation, stages: list[str], further: Sequence[s
     """
     everyone = ["base", *stages]
     return {
-        suite: settings.models or everyone
-        if suite == "human"
-        else [*everyone, *(further if suite not in WITHOUT_PAIRS else ())]
+        suite: [*everyone, *(further if suite not in WITHOUT_PAIRS else ())]
         for suite, settings in configured(evaluation).items()
         if suite != "human" or settings.sheets
     }
@@ -193,7 +191,13 @@ def problem_files(settings: Record) -> list[str]:
     return []
 
 
-def scored_datasets(settings: Record) -> list[str]:
+def scored_datasets(evaluation: Evaluation, suite: str) -> list[str]:
+    """The datasets of a configured suite; people rate those of the suite whose outputs they are given."""
+    rated = evaluation.human.of if suite == "human" else suite
+    return datasets_of(getattr(evaluation, rated))
+
+
+def datasets_of(settings: Record) -> list[str]:
     """The datasets of a suite with these settings."""
     if isinstance(settings, Completion):
         with_context = [f"{size}+context" for size in settings.sizes] if settings.context_characters else []

@@ -35,7 +35,7 @@ class Job:
     """A job that makes files.
 
     Attributes:
-        rule: the name of its rule; `train` also for a stage that trains an adapter.
+        rule: the name of its rule.
         area: the folder of the rule's script, as `corpus`.
         name: what its wildcards say, a raw archive without its pin: `tokio`, `code 512`, or empty.
         inputs: the files that it reads.
@@ -68,8 +68,8 @@ class Job:
 
 
 def script_of(rule) -> tuple[str, str]:
-    """(area, name) of the script that one of Snakemake's rules runs; stages with and without an adapter share one."""
-    return Path(rule.snakefile).stem, "train" if rule.name == "train_adapter" else rule.name
+    """(area, name) of the script that one of Snakemake's rules runs."""
+    return Path(rule.snakefile).stem, rule.name
 
 
 def rule_codes(rules) -> dict[str, str]:

@@ -14,9 +14,6 @@ from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import Record
 from scripts.experiment.suites import SUITES
 
-STAGES = ("train", "train_adapter")  # the rules that train
-
-
 # Kinds of jobs that a profile describes in `set-resources` as if they were rules; which rule is which follows from the
 # suite and the stage. Keys that the profile has for the rule itself win.
 TRAINING_JOB = "training_job"  # a stage, on all GPUs of the machine file
@@ -121,8 +118,7 @@ def assign_jobs(profile: Profile, machine: Machine, suites: dict[str, Record], p
         UserError: the profile gives a stage other hosts or GPUs than the machine file, or a suite no GPU.
     """
     least_mb = round((parameters * BYTES_PER_PARAMETER + JOB_BYTES) / 1e6) if parameters else 0
-    for rule in STAGES:
-        profile.assign(rule, TRAINING_JOB)
+    profile.assign("train", TRAINING_JOB)
     profile.assign("base", MODEL_JOB, least_mb=least_mb)
     for suite in suites:
         if SUITES[suite].needs_gpu:
@@ -146,20 +142,19 @@ def check_placement(profile: Profile, machine: Machine) -> None:
         UserError: it does not; the line names both keys.
     """
     key = f"the profile's set-resources.{TRAINING_JOB}"
-    for rule in STAGES:
-        if profile.slurm:
-            nodes = profile.of(rule, "nodes") or 1
-            if nodes != machine.nodes:
-                raise UserError(f"{key}.nodes is {nodes}, but {profile.machine} says `nodes: {machine.nodes}`")
-            tasks = profile.of(rule, "tasks")
-            if machine.nodes > 1 and tasks != nodes:
-                raise UserError(f"{key}.tasks is {tasks}, but must be {nodes} as its `nodes`: one launcher per host")
-        gpus = profile.gpus(rule)
-        if machine.gpus and profile.counts_gpus and gpus != machine.gpus:
-            name = "gres" if profile.slurm else "gpu"
-            raise UserError(
-                f"{key}.{name} is {profile.of(rule, name) or 0}, but {profile.machine} says `gpus: {machine.gpus}`"
-            )
+    if profile.slurm:
+        nodes = profile.of("train", "nodes") or 1
+        if nodes != machine.nodes:
+            raise UserError(f"{key}.nodes is {nodes}, but {profile.machine} says `nodes: {machine.nodes}`")
+        tasks = profile.of("train", "tasks")
+        if machine.nodes > 1 and tasks != nodes:
+            raise UserError(f"{key}.tasks is {tasks}, but must be {nodes} as its `nodes`: one launcher per host")
+    gpus = profile.gpus("train")
+    if machine.gpus and profile.counts_gpus and gpus != machine.gpus:
+        name = "gres" if profile.slurm else "gpu"
+        raise UserError(
+            f"{key}.{name} is {profile.of('train', name) or 0}, but {profile.machine} says `gpus: {machine.gpus}`"
+        )
 
 
 def uses_vllm(suite: Record) -> bool:

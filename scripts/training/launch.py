@@ -24,6 +24,7 @@ from scripts.hosts.gpus import lease
 from scripts.hosts.hardware import check_gpu_driver
 from scripts.hosts.openmp import sleep_while_waiting
 from scripts.training.engine.orphans import LAUNCHER
+from scripts.training.engine.stage_arguments import stage_parser
 from scripts.training.planning.batch import local_ranks
 from scripts.training.planning.resolve_auto import PLAN, plan_as_json, without_auto
 
@@ -124,8 +125,11 @@ def main() -> None:
     arguments.add_argument("module")
     arguments.add_argument("rest", nargs=argparse.REMAINDER)
     args = arguments.parse_args()
-    path = without_auto(args.machine, args.rest)
-    os.environ[PLAN] = plan_as_json(path, args.rest)
+    path = args.machine
+    if args.module == "scripts.training.train":
+        stage = stage_parser().parse_args(args.rest)
+        path = without_auto(path, stage)
+        os.environ[PLAN] = plan_as_json(path, stage)
     machine = load_machine(path)
     command = launch_command(machine, path, args.threads, args.module, args.rest)
     os.environ["OMP_NUM_THREADS"] = str(threads_per_rank(machine, args.threads))

@@ -1,6 +1,7 @@
 """Plan a stage on a machine: steps, memory part by part, disk, hours and cost; whether it fits, and what would.
 
     python -m scripts.training.plan --stage sft --machine config/machines/a40.yaml \\
+        --monitoring config/monitoring/default.yaml \\
         --settings '{"from": "base", ...}' --shape '{"hidden_size": 3584, ...}' \\
         --shards results/tokens/pack/instruct-4096 --out results/training/plan/sft.json
 
@@ -15,7 +16,7 @@ from scripts.common.cli import parser, run
 from scripts.common.disk import free_bytes
 from scripts.common.files import read_json, write_json
 from scripts.experiment.layout import PACKED_SPLITS
-from scripts.experiment.machine_files import load_machine
+from scripts.experiment.machine_files import load_machine, load_monitoring
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.checks import check_validation
 from scripts.training.planning.disk import disk_warning
@@ -28,6 +29,7 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--stage", required=True)
     arguments.add_argument("--machine", type=Path, required=True)
+    arguments.add_argument("--monitoring", type=Path, required=True)
     arguments.add_argument("--settings", type=Stage.from_json, required=True)
     arguments.add_argument("--shape", type=Shape.from_json, help="the model's shape, where it is known")
     arguments.add_argument("--no-rope-layers", type=int, nargs="*", default=[])
@@ -39,10 +41,11 @@ def main() -> None:
     check_validation(args.stage, args.settings, args.shards, manifest)
     rows = [split_rows(manifest["splits"][split], args.settings) for split in PACKED_SPLITS]
     machine, layers = load_machine(args.machine), tuple(args.no_rope_layers)
-    inputs = PlanInputs(args.stage, args.settings, machine, args.shape, *rows, layers, args.trained_tokens)
+    monitoring = load_monitoring(args.monitoring)
+    inputs = PlanInputs(args.stage, args.settings, machine, args.shape, *rows, layers, args.trained_tokens, monitoring)
     result = plan(inputs) | part_plans(manifest["splits"]["train"], inputs)
     free = machine.disk_gib or free_bytes(args.out) / GIB
-    result.setdefault("warnings", []).extend(disk_warning(args.stage, args.settings, result, free))
+    result.setdefault("warnings", []).extend(disk_warning(inputs.resolve(), result, free))
     write_json(args.out, result)
     for warning in result.pop("warnings"):
         logging.warning(f"warning: {warning}")

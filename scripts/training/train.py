@@ -23,13 +23,12 @@ from accelerate import PartialState
 from transformers import PreTrainedModel, TrainerCallback, TrainingArguments
 from transformers.utils import logging as transformers_logging
 
-from scripts.common.cli import parser, run
+from scripts.common.cli import run
 from scripts.common.disk import disk_errors
 from scripts.common.errors import UserError
 from scripts.common.files import new_folder_beside
 from scripts.common.manifest import read_manifest
-from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring
-from scripts.experiment.no_effect_settings import add_no_effect_options, with_no_effect_options
+from scripts.experiment.machine_files import load_machine, load_monitoring
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.monitoring import Monitoring
 from scripts.experiment.settings.training import Stage
@@ -44,6 +43,7 @@ from scripts.training.engine.pruning import prune_after_publishing, prune_before
 from scripts.training.engine.resume_across_code import Run, code_changes, prepare_work_folder, resume_anyway
 from scripts.training.engine.resuming import checkpoint_that_loads, resume_from
 from scripts.training.engine.run_lock import Ownership
+from scripts.training.engine.stage_arguments import stage_parser
 from scripts.training.engine.stage_folder import Folders, publish_stage
 from scripts.training.engine.stage_model import load_stage_model
 from scripts.training.engine.trainer import Rows, StageTrainer
@@ -129,7 +129,7 @@ def train(
     Raises:
         UserError: an input is missing or not what its manifest says, or the settings do not fit it or the machine.
     """
-    inputs = load(name, settings, machine, folders)
+    inputs = load(name, settings, machine, monitoring, folders)
     parallel.start_process_group(machine)
     attempt = resume(inputs, seed, code)
     prepared = prepare(inputs, attempt, seed, monitoring)
@@ -138,14 +138,14 @@ def train(
     parallel.barrier_and_destroy()
 
 
-def load(name: str, settings: Stage, machine: Machine, folders: Folders) -> Inputs:
+def load(name: str, settings: Stage, machine: Machine, monitoring: Monitoring, folders: Folders) -> Inputs:
     """Read the manifests of model and shards, and work out the stage's numbers."""
     origin, shards = read_manifest(folders.origin), read_manifest(folders.shards)
     check_validation(name, settings, folders.shards, shards)
     auto = "auto" in (settings.learning_rate, settings.global_batch)
     parameters = count_parameters(folders.origin) if auto else None
     rows = split_rows(shards["splits"]["train"], settings)
-    stage = resolve_stage(name, settings, machine, parameters, rows, parallel.world_size())
+    stage = resolve_stage(name, settings, machine, parameters, rows, parallel.world_size(), monitoring)
     if auto:
         numbers = stage.settings
         logging.info(f"auto: learning rate {numbers.learning_rate}, global batch {numbers.global_batch} rows")
@@ -259,19 +259,9 @@ def publish(inputs: Inputs, attempt: Attempt, prepared: Prepared, outcome: dict,
 
 
 def main() -> None:
-    arguments = parser(__doc__)
+    arguments = stage_parser(__doc__)
     arguments.add_argument("--machine", type=Path, required=True)
     arguments.add_argument("--threads", type=int, required=True)
-    arguments.add_argument("--stage", required=True)
-    arguments.add_argument("--settings", type=Stage.from_json, required=True)
-    add_no_effect_options(arguments)
-    arguments.add_argument("--seed", type=int, required=True)
-    arguments.add_argument("--code", required=True)
-    arguments.add_argument("--origin", type=Path, required=True)
-    arguments.add_argument("--shards", type=Path, required=True)
-    arguments.add_argument("--work", type=Path, required=True)
-    arguments.add_argument("--out", type=Path, required=True)
-    arguments.add_argument("--monitoring", type=Path, default=MONITORING / "default.yaml")
     # the rule's shell ignores SIGTERM, which is inherited; until training begins it ends the process
     # (scripts/training/monitoring/interruption.py)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
@@ -283,7 +273,7 @@ def main() -> None:
     torch.set_num_threads(args.threads)
     train(
         args.stage,
-        with_no_effect_options(args.settings, args),
+        args.settings,
         args.seed,
         args.code,
         load_machine(args.machine),

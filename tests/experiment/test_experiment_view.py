@@ -33,7 +33,7 @@ def test_from_scratch_the_tokenizer_is_learned_from_the_split_corpus_and_the_sha
     assert flow.shape.vocab_size == 4096 and flow.base_settings["shape"]["hidden_size"] == flow.shape.hidden_size
     assert str(flow.shards("pretrain")) == "results/tokens/pack/code-512"
     assert flow.trained_on == ["code", "instruct"] and flow.chat_datasets == ["instruct"]
-    assert flow.models == ["base", "pretrain", "sft"] and flow.adapters == [] and flow.own_datasets == []
+    assert flow.models == ["base", "pretrain", "sft"] and flow.own_datasets == []
 
 
 def test_without_training_all_datasets_are_packed_at_each_length_with_a_tokenizer_of_their_own():
@@ -72,7 +72,6 @@ def test_with_a_real_base_the_tokenizer_is_the_bases_and_the_shape_is_only_the_p
     assert not flow.scratch and names(flow.tokenizer_texts) == ["results/training/base"]
     assert "shape" not in flow.base_settings and flow.shape.hidden_size == 3584
     assert flow.sources == {} and flow.own_datasets == ["python", "systems"]
-    assert flow.adapters == ["qa_python", "qa_systems"]
 
 
 def test_a_base_is_identified_by_its_content_not_by_its_path_or_the_files_beside_it(tmp_path, monkeypatch):

@@ -11,8 +11,6 @@ from scripts.experiment import suites
 NOT_RULES = {
     "training": {"launch"},  # starts `train` on one or several hosts
 }
-# rules without a module of their own name: the same command, other outputs
-SHARED = {"train_adapter"}
 # rules that a loop defines, whose names are suites
 SUITES = {suite for suite, facts in suites.SUITES.items() if facts.needs_gpu}
 IN_A_LOOP = {"evaluation": SUITES}
@@ -26,7 +24,7 @@ UNQUOTED = {"threads", "resources.engine"}
 def test_an_areas_folder_shows_exactly_its_rules(area):
     rules = set(re.findall(r"^\s*(?:use )?rule (?:\w+ as )?(\w+)", Path(f"rules/{area}.smk").read_text(), re.M))
     modules = {path.stem for path in Path(f"scripts/{area}").glob("*.py")} - {"__init__"}
-    assert modules - NOT_RULES.get(area, set()) == rules - SHARED | IN_A_LOOP.get(area, set())
+    assert modules - NOT_RULES.get(area, set()) == rules | IN_A_LOOP.get(area, set())
 
 
 def test_no_module_exceeds_the_limit_of_lines():

@@ -137,16 +137,15 @@ def test_a_gate_names_a_dataset_that_the_suite_of_its_metric_scores(experiment):
         load_experiment(experiment)
 
 
-def test_people_rate_all_models_on_all_datasets_by_default_and_score_once_a_sheet_is_filled(experiment):
+def test_people_score_all_models_once_a_sheet_is_filled(experiment):
     experiment["evaluation"].pop("completion")
     human()(experiment)
     evaluation = load_experiment(experiment).evaluation
-    defaults = {"models": ["base", "pretrain", "sft"], "datasets": ["instruct"], "samples": 50, "sheets": []}
-    assert to_dict(evaluation.human) == {"of": "qa"} | defaults
+    assert to_dict(evaluation.human) == {"of": "qa", "samples": 50, "sheets": []}
     assert list(scored_models(evaluation, ["pretrain", "sft"])) == ["perplexity", "qa"]
-    human(models=["sft"], sheets=["README.md"])(experiment)
+    human(sheets=["README.md"])(experiment)
     actual = scored_models(load_experiment(experiment).evaluation, ["pretrain", "sft"])
-    assert actual == {"perplexity": ["base", "pretrain", "sft"], "qa": ["base", "pretrain", "sft"], "human": ["sft"]}
+    assert actual == {suite: ["base", "pretrain", "sft"] for suite in ("perplexity", "qa", "human")}
 
 
 def test_the_table_of_suites_has_the_metrics_that_the_configuration_knows():

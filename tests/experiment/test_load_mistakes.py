@@ -103,16 +103,10 @@ LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
             "evaluation.human.of: must be one of qa, bleu, keywords, code, not 'perplexity'",
         ),
         (set_key("evaluation", "human", {"of": "qa"}), "evaluation.human.of: qa is not configured; add evaluation.qa"),
-        (human(models=["sfd"]), "evaluation.human.models: no 'sfd' here; known: base, pretrain, sft"),
-        (human(datasets=["code"]), "evaluation.human.datasets: no 'code' here; known: instruct"),
         (human(sheets=["no.csv"]), "evaluation.human.sheets.0: no.csv: no such file"),
         (
             human(sheets=["README.md", "./README.md"]),
             "evaluation.human.sheets.1: ./README.md has the rater's name of README.md; rename one",
-        ),
-        (
-            human(models=["sft"], gate={"model": "base"}),
-            "evaluation.gate.gates.0.model: no 'base' here; known: sft",
         ),
         (
             set_key("training", "train", "sft", "quantize", "8bit"),

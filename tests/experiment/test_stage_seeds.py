@@ -10,7 +10,7 @@ from scripts.experiment.layout import Layout
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.merge import merged
-from scripts.experiment.no_effect_settings import weight_settings
+from scripts.experiment.settings.record import to_dict
 
 FILE = Path("config/config.yaml")
 
@@ -29,7 +29,7 @@ def test_the_stage_is_trained_once_for_each_seed_on_what_it_shares():
     assert flow.models == ["base", "pretrain", "sft", "sft.seed8", "sft.seed9"]
     assert [flow.seed(name) for name in flow.models] == [42, 42, 7, 8, 9]
     for name in ("sft", "sft.seed8", "sft.seed9"):  # nothing but the seed differs from the stage without seeds
-        assert weight_settings(flow.stages[name]) == weight_settings(plain.stages["sft"])
+        assert to_dict(flow.stages[name]) == to_dict(plain.stages["sft"])
         assert flow.shards(name) == plain.shards("sft")
     assert flow.packed_datasets == plain.packed_datasets
 

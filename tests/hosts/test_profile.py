@@ -12,7 +12,7 @@ from scripts.common.errors import UserError
 from scripts.experiment import suites
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
-from scripts.hosts.profile import STAGES, Profile, assign_jobs, check_placement, gpus_in, stage_threads, value_in
+from scripts.hosts.profile import Profile, assign_jobs, check_placement, gpus_in, stage_threads, value_in
 
 CLUSTER = {"nodes": 4, "tasks": 4, "gres": "gpu:a40:2"}
 
@@ -20,7 +20,7 @@ CLUSTER = {"nodes": 4, "tasks": 4, "gres": "gpu:a40:2"}
 def profile(train: dict, slurm: bool = True, gpu: int | None = None) -> Profile:
     resources = {} if gpu is None else {"gpu": gpu}
     default = {"machine": "a40"} | ({"slurm_partition": "gpu"} if slurm else {})
-    rules = {"train": train, "train_adapter": train}
+    rules = {"train": train}
     return Profile(SimpleNamespace(default_resources=default, overwrite_resources=rules, resources=resources))
 
 
@@ -97,8 +97,7 @@ def first_memory(profile: Profile, rule: str) -> int:
 def test_each_job_gets_the_gpus_and_the_memory_that_its_model_needs(name, size):
     made, target = shipped(name)
     assign_jobs(made, target, SUITES, PARAMETERS[size])
-    for rule in STAGES:
-        assert made.gpus(rule) == (target.gpus if made.counts_gpus else 0)
+    assert made.gpus("train") == (target.gpus if made.counts_gpus else 0)
     for suite in SUITES:
         assert made.gpus(suite) == int(suites.SUITES[suite].needs_gpu and made.counts_gpus), suite
         if made.slurm and suites.SUITES[suite].needs_gpu:

@@ -42,15 +42,12 @@ STAGE = {
     "trainable": "all",
     "weight_decay": 0.01,
     "betas": [0.9, 0.95],
-    "eps": 1e-8,
     "clip": 1.0,
     "precision": "fp32",
-    "log_steps": 1,
     "eval_steps": 6,
     "eval_rows": 4,
-    "save_steps": 4,
-    "keep_checkpoints": 2,
 }
+MONITORING = {"log_steps": 1, "save_steps": 4, "keep_checkpoints": 2}
 SEED = 7
 MACHINE = {
     "nodes": 1,

@@ -130,6 +130,7 @@ def planned(folder: Path, stage: dict, targets: int) -> subprocess.CompletedProc
     machine = folder / "m.yaml"
     machine.write_text("{nodes: 1, gpus: 0, micro_batch: 1}")
     line = ["--stage", "sft", "--machine", machine, "--settings", json.dumps(stage)]
+    line += ["--monitoring", "config/monitoring/default.yaml"]
     line += ["--shards", folder, "--out", folder / "plan.json"]
     words = [sys.executable, "-m", "scripts.training.plan", *line]
     return subprocess.run(words, capture_output=True, text=True, check=False)

@@ -24,15 +24,19 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 from scripts.common.files import sha256_file
 from scripts.common.manifest import write_manifest
 from scripts.training.engine.checkpoint_folders import is_complete, newest_complete, remove_checkpoints_except
+from scripts.training.engine.stage_arguments import stage_parser
 from scripts.training.monitoring.metric_log import truncate_after
 from scripts.training.planning.resolve_auto import plan_as_json
 from tests import forked
-from tests.training.conftest import LENGTH, MACHINE, SEED, STAGE, write_split
+from tests.training.conftest import LENGTH, MACHINE, MONITORING, SEED, STAGE, write_split
 
 
 def command(origin: Path, shards: Path, tmp_path: Path, machine: dict = MACHINE, **changes) -> list[str]:
-    machine_path = tmp_path / "machine.yaml"
+    """The command of the tiny stage; `changes` are of its settings or of its monitoring file."""
+    machine_path, monitoring_path = tmp_path / "machine.yaml", tmp_path / "intervals.yaml"
     machine_path.write_text(json.dumps(machine))
+    monitoring = {key: changes.pop(key, value) for key, value in MONITORING.items()}
+    monitoring_path.write_text(json.dumps(monitoring))
     words = [
         sys.executable,
         "-m",
@@ -44,7 +48,18 @@ def command(origin: Path, shards: Path, tmp_path: Path, machine: dict = MACHINE,
         "scripts.training.train",
     ]
     words += ["--stage", "tiny", "--settings", json.dumps({**STAGE, **changes}), "--seed", SEED, "--code", "0"]
-    words += ["--origin", origin, "--shards", shards, "--work", tmp_path / "work", "--out", tmp_path / "out"]
+    words += [
+        "--monitoring",
+        monitoring_path,
+        "--origin",
+        origin,
+        "--shards",
+        shards,
+        "--work",
+        tmp_path / "work",
+        "--out",
+        tmp_path / "out",
+    ]
     return [str(word) for word in words]
 
 
@@ -287,8 +302,8 @@ def test_shards_of_another_vocabulary_are_refused(origin, shards, tmp_path):
     assert "packed with a vocabulary of 600" in done.stderr.splitlines()[-1]
 
 
-def test_the_plan_that_a_stage_starts_with_has_the_intervals_of_its_own_command_line(origin, shards, tmp_path):
-    arguments = command(origin, shards, tmp_path, steps=20, save_steps=None)
-    arguments += ["--save-every", "4 steps", "--log-every", "0.5 share"]
+def test_the_plan_that_a_stage_starts_with_has_the_intervals_of_its_monitoring_file(origin, shards, tmp_path):
+    words = command(origin, shards, tmp_path, steps=20, save_steps=4, log_steps=0.5)
+    arguments = stage_parser().parse_args(words[words.index("--stage") :])
     planned = json.loads(plan_as_json(tmp_path / "machine.yaml", arguments))
     assert (planned["steps"], planned["save"], planned["log"]) == (20, 4, 10)

@@ -42,8 +42,6 @@ STAGE = {
     "learning_rate": 1e-3,
     "precision": "fp32",
     "eval_rows": 4,
-    "log_steps": 1,
-    "save_steps": 2,
 }
 EXPERIMENT = {
     "experiment": "tiny",

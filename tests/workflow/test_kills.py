@@ -29,7 +29,7 @@ from tests.workflow.conftest import Clone, processes_of
 TARGET = "results/training/train/sft/manifest.json"
 STAGES = ("pretrain", "sft")
 # small steps: much of the time goes into saves
-STAGE = {"steps": 16, "save_steps": 1, "eval_steps": 4, "global_batch": 2}
+STAGE = {"steps": 16, "eval_steps": 4, "global_batch": 2}
 
 
 def manifest(clone: Clone, stage: str) -> Path:

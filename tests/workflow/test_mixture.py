@@ -22,7 +22,6 @@ STAGE = {
     "epochs": EPOCHS,
     "learning_rate": 1e-3,
     "precision": "fp32",
-    "save_steps": 1,
     "eval_rows": 4,
 }
 

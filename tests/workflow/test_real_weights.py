@@ -49,7 +49,7 @@ TEMPLATE = (
 )
 STAGE = {
     **{"from": "base", "sequence_length": 640, "global_batch": 2, "learning_rate": 1e-5, "precision": "fp32"},
-    **{"eval_rows": 2, "log_steps": 1, "save_steps": 1, "keep_checkpoints": 1},
+    "eval_rows": 2,
 }
 
 

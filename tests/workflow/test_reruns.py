@@ -91,24 +91,21 @@ def another_machine(clone):
 
 
 def another_plan(clone):
-    """Another speed of the machine, what `stagecraft plan` writes, and other code to make plans with."""
+    """Another speed of the machine, another plan, and other code to make plans with."""
     clone.replace("config/machines/local.yaml", "micro_batch: 4", "micro_batch: 4\ncpu_tflops: 0.021\nmfu: 0.31")
     code("scripts/training/planning/speed.py", "OVERLAP = 0.5", "OVERLAP = 0.4")(clone)
     code("scripts/training/planning/plan_stage.py", "VALIDATION_SHARE = 1 / 3", "VALIDATION_SHARE = 1 / 2")(clone)
     code(
         "scripts/training/planning/resolve_auto.py",
-        'args.shards):\n        return ""',
-        "args.shards):\n        return str()",
+        "*rows, no_rope_layers",
+        "*[0, 0], no_rope_layers",
     )(clone)
-    (clone.root / "results/plan.html").write_text("<html>another plan</html>")
     (clone.root / "results/training/plan").mkdir(parents=True, exist_ok=True)
     (clone.root / "results/training/plan/sft.json").write_text("{}")
 
 
 def bookkeeping(clone):
-    """Another stage's bookkeeping too; eval.json, which holds the whole experiment, is made again."""
-    for stage, name in (("pretrain", "save_steps"), ("sft", "log_steps"), ("sft", "keep_checkpoints")):
-        setting("training", "train", stage, name, 7)(clone)
+    (clone.root / "config/monitoring/default.yaml").write_text("save_steps: 7\nlog_steps: 7\nkeep_checkpoints: 7\n")
 
 
 CHANGES = {
@@ -142,7 +139,7 @@ CHANGES = {
         setting("training", "train", "sft", "seeds", [42, 7]),
         {"train sft.seed7", "perplexity sft.seed7", "keywords sft.seed7"} | GATE,
     ),
-    "how often a stage logs and saves": (bookkeeping, GATE),
+    "how often a stage logs and saves": (bookkeeping, set()),
     "the experiment's name": (setting("experiment", "another name"), GATE | {"cards"}),
     "a licence in the sources table": (code("config/tiny.tsv", "PSF-2.0", "MIT"), GATE | {"cards"}),
     "a setting of one suite": (setting("evaluation", "perplexity", "documents", 5), PERPLEXITY | {"baselines"} | GATE),
@@ -152,7 +149,7 @@ CHANGES = {
         code("config/cases/keywords.yaml", "Write a", "Please write a"),
         KEYWORDS | {"contamination"} | GATE,
     ),
-    "texts to be rated by people": (setting("evaluation", "human", {"of": "keywords"}), {"sheet", "human"} | GATE),
+    "texts to be rated by people": (setting("evaluation", "human", {"of": "keywords"}), {"human"} | GATE),
     "a gate": (setting("evaluation", "gate", "confidence", 0.9), GATE),
     "one source's pin": (repin_beta, {"fetch beta", "filter beta"} | CORPUS),
     "one source's location, with the same pin": (move_beta, GATE | {"cards"}),  # eval.json names the location

@@ -11,7 +11,6 @@ from scripts.common.errors import UserError
 from scripts.experiment.causes import setting_changes
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, Layout
-from scripts.experiment.no_effect_settings import weight_settings
 from scripts.experiment.provenance import provenance_file, read_provenance
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
@@ -25,7 +24,7 @@ def expected_settings(experiment: Experiment) -> dict[Path, dict]:
     view = ExperimentView(experiment, {}, layout)
     expected = {}
     for name in view.own_models:
-        expected[layout.model(name) / MANIFEST] = weight_settings(view.stages[name])
+        expected[layout.model(name) / MANIFEST] = to_dict(view.stages[name])
     models = scored_models(experiment.evaluation, list(experiment.stages), further_models(experiment.stages))
     for suite, names in models.items():
         if suite == "human":  # its settings are those of the sheet that people filled

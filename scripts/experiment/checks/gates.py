@@ -32,11 +32,11 @@ def check_gates(experiment: Experiment, name: str) -> None:
         if gate.dataset is None:
             raise UserError(f"{key}.dataset: required with `metric: {gate.metric}`")
         suite = measured[gate.metric]
-        check_name(f"{key}.dataset", gate.dataset, scored_datasets(suites[suite]))
+        check_name(f"{key}.dataset", gate.dataset, scored_datasets(experiment.evaluation, suite))
         if gate.beyond is not None:
-            others = [name for name in scored_datasets(suites[suite]) if name != gate.dataset]
+            others = [name for name in scored_datasets(experiment.evaluation, suite) if name != gate.dataset]
             check_name(f"{key}.beyond", gate.beyond, others)
-        models = ["base", *stages] if suite != "human" else suites["human"].models
+        models = ["base", *stages]
         check_name(f"{key}.model", gate.model, models)
         if gate.against is not None:
             check_name(f"{key}.against", gate.against, models)
@@ -51,4 +51,6 @@ def check_gates(experiment: Experiment, name: str) -> None:
             check_name(
                 f"{guard_key}.metric", guard.metric, [metric for metric in measured if metric not in without_dataset]
             )
-            check_name(f"{guard_key}.dataset", guard.dataset, scored_datasets(suites[measured[guard.metric]]))
+            check_name(
+                f"{guard_key}.dataset", guard.dataset, scored_datasets(experiment.evaluation, measured[guard.metric])
+            )

@@ -88,10 +88,6 @@ def check_optimization(settings: Stage, key: str) -> None:
     stable = settings.scheduler == "warmup-stable-decay"
     named = settings.model_fields_set
     for setting, wrong, reason in (
-        *(
-            (f"{event}_share", f"{event}_steps" in named, f"give either this or `{event}_steps`")
-            for event in ("warmup", "log", "eval", "save")
-        ),
         ("decay_share", not stable, "only with `scheduler: warmup-stable-decay`"),
         ("muon_learning_rate", optimizer != "muon", "only with `optimizer: muon`"),
         (
@@ -110,9 +106,9 @@ def check_optimization(settings: Stage, key: str) -> None:
         if setting in named and wrong:
             raise UserError(f"{key}.{setting}: {reason}")
     if settings.steps is not None:
-        warmup = settings.warmup_share
-        if settings.warmup_steps is not None:
-            warmup = settings.warmup_steps / settings.steps
+        warmup = settings.warmup_steps
+        if warmup >= 1:
+            warmup /= settings.steps
         if warmup + settings.decay_share * stable > 1:
             raise UserError(f"{key}.scheduler: warm-up and decay together are longer than `steps`")
 

@@ -25,13 +25,7 @@ def with_datasets(experiment: Experiment) -> Evaluation:
     if (completion := evaluation.completion) and completion.dataset is None:
         first = next(iter(code_datasets(experiment)), None)
         updates["completion"] = completion.model_copy(update={"dataset": first})
-    evaluation = evaluation.model_copy(update=updates)
-    human, rated = evaluation.human, configured(evaluation)
-    if human is not None and human.of in rated:
-        all_of_it = {"models": ["base", *experiment.training.train], "datasets": scored_datasets(rated[human.of])}
-        missing = {key: value for key, value in all_of_it.items() if getattr(human, key) is None}
-        evaluation = evaluation.model_copy(update={"human": human.model_copy(update=missing)})
-    return evaluation
+    return evaluation.model_copy(update=updates)
 
 
 def scorable(experiment: Experiment, suite: str) -> list[str]:
@@ -62,9 +56,12 @@ def check_suites(experiment: Experiment, name: str) -> None:
                 check_name(f"{name}: evaluation.{suite}.datasets", dataset, scorable(experiment, suite))
             if not settings.datasets:
                 raise UserError(f"{name}: evaluation.{suite}.datasets: none of kind {' or '.join(CHATS)}")
-    known = dict.fromkeys(entry for suite in configured(evaluation).values() for entry in scored_datasets(suite) or ())
+    known = []
+    for suite in configured(evaluation):
+        if suite != "human":
+            known += scored_datasets(evaluation, suite)
     for dataset in evaluation.general or ():
-        check_name(f"{name}: evaluation.general", dataset, list(known))
+        check_name(f"{name}: evaluation.general", dataset, list(dict.fromkeys(known)))
     if evaluation.perplexity.stride > evaluation.perplexity.context:
         raise UserError(f"{name}: evaluation.perplexity.stride: {evaluation.perplexity.stride} exceeds `context`")
     if evaluation.completion:
@@ -150,15 +147,11 @@ def check_human(settings: Human, experiment: Experiment, key: str) -> None:
     """Check that people rate outputs that a suite generates, and that their sheets are there.
 
     Raises:
-        UserError: the suite is not configured, or a model, dataset or sheet is not there; the line starts with `key`.
+        UserError: the suite is not configured, or a sheet is not there; the line starts with `key`.
     """
     rated = configured(experiment.evaluation)
     if settings.of not in rated:
         raise UserError(f"{key}.of: {settings.of} is not configured; add evaluation.{settings.of}")
-    for model in settings.models:
-        check_name(f"{key}.models", model, ["base", *experiment.training.train])
-    for dataset in settings.datasets:
-        check_name(f"{key}.datasets", dataset, scored_datasets(rated[settings.of]))
     raters = {}
     for number, sheet in enumerate(settings.sheets):
         if not Path(sheet).is_file():

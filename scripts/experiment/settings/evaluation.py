@@ -153,8 +153,6 @@ class Human(Record):
     of: Literal["qa", "bleu", "keywords", "code"] = Field(
         description="The suite whose outputs are rated; it must be part of the experiment."
     )
-    models: Names | None = Field(None, description="Models to compare; all by default.")
-    datasets: Names | None = Field(None, description="Datasets of that suite; all by default.")
     samples: int = Field(
         50,
         ge=1,

@@ -20,7 +20,7 @@ KEYS = {
     "num_train_epochs": f"{STAGE}.epochs",
     "max_steps": f"{STAGE}.steps",
     "lr": f"{STAGE}.learning_rate",
-    "warmup_ratio": f"{STAGE}.warmup_share",
+    "warmup_ratio": f"{STAGE}.warmup_steps",
     "max_grad_norm": f"{STAGE}.clip",
     "bf16": f"{STAGE}.precision: bf16",
     "load_in_4bit": f"{STAGE}.quantize: 4bit",

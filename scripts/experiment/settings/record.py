@@ -22,6 +22,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     ConfigDict,
+    Field,
     TypeAdapter,
     ValidationError,
     model_validator,
@@ -61,6 +62,16 @@ def unknown_key_hint(key: str, known: list[str]) -> str:
 
 
 Number = Annotated[int | float, BeforeValidator(number_from_text)]
+
+
+def whole_or_share(value: float) -> float:
+    if value > 1 and value != int(value):
+        raise PydanticCustomError("steps", "must be a whole number of steps, or below 1 a share of all steps")
+    return value
+
+
+# As transformers' `eval_steps`: a number of steps, or below 1 a share of all steps.
+Steps = Annotated[Number, Field(gt=0), AfterValidator(whole_or_share)]
 Unique = AfterValidator(refuse_repetition)
 
 

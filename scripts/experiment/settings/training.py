@@ -7,7 +7,7 @@ from pydantic import Field
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.corpus import Sha256
 from scripts.experiment.settings.filter import Text
-from scripts.experiment.settings.record import Number, Record, Unique
+from scripts.experiment.settings.record import Number, Record, Steps, Unique
 
 Auto = Literal["auto"]
 
@@ -164,36 +164,21 @@ class Stage(Record):
         description="Share of the steps, at the end of the stage, in which `warmup-stable-decay` decreases the"
         " learning rate.",
     )
-    warmup_steps: int | None = Field(
-        None, ge=0, description="Steps of linear warm-up, instead of `warmup_share`; fewer than the stage has."
+    warmup_steps: Steps | Literal[0] = Field(
+        0.03, description="Steps of linear warm-up, fewer than the stage has; below 1 a share of all steps."
     )
-    warmup_share: Number = Field(0.03, ge=0, lt=1, description="Linear warm-up as a share of the steps.")
     weight_decay: Number = Field(0.01, ge=0, description="Decoupled weight decay; not applied to biases and norms.")
     betas: list[Annotated[Number, Field(ge=0, lt=1)]] = Field(
         [0.9, 0.95], min_length=2, max_length=2, description="AdamW betas."
     )
-    eps: Number = Field(1e-8, gt=0, description="AdamW epsilon.")
     clip: Number = Field(1.0, gt=0, description="Maximum gradient norm (gradient clipping); not used with Muon.")
     precision: Literal["fp32", "bf16"] = Field(
         "bf16", description="Precision of computation. The weights stay in fp32, except with DeepSpeed's sharding."
     )
-    log_steps: int | None = Field(None, ge=1, description="Steps between logged metrics, instead of `log_share`.")
-    log_share: Number = Field(
-        0.005,
-        gt=0,
-        le=1,
-        description="Interval between logged metrics as a share of all steps; with 0.005 metrics are logged at least"
-        " 200 times.",
-    )
-    eval_steps: int | None = Field(
-        None, ge=1, description="Steps between evaluations on the validation split, instead of `eval_share`."
-    )
-    eval_share: Number = Field(
+    eval_steps: Steps = Field(
         0.05,
-        gt=0,
-        le=1,
-        description="Interval between evaluations on the validation split as a share of all steps; with 0.05 there"
-        " are at least 20.",
+        description="Steps between evaluations on the validation split; below 1 a share of all steps, so that with 0.05"
+        " there are at least 20.",
     )
     eval_rows: int = Field(512, ge=1, description="Maximum number of validation rows used in each evaluation.")
     early_stopping: EarlyStopping | None = None
@@ -202,15 +187,6 @@ class Stage(Record):
         description="Publish the checkpoint with the lowest validation loss instead of the last one. A checkpoint is"
         " then also saved whenever the validation loss is the lowest so far.",
     )
-    save_steps: int | None = Field(None, ge=1, description="Steps between checkpoints, instead of `save_share`.")
-    save_share: Number = Field(
-        0.1,
-        gt=0,
-        le=1,
-        description="Interval between checkpoints as a share of all steps; a killed job loses at most this share of"
-        " its work.",
-    )
-    keep_checkpoints: int = Field(3, ge=1, description="Number of checkpoints that are kept.")
     seeds: Annotated[list[Annotated[int, Field(ge=0)]], Unique, Field(min_length=2)] | None = Field(
         None,
         description="Train this stage once with each of these seeds instead of the experiment's `seed`. The"

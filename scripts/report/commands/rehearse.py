@@ -40,16 +40,14 @@ from scripts.training.planning.batch import total_ranks
 ROOT = Path("results/rehearsal")
 STEPS, ITEMS = 3, 2
 # settings that a stage of three steps cannot have; null takes a key away
-UNSET = ("epochs", "max_samples", "warmup_steps", "warmup_share", "early_stopping")
-UNSET += ("log_share", "eval_share", "save_share")  # which the numbers of steps given here exclude
+UNSET = ("epochs", "max_samples", "warmup_steps", "early_stopping")
 
 
 def small_stage(settings: Stage, ranks: int) -> dict:
     """What a stage's rehearsal changes of its settings."""
     named = settings.model_fields_set
     changes = {key: None for key in UNSET if key in named}
-    changes |= {"steps": STEPS, "global_batch": ranks, "log_steps": 1, "eval_steps": 1, "save_steps": 1}
-    changes |= {"eval_rows": ranks}
+    changes |= {"steps": STEPS, "global_batch": ranks, "eval_steps": 1, "eval_rows": ranks}
     if isinstance(settings.trainable, list):  # patterns may name layers that a model of two has not
         changes["trainable"] = "all"
     return changes

@@ -3,12 +3,15 @@
 add_callbacks(trainer, stage, monitoring, optimizer_check, owner, first_step=0)
 """
 
+import importlib.util
+import os
 from pathlib import Path
 
 from torch.utils.tensorboard import SummaryWriter
 from transformers import PrinterCallback, TrainerCallback
-from transformers.integrations import TensorBoardCallback
+from transformers.integrations import TensorBoardCallback, WandbCallback
 
+from scripts.common.errors import UserError
 from scripts.experiment.settings.monitoring import Monitoring
 from scripts.training.engine.checkpoints import CompleteCheckpoints
 from scripts.training.engine.early_stopping import EarlyStoppingCallback
@@ -20,7 +23,6 @@ from scripts.training.monitoring.interruption import Interruption
 from scripts.training.monitoring.metric_log import MetricLog
 from scripts.training.monitoring.progress import ProgressFile
 from scripts.training.monitoring.throughput import Throughput
-from scripts.training.monitoring.wandb_log import WandbLog
 from scripts.training.planning.resolved_stage import ResolvedStage
 
 
@@ -49,10 +51,10 @@ def add_callbacks(
         AlertThresholds(alerts, metrics),
         MetricLog(metrics, name, tokens_per_step),
         progress,
-        *([WandbLog(monitoring.wandb, name, work)] if monitoring.wandb and first_rank else []),
+        *([wandb_callback(trainer, monitoring.wandb, name)] if monitoring.wandb and first_rank else []),
         *([TensorBoardCallback(tensorboard)] if first_rank else []),
         # checkpoints, and what ends training before the last step
-        CompleteCheckpoints(work, settings.keep_checkpoints, current_layout(machine), owner),
+        CompleteCheckpoints(work, stage.keep_checkpoints, current_layout(machine), owner),
         Interruption(trainer, name, trainer.train_dataset.shards, alerts, progress, owner),
         StallAlert(alerts),
         EarlyStoppingCallback(settings),  # the last: it ends a resumed run that has no step left
@@ -60,3 +62,18 @@ def add_callbacks(
     trainer.remove_callback(PrinterCallback)
     for callback in callbacks:
         trainer.add_callback(callback)
+
+
+def wandb_callback(trainer: StageTrainer, project: str, stage: str) -> WandbCallback:
+    """transformers' callback for Weights & Biases, which continues the same run when a stage is resumed.
+
+    Raises:
+        UserError: the package is not installed.
+    """
+    if importlib.util.find_spec("wandb") is None:
+        raise UserError("monitoring: wandb is not installed: `uv pip install wandb`, or leave `wandb` out")
+    work = Path(trainer.args.output_dir)  # its name is a hash of all that determines the weights
+    trainer.args.run_name = stage
+    os.environ.update(WANDB_PROJECT=project, WANDB_DIR=str(work), WANDB_RUN_ID=work.name, WANDB_RESUME="allow")
+    os.environ.setdefault("WANDB_MODE", "offline")
+    return WandbCallback()

@@ -18,7 +18,7 @@ from typing import NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_json_or_empty, write_json
-from scripts.experiment.no_effect_settings import weight_settings
+from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.training import Stage
 from scripts.training.engine.checkpoint_folders import newest_complete, step_of
 from scripts.training.engine.pruning import PUBLISHED, other_owner_ended
@@ -36,7 +36,7 @@ class Run(NamedTuple):
     code: str
 
     def without_code(self) -> list:
-        return [weight_settings(self.settings) | {"seed": self.seed}, self.origin, self.shards]
+        return [to_dict(self.settings) | {"seed": self.seed}, self.origin, self.shards]
 
     def folder_name(self) -> str:
         stage, *inputs = self.without_code()

@@ -23,6 +23,9 @@ MIN_STEPS = 5  # logged steps before a median is compared with
 WINDOW = 50  # logged steps in a running median
 MIN_STALL_SECONDS = 5.0  # shorter pauses are never an alert
 STALL_CHECK_SECONDS = 0.5
+LOSS_FACTOR = 2  # of the running median, above which a loss is an alert
+THROUGHPUT_FACTOR = 0.5  # of the running median, below which tokens per second are
+STALL_FACTOR = 20  # times the median duration of a step, after which no end of a step is
 WEBHOOK_SECONDS = 3  # that training waits for it at most
 
 
@@ -114,8 +117,8 @@ class AlertThresholds(TrainerCallback):
             if value is not None and limit is not None:
                 self.alert_once(step, kind, value, limit, value > limit, texts[kind].format(value, limit))
         for kind, value, past, factor in (
-            ("loss", logs["loss"], self.losses, limits.loss_factor),
-            ("throughput", logs.get("tokens_per_second"), self.rates, limits.throughput_factor),
+            ("loss", logs["loss"], self.losses, LOSS_FACTOR),
+            ("throughput", logs.get("tokens_per_second"), self.rates, THROUGHPUT_FACTOR),
         ):
             if value is None:
                 continue
@@ -147,7 +150,7 @@ class StallAlert(TrainerCallback):
     """
 
     def __init__(self, alerts: Alerts):
-        self.alerts, self.factor = alerts, alerts.monitoring.alerts.stall_factor
+        self.alerts = alerts
         self.durations: deque[float] = deque(maxlen=WINDOW)  # seconds of the newest steps
         self.finished = threading.Event()
         self.step, self.since, self.alerted = 0, None, False  # since: begin of the running step; None while it saves
@@ -176,8 +179,8 @@ class StallAlert(TrainerCallback):
             if since is None or self.alerted or len(durations) < MIN_STEPS:
                 continue
             seconds, median = time.monotonic() - since, statistics.median(durations)
-            limit = max(MIN_STALL_SECONDS, self.factor * median)
+            limit = max(MIN_STALL_SECONDS, STALL_FACTOR * median)
             if seconds > limit:
                 self.alerted = True
-                text = f"no step for {seconds:.0f} s, {self.factor:g} times the median of {median:.2g} s is exceeded"
+                text = f"no step for {seconds:.0f} s, {STALL_FACTOR:g} times the median of {median:.2g} s is exceeded"
                 self.alerts.send(self.step, "stall", seconds, limit, text)

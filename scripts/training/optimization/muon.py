@@ -16,6 +16,7 @@ from scripts.experiment.settings.training import Stage
 # transformers' rule: no weight decay on biases and norms
 UNDECAYED = [r"bias", r"layernorm", r"rmsnorm", r"(?:^|\.)norm(?:$|\.)", r"_norm(?:$|\.)"]
 MOMENTUM = 0.95
+EPS = 1e-8  # of AdamW, as torch's default
 
 
 def full_shape(parameter: nn.Parameter) -> tuple[int, ...]:
@@ -104,7 +105,7 @@ def make_muon(model: nn.Module, settings: Stage, zero: bool) -> torch.optim.Opti
     if not any(group["use_muon"] for group in groups):
         raise UserError("optimizer: muon has nothing to do: `trainable` selects no matrix of a hidden layer; use adamw")
     if not zero:
-        return MuonAdamW(groups, tuple(settings.betas), settings.eps)
+        return MuonAdamW(groups, tuple(settings.betas), EPS)
     from deepspeed.runtime.zero.muon.muon_optimizer import MuonWithAuxAdam
 
     for index, group in enumerate(groups):
@@ -113,7 +114,7 @@ def make_muon(model: nn.Module, settings: Stage, zero: bool) -> torch.optim.Opti
             # the iteration in bfloat16, as torch's; one momentum for all groups, as ZeRO-3 requires
             group |= {"momentum": MOMENTUM, "ns_method": "standard"}
         else:
-            group |= {"betas": tuple(settings.betas), "eps": settings.eps}
+            group |= {"betas": tuple(settings.betas), "eps": EPS}
         for parameter in group["params"]:
             parameter.use_muon = group["use_muon"]
     return MuonWithAuxAdam(groups)

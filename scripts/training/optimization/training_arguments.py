@@ -35,7 +35,6 @@ def training_arguments(stage: ResolvedStage, seed: int, work: Path, validate: bo
         weight_decay=settings.weight_decay,
         adam_beta1=settings.betas[0],
         adam_beta2=settings.betas[1],
-        adam_epsilon=settings.eps,
         bf16=settings.precision == "bf16",
         logging_steps=stage.log_every,
         eval_strategy="steps" if validate else "no",

@@ -38,7 +38,7 @@ def checkpoint_bytes(settings: Stage, machine: Machine, parameters: int, trained
 def checkpoints_at_once(stage: ResolvedStage) -> int:
     """The most checkpoints that lie on the disk at the same time: those kept, the best one, the one being written."""
     settings = stage.settings
-    limit = settings.keep_checkpoints + settings.keep_best + 1
+    limit = stage.keep_checkpoints + settings.keep_best + 1
     if stage.steps is None:
         return limit
     saves = math.ceil(stage.steps / stage.save_every)
@@ -67,17 +67,17 @@ def stage_disk(stage: ResolvedStage, shape: Shape, no_rope_layers: list[int] | N
     return Disk(checkpoint_size, checkpoints_at_once(stage), published)
 
 
-def disk_warning(name: str, settings: Stage, planned: dict, free_gib: float) -> list[str]:
+def disk_warning(stage: ResolvedStage, planned: dict, free_gib: float) -> list[str]:
     """A line, if the checkpoints and the model of a plan are more than the free disk; the stage checks again."""
     if "checkpoint_gib" not in planned:
         return []
     needed = planned["checkpoints_gib"] + planned["published_gib"]
     if needed <= free_gib:
         return []
-    kept = int((free_gib - planned["published_gib"]) // planned["checkpoint_gib"]) - 1 - settings.keep_best
+    kept = int((free_gib - planned["published_gib"]) // planned["checkpoint_gib"]) - 1 - stage.settings.keep_best
     remedy = f"`keep_checkpoints: {kept}` fits" if kept >= 1 else "make space there"
     return [
-        f"training.train.{name}.keep_checkpoints: {settings.keep_checkpoints} and one being written, of "
+        f"{stage.name}: the monitoring file's keep_checkpoints: {stage.keep_checkpoints} and one being written, of "
         f"{planned['checkpoint_gib']:,} GiB each, and the model need {needed:,.0f} GiB, "
         f"{free_gib:,.0f} are free; {remedy}"
     ]

@@ -3,12 +3,11 @@
     stagecraft plan --profile a40
     stagecraft plan --profile local --experiment config/mine.yaml --rows 20000
 
-The table goes to the terminal and to `plan.html` in the results folder. Tokens are counted where shards are there, else
+Tokens are counted where shards are there, else
 estimated from the sizes of the sources, and said to be so; `--rows` plans for so many packed rows instead. It exits
 with 1 if a stage does not fit.
 """
 
-import io
 import sys
 from pathlib import Path
 from typing import NamedTuple
@@ -18,22 +17,20 @@ from rich.table import Table
 
 from scripts.common.disk import free_bytes
 from scripts.common.errors import UserError
-from scripts.common.files import atomic, read_json
+from scripts.common.files import read_json
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, Layout
 from scripts.experiment.load import trained_experiment_of
-from scripts.experiment.machine_files import load_machine, read_yaml
-from scripts.experiment.no_effect_settings import weight_settings
+from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring, read_yaml
 from scripts.experiment.provenance import provenance_file, read_provenance
 from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.record import to_dict
 from scripts.sources.tables.sources_table import sources_of
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.disk import disk_warning
 from scripts.training.planning.estimate import Rows, stage_rows
 from scripts.training.planning.memory import GIB
 from scripts.training.planning.plan_stage import PlanInputs, plan
-
-WIDTH = 150  # of the page, in characters
 
 
 class StagePlan(NamedTuple):
@@ -63,7 +60,7 @@ def measured_values(flow: ExperimentView, stage: str, machine: Machine) -> dict:
         made, summary = read_provenance(provenance_file(folder / MANIFEST)), read_json(folder / "summary.json")
     except UserError:
         return {}
-    same_settings = made.settings == weight_settings(flow.stages[stage])
+    same_settings = made.settings == to_dict(flow.stages[stage])
     same_machine = summary.get("machine") == machine.hardware
     return summary if same_settings and same_machine else {}
 
@@ -78,17 +75,20 @@ def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None
     layers = expand_layers(base.no_rope_layers, flow.shape.num_hidden_layers) if flow.shape else []
     unknown = "" if flow.shape and flow.shape.vocab_size else "training.base.shape" + ".vocab_size" * bool(flow.shape)
     free = machine.disk_gib or free_bytes(flow.layout.results) / GIB
+    monitoring = load_monitoring(MONITORING / f"{flow.experiment.monitoring}.yaml")
     for name, settings in flow.stages.items():
         rows = stage_rows(flow.expanded, list(flow.sources.values()), flow.layout, name, assumed_rows)
         shape, off = flow.shape, tuple(layers)
-        inputs = PlanInputs(name, settings, machine, shape, rows.train, rows.validation, off, base.trained_tokens)
+        inputs = PlanInputs(
+            name, settings, machine, shape, rows.train, rows.validation, off, base.trained_tokens, monitoring
+        )
         measured = measured_values(flow, name, machine)
         try:
             planned = plan(inputs)
         except UserError as error:
             plans.append(StagePlan(name, rows, {}, str(error), measured))
             continue
-        planned.setdefault("warnings", []).extend(disk_warning(name, settings, planned, free))
+        planned.setdefault("warnings", []).extend(disk_warning(inputs.resolve(), planned, free))
         if unknown:
             planned["warnings"].append(f"{unknown}: not given; without it nothing says whether {name} fits its memory")
         if rows.train is None and not planned.get("steps"):
@@ -196,24 +196,8 @@ def parts_table(stages: list[StagePlan], machine: Machine) -> Table:
     return table
 
 
-def show(stages: list[StagePlan], path: Path, machine: Machine, page: Path) -> None:
-    """Print the tables, and write them to `page`."""
-    consoles = [Console(width=WIDTH, record=True, file=io.StringIO()), Console()]
-    for console in consoles:
-        console.print(overview_table(stages, path))
-        if any(stage.plan.get("gpu_parts_gib") for stage in stages):
-            console.print(parts_table(stages, machine))
-        for line in machine_warnings(machine):
-            console.print(f"warning: {line}", markup=False, soft_wrap=True)
-        for stage in stages:
-            for line in [stage.error] * bool(stage.error) + stage.plan.get("warnings", []):
-                console.print(f"{'error' if line == stage.error else 'warning'}: {line}", markup=False, soft_wrap=True)
-    with atomic(page) as temporary:
-        temporary.write_text(consoles[0].export_html(), encoding="utf-8")
-
-
 def print_plans(profile: str, configfile: Path | None, rows: int | None) -> None:
-    """Print all plans and write their page; exits with 1 if a stage does not fit.
+    """Print the plans of all stages; exits with 1 if a stage does not fit.
 
     Args:
         rows: packed training rows to plan for, instead of those that are counted or estimated.
@@ -221,7 +205,16 @@ def print_plans(profile: str, configfile: Path | None, rows: int | None) -> None
     if rows is not None and rows < 1:
         raise UserError(f"--rows {rows}: packed training rows to plan for, at least 1")
     plans = plans_of(profile, configfile, rows)
-    show(plans.stages, plans.path, plans.machine, plans.flow.layout.plan_page)
-    print(f"page: {plans.flow.layout.plan_page}")
+    console = Console()
+    console.print(overview_table(plans.stages, plans.path))
+    if any(stage.plan.get("gpu_parts_gib") for stage in plans.stages):
+        console.print(parts_table(plans.stages, plans.machine))
+    for line in machine_warnings(plans.machine):
+        console.print(f"warning: {line}", markup=False, soft_wrap=True)
+    for stage in plans.stages:
+        if stage.error:
+            console.print(f"error: {stage.error}", markup=False, soft_wrap=True)
+        for line in stage.plan.get("warnings", []):
+            console.print(f"warning: {line}", markup=False, soft_wrap=True)
     if any(stage.error for stage in plans.stages):
         sys.exit(1)

@@ -8,6 +8,7 @@ from typing import NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.monitoring import Monitoring
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.batch import total_ranks
 from scripts.training.planning.candidates import Option
@@ -35,6 +36,7 @@ class PlanInputs(NamedTuple):
     validation_rows: int | None = None
     no_rope_layers: tuple[int, ...] = ()
     trained_tokens: float | None = None  # of the base
+    monitoring: Monitoring = Monitoring()  # how often it logs and saves
 
     @property
     def known_shape(self) -> Shape | None:
@@ -43,7 +45,7 @@ class PlanInputs(NamedTuple):
     def resolve(self) -> ResolvedStage:
         """The stage's numbers, as far as they are known."""
         parameters = count_parameters(self.known_shape) if self.known_shape else None
-        return resolve_stage(self.name, self.settings, self.machine, parameters, self.rows)
+        return resolve_stage(self.name, self.settings, self.machine, parameters, self.rows, monitoring=self.monitoring)
 
 
 def plan(inputs: PlanInputs, traced: bool = True) -> dict:

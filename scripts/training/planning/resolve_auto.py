@@ -14,11 +14,10 @@ import yaml
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.experiment.layout import PACKED_SPLITS
-from scripts.experiment.machine_files import load_machine
-from scripts.experiment.no_effect_settings import add_no_effect_options, with_no_effect_options
+from scripts.experiment.machine_files import load_machine, load_monitoring
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import as_json
-from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.settings.training import Shape
 from scripts.training.planning.plan_stage import PlanInputs, choose_option, plan
 
 PLAN = "STAGECRAFT_PLAN"  # the environment variable by which the launcher hands the plan to the stage
@@ -35,28 +34,16 @@ def config_of(folder: Path) -> dict:
     return read_json((folder / adapter["base"] if adapter else folder) / "config.json")
 
 
-def stage_arguments(arguments: list[str]) -> argparse.Namespace:
-    """The arguments of scripts/training/train.py that a plan depends on; None for those that are missing."""
-    known = argparse.ArgumentParser()
-    known.add_argument("--stage")
-    known.add_argument("--settings", type=Stage.from_json)
-    add_no_effect_options(known)
-    for folder in ("--origin", "--shards", "--work"):
-        known.add_argument(folder, type=Path)
-    args = known.parse_known_args(arguments)[0]
-    args.settings = args.settings and with_no_effect_options(args.settings, args)
-    return args
-
-
 def plan_inputs(machine: Machine, args: argparse.Namespace) -> PlanInputs:
     """The inputs of the plan of a stage whose data and origin exist."""
     config = config_of(args.origin)
     rows = [read_json(args.shards / "manifest.json")["splits"][split]["rows"] for split in PACKED_SPLITS]
     layers = switched_off(config)
-    return PlanInputs(args.stage, args.settings, machine, Shape.from_config(config), *rows, no_rope_layers=layers)
+    shape, monitoring = Shape.from_config(config), load_monitoring(args.monitoring)
+    return PlanInputs(args.stage, args.settings, machine, shape, *rows, no_rope_layers=layers, monitoring=monitoring)
 
 
-def plan_as_json(path: Path, arguments: list[str]) -> str:
+def plan_as_json(path: Path, args: argparse.Namespace) -> str:
     """The plan that a stage starts with, which goes into its summary.json; empty where it cannot be planned.
 
     Where a plan has no figure for the machine's speed, the model is not traced, which takes seconds. What cannot be
@@ -64,22 +51,20 @@ def plan_as_json(path: Path, arguments: list[str]) -> str:
 
     Args:
         path: of the machine file, without `auto`.
-        arguments: of scripts/training/train.py.
+        args: of scripts/training/train.py.
     """
-    args, machine = stage_arguments(arguments), load_machine(path)
-    if None in (args.stage, args.settings, args.origin, args.shards):
-        return ""
+    machine = load_machine(path)
     with suppress(UserError):
         planned = plan(plan_inputs(machine, args), traced=bool(machine.gpus or machine.cpu_tflops))
         return as_json(planned | {"machine": path.stem})
     return ""
 
 
-def without_auto(path: Path, arguments: list[str]) -> Path:
+def without_auto(path: Path, args: argparse.Namespace) -> Path:
     """The machine file at `path`, or where it says `auto` a copy with what makes the stage fastest and fits.
 
     Args:
-        arguments: of scripts/training/train.py; the copy goes to the folder that is its `--work`.
+        args: of scripts/training/train.py; the copy goes to its work folder.
 
     Raises:
         UserError: nothing fits, or the model is of a kind that cannot be planned.
@@ -87,7 +72,6 @@ def without_auto(path: Path, arguments: list[str]) -> Path:
     machine = load_machine(path)
     if "auto" not in (machine.sharding, machine.micro_batch):
         return path
-    args = stage_arguments(arguments)
     option = choose_option(plan_inputs(machine, args))
     if option is None:
         raise UserError(

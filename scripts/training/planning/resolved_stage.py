@@ -14,12 +14,14 @@ from typing import Literal
 
 from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.monitoring import Monitoring
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.batch import divide_batch, total_ranks
 from scripts.training.planning.checks import check_sharding
 
 MAX_TOKENS = 2**22  # larger batches gain nothing at these sizes (Llama 2 and 3 train with 4 M tokens)
 ROWS = 8
+MONITORING = Monitoring()  # with the default intervals
 
 
 @dataclass(frozen=True)
@@ -35,6 +37,7 @@ class ResolvedStage:
         log_every, eval_every, save_every: steps between logged metrics, validation losses, checkpoints.
         micro_batch: rows per process and pass.
         accumulation: passes per optimizer step.
+        keep_checkpoints: how many are kept, the best one not counted.
     """
 
     name: str
@@ -49,6 +52,7 @@ class ResolvedStage:
     save_every: int | None
     micro_batch: int | Literal["auto"]
     accumulation: int | None
+    keep_checkpoints: int
 
     @property
     def tokens_per_step(self) -> int | None:
@@ -90,6 +94,7 @@ def resolve_stage(
     parameters: int | None,
     rows: int | None,
     processes: int | None = None,
+    monitoring: Monitoring = MONITORING,
 ) -> ResolvedStage:
     """The numbers of a stage.
 
@@ -97,6 +102,7 @@ def resolve_stage(
         parameters: of the model that it starts from, None before it exists; used only for `auto`.
         rows: packed training rows, None before they are packed.
         processes: that train together, where they are not those of the machine file.
+        monitoring: how often the stage logs and saves.
 
     Raises:
         UserError: the machine file shards what cannot be sharded, the schedule does not fit the steps, or the global
@@ -108,14 +114,12 @@ def resolve_stage(
     steps = warmup = decay = log_every = eval_every = save_every = accumulation = None
     if settings.steps is not None or (rows is not None and settings.global_batch != "auto"):
         steps = training_steps(settings, rows)
-        warmup = settings.warmup_steps
-        if warmup is None:
-            warmup = warmup_of(settings.warmup_share, steps)
+        warmup = warmup_of(settings.warmup_steps, steps)
         # 1 - sqrt over the last fifth by default (Hägele et al. 2024)
         decay = max(1, round(settings.decay_share * steps)) if settings.scheduler == "warmup-stable-decay" else 0
-        log_every = settings.log_steps or share_of(steps, settings.log_share)
-        eval_every = settings.eval_steps or share_of(steps, settings.eval_share)
-        save_every = settings.save_steps or share_of(steps, settings.save_share)
+        log_every = interval(monitoring.log_steps, steps)
+        eval_every = interval(settings.eval_steps, steps)
+        save_every = interval(monitoring.save_steps, steps)
     micro_batch = machine.micro_batch
     if "auto" not in (micro_batch, settings.global_batch):
         micro_batch, accumulation = divide_batch(settings.global_batch, micro_batch, processes, name)
@@ -132,6 +136,7 @@ def resolve_stage(
         save_every=save_every,
         micro_batch=micro_batch,
         accumulation=accumulation,
+        keep_checkpoints=monitoring.keep_checkpoints,
     )
     if steps is not None:
         check_schedule(stage)
@@ -183,14 +188,18 @@ def training_steps(settings: Stage, rows: int | None) -> int:
     return math.ceil(settings.epochs * math.ceil(used_rows(settings, rows) / settings.global_batch))
 
 
-def share_of(steps: int, share: float) -> int:
-    """A share of the steps, rounded down so that 0.05 never gives fewer than 20; at least one step."""
-    return max(1, math.floor(share * steps + 1e-9))
+def interval(every: float, steps: int) -> int:
+    """Steps between two events; a share of all steps is rounded down, so that 0.05 never gives fewer than 20 events."""
+    if every >= 1:
+        return int(every)
+    return max(1, math.floor(every * steps + 1e-9))
 
 
-def warmup_of(share: float, steps: int) -> int:
-    """A share of the steps, rounded up as transformers does, but never all of them."""
-    return min(math.ceil(share * steps - 1e-9), steps - 1)
+def warmup_of(warmup: float, steps: int) -> int:
+    """Steps of warm-up; a share of all steps is rounded up as transformers does, but is never all of them."""
+    if warmup >= 1:
+        return int(warmup)
+    return min(math.ceil(warmup * steps - 1e-9), steps - 1)
 
 
 def check_schedule(stage: ResolvedStage) -> None:
@@ -203,17 +212,16 @@ def check_schedule(stage: ResolvedStage) -> None:
     if stage.warmup >= steps and stage.warmup:
         raise UserError(
             f"{key}.warmup_steps: {stage.warmup:,} of the stage's {steps:,} steps leave none after the warm-up; "
-            f"use `warmup_share: 0.03`, here {warmup_of(0.03, steps)} steps, instead"
+            f"use 0.03, here {warmup_of(0.03, steps)} steps, instead"
         )
     if stage.warmup + stage.decay > steps:
-        warmup_key = "warmup_share" if settings.warmup_steps is None else "warmup_steps"
         raise UserError(
-            f"{key}.{warmup_key}: {stage.warmup:,} steps and a decay of {stage.decay:,} are more than the stage's"
+            f"{key}.warmup_steps: {stage.warmup:,} steps and a decay of {stage.decay:,} are more than the stage's"
             f" {steps:,}; use at most {steps - stage.decay:,} steps of warm-up"
         )
     for setting in ("keep_best", "early_stopping"):
         if getattr(settings, setting) and stage.eval_every > steps:
             raise UserError(
                 f"{key}.eval_steps: {stage.eval_every:,} is more than the stage's {steps:,} steps, so `{setting}` has "
-                f"no validation loss to decide by; use `eval_share: 0.05`, here {share_of(steps, 0.05)} steps, instead"
+                f"no validation loss to decide by; use 0.05, here {interval(0.05, steps)} steps, instead"
             )

@@ -4,7 +4,7 @@ schedule_warnings(stage, validation_rows=100)    # one line each, with a value t
 """
 
 from scripts.experiment.settings.training import Shape
-from scripts.training.planning.resolved_stage import ResolvedStage, share_of
+from scripts.training.planning.resolved_stage import ResolvedStage, interval
 
 ENOUGH = 20  # evaluations and logged metrics in a stage, below which a curve shows little
 
@@ -16,19 +16,21 @@ def schedule_warnings(stage: ResolvedStage, validation_rows: int | None = None) 
         validation_rows: packed ones, scored by all processes together; None before they are packed.
     """
     steps, ranks, key, lines = stage.steps, stage.processes, f"training.train.{stage.name}", []
-    enough = share_of(steps, 1 / ENOUGH)
-    evaluations, logged = ("eval", "evaluations", stage.eval_every), ("log", "logged metrics", stage.log_every)
-    for setting, results, interval in (evaluations, logged):
-        if interval > enough and (setting == "log" or validation_rows != 0):
+    enough = interval(1 / ENOUGH, steps)
+    evaluations = (f"{key}.eval_steps", "evaluations", stage.eval_every)
+    logged = (f"{stage.name}: the monitoring file's log_steps", "logged metrics", stage.log_every)
+    for setting, results, every in (evaluations, logged):
+        if every > enough and (setting == logged[0] or validation_rows != 0):
             lines.append(
-                f"{key}.{setting}_steps: {interval:,} gives {steps // interval} {results} in {steps:,} steps; "
-                f"{enough:,}, or `{setting}_share: {1 / ENOUGH}`, would give {steps // enough}"
+                f"{setting}: {every:,} gives {steps // every} {results} in {steps:,} steps; "
+                f"{enough:,}, or a share of {1 / ENOUGH}, would give {steps // enough}"
             )
     if stage.save_every >= steps > 1:
-        saved = share_of(steps, 0.1)
+        saved = interval(0.1, steps)
         lines.append(
-            f"{key}.save_steps: {stage.save_every:,} makes no checkpoint before the end of {steps:,} steps, so a "
-            f"killed job starts at step 0; {saved:,}, or `save_share: 0.1`, would make {steps // saved}"
+            f"{stage.name}: the monitoring file's save_steps: {stage.save_every:,} makes no checkpoint before the end"
+            f" of {steps:,} steps, so a killed job starts at step 0; {saved:,}, or a share of 0.1, would make"
+            f" {steps // saved}"
         )
     eval_rows = stage.settings.eval_rows
     if eval_rows < ranks:

@@ -6,7 +6,6 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.evaluation.results.made_with import check_made_with
-from scripts.experiment.no_effect_settings import weight_settings
 from scripts.experiment.provenance import Provenance, write_provenance
 from scripts.experiment.settings.record import to_dict
 from tests.evaluation.synthetic import make_experiment
@@ -22,7 +21,7 @@ def experiment(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     experiment = make_experiment([])
     for name, stage in experiment.stages.items():
-        made("train", f"results/training/train/{name}/manifest.json", weight_settings(stage))
+        made("train", f"results/training/train/{name}/manifest.json", to_dict(stage))
     for model in ("base", "pretrain", "sft"):
         for suite in ("perplexity", "qa"):
             settings = to_dict(getattr(experiment.evaluation, suite))

@@ -23,9 +23,7 @@ def ranks(origin, shards, tmp_path):
     started = []
 
     def start(by_launch: bool) -> tuple[subprocess.Popen, list[psutil.Process]]:
-        monitoring = tmp_path / "monitoring.yaml"
-        monitoring.write_text("alerts: {stall_factor: 2}\n")
-        words = [*command(origin, shards, tmp_path, TWO, **ENDLESS), "--monitoring", str(monitoring)]
+        words = command(origin, shards, tmp_path, TWO, **ENDLESS)
         words = words if by_launch else on_ranks(words, 2)
         environment = {**os.environ, "OMP_NUM_THREADS": "1", "PET_SHUTDOWN_TIMEOUT": "2"}
         torchrun = subprocess.Popen(words, stderr=subprocess.PIPE, text=True, env=environment)

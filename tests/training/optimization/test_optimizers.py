@@ -79,13 +79,13 @@ def test_auto_follows_the_stated_rules_and_their_bounds():
 
 
 CONTRADICTIONS = [
-    ({"warmup_share": 0.1, "warmup_steps": 5}, "warmup_share: give either this or `warmup_steps`"),
+    ({"eval_steps": 1.5}, "eval_steps: must be a whole number of steps, or below 1 a share of all steps"),
     ({"decay_share": 0.1}, "decay_share: only with `scheduler: warmup-stable-decay`"),
     ({"muon_learning_rate": 0.1}, "muon_learning_rate: only with `optimizer: muon`"),
     ({"optimizer": "muon", "clip": 1.0}, "clip: not with `optimizer: muon`"),
     ({"optimizer": "muon", "method": "lora"}, "optimizer: muon trains whole matrices"),
     ({"learning_rate": "auto", "method": "lora"}, "learning_rate: `auto` is for `method: full`"),
-    ({"scheduler": "warmup-stable-decay", "warmup_share": 0.9}, "scheduler: warm-up and decay together are longer"),
+    ({"scheduler": "warmup-stable-decay", "warmup_steps": 0.9}, "scheduler: warm-up and decay together are longer"),
     ({"learning_rate": "fast"}, "learning_rate: must be a number or `auto`, not 'fast'"),
     ({"trainable": "some"}, "trainable: must be one of all, no_rope_layers or a list, not 'some'"),
     (
@@ -102,7 +102,7 @@ def test_contradictions_are_one_line_errors(changes, says):
     config = yaml.safe_load(Path("config/config.yaml").read_text())
     name, stage = next(iter(config["training"]["train"].items()))
     stage.pop("epochs", None)
-    for setting in ("clip", "warmup_share", "learning_rate"):
+    for setting in ("clip", "warmup_steps", "learning_rate"):
         stage.pop(setting, None)
     stage |= {"learning_rate": 1e-4, "steps": 100, **changes}
     with pytest.raises(UserError) as caught:

@@ -1,12 +1,9 @@
 """planning/resolved_stage.py, schedule.py: shares become steps; logging or saving too rarely gives a warning."""
 
-from pathlib import Path
-
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.experiment.load import load_experiment
-from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.settings.monitoring import Monitoring
 from scripts.training.planning.plan_stage import PlanInputs, plan
 from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage
 from scripts.training.planning.schedule import schedule_warnings
@@ -14,8 +11,11 @@ from tests.training.test_plan import a40, stage
 
 
 def resolved(steps: int, **changes) -> ResolvedStage:
-    """The stage with so many steps, on eight processes."""
-    return resolve_stage("sft", stage(epochs=None, steps=steps, **changes), a40(gpus=8), None, None)
+    """The stage with so many steps, on eight processes; `changes` are of its settings or of its monitoring file."""
+    watched = {key: changes.pop(key) for key in ("log_steps", "save_steps") if key in changes}
+    monitoring = Monitoring.parse(watched, "test")
+    settings = stage(epochs=None, steps=steps, **changes)
+    return resolve_stage("sft", settings, a40(gpus=8), None, None, monitoring=monitoring)
 
 
 @pytest.mark.parametrize("steps", [1, 2, 7, 19, 20, 21, 207, 1000, 12345])
@@ -26,25 +26,25 @@ def test_the_default_shares_evaluate_and_log_often_and_end_the_warm_up_in_time(s
     assert steps // made.save_every >= min(10, steps) and made.warmup <= 0.03 * steps + 1
 
 
-def test_a_number_of_steps_takes_precedence_over_its_share():
+def test_a_number_below_one_is_a_share_of_all_steps():
     own_steps = resolved(1000, warmup_steps=0, log_steps=2, eval_steps=3, save_steps=4)
-    shares = resolved(1000, warmup_share=0.1, log_share=0.01, eval_share=0.3, save_share=0.5)
+    shares = resolved(1000, warmup_steps=0.1, log_steps=0.01, eval_steps=0.3, save_steps=0.5)
     intervals = [(made.warmup, made.log_every, made.eval_every, made.save_every) for made in (own_steps, shares)]
     assert intervals == [(0, 2, 3, 4), (100, 10, 300, 500)]
 
 
 def test_a_warm_up_longer_than_the_stage_is_refused_with_a_setting_that_passes():
     """207 steps of 25 repositories under a warm-up of 1,000."""
-    with pytest.raises(UserError, match=r"sft\.warmup_steps: 1,000 of the stage's 207 steps .* `warmup_share: 0\.03`"):
+    with pytest.raises(UserError, match=r"sft\.warmup_steps: 1,000 of the stage's 207 steps .* use 0\.03"):
         resolved(207, warmup_steps=1000)
     with pytest.raises(UserError, match=r"sft\.warmup_steps: 207 of"):
         plan(PlanInputs("sft", stage(warmup_steps=207), a40(), rows=69 * 64))
-    resolved(207, warmup_share=0.03)
+    resolved(207, warmup_steps=0.03)
     resolved(207, warmup_steps=206)
     with pytest.raises(UserError, match=r"100 steps and a decay of 120 are more than .* 200; use at most 80 steps"):
         resolved(200, warmup_steps=100, scheduler="warmup-stable-decay", decay_share=0.6)
-    with pytest.raises(UserError, match=r"sft\.warmup_share: 180 steps and a decay of 60"):
-        resolved(200, warmup_share=0.9, scheduler="warmup-stable-decay", decay_share=0.3)
+    with pytest.raises(UserError, match=r"sft\.warmup_steps: 180 steps and a decay of 60"):
+        resolved(200, warmup_steps=0.9, scheduler="warmup-stable-decay", decay_share=0.3)
 
 
 @pytest.mark.parametrize("selects", [{"keep_best": True}, {"early_stopping": {"patience": 2}}])
@@ -55,8 +55,8 @@ def test_a_stage_that_selects_by_a_loss_it_never_measures_is_refused(selects):
 
 
 WARNED = [
-    ({"eval_steps": 1000}, "eval_steps: 1,000 gives 0 evaluations in 207 steps; 10, or `eval_share: 0.05`"),
-    ({"log_steps": 100}, "log_steps: 100 gives 2 logged metrics in 207 steps; 10, or `log_share: 0.05`"),
+    ({"eval_steps": 1000}, "eval_steps: 1,000 gives 0 evaluations in 207 steps; 10, or a share of 0.05"),
+    ({"log_steps": 100}, "log_steps: 100 gives 2 logged metrics in 207 steps; 10, or a share of 0.05"),
     ({"save_steps": 1000}, "save_steps: 1,000 makes no checkpoint before the end of 207 steps"),
     ({"eval_rows": 3}, "eval_rows: 3 leaves some of the 8 processes none; use 8"),
 ]
@@ -80,11 +80,3 @@ def test_few_validation_rows_are_named_with_the_factor_that_is_missing():
     assert [line.split(":")[0] for line in planned["warnings"]] == [
         f"training.train.sft.{n}" for n in ("eval_steps", "data")
     ]
-
-
-@pytest.mark.parametrize("interval", ["log", "eval", "save"])
-def test_steps_and_share_together_are_refused(interval):
-    config = read_yaml(Path("config/config.yaml"))
-    config["training"]["train"]["sft"] |= {f"{interval}_steps": 5, f"{interval}_share": 0.5}
-    with pytest.raises(UserError, match=f"sft.{interval}_share: give either this or `{interval}_steps`"):
-        load_experiment(config)
