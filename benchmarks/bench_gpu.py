@@ -36,9 +36,8 @@ from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.attention import collator_for, gpu_capability
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.monitoring.throughput import Throughput
-from scripts.training.planning.activations import measure as traced
 from scripts.training.planning.batch import Batch
-from scripts.training.planning.budget import stage_budget, stage_passes
+from scripts.training.planning.budget import stage_budget
 from scripts.training.planning.kernels import choose_attention, installed_kernels
 from scripts.training.planning.memory import GIB
 
@@ -82,7 +81,6 @@ def planned(case: dict) -> float:
     stage, batch = Stage.parse(settings, "bench"), Batch(case["rows"], 1)
     machine = {"nodes": 1, "gpus": 1, "micro_batch": case["rows"], "liger": case["liger"]}
     machine = Machine.parse(machine | {"gradient_checkpointing": True}, "bench")
-    traced(list(stage_passes(stage, shape, machine, batch)))
     gpu_bytes = stage_budget(stage, shape, machine, batch, validates=False).gpu
     return sum(value for part, value in gpu_bytes.items() if part not in ("CUDA", "fragmentation")) / GIB
 

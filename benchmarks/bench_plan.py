@@ -78,12 +78,10 @@ def machine_of(case: dict):
 def predicted(case: dict) -> float:
     """Bytes by the plan."""
     from scripts.experiment.settings.training import Shape
-    from scripts.training.planning.activations import measure
     from scripts.training.planning.batch import Batch
-    from scripts.training.planning.budget import stage_budget, stage_passes
+    from scripts.training.planning.budget import stage_budget
 
     settings, shape, machine, batch = stage_of(case), Shape(**SHAPE), machine_of(case), Batch(ROWS, ACCUMULATION)
-    measure(list(stage_passes(settings, shape, machine, batch)))
     return stage_budget(settings, shape, machine, batch).total
 
 
@@ -170,20 +168,7 @@ def cpu_table(numbers: list[int]) -> None:
     """Print predicted and measured of the cases with these numbers."""
     from transformers import Qwen2ForCausalLM, Trainer  # noqa: F401  imported once, before the forks
 
-    from scripts.experiment.settings.training import Shape
-    from scripts.training.planning.activations import measure
-    from scripts.training.planning.batch import Batch
-    from scripts.training.planning.budget import stage_passes
-
-    batch = Batch(ROWS, ACCUMULATION)
     chosen = [cases()[number] for number in numbers]
-    measure(
-        [
-            stage_pass
-            for case in chosen
-            for stage_pass in stage_passes(stage_of(case), Shape(**SHAPE), machine_of(case), batch)
-        ]
-    )
     print("| method | checkpointing | tokens | optimizer | predicted MiB | measured MiB | error |")
     print("|---" * 7 + "|")
     errors = []

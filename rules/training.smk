@@ -9,7 +9,7 @@ from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.parameters import count_parameters
 from scripts.training.planning.kernels import base_architecture, installed_kernels, kernels_line, least_capability
-from scripts.training.planning.plan_stage import PlanInputs, choose_option
+from scripts.training.planning.plan_stage import PlanInputs
 from scripts.training.planning.plan_stage import plan as plan_stage
 
 # how the stages are monitored; like the machine file it is not a param, so changing it reruns nothing
@@ -28,7 +28,7 @@ try:
         for name, stage in VIEW.stages.items()
     ]
     for inputs in PLAN_INPUTS:
-        warnings = plan_stage(inputs, traced=False).get("warnings", [])
+        warnings = plan_stage(inputs).get("warnings", [])
         for warning in warnings if INVOCATION else []:
             print(f"warning: {warning}", file=sys.stderr)
     BASE_SETTINGS = VIEW.base_settings
@@ -55,8 +55,6 @@ onstart:
     if MACHINE.gpus and needed & GPU_RULES:
         try:
             note = check_gpu_driver(str(PROFILE.machine), elsewhere=PROFILE.slurm)
-            for inputs in PLAN_INPUTS if "train" in needed else []:
-                choose_option(inputs)  # traces the memory of the real model; later from the cache
         except UserError as error:
             sys.exit(f"error: {error}")
         if note:

@@ -49,11 +49,6 @@ def shard_files(folder: Path) -> list[Path]:
     return [folder / f"{split}.{file}" for split in PACKED_SPLITS for file in SHARD_FILES]
 
 
-def trace_file(key: str) -> Path:
-    """What a pass through a model takes, traced for a plan; named by its content, so that all experiments share it."""
-    return Path("results/work/traces") / f"{key}.json"
-
-
 def architecture_file(key: str) -> Path:
     """What a model's architecture can be trained with; named by its content, so that all experiments share it."""
     return Path("results/work/architectures") / f"{key}.json"

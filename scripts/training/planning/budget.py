@@ -3,7 +3,7 @@
 budget = stage_budget(settings, shape, machine, Batch(micro=1, accumulation=16))
 budget.gpu["logits"], budget.total     # bytes
 
-The model states follow from closed forms (memory.py), what a pass keeps alive from a trace (activations.py).
+All of it follows from closed forms: of the model states (memory.py) and of what a pass keeps alive (activations.py).
 """
 
 import importlib.util
@@ -13,7 +13,7 @@ from typing import NamedTuple
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.training.planning.activations import Pass, Peak, peak
+from scripts.training.planning.activations import Pass, Peak, pass_peak
 from scripts.training.planning.batch import Batch, local_ranks, total_ranks
 from scripts.training.planning.kernels import SDPA, Installed, choose_attention, choose_liger, least_capability
 from scripts.training.planning.memory import GIB, model_states
@@ -90,7 +90,7 @@ def stage_budget(
     no_rope_layers: list[int] | None = None,
     validates: bool = True,
 ) -> Budget:
-    """The memory of a stage; the traces of its passes must be in the cache (`activations.measure`).
+    """The memory of a stage.
 
     Args:
         batch: rows per process and pass, and passes per optimizer step.
@@ -102,13 +102,13 @@ def stage_budget(
     # Layers before the first trained one keep nothing for the backward pass.
     layers = max(2, shape.num_hidden_layers - counted.first_layer)
     ranks = total_ranks(machine)
-    busy = peak(training, layers)
+    busy = pass_peak(training, layers)
     if not training.accumulated:  # its gradients are made within the pass, and are counted with the states
         busy = busy._replace(bytes=max(0, busy.bytes - round(states.gradients)))
     step = OPTIMIZERS[settings.optimizer].step_bytes * counted.largest
     if step > busy.bytes:
         busy = Peak(round(step), 0, "optimizer step")
-    scored = peak(validation, shape.num_hidden_layers)
+    scored = pass_peak(validation, shape.num_hidden_layers)
     if (
         validates and scored.bytes > busy.bytes + states.gradients
     ):  # no gradient exists while the validation rows are scored

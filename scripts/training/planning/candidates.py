@@ -10,9 +10,8 @@ from typing import NamedTuple
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.training.planning.activations import measure
 from scripts.training.planning.batch import Batch, divide_batch, total_ranks
-from scripts.training.planning.budget import Budget, stage_budget, stage_passes
+from scripts.training.planning.budget import Budget, stage_budget
 from scripts.training.planning.memory import GIB
 from scripts.training.planning.speed import Speed, stage_speed
 
@@ -98,7 +97,6 @@ def options(
         if key not in tried:
             tried.add(key)
             runs.append((settings, machine, batch))
-    measure([trace for settings, machine, batch in runs for trace in stage_passes(settings, shape, machine, batch)])
     return [
         Option(
             settings,

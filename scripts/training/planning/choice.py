@@ -11,9 +11,7 @@ from typing import NamedTuple
 from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Checkpointing, Machine
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.training.planning.activations import measure
-from scripts.training.planning.batch import Batch, total_ranks
-from scripts.training.planning.budget import stage_passes
+from scripts.training.planning.batch import total_ranks
 from scripts.training.planning.candidates import (
     OFFLOADABLE,
     SHARDINGS,
@@ -119,7 +117,6 @@ def changes(settings: Stage, machine: Machine) -> list[tuple[str, Stage, Machine
 def alternatives(name: str, option: Option, shape: Shape, no_rope_layers: list[int] | None) -> list[Change]:
     """The changes that would fit, the fastest first; only the fastest for each method and sharding."""
     candidates = changes(option.settings, option.machine)
-    measure([trace for _, stage, machine in candidates for trace in stage_passes(stage, shape, machine, Batch(1, 2))])
     tried = [
         Change(text, options(name, [(stage, machine)], shape, no_rope_layers)[0]) for text, stage, machine in candidates
     ]

@@ -6,11 +6,9 @@ plan(PlanInputs("sft", settings, machine, shape, rows=13_248))    # a dict
 import math
 from typing import NamedTuple
 
-from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.monitoring import Monitoring
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.training.planning.batch import total_ranks
 from scripts.training.planning.candidates import Option
 from scripts.training.planning.checks import check_choosable, check_trainable
 from scripts.training.planning.choice import choose
@@ -48,12 +46,8 @@ class PlanInputs(NamedTuple):
         return resolve_stage(self.name, self.settings, self.machine, parameters, self.rows, monitoring=self.monitoring)
 
 
-def plan(inputs: PlanInputs, traced: bool = True) -> dict:
+def plan(inputs: PlanInputs) -> dict:
     """The plan of one stage, as plan/{stage}.json holds it.
-
-    Args:
-        traced: trace the model's memory (seconds, then cached). Else memory is only checked by closed forms, and an
-            `auto` of the machine file is not resolved.
 
     Raises:
         UserError: the stage cannot run as its settings and the machine file say, does not fit, or trains nothing.
@@ -67,8 +61,7 @@ def plan(inputs: PlanInputs, traced: bool = True) -> dict:
         return stage.record() | {"warnings": warnings}
     if stage.steps:
         warnings += schedule_warnings(stage, inputs.validation_rows)
-    least_memory(inputs)
-    option = choose_option(inputs) if traced else None
+    option = choose_option(inputs)
     if option:
         inputs = inputs._replace(machine=option.machine)
         stage = inputs.resolve()
@@ -78,34 +71,8 @@ def plan(inputs: PlanInputs, traced: bool = True) -> dict:
     return result | (plan_option(inputs, stage, option) if option else {})
 
 
-def least_memory(inputs: PlanInputs) -> None:
-    """Check without a trace, at once, that the model states and one copy of the logits fit.
-
-    Only for a machine file without `auto`, whose choice needs the trace.
-
-    Raises:
-        UserError: it cannot; the table says what would.
-    """
-    machine, shape, settings = inputs.machine, inputs.known_shape, inputs.resolve().settings
-    if shape is None or "auto" in (machine.sharding, machine.micro_batch, settings.global_batch):
-        return
-    states = model_states(shape, settings, machine, list(inputs.no_rope_layers))
-    least = sum(states[:3])
-    limit = machine.gpu_memory_gib if machine.gpus else machine.host_memory_gib
-    host = states.host if machine.gpus else 0
-    if machine.gpus and not machine.liger:
-        rows = min(machine.micro_batch, settings.global_batch // total_ranks(machine) or 1)
-        least += 4 * shape.vocab_size * rows * settings.sequence_length
-    if (limit and least > limit * GIB) or (machine.host_memory_gib and host > machine.host_memory_gib * GIB):
-        choose_option(inputs)
-        raise UserError(  # `choose` found an option that fits: closed form and trace disagree
-            f"training.train.{inputs.name}: model states take {least / GIB:.1f} GiB per process,"
-            f" the machine has {limit}"
-        )
-
-
 def choose_option(inputs: PlanInputs) -> Option | None:
-    """Sharding, offload and micro-batch, chosen or checked by a trace; None without a shape.
+    """Sharding, offload and micro-batch, chosen or checked; None without a shape.
 
     Raises:
         UserError: nothing that the machine file allows fits; the table says what would.
@@ -145,7 +112,7 @@ def digits(value: float) -> float:
 
 
 def plan_option(inputs: PlanInputs, stage: ResolvedStage, option: Option) -> dict:
-    """The part of the plan that needs the trace: memory part by part, speed, hours, cost."""
+    """The part of the plan that is about one option: memory part by part, speed, hours, cost."""
     machine, settings, steps, shape = stage.machine, stage.settings, stage.steps, inputs.known_shape
     budget, speed = option.budget, option.speed
     result = {

@@ -46,8 +46,7 @@ def plan_inputs(machine: Machine, args: argparse.Namespace) -> PlanInputs:
 def plan_as_json(path: Path, args: argparse.Namespace) -> str:
     """The plan that a stage starts with, which goes into its summary.json; empty where it cannot be planned.
 
-    Where a plan has no figure for the machine's speed, the model is not traced, which takes seconds. What cannot be
-    planned is not refused here: the stage itself says what is wrong.
+    What cannot be planned is not refused here: the stage itself says what is wrong.
 
     Args:
         path: of the machine file, without `auto`.
@@ -55,8 +54,7 @@ def plan_as_json(path: Path, args: argparse.Namespace) -> str:
     """
     machine = load_machine(path)
     with suppress(UserError):
-        planned = plan(plan_inputs(machine, args), traced=bool(machine.gpus or machine.cpu_tflops))
-        return as_json(planned | {"machine": path.stem})
+        return as_json(plan(plan_inputs(machine, args)) | {"machine": path.stem})
     return ""
 
 

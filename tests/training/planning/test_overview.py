@@ -1,6 +1,5 @@
 """`stagecraft plan` before any data or model exists."""
 
-from functools import partial
 from pathlib import Path
 
 import pytest
@@ -27,12 +26,6 @@ def test_a_plan_without_memory_says_which_key_it_lacks(tmp_path, shape, key):
     assert stage.plan["warnings"] == [f"{key}: not given; without it nothing says whether sft fits its memory"]
 
 
-@pytest.fixture
-def untraced(monkeypatch):
-    """Plans by closed forms alone, which take no seconds."""
-    monkeypatch.setattr(overview, "plan", partial(overview.plan, traced=False))
-
-
 def printed(stages) -> str:
     console = Console(width=150)
     with console.capture() as capture:
@@ -40,7 +33,7 @@ def printed(stages) -> str:
     return capture.get()
 
 
-def test_a_batch_that_follows_from_the_data_is_planned_without_any_and_for_as_many_rows_as_are_told(untraced, tmp_path):
+def test_a_batch_that_follows_from_the_data_is_planned_without_any_and_for_as_many_rows_as_are_told(tmp_path):
     """The plan of `global_batch: auto` ended in a traceback before there was data."""
     muon = tmp_path / "muon.yaml"
     shipped = Path("config/experiments/cpt-muon.yaml").read_text()
@@ -55,7 +48,7 @@ def test_a_batch_that_follows_from_the_data_is_planned_without_any_and_for_as_ma
     assert "of the rows asked for" in printed([stage_plan])
 
 
-def test_the_models_of_further_seeds_are_planned_too(untraced, tmp_path):
+def test_the_models_of_further_seeds_are_planned_too(tmp_path):
     """Their names are not those of the file's stages, and their plan ended in a KeyError."""
     path = tmp_path / "mine.yaml"
     experiment = read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))
