@@ -22,9 +22,8 @@ try:
     monitoring = load_monitoring(MONITORING_FILE)
     resume_anyway()
     NOPE = expand_layers(EXPERIMENT.training.base.no_rope_layers, VIEW.shape.num_hidden_layers) if VIEW.shape else []
-    BASE_TOKENS = EXPERIMENT.training.base.trained_tokens
     PLAN_INPUTS = [
-        PlanInputs(name, stage, MACHINE, VIEW.shape, None, None, tuple(NOPE), BASE_TOKENS, monitoring)
+        PlanInputs(name, stage, MACHINE, VIEW.shape, None, None, tuple(NOPE), monitoring)
         for name, stage in VIEW.stages.items()
     ]
     for inputs in PLAN_INPUTS:
@@ -113,10 +112,7 @@ rule plan:
         shards=subpath(input.shards, parent=True),
         settings=lambda wildcards: to_json(VIEW.stages[wildcards.stage]),
         shape=["--shape", to_json(VIEW.shape)] if VIEW.shape else [],
-        base=[
-            *(["--no-rope-layers", *map(str, NOPE)] if NOPE else []),
-            *(["--trained-tokens", str(BASE_TOKENS)] if BASE_TOKENS else []),
-        ],
+        base=["--no-rope-layers", *map(str, NOPE)] if NOPE else [],
         code=fingerprint("scripts.training.plan"),
     shell:
         "python -m scripts.training.plan --stage {wildcards.stage:q} --machine {resources.machine:q}"

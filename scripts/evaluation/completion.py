@@ -1,4 +1,4 @@
-"""Score how well a model completes held-out files: a line, a block, or the body of a function.
+"""Score how well a model completes held-out files: a line, or the body of a function.
 
     python -m scripts.evaluation.completion --model results/training/base --seed 42 \\
         --tasks results/evaluation/completion_tasks/tasks.jsonl.zst \\
@@ -6,8 +6,7 @@
         --out results/evaluation/completion/base
 
 A prompt is the file around the answer, cut at line ends to `prompt_characters`: with `form: fim` as fill-in-the-middle,
-with `form: plain` the text before the answer alone. Each size of task is a dataset; with `context_characters` each size
-is there once more, as `line+context`, with the files that the file imports put before it.
+with `form: plain` the text before the answer alone. Each size of task is a dataset.
 
 A fill-in-the-middle completion counts whole, so a model must stop in the right place; generation ends early where the
 completion has left the region. A plain continuation cannot know where to stop and is cut there
@@ -21,10 +20,9 @@ from statistics import fmean
 import numpy as np
 
 from scripts.common.cli import run
-from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
 from scripts.evaluation.code_tasks.answers import check_form, prompt_of, prompt_text, write_answers
-from scripts.evaluation.code_tasks.copying import copied_answer
+from scripts.evaluation.code_tasks.regions import SIZES
 from scripts.evaluation.code_tasks.task import Task
 from scripts.evaluation.generation.likelihood import negative_log_likelihood
 from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
@@ -33,7 +31,6 @@ from scripts.evaluation.metrics import code_completion
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
 from scripts.experiment.settings.evaluation import Completion
 from scripts.experiment.settings.record import to_dict
-from scripts.experiment.suites import datasets_of
 from scripts.tokens.packing.encoder import Encoded
 
 
@@ -50,29 +47,8 @@ def answer_likelihoods(model: ScoredModel, tasks: list[Task], prompts: list[Prom
     return negative_log_likelihood(model.model, encoded, longest, longest, "completion answers")
 
 
-def chosen_tasks(tasks: list[Task], settings: Completion) -> list[Task]:
-    """The tasks with the ids that the settings name; all by default.
-
-    Raises:
-        UserError: there is no such task, or a size has none left.
-    """
-    if settings.ids is None:
-        return tasks
-    key = "evaluation.completion.ids"
-    if missing := sorted(set(settings.ids) - {task.id for task in tasks}):
-        raise UserError(f"{key}: no task {missing[0]!r}; one is {tasks[0].id!r}")
-    tasks = [task for task in tasks if task.id in settings.ids]
-    if empty := set(settings.sizes) - {task.size for task in tasks}:
-        raise UserError(f"{key}: none is a {min(empty)}; take it out of evaluation.completion.sizes")
-    return tasks
-
-
-def figures(task: Task, completions: list[str], copied: str) -> dict[str, float]:
-    """The figures of an item but for the likelihood: means over samples.
-
-    Args:
-        copied: what a copier would write.
-    """
+def figures(task: Task, completions: list[str]) -> dict[str, float]:
+    """The figures of an item but for the likelihood: means over samples."""
     answer, language = task.answer, task.language
     written = [text for text in completions if text.strip()]
     parsing = [code_completion.parses(task.before, text, answer, task.after, language) for text in written]
@@ -82,7 +58,6 @@ def figures(task: Task, completions: list[str], copied: str) -> dict[str, float]
         "identifier_f1": fmean(code_completion.identifier_f1(text, answer, language) for text in completions),
         "parses": sum(parsing) / len(completions),
         "not_blank": len(written) / len(completions),
-        "copy_similarity": code_completion.edit_similarity(copied, answer),
     }
 
 
@@ -98,36 +73,30 @@ def completion(
     Raises:
         UserError: the tokenizer has no tokens for fill-in-the-middle, or a prompt is too long for the model.
     """
-    tasks = chosen_tasks([Task(**record) for record in read_jsonl(path)], settings)
+    tasks = [Task(**record) for record in read_jsonl(path)]
     model = load(folder, vllm_python)
     check_form(model, settings, "evaluation.completion")
-    variants = [False, True] if settings.context_characters else [False]
-    pairs = [(task, context) for context in variants for task in tasks]
-    prompts = [prompt_of(task, settings, context) for task, context in pairs]
-    task_of_prompt = [task for task, _ in pairs]
-    likelihoods = answer_likelihoods(model, task_of_prompt, prompts)
-    completions, engine = write_answers(model, task_of_prompt, prompts, settings, seed, "completion")
+    prompts = [prompt_of(task, settings) for task in tasks]
+    likelihoods = answer_likelihoods(model, tasks, prompts)
+    completions, engine = write_answers(model, tasks, prompts, settings, seed, "completion")
     items = []
-    for (task, context), prompt, nll, samples in zip(pairs, prompts, likelihoods, completions, strict=True):
-        prefix, suffix = (prompt, "") if isinstance(prompt, str) else prompt
-        copied = copied_answer(task, prefix, suffix)
+    for task, prompt, nll, samples in zip(tasks, prompts, likelihoods, completions, strict=True):
         items.append(
             {
-                "dataset": f"{task.size}+context" if context else task.size,
+                "dataset": task.size,
                 "id": task.id,
                 "language": task.language,
                 "source": task.source,
                 "prompt": prompt_text(prompt),
                 "reference": task.answer,
                 "written": samples,
-                "copied": copied,
-                **figures(task, samples, copied),
+                **figures(task, samples),
                 "answer_nll": float(nll),
                 "answer_bytes": len(task.answer.encode()),
             }
         )
     scores = {}
-    for dataset in datasets_of(settings):
+    for dataset in SIZES:
         of_dataset = [item for item in items if item["dataset"] == dataset]
         scores[dataset] = by_language(of_dataset, lambda subset: summarize(code_completion.SUITE, subset))
         logging.info(score_line("completion", dataset, code_completion.SUITE, scores[dataset]["all"]))

@@ -1,19 +1,21 @@
-"""Tasks of suite `completion` out of the held-out code: files with a line, a block or a function's body to be written.
+"""Tasks of suite `completion` out of the held-out code: files with a line or a function's body to be written.
 
     python -m scripts.evaluation.completion_tasks --datasets results/corpus/compose --train code instruct \\
         --settings '{"dataset": "code", "tasks": 50}' --out results/evaluation/completion_tasks
 
 Of each size and language the tasks are those with the smallest hash of file and place, at most two of a file. Left out
-are files of tests, answers that nearly stand once more in their own file, which copying solves
-(scripts/evaluation/code_tasks/copying.py), and answers that stand in a training document (occurrences.py there). Writes
-`tasks.jsonl.zst`, and a manifest with the counts.
+are files of tests, answers that nearly stand once more in their own file, which copying solves, and answers that stand
+in a training document (scripts/evaluation/code_tasks/occurrences.py). Writes `tasks.jsonl.zst`, and a manifest with the
+counts.
 """
 
 import logging
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
+
+from rapidfuzz import fuzz
 
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
@@ -21,18 +23,16 @@ from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.hashing import text_digest
 from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.corpus.instruct.functions import is_test
-from scripts.evaluation.code_tasks.copying import near_copy
-from scripts.evaluation.code_tasks.occurrences import in_training
-from scripts.evaluation.code_tasks.regions import cut, regions
-from scripts.evaluation.code_tasks.repository_context import RepositoryPaths, repository_context
+from scripts.evaluation.code_tasks.occurrences import code_lines, in_training
+from scripts.evaluation.code_tasks.regions import SIZES, cut, regions
 from scripts.evaluation.code_tasks.task import Task
-from scripts.evaluation.generation.examples import text_of
-from scripts.experiment.layout import SPLITS, split_file
+from scripts.experiment.layout import split_file
 from scripts.experiment.settings.evaluation import CompletionTasks
 from scripts.experiment.suites import check_name
 from scripts.languages import completions
 
 PER_FILE = 2
+NEAR = 90  # rapidfuzz's ratio, of 100, from which lines are a near-copy
 # Of a file this many times as many are tried, as some are left out.
 TRIED = 3
 
@@ -43,7 +43,7 @@ def tasks_of(document: dict, settings: CompletionTasks) -> Iterator[Task]:
     file_regions = regions(text, document["language"], settings.max_lines)
     named = [(f"{document['id']}:{region.first + 1}-{region.last + 1}", region) for region in file_regions]
     for name, region in sorted(named, key=lambda pair: text_digest(f"{pair[0]} {pair[1].size}")):
-        if region.size in settings.sizes and counts[region.size] < PER_FILE * TRIED:
+        if counts[region.size] < PER_FILE * TRIED:
             counts[region.size] += 1
             source = document["source"]
             path = document["id"].removeprefix(f"{source}/")
@@ -62,28 +62,16 @@ def choose(tasks: list[Task], limit: int) -> list[Task]:
     return sorted(chosen, key=lambda task: (task.size, task.id))
 
 
-def add_context(tasks: list[Task], folder: Path, characters: int) -> None:
-    """Give each task what its file imports, out of all splits of its dataset."""
-    sources = {task.source for task in tasks}
-    paths, imported_paths = defaultdict(list), {}
-    for split in SPLITS:
-        for example in read_jsonl(split_file(folder, split)):
-            if example["source"] in sources:
-                paths[example["source"]].append(example["id"].removeprefix(f"{example['source']}/"))
-    repositories = {source: RepositoryPaths(of_source) for source, of_source in paths.items()}
-    for task in tasks:
-        text = task.before + task.answer + task.after
-        imported_paths[task.id] = repositories[task.source].imported_by(task.path, text, task.language)
-    ids = {f"{task.source}/{path}" for task in tasks for path in imported_paths[task.id]}
-    texts = {
-        example["id"]: text_of(example)
-        for split in SPLITS
-        for example in read_jsonl(split_file(folder, split))
-        if example["id"] in ids
-    }
-    for task in tasks:
-        files = [(path, texts[f"{task.source}/{path}"]) for path in imported_paths[task.id]]
-        task.context = repository_context(files, task.path, task.language, characters)
+def near_copy(task: Task) -> bool:
+    """Whether as many lines in a row of the rest of the file are nearly the answer."""
+    answer = code_lines(task.answer)
+    wanted = "\n".join(answer)
+    for text in (task.before, task.after):
+        lines = code_lines(text)
+        for place in range(len(lines) - len(answer) + 1):
+            if fuzz.ratio("\n".join(lines[place : place + len(answer)]), wanted, score_cutoff=NEAR):
+                return True
+    return False
 
 
 def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks, out: Path) -> dict:
@@ -127,22 +115,20 @@ def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks
             "in_training": sum(new[number].size == size for number in seen),
             "tasks": dict(sorted(Counter(task.language for task in tasks if task.size == size).items())),
         }
-        for size in settings.sizes
+        for size in SIZES
     }
     for size, count in counts.items():
         if not count["tasks"]:
             raise UserError(
-                f"evaluation.completion.sizes: no task of size {size!r} in the test files of {settings.dataset}"
+                f"evaluation.completion.dataset: no task of size {size!r} in the test files of {settings.dataset}"
                 f" ({count['tried']} tried, {count['copied']} nearly occur twice in their file, {count['in_training']}"
-                f" in the training data; {tests:,} files of tests left out); raise corpus.split.test or leave that size"
-                " out"
+                f" in the training data; {tests:,} files of tests left out); raise corpus.split.test or leave"
+                " `evaluation.completion` out"
             )
         logging.info(
             f"completion tasks: {sum(count['tasks'].values())} of size {size}; left out: {count['copied']} that nearly"
             f" occur twice in their file, {count['in_training']} in the training data"
         )
-    if settings.context_characters:
-        add_context(tasks, folder, settings.context_characters)
     write_jsonl(out / "tasks.jsonl.zst", map(asdict, tasks))
     facts = {"without_grammar": dict(sorted(without_grammar.items()))} if without_grammar else {}
     return write_manifest(out, ["tasks.jsonl.zst"], counts=counts, tests=tests, **facts)

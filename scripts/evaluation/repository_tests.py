@@ -94,7 +94,7 @@ def repository_tests(
     tasks = [RepositoryTask(**record) for record in read_jsonl(path)]
     model = load(folder, vllm_python)
     check_form(model, settings, "evaluation.repository_tests")
-    prompts = [prompt_of(task, settings, with_context=False) for task in tasks]
+    prompts = [prompt_of(task, settings) for task in tasks]
     written, engine = write_answers(model, tasks, prompts, settings, seed, "repository tests")
     items, sources = [], defaultdict(list)
     for task, prompt, bodies, outcomes in zip(

@@ -12,13 +12,11 @@ from scripts.experiment.settings.training import Base, Shape
 def settings_of_base(base: Base) -> dict:
     """The settings as plain values: of a folder its content, not its path.
 
-    The shape of a model that exists, and `trained_tokens`, are for the plan alone. A hub model is pinned by its
-    revision.
+    The shape of a model that exists is for the plan alone. A hub model is pinned by its revision.
 
     Raises:
         UserError: the content does not match `sha256`.
     """
-    base = base.model_copy(update={"trained_tokens": None})
     if base.model == "scratch":
         return to_dict(base)
     if Path(base.model).is_dir():

@@ -26,7 +26,6 @@ class Optimizer(NamedTuple):
         clips: whether it uses the gradient's norm, so that clipping makes sense.
         adapters: whether it can train adapters (`method: lora`).
         divides: whether its state can be divided among GPUs.
-        fp32_sums: whether DeepSpeed can add up its gradients in fp32.
     """
 
     description: str = ""
@@ -38,7 +37,6 @@ class Optimizer(NamedTuple):
     clips: bool = True
     adapters: bool = True
     divides: bool = True
-    fp32_sums: bool = True
 
     def state_bytes(self, trained: int, matrices: int, head: int) -> float:
         """Bytes of the state.
@@ -68,6 +66,5 @@ OPTIMIZERS = {
         step_bytes=5 * 2,  # the orthogonalization, in bf16
         clips=False,
         adapters=False,
-        fp32_sums=False,
     ),
 }

@@ -80,17 +80,13 @@ SUITES = {
         small=lambda items: {"max_new_tokens": 64},
     ),
     "completion": SuiteFacts(
-        (
-            *("completion_match", "edit_similarity", "identifier_f1", "parses"),
-            *("copy_similarity", "beyond_copy", "answer_bits_per_byte"),
-        ),
+        ("completion_match", "edit_similarity", "identifier_f1", "parses", "answer_bits_per_byte"),
         "Code written in place in held-out files, by the size of what was to be written. Each 0 to 1, more"
         " is better: share that is the file's own code line by line, edit similarity, F1 over identifiers, share that"
-        " parses. Copy similarity is what repeating the lines after the most similar place gives, and beyond copy how"
-        " much more the model's edit similarity is. Less is better: bits per byte of the file's own code.",
+        " parses. Less is better: bits per byte of the file's own code.",
         share=False,
         tasks="completion_tasks",
-        small=lambda items: {"tasks": 1, "max_new_tokens": 8, "ids": None},
+        small=lambda items: {"tasks": 1, "max_new_tokens": 8},
     ),
     "repository_tests": SuiteFacts(
         ("repository_pass@1",),
@@ -200,8 +196,7 @@ def scored_datasets(evaluation: Evaluation, suite: str) -> list[str]:
 def datasets_of(settings: Record) -> list[str]:
     """The datasets of a suite with these settings."""
     if isinstance(settings, Completion):
-        with_context = [f"{size}+context" for size in settings.sizes] if settings.context_characters else []
-        return [*settings.sizes, *with_context]
+        return ["line", "function"]
     if isinstance(settings, RepositoryTests):
         return [REPOSITORIES]
     if isinstance(settings, LmEval):

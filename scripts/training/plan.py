@@ -33,7 +33,6 @@ def main() -> None:
     arguments.add_argument("--settings", type=Stage.from_json, required=True)
     arguments.add_argument("--shape", type=Shape.from_json, help="the model's shape, where it is known")
     arguments.add_argument("--no-rope-layers", type=int, nargs="*", default=[])
-    arguments.add_argument("--trained-tokens", type=float, help="tokens that the base was trained on")
     arguments.add_argument("--shards", type=Path, required=True)
     arguments.add_argument("--out", type=Path, required=True)
     args = arguments.parse_args()
@@ -42,9 +41,9 @@ def main() -> None:
     rows = [split_rows(manifest["splits"][split], args.settings) for split in PACKED_SPLITS]
     machine, layers = load_machine(args.machine), tuple(args.no_rope_layers)
     monitoring = load_monitoring(args.monitoring)
-    inputs = PlanInputs(args.stage, args.settings, machine, args.shape, *rows, layers, args.trained_tokens, monitoring)
+    inputs = PlanInputs(args.stage, args.settings, machine, args.shape, *rows, layers, monitoring)
     result = plan(inputs) | part_plans(manifest["splits"]["train"], inputs)
-    free = machine.disk_gib or free_bytes(args.out) / GIB
+    free = free_bytes(args.out) / GIB
     result.setdefault("warnings", []).extend(disk_warning(inputs.resolve(), result, free))
     write_json(args.out, result)
     for warning in result.pop("warnings"):

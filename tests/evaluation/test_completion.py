@@ -20,10 +20,10 @@ from scripts.tokens.packing.encoder import Encoder
 BEFORE = "".join(f"x{number} = {number}\n" for number in range(40)) + "def f(a):\n    "
 AFTER = "\n\n" + "".join(f"y{number} = {number}\n" for number in range(40))
 TASKS = [
-    Task("r/a.py:42-42", "line", "python", "r", "a.py", BEFORE, "return a + x3", AFTER, "# b.py\nz = 1\n\n# a.py\n"),
-    Task("r/a.py:43-44", "block", "python", "r", "a.py", BEFORE, "a = x1\n    return a", AFTER),
+    Task("r/a.py:42-42", "line", "python", "r", "a.py", BEFORE, "return a + x3", AFTER),
+    Task("r/a.py:43-44", "function", "python", "r", "a.py", BEFORE, "a = x1\n    return a", AFTER),
 ]
-SETTINGS = Completion(dataset="code", sizes=["line", "block"], max_new_tokens=8, prompt_characters=90)
+SETTINGS = Completion(dataset="code", max_new_tokens=8, prompt_characters=90)
 
 
 @pytest.fixture(scope="module")
@@ -34,11 +34,10 @@ def tasks(tmp_path_factory):
 
 
 def test_a_prompt_is_the_file_around_the_answer_cut_at_line_ends():
-    prefix, suffix = prompt_of(TASKS[0], SETTINGS, with_context=False)
+    prefix, suffix = prompt_of(TASKS[0], SETTINGS)
     assert BEFORE.endswith(f"\n{prefix}") and AFTER.startswith(f"{suffix}\n")
     assert 45 < len(prefix) <= 60 and 15 < len(suffix) <= 30
-    assert prompt_of(TASKS[0], SETTINGS, with_context=True).prefix == TASKS[0].context + prefix
-    plain = prompt_of(TASKS[0], SETTINGS.model_copy(update={"form": "plain"}), with_context=False)
+    plain = prompt_of(TASKS[0], SETTINGS.model_copy(update={"form": "plain"}))
     assert BEFORE.endswith(f"\n{plain}") and 75 < len(plain) <= 90
 
 
@@ -57,7 +56,7 @@ def test_the_likelihood_is_that_of_the_answers_tokens_after_the_prompt(model_fol
     completion(model_folder, tasks, settings, 42, tmp_path)
     model = load(model_folder)
     for item, task in zip(read_jsonl(tmp_path / "items.jsonl.zst"), TASKS, strict=True):
-        prompt = encode(model.encoder, prompt_of(task, settings, with_context=False))[0]
+        prompt = encode(model.encoder, prompt_of(task, settings))[0]
         answer = model.encoder.encode([{"text": task.answer}]).ids[:-1].tolist()
         with torch.inference_mode():
             logits = model.model(torch.tensor([prompt + answer])).logits[0].double().log_softmax(-1)
@@ -86,14 +85,6 @@ def test_an_infill_must_stop_at_the_right_place_and_a_continuation_is_cut_there(
     assert [item["completion_match"] for item in read_jsonl(tmp_path / "items.jsonl.zst")] == matches
 
 
-def test_with_context_each_size_is_scored_a_second_time(model_folder, tasks, tmp_path):
-    completion(model_folder, tasks, SETTINGS.model_copy(update={"context_characters": 50}), 42, tmp_path)
-    items = list(read_jsonl(tmp_path / "items.jsonl.zst"))
-    assert [item["dataset"] for item in items] == ["line", "block", "line+context", "block+context"]
-    assert items[2]["prompt"].startswith("# b.py") and items[0]["answer_nll"] != items[2]["answer_nll"]
-    assert items[1]["answer_nll"] == pytest.approx(items[3]["answer_nll"], rel=1e-5)  # its file imports nothing
-
-
 def test_a_tokenizer_without_the_tokens_is_refused_with_the_form_to_set(model_folder, tasks, tmp_path):
     shutil.copytree(model_folder, tmp_path / "model")
     path = tmp_path / "model/tokenizer.json"
@@ -106,15 +97,3 @@ def test_a_tokenizer_without_the_tokens_is_refused_with_the_form_to_set(model_fo
     write_manifest(tmp_path / "model", list(manifest["files"]))
     with pytest.raises(UserError, match=r"^evaluation\.completion\.form: .* <\|fim_middle\|>; set `form: plain`$"):
         completion(tmp_path / "model", tasks, SETTINGS, 42, tmp_path / "out")
-
-
-def test_chosen_tasks_alone_are_scored(model_folder, tasks, tmp_path):
-    chosen = SETTINGS.model_copy(update={"sizes": ["line"], "ids": ["r/a.py:42-42"]})
-    completion(model_folder, tasks, chosen, 42, tmp_path)
-    assert [item["id"] for item in read_jsonl(tmp_path / "items.jsonl.zst")] == ["r/a.py:42-42"]
-    for changes, error in (
-        ({"ids": ["r/b.py:1-1"]}, r"evaluation.completion.ids: no task 'r/b.py:1-1'; one is 'r/a.py:42-42'"),
-        ({"sizes": ["line", "block"]}, r"evaluation.completion.ids: none is a block; take it out of .*sizes"),
-    ):
-        with pytest.raises(UserError, match=error):
-            completion(model_folder, tasks, chosen.model_copy(update=changes), 42, tmp_path / "out")

@@ -8,7 +8,8 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation.completion_tasks import completion_tasks
+from scripts.evaluation.code_tasks.task import Task
+from scripts.evaluation.completion_tasks import completion_tasks, near_copy
 from scripts.experiment.settings.evaluation import CompletionTasks
 
 
@@ -55,7 +56,7 @@ def tasks_in(folder):
 
 
 def test_no_task_is_copied_or_trained_on_and_the_counts_add_up(datasets, tmp_path):
-    settings = CompletionTasks(dataset="code", sizes=["line", "function"])
+    settings = CompletionTasks(dataset="code")
     manifest = completion_tasks(datasets, ["code"], settings, tmp_path / "out")
     tasks = tasks_in(tmp_path / "out")
     assert tasks and {task["path"] for task in tasks} == {"app/one.py"}
@@ -69,7 +70,7 @@ def test_no_task_is_copied_or_trained_on_and_the_counts_add_up(datasets, tmp_pat
 
 
 def test_the_tasks_do_not_depend_on_the_order_of_the_files_or_on_other_files(datasets, tmp_path):
-    settings = CompletionTasks(dataset="code", sizes=["function"])
+    settings = CompletionTasks(dataset="code")
     completion_tasks(datasets, ["code"], settings, tmp_path / "first")
     path = datasets / "code/test.jsonl.zst"
     write_jsonl(path, [*reversed(list(read_jsonl(path)))])
@@ -79,15 +80,32 @@ def test_the_tasks_do_not_depend_on_the_order_of_the_files_or_on_other_files(dat
     assert (tmp_path / "first/tasks.jsonl.zst").read_bytes() == (tmp_path / "second/tasks.jsonl.zst").read_bytes()
 
 
-def test_context_is_what_the_file_imports_from_any_split_of_its_repository(datasets, tmp_path):
-    settings = CompletionTasks(dataset="code", sizes=["function"], context_characters=100)
-    completion_tasks(datasets, ["code"], settings, tmp_path / "out")
-    assert {task["context"] for task in tasks_in(tmp_path / "out")} == {"# app/util.py\nlimit = 3\n\n# app/one.py\n"}
+AREA = """def area(width, height):
+    if width < 0:
+        raise ValueError(f"width {width} is below zero")
+    total = width * height
+    return total
+
+
+def volume(width, height, depth):
+    if width < 0:
+"""
+
+
+def test_an_answer_that_stands_in_view_but_for_a_few_characters_is_a_near_copy():
+    def task(answer, before=AREA, after="    return total\n"):
+        return Task("r/a.py:10-10", "line", "python", "r", "a.py", before + "        ", answer, after)
+
+    almost = 'raise ValueError(f"width {width} is below 0")'
+    assert near_copy(task(almost)) and near_copy(task(almost, before="", after=AREA))
+    assert not near_copy(task("logging.warning(width)"))
+    both = "first = read(path)\nsecond = write(path)\n"
+    assert not near_copy(task(both, before="first = read(path)\nother()\nsecond = write(path)\n", after=""))
 
 
 def test_a_size_without_a_task_and_a_missing_dataset_are_one_line_errors(datasets, tmp_path):
-    with pytest.raises(UserError, match=r"^evaluation\.completion\.sizes: no task of size 'block' .*\(0 tried"):
-        completion_tasks(datasets, ["code"], CompletionTasks(dataset="code"), tmp_path / "out")
+    with pytest.raises(UserError, match=r"^evaluation\.completion\.dataset: no task of size 'function' .*\(0 tried"):
+        completion_tasks(datasets, ["code"], CompletionTasks(dataset="code", max_lines=2), tmp_path / "out")
     with pytest.raises(UserError, match=r"^evaluation\.completion\.dataset: no 'other' here; known: code$"):
         completion_tasks(datasets, ["code"], CompletionTasks(dataset="other"), tmp_path / "out")
     shutil.rmtree(datasets / "code")

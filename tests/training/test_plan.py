@@ -64,7 +64,7 @@ def test_micro_batch_times_accumulation_times_processes_is_the_global_batch(glob
 
 
 @pytest.mark.parametrize("change", [{"quantize": "8bit", "method": "lora"}, {"optimizer": "adamw_8bit"}])
-@pytest.mark.parametrize("sharding", ["fsdp2", "zero1", "zero2", "zero3"])
+@pytest.mark.parametrize("sharding", ["fsdp2", "zero2", "zero3"])
 def test_settings_that_cannot_be_sharded_are_refused_even_without_a_shape(change, sharding):
     key = f"training.train.sft.{next(iter(change))}: .*use `sharding: none` in the machine file"
     with pytest.raises(UserError, match=key):
@@ -80,8 +80,8 @@ def test_a_global_batch_that_does_not_divide_is_refused():
 
 
 REFUSED = [
-    ({}, {"sharding": "fsdp2", "offload": True}, "machine: offload needs `sharding` zero1, zero2 or zero3, not fsdp2"),
-    ({}, {"sharding": "none", "offload": True}, "machine: offload needs `sharding` zero1, zero2 or zero3, not none"),
+    ({}, {"sharding": "fsdp2", "offload": True}, "machine: offload needs `sharding` zero2 or zero3, not fsdp2"),
+    ({}, {"sharding": "none", "offload": True}, "machine: offload needs `sharding` zero2 or zero3, not none"),
     (
         {},
         {"micro_batch": "auto", "gpu_memory_gib": None},

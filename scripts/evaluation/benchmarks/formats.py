@@ -1,5 +1,6 @@
-"""Read the problems of a benchmark file: HumanEval, HumanEval-X, HumanEval+, MBPP, MBPP+, MultiPL-E or LiveCodeBench,
-as published. A benchmark of your own has the fields of one of these.
+"""Read the problems of a benchmark file: HumanEval, HumanEval-X, MBPP, MultiPL-E or LiveCodeBench, as published.
+
+HumanEval+ and MBPP+ as data sets have the fields of HumanEval and MBPP, and a benchmark of your own those of any.
 
     problems = read(Path("data/benchmarks/HumanEval.jsonl.gz"))
 
@@ -13,7 +14,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.evaluation.benchmarks import evalplus
 from scripts.evaluation.benchmarks.files import records
 from scripts.evaluation.benchmarks.livecodebench import livecodebench
 from scripts.experiment.settings.code import Benchmark
@@ -97,8 +97,6 @@ class Format:
         return sorted(set(record) - set(self.fields) - set(self.more_fields.split()))
 
 
-PLUS_FIELDS = ("task_id", "prompt", "entry_point", "canonical_solution", "base_input", "plus_input", "atol")
-# `test` of HumanEval+ in EvalPlus' own format holds the base inputs; `assertion` of MBPP+ the base tests.
 FORMATS = {
     "HumanEval": Format(("task_id", "prompt", "entry_point", "test"), humaneval, "canonical_solution"),
     "HumanEval-X": Format(
@@ -121,8 +119,6 @@ FORMATS = {
         multipl_e,
         "test - task_id doctests original prompt_terminology",
     ),
-    "HumanEval+": Format((*PLUS_FIELDS, "contract"), evalplus.humaneval_plus, "- test"),
-    "MBPP+": Format((*PLUS_FIELDS, "assertion"), evalplus.mbpp_plus, "- contract"),
 }
 
 

@@ -1,7 +1,7 @@
 """The prompt of a task in a file, the model's answers, and where an answer ends.
 
 check_form(model, settings, "evaluation.completion")
-prompt = prompt_of(task, settings, with_context=False)     # Infill("...def f(a):\\n    ", "\\n\\ndef g...")
+prompt = prompt_of(task, settings)     # Infill("...def f(a):\\n    ", "\\n\\ndef g...")
 written, engine = write_answers(model, tasks, prompts, settings, seed, "completion")
 """
 
@@ -38,14 +38,13 @@ def first_lines(text: str, characters: int) -> str:
     return text if len(text) <= characters else text[:characters].rpartition("\n")[0]
 
 
-def prompt_of(task: Task, settings: InPlace, with_context: bool) -> Prompt:
+def prompt_of(task: Task, settings: InPlace) -> Prompt:
     """The file around the answer; with fill-in-the-middle two thirds of the characters are from before the answer."""
-    context = task.context if with_context else ""
     if settings.form == "plain":
-        return context + last_lines(task.before, settings.prompt_characters)
+        return last_lines(task.before, settings.prompt_characters)
     behind = settings.prompt_characters // 3
     before = last_lines(task.before, settings.prompt_characters - behind)
-    return Infill(context + before, first_lines(task.after, behind))
+    return Infill(before, first_lines(task.after, behind))
 
 
 def write_answers(

@@ -1,13 +1,12 @@
-"""Regions of a source file that a model is asked to write: a line, a block, the body of a function.
+"""Regions of a source file that a model is asked to write: a line, or the body of a function.
 
     regions(text, "python")     # [Region("function", 4, 9), Region("line", 5, 5), ...]
     region_end("line", "python", "    ", "x = 1\\nreturn x")     # 5: where a generated continuation leaves the region
 
 A region is a run of whole lines: what stands before it ends with the indentation of its first line. `line` is a
-statement on a line of its own, `block` the statements inside an `if`, a loop, a `try` and so on, `function` all
-statements of a function but its docstring. All lie inside a function.
+statement on a line of its own inside a function, `function` all statements of a function but its docstring.
 
-What a model writes leaves a line at its line end. It leaves a block or a body in Python before the first line that is
+What a model writes leaves a line at its line end. It leaves a body in Python before the first line that is
 indented less than its first one, in languages with braces before the one that closes it; braces in strings and comments
 do not count.
 """
@@ -20,7 +19,7 @@ from tree_sitter import Node
 from scripts.corpus.syntax.grammars import tree
 from scripts.languages import Completion, completions, syntax
 
-SIZES = ("line", "block", "function")
+SIZES = ("line", "function")
 # A line with less text says little: `return x`, `i += 1`.
 LINE_CHARACTERS = (10, 200)
 
@@ -77,7 +76,7 @@ def regions(text: str, language: str, max_lines: int = 20) -> list[Region]:
     """The regions of a file, each once; none if too much of it does not parse.
 
     Args:
-        max_lines: most lines of a block or function; they have at least two.
+        max_lines: most lines of a function; it has at least two.
     """
     root, lines, all_regions = tree(text, language), text.split("\n"), {}
     if root is None or "\r" in text:
@@ -89,11 +88,11 @@ def regions(text: str, language: str, max_lines: int = 20) -> list[Region]:
             low, high = LINE_CHARACTERS
             if node.end_point.row == row and whole_lines(node, node, lines) and low <= len(lines[row].strip()) <= high:
                 all_regions[Region("line", row, row)] = True
-        if not body_statements or not whole_lines(body_statements[0], body_statements[-1], lines):
+        if not of_function or not body_statements or not whole_lines(body_statements[0], body_statements[-1], lines):
             continue
         first, last = body_statements[0].start_point.row, body_statements[-1].end_point.row
         if 2 <= last - first + 1 <= max_lines:
-            all_regions[Region("function" if of_function else "block", first, last)] = True
+            all_regions[Region("function", first, last)] = True
     return list(all_regions)
 
 

@@ -10,7 +10,6 @@ class Task:
     Attributes:
         id: file and lines, from 1.
         before: the file's text up to the answer.
-        context: what the file imports from its repository, to be put before `before`; may be empty.
     """
 
     id: str
@@ -21,4 +20,3 @@ class Task:
     before: str
     answer: str
     after: str
-    context: str = ""

@@ -1,4 +1,4 @@
-"""How close a completion of code is to what stands in the file: the metrics of CrossCodeEval, and two of our own.
+"""How close a completion of code is to what stands in the file: the metrics of CrossCodeEval, and two more.
 
     edit_similarity("return a+b", "return a + b")     # 0.91
 
@@ -7,8 +7,6 @@
 - `identifier_f1`: F1 of the sets of identifiers, without those in strings, and without keywords;
 - `parses`: the file with the completion in place has no more bytes in syntax errors than the file as it is; of
   completions that are not blank, as nothing at all leaves most files without an error;
-- `copy_similarity`: the edit similarity of what a copier writes, who repeats the lines after the place in view that
-  looks most like this one; the same for all models; and `beyond_copy`, the model's edit similarity less the copier's;
 - `answer_bits_per_byte`: how many bits the model needs per byte of the file's own text, the completion aside.
 
 The first three are defined by Ding et al. 2023, CrossCodeEval (arXiv 2310.11248), section 3, and their code.
@@ -27,20 +25,18 @@ from scripts.languages import completions
 
 MEANS = ("completion_match", "edit_similarity", "identifier_f1")
 SUITE = Suite(
-    figures=dict.fromkeys((*MEANS, "parses", "answer_nll", "answer_bytes", "not_blank", "copy_similarity"), 1),
+    figures=dict.fromkeys((*MEANS, "parses", "answer_nll", "answer_bytes", "not_blank"), 1),
     metrics=means(*MEANS).metrics
     | {
         # both are shares of an item's samples
         "parses": Metric(lambda sums: share(sums[..., 3], sums[..., 6]), "above", size_column=6),
-        "copy_similarity": Metric(lambda sums: sums[..., 7] / sums[..., -1], "above", 7),
-        "beyond_copy": Metric(lambda sums: (sums[..., 1] - sums[..., 7]) / sums[..., -1], "above"),
         "answer_bits_per_byte": Metric(
             lambda sums: sums[..., 4] / math.log(2) / np.maximum(sums[..., 5], 1), "below", size_column=5
         ),
     },
     compared=("completion_match", "edit_similarity", "answer_bits_per_byte"),
     graded="edit_similarity",
-    data_figures=("answer_bytes", "copy_similarity"),
+    data_figures=("answer_bytes",),
 )
 IDENTIFIER = re.compile(r"\b[_a-zA-Z][_a-zA-Z0-9]*\b")
 

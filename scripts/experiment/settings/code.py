@@ -12,7 +12,7 @@ from scripts.experiment.settings.record import Number, Record, Unique
 
 class Benchmark(Record):
     path: Text = Field(
-        description="File in the format of HumanEval, HumanEval-X, HumanEval+, MBPP, MBPP+, MultiPL-E or LiveCodeBench:"
+        description="File in the format of HumanEval, HumanEval-X, MBPP, MultiPL-E or LiveCodeBench:"
         " JSON lines, also gzipped. With `git`, the file's path in that repository."
     )
     git: Location | None = Field(

@@ -98,30 +98,13 @@ class CompletionTasks(Record):
     dataset: str | None = Field(
         None, description="Dataset of kind `code` from whose test split the files are taken; by default the first one."
     )
-    sizes: Annotated[list[Literal["line", "block", "function"]], Unique] = Field(
-        ["line", "block", "function"],
-        min_length=1,
-        description="What the model has to write: a line, the statements of a block (`if`, loop), or the body of a"
-        " function.",
-    )
     tasks: int = Field(50, ge=1, description="Maximum number of tasks of each size and language.")
-    max_lines: int = Field(20, ge=2, description="Maximum number of lines of a block or a function's body.")
-    context_characters: int = Field(
-        0,
-        ge=0,
-        description="Number of characters in the prompt from other files of the repository, those that the file"
-        " imports. If it is not 0, each size is scored with and without them.",
-    )
+    max_lines: int = Field(20, ge=2, description="Maximum number of lines of a function's body.")
 
 
 class Completion(InPlace, CompletionTasks):
-    """Off unless given (`completion: {}` for the defaults). The model writes lines, blocks and functions of held-out
+    """Off unless given (`completion: {}` for the defaults). The model writes lines and functions of held-out
     files in place."""
-
-    ids: Names | None = Field(
-        None,
-        description="Tasks to score, such as `repository/file.py:42-42`; all by default.",
-    )
 
 
 class RepositoryTests(InPlace, RepositoryTasks):

@@ -74,7 +74,6 @@ class Machine(Record):
         gt=0,
         description="Speed of one process if `gpus` is 0 (10^12 operations per second), for plans.",
     )
-    memory_overhead_gib: Number = Field(0, description="Memory per GPU that stages took beyond their plan (GiB).")
     link_gbs: Number = Field(
         12,
         gt=0,
@@ -84,31 +83,17 @@ class Machine(Record):
     network_gbs: Number = Field(
         2.5, gt=0, description="Bandwidth of a host's network (GB/s in one direction): about 2.5 with 25 Gbit Ethernet."
     )
-    host_link_gbs: Number = Field(
-        12, gt=0, description="Bandwidth between a GPU and its host (GB/s in one direction), for `offload`."
-    )
-    gpu_watts: Number | None = Field(None, gt=0, description="Power of a busy GPU (watts).")
-    gpu_hour_price: Number | None = Field(None, ge=0, description="Price of one GPU for one hour, in any currency.")
-    disk_gib: Number | None = Field(
-        None, gt=0, description="Free disk space that a plan assumes (GiB); by default what is free now."
-    )
     micro_batch: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         description="Packed rows per GPU and pass; gradient accumulation is computed from this and the stage's"
         " global batch. `auto`: for each stage the fastest value that fits, by its plan.",
     )
-    sharding: Literal["auto", "none", "fsdp2", "zero1", "zero2", "zero3"] = Field(
+    sharding: Literal["auto", "none", "fsdp2", "zero2", "zero3"] = Field(
         "none",
         description="How model states are divided among the GPUs: `none` is DDP, `fsdp2` is PyTorch's fully sharded"
         " data parallelism, the others are DeepSpeed's. `auto`: for each stage the fastest mode that"
         " fits, by its plan.",
     )
     offload: bool = Field(False, description="Keep the optimizer's states in host memory (ZeRO only).")
-    grad_accum_dtype: Literal["auto", "fp32"] = Field(
-        "auto",
-        description="Type in which the gradients of a step's passes are summed. `auto`: fp32 with DDP and FSDP2, the"
-        " precision of computation with ZeRO. `fp32` is possible with `zero2` and `zero3`, but not with"
-        " Muon.",
-    )
     gradient_checkpointing: Annotated[
         Checkpointing | None, BeforeValidator(checkpointing, json_schema_input_type=bool | Checkpointing | None)
     ] = None

@@ -72,12 +72,6 @@ class Base(Record):
         " `scratch` from 1,000,000.",
     )
     shape: Shape | None = None
-    trained_tokens: Number | None = Field(
-        None,
-        gt=0,
-        description="Number of tokens that the base model was trained on (Qwen2.5: 18e12, by its technical report)."
-        " The plan then shows a stage's compute as a share of the base model's.",
-    )
 
 
 class Lora(Record):

@@ -91,14 +91,10 @@ def generated_examples(results: Path, evaluation: dict) -> list[dict]:
             }
             for side in models
         }
-        whole = suite == "completion" and dataset.partition("+")[0] == SHOWN_WHOLE
+        whole = suite == "completion" and dataset == SHOWN_WHOLE
         items = choose_examples(suite_of[suite], written["base"], written[model], None if whole else EXAMPLES)
         for item in items:
             item["sides"] = [side_of(suite_of[suite], side, written[side][item["id"]]) for side in models]
-            own = written[model][item["id"]]
-            if "copied" in own:
-                copier = {"model": "a copier", "grade": own["copy_similarity"], "outcome": ""}
-                item["sides"].append(copier | {"text": cut(own["copied"])})
         group = {"suite": suite, "dataset": dataset, "model": model, "models": models, "items": items}
         groups.append(group | {"graded": graded_metric(suite_of[suite])})
     return groups

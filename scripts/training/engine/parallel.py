@@ -85,12 +85,10 @@ def barrier_and_destroy() -> None:
 
 
 def deepspeed_settings(machine: Machine) -> dict:
-    """config/deepspeed/{sharding}.json, with the machine file's `offload` and `grad_accum_dtype`."""
+    """config/deepspeed/{sharding}.json, with the machine file's `offload`."""
     settings = json.loads((SETTINGS / f"{machine.sharding}.json").read_text())
     if machine.offload:
         settings["zero_optimization"]["offload_optimizer"] = {"device": "cpu", "pin_memory": machine.gpus > 0}
-    if machine.grad_accum_dtype != "auto":
-        settings["data_types"] = {"grad_accum_dtype": machine.grad_accum_dtype}
     return settings
 
 
@@ -166,7 +164,7 @@ def lost_ranks_as_fault(name: str, machine: Machine) -> Iterator[None]:
 
 
 def actual_sharding(trainer: Trainer) -> str:
-    """How the prepared model is sharded: `none`, `fsdp2`, `zero1`, `zero2` or `zero3`."""
+    """How the prepared model is sharded: `none`, `fsdp2`, `zero2` or `zero3`."""
     if trainer.is_deepspeed_enabled:
         return f"zero{trainer.deepspeed.zero_optimization_stage()}"
     sharded = [isinstance(weight, DTensor) for weight in trainer.model.parameters() if weight.requires_grad]
@@ -189,15 +187,11 @@ class ShardingCheck(TrainerCallback):
         )
         if sharding.startswith("zero"):
             assert self.trainer.deepspeed.zero_cpu_offload() == self.machine.offload, "offload is not as configured"
-            added = self.trainer.deepspeed.optimizer.gradient_accumulation_dtype
-            if self.machine.grad_accum_dtype == "fp32":
-                assert added == torch.float32, f"gradients are added up in {added}, not as configured"
         if state.is_world_process_zero:
             ranks = world_size()
             offload = ", optimizer in host memory" if self.machine.offload else ""
             name = "DDP" if sharding == "none" and ranks > 1 else sharding
-            sums = ", gradients added up in fp32" * (self.machine.grad_accum_dtype == "fp32")
-            logging.info(f"parallel: {ranks} process{'es' * (ranks > 1)}, sharding {name}{offload}{sums}")
+            logging.info(f"parallel: {ranks} process{'es' * (ranks > 1)}, sharding {name}{offload}")
 
 
 def gather_weights_on_save(trainer: Trainer) -> None:

@@ -15,12 +15,11 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
 
     Raises:
         UserError: the weights are quantized, or the optimizer cannot be divided, and the machine file shards; or the
-            machine file offloads without ZeRO, or asks for what its sharding or its processor cannot do.
+            machine file offloads without ZeRO, or recomputes what it cannot.
     """
-    check_gradient_sums(name, settings, machine)
     check_checkpointing(machine)
     if machine.offload and machine.sharding in ("none", "fsdp2"):
-        raise UserError(f"machine: offload needs `sharding` zero1, zero2 or zero3, not {machine.sharding}")
+        raise UserError(f"machine: offload needs `sharding` zero2 or zero3, not {machine.sharding}")
     if machine.sharding in ("none", "auto"):
         return
     key, remedy = f"training.train.{name}", "use `sharding: none` in the machine file"
@@ -28,26 +27,6 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
         raise UserError(f"{key}.quantize: quantized weights cannot be sharded; {remedy}")
     if not OPTIMIZERS[settings.optimizer].divides:
         raise UserError(f"{key}.optimizer: {settings.optimizer} cannot be sharded; {remedy}, or take adamw")
-
-
-def check_gradient_sums(name: str, settings: Stage, machine: Machine) -> None:
-    """Check that DeepSpeed can add up the gradients in the type that the machine file asks for.
-
-    Raises:
-        UserError: it cannot, or the setting has no effect.
-    """
-    if machine.grad_accum_dtype == "auto":
-        return
-    key = "machine: grad_accum_dtype: fp32"
-    if machine.sharding in ("none", "fsdp2"):
-        raise UserError(f"{key} is for ZeRO; with sharding {machine.sharding} gradients are always fp32: leave it out")
-    if machine.sharding == "zero1":  # DeepSpeed takes another optimizer then, whose sums were off by half as much
-        raise UserError(f"{key} needs `sharding` zero2 or zero3, not zero1")
-    if not OPTIMIZERS[settings.optimizer].fp32_sums:
-        raise UserError(
-            f"{key} cannot be used by training.train.{name}: with `optimizer: {settings.optimizer}` DeepSpeed adds up"
-            " the layers' gradients in bf16; leave it out, or take adamw"
-        )
 
 
 def check_checkpointing(machine: Machine) -> None:

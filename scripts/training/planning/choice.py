@@ -9,21 +9,85 @@ fastest first.
 from typing import NamedTuple
 
 from scripts.common.errors import UserError
+from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Checkpointing, Machine
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.training.planning.batch import total_ranks
-from scripts.training.planning.candidates import (
-    OFFLOADABLE,
-    SHARDINGS,
-    Option,
-    can_shard,
-    machines,
-    options,
-    supports,
-    with_values,
-)
-from scripts.training.planning.kernels import UNSHARDED_WEIGHTS
+from scripts.training.planning.batch import Batch, divide_batch, total_ranks
+from scripts.training.planning.budget import Budget, stage_budget
 from scripts.training.planning.memory import GIB
+from scripts.training.planning.speed import Speed, stage_speed
+
+MICRO_BATCHES = (1, 2, 4, 8, 16)
+SHARDINGS = ("none", "zero2", "fsdp2", "zero3")  # from all states whole on each GPU to all divided
+OFFLOADABLE = ("zero2", "zero3")
+
+
+class Option(NamedTuple):
+    """One way to run a stage."""
+
+    settings: Stage
+    machine: Machine  # without `auto`
+    batch: Batch
+    budget: Budget
+    speed: Speed | None
+    vocabulary: int
+
+    def missing(self) -> float:
+        """Bytes that are missing on the GPU or the host, whichever lacks more; 0 if the stage fits."""
+        over = [0.0]
+        if self.machine.gpus and self.machine.gpu_memory_gib:
+            over.append(self.budget.total - self.machine.gpu_memory_gib * GIB)
+        if self.machine.host_memory_gib:
+            over.append(sum(self.budget.host.values()) - self.machine.host_memory_gib * GIB)
+        return max(over)
+
+    def slowness(self) -> float:
+        """Seconds per token; without `gpu_tflops` in the machine file a rank by how much a step sends."""
+        if self.speed:
+            return 1 / self.speed.tokens_per_second
+        return SHARDINGS.index(self.machine.sharding) + 10 * self.machine.offload
+
+
+def option(
+    name: str, settings: Stage, shape: Shape, machine: Machine, no_rope_layers: list[int] | None = None
+) -> Option:
+    """Memory and speed of one way to run a stage."""
+    batch = divide_batch(settings.global_batch, machine.micro_batch, total_ranks(machine), name)
+    machine = machine.model_copy(update={"micro_batch": batch.micro})
+    budget = stage_budget(settings, shape, machine, batch, no_rope_layers)
+    speed = stage_speed(settings, shape, machine, batch, no_rope_layers)
+    return Option(settings, machine, batch, budget, speed, shape.vocab_size)
+
+
+def shardings(settings: Stage, machine: Machine) -> list[tuple[str, bool]]:
+    """(sharding, offload) of each way in which this machine could hold the stage's states.
+
+    Quantized weights and 8-bit moments cannot be divided, and one process has nobody to divide with; FSDP2 recomputes
+    all layers or none.
+    """
+    if settings.quantize != "none" or not OPTIMIZERS[settings.optimizer].divides:
+        return [("none", False)]
+    ways = [(mode, False) for mode in SHARDINGS] if total_ranks(machine) > 1 else [("none", False)]
+    if machine.gpus:
+        ways += [(mode, True) for mode in OFFLOADABLE]
+    checkpointing = machine.gradient_checkpointing
+    if checkpointing and (checkpointing.offload or checkpointing.every_n_layers > 1):
+        ways = [way for way in ways if way[0] != "fsdp2"]
+    return ways
+
+
+def machines(settings: Stage, machine: Machine) -> list[Machine]:
+    """The machine with each combination of values that `auto` may take."""
+    ways = [(machine.sharding, machine.offload)]
+    if machine.sharding == "auto":
+        ways = [way for way in shardings(settings, machine) if way[1] or not machine.offload]
+    rows = MICRO_BATCHES if machine.micro_batch == "auto" else (machine.micro_batch,)
+    made = []
+    for sharding, offload in ways:
+        for micro in rows:
+            values = {"sharding": sharding, "offload": offload, "micro_batch": micro}
+            made.append(machine.model_copy(update=values))
+    return made
 
 
 def choose(
@@ -42,21 +106,21 @@ def choose(
     Raises:
         UserError: none fits; the table says what would.
     """
-    candidates = options(name, [(settings, variant) for variant in machines(settings, machine)], shape, no_rope_layers)
-    fitting = [option for option in candidates if option.missing() <= 0]
+    tried = [option(name, settings, shape, variant, no_rope_layers) for variant in machines(settings, machine)]
+    fitting = [way for way in tried if way.missing() <= 0]
     if fitting:
         return min(fitting, key=preference)
-    closest = min(candidates, key=Option.missing)
+    closest = min(tried, key=Option.missing)
     raise UserError(refusal(name, closest, alternatives(name, closest, shape, no_rope_layers), tokens))
 
 
-def preference(option: Option) -> tuple[float, int, int]:
+def preference(way: Option) -> tuple[float, int, int]:
     """The smaller, the better: the fastest; of equally fast ones the one that sends least, then the largest batch.
 
     Speeds within a thousandth are equal: what a step sends may hide behind computing in the plan, and never is free.
     """
-    sends = SHARDINGS.index(option.machine.sharding) + len(SHARDINGS) * option.machine.offload
-    return float(f"{option.slowness():.3g}"), sends, -option.batch.micro
+    sends = SHARDINGS.index(way.machine.sharding) + len(SHARDINGS) * way.machine.offload
+    return float(f"{way.slowness():.3g}"), sends, -way.batch.micro
 
 
 class Change(NamedTuple):
@@ -78,73 +142,54 @@ def changed_stages(settings: Stage) -> list[tuple[str, Stage]]:
     return changed
 
 
-def changed_machines(settings: Stage, machine: Machine) -> list[Machine]:
-    """The machine with other sharding, offload, checkpointing and Liger; micro-batch 1."""
-    ways = [(mode, False) for mode in SHARDINGS] + [(mode, True) for mode in OFFLOADABLE if machine.gpus]
-    if not can_shard(settings):
-        ways = [("none", False)]
-    elif total_ranks(machine) == 1:
-        ways = [way for way in ways if way[0] == "none" or way[1]]
+def changed_machines(settings: Stage, machine: Machine) -> list[tuple[str, Machine]]:
+    """(changes as a text, the changed machine): all that takes less memory there, with micro-batch 1."""
     changed = []
-    for sharding, offload in ways:
-        fused = [machine.liger]
-        if machine.gpus and sharding in UNSHARDED_WEIGHTS:
-            fused.append(True)
-        for checkpointing in dict.fromkeys((machine.gradient_checkpointing, Checkpointing())):
-            if not supports(sharding, machine.model_copy(update={"gradient_checkpointing": checkpointing})):
-                continue
-            values = {"sharding": sharding, "offload": offload, "gradient_checkpointing": checkpointing}
-            changed += [with_values(machine, **values, liger=liger, micro_batch=1) for liger in fused]
-    return changed
-
-
-def changes(settings: Stage, machine: Machine) -> list[tuple[str, Stage, Machine]]:
-    """Changes of machine file or stage that take less memory, alone or together, as the user would write them."""
-    combinations = []
-    for stage_text, stage in changed_stages(settings):
-        for changed in changed_machines(stage, machine):
-            texts = [stage_text] if stage_text else []
-            for key in ("sharding", "offload", "gradient_checkpointing", "grad_accum_dtype", "liger", "micro_batch"):
-                value = getattr(changed, key)
+    for checkpointing in dict.fromkeys((machine.gradient_checkpointing, Checkpointing())):
+        recomputing = machine.model_copy(update={"gradient_checkpointing": checkpointing, "micro_batch": 1})
+        for sharding, offload in shardings(settings, recomputing):
+            variant = recomputing.model_copy(update={"sharding": sharding, "offload": offload})
+            texts = []
+            for key in ("sharding", "offload", "gradient_checkpointing", "micro_batch"):
+                value = getattr(variant, key)
                 if value != getattr(machine, key):
                     text = "true" if isinstance(value, Checkpointing) else str(value).lower()
                     texts.append(f"`{key}: {text}`")
-            if texts:
-                combinations.append((", ".join(texts), stage, changed))
-    return combinations
+            changed.append((", ".join(texts), variant))
+    return changed
 
 
-def alternatives(name: str, option: Option, shape: Shape, no_rope_layers: list[int] | None) -> list[Change]:
+def alternatives(name: str, closest: Option, shape: Shape, no_rope_layers: list[int] | None) -> list[Change]:
     """The changes that would fit, the fastest first; only the fastest for each method and sharding."""
-    candidates = changes(option.settings, option.machine)
-    tried = [
-        Change(text, options(name, [(stage, machine)], shape, no_rope_layers)[0]) for text, stage, machine in candidates
-    ]
-    fitting = sorted(
-        (change for change in tried if change.option.missing() <= 0),
-        key=lambda change: (change.option.slowness(), change.text.count(":")),
-    )
-    kept, kinds = [], set()
+    fitting = []
+    for stage_text, stage in changed_stages(closest.settings):
+        for machine_text, machine in changed_machines(stage, closest.machine):
+            way = option(name, stage, shape, machine, no_rope_layers)
+            if way.missing() <= 0:
+                fitting.append(Change(", ".join(filter(None, (stage_text, machine_text))), way))
+    fitting.sort(key=lambda change: (change.option.slowness(), change.text.count(":")))
+    kept, kinds, longest = [], set(), 0
     for change in fitting:
         settings = change.option.settings
-        if settings.sequence_length != option.settings.sequence_length and (
-            any(faster.option.settings.sequence_length > settings.sequence_length for faster in kept)
-        ):
+        length = settings.sequence_length
+        if length < closest.settings.sequence_length and length < longest:
             continue  # rows need not be shorter than this
-        sharding = change.option.machine.sharding if settings.method == "full" else None
-        kind = (settings.method, settings.quantize, settings.sequence_length, sharding)
+        kind = (settings.method, settings.quantize, length)
+        if settings.method == "full":
+            kind += (change.option.machine.sharding,)
         if kind not in kinds:
             kinds.add(kind)
             kept.append(change)
+            longest = max(longest, length)
     return kept
 
 
-def hours_text(option: Option, tokens: int | None) -> str:
+def hours_text(way: Option, tokens: int | None) -> str:
     """How long the stage takes; where its tokens are not known, how long 100 million take."""
-    if not option.speed:
-        key = "gpu_tflops" if option.machine.gpus else "cpu_tflops"
+    if not way.speed:
+        key = "gpu_tflops" if way.machine.gpus else "cpu_tflops"
         return f"hours unknown without `{key}` in the machine file"
-    hours = (tokens or 1e8) / option.speed.tokens_per_second / 3600
+    hours = (tokens or 1e8) / way.speed.tokens_per_second / 3600
     return f"{hours:.1f} h" + ("" if tokens else " per 100 million tokens")
 
 
@@ -155,39 +200,33 @@ def processes_text(machine: Machine) -> str:
     return f"{ranks} {one if ranks == 1 else several}"
 
 
-def refusal(name: str, option: Option, changes: list[Change], tokens: int | None) -> str:
+def refusal(name: str, closest: Option, changes: list[Change], tokens: int | None) -> str:
     """The error: what was configured, how much memory is missing, and a table of what would fit."""
-    machine = option.machine
-    gpu = machine.gpus and machine.gpu_memory_gib
-    limit = machine.gpu_memory_gib if gpu else machine.host_memory_gib
-    place = "GPU" if gpu else "host"
-    over_host = gpu and option.budget.total <= (machine.gpu_memory_gib - machine.memory_overhead_gib) * GIB
-    if over_host:
-        place, limit = "host", machine.host_memory_gib
-    parts = option.budget.host if place == "host" else option.budget.gpu
-    used = sum(parts.values())
+    machine, budget = closest.machine, closest.budget
+    place, limit, parts = "host", machine.host_memory_gib, budget.host
+    if machine.gpus and machine.gpu_memory_gib and budget.total > machine.gpu_memory_gib * GIB:
+        place, limit, parts = "GPU", machine.gpu_memory_gib, budget.gpu
     names = {"logits": "logits in all their copies"}
-    largest = ", ".join(
-        f"{names.get(part, part)} {value / GIB:.1f}"
-        for part, value in sorted(parts.items(), key=lambda pair: -pair[1])
-        if value / GIB >= 0.05
-    )
+    largest = []
+    for part, value in sorted(parts.items(), key=lambda pair: -pair[1]):
+        if value / GIB >= 0.05:
+            largest.append(f"{names.get(part, part)} {value / GIB:.1f}")
     head = (
-        f"training.train.{name}: does not fit: {used / GIB:.1f} GiB per {place}, the machine has {limit:g}, "
-        f"{option.missing() / GIB:.1f} too few, with sharding {machine.sharding}{' and offload' * machine.offload}, "
-        f"micro-batch {option.batch.micro} and {option.settings.sequence_length:,} tokens on "
-        f"{processes_text(machine)} ({largest})"
+        f"training.train.{name}: does not fit: {sum(parts.values()) / GIB:.1f} GiB per {place}, the machine has"
+        f" {limit:g}, {closest.missing() / GIB:.1f} too few, with sharding {machine.sharding}"
+        f"{' and offload' * machine.offload}, micro-batch {closest.batch.micro} and"
+        f" {closest.settings.sequence_length:,} tokens on {processes_text(machine)} ({', '.join(largest)})"
     )
-    logits = option.budget.gpu.get("logits", 0)
-    at_once = option.batch.micro * option.settings.sequence_length
-    if logits:
-        head += f"; the logits of {at_once:,} tokens alone are {4 * at_once * option.vocabulary / GIB:.1f} GiB in fp32"
+    if budget.gpu.get("logits"):
+        at_once = closest.batch.micro * closest.settings.sequence_length
+        logits_gib = 4 * at_once * closest.vocabulary / GIB
+        head += f"; the logits of {at_once:,} tokens alone are {logits_gib:.1f} GiB in fp32"
     if not changes:
         return head + "; no change of sharding, offload, checkpointing, micro-batch or method fits: use more GPUs"
-    width = max(len(item.text) for item in changes)
-    lines = [
-        f"  {item.text:<{width}}  {item.option.budget.total / GIB:6.1f} GiB per {'GPU' if machine.gpus else 'process'},"
-        f" {sum(item.option.budget.host.values()) / GIB:6.1f} of the host; {hours_text(item.option, tokens)}"
-        for item in changes
-    ]
-    return "\n".join([head + "; what would fit, the fastest first:", *lines])
+    width = max(len(change.text) for change in changes)
+    lines = [head + "; what would fit, the fastest first:"]
+    for text, way in changes:
+        memory = f"{way.budget.total / GIB:6.1f} GiB per {'GPU' if machine.gpus else 'process'}"
+        host = f"{sum(way.budget.host.values()) / GIB:6.1f} of the host"
+        lines.append(f"  {text:<{width}}  {memory}, {host}; {hours_text(way, tokens)}")
+    return "\n".join(lines)

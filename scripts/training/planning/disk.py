@@ -23,7 +23,7 @@ def saved_parameters(settings: Stage, parameters: int, trained: int) -> int:
 def checkpoint_bytes(settings: Stage, machine: Machine, parameters: int, trained: int, moments: float) -> float:
     """Bytes of one checkpoint, all ranks together: the model as transformers saves it, and the optimizer's moments.
 
-    DeepSpeed saves its fp32 copy of the trained weights too, and with ZeRO-1 and ZeRO-2 its module.
+    DeepSpeed saves its fp32 copy of the trained weights too, and with ZeRO-2 its module.
 
     Args:
         parameters, trained: how many the model has, and how many of them are trained.

@@ -28,7 +28,7 @@ from scripts.training.planning.architecture import Architecture, architecture, u
 
 FLASH, VARLEN, FLEX, SDPA, EAGER = "flash_attention_2", "varlen", "flex_attention", "sdpa", "eager"
 # The fused loss reads the head's weight outside of the head's own forward pass, where it must not be sharded.
-UNSHARDED_WEIGHTS = ("none", "zero1", "zero2")
+UNSHARDED_WEIGHTS = ("none", "zero2")
 GROUP = "uv pip install --group liger"
 
 

@@ -25,31 +25,24 @@ class Split(NamedTuple):
 
 
 # Weights of all parameters; master copies and gradients of the trained ones. DDP and, divided, FSDP2 hold weights and
-# gradients in fp32; ZeRO both in the precision of compute (here bf16), and an fp32 copy of both. ZeRO-1 keeps its bf16
-# gradients whole (ZeRO paper, table 1: 4 + 12/N, and 4/N for the fp32 copy of gradients that DeepSpeed makes). ZeRO-2
+# gradients in fp32; ZeRO both in the precision of compute (here bf16), and an fp32 copy of both. ZeRO-2
 # and ZeRO-3 agree with DeepSpeed's own estimate.
 WEIGHTS = {
     "none": Split(replicated=4),
     "fsdp2": Split(divided=4),
-    "zero1": Split(replicated=2),
     "zero2": Split(replicated=2),
     "zero3": Split(divided=2),
 }
-MASTER = {"none": Split(), "fsdp2": Split(), **dict.fromkeys(("zero1", "zero2", "zero3"), Split(divided=4))}
+MASTER = {"none": Split(), "fsdp2": Split(), **dict.fromkeys(("zero2", "zero3"), Split(divided=4))}
 GRADIENTS = {
     "none": Split(replicated=4),
     "fsdp2": Split(divided=4),
-    "zero1": Split(replicated=2, divided=4),
     "zero2": Split(divided=6),
     "zero3": Split(divided=4),  # its bf16 gradients live in the buckets
 }
 # with `offload` fp32 copies and moments are in host memory; ZeRO-2's and ZeRO-3's gradients go there at once
 OFFLOADED_MASTER = Split(host=4)
-OFFLOADED_GRADIENTS = {"zero1": Split(replicated=2, host=4), "zero2": Split(host=4), "zero3": Split(host=4)}
-# With `grad_accum_dtype: fp32` DeepSpeed 0.19.8 adds up in one flat fp32 buffer, which of ZeRO-2 stays on the GPU also
-# with `offload`; without offload ZeRO-2's step takes this buffer itself, in place of a copy of bf16 sums.
-FP32_SUMS = {"zero2": Split(divided=4), "zero3": Split(divided=6)}
-OFFLOADED_FP32_SUMS = {"zero2": Split(divided=4, host=4), "zero3": Split(host=6)}
+OFFLOADED_GRADIENTS = {"zero2": Split(host=4), "zero3": Split(host=4)}
 # ZeRO-3 keeps up to 1e9 gathered bf16 parameters alive (stage3_max_live_parameters in config/deepspeed/zero3.json).
 ZERO3_LIVE_PARAMETERS = 1e9
 # DeepSpeed's buckets, in values of the gradients' type (config/deepspeed): gradients to reduce, twice as one is filled
@@ -110,14 +103,6 @@ def bucket_bytes(shape: Shape, counted: Counts, machine: Machine) -> float:
     return 0
 
 
-def gradient_split(machine: Machine) -> Split:
-    """Where the bytes of the gradients lie, per trained parameter."""
-    split = (OFFLOADED_GRADIENTS if machine.offload else GRADIENTS)[machine.sharding]
-    if machine.grad_accum_dtype == "auto":
-        return split
-    return (OFFLOADED_FP32_SUMS if machine.offload else FP32_SUMS).get(machine.sharding, split)
-
-
 def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers: list[int] | None = None) -> States:
     """The model states of a stage.
 
@@ -127,7 +112,7 @@ def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers
     counted, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
     sharding, trained = machine.sharding, counted.trained
     master = OFFLOADED_MASTER if machine.offload else MASTER[sharding]
-    gradients = gradient_split(machine)
+    gradients = (OFFLOADED_GRADIENTS if machine.offload else GRADIENTS)[sharding]
     moments = OPTIMIZERS[settings.optimizer].state_bytes(counted.trained, counted.matrices, counted.head)
     weights = WEIGHTS[sharding]
     share = 1 if sharding == "none" else 1 / ranks

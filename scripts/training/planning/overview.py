@@ -74,14 +74,12 @@ def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None
     base, plans = flow.experiment.training.base, []
     layers = expand_layers(base.no_rope_layers, flow.shape.num_hidden_layers) if flow.shape else []
     unknown = "" if flow.shape and flow.shape.vocab_size else "training.base.shape" + ".vocab_size" * bool(flow.shape)
-    free = machine.disk_gib or free_bytes(flow.layout.results) / GIB
+    free = free_bytes(flow.layout.results) / GIB
     monitoring = load_monitoring(MONITORING / f"{flow.experiment.monitoring}.yaml")
     for name, settings in flow.stages.items():
         rows = stage_rows(flow.expanded, list(flow.sources.values()), flow.layout, name, assumed_rows)
         shape, off = flow.shape, tuple(layers)
-        inputs = PlanInputs(
-            name, settings, machine, shape, rows.train, rows.validation, off, base.trained_tokens, monitoring
-        )
+        inputs = PlanInputs(name, settings, machine, shape, rows.train, rows.validation, off, monitoring)
         measured = measured_values(flow, name, machine)
         try:
             planned = plan(inputs)
@@ -170,9 +168,6 @@ ROWS = (
     ("hours", lambda s: cell(s.plan.get("hours"), ",.1f")),
     ("  measured", lambda s: cell(measured_hours(s), ",.1f")),
     ("hours per 100 million tokens", lambda s: cell(hours_per(s, 1e8), ",.1f")),
-    ("energy", lambda s: cell(s.plan.get("kwh"), ",.1f", " kWh")),
-    ("price", lambda s: cell(s.plan.get("price"), ",.2f")),
-    ("share of the base's compute", lambda s: cell(s.plan.get("share_of_base"), ".2g")),
 )
 
 

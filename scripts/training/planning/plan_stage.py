@@ -9,16 +9,15 @@ from typing import NamedTuple
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.monitoring import Monitoring
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.training.planning.candidates import Option
 from scripts.training.planning.checks import check_choosable, check_trainable
-from scripts.training.planning.choice import choose
+from scripts.training.planning.choice import Option, choose
 from scripts.training.planning.disk import stage_disk
 from scripts.training.planning.memory import GIB, model_states
 from scripts.training.planning.parameters import count_parameters, counts
 from scripts.training.planning.recomputation import recomputed_share
 from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage, used_rows
 from scripts.training.planning.schedule import length_warnings, schedule_warnings
-from scripts.training.planning.speed import noncausal_over_causal, operations, stage_cost
+from scripts.training.planning.speed import noncausal_over_causal, operations, stage_hours
 
 VALIDATION_SHARE = 1 / 3  # of a training row's time: a forward pass alone
 
@@ -33,7 +32,6 @@ class PlanInputs(NamedTuple):
     rows: int | None = None  # packed training rows, None before they are packed
     validation_rows: int | None = None
     no_rope_layers: tuple[int, ...] = ()
-    trained_tokens: float | None = None  # of the base
     monitoring: Monitoring = Monitoring()  # how often it logs and saves
 
     @property
@@ -126,8 +124,6 @@ def plan_option(inputs: PlanInputs, stage: ResolvedStage, option: Option) -> dic
     work = operations(shape, settings, counted, recomputed_share(shape, machine))
     if stage.tokens:
         result["operations"] = stage.tokens * work.model
-        if inputs.trained_tokens:
-            result["share_of_base"] = stage.tokens * work.model / (6 * count_parameters(shape) * inputs.trained_tokens)
     if speed is None:
         return result
     result |= {
@@ -142,13 +138,8 @@ def plan_option(inputs: PlanInputs, stage: ResolvedStage, option: Option) -> dic
     if steps:
         rows = min(settings.eval_rows, inputs.validation_rows or settings.eval_rows)
         scored = steps // stage.eval_every * rows * settings.sequence_length
-        cost = stage_cost(speed, steps, scored / speed.tokens_per_second * VALIDATION_SHARE, machine)
-        result |= {
-            "seconds": digits(3600 * cost.hours),
-            "hours": round(cost.hours, 2),
-            "kwh": cost.kwh and round(cost.kwh, 1),
-        }
-        result["price"] = cost.money and round(cost.money, 2)
+        hours = stage_hours(speed, steps, scored / speed.tokens_per_second * VALIDATION_SHARE)
+        result |= {"seconds": digits(3600 * hours), "hours": round(hours, 2)}
     return result
 
 

@@ -16,7 +16,7 @@ from scripts.training.planning.recomputation import offloaded_activations, recom
 # Share of a pass' time behind which communication can hide. DDP, ZeRO and FSDP send while the backward pass runs.
 OVERLAP = 0.5
 HOST_ADAM = 2e9  # parameters per second that AdamW updates on a host's CPU, for `offload`
-HOST_WATTS = 300  # of a host without its GPUs
+HOST_LINK = 12e9  # bytes per second between a GPU and its host, of PCIe 4.0
 
 
 class Operations(NamedTuple):
@@ -84,7 +84,7 @@ def bandwidth(machine: Machine) -> float:
 def bytes_sent(counted: Counts, machine: Machine, accumulation: int) -> float:
     """Bytes that each GPU sends per optimizer step.
 
-    DDP and ZeRO-1 reduce once per step (a ring sends twice the bytes, less one part), ZeRO-2 scatters its gradients in
+    DDP reduces once per step (a ring sends twice the bytes, less one part), ZeRO-2 scatters its gradients in
     each pass, ZeRO-3 and FSDP2 gather the weights for each forward and each backward pass too.
     """
     ranks = total_ranks(machine)
@@ -94,7 +94,6 @@ def bytes_sent(counted: Counts, machine: Machine, accumulation: int) -> float:
         ring
         * {
             "none": 2 * 4 * counted.trained,
-            "zero1": 2 * gradients + 2 * counted.trained,
             "zero2": accumulation * gradients + 2 * counted.trained,
             "zero3": accumulation * (2 * weights + gradients),
             "fsdp2": accumulation * (2 * weights + 2 * gradients),
@@ -127,34 +126,21 @@ def stage_speed(
     offload = 0.0
     if machine.offload:
         # gradients go to the host in each pass (ZeRO-2) and are added there; the new weights come back once
-        moved = (2 * batch.accumulation + 2) * counted.trained / ranks / (machine.host_link_gbs * 1e9)
+        moved = (2 * batch.accumulation + 2) * counted.trained / ranks / (HOST_LINK)
         updated = counted.trained / machine.nodes / HOST_ADAM
         offload = moved + updated
     if activation_bytes := offloaded_activations(
         settings, shape, machine, batch, shape.num_hidden_layers - counted.first_layer
     ):
-        offload += (
-            2 * batch.accumulation * activation_bytes / (machine.host_link_gbs * 1e9)
-        )  # there and back, on one stream
+        offload += 2 * batch.accumulation * activation_bytes / (HOST_LINK)  # there and back, on one stream
     seconds = compute + communication + offload
     return Speed(compute, communication, offload, ranks * tokens / seconds, tokens * work.model / seconds / peak)
 
 
-class Cost(NamedTuple):
-    hours: float
-    kwh: float | None
-    money: float | None
-
-
-def stage_cost(speed: Speed, steps: int, evaluations: float, machine: Machine) -> Cost:
-    """Hours, energy and money of a stage.
+def stage_hours(speed: Speed, steps: int, evaluations: float) -> float:
+    """Hours of a stage.
 
     Args:
         evaluations: seconds of all validation losses.
     """
-    hours = (steps * speed.step + evaluations) / 3600
-    gpus = total_ranks(machine)
-    kwh = None
-    if machine.gpu_watts:
-        kwh = hours * (gpus * machine.gpu_watts + machine.nodes * HOST_WATTS) / 1000
-    return Cost(hours, kwh, None if machine.gpu_hour_price is None else hours * gpus * machine.gpu_hour_price)
+    return (steps * speed.step + evaluations) / 3600

@@ -79,8 +79,6 @@ FILES = {
         PYTHON,
         {
             ("function", 7, 16),
-            ("block", 8, 10),
-            ("block", 13, 14),
             ("line", 8, 8),
             ("line", 10, 10),
             ("line", 11, 11),
@@ -98,26 +96,25 @@ FILES = {
             ("line", 5, 5),
             ("line", 11, 11),
             ("line", 13, 13),
-            ("block", 10, 11),
         },
     ),
     "go": (
         GO,
-        {("function", 3, 8), ("block", 4, 5), ("line", 4, 4), ("line", 5, 5), ("line", 7, 7), ("line", 8, 8)},
+        {("function", 3, 8), ("line", 4, 4), ("line", 5, 5), ("line", 7, 7), ("line", 8, 8)},
     ),
     "rust": (
         RUST,
-        {("function", 2, 6), ("block", 3, 4), ("line", 3, 3), ("line", 4, 4), ("line", 6, 6)},
+        {("function", 2, 6), ("line", 3, 3), ("line", 4, 4), ("line", 6, 6)},
     ),
     "cpp": (
         CPP,
-        {("function", 3, 7), ("block", 4, 5), ("line", 4, 4), ("line", 7, 7)},
+        {("function", 3, 7), ("line", 4, 4), ("line", 7, 7)},
     ),
 }
 
 
 @pytest.mark.parametrize("language", FILES)
-def test_statements_blocks_and_bodies_of_functions_are_found_where_they_are_whole_lines(language):
+def test_statements_and_bodies_of_functions_are_found_where_they_are_whole_lines(language):
     text, expected = FILES[language]
     assert set(regions(text, language)) == {Region(*region) for region in expected}
 
@@ -149,4 +146,4 @@ def test_an_open_brace_of_the_completion_itself_does_not_end_it():
 
 def test_an_empty_line_does_not_end_python_code_and_a_dedent_does():
     text = "a = 1\n\n    b = 2\nc = 3\n"
-    assert text[: region_end("block", "python", "    ", text)] == "a = 1\n\n    b = 2\n"
+    assert text[: region_end("function", "python", "    ", text)] == "a = 1\n\n    b = 2\n"

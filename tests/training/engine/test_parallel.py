@@ -28,7 +28,6 @@ STEPS = {"steps": 20, "save_steps": 5, "eval_steps": 10, "eval_rows": 5}
 MODES = {
     "ddp": ("none", False),
     "fsdp2": ("fsdp2", False),
-    "zero1": ("zero1", False),
     "zero2": ("zero2", False),
     "zero3": ("zero3", False),
     "zero2-offload": ("zero2", True),

@@ -12,8 +12,7 @@ from scripts.experiment.settings.machine import Machine
 from scripts.training.planning import budget
 from scripts.training.planning.activations import Pass, pass_peak
 from scripts.training.planning.batch import Batch
-from scripts.training.planning.candidates import Option, options
-from scripts.training.planning.choice import choose, preference
+from scripts.training.planning.choice import Option, choose, option, preference
 from scripts.training.planning.memory import GIB
 from scripts.training.planning.parameters import counts
 from scripts.training.planning.plan_stage import PlanInputs, plan
@@ -117,17 +116,16 @@ def test_recomputing_fewer_layers_takes_more_memory_and_less_time_and_offload_th
         Machine.parse({**machine("a800").model_dump(), "gradient_checkpointing": setting, "liger": False}, "test")
         for setting in settings
     ]
-    all_layers, second, offloaded = options("sft", [(stage(), file) for file in files], QWEN_7B)
+    all_layers, second, offloaded = (option("sft", stage(), QWEN_7B, file) for file in files)
     kept = {
-        id(option): option.budget.gpu["activations"] + option.budget.gpu["logits"]
-        for option in (all_layers, second, offloaded)
+        id(way): way.budget.gpu["activations"] + way.budget.gpu["logits"] for way in (all_layers, second, offloaded)
     }
     moved = 28 * 4096 * 3584 * 2
     assert kept[id(all_layers)] - kept[id(offloaded)] == pytest.approx(moved, rel=0.02)
     assert offloaded.budget.host["activations"] == 4 * moved
     assert kept[id(second)] > kept[id(all_layers)] + 14 * 10 * moved / 28
     assert second.speed.tokens_per_second > all_layers.speed.tokens_per_second > offloaded.speed.tokens_per_second
-    work = [option.speed.compute for option in (all_layers, second)]
+    work = [way.speed.compute for way in (all_layers, second)]
     assert work[1] / work[0] == pytest.approx(7 / 8, abs=0.02)  # one forward pass of four, for half of the layers
 
 

@@ -1,7 +1,6 @@
-"""HumanEval+ and MBPP+ in both published forms: right solutions pass, those that only the added tests catch do not.
+"""HumanEval+ and MBPP+ as published as data sets: right solutions pass, those that only the added tests catch do not.
 
-The records are small ones in the fields and wording of the published files: of EvalPlus' own form as in its
-MbppPlus-v0.1.0.jsonl, of the other as its tools/{humaneval,mbpp}/to_original_fmt.py writes it.
+The records are small ones in the fields and wording that EvalPlus' tools/{humaneval,mbpp}/to_original_fmt.py writes.
 """
 
 import pytest
@@ -63,26 +62,6 @@ for i, (inp, exp) in enumerate(zip(inputs, results)):
     assertion(tuple(sorted(similar_elements(*inp))), exp, 0)
 """,
 }
-OWN_HUMANEVAL_PLUS = {
-    key: HUMANEVAL_PLUS[key] for key in ("task_id", "prompt", "entry_point", "canonical_solution")
-} | {
-    "contract": "\n    assert number > 0 # $_CONTRACT_$\n",
-    "base_input": [[3.5], [1.33]],
-    "atol": 1e-6,
-    "plus_input": [[1000000000.5], [5e-324]],
-}
-OWN_MBPP_PLUS = {
-    "task_id": "Mbpp/750",
-    "prompt": '"""\nWrite a function to add the given tuple to the given list.\n"""\n',
-    "entry_point": "add_tuple",
-    "canonical_solution": "\ndef add_tuple(test_list, test_tup):\n  test_list += test_tup\n  return test_list\n",
-    "base_input": [[[5, 6, 7], [9, 10]]],
-    "atol": 0,
-    "plus_input": [[[], [1]], [[1.5], []]],
-    "contract": "",
-    "assertion": "\nassert add_tuple([5, 6, 7], (9, 10)) == [5, 6, 7, 9, 10]\n",
-}
-
 # A record of each form, a completion that is right otherwise than the reference, one that only an added input catches.
 FORMS = {
     "HumanEval+": (HUMANEVAL_PLUS, "    return number - int(number)\n", "    return min(number % 1, 4e8 - number)\n"),
@@ -90,16 +69,6 @@ FORMS = {
         MBPP_PLUS,
         "def similar_elements(a, b):\n    return [x for x in a if x in b]\n",
         "def similar_elements(a, b):\n    a[0]\n    return {4, 5}\n",
-    ),
-    "HumanEval+, own form": (
-        OWN_HUMANEVAL_PLUS,
-        "    return number - int(number)\n",
-        "    return number % 1 if number < 9 else 0.25\n",
-    ),
-    "MBPP+, own form": (
-        OWN_MBPP_PLUS,
-        "def add_tuple(a, b):\n    assert type(b) is tuple\n    return a + list(b)\n",
-        "def add_tuple(a, b):\n    return a and a + list(b)\n",
     ),
 }
 
@@ -111,12 +80,6 @@ def test_right_solutions_pass_and_added_tests_catch_wrong_ones(judge, tmp_path, 
     for text, outcomes in ((problem.canonical, {"passed"}), (right, {"passed"}), (wrong, {"wrong", "exception"})):
         verdict = judge.judge(problem, program(problem, text, "completion"))
         assert verdict.outcome in outcomes, (text, verdict)
-
-
-def test_without_the_added_tests_the_wrong_solutions_would_pass(judge, tmp_path):
-    for record, _, wrong in (FORMS["HumanEval+, own form"], FORMS["MBPP+, own form"]):
-        (problem,) = read(written(tmp_path / "base.jsonl", [record | {"plus_input": {}}]))
-        assert judge.judge(problem, program(problem, wrong, "completion")).outcome == "passed"
 
 
 def test_a_field_that_would_be_ignored_is_refused_by_name(tmp_path):
