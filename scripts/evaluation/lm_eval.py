@@ -3,7 +3,7 @@
     python -m scripts.evaluation.lm_eval --model results/training/base --out results/evaluation/lm_eval/base \\
         --settings '{"tasks": ["colours", "sums:exact_match,digits"], "include_path": "tasks", "limit": 100}'
 
-lm-eval writes the prompts, runs the model with transformers or vLLM and computes its metrics. Its log of each item
+lm-eval writes the prompts, runs the model and computes its metrics. Its log of each item
 becomes an item here, so that models are compared pairwise on the same items. Nothing is downloaded: data is read from
 files below `include_path`, or from this machine's Hugging Face cache.
 """
@@ -16,14 +16,15 @@ from pathlib import Path
 
 import datasets
 import huggingface_hub
+import lm_eval
 from lm_eval.api.task import Task
+from lm_eval.models.huggingface import HFLM
 from lm_eval.tasks import TaskManager
 from transformers import AutoTokenizer
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
-from scripts.evaluation.generation.harness import run_harness
-from scripts.evaluation.generation.model import arguments, load, write_scores
+from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
 from scripts.evaluation.metrics.lm_eval_score import SUITE
 from scripts.evaluation.metrics.metric import by_language, score_line, summarize
 from scripts.experiment.settings.evaluation import LmEval
@@ -137,20 +138,6 @@ def check_prompts(folder: Path, tasks: dict[str, Task], settings: LmEval) -> Non
             logging.warning(f"{name} sets num_fewshot to 0 itself, so evaluation.lm_eval.num_fewshot is ignored")
 
 
-def check_ids(tasks: dict[str, dict[str, Task]], settings: LmEval) -> None:
-    """Check that the items to score are there.
-
-    Raises:
-        UserError: a task or an item of it is not.
-    """
-    known = {name: task for group in tasks.values() for name, task in group.items()}
-    for name, ids in (settings.ids or {}).items():
-        if name not in known:
-            raise UserError(f"evaluation.lm_eval.ids: no task {name!r} among evaluation.lm_eval.tasks")
-        if max(ids) >= (count := len(known[name].eval_docs)):
-            raise UserError(f"evaluation.lm_eval.ids.{name}: no item {max(ids)}; the last one is {count - 1}")
-
-
 def answer_text(sample: dict, metric: str) -> str:
     """The model's answer as text: what it generated, or the choice with the highest likelihood."""
     answer, requests = sample["filtered_resps"], sample["arguments"]
@@ -186,13 +173,30 @@ def item_of(entry: str, task: str, sample: dict, metric: str, group: bool) -> di
     }
 
 
-def evaluate(folder: Path, settings: LmEval, out: Path, vllm_python: str | None = None) -> dict:
+def run_harness(
+    model: ScoredModel, tasks: dict[str, dict[str, Task]], manager: TaskManager, settings: LmEval
+) -> dict[str, dict[str, list[dict]]]:
+    """Name of a task or group → task → lm-eval's log of each of its items."""
+    tokenizer = AutoTokenizer.from_pretrained(model.folder)
+    logged = {}
+    for name, group in tasks.items():
+        results = lm_eval.simple_evaluate(
+            HFLM(pretrained=model.model, tokenizer=tokenizer, batch_size=settings.batch),
+            tasks=list(group.values()),
+            task_manager=manager,
+            apply_chat_template=settings.chat,
+            bootstrap_iters=0,
+            num_fewshot=settings.num_fewshot,
+            limit=settings.limit,
+        )
+        logged[name] = results["samples"]
+    return logged
+
+
+def evaluate(folder: Path, settings: LmEval, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     Each entry of `tasks` is a dataset; the tasks of a group are its `language`s.
-
-    Args:
-        vllm_python: Python of vLLM's environment, to run with vLLM.
 
     Raises:
         UserError: a task is not there, or cannot be loaded or scored; or the model's files do not match their manifest.
@@ -202,12 +206,10 @@ def evaluate(folder: Path, settings: LmEval, out: Path, vllm_python: str | None 
     names = {entry: entry.partition(":")[0] for entry in settings.tasks}
     tasks = {name: load_tasks(name, include_path) for name in dict.fromkeys(names.values())}
     metrics = {entry: choose_metrics(entry, tasks[name]) for entry, name in names.items()}
-    check_ids(tasks, settings)
-    model = load(folder, vllm_python)
+    model = load(folder)
     for subset in tasks.values():
         check_prompts(folder, subset, settings)
-    defaults = {name: needs_defaults(name, include_path) for name in tasks}
-    logged, engine = run_harness(model, tasks, defaults, task_manager(include_path, include_path is None), settings)
+    logged = run_harness(model, tasks, task_manager(include_path, include_path is None), settings)
     items, scores, data = [], {}, {}
     for entry, name in names.items():
         rows = [
@@ -222,13 +224,14 @@ def evaluate(folder: Path, settings: LmEval, out: Path, vllm_python: str | None 
         logging.info(score_line("lm_eval", entry, SUITE, scores[entry]["all"]))
         items += rows
     chosen = {entry: {task: ",".join(both) for task, both in subset.items()} for entry, subset in metrics.items()}
+    engine = {"name": "lm-eval with transformers", "version": lm_eval.__version__}
     facts = {"engine": engine, "settings": to_dict(settings), "task_metrics": chosen}
     return write_scores(out, folder, items, data, scores, **facts)
 
 
 def main() -> None:
-    args = arguments(__doc__, LmEval, seed=False).parse_args()
-    evaluate(args.model, args.settings, args.out, args.vllm)
+    args = arguments(__doc__, LmEval, seed=False, vllm=False).parse_args()
+    evaluate(args.model, args.settings, args.out)
 
 
 if __name__ == "__main__":

@@ -101,7 +101,7 @@ SUITES = {
         " else of the first that the task lists, 0 to 1; subtasks of a group in the place of languages. More is"
         " better.",
         seeded=False,
-        small=lambda items: {"limit": items, "ids": None},
+        small=lambda items: {"limit": items},
     ),
     "latency": SuiteFacts(
         ("first_token_seconds", "answer_seconds", "tokens_per_second"),  # no sums over items; no datasets

@@ -240,6 +240,6 @@ def test_missing_or_damaged_data_is_a_one_line_error(compose_folder):
 def test_only_the_settings_that_decide_the_prompts_rerun_it():
     code = {"benchmarks": [{"path": "a.jsonl", "prompt": "chat"}], "k": [1], "samples": 4, "temperature": 1}
     assert prompts_from(Code.parse(code, "code")) == {"benchmarks": [{"path": "a.jsonl"}]}
-    qa = {"datasets": ["d"], "documents": 5, "beams": 2}
+    qa = {"datasets": ["d"], "documents": 5, "max_new_tokens": 2}
     assert prompts_from(Qa.parse(qa, "qa")) == {"datasets": ["d"], "documents": 5}
     assert prompts_from(Keywords.parse({"cases": "c.yaml", "max_new_tokens": 2}, "k")) == {"cases": "c.yaml"}

@@ -2,7 +2,6 @@
 
 import json
 import re
-import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -16,7 +15,6 @@ from lm_eval.models.huggingface import HFLM
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation import lm_eval
-from scripts.evaluation.generation import harness as lm_eval_harness
 from scripts.evaluation.generation.model import load
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.comparison import SuiteComparison
@@ -51,59 +49,6 @@ QUESTIONS = [
     {"question": f"What colour is {thing}?", "choices": ["red", "light green", "blue"], "answer": number % 3}
     for number, thing in enumerate(("grass", "a rose", "the sky", "blood", "a leaf", "the sea", "a ruby", "moss"))
 ]
-
-# A module `vllm` with what lm-eval's backend uses of it, on transformers.
-VLLM = """
-import json, os
-from types import SimpleNamespace
-import torch
-from transformers import AutoModelForCausalLM, AutoTokenizer
-
-TokensPrompt = dict
-
-class SamplingParams:
-    def __init__(self, max_tokens, temperature, stop=(), prompt_logprobs=None, **others):
-        assert temperature == 0
-        self.new, self.stop, self.logprobs = max_tokens, stop, prompt_logprobs
-
-class LLM:
-    def __init__(self, **options):
-        open(os.environ["REQUEST"], "a").write(json.dumps(options) + "\\n")
-        self.model = AutoModelForCausalLM.from_pretrained(options["model"], dtype=options["dtype"])
-        self.tokenizer = AutoTokenizer.from_pretrained(options["tokenizer"])
-        self.llm_engine = SimpleNamespace(model_config=SimpleNamespace())
-
-    def generate(self, prompts, sampling_params, use_tqdm, lora_request):
-        assert lora_request is None
-        return [self.one(p["prompt_token_ids"], s) for p, s in zip(prompts, sampling_params, strict=True)]
-
-    @torch.inference_mode()
-    def one(self, ids, sampling):
-        logits = self.model(torch.tensor([ids])).logits[0].log_softmax(-1)
-        best = logits.argmax(-1).tolist()
-        logprobs = [None] + [
-            {token: logits[place, token].item() for token in {following, best[place]}}
-            for place, following in enumerate(ids[1:])
-        ]
-        text, new = "", []
-        while sampling.logprobs is None and len(new) < sampling.new:
-            new.append(self.model(torch.tensor([ids + new])).logits[0, -1].argmax().item())
-            text = self.tokenizer.decode(new)
-            if any(stop in text for stop in sampling.stop):
-                text = min((text.split(stop)[0] for stop in sampling.stop), key=len)
-                break
-        return SimpleNamespace(prompt_logprobs=logprobs, outputs=[SimpleNamespace(text=text)])
-"""
-VLLM_FILES = {
-    "vllm/__init__.py": VLLM,
-    "vllm/lora/__init__.py": "",
-    "vllm/lora/request.py": "LoRARequest = None",
-    "vllm/renderers/__init__.py": "",
-    "vllm/renderers/hf.py": "def resolve_chat_template(tokenizer, **others): return tokenizer.chat_template",
-    "vllm/tokenizers.py": "from transformers import AutoTokenizer\n"
-    "def get_tokenizer(name, tokenizer_mode, **options): return AutoTokenizer.from_pretrained(name)",
-    "vllm-0.33.0.dist-info/METADATA": "Metadata-Version: 2.1\nName: vllm\nVersion: 0.33.0\n",
-}
 
 
 @pytest.fixture
@@ -195,57 +140,6 @@ def test_two_models_are_compared_on_the_same_items(folder, model_folder, tmp_pat
     lm_eval.evaluate(model_folder, own, tmp_path / "sft")
     with pytest.raises(UserError, match="colours: scored on test data"):
         read_scored(tmp_path, suite, ["base", "sft"], ["colours"], "file")
-
-
-@pytest.mark.slow
-def test_lm_evals_own_vllm_backend_gives_the_items_of_transformers(folder, model_folder, tmp_path, monkeypatch):
-    """vLLM is a stand-in that computes with transformers; all else is lm-eval, started as with a real one."""
-    for name, content in VLLM_FILES.items():
-        (tmp_path / "path" / name).parent.mkdir(parents=True, exist_ok=True)
-        (tmp_path / "path" / name).write_text(content)
-    monkeypatch.setenv("REQUEST", str(tmp_path / "request.jsonl"))
-    monkeypatch.setenv("HF_DATASETS_CACHE", str(tmp_path / "cache"))
-    names, others = (
-        ("colours", "colours:acc_norm", "sums", "both"),
-        {"ids": {"colours": [0, 2, 5], "sums": [1, 4]}, "num_fewshot": 2, "chat": True},
-    )
-    expected = lm_eval.evaluate(model_folder, settings(folder, *names, **others), tmp_path / "transformers")
-    own = settings(folder, *names, engine="vllm", **others)
-    with monkeypatch.context() as patched:
-        patched.setenv("PYTHONPATH", str(tmp_path / "path"))
-        scores = lm_eval.evaluate(model_folder, own, tmp_path / "vllm", sys.executable)
-    assert scores["scores"] == expected["scores"] and scores["data"] == expected["data"]
-    assert scores["task_metrics"] == expected["task_metrics"]
-    items = [list(read_jsonl(tmp_path / engine / "items.jsonl.zst")) for engine in ("transformers", "vllm")]
-    for item in items[0] + items[1]:  # the backends differ in which control tokens they leave in texts
-        item["written"] = [re.sub(CONTROL, "", text) for text in item["written"]]
-    assert items[0] == items[1] and len(items[1]) == 13
-    assert scores["engine"] == {"name": "lm-eval with vllm 0.33.0", "version": lm_eval_harness.lm_eval.__version__}
-    options = json.loads((tmp_path / "request.jsonl").read_text())  # a single start, for all tasks
-    assert options["model"] == str(model_folder.resolve())
-    assert (options["dtype"], options["max_model_len"], options["generation_config"]) == ("float32", 4096, "vllm")
-
-
-def test_another_version_of_lm_eval_beside_vllm_is_refused(folder, model_folder, tmp_path, monkeypatch):
-    monkeypatch.setattr(lm_eval_harness, "run_worker", lambda python, request, worker: {"lm_eval": "0.4.1"})
-    with pytest.raises(UserError, match=r"^/vllm/python: lm-eval 0.4.1 there, [\d.]+ here; install lm-eval=="):
-        lm_eval.evaluate(model_folder, settings(folder, "sums", engine="vllm"), tmp_path / "out", "/vllm/python")
-
-
-def test_chosen_items_alone_are_scored(folder, model_folder, tmp_path):
-    scored = settings(folder, "both", ids={"colours": [6, 1]}, num_fewshot=1)
-    lm_eval.evaluate(model_folder, scored, tmp_path)
-    items = list(read_jsonl(tmp_path / "items.jsonl.zst"))
-    assert [item["id"] for item in items if item["language"] == "colours"] == ["colours/1", "colours/6"]
-    for item, number in zip(items[:2], (1, 6), strict=True):
-        assert item["prompt"].endswith(f"Q: {QUESTIONS[number]['question']}\nA:") and item["prompt"].count("Q:") == 2
-    assert sum(item["language"] == "sums" for item in items) == 6
-    for ids, error in (
-        ({"colour": [0]}, r"evaluation.lm_eval.ids: no task 'colour' among evaluation.lm_eval.tasks"),
-        ({"colours": [8]}, r"evaluation.lm_eval.ids.colours: no item 8; the last one is 7"),
-    ):
-        with pytest.raises(UserError, match=error):
-            lm_eval.evaluate(model_folder, settings(folder, "colours", ids=ids), tmp_path / "out")
 
 
 @pytest.mark.parametrize(

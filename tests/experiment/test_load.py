@@ -130,7 +130,7 @@ def test_a_gate_names_a_dataset_that_the_suite_of_its_metric_scores(experiment):
     evaluation = to_dict(load_experiment(experiment))["evaluation"]
     qa = evaluation["qa"]
     assert qa["datasets"] == ["instruct"]  # code has no chats
-    assert (qa["max_new_tokens"], qa["repetition_penalty"], qa["beams"]) == (40, 1.1, 1)
+    assert (qa["max_new_tokens"], qa["repetition_penalty"]) == (40, 1.1)
     assert "bleu" not in evaluation
     gates[0]["dataset"] = "code"
     with pytest.raises(UserError, match=r"gates\.0\.dataset: no 'code' here; known: instruct"):

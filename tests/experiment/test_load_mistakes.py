@@ -74,10 +74,6 @@ LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
             "evaluation.qa.datasets: no 'code' here; known: instruct",
         ),
         (
-            set_key("evaluation", "lm_eval", {"tasks": ["a"], "ids": {"a": [1]}, "limit": 2}),
-            "evaluation.lm_eval.ids: not together with `limit`; remove one",
-        ),
-        (
             set_key("evaluation", "lm_eval", {"tasks": ["a", "a b"]}),
             "evaluation.lm_eval.tasks.1: must be `task` or `task:metric`, not 'a b'",
         ),
@@ -88,10 +84,6 @@ LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
         (
             set_key("evaluation", "qa", {"samples": 2}),
             "evaluation.qa.samples: with temperature 0 all samples are the same",
-        ),
-        (
-            set_key("evaluation", "bleu", {"beams": 2, "temperature": 1}),
-            "evaluation.bleu.beams: a beam search does not sample",
         ),
         (set_key("evaluation", "keywords", {"cases": "no.yaml"}), "evaluation.keywords.cases: no file no.yaml"),
         (

@@ -19,7 +19,6 @@ from scripts.corpus.instruct.tasks import examples_of
 from scripts.corpus.syntax.grammars import grammar
 from scripts.corpus.syntax.imports import sort_by_imports
 from scripts.evaluation.code_tasks.regions import SIZES, regions
-from scripts.evaluation.code_tasks.repository_context import RepositoryPaths, repository_context
 from scripts.evaluation.metrics.code_completion import identifiers
 from scripts.evaluation.metrics.code_keywords import in_syntax
 from scripts.experiment.settings.corpus import InstructDataset
@@ -88,9 +87,6 @@ def test_a_language_with_a_grammar_is_one_file(kava):
     assert quality_of(TEXT, "Sum.kava", kava)["structure"] == 1
     files = [{"path": path, "text": text, "language": kava} for path, text in FILES.items()]
     assert [file["path"] for file in sort_by_imports(files)] == ["org/x/Other.kava", "org/x/Sum.kava"]
-    imported = RepositoryPaths(list(FILES)).imported_by("org/x/Sum.kava", TEXT, kava)
-    assert imported == ["org/x/Other.kava"]
-    assert repository_context([("Other.kava", "class Other {}\n")], "Sum.kava", kava, 99).startswith("-- Other.kava\n")
 
 
 FILES = {"org/x/Sum.kava": TEXT, "org/x/Other.kava": "class Other {}\n"}

@@ -152,7 +152,6 @@ class BatchGenerator:
             criteria.append(Finished(finished, width))
         config = GenerationConfig(
             do_sample=False,
-            num_beams=settings.beams,
             repetition_penalty=settings.repetition_penalty,
             max_new_tokens=settings.max_new_tokens,
             eos_token_id=ends,
@@ -189,7 +188,7 @@ def generate(
 
     Args:
         finished: (number of a prompt, its completion so far) → whether all later text will be cut off; generation then
-            ends early. Not with beams.
+            ends early.
         label: of the progress lines.
 
     Raises:

@@ -24,8 +24,8 @@ WORKER = Path(__file__).with_name("vllm_worker.py")
 SAMPLING = {"max_new_tokens", "temperature", "top_p", "repetition_penalty"}
 
 
-def run_worker(python: str, request: dict, worker: Path = WORKER) -> dict:
-    """Run a worker in vLLM's environment, and return its reply.
+def run_worker(python: str, request: dict) -> dict:
+    """Run the worker in vLLM's environment, and return its reply.
 
     Raises:
         UserError: there is no such Python, or vLLM failed; its own lines are above the error.
@@ -33,7 +33,7 @@ def run_worker(python: str, request: dict, worker: Path = WORKER) -> dict:
     with tempfile.TemporaryDirectory() as folder:
         request_file, reply_file = Path(folder, "request.json"), Path(folder, "reply.json")
         # a copy: in its own folder, its neighbours would shadow Python's modules
-        copy = shutil.copy(worker, folder)
+        copy = shutil.copy(WORKER, folder)
         request_file.write_text(json.dumps(request))
         try:
             done = subprocess.run([python, copy, str(request_file), str(reply_file)])

@@ -89,13 +89,9 @@ def check_generation(settings, key: str) -> None:
     Raises:
         UserError: the settings do not agree; the line starts with `key`.
     """
-    greedy, beams = settings.temperature == 0, getattr(settings, "beams", 1)
+    greedy = settings.temperature == 0
     if greedy and settings.samples > 1:
         raise UserError(f"{key}.samples: with temperature 0 all samples are the same; set a temperature above 0")
-    if beams > 1 and settings.engine == "vllm":
-        raise UserError(f"{key}.beams: not with `engine: vllm`; use transformers")
-    if beams > 1 and not greedy:
-        raise UserError(f"{key}.beams: a beam search does not sample; set temperature to 0")
     if hasattr(settings, "cases") and not Path(settings.cases).is_file():
         raise UserError(f"{key}.cases: no file {settings.cases}")
 
@@ -136,8 +132,6 @@ def check_lm_eval(settings: LmEval, key: str) -> None:
     """
     if settings.include_path is not None and not Path(settings.include_path).is_dir():
         raise UserError(f"{key}.include_path: no folder {settings.include_path}")
-    if settings.ids and settings.limit:
-        raise UserError(f"{key}.ids: not together with `limit`; remove one")
     for number, task in enumerate(settings.tasks):
         if not TASK.fullmatch(task):
             raise UserError(f"{key}.tasks.{number}: must be `task` or `task:metric`, not {task!r:.60}")

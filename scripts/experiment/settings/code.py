@@ -5,7 +5,7 @@ from typing import Annotated, Literal, Self
 from pydantic import Field, model_validator
 
 from scripts.experiment.settings.filter import Text
-from scripts.experiment.settings.generation import ENGINE, Engine
+from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.location import Location
 from scripts.experiment.settings.record import Number, Record, Unique
 
@@ -53,23 +53,13 @@ class Benchmark(Record):
         return self
 
 
-class Code(Record):
+class Code(Generation):
     """Off unless given. pass@k on benchmarks, whose generated programs run in a sandbox; needs bubblewrap."""
 
     benchmarks: list[Benchmark] = Field(min_length=1, description="Benchmark files.")
     k: Annotated[list[Annotated[int, Field(ge=1)]], Unique] = Field(
         [1], min_length=1, description="The values of k in pass@k, at most `samples`."
     )
-    samples: int = Field(1, ge=1, description="Generated programs per problem; more than one needs a `temperature`.")
-    temperature: Number = Field(0, ge=0, description="Sampling temperature; 0 is greedy.")
-    top_p: Number = Field(
-        0.95,
-        gt=0,
-        le=1,
-        description="Sample from the most likely tokens whose probabilities add up to this (nucleus sampling).",
-    )
-    max_new_tokens: int = Field(512, ge=1, description="Maximum number of generated tokens.")
-    engine: Engine = ENGINE
     canonical: int = Field(
         10,
         ge=0,

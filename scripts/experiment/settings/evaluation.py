@@ -7,7 +7,7 @@ from pydantic import Field
 from scripts.experiment.settings.code import Code
 from scripts.experiment.settings.filter import Text
 from scripts.experiment.settings.gates import Gates
-from scripts.experiment.settings.generation import ENGINE, REPETITION, Engine, Generation, InPlace
+from scripts.experiment.settings.generation import REPETITION, Generation, InPlace
 from scripts.experiment.settings.record import Number, Record, Unique
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
 
@@ -80,16 +80,10 @@ class LmEval(Record):
         None, ge=0, description="Number of solved examples in each prompt; by default that of the task."
     )
     limit: int | None = Field(None, ge=1, description="Score only this many items of each task, from the first.")
-    ids: dict[str, Annotated[list[Annotated[int, Field(ge=0)]], Unique, Field(min_length=1)]] | None = Field(
-        None,
-        description="Items to score, numbered from 0, by task, such as `colours: [0, 7]`. Of tasks that are not listed"
-        " all items are scored. Not together with `limit`.",
-    )
     chat: bool = Field(
         False, description="Whether each prompt is formatted as a request with the model's chat template."
     )
-    batch: int = Field(8, ge=1, description="Number of prompts in a batch; not used with vLLM.")
-    engine: Engine = ENGINE
+    batch: int = Field(8, ge=1, description="Number of prompts in a batch.")
 
 
 class CompletionTasks(Record):

@@ -29,7 +29,6 @@ class Generation(Record):
         description="Sample from the most likely tokens whose probabilities add up to this (nucleus sampling).",
     )
     repetition_penalty: Number = Field(1.0, gt=0, description=REPETITION)
-    beams: int = Field(1, ge=1, description="Number of beams of a beam search; more than one only with temperature 0.")
     samples: int = Field(
         1, ge=1, description="Generated texts per prompt; more than one only with a temperature above 0."
     )

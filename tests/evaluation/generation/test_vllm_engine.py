@@ -2,7 +2,6 @@
 with a real one."""
 
 import json
-import os
 import shutil
 import subprocess
 import sys
@@ -11,18 +10,17 @@ from pathlib import Path
 import pytest
 import torch
 import yaml
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import Qwen2ForCausalLM
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.generation.model import load
-from scripts.evaluation.generation.transformers_engine import encode, generate
+from scripts.evaluation.generation.transformers_engine import encode
 from scripts.evaluation.generation.vllm_engine import generate as generate_by_vllm
-from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.evaluation import Qa
-from scripts.experiment.settings.record import to_dict, to_json
+from scripts.experiment.settings.record import to_json
 from scripts.training.model import logits_fingerprint
 from tests import forked
 from tests.evaluation.generation.test_transformers_engine import GREEDY, PROMPTS, SEED, changed, encoder  # noqa: F401
@@ -109,38 +107,13 @@ def test_vllm_gets_the_precision_of_the_saved_weights_where_our_torch_sees_no_gp
     assert json.loads(echo.read_text())["options"]["dtype"] == "bfloat16"
 
 
-@pytest.mark.parametrize(("suite", "others"), [("qa", {}), ("lm_eval", {"tasks": ["arc_easy"]})])
-def test_vllm_that_the_machine_does_not_name_is_a_one_line_error(tmp_path, suite, others):
+def test_vllm_that_the_machine_does_not_name_is_a_one_line_error(tmp_path):
     config = read_yaml(Path("config/config.yaml"))
-    config["evaluation"][suite] = {"engine": "vllm", **others}
+    config["evaluation"]["qa"] = {"engine": "vllm"}
     (tmp_path / "x.yaml").write_text(yaml.safe_dump(config))
     command = ["snakemake", "--profile", "local", "-n", "--configfile", tmp_path / "x.yaml"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1
-    key = f"evaluation.{suite}.engine"
-    line = f"error: config/machines/local.yaml: vllm: required by {key}; set it to the Python of vLLM's environment"
+    line = "error: config/machines/local.yaml: vllm: required by evaluation.qa.engine; set it to the Python of vLLM's"
+    line += " environment"
     assert done.stderr.splitlines()[-1] == line
-
-
-def test_a_search_with_vllm_is_refused():
-    config = read_yaml(Path("config/config.yaml"))
-    config["evaluation"]["qa"] = {"engine": "vllm", "beams": 2}
-    with pytest.raises(UserError, match=r"evaluation\.qa\.beams: not with `engine: vllm`; use transformers"):
-        to_dict(load_experiment(config, "x.yaml"))
-
-
-@pytest.mark.soak
-def test_a_real_vllm_generates_what_transformers_generates(encoder, tmp_path):  # noqa: F811
-    """Needs an environment with vLLM, its Python named by the variable VLLM_PYTHON."""
-    if "VLLM_PYTHON" not in os.environ:
-        pytest.skip("needs vLLM: VLLM_PYTHON=/path/to/its/bin/python")
-    torch.manual_seed(0)
-    sizes = {"hidden_size": 128, "intermediate_size": 192, "num_hidden_layers": 2, "initializer_range": 0.5}
-    heads = {"num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 512}
-    model = Qwen2ForCausalLM(Qwen2Config(vocab_size=encoder.vocab_size + 20, **sizes, **heads)).eval()
-    model.save_pretrained(tmp_path / "model")
-    for settings in (GREEDY, changed(GREEDY, repetition_penalty=1.3)):
-        model_arguments = tmp_path / "model", "float32", encoder, 512
-        written, engine = generate_by_vllm(*model_arguments, PROMPTS, settings, SEED, os.environ["VLLM_PYTHON"])
-        assert engine["version"] > "0.1"
-        assert written == generate(model, encoder, PROMPTS, settings, SEED)
