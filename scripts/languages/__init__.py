@@ -119,7 +119,6 @@ class Chat:
     Attributes:
         imported: what an import names: in Chinese, in English, in English for several.
         comments: comments.
-        calls: calls of a function.
         declaration_parents: nodes whose comments describe declarations; other comments describe a statement or an item
             of a list.
         holders: types whose methods lie inside them.
@@ -130,7 +129,6 @@ class Chat:
 
     imported: tuple[str, str, str]
     comments: frozenset[str]
-    calls: frozenset[str]
     declaration_parents: frozenset[str]
     holders: frozenset[str] = frozenset()
     between: frozenset[str] = frozenset()

@@ -45,7 +45,6 @@ DECLARATION_PARENTS = frozenset({"translation_unit", "declaration_list", "prepro
 CHAT = Chat(
     IMPORTED,
     comments=frozenset({"comment"}),
-    calls=frozenset({"call_expression"}),
     declaration_parents=DECLARATION_PARENTS,
     holders=frozenset({"struct_specifier"}),
 )

@@ -27,7 +27,6 @@ IMPORTS = c.IMPORTS
 CHAT = Chat(
     c.IMPORTED,
     comments=frozenset({"comment"}),
-    calls=frozenset({"call_expression"}),
     declaration_parents=c.DECLARATION_PARENTS,
     holders=frozenset({"class_specifier", "struct_specifier"}),
 )

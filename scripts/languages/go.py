@@ -49,7 +49,6 @@ IMPORTS = Imports(
 CHAT = Chat(
     imported=("包", "package", "packages"),
     comments=frozenset({"comment"}),
-    calls=frozenset({"call_expression"}),
     declaration_parents=frozenset({"source_file"}),
 )
 COMPLETION = Completion(

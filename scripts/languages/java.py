@@ -49,7 +49,6 @@ IMPORTS = Imports(
 CHAT = Chat(
     imported=("类或包", "class or package", "classes or packages"),
     comments=frozenset({"line_comment", "block_comment"}),
-    calls=frozenset({"method_invocation"}),
     declaration_parents=frozenset({"program"}),
     holders=frozenset({"class_declaration", "interface_declaration", "enum_declaration", "record_declaration"}),
     between=frozenset({"marker_annotation", "annotation"}),

@@ -63,7 +63,6 @@ IMPORTS = Imports(
 CHAT = Chat(
     imported=("模块", "module", "modules"),
     comments=frozenset({"comment"}),
-    calls=frozenset({"call"}),
     declaration_parents=frozenset({"module"}),
     holders=frozenset({"class_definition"}),
 )

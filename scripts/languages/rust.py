@@ -55,7 +55,6 @@ IMPORTS = Imports(
 CHAT = Chat(
     imported=("路径", "path", "paths"),
     comments=frozenset({"line_comment", "block_comment"}),
-    calls=frozenset({"call_expression"}),
     declaration_parents=frozenset({"source_file", "declaration_list"}),
     holders=frozenset({"trait_item"}),
     between=frozenset({"attribute_item"}),

@@ -36,7 +36,7 @@ from scripts.languages import Chat, Completion, Imports, Language, Syntax, java
 LANGUAGE = Language("Kava", (".kava",), "--", aliases=("kv",))
 SYNTAX = Syntax(java.grammar, java.SYNTAX.query)
 IMPORTS = Imports(re.compile(r"^import (\\S+);", re.M), java.imported_names, java.module_paths)
-CHAT = Chat(("单元", "unit", "units"), java.CHAT.comments, java.CHAT.calls, java.CHAT.declaration_parents)
+CHAT = Chat(("单元", "unit", "units"), java.CHAT.comments, java.CHAT.declaration_parents)
 COMPLETION = Completion(java.COMPLETION.functions, java.COMPLETION.bodies)
 '''
 TEXT = """import org.x.Other;
@@ -158,7 +158,7 @@ def test_looking_a_language_up_imports_no_grammar():
 def test_what_a_file_says_of_its_grammar_is_there(name):
     """A misspelt type of node would find nothing, silently."""
     chat, completion = package.chats()[name], package.completions()[name]
-    types = chat.comments | chat.calls | chat.declaration_parents | chat.holders | chat.between
+    types = chat.comments | chat.declaration_parents | chat.holders | chat.between
     types |= completion.functions | completion.bodies | syntax(name).characters
     known = grammar(name)[0].language
     assert {kind for kind in types if known.id_for_node_kind(kind, True) is None} == set()

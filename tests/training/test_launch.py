@@ -111,7 +111,7 @@ def test_hosts_that_do_not_connect_in_time_are_one_line_errors(node, monkeypatch
     monkeypatch.setenv("SLURM_NODEID", number)
     machine = tmp_path / "machine.yaml"
     machine.write_text("nodes: 4\ngpus: 0\ncpu_ranks: 2\nmicro_batch: 1\nrendezvous_timeout: 2\n")
-    words = ["--machine", str(machine), "--threads", "1", "scripts.training.train"]
+    words = ["--machine", str(machine), "--threads", "1", "scripts.training.plan"]
     done = subprocess.run(
         [sys.executable, "-m", "scripts.training.launch", *words], capture_output=True, text=True, check=False
     )

@@ -2,12 +2,15 @@
 
 from scripts.common.text import code_block, enumeration
 from scripts.corpus.instruct.facts import Facts, Type
-from scripts.corpus.instruct.phrasings import phrasing
 from scripts.languages import chats, languages
 
 SYSTEM = {
     "zh": "你是一名专业的代码分析助手，请根据用户给出的源代码，准确、简明地说明它的功能和实现。",
     "en": "You are an expert code analyst. Explain accurately and concisely what the given source code does and how.",
+}
+QUESTION = {
+    "zh": "请分析以下{language}代码的功能和实现：",
+    "en": "Analyze what the following {language} code does and how it is implemented:",
 }
 LISTED = 8  # names in a list; a longer one ends with "and others"
 KINDS_ZH = {
@@ -123,18 +126,15 @@ def answer_en(facts: Facts, language: str) -> str:
 ANSWER = {"zh": answer_zh, "en": answer_en}
 
 
-def messages(
-    text: str, facts: Facts, language: str, chat_language: str, system: str | None, question: str | None = None
-) -> list[dict]:
+def messages(text: str, facts: Facts, language: str, chat_language: str, system: str | None) -> list[dict]:
     """A chat of three messages about `text`.
 
     Args:
         language: of the code, e.g. "cpp".
         chat_language: "zh" or "en".
         system: the system prompt; None for the default one of `chat_language`.
-        question: the request; None for the first phrasing.
     """
-    question = question or phrasing("analysis", chat_language, 0).format(language=languages()[language].title)
+    question = QUESTION[chat_language].format(language=languages()[language].title)
     return [
         {"role": "system", "content": SYSTEM[chat_language] if system is None else system},
         {"role": "user", "content": f"{question}\n\n{code_block(text, language)}"},

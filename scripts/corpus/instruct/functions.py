@@ -11,8 +11,7 @@ import ast
 import inspect
 import re
 import textwrap
-from dataclasses import dataclass, field
-from functools import cached_property
+from dataclasses import dataclass
 
 from tree_sitter import Node
 
@@ -37,8 +36,6 @@ class Function:
         source: the function without its documentation.
         documented: signature and documentation, without the body.
         line: of its first line, from 1.
-        body: its syntax tree.
-        call_types: types of the nodes that are calls.
     """
 
     name: str
@@ -48,13 +45,6 @@ class Function:
     source: str
     documented: str
     line: int
-    body: Node = field(repr=False, compare=False)
-    call_types: frozenset[str] = field(repr=False, compare=False)
-
-    @cached_property
-    def calls(self) -> tuple[str, ...]:
-        """The names that it calls, in the order of its text."""
-        return tuple(dict.fromkeys(called_names(self.body, self.call_types)))
 
 
 def functions_of(text: str, path: str, language: str) -> list[Function]:
@@ -113,7 +103,7 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
     if not summary or not is_informative(summary):
         return None
     line = node.start_point.row + 1
-    return Function(name, holder_of(node, rules), documentation, summary, code, documented, line, body, rules.calls)
+    return Function(name, holder_of(node, rules), documentation, summary, code, documented, line)
 
 
 def is_informative(summary: str) -> bool:
@@ -191,19 +181,3 @@ def commented_parts(node: Node, body: Node, source: bytes, rules: Chat) -> tuple
     code = textwrap.dedent(source[start : outer.end_byte].decode(errors="replace")).rstrip()
     documented = textwrap.dedent(source[top : body.start_byte].decode(errors="replace")).rstrip()
     return documentation, code, documented
-
-
-def called_names(body: Node, call_types: frozenset[str]) -> list[str]:
-    """The names of the functions that a body calls: for `a.b(c)` it is `b`."""
-    names, nodes = [], [body]
-    while nodes:
-        node = nodes.pop()
-        if node.type in call_types:
-            function = node.child_by_field_name("function") or node.child_by_field_name("name")
-            for part in ("attribute", "field", "property", "name"):
-                inner = function.child_by_field_name(part) if function is not None else None
-                function = inner or function
-            if function is not None and function.type.endswith("identifier"):
-                names.append(function.text.decode(errors="replace"))
-        nodes += reversed(node.named_children)
-    return names

@@ -1,4 +1,4 @@
-"""Make instruction chats from the syntax tree of a file: an analysis, what its parts are for, tasks on functions.
+"""Make instruction chats from the syntax tree of a file: an analysis of it, tasks on its functions.
 
     for example in examples_of(document, settings, seed=42):
         example["task"], example["messages"]
@@ -15,17 +15,25 @@ from itertools import accumulate
 
 from scripts.common.hashing import fraction_of, text_digest
 from scripts.common.text import code_block
-from scripts.corpus.instruct.chat import LISTED, SYSTEM, in_backticks, messages
+from scripts.corpus.instruct.chat import SYSTEM, messages
 from scripts.corpus.instruct.facts import facts_from
 from scripts.corpus.instruct.functions import Function, functions_from, is_informative, is_test
-from scripts.corpus.instruct.phrasings import phrasing
 from scripts.corpus.syntax.comments import CJK, WORD
 from scripts.corpus.syntax.grammars import parse
 from scripts.experiment.settings.corpus import InstructDataset
 from scripts.languages import chats, languages
 
 SENTENCE_END = re.compile(r"[.!?。！？][\"')\]”’`*]*$")
-OF_FUNCTIONS = ("docstring_to_function", "function_to_docstring", "signature_to_body")
+REQUESTS = {
+    "function_to_docstring": {
+        "zh": "请为以下{language}代码{english}写出文档说明：",
+        "en": "Write the documentation of this {language} function:",
+    },
+    "signature_to_body": {
+        "zh": "请补全以下{language}函数的实现：",
+        "en": "Complete the implementation of the following {language} function:",
+    },
+}
 
 
 def fraction(*words: object) -> float:
@@ -38,15 +46,6 @@ def chat(request: str, material: str, answer: str, settings: InstructDataset) ->
     system = SYSTEM[settings.language] if settings.system is None else settings.system
     turns = (("system", system), ("user", f"{request}\n\n{material}"), ("assistant", answer))
     return [{"role": role, "content": content} for role, content in turns]
-
-
-def function_phrase(function: Function, chat_language: str) -> str:
-    """`read`, or the method `read` of `Table`."""
-    if function.holder is None:
-        return f"函数 `{function.name}`" if chat_language == "zh" else f"the function `{function.name}`"
-    if chat_language == "zh":
-        return f"`{function.holder}` 的方法 `{function.name}`"
-    return f"the method `{function.name}` of `{function.holder}`"
 
 
 def is_complete(sentence: str) -> bool:
@@ -62,44 +61,14 @@ def says_more(function: Function) -> bool:
     return len(other) >= 2 or bool(CJK.search(function.documentation))
 
 
-def function_chat(task: str, function: Function, language: str, number: int, settings: InstructDataset) -> list[dict]:
+def function_chat(task: str, function: Function, language: str, settings: InstructDataset) -> list[dict]:
     """The chat of a task on a function."""
     english = "" if settings.language == "en" or CJK.search(function.documentation) else "用英文"
-    fields = {
-        "language": languages()[language].title,
-        "name": function_phrase(function, settings.language),
-        "english": english,
-    }
-    request = phrasing(task, settings.language, number).format(**fields)
-    if task == "docstring_to_function":
-        return chat(request, function.documentation, code_block(function.source, language), settings)
+    request = REQUESTS[task][settings.language].format(language=languages()[language].title, english=english)
     if task == "function_to_docstring":
         return chat(request, code_block(function.source, language), function.documentation, settings)
     answer = code_block(function.source, language)
     return chat(request, code_block(function.documented, language), answer, settings)
-
-
-def parts_chat(
-    text: str, functions: list[Function], language: str, number: int, settings: InstructDataset
-) -> list[dict]:
-    """What each documented function is for, by the first sentence of its documentation, and which others it calls."""
-    names, lines = {function.name for function in functions}, []
-    for function in functions[:LISTED]:
-        calls = [name for name in function.calls if name in names and name != function.name]
-        if settings.language == "zh":
-            uses = f"；它调用 {'、'.join(in_backticks(calls))}" if calls else ""
-            lines.append(f"- {function_phrase(function, 'zh')}：“{function.summary}”{uses}")
-        else:
-            uses = f" It calls {', '.join(in_backticks(calls))}." if calls else ""
-            lines.append(f'- {function_phrase(function, "en").removeprefix("the ")}: "{function.summary}"{uses}')
-    more = len(functions) > LISTED
-    if settings.language == "zh":
-        head, tail = "有文档的部分及其用途如下（引号内为源码中的说明）：", "\n\n另有其他有文档的函数。" if more else ""
-    else:
-        head = "Its documented parts, and what each is for in the words of the source:"
-        tail = "\n\nThere are further documented functions." if more else ""
-    request = phrasing("parts", settings.language, number).format(language=languages()[language].title)
-    return chat(request, code_block(text, language), f"{head}\n\n" + "\n".join(lines) + tail, settings)
 
 
 @cache
@@ -133,26 +102,16 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
     facts = facts_from(captures, text, language)
     made, place = [], f"{document['source']}/{path}"
 
-    def number(*words: object) -> int:
-        return int(fraction(seed, "phrasing", place, *words) * settings.phrasings)
-
     # a list of names is no answer to what a file does
     if "analysis" in settings.tasks and facts.sentence and is_complete(facts.sentence):
-        question = phrasing("analysis", settings.language, number("analysis")).format(
-            language=languages()[language].title
-        )
-        turns = messages(text, facts, language, settings.language, settings.system, question)
+        turns = messages(text, facts, language, settings.language, settings.system)
         made.append({"name": "", "messages": turns} | ({"task": "analysis"} if len(settings.tasks) > 1 else {}))
-    weights = {task: weight for task, weight in sorted(settings.tasks.items()) if task in OF_FUNCTIONS}
+    weights = {task: weight for task, weight in sorted(settings.tasks.items()) if task in REQUESTS}
     functions = functions_from(captures, text, path, language) if settings.tasks.keys() - {"analysis"} else []
     functions = [function for function in functions if says_more(function)]
-    explained = [function for function in functions if is_complete(function.summary)]
-    if "parts" in settings.tasks and len(explained) > 1:
-        turns = parts_chat(text, explained, language, number("parts"), settings)
-        made.append({"name": "#parts", "task": "parts", "messages": turns})
     for function in functions if weights else ():
         place_in_file = f"#{function.name}:{function.line}"
         task = task_of(weights, fraction(seed, "task", place, place_in_file))
-        turns = function_chat(task, function, language, number(place_in_file), settings)
+        turns = function_chat(task, function, language, settings)
         made.append({"name": place_in_file, "task": task, "messages": turns})
     return iter(made) if made else "no_facts"

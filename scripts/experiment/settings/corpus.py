@@ -125,7 +125,7 @@ class RepositoryDataset(SourceDataset):
     )
 
 
-InstructTask = Literal["analysis", "parts", "docstring_to_function", "function_to_docstring", "signature_to_body"]
+InstructTask = Literal["analysis", "function_to_docstring", "signature_to_body"]
 
 
 class InstructDataset(SourceDataset):
@@ -137,12 +137,8 @@ class InstructDataset(SourceDataset):
         {"analysis": 1},
         min_length=1,
         description="Tasks and their weights; a task's share of the examples is its weight over the sum of the"
-        " weights. `analysis` asks what a file does, `parts` what each documented function of a file is"
-        " for; `docstring_to_function`, `function_to_docstring` and `signature_to_body` are about one"
-        " documented function.",
-    )
-    phrasings: int = Field(
-        1, ge=1, le=20, description="How many different phrasings of a request are used; each task has 20."
+        " weights. `analysis` asks what a file does; `function_to_docstring` and `signature_to_body` are"
+        " about one documented function.",
     )
     system: str | None = Field(None, description="System prompt; by default a fixed one in the chosen `language`.")
     max_characters: int = Field(50_000, ge=1, description="Documents longer than this are left out (characters).")
