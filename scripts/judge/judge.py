@@ -17,7 +17,6 @@ from scripts.judge.sandbox import libraries
 from scripts.judge.sandbox.bubblewrap import Sandbox
 from scripts.judge.sandbox.compiled_judge import CompiledJudge
 from scripts.judge.sandbox.exit_causes import DETAIL
-from scripts.judge.sandbox.interpreted_judge import NEEDED, InterpretedJudge, check_interpreter
 from scripts.judge.sandbox.libraries import Libraries
 from scripts.judge.sandbox.packages import NONE, Packages
 from scripts.judge.sandbox.program import Limits
@@ -40,7 +39,6 @@ class Judge:
         self.limits, self.packages = limits, packages
         self.python = PythonJudge(sandbox, limits, packages)
         self.stdio = StdioJudge(sandbox, limits, packages)
-        self.interpreted = InterpretedJudge(sandbox, limits)
         self.compiled = CompiledJudge(sandbox, limits, libraries)
 
     def judge(self, problem: Problem, program: str) -> Verdict:
@@ -62,12 +60,10 @@ class Judge:
             return Verdict("exception", f"what the program replied ended its tests: {verdict.detail}"[:DETAIL])
         return verdict
 
-    def judge_of(self, problem: Problem) -> PythonJudge | StdioJudge | InterpretedJudge | CompiledJudge:
+    def judge_of(self, problem: Problem) -> PythonJudge | StdioJudge | CompiledJudge:
         if problem.judge == "stdio":
             return self.stdio
-        if problem.language == "python":
-            return self.python
-        return self.interpreted if problem.language in NEEDED else self.compiled
+        return self.python if problem.language == "python" else self.compiled
 
     def missing(self, problem: Problem) -> set[str]:
         """The packages and libraries that a problem needs and nobody has.
@@ -77,17 +73,15 @@ class Judge:
         """
         if problem.language == "python":
             return self.packages.missing(problem)
-        return set() if problem.language in NEEDED else self.compiled.missing(problem)
+        return self.compiled.missing(problem)
 
     def check(self, language: str) -> None:
         """Check that a language can be judged here.
 
         Raises:
-            UserError: its compiler or interpreter is not installed.
+            UserError: its compiler is not installed.
         """
-        if language in NEEDED:
-            check_interpreter(language)
-        elif language != "python":
+        if language != "python":
             self.compiled.compilers.of(language)
 
 

@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-LANGUAGES = ("python", "java", "go", "rust", "cpp", "javascript")
+LANGUAGES = ("python", "java", "go", "rust", "cpp")
 
 # Stop strings of the reference harnesses: of HumanEval (Chen et al. 2021, section 2.1, with the decorator,
 # assertion and fence that later harnesses added) and of MBPP (bigcode-evaluation-harness).
@@ -11,10 +11,6 @@ HUMANEVAL_STOPS = ("\nclass", "\ndef", "\n#", "\n@", "\nif", "\nprint", "\nasser
 MBPP_STOPS = ("\nclass", "\nassert", '\n"""', "\nprint", "\nif", "\n<|/", "\n```")
 
 NAMES = {"python": "python", "py": "python", "java": "java", "go": "go", "rust": "rust", "rs": "rust", "cpp": "cpp"}
-NAMES |= {
-    "javascript": "javascript",
-    "js": "javascript",
-}
 
 # How a function begins that may be the problem's; the group is its name.
 BEGINS = {
@@ -23,7 +19,6 @@ BEGINS = {
     "go": r"^func (\w+)[ \t]*\(",
     "rust": r"^(?:pub )?fn (\w+)",
     "cpp": r"^[A-Za-z_][\w:<>,&* \t]*?[ \t&*>](\w+)[ \t]*\(",
-    "javascript": r"^(?:async )?function (\w+)",
 }
 
 # Languages in which the problem's function stands in a class.

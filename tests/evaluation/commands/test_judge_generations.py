@@ -18,7 +18,6 @@ from scripts.evaluation.commands.judge_generations import (
 from scripts.judge.outcomes import FAULTS
 from scripts.judge.sandbox.toolchains import absent
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MULTIPL_E, UNION, written
-from tests.judge.sandbox.multipl_e import RECORDS
 
 SECOND = {**HUMANEVAL, "task_id": "HumanEval/1"}
 RIGHT, WRONG = "    return x + 1\n", "    return x\n"
@@ -132,7 +131,8 @@ def test_a_completion_that_repeats_the_prompt_is_a_whole_program(problems):
 
 
 def test_closing_braces_that_multipl_e_leaves_to_its_tests_are_added(tmp_path):
-    record = RECORDS["javascript"] | {
+    record = {
+        "name": "X_0_twice",
         "language": "java",
         "prompt": "class Problem {\n    // Twice the number.\n    public static long twice(long number) {\n",
         "tests": "    }\n    public static void main(String[] args) {\n    assert(twice(1L) == 2L);\n    }\n\n}\n",

@@ -96,27 +96,6 @@ PRINTED = {
     "endless": "while True: print('2' * 100000)",
 }
 
-ALL_DESCRIPTORS = (
-    "for (let d = 3; d < 64; d++) for (const line of [{lines}]) try {{ fs.writeSync(d, line + '\\n'); }} catch {{}}"
-)
-INTERPRETED = {
-    ("javascript", "answers on every descriptor"): "  return numbers;\n}\nconst fs = require('fs');\n"
-    + ALL_DESCRIPTORS.format(lines="'null', '[0]', '{\"length\": 1}', '[[2, 5], [[1, 2.5], {\"u\": 0}]]'"),
-    ("javascript", "prototypes of all objects"): "  return numbers;\n}\n"
-    "Object.prototype.length = 1; Object.prototype.raised = true; Object.prototype.toJSON = () => [[2, 5], []];",
-    ("javascript", "a prototype in an argument"): "  return numbers;\n}\nJSON.stringify = () =>"
-    ' \'[[2, 5], [[], {"o": [["__proto__", {"o": [["length", 9]]}]]}]]\';',
-    (
-        "javascript",
-        "an object that is all keys",
-    ): "  return new Proxy([], { get: (t, key) => key === 'length' ? 2 : t });\n}",
-    ("javascript", "a promise"): "  return Promise.resolve([2, 5]);\n}",
-    (
-        "javascript",
-        "an end of the wrapper",
-    ): "  return numbers;\n}\n}); process.exitCode = 0; process.exit(0); (function () {",
-}
-
 FRAMES = """
     for (int d = 3; d < 32; d++) for (unsigned size : {0xffffffffu, 0u, 12u, 4u}) {
         if (write(d, &size, 4)) {} unsigned zeros[3] = {}; if (write(d, zeros, 12)) {}

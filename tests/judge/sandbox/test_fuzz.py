@@ -12,18 +12,14 @@ from contextlib import contextmanager
 
 import pytest
 
-from scripts.evaluation.benchmarks.formats import read
 from scripts.judge.judge import Judge
 from scripts.judge.outcomes import FAULTS
 from scripts.judge.problem import Problem
-from scripts.judge.sandbox import compiled_judge, interpreted_judge, program, python_judge
+from scripts.judge.sandbox import compiled_judge, program, python_judge
 from scripts.judge.sandbox.program import Limits, Pipes
 from scripts.judge.sandbox.remote_objects import LONGEST_TEXT, Caller, ChannelClosed, Raised, Refused, RemoteReference
 from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent
-from tests.evaluation.benchmarks.test_formats import written
-from tests.judge.sandbox.multipl_e import RECORDS
 from tests.judge.sandbox.programs import END, PROBLEMS, WRONG
-from tests.judge.sandbox.test_interpreted_judge import needs
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 READ_BY_PYTHON, BY_PROCESSES = 100_000, 1_000  # replies of the long run, of each language
@@ -42,10 +38,6 @@ PYTHON = Problem(
     "f",
     (),
 )
-# a test's own exit code depends on the reply, and may be one by which a channel tells what happened
-EXITING = {
-    "javascript": Problem("F/2", "javascript", "function f() {\n", "function f() {\n", "process.exit(f(1));", "f", ()),
-}
 
 
 def replies(valid: bytes, seed: str) -> Iterator[bytes]:
@@ -104,7 +96,7 @@ def recorded(monkeypatch):
 
         threading.Thread(target=relay).start()
 
-    for judges in (compiled_judge, interpreted_judge, python_judge):
+    for judges in (compiled_judge, python_judge):
         monkeypatch.setattr(judges, "two_pipes", relayed)
     return heard
 
@@ -113,14 +105,9 @@ def problem_of(language: str, folder) -> tuple[Problem, str]:
     """A problem, and a wrong program for it."""
     if language == "python":
         return PYTHON, "def f(x): return [x, (2.5, None), {'a'}]\n"
-    if language in TOOLCHAINS:
-        if missing := absent(language):
-            pytest.skip(f"needs {missing}: apt-get install {TOOLCHAINS[language].packages}")
-        return PROBLEMS[language], f"{PROBLEMS[language].head}{WRONG.get(language, 'return numbers;')}\n{END[language]}"
-    needs(language)
-    (problem,) = read(written(folder / "x.jsonl", [RECORDS[language]]))
-    body = "    return numbers;"
-    return problem, f"{problem.head}{body}\n}}"
+    if missing := absent(language):
+        pytest.skip(f"needs {missing}: apt-get install {TOOLCHAINS[language].packages}")
+    return PROBLEMS[language], f"{PROBLEMS[language].head}{WRONG.get(language, 'return numbers;')}\n{END[language]}"
 
 
 def check(judge: Judge, problem: Problem, all_replies: list[bytes]) -> None:
@@ -132,7 +119,7 @@ def check(judge: Judge, problem: Problem, all_replies: list[bytes]) -> None:
         assert verdict.outcome != "passed", reply[:200]
 
 
-LANGUAGES = ["python", *TOOLCHAINS, "javascript"]
+LANGUAGES = ["python", *TOOLCHAINS]
 
 
 @pytest.mark.slow
@@ -153,15 +140,6 @@ def test_none_of_many_replies_makes_tests_or_sandbox_be_at_fault(sandbox, tmp_pa
     assert judge.judge(problem, wrong).outcome == "wrong"
     source = replies(bytes(recorded), f"many {language}")
     check(judge, problem, [next(source) for _ in range(BY_PROCESSES)] + long_replies(bytes(recorded)))
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("language", EXITING)
-def test_an_exit_code_that_depends_on_the_reply_is_no_fault(sandbox, language):
-    judge, problem = Judge(sandbox, Limits(10, 512 << 20)), EXITING[language]
-    programs = [f"{problem.head}return {code}\n}}\n" for code in (119, 120, 122, 126, 127)]
-    for text in programs:
-        assert judge.judge(problem, text).outcome not in (*FAULTS, "passed")
 
 
 class Replying:
