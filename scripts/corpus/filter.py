@@ -6,8 +6,8 @@
 
 Settings that are left out have their defaults. A file is dropped for the first of these reasons that applies:
 extension, folder, size, encoding, binary, bidirectional, replacement, mojibake, too_short, too_long, few_lines,
-long_line, mean_line, alphanumeric, generated, encoded_data, licence or licence_unknown (with `licences`), low_quality
-(with `quality`), contaminated (with `decontaminate` and --benchmarks), redaction (without its secrets it would no
+long_line, mean_line, alphanumeric, generated, encoded_data, licence or licence_unknown (with `licences`),
+contaminated (with `decontaminate` and --benchmarks), redaction (without its secrets it would no
 longer parse). Every regular file of the archive is either kept or listed in the rejects; links are skipped.
 Members that `fetch` left out of the archive (duplicates, names that are not UTF-8, links that leave the tree)
 are in the rejects too, with the reason odd_member.
@@ -165,23 +165,6 @@ def licence_of(raw: bytes, path: str, licence: str, folders: FolderLicences, set
     return expression
 
 
-def score_of(text: str, path: str, language: str, settings: Filter) -> dict[str, float] | None:
-    """The quality score of a file and its parts; None without `settings.quality`.
-
-    Raises:
-        Dropped: `low_quality`.
-    """
-    if settings.quality is None:
-        return None
-    from scripts.corpus.heuristics.quality_score import quality_of  # imports grammars
-
-    quality = quality_of(text, path, language)
-    if quality["score"] < settings.quality.min_score:
-        score, *parts = (f"{name} {value:g}" for name, value in quality.items())
-        raise Dropped("low_quality", f"{score}: {', '.join(parts)}")
-    return quality
-
-
 def keep_all(documents: list[tuple[dict, bytes]], secrets: SecretReplacer | None, result: FilterWriter) -> None:
     """Keep documents, each with its UTF-8, their secrets replaced first.
 
@@ -219,19 +202,14 @@ def filter_archive(
     manifest = read_json(archive.with_name(archive.name.removesuffix(".tar.zst") + ".json"))
     secrets = SecretReplacer() if settings.secrets == "replace" else None
     check_contamination, encodings = contamination_check(settings, benchmarks), Counter()
-    folders, licences, scores = FolderLicences.of(archive), Counter(), None
+    folders, licences = FolderLicences.of(archive), Counter()
     waiting, waiting_bytes = [], 0
-    if settings.quality:
-        from scripts.corpus.heuristics.quality_score import QualitySummary
-
-        scores = QualitySummary()
     progress = Progress(f"filter {source}", "files", manifest["files"])
     for path, size, content in members(archive, manifest["sha256"], settings.max_bytes):
         language = language_of(path, content, settings)
         try:
             raw, text, encoding = accept(path, language, size, content, settings)
             file_licence = licence_of(raw, path, licence, folders, settings)
-            quality = score_of(text, path, language, settings)
             check_contamination(text)
         except Dropped as drop:
             result.drop(path, source, language, drop.reason, drop.detail, size)
@@ -239,9 +217,6 @@ def filter_archive(
             document = {"text": text, "path": path, "source": source, "language": language}
             document |= {"licence": file_licence} if file_licence else {}
             licences[file_licence or "of the source"] += 1
-            if quality:
-                document["quality"] = quality
-                scores.add(language, quality)
             if encoding:
                 document["encoding"] = encoding
                 encodings[encoding] += 1
@@ -253,8 +228,6 @@ def filter_archive(
         progress.add()
     keep_all(waiting, secrets, result)
     progress.end()
-    if scores:
-        result.filter_facts["quality"] = scores.facts()
     result.filter_facts["licences"] = licences
     if settings.encodings:
         result.filter_facts["converted"] = encodings

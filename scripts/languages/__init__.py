@@ -8,7 +8,7 @@ A file is named after its language and found by listing this folder. It holds up
 itself, so that an edit of the words for chats reruns what makes chats, and not the filter:
 
     LANGUAGE      extensions and comments: all that filter, split, pack and perplexity need
-    PATHS         names of its generated files and tests, for the quality score
+    PATHS names of its generated files
     SYNTAX        its grammar, and the query for what a file defines and imports
     IMPORTS       how its files import each other
     CHAT          what chats about its code need
@@ -59,11 +59,9 @@ class Paths:
 
     Attributes:
         generated: the end of a generated file's path, in upper or lower case; empty for none.
-        tests: the end of a test's path; empty for none.
     """
 
     generated: str = ""
-    tests: str = ""
 
 
 @dataclass(frozen=True)

@@ -3,10 +3,9 @@
 import re
 from pathlib import PurePosixPath
 
-from scripts.languages import Chat, Completion, Imports, Language, Paths, Syntax
+from scripts.languages import Chat, Completion, Imports, Language, Syntax
 
 LANGUAGE = Language("Java", (".java",), "//", judged=True)
-PATHS = Paths(tests=r"(Tests?|IT|Spec)\.java")
 
 
 def grammar() -> object:

@@ -11,7 +11,7 @@ ROWS = {
     "dart": Language("Dart", (".dart",), "//"),
     "glsl": Language("GLSL", (".glsl", ".vert", ".frag", ".geom", ".comp", ".vs"), "//"),
     "haskell": Language("Haskell", (".hs",), "--", aliases=("hs",)),
-    "javascript": Language("JavaScript", (".js", ".jsx", ".mjs", ".cjs"), "//", aliases=("js",), judged=True),
+    "javascript": Language("JavaScript", (".js", ".jsx", ".mjs", ".cjs"), "//", aliases=("js",)),
     "jupyter": Language("Jupyter notebook", (".ipynb",), "#", aliases=("notebook",)),
     "julia": Language("Julia", (".jl",), "#", aliases=("jl",)),
     "kotlin": Language("Kotlin", (".kt", ".kts"), "//", aliases=("kt",)),

@@ -12,7 +12,6 @@ from scripts.common.files import read_jsonl
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, funnel
 from scripts.corpus.formats.repository_documents import repository_documents
-from scripts.corpus.heuristics.quality_score import quality_of
 from scripts.corpus.instruct.facts import facts_of
 from scripts.corpus.instruct.functions import functions_of
 from scripts.corpus.instruct.tasks import examples_of
@@ -84,7 +83,6 @@ def test_a_language_with_a_grammar_is_one_file(kava):
     assert {region.size for region in regions(TEXT, kava)} == set(SIZES)
     assert "add" in identifiers(TEXT, kava) and "class" not in identifiers(TEXT, kava)
     assert in_syntax(TEXT, kava, ["class", "while"]) == [True, False]
-    assert quality_of(TEXT, "Sum.kava", kava)["structure"] == 1
     files = [{"path": path, "text": text, "language": kava} for path, text in FILES.items()]
     assert [file["path"] for file in sort_by_imports(files)] == ["org/x/Other.kava", "org/x/Sum.kava"]
 

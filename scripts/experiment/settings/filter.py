@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, Field
 from pydantic_core import PydanticCustomError
 
-from scripts.experiment.settings.record import Number, Record, Unique
+from scripts.experiment.settings.record import Record, Unique
 from scripts.languages import BY_CONTENT, extensions_of, languages, syntaxes
 
 Extension = Annotated[str, Field(pattern=r"^\.[A-Za-z0-9+_-]+$")]
@@ -50,13 +50,6 @@ class Decontaminate(Record):
     )
 
 
-class Quality(Record):
-    """Off unless given (`{}` for the defaults). Gives each document a quality score from 0 to 10 and the scores it is
-    composed of (docs/data.md); the manifest has the means by language."""
-
-    min_score: Number = Field(0, ge=0, le=10, description="Documents with a lower score are dropped.")
-
-
 class Filter(Record):
     """Which of a repository's files are kept. If there are several reasons to drop a file, the first one is counted."""
 
@@ -68,7 +61,6 @@ class Filter(Record):
         " the bytes of many repositories.",
     )
     min_lines: int = Field(10, ge=0, description="Minimum number of lines.")
-    quality: Quality | None = None
     languages: Annotated[list[LanguageName], Unique, Field(min_length=1)] | None = Field(
         None,
         description="Languages whose files are read: those of scripts/languages/ and of Pygments. By default all but"

@@ -23,7 +23,6 @@ class FunnelCounts(NamedTuple):
     languages: pd.DataFrame  # by language, most files first: kept, duplicate, filtered, and bytes of the kept ones
     sources: pd.DataFrame  # by source: seen, kept (by the filters), and the share of its bytes that is kept
     splits: dict[str, int]  # documents by split
-    quality: list[tuple[str, str, int, float]] = ()  # (language or source, which, documents, mean score), if scored
 
 
 def read_funnel(results: Path, sources: list[str]) -> FunnelCounts | None:
@@ -64,7 +63,6 @@ def read_funnel(results: Path, sources: list[str]) -> FunnelCounts | None:
         languages=languages.loc[most_first(languages[FILES].sum(axis=1)).index],
         sources=pd.DataFrame(of_sources, index=sources),
         splits=read_json(layout.split / MANIFEST)["documents"],
-        quality=mean_scores(dict(zip(sources, filtered, strict=True))),
     )
 
 
@@ -73,27 +71,6 @@ def kept_share(manifest: dict) -> float:
     kept = sum(counts["bytes"] for counts in manifest["languages"].values())
     total = kept + sum(manifest.get("dropped_bytes", {}).values())
     return kept / total if total else 1.0
-
-
-def mean_scores(filtered: dict[str, dict]) -> list[tuple[str, str, int, float]]:
-    """(what, which, documents, mean score) of all, each language and each source; none where nothing was scored."""
-    scored = {
-        source: figures["quality"]
-        for source, figures in filtered.items()
-        if figures.get("quality", {}).get("documents")
-    }
-    groups = {("all", "all"): list(scored.values())}
-    for quality in scored.values():
-        for language, figures in quality["languages"].items():
-            groups.setdefault(("language", language), []).append(figures)
-    groups |= {("source", source): [quality] for source, quality in scored.items()}
-    rows = []
-    for (grouped_by, group), parts in groups.items() if scored else ():
-        count = sum(figures["documents"] for figures in parts)
-        rows.append(
-            (grouped_by, group, count, sum(figures["score"] * figures["documents"] for figures in parts) / count)
-        )
-    return rows
 
 
 def most_first(counts: pd.Series) -> pd.Series:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.corpus.heuristics.paths import check_path, origin_of
+from scripts.corpus.heuristics.paths import check_path
 from scripts.corpus.heuristics.quality import Dropped
 from scripts.experiment.settings.filter import EXCLUDED
 
@@ -40,13 +40,3 @@ def test_a_path_is_dropped_for_the_expected_reason(path, reason):
         assert drop.reason == reason
     else:
         assert reason is None
-
-
-def test_the_origin_of_what_the_filter_would_drop_is_0():
-    assert [origin_of(path) for path in ("vendor/a.go", "a_pb2.py", "gen/a.py", "tests/a.py", "a.py")] == [
-        0,
-        0,
-        0,
-        0.5,
-        1,
-    ]
