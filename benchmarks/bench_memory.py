@@ -59,12 +59,7 @@ def peaks(root: Path, tokenizer: Path) -> dict[str, float]:
     """MB of each rule on the documents in `root`; learns the tokenizer where it is not there yet."""
     sources = ("--filtered", root / "filter", "--sources", "it", "--settings", "{}")
     peak_of_rule = {"signatures": peak("corpus.signatures", *sources, "--out", root / "sig")}
-    words = ("--signatures", root / "sig", "--group", 0, "--groups", 1, "--out", root / "buckets")
-    peak_of_rule["buckets"] = peak("corpus.buckets", *words)
-    peak_of_rule["clusters"] = peak(
-        "corpus.clusters", *sources, "--buckets", root / "buckets", "--out", root / "clusters"
-    )
-    words = (*sources, "--signatures", root / "sig", "--clusters", root / "clusters", "--out", root / "documents")
+    words = (*sources, "--signatures", root / "sig", "--out", root / "documents")
     peak_of_rule["deduplicate"] = peak("corpus.deduplicate", *words)
     words = ("--documents", root / "documents", "--settings", "{}", "--out", root / "split")
     peak_of_rule["split"] = peak("corpus.split", *words)

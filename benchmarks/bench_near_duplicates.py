@@ -21,9 +21,9 @@ from numba import njit
 from benchmarks.bench_tokens import corpus
 from benchmarks.figures import Value, store
 from scripts.common.files import read_jsonl
-from scripts.corpus.buckets import buckets_of
-from scripts.corpus.clusters import alike, stand_ins
+from scripts.corpus.deduplicate import buckets_of, stand_ins
 from scripts.corpus.signatures import batch_bands
+from scripts.corpus.similarity.clusters import alike
 from scripts.corpus.similarity.minhash import JACCARD, WORDS, sequence_set
 
 WORD = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]+")
@@ -36,7 +36,7 @@ def seconds(function: Callable[[], object]) -> float:
 
 
 def candidates_and_clusters(texts: list[bytes]) -> np.ndarray:
-    """int64 [texts]: the text that stands for each one, as by scripts/corpus/buckets.py and clusters.py."""
+    """int64 [texts]: the text that stands for each one, as by scripts/corpus/deduplicate.py."""
     buckets = [buckets_of(band) for band in batch_bands(texts).T]
     candidates, members = np.unique(np.concatenate([rows for rows, _ in buckets]), return_inverse=True)
     sets = [sequence_set(np.frombuffer(texts[number], np.uint8), WORDS) for number in candidates]

@@ -47,7 +47,6 @@ except UserError as error:
 
 
 wildcard_constraints:
-    group=one_of(VIEW.bucket_groups),
     dataset=one_of(VIEW.datasets),
     mixture=one_of(EXPERIMENT.tokens.mix),
     stage=one_of(VIEW.stages),

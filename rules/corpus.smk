@@ -37,9 +37,8 @@ rule filter:
         " --code {params.code:q} --filtered {params.filtered:q} {params.shard:q} 2>&1 | tee {log:q}"
 
 
-# The folders of the signatures and of the buckets made of them.
+# The folders of the signatures.
 SIGNATURES = [PATHS.signatures(shard) for shard in VIEW.source_shards]
-BUCKETS = [PATHS.buckets(group) for group in VIEW.bucket_groups]
 
 
 rule signatures:
@@ -65,63 +64,11 @@ rule signatures:
         " --out {params.out:q} 2>&1 | tee {log:q}"
 
 
-rule buckets:
-    input:
-        manifests=[folder / MANIFEST for folder in SIGNATURES],
-        signatures=ancient_inputs(*(folder / name for folder in SIGNATURES for name in ("digests.npy", "bands.npy"))),
-    output:
-        manifest=PATHS.buckets("{group}") / MANIFEST,
-        buckets=[PATHS.buckets("{group}") / name for name in ("documents.npy", "sizes.npy")],
-    log:
-        PATHS.log("corpus", "buckets", "{group}"),
-    conda:
-        "../envs/stagecraft.yaml"
-    params:
-        signatures=list(map(str, SIGNATURES)),
-        groups=len(BUCKETS),
-        out=subpath(output.manifest, parent=True),
-        code=fingerprint("scripts.corpus.buckets"),
-    shell:
-        "python -m scripts.corpus.buckets --signatures {params.signatures:q} --group {wildcards.group:q}"
-        " --groups {params.groups:q} --out {params.out:q} 2>&1 | tee {log:q}"
-
-
-rule clusters:
-    input:
-        manifests=SOURCE_FILES.filtered(sorted(SOURCES)),
-        groups=[folder / MANIFEST for folder in BUCKETS],
-        signatures=[folder / MANIFEST for folder in SIGNATURES],
-        digests=ancient_inputs(*(folder / name for folder in SIGNATURES for name in ("digests.npy", "bands.npy"))),
-        buckets=ancient_inputs(*(folder / name for folder in BUCKETS for name in ("documents.npy", "sizes.npy"))),
-        documents=ancient_inputs(*SOURCE_FILES.documents(sorted(SOURCES))),
-    output:
-        manifest=PATHS.clusters / MANIFEST,
-        clusters=PATHS.clusters / "clusters.npy",
-    log:
-        PATHS.log("corpus", "clusters"),
-    conda:
-        "../envs/stagecraft.yaml"
-    params:
-        # of its input, so that no record holds it: it decides nothing
-        filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
-        sources=by_file("--sources", *VIEW.source_order),
-        signatures=list(map(str, SIGNATURES)),
-        buckets=list(map(str, BUCKETS)),
-        settings=to_json(EXPERIMENT.corpus.deduplicate),
-        out=subpath(output.manifest, parent=True),
-        code=fingerprint("scripts.corpus.clusters"),
-    shell:
-        "python -m scripts.corpus.clusters --filtered {params.filtered:q} {params.sources:q}"
-        " --signatures {params.signatures:q} --buckets {params.buckets:q} --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
-
-
 rule deduplicate:
     input:
         manifests=SOURCE_FILES.filtered(SOURCES),
         signatures=[folder / MANIFEST for folder in SIGNATURES],
         digests=ancient_inputs(*(folder / name for folder in SIGNATURES for name in ("digests.npy", "bands.npy"))),
-        clusters=PATHS.clusters / MANIFEST,
-        similar=ancient_inputs(PATHS.clusters / "clusters.npy"),
         documents=ancient_inputs(*SOURCE_FILES.documents(SOURCES)),
     output:
         manifest=PATHS.deduplicated / MANIFEST,
@@ -136,13 +83,12 @@ rule deduplicate:
         filtered=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
         sources=by_file("--sources", *VIEW.source_order),
         signatures=list(map(str, SIGNATURES)),
-        similar=subpath(input.clusters, parent=True),
         settings=to_json(EXPERIMENT.corpus.deduplicate),
         out=subpath(output.manifest, parent=True),
         code=fingerprint("scripts.corpus.deduplicate"),
     shell:
         "python -m scripts.corpus.deduplicate --filtered {params.filtered:q} {params.sources:q}"
-        " --signatures {params.signatures:q} --clusters {params.similar:q} --settings {params.settings:q}"
+        " --signatures {params.signatures:q} --settings {params.settings:q}"
         " --out {params.out:q} 2>&1 | tee {log:q}"
 
 

@@ -1,28 +1,37 @@
 """Remove duplicates across all sources: of equal or similar documents only the first is kept.
 
     python -m scripts.corpus.deduplicate --filtered results/corpus/filter --sources A B C \\
-        --signatures results/corpus/signatures/0 --clusters results/corpus/clusters --settings '{}' \\
-        --out results/corpus/deduplicate
+        --signatures results/corpus/signatures/0 --settings '{"near_duplicates": true}' --out results/corpus/deduplicate
 
 The order is that of --sources, then of paths; the workflow gives sources of high priority first, then those with a
-permissive licence. A document that another one stands for (see scripts/corpus/clusters.py) is dropped, and the rejects
-name the other, which is kept and similar to it. With `near_duplicates: false` all are kept, and each has the name of
-the first of its cluster as `cluster`, so that `split` does not put them into different splits.
+permissive licence. Documents are similar if their sets of word sequences have a Jaccard index of at least JACCARD. A
+document that is similar to a kept one before it is dropped, and the rejects name the first such. So each document that
+is dropped is similar to one that is kept, and no chain of similar documents removes its far end.
 
-Documents are streamed. Memory holds about 100 bytes a document.
+With `near_duplicates: false` only equal texts are dropped. Then similar documents are joined, directly or through
+others, and each has the name of the first of its cluster as `cluster`, so that `split` does not put them into
+different splits.
+
+Documents are streamed twice: for the word sequences of those that share a band of their signatures, 8 bytes a word in
+a temporary file beside the output, and to be written. Memory holds about 120 bytes a document, one band of all
+signatures, and 8 bytes for each document in each bucket.
 """
 
+import logging
+from collections.abc import Iterator
 from pathlib import Path
+from tempfile import TemporaryFile
+from typing import IO
 
 import numpy as np
 
 from scripts.common.cli import parser, run
-from scripts.common.errors import UserError
 from scripts.common.progress import Progress
-from scripts.corpus.clusters import CLUSTERS
 from scripts.corpus.formats.filter_writer import FilterWriter, funnel
+from scripts.corpus.similarity.clusters import join, representatives
+from scripts.corpus.similarity.minhash import JACCARD, NO_WORDS, WORDS, sequence_set
 from scripts.corpus.similarity.signed_documents import (
-    SignedSource,
+    BANDS,
     check_signed,
     documents_of,
     first_of,
@@ -33,66 +42,155 @@ from scripts.corpus.similarity.signed_documents import (
 from scripts.experiment.settings.corpus import Deduplicate
 
 
-def first_copies(
-    names: list[str], sources: list[SignedSource], signatures: list[Path], clusters: Path
-) -> tuple[np.ndarray, np.ndarray]:
-    """(equal, similar), int64 [documents] each: the first document with the same text, and the first of the cluster.
-
-    Documents are numbered in the order of `names`.
+def buckets_of(band: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(members, sizes): the rows that share a value with another one, by value, and how many share each.
 
     Args:
-        sources: those of the signatures.
-
-    Raises:
-        UserError: the clusters are of other documents than the signatures.
+        band: uint64 [documents], one band of each.
     """
-    if signed_sources([clusters]) != sources:
-        raise UserError(f"{clusters}: made from other documents than the signatures; run scripts.corpus.clusters again")
-    order = rows_in_order(names, sources)
-    text, pairs = first_of(read_digests(signatures)), np.load(clusters / CLUSTERS)
-    cluster = np.arange(len(text))
-    cluster[pairs[:, 0]] = pairs[:, 1]
-    return first_of(text[order]), first_of(cluster[text][order])
+    order = np.argsort(band, kind="stable")
+    starts = np.flatnonzero(np.concatenate([[True], band[order][1:] != band[order][:-1]]) if len(band) else order)
+    sizes = np.diff(np.append(starts, len(band)))
+    shared = (sizes > 1) & (band[order][starts] != NO_WORDS)
+    return order[np.repeat(shared, sizes)], sizes[shared]
+
+
+def all_buckets(signatures: list[Path], first: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """(members, sizes): the documents of the buckets of all bands, one bucket after the other, and how many each has.
+
+    Args:
+        signatures: the folders of all shards.
+        first: int64 [documents], the first document with the text of each one; the others are in no bucket.
+    """
+    different = np.flatnonzero(first == np.arange(len(first)))
+    shards = [np.load(folder / BANDS, mmap_mode="r") for folder in signatures]
+    members, sizes = [np.empty(0, np.int64)], [np.empty(0, np.int64)]
+    for number in range(shards[0].shape[1]):
+        rows, counts = buckets_of(np.concatenate([bands[:, number] for bands in shards])[different])
+        members.append(different[rows])
+        sizes.append(counts)
+    return np.concatenate(members), np.concatenate(sizes)
+
+
+def write_sequences(documents: Iterator[dict], candidates: np.ndarray, words: int, file: IO[bytes]) -> np.ndarray:
+    """Write the sorted set of word sequences of each candidate to `file`, uint64.
+
+    Args:
+        candidates: int64, sorted numbers of documents.
+
+    Returns:
+        int64 [candidates + 1]: where each set begins, in sequences.
+    """
+    ends, remaining = [0], iter(candidates.tolist())
+    candidate = next(remaining, None)
+    progress = Progress("deduplicate", "candidates", len(candidates))
+    for number, document in enumerate(documents if len(candidates) else ()):
+        if number == candidate:
+            sequences = sequence_set(np.frombuffer(document["text"].encode(), np.uint8), words)
+            file.write(sequences.tobytes())
+            ends.append(ends[-1] + len(sequences))
+            progress.add()
+            if (candidate := next(remaining, None)) is None:
+                break
+    progress.end()
+    file.flush()
+    return np.array(ends)
+
+
+def stand_ins(
+    texts: np.ndarray, order: np.ndarray, sizes: np.ndarray, sequences: np.ndarray, ends: np.ndarray, jaccard: float
+) -> np.ndarray:
+    """int64 [candidates]: the candidate that stands for each one (see `representatives`).
+
+    Args:
+        texts: int64, the candidates of all buckets, one bucket after the other.
+        order: int64 [candidates], the candidates in the order in which they are taken.
+        ends: int64 [candidates + 1], where the set of each candidate begins.
+    """
+    place = np.empty_like(order)
+    place[order] = np.arange(len(order))
+    members = place[texts]
+    starts = np.concatenate([[0], np.cumsum(np.bincount(members, minlength=len(order)))])
+    spans = np.stack([ends[:-1], ends[1:]], axis=1)[order]
+    taken = representatives(np.argsort(members, kind="stable"), starts, members, sizes, sequences, spans, jaccard)
+    return order[taken[place]]
+
+
+def similar_documents(
+    documents: Iterator[dict],
+    signatures: list[Path],
+    first: np.ndarray,
+    order: np.ndarray,
+    settings: Deduplicate,
+    folder: Path,
+) -> np.ndarray:
+    """int64 [documents]: the document that stands for each one, itself where none does.
+
+    Args:
+        documents: in the order of their numbers, which run through all shards of the signatures.
+        first: int64 [documents], the first document with the text of each one.
+        order: int64 [documents], the numbers in the order in which documents are taken.
+        folder: for a temporary file.
+    """
+    members, sizes = all_buckets(signatures, first)
+    candidates, texts = np.unique(members, return_inverse=True)
+    result = np.arange(len(first))
+    if not len(candidates):
+        return result
+    with TemporaryFile(dir=folder) as file:
+        ends = write_sequences(documents, candidates, WORDS, file)
+        sequences = np.asarray(np.memmap(file, np.uint64, "r")) if ends[-1] else np.empty(0, np.uint64)
+        if settings.near_duplicates:
+            rank = np.full(len(first), len(first))  # of equal texts that of the first one
+            np.minimum.at(rank, first[order], np.arange(len(first)))
+            taken = np.argsort(rank[first][candidates])
+            standing = stand_ins(texts, taken, sizes, sequences, ends, JACCARD)
+        else:
+            standing = join(texts, sizes, sequences, ends, JACCARD)
+    result[candidates] = candidates[standing]
+    similar = int((result != np.arange(len(result))).sum())
+    logging.info(f"deduplicate: {similar:,} of {len(candidates):,} candidates are similar to another document")
+    return result
 
 
 def deduplicate(
-    filtered: Path,
-    sources: list[str],
-    signatures: list[Path],
-    clusters: Path,
-    settings: Deduplicate,
-    result: FilterWriter,
+    filtered: Path, names: list[str], signatures: list[Path], settings: Deduplicate, result: FilterWriter, folder: Path
 ) -> None:
-    """Pass the documents of `filtered`/SOURCE, for each of `sources` in order, to `result`.
+    """Pass the documents of `filtered`/SOURCE, for each of `names` in order, to `result`.
 
     Args:
         signatures: folders of the signatures of all shards.
-        clusters: folder of the clusters.
+        folder: for a temporary file.
 
     Raises:
-        UserError: documents, signatures or clusters are missing, differ from their manifest, or do not belong together.
+        UserError: documents or signatures are missing, differ from their manifest, or do not belong together.
     """
-    signed = signed_sources(signatures)
-    check_signed(filtered, signed, sources)
-    equal, first = first_copies(sources, signed, signatures, clusters)
+    sources = signed_sources(signatures)
+    check_signed(filtered, sources, names)
+    order = rows_in_order(names, sources)
+    text = first_of(read_digests(signatures))
+    signed = documents_of(filtered, [source.name for source in sources])
+    cluster = similar_documents(signed, signatures, text, order, settings, folder)
+    # from here on documents are numbered in the order of `names`
+    equal, first = first_of(text[order]), first_of(cluster[text][order])
     kept = first if settings.near_duplicates else equal
     itself = np.arange(len(kept))
     # documents that others name: as the copy that is kept, or as the first of their cluster
     referenced = {*kept[kept != itself].tolist(), *first[(first != itself) & (kept == itself)].tolist()}
-    names = {}
+    named = {}
     progress = Progress("deduplicate", "documents", len(kept))
-    for number, document in enumerate(documents_of(filtered, sources)):
+    for number, document in enumerate(documents_of(filtered, names)):
         name = f"{document['source']}/{document['path']}"
         if kept[number] == number:
             if number in referenced:
-                names[number] = name
+                named[number] = name
             if first[number] in referenced and not settings.near_duplicates:
-                document["cluster"] = names[int(first[number])]
+                document["cluster"] = named[int(first[number])]
             result.keep(document, len(document["text"].encode()))
         else:
             reason = "near_duplicate" if equal[number] == number else "duplicate"
             place, size = [document[key] for key in ("path", "source", "language")], len(document["text"].encode())
-            result.drop(*place, reason, names[int(kept[number])], size)
+            result.drop(*place, reason, named[int(kept[number])], size)
         progress.add()
     progress.end()
 
@@ -104,12 +202,11 @@ def main() -> None:
         "--sources", nargs="+", required=True, help="names; of duplicates, that of the earliest source is kept"
     )
     arguments.add_argument("--signatures", nargs="+", type=Path, required=True, help="folders of their signatures")
-    arguments.add_argument("--clusters", type=Path, required=True, help="folder of their clusters")
     arguments.add_argument("--settings", type=Deduplicate.from_json, required=True, help="corpus.deduplicate, as JSON")
     arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
     args = arguments.parse_args()
     with funnel(args.out) as result:
-        deduplicate(args.filtered, args.sources, args.signatures, args.clusters, args.settings, result)
+        deduplicate(args.filtered, args.sources, args.signatures, args.settings, result, args.out)
 
 
 if __name__ == "__main__":

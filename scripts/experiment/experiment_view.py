@@ -18,7 +18,7 @@ from scripts.experiment.settings.corpus import Dataset, OwnDataset
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Shape, Stage
-from scripts.experiment.source_shards import SourceFiles, bucket_groups, source_shards
+from scripts.experiment.source_shards import SourceFiles, source_shards
 from scripts.experiment.stage_seeds import further_models, seeds_of_models, with_further_seeds
 from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
 from scripts.licences.expressions import permissive
@@ -106,11 +106,6 @@ class ExperimentView:
     def source_files(self) -> SourceFiles:
         """The shards in which the sources are fetched and filtered, and their files."""
         return SourceFiles(self.sources, self.source_shards, self.layout)
-
-    @cached_property
-    def bucket_groups(self) -> list[str]:
-        """The groups of the bands of the sources' signatures."""
-        return bucket_groups(self.source_shards)
 
     @cached_property
     def dated_sources(self) -> list[str]:

@@ -81,15 +81,6 @@ class Layout:
         """The signatures of a shard of the sources."""
         return self.results / "corpus/signatures" / shard
 
-    def buckets(self, group: str) -> Path:
-        """The buckets of a group of the signatures' bands."""
-        return self.results / "corpus/buckets" / group
-
-    @property
-    def clusters(self) -> Path:
-        """The clusters of similar documents."""
-        return self.results / "corpus/clusters"
-
     @property
     def deduplicated(self) -> Path:
         return self.results / "corpus/deduplicate"

@@ -5,7 +5,7 @@ SourceFiles(sources, shards, layout).shards     # {"click": ["click"], "jinja": 
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 
 from scripts.common.hashing import text_digest
@@ -13,7 +13,6 @@ from scripts.experiment.layout import FIRST_COMMITS, MANIFEST, Layout, raw_archi
 from scripts.experiment.settings.record import Record, as_json
 
 SIZE = 64  # most sources of a shard, on average
-GROUPS = 8  # most groups of bands
 MARK = "_"  # begins the name of a shard of several sources; no source's name begins so
 ONE_BY_ONE = 512  # most sources that are fetched and filtered in a job each; a dry run takes 10 to 20 ms for each
 
@@ -31,11 +30,6 @@ def source_shards(names: Iterable[str]) -> dict[str, list[str]]:
     for name in names:
         shards[str(int.from_bytes(text_digest(name)[:8]) % count)].append(name)
     return dict(shards)
-
-
-def bucket_groups(shards: Collection[str]) -> list[str]:
-    """The groups of the signatures' bands whose buckets are found in a job each: as many as shards, at most 8."""
-    return [str(number) for number in range(min(GROUPS, len(shards)))]
 
 
 def has_several(shard: str) -> bool:

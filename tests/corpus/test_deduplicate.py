@@ -1,4 +1,4 @@
-"""Rules signatures, buckets, clusters and deduplicate: equal and similar documents, against exact Jaccard."""
+"""Rules signatures and deduplicate: equal and similar documents, against exact Jaccard."""
 
 import hashlib
 import random
@@ -12,11 +12,10 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
-from scripts.corpus.buckets import buckets
-from scripts.corpus.clusters import clusters, join
 from scripts.corpus.deduplicate import deduplicate
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.signatures import signatures
+from scripts.corpus.similarity.clusters import join
 from scripts.corpus.similarity.minhash import bands_of, coefficients, sequence_set, sketch
 from scripts.corpus.split import named_split
 from scripts.experiment.settings.corpus import Deduplicate, Split
@@ -41,25 +40,14 @@ def write_filtered(folder, texts):
 SETTINGS = Deduplicate()
 
 
-def clustered(folder, work, settings=SETTINGS, shards=(), groups=1, order=None):
-    """(folders of the signatures in these shards, of the buckets in so many groups, of the clusters), all in `work`."""
-    signed = [work / f"signatures/{number}" for number in range(len(shards))]
-    for members, out in zip(shards, signed, strict=True):
-        signatures(folder, members, out)
-    bucketed = [work / f"buckets/{group}" for group in range(groups)]
-    for group, out in enumerate(bucketed):
-        buckets(signed, group, groups, out)
-    names = order or [name for members in shards for name in members]
-    clusters(folder, names, signed, bucketed, settings, work / "clusters")
-    return signed, bucketed, work / "clusters"
-
-
-def deduplicated(folder, sources, out, settings=SETTINGS, shards=None, groups=1):
+def deduplicated(folder, sources, out, settings=SETTINGS, shards=None):
     """(manifest, documents, rejects), with the signatures in the given shards, by default one."""
-    work = out.parent / f"{out.name}-work"
-    signed, _, similar = clustered(folder, work, settings, shards or [sources], groups, sources)
+    signed = []
+    for number, members in enumerate(shards or [sources]):
+        signed.append(out.parent / f"{out.name}-signatures/{number}")
+        signatures(folder, members, signed[-1])
     with funnel(out) as result:
-        deduplicate(folder, sources, signed, similar, settings, result)
+        deduplicate(folder, sources, signed, settings, result, out)
     return read_manifest(out), list(read_jsonl(out / DOCUMENTS)), list(read_jsonl(out / REJECTS))
 
 
@@ -143,9 +131,7 @@ def test_what_is_removed_is_similar_to_what_it_names_by_exact_jaccard_over_all_p
     sources = [{name: text for name, text in texts.items() if hash_of(name) % 3 == n} for n in range(3)]
     write_filtered(tmp_path, dict(zip("cab", sources, strict=True)))
     name_of = {path: f"{source}/{path}" for source, files in zip("cab", sources, strict=True) for path in files}
-    manifest, documents, rejects = deduplicated(
-        tmp_path, ["c", "a", "b"], tmp_path / "out", shards=[["b", "c"], ["a"]], groups=4
-    )
+    manifest, documents, rejects = deduplicated(tmp_path, ["c", "a", "b"], tmp_path / "out", shards=[["b", "c"], ["a"]])
 
     pairs = exactly_similar({name_of[path]: text for path, text in texts.items()}, 0.7)
     kept_for = dict(zip(names(rejects), (reject["detail"] for reject in rejects), strict=True))
@@ -175,7 +161,7 @@ def test_shards_and_batches_change_nothing_and_a_setting_turns_near_duplicates_o
     write_filtered(tmp_path, halves)
     one_shard = deduplicated(tmp_path, ["a", "b"], tmp_path / "one")
     monkeypatch.setattr("scripts.corpus.signatures.BATCH", 7)
-    assert deduplicated(tmp_path, ["a", "b"], tmp_path / "two", shards=[["b"], ["a"]], groups=8) == one_shard
+    assert deduplicated(tmp_path, ["a", "b"], tmp_path / "two", shards=[["b"], ["a"]]) == one_shard
     assert set(one_shard[0]["dropped"]) == {"duplicate", "near_duplicate"}
     exact = Deduplicate(near_duplicates=False)
     manifest, documents, _ = deduplicated(tmp_path, ["a", "b"], tmp_path / "exact", exact)
@@ -233,28 +219,16 @@ def test_a_pair_that_chance_puts_into_buckets_is_compared_exactly(tmp_path):
         assert first.tolist() == ([0, 0] if similar else [0, 1])
 
 
-def test_each_step_refuses_what_was_made_from_other_documents(tmp_path):
+def test_signatures_of_other_documents_are_refused(tmp_path):
     write_filtered(tmp_path, {"a": {"x.py": "one"}, "b": {"x.py": "two"}})
-    signed, bucketed, similar = clustered(tmp_path, tmp_path / "one", shards=[["a"]])
     with pytest.raises(UserError, match=r"b/documents.jsonl.zst: no signatures of it; run"):
-        clusters(tmp_path, ["a", "b"], signed, bucketed, SETTINGS, tmp_path / "clusters")
-    with funnel(tmp_path / "out") as result, pytest.raises(UserError, match="no signatures of it"):
-        deduplicate(tmp_path, ["a", "b"], signed, similar, SETTINGS, result)
-    both, of_both, _ = clustered(tmp_path, tmp_path / "both", shards=[["a", "b"]])
-    with pytest.raises(UserError, match="made from other documents than"):
-        clusters(tmp_path, ["a"], signed, [*bucketed, *of_both], SETTINGS, tmp_path / "clusters")
+        deduplicated(tmp_path, ["a", "b"], tmp_path / "out", shards=[["a"]])
     with pytest.raises(UserError, match="signatures of b, which --sources does not name"):
-        clusters(tmp_path, ["a"], both, of_both, SETTINGS, tmp_path / "clusters")
-    with pytest.raises(UserError, match="not the signatures that the buckets are of"):
-        clusters(tmp_path, ["a", "b"], signed, of_both, SETTINGS, tmp_path / "clusters")
-    with (
-        funnel(tmp_path / "out") as result,
-        pytest.raises(UserError, match="made from other documents than the signatures"),
-    ):
-        deduplicate(tmp_path, ["a", "b"], both, similar, SETTINGS, result)
+        deduplicated(tmp_path, ["a"], tmp_path / "other", shards=[["a", "b"]])
+    signatures(tmp_path, ["a"], tmp_path / "signed")
     write_filtered(tmp_path, {"a": {"x.py": "three"}})
-    with funnel(tmp_path / "out") as result, pytest.raises(UserError, match="no signatures of it"):
-        deduplicate(tmp_path, ["a"], signed, similar, SETTINGS, result)
+    with funnel(tmp_path / "third") as result, pytest.raises(UserError, match="no signatures of it"):
+        deduplicate(tmp_path, ["a"], [tmp_path / "signed"], SETTINGS, result, tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])
@@ -272,9 +246,9 @@ def test_documents_that_are_not_what_their_manifest_says_are_refused(tmp_path, d
 
 def test_the_command_line_names_a_source_that_is_not_there(tmp_path):
     write_filtered(tmp_path, {"a": {"x.py": "one"}})
-    signed, _, similar = clustered(tmp_path, tmp_path, shards=[["a"]])
+    signatures(tmp_path, ["a"], tmp_path / "signed")
     arguments = ["--filtered", tmp_path, "--out", tmp_path / "out", "--settings", to_json(SETTINGS)]
-    arguments += ["--signatures", *signed, "--clusters", similar, "--sources", "a"]
+    arguments += ["--signatures", tmp_path / "signed", "--sources", "a"]
     assert call("deduplicate", *arguments).returncode == 0
     gone = call("deduplicate", *arguments, "b")
     assert gone.returncode == 1 and gone.stderr.strip() == f"error: {tmp_path / 'b' / 'manifest.json'}: no such file"

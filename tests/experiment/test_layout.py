@@ -13,8 +13,6 @@ def test_the_paths_of_results_logs_and_raw_archives_stay_as_they_are():
     known = {
         "results/mine/corpus/filter/click": L.filtered("click"),
         "results/mine/corpus/signatures/0": L.signatures("0"),
-        "results/mine/corpus/buckets/0": L.buckets("0"),
-        "results/mine/corpus/clusters": L.clusters,
         "results/mine/corpus/deduplicate": L.deduplicated,
         "results/mine/sources/history/click": L.history("click"),
         "results/mine/corpus/split/test.jsonl.zst": split_file(L.split, "test"),
@@ -40,7 +38,7 @@ def test_the_paths_of_results_logs_and_raw_archives_stay_as_they_are():
 
 def test_no_rule_and_no_script_writes_a_path_of_the_layout_by_itself():
     written = re.compile(
-        r"""["'][^"'\n]*(corpus/(filter|signatures|buckets|clusters|deduplicate|split|compose)|tokens/(tokenizer|pack)|training/(base|train|plan)"""
+        r"""["'][^"'\n]*(corpus/(filter|signatures|deduplicate|split|compose)|tokens/(tokenizer|pack)|training/(base|train|plan)"""
         r"""|sources/history|evaluation/(problems|human|contamination|gate)|report/plots|work/train)\b"""
     )
     not_these = ("help=", "scripts/training/train.py")

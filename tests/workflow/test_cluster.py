@@ -73,7 +73,7 @@ def test_the_whole_dag_runs_through_profile_a40(slurm, finished, tmp_path):
         [
             "filter_filter",
             "signatures_signatures",
-            "corpus_buckets_clusters_compose_deduplicate_pack_...",  # and others: a long comment is cut
+            "corpus_compose_deduplicate_pack_split_tokenizer",  # and others: a long comment is cut
             "base",
             *2 * ["train"],
             *3 * ["perplexity"],

@@ -31,7 +31,7 @@ def test_without_training_documents_and_shards_are_made_and_nothing_else(finishe
     assert "| alpha | " in (clone.root / "results/report/cards/instruct.md").read_text()
     assert clone.jobs("data") == clone.jobs("all") == set()
     clone.experiment(lambda config: config.update(results="results/new"))
-    rules = {"filter", "signatures", "buckets", "clusters", "deduplicate", "split", "compose", "tokenizer", "pack"}
+    rules = {"filter", "signatures", "deduplicate", "split", "compose", "tokenizer", "pack"}
     assert {job.split()[0] for job in clone.jobs("data")} == rules | {"mix", "cards", "data"}
 
     done = clone.snakemake("-n", "results/new/eval.json", check=False)

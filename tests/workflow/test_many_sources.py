@@ -15,7 +15,7 @@ from tests.workflow.test_accept import EXTENSION, accept
 from tests.workflow.test_reruns import repin_beta
 
 SHARDS = {"fetch _0", "filter _0"}
-SIMILAR = {"signatures 0", "buckets 0", "clusters"}
+SIMILAR = {"signatures 0"}
 FILES = ("documents.jsonl.zst", "rejects.jsonl.zst", "manifest.json")
 SPLIT = "results/corpus/split/manifest.json"
 
@@ -58,7 +58,7 @@ def test_a_source_at_another_location_or_with_another_priority_is_not_made_again
     table = clone.root / "config/tiny.tsv"
     rows = [line for line in table.read_text().splitlines(keepends=True) if not line.startswith("beta")]
     table.write_text("".join(rows).replace("\thigh\t", "\tmedium\t") + row("beta", clone.root / "moved"))
-    assert clone.jobs(DATA) == {"clusters", "deduplicate"}, "the order in which duplicates are kept is for these alone"
+    assert clone.jobs(DATA) == {"deduplicate"}, "the order in which duplicates are kept is for these alone"
 
 
 def test_a_changed_filter_fetches_no_archive_again(sharded, tmp_path):

@@ -20,8 +20,6 @@ STAGES = {"train pretrain", "perplexity pretrain", "keywords pretrain"} | SFT
 TRAINING = {"base"} | STAGES | PERPLEXITY | KEYWORDS
 CORPUS = {
     "signatures 0",
-    "buckets 0",
-    "clusters",
     "deduplicate",
     "split",
     "compose code",
@@ -128,7 +126,7 @@ CHANGES = {
     "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
     "near-duplicates that stay": (
         setting("corpus", "deduplicate", "near_duplicates", False),
-        CORPUS - {"signatures 0", "buckets 0"},
+        CORPUS - {"signatures 0"},
     ),
     "the fill-in-the-middle rate": (
         setting("corpus", "compose", "code", "fim_rate", 0.4),

@@ -29,7 +29,7 @@ class SignedSource:
 
 
 def signed_sources(folders: list[Path]) -> list[SignedSource]:
-    """The sources of the signatures in `folders`, or of what was made of them, in the order of the documents' numbers.
+    """The sources of the signatures in `folders`, in the order of the documents' numbers.
 
     Raises:
         UserError: a file is missing or differs from its manifest.
@@ -49,7 +49,7 @@ def check_signed(filtered: Path, sources: list[SignedSource], names: list[str]) 
             raise UserError(f"{filtered / name / DOCUMENTS}: no signatures of it; run scripts.corpus.signatures again")
     if known:
         raise UserError(
-            f"signatures of {', '.join(known)}, which --sources does not name; run scripts.corpus.buckets again"
+            f"signatures of {', '.join(known)}, which --sources does not name; run scripts.corpus.signatures again"
         )
 
 
