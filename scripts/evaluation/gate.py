@@ -56,29 +56,10 @@ def judge_gates(
         elif gate.metric in METRICS["latency"]:
             results.append(latency_gate(gate, latency[gate.model]))
         else:
-            for place, single_gate in enumerate([gate, *non_inferiority_gates(gate, comparisons)]):
-                comparison = next(
-                    (candidate for candidate in comparisons.values() if single_gate.metric in candidate.suite.metrics),
-                    None,
-                )
-                key = f"evaluation.gate.gates.{number}{f'.not_worse.{place - 1}' if place else ''}"
-                results.append(suite_gate(single_gate, comparison, key))
+            measuring = [comparison for comparison in comparisons.values() if gate.metric in comparison.suite.metrics]
+            comparison = measuring[0] if measuring else None
+            results.append(suite_gate(gate, comparison, f"evaluation.gate.gates.{number}"))
     return results
-
-
-def non_inferiority_gates(gate: Gate, comparisons: dict[str, ComparisonOverSeeds]) -> list[Gate]:
-    """The gates that a gate's `not_worse` stands for."""
-    guard_gates = []
-    for guard in gate.not_worse:
-        metrics = {
-            name: metric for comparison in comparisons.values() for name, metric in comparison.suite.metrics.items()
-        }
-        smaller_is_better = guard.metric not in metrics or metrics[guard.metric].better == "below"
-        bound = {"below": guard.by} if smaller_is_better else {"above": 0 - guard.by}
-        about = guard.model_dump(include={"dataset", "language", "metric"})
-        name = f"{gate.name}: {guard.dataset} not worse by more than {guard.by:g}"
-        guard_gates.append(Gate(name=name, model=gate.model, against=gate.against, **about, **bound))
-    return guard_gates
 
 
 def compare_stages(stages: dict[str, Stage], comparisons: dict[str, ComparisonOverSeeds]) -> list[dict]:

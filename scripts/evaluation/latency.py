@@ -1,11 +1,11 @@
 """Latency of a model on its target hardware: seconds to the first token and to a whole answer, tokens per second.
 
     python -m scripts.evaluation.latency --model results/training/base --out results/evaluation/latency/base \\
-        --seed 42 --settings '{"device": "cpu", "prompt_tokens": 512, "new_tokens": 512, "runs": 10, "batches": [1, 2]}'
+        --seed 42 --settings '{"device": "cpu", "prompt_tokens": 512, "new_tokens": 512, "runs": 10}'
 
 Timed is transformers' generate with its default cache, greedy, from prompts of random token ids already on the device
-to exactly `new_tokens` tokens per row; tokenization is not included. Each batch size is warmed up first. On other
-hardware than `device` nothing is timed, and scores.json says why.
+to exactly `new_tokens` tokens, one prompt at a time; tokenization is not included. Two runs before the timed ones warm
+the device up. On other hardware than `device` nothing is timed, and scores.json says why.
 """
 
 import logging
@@ -31,6 +31,7 @@ from scripts.experiment.settings.evaluation import Latency
 from scripts.experiment.settings.record import to_dict
 
 GIB = 2**30
+WARM_UP = 2  # runs before the timed ones
 Clock = Callable[[], float]  # seconds since some fixed moment
 
 
@@ -46,7 +47,7 @@ def synchronized(clock: Clock, device: torch.device) -> Clock:
 
 
 class FirstToken(StoppingCriteria):
-    """Stops nothing; records in `time` when all rows had their first token."""
+    """Stops nothing; records in `time` when the first token was there."""
 
     def __init__(self, now: Clock):
         self.now, self.time = now, None
@@ -84,17 +85,17 @@ def machine_load() -> dict[str, float | None]:
     return load
 
 
-def prompts(rows: int, prompt_tokens: int, vocabulary: int, seed: int) -> torch.Tensor:
-    """Random ids [rows, prompt_tokens]; a batch takes the first rows."""
+def prompt(tokens: int, vocabulary: int, seed: int) -> torch.Tensor:
+    """Random ids [1, tokens]."""
     generator = np.random.default_rng(content_seed("latency", str(seed)))
-    return torch.from_numpy(generator.integers(0, vocabulary, (rows, prompt_tokens)))
+    return torch.from_numpy(generator.integers(0, vocabulary, (1, tokens)))
 
 
 @torch.inference_mode()
 def timed(model: PreTrainedModel, ids: torch.Tensor, tokens: int, now: Clock) -> tuple[float, float]:
-    """Seconds until each row has its first token, and until it has all of its `tokens`."""
+    """Seconds until the first of `tokens` new tokens is there, and until all are."""
     first, start = FirstToken(now), now()
-    model.generate(  # without an eos_token_id: nothing ends a row early
+    model.generate(  # without an eos_token_id: nothing ends it early
         input_ids=ids,
         attention_mask=torch.ones_like(ids),
         generation_config=GenerationConfig(do_sample=False, max_new_tokens=tokens, use_cache=True),
@@ -104,46 +105,33 @@ def timed(model: PreTrainedModel, ids: torch.Tensor, tokens: int, now: Clock) ->
     return first.time - start, end - start
 
 
-def time_batch(model: PreTrainedModel, ids: torch.Tensor, settings: Latency, now: Clock) -> list[dict] | None:
-    """The timed runs of one batch; None if it does not fit into memory."""
-    try:
-        for _ in range(settings.warmup):
-            timed(model, ids, settings.new_tokens, now)
-        runs = []
-        for number in range(1, settings.runs + 1):
-            first, seconds = timed(model, ids, settings.new_tokens, now)
-            runs.append({"batch": len(ids), "run": number, "first_token_seconds": first, "seconds": seconds})
-        return runs
-    except torch.OutOfMemoryError:
-        return None
-
-
-def time_batches(model: PreTrainedModel, settings: Latency, seed: int, clock: Clock = time.perf_counter) -> list[dict]:
-    """The timed runs of all batches, up to the first that does not fit into memory.
+def time_runs(model: PreTrainedModel, settings: Latency, seed: int, clock: Clock = time.perf_counter) -> list[dict]:
+    """The timed runs.
 
     Raises:
-        UserError: prompt and answer are longer than the model's positions, or not even one row fits into memory.
+        UserError: prompt and answer are longer than the model's positions, or do not fit into memory.
     """
     limit, length = model.config.max_position_embeddings, settings.prompt_tokens + settings.new_tokens
     if length > limit:
         raise UserError(
             f"evaluation.latency: prompt_tokens and new_tokens are {length}, more than the model's {limit} positions"
         )
-
     now = synchronized(clock, model.device)
     model.generation_config = GenerationConfig()  # the folder's own defaults would end it early, or sample
-    ids = prompts(settings.batches[-1], settings.prompt_tokens, model.config.vocab_size, seed).to(model.device)
+    ids = prompt(settings.prompt_tokens, model.config.vocab_size, seed).to(model.device)
     runs = []
-    for batch in settings.batches:
-        of_batch = time_batch(model, ids[:batch], settings, now)
-        if of_batch is None:
-            logging.info(f"latency: no memory for a batch of {batch}")
-            break
-        runs += of_batch
-        rate = figures(runs, settings)["throughput"][-1]["tokens_per_second"]
-        logging.info(f"latency: batch {batch}: {rate:.1f} tokens/s")
-    if not runs:
-        raise UserError(f"{model.device}: no memory for one prompt of {settings.prompt_tokens} tokens and its answer")
+    try:
+        for _ in range(WARM_UP):
+            timed(model, ids, settings.new_tokens, now)
+        for _ in range(settings.runs):
+            first, seconds = timed(model, ids, settings.new_tokens, now)
+            runs.append({"first_token_seconds": first, "seconds": seconds})
+    except torch.OutOfMemoryError as error:
+        raise UserError(
+            f"{model.device}: no memory for a prompt of {settings.prompt_tokens} tokens and its answer"
+        ) from error
+    rate = figures(runs, settings)["tokens_per_second"]["value"]
+    logging.info(f"latency: {rate:.1f} tokens/s")
     return runs
 
 
@@ -151,7 +139,7 @@ def latency(folder: Path, settings: Latency, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst`, the runs, and `scores.json`, and return the latter.
 
     Raises:
-        UserError: the model's files do not match their manifest, or see `time_batches`.
+        UserError: the model's files do not match their manifest, or see `time_runs`.
     """
     load_before = machine_load()
     reason, runs, measured = off_target(device_name(), settings.device), [], {"figures": None}
@@ -159,7 +147,7 @@ def latency(folder: Path, settings: Latency, seed: int, out: Path) -> dict:
         logging.info(f"latency: not applicable: {reason}")
     else:
         model = load(folder).model
-        runs = time_batches(model, settings, seed)
+        runs = time_runs(model, settings, seed)
         conditions = {
             "dtype": str(model.dtype).removeprefix("torch."),
             "attention": model.config._attn_implementation,

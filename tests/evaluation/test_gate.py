@@ -294,21 +294,3 @@ def test_killed_run_leaves_no_file(tmp_path):
     assert process.wait() == -signal.SIGKILL
     os.close(writer)
     assert not (tmp_path / "results/evaluation/gate").exists()
-
-
-def test_each_score_that_must_not_get_worse_becomes_a_gate_of_its_own(tmp_path):
-    non_inferiority_gates = [
-        {"dataset": "code", "metric": "bits_per_byte", "by": 0.5},
-        {"dataset": "instruct", "metric": "f1"},
-    ]
-    both = gate("chats", dataset="instruct", against="pretrain", below=0, not_worse=non_inferiority_gates)
-    gates = evaluate(build(tmp_path, [both]), tmp_path / "results")["gates"]
-    assert [(row["name"], row["dataset"], row["metric"], row["side"], row["bound"]) for row in gates] == [
-        ("chats", "instruct", "bits_per_byte", "below", 0),
-        ("chats: code not worse by more than 0.5", "code", "bits_per_byte", "below", 0.5),
-        ("chats: instruct not worse by more than 0", "instruct", "f1", "above", 0),
-    ]
-    assert {row["outcome"] for row in gates} == {"met"}
-    assert {row["against"] for row in gates} == {"pretrain"}
-    with pytest.raises(UserError, match="`not_worse` needs `against`"):
-        build(tmp_path / "b", [gate("chats", below=0, not_worse=non_inferiority_gates)])

@@ -11,13 +11,13 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation import latency as suite
 from scripts.evaluation.generation.model import load
-from scripts.evaluation.latency import latency, machine_load, off_target, synchronized, time_batches
+from scripts.evaluation.latency import latency, machine_load, off_target, synchronized, time_runs
 from scripts.evaluation.results.intervals import median_interval
 from scripts.evaluation.results.latency_figures import figures, p95
 from scripts.experiment.settings.evaluation import Latency
 from scripts.experiment.settings.record import to_dict
 
-SETTINGS = Latency(device="cpu", prompt_tokens=5, new_tokens=9, warmup=1, runs=3, batches=[1, 2])
+SETTINGS = Latency(device="cpu", prompt_tokens=5, new_tokens=9, runs=3)
 SEED = 7
 
 
@@ -41,24 +41,16 @@ class Clock:
 
 
 def test_the_figures_follow_from_the_clock_and_leave_warm_up_runs_out(model):
-    plan = [(9, 9), (1, 4), (2, 2), (4, 8), (9, 9), (1, 1), (3, 3), (2, 2)]  # a warm-up and three runs, at 1 and at 2
+    plan = [(9, 9), (9, 9), (1, 4), (2, 2), (4, 8)]  # two runs to warm up, and three
     clock = Clock(plan)
-    runs = time_batches(model, SETTINGS, SEED, clock)
+    runs = time_runs(model, SETTINGS, SEED, clock)
     with pytest.raises(StopIteration):  # nothing else was timed
         clock()
-    assert [(run["batch"], run["run"], run["first_token_seconds"], run["seconds"]) for run in runs] == [
-        *((1, 1, 1, 5), (1, 2, 2, 4), (1, 3, 4, 12)),
-        *((2, 1, 1, 2), (2, 2, 3, 6), (2, 3, 2, 4)),
-    ]
+    assert [(run["first_token_seconds"], run["seconds"]) for run in runs] == [(1, 5), (2, 4), (4, 12)]
     assert figures(runs, SETTINGS) == {
         "first_token_seconds": {"value": 2, "p95": 4},
         "answer_seconds": {"value": 5, "p95": 12},
         "tokens_per_second": {"value": 2, "p95": 1},  # 8 tokens in 4, 2 and 8 s
-        "throughput": [
-            {"batch": 1, "tokens_per_second": 9 / 5},
-            {"batch": 2, "tokens_per_second": 18 / 4},
-        ],
-        "out_of_memory": None,
     }
 
 
@@ -68,11 +60,10 @@ def test_exactly_new_tokens_are_generated_whatever_would_end_or_sample(model, mo
     model.config.eos_token_id = everything
     model.generation_config = GenerationConfig(eos_token_id=everything, do_sample=True, max_new_tokens=2)
     monkeypatch.setattr(model, "generate", lambda **inputs: written.append((inputs["input_ids"], generate(**inputs))))
-    time_batches(model, changed(batches=[1, 3]), SEED)
-    assert [tuple(ids.shape) for _, ids in written] == [(1, 14)] * 4 + [(3, 14)] * 4
-    prompt, (_, alone), (_, together) = written[0][0], written[0], written[-1]
-    assert torch.equal(together[0], alone[0])  # greedy, and a batch begins with the same prompt
-    assert all(torch.equal(prompt, ids) for ids, _ in written[:4])
+    time_runs(model, SETTINGS, SEED)
+    assert [tuple(ids.shape) for _, ids in written] == [(1, 14)] * 5
+    prompt, (_, alone) = written[0][0], written[0]
+    assert all(torch.equal(prompt, ids) for ids, _ in written)
     # by hand: the likeliest token, without cache
     with torch.no_grad():
         for position in range(5, 14):
@@ -80,37 +71,18 @@ def test_exactly_new_tokens_are_generated_whatever_would_end_or_sample(model, mo
 
 
 def test_prompts_follow_the_seed(model):
-    first, again, other_seed = (suite.prompts(2, 5, 320, seed) for seed in (7, 7, 8))
+    first, again, other_seed = (suite.prompt(5, 320, seed) for seed in (7, 7, 8))
     assert torch.equal(first, again)
     assert not torch.equal(first, other_seed)
-    assert first.shape == (2, 5)
-    assert torch.equal(suite.prompts(1, 5, 320, 7), first[:1])
+    assert first.shape == (1, 5)
 
 
-def test_batches_stop_growing_when_memory_is_full_and_half_a_batch_is_not_reported(model, monkeypatch):
-    rows, generate = [], model.generate
-
-    def short(**inputs):
-        rows.append(len(inputs["input_ids"]))
-        if rows.count(2) == 3:  # after the warm-up and a run
-            raise torch.OutOfMemoryError
-        return generate(**inputs)
-
-    monkeypatch.setattr(model, "generate", short)
-    settings = changed(batches=[1, 2, 4])
-    runs = time_batches(model, settings, SEED)
-    assert [run["batch"] for run in runs] == [1, 1, 1]
-    assert rows == [1, 1, 1, 1, 2, 2, 2]
-    measured = figures(runs, settings)
-    assert (measured["out_of_memory"], len(measured["throughput"])) == (2, 1)
-
-
-def test_no_memory_for_one_row_and_too_few_positions_are_one_line_errors(model, monkeypatch):
+def test_no_memory_and_too_few_positions_are_one_line_errors(model, monkeypatch):
     with pytest.raises(UserError, match=r"prompt_tokens and new_tokens are 4105, more than the model's 4096 positions"):
-        time_batches(model, changed(prompt_tokens=4096), SEED)
+        time_runs(model, changed(prompt_tokens=4096), SEED)
     monkeypatch.setattr(model, "generate", lambda **_: (_ for _ in ()).throw(torch.OutOfMemoryError()))
-    with pytest.raises(UserError, match="no memory for one prompt of 5 tokens and its answer"):
-        time_batches(model, SETTINGS, SEED)
+    with pytest.raises(UserError, match="no memory for a prompt of 5 tokens and its answer"):
+        time_runs(model, SETTINGS, SEED)
 
 
 @pytest.mark.parametrize(

@@ -99,7 +99,7 @@ def write_tiny(clone: Path) -> None:
         "human": {"of": "keywords"},
         "completion": {"sizes": ["line"], "tasks": 1, "prompt_characters": 200, "max_new_tokens": 4},
         "code": {"benchmarks": [{"path": "config/problems.jsonl"}], "max_new_tokens": 4},
-        "latency": {"device": "cpu", "prompt_tokens": 4, "new_tokens": 4, "warmup": 1, "runs": 3, "batches": [1]},
+        "latency": {"device": "cpu", "prompt_tokens": 4, "new_tokens": 4, "runs": 3},
     }
     write(clone / "config/tiny.yaml", config)
     write(clone / "config/problems.jsonl", [PROBLEM])

@@ -17,14 +17,12 @@ def test_latency_is_shown_where_it_was_measured_and_elsewhere_the_reason_why_not
     path = results / "evaluation/gate/eval.json"
     evaluation = json.loads(path.read_text())
     evaluation["inputs"]["experiment"]["evaluation"]["latency"] = {
-        **{"device": "A40", "prompt_tokens": 300, "new_tokens": 512, "warmup": 2, "runs": 10}
+        **{"device": "A40", "prompt_tokens": 300, "new_tokens": 512, "runs": 10}
     }
     timed = {
         "first_token_seconds": {"value": 0.125, "interval": [0.12, 0.13], "p95": 0.2},
         "answer_seconds": {"value": 1.5, "interval": [1.25, 1.75], "p95": 2.5},
         "tokens_per_second": {"value": 371.6, "interval": None, "p95": 222.2},
-        "throughput": [{"batch": 1, "tokens_per_second": 341.3}, {"batch": 2, "tokens_per_second": 600}],
-        "out_of_memory": 4,
     }
     evaluation["latency"] = {"base": {"not_applicable": f"models run on {HOSTILE} here"}, "sft": timed}
     load = {"load_per_core": 0.25, "gpu_utilisation": 0, "gpu_memory_gib": 0.5}
@@ -48,13 +46,11 @@ def test_latency_is_shown_where_it_was_measured_and_elsewhere_the_reason_why_not
     text = " ".join(" ".join(Page(html).text).split())
     for phrase in (
         "fast sft, answer seconds met 1.500 1.250 to 1.750 below 2",
-        "Medians of 10 runs after 2 warm-up runs; each run generates 512 tokens greedily from a prompt of 300",
+        "Medians of 10 runs after two that warm the device up; each run generates 512 tokens greedily from a prompt of 300",
         f"base: not applicable: models run on {HOSTILE} here",
         "sft NVIDIA A40, bfloat16, transformers 5.23.0, sdpa attention, CPU threads: 8; load per core before 0.2500,"
         " GPU 0% seconds to the first token 0.1250 0.1200 to 0.1300 0.2000",
         "tokens per second 371.6 too few runs 222.2",
-        "tokens per second, batch 2 600.0",
-        "batch 4 out of memory",
     ):
         assert phrase in text
 

@@ -58,8 +58,6 @@ def test_latency_has_a_row_per_metric_of_each_measured_model_and_intervals_may_b
         "first_token_seconds": {"value": 0.125, "interval": [0.12, 0.13], "p95": 0.2},
         "answer_seconds": {"value": 1.5, "interval": None, "p95": 2.5},
         "tokens_per_second": {"value": 371.6, "interval": [370.0, 372.0], "p95": 222.2},
-        "throughput": [{"batch": 1, "tokens_per_second": 341.3}],
-        "out_of_memory": None,
     }
     evaluation["latency"] = {"base": {"not_applicable": "no GPU"}, "sft": timed}
     dump(path, evaluation)

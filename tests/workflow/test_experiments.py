@@ -132,7 +132,6 @@ def test_qwen_code_dual_offloads_keeps_its_best_checkpoint_and_judges_the_stage_
     assert evaluation["verdict"] == "not met"
     low, high = gates["answer_seconds"]["interval"]
     assert 0 < low <= gates["answer_seconds"]["value"] <= high
-    assert evaluation["latency"]["sft"]["throughput"][1]["batch"] == 2
 
 
 def test_two_stage_nope_moves_only_the_changed_layers_first_and_stops_early(shared_clone, real):

@@ -1,9 +1,9 @@
-"""Read and summarize a model's timed runs: medians, p95, throughput.
+"""Read and summarize a model's timed runs: medians and p95.
 
-    figures(runs, Latency(new_tokens=512, runs=10, batches=[1, 2, 4]))
+    figures(runs, Latency(new_tokens=512, runs=10))
 
-A run is a dict with `batch` (rows), `run` (1, 2, ...), `first_token_seconds` and `seconds`, measured from the start
-until all rows have their first token and their last. Runs are in the order of the batches, which end where memory did.
+A run is a dict with `first_token_seconds` and `seconds`, measured from the start until the first token is there and
+until the last one is.
 """
 
 import math
@@ -17,7 +17,7 @@ from scripts.evaluation.results.items import AGAIN, settings_differences
 from scripts.experiment.settings.evaluation import Latency
 from scripts.experiment.settings.record import to_dict
 
-# metric → its value for a run at batch 1 that generated `tokens` tokens
+# metric → its value for a run that generated `tokens` tokens
 METRICS = {
     "first_token_seconds": lambda run, tokens: run["first_token_seconds"],
     "answer_seconds": lambda run, tokens: run["seconds"],
@@ -31,18 +31,16 @@ def read_runs(path: Path, settings: Latency) -> list[dict]:
     Raises:
         UserError: the file is unreadable, a run is malformed, or the runs are not those of the settings.
     """
-    runs, places = list(read_jsonl(path)), []
+    runs = list(read_jsonl(path))
     for number, run in enumerate(runs, 1):
         try:
             first, last = run["first_token_seconds"], run["seconds"]
             if not 0 < first < last < math.inf:
                 raise ValueError(f"first_token_seconds {first}, seconds {last}")
-            places.append((run["batch"], run["run"]))
         except (KeyError, TypeError, ValueError) as error:
             raise UserError(f"{path}: line {number}: not a timed run, {error}; {AGAIN}") from error
-    batches = settings.batches[: len(runs) // settings.runs]
-    if places != [(batch, run) for batch in batches for run in range(1, settings.runs + 1)]:
-        raise UserError(f"{path}: not {settings.runs} runs of each of the batches {settings.batches}; {AGAIN}")
+    if len(runs) not in (0, settings.runs):
+        raise UserError(f"{path}: {len(runs)} runs, not {settings.runs}; {AGAIN}")
     return runs
 
 
@@ -74,9 +72,8 @@ def read_latency(folder: Path, settings: Latency, seed: int, confidence: float) 
 
 
 def metric_values(runs: list[dict], settings: Latency) -> dict[str, list[float]]:
-    """Each metric of each run at batch 1."""
-    batch_of_one = [run for run in runs if run["batch"] == 1]
-    return {name: [value(run, settings.new_tokens) for run in batch_of_one] for name, value in METRICS.items()}
+    """Each metric of each run."""
+    return {name: [value(run, settings.new_tokens) for run in runs] for name, value in METRICS.items()}
 
 
 def p95(name: str, values: list[float]) -> float:
@@ -85,23 +82,8 @@ def p95(name: str, values: list[float]) -> float:
 
 
 def figures(runs: list[dict], settings: Latency) -> dict:
-    """`{metric: {"value": median, "p95"}}` at batch 1, and over all batches:
-
-    `throughput`, for each `batch` its `tokens_per_second`: tokens of all rows, the first ones included, over the median
-    seconds of a run; `out_of_memory`, the batch that did not fit into memory, or None.
-    """
-    medians = {
-        name: {"value": median(values), "p95": p95(name, values)}
-        for name, values in metric_values(runs, settings).items()
-    }
-    batches_run = len(runs) // settings.runs
-    seconds = {}
-    for batch in settings.batches[:batches_run]:
-        seconds[batch] = median(run["seconds"] for run in runs if run["batch"] == batch)
-    return medians | {
-        "throughput": [
-            {"batch": batch, "tokens_per_second": batch * settings.new_tokens / median_seconds}
-            for batch, median_seconds in seconds.items()
-        ],
-        "out_of_memory": next(iter(settings.batches[batches_run:]), None),
-    }
+    """`{metric: {"value": median, "p95"}}`."""
+    found = {}
+    for name, values in metric_values(runs, settings).items():
+        found[name] = {"value": median(values), "p95": p95(name, values)}
+    return found

@@ -46,11 +46,3 @@ def check_gates(experiment: Experiment, name: str) -> None:
                     f"{key}.against: {gate.model} has {seeds[0]} seeds, {gate.against} {seeds[1]}; give both the same"
                     " number"
                 )
-        for place, guard in enumerate(gate.not_worse):
-            guard_key = f"{key}.not_worse.{place}"
-            check_name(
-                f"{guard_key}.metric", guard.metric, [metric for metric in measured if metric not in without_dataset]
-            )
-            check_name(
-                f"{guard_key}.dataset", guard.dataset, scored_datasets(experiment.evaluation, measured[guard.metric])
-            )

@@ -72,9 +72,6 @@ def check_suites(experiment: Experiment, name: str) -> None:
     for suite in ("qa", "bleu", "keywords", "code", "completion", "repository_tests"):
         if getattr(evaluation, suite) is not None:
             check_generation(getattr(evaluation, suite), f"{name}: evaluation.{suite}")
-    if evaluation.latency and evaluation.latency.batches != sorted({1, *evaluation.latency.batches}):
-        batches = evaluation.latency.batches
-        raise UserError(f"{name}: evaluation.latency.batches: must start with 1 and increase, not {batches}")
     if evaluation.code:
         check_code(evaluation.code, f"{name}: evaluation.code")
     if evaluation.lm_eval:

@@ -117,11 +117,7 @@ class Latency(Record):
     )
     prompt_tokens: int = Field(512, ge=1, description="Number of tokens of each prompt.")
     new_tokens: int = Field(512, ge=2, description="Exact number of generated tokens.")
-    warmup: int = Field(2, ge=0, description="Runs of each batch size before the timed ones.")
-    runs: int = Field(10, ge=1, description="Timed runs of each batch size; a 95% interval needs at least 6.")
-    batches: list[Annotated[int, Field(ge=1)]] = Field(
-        [1, 2, 4, 8, 16], min_length=1, description="Batch sizes, in increasing order from 1."
-    )
+    runs: int = Field(10, ge=1, description="Timed runs of one prompt; a 95% interval needs at least 6.")
 
 
 class Human(Record):

@@ -7,13 +7,6 @@ from pydantic import Field, model_validator
 from scripts.experiment.settings.record import Number, Record
 
 
-class Guard(Record):
-    dataset: str = Field(description="Dataset of the score.")
-    language: str = Field("all", description="Language, or `all`.")
-    metric: str = Field(description="Metric of a suite of the experiment.")
-    by: Number = Field(0, ge=0, description="The margin: how much worse the model may be.")
-
-
 class Gate(Record):
     name: str = Field(description="Name of the gate; shown in the report.")
     dataset: str | None = Field(
@@ -44,16 +37,9 @@ class Gate(Record):
     )
     below: Number | None = Field(None, description="The gate is met if the metric is below this.")
     above: Number | None = Field(None, description="The gate is met if the metric is above this.")
-    not_worse: list[Guard] = Field(
-        [],
-        description="Scores on which the model must not be worse than `against` by more than a margin. Each entry is"
-        " an additional gate.",
-    )
 
     @model_validator(mode="after")
     def bound_one_side(self) -> Self:
-        if self.not_worse and self.against is None:
-            raise ValueError("`not_worse` needs `against`, the model compared with")
         if self.beyond is not None and self.against is None:
             raise ValueError("`beyond` needs `against`, the model compared with")
         if (self.below is None) == (self.above is None):

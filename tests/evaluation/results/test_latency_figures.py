@@ -16,19 +16,15 @@ from scripts.experiment.settings.record import to_dict
 from tests.evaluation.synthetic import build, dump, dump_lines, model_folder, sha
 
 MODELS = ["base", "pretrain", "sft"]
-# what runs of batch 1 take in all, ten of them: the median's interval is from the second to the ninth
+# what runs take in all, ten of them: the median's interval is from the second to the ninth
 SECONDS = {"base": [8.0] * 10, "pretrain": [1.5, 1.6, *[1.8] * 4, *[2.2] * 4], "sft": [1.0, 1.1, *[1.3] * 7, 9.0]}
-SETTINGS = {"device": "A40", "prompt_tokens": 512, "new_tokens": 512, "warmup": 2, "runs": 10, "batches": [1, 2]}
+SETTINGS = {"device": "A40", "prompt_tokens": 512, "new_tokens": 512, "runs": 10}
 
 
 def write_timed(results: Path, model: str, seconds: list[float]) -> None:
     """A model's two files, by hand; those of a machine off the target where there are no runs."""
     folder, measured = results / "evaluation/latency" / model, None
-    runs = [
-        {"batch": batch, "run": run, "first_token_seconds": 0.5, "seconds": taken * batch**0.5}
-        for batch in (1, 2)
-        for run, taken in enumerate(seconds, 1)
-    ]
+    runs = [{"first_token_seconds": 0.5, "seconds": taken} for taken in seconds]
     if runs:
         middle = sum(sorted(seconds)[4:6]) / 2
         rates = sorted(511 / (taken - 0.5) for taken in seconds)
@@ -36,11 +32,6 @@ def write_timed(results: Path, model: str, seconds: list[float]) -> None:
             "first_token_seconds": {"value": 0.5, "p95": 0.5},
             "answer_seconds": {"value": middle, "p95": max(seconds)},
             "tokens_per_second": {"value": sum(rates[4:6]) / 2, "p95": rates[0]},
-            "throughput": [
-                {"batch": 1, "tokens_per_second": 512 / middle},
-                {"batch": 2, "tokens_per_second": 1024 / (sum(sorted(taken * 2**0.5 for taken in seconds)[4:6]) / 2)},
-            ],
-            "out_of_memory": None,
         }
     dump_lines(folder / "items.jsonl.zst", runs)
     outcome = {"figures": measured, "not_applicable": None if runs else "models run on cpu here, the target is A40"}
@@ -79,7 +70,6 @@ def test_planted_gates_come_out_as_planted(tmp_path):
     }
     latency = evaluation["latency"]["sft"]
     assert latency["answer_seconds"] == {"value": 1.3, "interval": [1.1, 1.3], "p95": 9.0}
-    assert [row["batch"] for row in latency["throughput"]] == [1, 2]
     assert evaluation["scoring"]["sft"]["latency"]["conditions"] == {"dtype": "bfloat16"}
     assert all("latency" not in scores for scores in evaluation["scores"].values())
 
@@ -133,12 +123,12 @@ MISTAKES = {
     "scores.json: not JSON": content("scores.json", b""),
     "scores.json: 'settings' is missing": content("scores.json", b"{}"),
     "scores.json: list indices must be": content("scores.json", b"[]"),
-    "scores.json: timed with other settings: batches None, must be [1, 2]; device cpu, must be A40; ": edited(
+    "scores.json: timed with other settings: device cpu, must be A40; ": edited(
         settings={"device": "cpu"}
     ),
     "timed with other settings: seed 43, must be 42; delete": edited(settings=SETTINGS | {"seed": 43}),
     "timed with other settings: 3, must be {": edited(settings=3),
-    "scores.json: does not agree with the 20 runs": edited(figures={"answer_seconds": {"value": 0.1, "p95": 0.1}}),
+    "scores.json: does not agree with the 10 runs": edited(figures={"answer_seconds": {"value": 0.1, "p95": 0.1}}),
     "in items.jsonl.zst; delete the folder": edited(not_applicable="I would rather not"),  # though there are runs
     "scores.json: scored with model": edited(model_sha256=sha("other")),
     "items.jsonl.zst: line 1": content("items.jsonl.zst", b"\x00\xff" * 100),
@@ -146,12 +136,10 @@ MISTAKES = {
     "line 3: not a timed run, first_token_seconds 0.5, seconds 0.2": run_with(3, seconds=0.2),
     "line 4: not a timed run, first_token_seconds 0.0": run_with(4, first_token_seconds=0.0),
     "line 5: not a timed run, '<' not supported": run_with(5, seconds=None),
-    "line 2: not a timed run, 'batch'": runs_as(lambda runs: [runs[0], {"first_token_seconds": 1, "seconds": 2}]),
+    "line 2: not a timed run, 'first_token_seconds'": runs_as(lambda runs: [runs[0], {"seconds": 2}]),
     "line 1: not a timed run, list indices": runs_as(lambda runs: [["no", "run"]]),
-    "not 10 runs of each of the batches [1, 2]": runs_as(lambda runs: runs[:-1]),
-    "not 10 runs of each": run_with(11, batch=4),
-    "10 runs of each": run_with(2, run=1),  # there twice
-    "does not agree with the 20": runs_as(lambda runs: [run | {"seconds": 2 * run["seconds"]} for run in runs]),
+    "9 runs, not 10": runs_as(lambda runs: runs[:-1]),
+    "does not agree with the 10 runs in": runs_as(lambda runs: [run | {"seconds": 2 * run["seconds"]} for run in runs]),
 }
 
 
@@ -175,9 +163,6 @@ def test_files_that_were_cut_short_are_one_line_errors(tmp_path):
 
 FAST = {"name": "fast", "model": "sft", "metric": "answer_seconds", "below": 2}
 REFUSED = {
-    "evaluation.latency.batches: must start with 1 and increase, not [2, 4]": ({"batches": [2, 4]}, {}),
-    "evaluation.latency.batches: must start with 1 and increase, not [1, 4, 2]": ({"batches": [1, 4, 2]}, {}),
-    "evaluation.latency.batches: must start with 1 and increase, not [1, 2, 2]": ({"batches": [1, 2, 2]}, {}),
     "evaluation.latency.new_token: unknown key; did you mean `new_tokens`?": ({"new_token": 3}, {}),
     "evaluation.latency.new_tokens: must be at least 2, not 1": ({"new_tokens": 1}, {}),
     "evaluation.latency.device: must be text of at least 1 character, not ''": ({"device": ""}, {}),
@@ -213,5 +198,5 @@ def test_a_gate_may_be_on_the_base_and_needs_the_suite():
         to_dict(load_experiment(config))
     config["evaluation"]["latency"] = {}
     actual = to_dict(load_experiment(config))["evaluation"]["latency"]
-    defaults = {"prompt_tokens": 512, "new_tokens": 512, "warmup": 2, "runs": 10, "batches": [1, 2, 4, 8, 16]}
+    defaults = {"prompt_tokens": 512, "new_tokens": 512, "runs": 10}
     assert actual == {"device": "gpu", **defaults}
