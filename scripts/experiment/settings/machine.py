@@ -1,38 +1,10 @@
 """Settings of a machine file, `config/machines/{name}.yaml`: where a stage runs, never what it computes."""
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field
-from pydantic_core import PydanticCustomError
+from pydantic import Field
 
 from scripts.experiment.settings.record import Number, Record, Unique
-
-
-class Checkpointing(Record):
-    """`true` recomputes the activations of all layers in the backward pass, `false` those of no layer; a mapping sets
-    the keys below."""
-
-    every_n_layers: int = Field(
-        1, ge=1, description="Recompute only every n-th layer, from layer 0 on; the others keep their activations."
-    )
-    offload: bool = Field(
-        False, description="Keep the inputs of the recomputed layers in host memory; only on GPUs, and slower."
-    )
-
-
-def checkpointing(value: Any) -> Any:
-    """The record that `true` or `false` stands for; any other mapping unchanged.
-
-    Raises:
-        PydanticCustomError: it is neither.
-    """
-    if isinstance(value, bool):
-        return Checkpointing() if value else None
-    if value is None or isinstance(value, dict | Checkpointing):
-        return value
-    raise PydanticCustomError(
-        "checkpointing", "must be true, false or a mapping of keys, not {value}", {"value": repr(value)}
-    )
 
 
 class Machine(Record):
@@ -94,9 +66,9 @@ class Machine(Record):
         " fits, by its plan.",
     )
     offload: bool = Field(False, description="Keep the optimizer's states in host memory (ZeRO only).")
-    gradient_checkpointing: Annotated[
-        Checkpointing | None, BeforeValidator(checkpointing, json_schema_input_type=bool | Checkpointing | None)
-    ] = None
+    gradient_checkpointing: bool = Field(
+        False, description="Recompute the activations of all layers in the backward pass instead of keeping them."
+    )
     liger: Literal["auto"] | bool = Field(
         "auto",
         description="Whether to use Liger's fused Triton kernels. `auto`: on GPUs, if liger-kernel is installed and"

@@ -107,13 +107,13 @@ def sharding_arguments(machine: Machine) -> dict:
         "fsdp_config": {
             "version": 2,
             "state_dict_type": "SHARDED_STATE_DICT",
-            "activation_checkpointing": recomputed is not None,
+            "activation_checkpointing": recomputed,
         }
         if fsdp2
         else None,
         # FSDP has its own: outside of it every recomputation would gather the weights once more
-        "activation_checkpointing": recomputed is not None and not fsdp2,
-        "activation_checkpointing_kwargs": {"use_reentrant": False, **recomputed.model_dump()} if recomputed else None,
+        "activation_checkpointing": recomputed and not fsdp2,
+        "activation_checkpointing_kwargs": {"use_reentrant": False} if recomputed else None,
         "torch_compile": machine.compile,
     }
 

@@ -28,8 +28,6 @@ class Pass(Record):
     sequence_length: int
     rows: int
     checkpointing: bool
-    every_n_layers: int = 1
-    offloaded: bool = Field(False, description="What recomputed layers start from is held in host memory.")
     flash: bool = Field(description="A kernel that takes documents' offsets, not a mask.")
     liger: bool
     weights: Literal["float32", "bfloat16"]
@@ -120,10 +118,7 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
         return Peak(round(held + logits), logits, "loss")
     # what the layers keep
     layer = layer_bytes(spec)
-    checkpoints = -(-layers // spec.every_n_layers) if spec.checkpointing else 0
-    kept = (layers - checkpoints) * layer
-    if not spec.offloaded:
-        kept += checkpoints * tokens * spec.wide * hidden
+    kept = layers * (tokens * spec.wide * hidden if spec.checkpointing else layer)
     # what one layer makes beside it, forward and backward
     widest = max(width for _, width in adapter_inputs(spec)) if spec.lora else 0
     adapted = (8 if spec.lora and spec.lora.dropout else 4) * widest
@@ -141,7 +136,7 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
         norm = tokens * hidden * norm_bytes(spec) / 2 + copied_head
         peaks.append(Peak(kept + layers * copied_layer + norm + logits, logits, "loss"))
         gradients = 12 * tokens * vocabulary  # logits in fp32, their gradient, and that in the loss
-        copies = (layers - checkpoints) * copied_layer  # of layers that keep them for the backward pass
+        copies = 0 if spec.checkpointing else layers * copied_layer  # kept for the backward pass
         peaks.append(Peak(kept + copies + norm + gradients, gradients, "head"))
     last = kept + backward + tied + (layer + copied_layer if spec.checkpointing else layers * copied_layer)
     peaks.append(Peak(last, 0, "last"))

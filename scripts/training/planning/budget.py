@@ -18,7 +18,6 @@ from scripts.training.planning.batch import Batch, local_ranks, total_ranks
 from scripts.training.planning.kernels import SDPA, Installed, choose_attention, choose_liger, least_capability
 from scripts.training.planning.memory import GIB, model_states
 from scripts.training.planning.parameters import counts
-from scripts.training.planning.recomputation import offloaded_activations
 
 # CUDA's context with the kernels that torch, cuBLAS and Triton load; NCCL's channels where GPUs talk (docs/plan.md)
 CONTEXT, COMMUNICATION = 0.6 * GIB, 0.4 * GIB
@@ -57,14 +56,11 @@ def stage_passes(settings: Stage, shape: Shape, machine: Machine, batch: Batch) 
     """The training pass and the validation pass of a stage."""
     half = settings.precision == "bf16"
     zero, gathered = machine.sharding.startswith("zero"), machine.sharding == "fsdp2"
-    recomputed = machine.gradient_checkpointing
     training = Pass(
         shape=shape,
         sequence_length=settings.sequence_length,
         rows=batch.micro,
-        checkpointing=recomputed is not None,
-        every_n_layers=recomputed.every_n_layers if recomputed else 1,
-        offloaded=bool(recomputed and recomputed.offload),
+        checkpointing=machine.gradient_checkpointing,
         flash=choose_attention((8, 0) if machine.gpus else None, settings.precision, FLASH_INSTALLED).name != SDPA,
         liger=uses_liger(machine),
         weights="bfloat16" if half and (zero or gathered or settings.method == "lora") else "float32",
@@ -74,7 +70,7 @@ def stage_passes(settings: Stage, shape: Shape, machine: Machine, batch: Batch) 
         accumulated=machine.sharding != "none" or total_ranks(machine) > 1 or batch.accumulation > 1,
     )
     scored = {"training": False, "checkpointing": False, "liger": False, "accumulated": False}
-    return training, training.model_copy(update={**scored, "every_n_layers": 1, "offloaded": False})
+    return training, training.model_copy(update=scored)
 
 
 def dequantized(shape: Shape, settings: Stage) -> float:
@@ -133,6 +129,4 @@ def stage_budget(
         "fragmentation": FRAGMENTATION * moving,
     }
     host = {"states or loading": states.host, "programs": processes * PROCESS}
-    if activation_bytes := offloaded_activations(settings, shape, machine, batch, layers):
-        host["activations"] = processes * activation_bytes
     return Budget(gpu, host, busy.phase)

@@ -17,7 +17,6 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
         UserError: the weights are quantized, or the optimizer cannot be divided, and the machine file shards; or the
             machine file offloads without ZeRO, or recomputes what it cannot.
     """
-    check_checkpointing(machine)
     if machine.offload and machine.sharding in ("none", "fsdp2"):
         raise UserError(f"machine: offload needs `sharding` zero2 or zero3, not {machine.sharding}")
     if machine.sharding in ("none", "auto"):
@@ -27,27 +26,6 @@ def check_sharding(name: str, settings: Stage, machine: Machine) -> None:
         raise UserError(f"{key}.quantize: quantized weights cannot be sharded; {remedy}")
     if not OPTIMIZERS[settings.optimizer].divides:
         raise UserError(f"{key}.optimizer: {settings.optimizer} cannot be sharded; {remedy}, or take adamw")
-
-
-def check_checkpointing(machine: Machine) -> None:
-    """Check that activations can be recomputed as the machine file says.
-
-    Raises:
-        UserError: FSDP2 recomputes all layers or none; there is no other memory to move to where there is no GPU.
-    """
-    checkpointing = machine.gradient_checkpointing
-    if checkpointing is None:
-        return
-    if machine.sharding == "fsdp2" and (checkpointing.offload or checkpointing.every_n_layers > 1):
-        key = "offload" if checkpointing.offload else "every_n_layers"
-        raise UserError(
-            f"machine: gradient_checkpointing.{key}: with sharding fsdp2 all layers are recomputed and nothing is"
-            " offloaded: use `gradient_checkpointing: true`, or zero3"
-        )
-    if checkpointing.offload and not machine.gpus:
-        raise UserError(
-            "machine: gradient_checkpointing.offload: there is no GPU to move activations from; leave it out"
-        )
 
 
 def check_choosable(machine: Machine) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from scripts.common.errors import UserError
 from scripts.experiment.optimizers import OPTIMIZERS
-from scripts.experiment.settings.machine import Checkpointing, Machine
+from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.batch import Batch, divide_batch, total_ranks
 from scripts.training.planning.budget import Budget, stage_budget
@@ -62,17 +62,13 @@ def option(
 def shardings(settings: Stage, machine: Machine) -> list[tuple[str, bool]]:
     """(sharding, offload) of each way in which this machine could hold the stage's states.
 
-    Quantized weights and 8-bit moments cannot be divided, and one process has nobody to divide with; FSDP2 recomputes
-    all layers or none.
+    Quantized weights and 8-bit moments cannot be divided, and one process has nobody to divide with.
     """
     if settings.quantize != "none" or not OPTIMIZERS[settings.optimizer].divides:
         return [("none", False)]
     ways = [(mode, False) for mode in SHARDINGS] if total_ranks(machine) > 1 else [("none", False)]
     if machine.gpus:
         ways += [(mode, True) for mode in OFFLOADABLE]
-    checkpointing = machine.gradient_checkpointing
-    if checkpointing and (checkpointing.offload or checkpointing.every_n_layers > 1):
-        ways = [way for way in ways if way[0] != "fsdp2"]
     return ways
 
 
@@ -145,7 +141,7 @@ def changed_stages(settings: Stage) -> list[tuple[str, Stage]]:
 def changed_machines(settings: Stage, machine: Machine) -> list[tuple[str, Machine]]:
     """(changes as a text, the changed machine): all that takes less memory there, with micro-batch 1."""
     changed = []
-    for checkpointing in dict.fromkeys((machine.gradient_checkpointing, Checkpointing())):
+    for checkpointing in dict.fromkeys((machine.gradient_checkpointing, True)):
         recomputing = machine.model_copy(update={"gradient_checkpointing": checkpointing, "micro_batch": 1})
         for sharding, offload in shardings(settings, recomputing):
             variant = recomputing.model_copy(update={"sharding": sharding, "offload": offload})
@@ -153,8 +149,7 @@ def changed_machines(settings: Stage, machine: Machine) -> list[tuple[str, Machi
             for key in ("sharding", "offload", "gradient_checkpointing", "micro_batch"):
                 value = getattr(variant, key)
                 if value != getattr(machine, key):
-                    text = "true" if isinstance(value, Checkpointing) else str(value).lower()
-                    texts.append(f"`{key}: {text}`")
+                    texts.append(f"`{key}: {str(value).lower()}`")
             changed.append((", ".join(texts), variant))
     return changed
 

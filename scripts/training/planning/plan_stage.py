@@ -14,7 +14,6 @@ from scripts.training.planning.choice import Option, choose
 from scripts.training.planning.disk import stage_disk
 from scripts.training.planning.memory import GIB, model_states
 from scripts.training.planning.parameters import count_parameters, counts
-from scripts.training.planning.recomputation import recomputed_share
 from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage, used_rows
 from scripts.training.planning.schedule import length_warnings, schedule_warnings
 from scripts.training.planning.speed import noncausal_over_causal, operations, stage_hours
@@ -121,7 +120,7 @@ def plan_option(inputs: PlanInputs, stage: ResolvedStage, option: Option) -> dic
         "peak": budget.peak,
     }
     counted = counts(shape, settings, list(inputs.no_rope_layers))
-    work = operations(shape, settings, counted, recomputed_share(shape, machine))
+    work = operations(shape, settings, counted, machine.gradient_checkpointing)
     if stage.tokens:
         result["operations"] = stage.tokens * work.model
     if speed is None:

@@ -11,7 +11,6 @@ from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Shape, Stage
 from scripts.training.planning.batch import Batch, total_ranks
 from scripts.training.planning.parameters import Counts, counts, layer_parameters, query_width
-from scripts.training.planning.recomputation import offloaded_activations, recomputed_share
 
 # Share of a pass' time behind which communication can hide. DDP, ZeRO and FSDP send while the backward pass runs.
 OVERLAP = 0.5
@@ -52,7 +51,7 @@ def matrix_parameters(shape: Shape) -> float:
     return layer_parameters(shape) + shape.vocab_size * shape.hidden_size
 
 
-def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: float) -> Operations:
+def operations(shape: Shape, settings: Stage, counted: Counts, recomputed: bool) -> Operations:
     """The operations of a stage per token of a packed row; documents' bounds inside a row are not counted as a saving.
 
     A frozen weight has no gradient of its own (2 operations per token less), and nothing flows back below the first
@@ -112,7 +111,7 @@ def stage_speed(
     if not (machine.gpu_tflops if machine.gpus else machine.cpu_tflops):
         return None
     counted, ranks = counts(shape, settings, no_rope_layers or []), total_ranks(machine)
-    work = operations(shape, settings, counted, recomputed_share(shape, machine))
+    work = operations(shape, settings, counted, machine.gradient_checkpointing)
     tokens = batch.micro * batch.accumulation * settings.sequence_length  # per GPU
     if not machine.gpus:
         seconds = tokens * (work.model + work.recomputed) / (machine.cpu_tflops * 1e12)
@@ -129,10 +128,6 @@ def stage_speed(
         moved = (2 * batch.accumulation + 2) * counted.trained / ranks / (HOST_LINK)
         updated = counted.trained / machine.nodes / HOST_ADAM
         offload = moved + updated
-    if activation_bytes := offloaded_activations(
-        settings, shape, machine, batch, shape.num_hidden_layers - counted.first_layer
-    ):
-        offload += 2 * batch.accumulation * activation_bytes / (HOST_LINK)  # there and back, on one stream
     seconds = compute + communication + offload
     return Speed(compute, communication, offload, ranks * tokens / seconds, tokens * work.model / seconds / peak)
 

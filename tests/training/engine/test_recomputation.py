@@ -1,4 +1,4 @@
-"""`gradient_checkpointing` of the machine file: the layers that it names are recomputed, the loss stays the same."""
+"""`gradient_checkpointing` of the machine file: all layers are recomputed, the loss stays the same."""
 
 import pytest
 import torch
@@ -11,7 +11,7 @@ from scripts.training.planning.resolved_stage import resolve_stage
 from tests.training.conftest import SHAPE, VOCABULARY, machine, stage
 
 
-def test_the_layers_that_the_machine_file_names_are_recomputed_and_the_loss_is_the_same(tmp_path, shards):
+def test_all_layers_are_recomputed_and_the_loss_is_the_same(tmp_path, shards):
     def trained(checkpointing) -> tuple[list[bool], float]:
         settings, here = stage(steps=2, warmup_steps=1, global_batch=2), machine(gradient_checkpointing=checkpointing)
         torch.manual_seed(0)
@@ -24,6 +24,5 @@ def test_the_layers_that_the_machine_file_names_are_recomputed_and_the_loss_is_t
 
     none, plain = trained(False)
     all_layers, losses_all = trained(True)
-    second, losses_second = trained({"every_n_layers": 2})
-    assert (none, all_layers, second) == ([False] * 3, [True] * 3, [True, False, True])
-    assert losses_all == pytest.approx(plain, abs=1e-6) and losses_second == pytest.approx(plain, abs=1e-6)
+    assert (none, all_layers) == ([False] * 3, [True] * 3)
+    assert losses_all == pytest.approx(plain, abs=1e-6)

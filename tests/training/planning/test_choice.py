@@ -8,11 +8,10 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
-from scripts.experiment.settings.machine import Machine
 from scripts.training.planning import budget
 from scripts.training.planning.activations import Pass, pass_peak
 from scripts.training.planning.batch import Batch
-from scripts.training.planning.choice import Option, choose, option, preference
+from scripts.training.planning.choice import Option, choose, preference
 from scripts.training.planning.memory import GIB
 from scripts.training.planning.parameters import counts
 from scripts.training.planning.plan_stage import PlanInputs, plan
@@ -107,47 +106,3 @@ def test_the_closed_form_gives_the_peak_of_a_trace_of_the_models_code(number):
     requested = Pass.parse(TRACED[number]["pass"], "test")
     made = pass_peak(requested, requested.shape.num_hidden_layers)
     assert made.bytes == pytest.approx(TRACED[number]["bytes"], rel=0.06)
-
-
-def test_recomputing_fewer_layers_takes_more_memory_and_less_time_and_offload_the_other_way_round():
-    """At 7B one layer of 4,096 tokens keeps 15 times what it starts from, 28 MiB, which offload moves to the host."""
-    settings = [True, {"every_n_layers": 2}, {"offload": True}]
-    files = [
-        Machine.parse({**machine("a800").model_dump(), "gradient_checkpointing": setting, "liger": False}, "test")
-        for setting in settings
-    ]
-    all_layers, second, offloaded = (option("sft", stage(), QWEN_7B, file) for file in files)
-    kept = {
-        id(way): way.budget.gpu["activations"] + way.budget.gpu["logits"] for way in (all_layers, second, offloaded)
-    }
-    moved = 28 * 4096 * 3584 * 2
-    assert kept[id(all_layers)] - kept[id(offloaded)] == pytest.approx(moved, rel=0.02)
-    assert offloaded.budget.host["activations"] == 4 * moved
-    assert kept[id(second)] > kept[id(all_layers)] + 14 * 10 * moved / 28
-    assert second.speed.tokens_per_second > all_layers.speed.tokens_per_second > offloaded.speed.tokens_per_second
-    work = [way.speed.compute for way in (all_layers, second)]
-    assert work[1] / work[0] == pytest.approx(7 / 8, abs=0.02)  # one forward pass of four, for half of the layers
-
-
-@pytest.mark.parametrize(
-    ("changes", "says"),
-    [
-        (
-            {"sharding": "fsdp2", "gradient_checkpointing": {"every_n_layers": 2}},
-            r"every_n_layers: with sharding fsdp2",
-        ),
-        ({"sharding": "fsdp2", "gradient_checkpointing": {"offload": True}}, r"offload: with sharding fsdp2"),
-        ({"gpus": 0, "sharding": "none", "gradient_checkpointing": {"offload": True}}, r"offload: there is no GPU"),
-        ({"gradient_checkpointing": {"every_n_layers": 0}}, r"every_n_layers: must be at least 1, not 0"),
-        ({"gradient_checkpointing": {"every": 2}}, r"every: unknown key; known keys: every_n_layers, offload"),
-        (
-            {"gradient_checkpointing": "yes"},
-            r"gradient_checkpointing: must be true, false or a mapping of keys, not 'yes'",
-        ),
-    ],
-)
-def test_checkpointing_that_cannot_be_done_is_refused_in_one_line(changes, says):
-    with pytest.raises(UserError, match=says) as refused:
-        file = Machine.parse({**machine("a800").model_dump(), **changes}, "machine.yaml")
-        plan(PlanInputs("sft", stage(), file, QWEN_7B))
-    assert "\n" not in str(refused.value)
