@@ -191,7 +191,7 @@ def judge(
 
     environment = None if packages is None else str(packages)
     vendor = None if go_vendor is None else str(go_vendor)
-    problems = Benchmark(path=str(benchmark), ignore=ignore or [], unjudged="count")
+    problems = Benchmark(path=str(benchmark), ignore=ignore or [])
     libraries = Libraries.from_settings([str(jar) for jar in jars or []], vendor)
     limits = Limits(timeout, memory << 20)
     judge = Judge(probe.sandbox(), limits, Packages.from_environment(environment), libraries)

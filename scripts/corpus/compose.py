@@ -22,7 +22,7 @@ from scripts.common.files import jsonl_writer, read_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats import own_datasets
-from scripts.corpus.formats.balancing import balance_tasks, cap_sources
+from scripts.corpus.formats.balancing import balance_tasks
 from scripts.corpus.formats.repository_documents import repository_documents
 from scripts.corpus.instruct.workers import FEW, chats_about
 from scripts.experiment.layout import SPLITS, split_file
@@ -89,8 +89,6 @@ def compose(folder: Path, settings: SourceDataset, seed: int, out: Path, process
         composed = examples(documents, settings, seed, processes if counts[split] >= FEW else 1, dropped[split])
         if isinstance(settings, InstructDataset) and len(settings.tasks) > 1:
             composed = balance_tasks(composed, settings.tasks, split == "train", seed, out, dropped[split])
-        if split == "train" and settings.max_source_share < 1:
-            composed = cap_sources(composed, settings.max_source_share, seed, out, dropped[split])
         with jsonl_writer(split_file(out, split)) as write:
             for example in composed:
                 write(example)

@@ -52,6 +52,7 @@ from scripts.languages import BY_CONTENT
 from scripts.licences.expressions import UNKNOWN, permissive
 from scripts.licences.header import header_licence
 
+WORDS = 10  # of a sequence that a document must not share with a problem of a benchmark
 BATCH = 1 << 19  # bytes of documents whose secrets are replaced together
 LITTLE = 0.05  # of a source's bytes; a warning says if less is kept
 LONGEST_RUN = 200  # characters of an overlap with a benchmark that the rejects show
@@ -137,7 +138,7 @@ def contamination_check(settings: Filter, benchmarks: Sequence[Path]) -> Callabl
 
     if not benchmarks:
         raise UserError("--benchmarks: required with `decontaminate`")
-    search = OverlapSearch(read_problems(benchmarks), settings.decontaminate.words)
+    search = OverlapSearch(read_problems(benchmarks), WORDS)
 
     def check(text: str) -> None:
         if overlap := search.longest_overlap(text):

@@ -36,14 +36,14 @@ LIBRARIES = {
     "java": "a jar that has it in evaluation.code.jars",
     "go": "a vendor folder that has it as evaluation.code.go_vendor (testify: golang-github-stretchr-testify-dev)",
 }
+CHECKED = (
+    10  # published solutions of each benchmark, spread over the file, that are judged before anything is generated
+)
 GENERATION = {"samples", "temperature", "top_p", "max_new_tokens", "engine"}
 
 
-def refuse_benchmark(name: str, problems: list[Problem], judge: Judge, number: int) -> None:
+def refuse_benchmark(name: str, problems: list[Problem], judge: Judge) -> None:
     """Refuse a benchmark that this machine cannot judge, as its own solutions show.
-
-    Args:
-        number: how many of its published solutions are judged.
 
     Raises:
         UserError: packages are missing, or a solution does not pass.
@@ -56,7 +56,7 @@ def refuse_benchmark(name: str, problems: list[Problem], judge: Judge, number: i
             f" {LIBRARIES[problems[0].language]}, or name the problems in `exclude`"
         )
     solved = [problem for problem in problems if problem.canonical is not None and not problem.unjudged]
-    count = min(number, len(solved))
+    count = min(CHECKED, len(solved))
     chosen = [solved[place * len(solved) // count] for place in range(count)]
     programs = [(problem, problem.head + problem.canonical) for problem in chosen]
     verdicts = judge_all(judge, programs, f"judge the published solutions of {name}") if programs else []
@@ -121,7 +121,7 @@ def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | 
     for language in {problem.language for subset in problems.values() for problem in subset}:
         judge.check(language)  # a missing compiler is an error before anything is generated
     for name, of_benchmark in problems.items():
-        refuse_benchmark(name, of_benchmark, judge, settings.canonical)
+        refuse_benchmark(name, of_benchmark, judge)
     jobs = [(name, benchmark.prompt, problem) for name, benchmark in benchmarks.items() for problem in problems[name]]
 
     def finished(number: int, text: str) -> bool:

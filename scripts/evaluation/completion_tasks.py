@@ -32,6 +32,7 @@ from scripts.experiment.suites import check_name
 from scripts.languages import completions
 
 PER_FILE = 2
+LONGEST = 20  # lines of a function's body
 NEAR = 90  # rapidfuzz's ratio, of 100, from which lines are a near-copy
 # Of a file this many times as many are tried, as some are left out.
 TRIED = 3
@@ -40,7 +41,7 @@ TRIED = 3
 def tasks_of(document: dict, settings: CompletionTasks) -> Iterator[Task]:
     """The tasks tried of a file: of each size the first in the order of their hashes."""
     text, counts = document["text"], Counter()
-    file_regions = regions(text, document["language"], settings.max_lines)
+    file_regions = regions(text, document["language"], LONGEST)
     named = [(f"{document['id']}:{region.first + 1}-{region.last + 1}", region) for region in file_regions]
     for name, region in sorted(named, key=lambda pair: text_digest(f"{pair[0]} {pair[1].size}")):
         if counts[region.size] < PER_FILE * TRIED:

@@ -35,12 +35,11 @@ from scripts.experiment.suites import dataset_of
 class Prompts(Record):
     """The settings that decide a suite's prompts (`prompts_from` of scripts/experiment/suites.py).
 
-    Either `datasets`, `documents`, `ids` and `few_shot`, or `cases`, or `benchmarks`.
+    Either `datasets`, `documents` and `few_shot`, or `cases`, or `benchmarks`.
     """
 
     datasets: list[str] | None = None
     documents: int | None = None
-    ids: list[str] | None = None
     few_shot: list[str] | None = None
     cases: str | None = None
     benchmarks: list[Benchmark] | None = None
@@ -68,7 +67,7 @@ def read_problems(suite: str, prompts: Prompts, datasets: Path) -> Iterator[Prob
     """
     for dataset in prompts.datasets or ():
         path = datasets / dataset / "test.jsonl.zst"
-        for chat in pick_examples(path, prompts.documents, prompts.ids, prompts.few_shot):
+        for chat in pick_examples(path, prompts.documents, prompts.few_shot):
             prompt, reference = split_chat(chat)
             yield ProblemText(suite, dataset, chat["id"], chat["language"], f"{chat_text(prompt)}\n{reference}")
     if prompts.cases:

@@ -31,6 +31,7 @@ from scripts.experiment.settings.evaluation import LmEval
 from scripts.experiment.settings.record import to_dict
 
 KEY = "evaluation.lm_eval.tasks"
+BATCH = 8  # prompts
 
 
 def go_offline() -> None:
@@ -181,7 +182,7 @@ def run_harness(
     logged = {}
     for name, group in tasks.items():
         results = lm_eval.simple_evaluate(
-            HFLM(pretrained=model.model, tokenizer=tokenizer, batch_size=settings.batch),
+            HFLM(pretrained=model.model, tokenizer=tokenizer, batch_size=BATCH),
             tasks=list(group.values()),
             task_manager=manager,
             apply_chat_template=settings.chat,

@@ -93,7 +93,7 @@ SUITES = {
         "Functions of the sources written in place, 0 to 1: share whose repository's own tests pass,"
         " run in a sandbox. More is better.",
         tasks="repository_tasks",
-        small=lambda items: {"tasks": items, "tries": 2 * items, "max_new_tokens": 8},
+        small=lambda items: {"tasks": items, "max_new_tokens": 8},
     ),
     "lm_eval": SuiteFacts(
         ("task_score",),
@@ -211,11 +211,12 @@ def datasets_of(settings: Record) -> list[str]:
 def prompts_from(settings: Record) -> dict:
     """Those of a prompted suite's settings that decide the prompts, however the completions are generated."""
     if isinstance(settings, Code):
-        chosen = {"path", "few_shot", "ignore", "ids", "exclude", "unjudged", "limit"}
+        chosen = {"path", "few_shot", "ignore", "ids", "exclude", "limit"}
         return {
             "benchmarks": [
                 benchmark.model_dump(include=chosen, exclude_defaults=True) for benchmark in settings.benchmarks
             ],
         }
-    chosen = {name: value for name in ("ids", "few_shot") if (value := getattr(settings, name, None))}
+    shown = getattr(settings, "few_shot", None)
+    chosen = {"few_shot": shown} if shown else {}
     return settings.model_dump(include={"datasets", "documents", "cases"}) | chosen

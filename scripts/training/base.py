@@ -93,7 +93,7 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
         UserError: the model cannot be read, its hash is not `settings.sha256`, or it lacks a layer to change.
     """
     from scripts.training.model import logits_fingerprint
-    from scripts.training.model.nope import convert_to_nope, set_rope_theta
+    from scripts.training.model.nope import convert_to_nope
 
     with new_folder_beside(out) as new_folder:
         if settings.model == "scratch":
@@ -111,11 +111,9 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
             logits_fingerprint.check(logits_fingerprint.load_float32(new_folder), new_folder)
         if settings.no_rope_layers:
             convert_to_nope(new_folder, settings.no_rope_layers)
-        if settings.rope_theta:
-            set_rope_theta(new_folder, settings.rope_theta)
         if settings.chat_template:
             write_chat_template(settings.chat_template, new_folder)
-        if settings.no_rope_layers or settings.rope_theta or settings.chat_template:
+        if settings.no_rope_layers or settings.chat_template:
             manifest = write_model_manifest(new_folder)
             digest = content_hash(manifest)
         logits_fingerprint.save(new_folder, logits_fingerprint.load_float32(new_folder))

@@ -1,9 +1,6 @@
 """Rule compose: datasets of code and chats, their filters, shares and counts, and its command line."""
 
 import json
-import random
-from collections import Counter
-from fractions import Fraction
 
 import pytest
 
@@ -12,7 +9,6 @@ from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.compose import compose
-from scripts.corpus.formats.balancing import largest_cap
 from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import CodeDataset, Dataset
 from scripts.experiment.settings.record import parse_json, to_json
@@ -71,7 +67,7 @@ def test_a_dataset_holds_the_documents_of_its_sources_and_counts_the_others(tmp_
     [
         {"kind": "code"},
         {"kind": "repository"},
-        {"kind": "instruct", "tasks": {"analysis": 1, "signature_to_body": 1}, "max_source_share": 0.6},
+        {"kind": "instruct", "tasks": {"analysis": 1, "signature_to_body": 1}},
     ],
     ids=lambda settings: settings["kind"],
 )
@@ -104,44 +100,6 @@ def test_examples_and_drops_of_a_chat_dataset_add_up(tmp_path):
 
 
 # --- at most a share of a source -------------------------------------------------------------------------------
-
-
-def test_the_largest_cap_is_what_trying_all_caps_finds():
-    rng = random.Random(3)
-    for _ in range(500):
-        counts, share = [rng.randint(1, 40) for _ in range(rng.randint(1, 7))], rng.choice([0.2, 0.25, 0.3, 0.5, 0.9])
-        met = [cap for cap in range(1, 41) if cap <= Fraction(str(share)) * sum(min(count, cap) for count in counts)]
-        if met:
-            assert largest_cap(counts, share) == min(max(met), max(counts))
-        else:
-            with pytest.raises(ValueError, match=f"impossible with {len(counts)} sources; must be at least"):
-                largest_cap(counts, share)
-
-
-def test_of_a_source_at_most_its_share_of_the_training_examples_stays_by_name_and_seed(tmp_path):
-    sizes = {"a": 40, "b": 12, "c": 8}
-    documents = {name: [] for name in SPLITS}
-    for source, size in sizes.items():
-        documents["train"] += [document(f"{source}{number}", f"{number}.py", source=source) for number in range(size)]
-        documents["test"] += [document(source, "x.py", source=source)] * 3
-    write_splits(tmp_path / "in", documents)
-    settings = CODE.model_copy(update={"max_source_share": 0.4})
-    manifest, made = composed(tmp_path / "in", settings, tmp_path / "out")
-    left = Counter(example["source"] for example in made["train"])
-    # 13 <= 0.4 * (13 + 12 + 8), and 14 > 0.4 * (14 + 12 + 8)
-    assert left == {"a": 13, "b": 12, "c": 8}
-    assert manifest["dropped"]["train"] == {"source_share": 27} and manifest["examples"]["test"] == 9
-    assert [example["id"] for example in made["train"]] == sorted(
-        (example["id"] for example in made["train"]),
-        key=[f"{document['source']}/{document['path']}" for document in documents["train"]].index,
-    )
-    documents["train"].append(document("d", "d.py", source="d"))
-    write_splits(tmp_path / "in", documents)
-    _, more = composed(tmp_path / "in", settings, tmp_path / "more")
-    assert {example["id"] for example in made["train"]} < {example["id"] for example in more["train"]}
-    with pytest.raises(UserError, match=r"corpus.compose.few.max_source_share: 0.2 is impossible with 4 sources"):
-        composed(tmp_path / "in", CODE.model_copy(update={"max_source_share": 0.2}), tmp_path / "few")
-    assert not list((tmp_path / "few").glob("*"))
 
 
 # --- the command line ------------------------------------------------------------------------------------------

@@ -103,9 +103,10 @@ def test_an_answer_that_stands_in_view_but_for_a_few_characters_is_a_near_copy()
     assert not near_copy(task(both, before="first = read(path)\nother()\nsecond = write(path)\n", after=""))
 
 
-def test_a_size_without_a_task_and_a_missing_dataset_are_one_line_errors(datasets, tmp_path):
+def test_a_size_without_a_task_and_a_missing_dataset_are_one_line_errors(datasets, tmp_path, monkeypatch):
+    monkeypatch.setattr("scripts.evaluation.completion_tasks.LONGEST", 2)
     with pytest.raises(UserError, match=r"^evaluation\.completion\.dataset: no task of size 'function' .*\(0 tried"):
-        completion_tasks(datasets, ["code"], CompletionTasks(dataset="code", max_lines=2), tmp_path / "out")
+        completion_tasks(datasets, ["code"], CompletionTasks(dataset="code"), tmp_path / "out")
     with pytest.raises(UserError, match=r"^evaluation\.completion\.dataset: no 'other' here; known: code$"):
         completion_tasks(datasets, ["code"], CompletionTasks(dataset="other"), tmp_path / "out")
     shutil.rmtree(datasets / "code")

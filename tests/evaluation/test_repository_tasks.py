@@ -5,12 +5,13 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
+from scripts.evaluation.repository_functions import task_selection
 from scripts.evaluation.repository_tasks import repository_tasks
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
 from tests.judge.repositories import shapes_repository
 
 pytestmark = pytest.mark.slow
-SETTINGS = RepositoryTasks(max_lines=5, timeout=20)
+SETTINGS = RepositoryTasks(timeout=20)
 LOSSES = {
     "too long": 1,  # lengthy; grow has as many lines as may be
     "coroutine": 1,
@@ -25,7 +26,8 @@ LOSSES = {
 }
 
 
-def test_tasks_are_the_functions_that_their_tests_can_judge_and_the_counts_add_up(sandbox, tmp_path):
+def test_tasks_are_the_functions_that_their_tests_can_judge_and_the_counts_add_up(sandbox, tmp_path, monkeypatch):
+    monkeypatch.setattr(task_selection, "LONGEST", 5)
     (tmp_path / "source").mkdir()
     archive = shapes_repository.archive(tmp_path / "source")
     manifest = repository_tasks({"made": archive}, tmp_path, [], SETTINGS, tmp_path / "out")
@@ -40,7 +42,9 @@ def test_tasks_are_the_functions_that_their_tests_can_judge_and_the_counts_add_u
     assert tasks["Box.grow"]["before"].endswith('in place."""\n        ')
 
 
-def test_a_body_in_the_training_data_or_in_another_file_is_no_task(sandbox, tmp_path):
+def test_a_body_in_the_training_data_or_in_another_file_is_no_task(sandbox, tmp_path, monkeypatch):
+    monkeypatch.setattr(task_selection, "LONGEST", 2)
+    monkeypatch.setattr(task_selection, "TRIES", 1)
     body = "    size = self.width * self.height\n    return size\n"
     write_jsonl(tmp_path / "code/train.jsonl.zst", [{"id": "a", "text": f"def other(self):\n{body}"}])
     write_manifest(tmp_path / "code", ["train.jsonl.zst"], examples={"train": 1})
@@ -48,9 +52,8 @@ def test_a_body_in_the_training_data_or_in_another_file_is_no_task(sandbox, tmp_
     files["src/shapes/copy.py"] = "def grow(self, by, note):\n    for value in values:\n        yield function(value)\n"
     (tmp_path / "source").mkdir()
     archive = shapes_repository.archive(tmp_path / "source", files)
-    settings = SETTINGS.model_copy(update={"tries": 1, "max_lines": 2})
     with pytest.raises(UserError, match=r"evaluation\.repository_tests: no source has a task") as error:
-        repository_tasks({"made": archive}, tmp_path, ["code"], settings, tmp_path / "out")
+        repository_tasks({"made": archive}, tmp_path, ["code"], SETTINGS, tmp_path / "out")
     assert "1 occurs elsewhere, 1 in training" in str(error.value)
     assert not (tmp_path / "out").exists()
 

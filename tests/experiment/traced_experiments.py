@@ -163,7 +163,7 @@ def write_rest(clone: Path) -> None:
     config["evaluation"] = {
         "perplexity": {"documents": 2, "context": 256, "stride": 128},
         "code": {"benchmarks": [{"path": "problems.jsonl", **benchmark}], "max_new_tokens": 4},
-        "repository_tests": {"sources": ["shapes"], "tasks": 1, "tries": 3, "max_new_tokens": 4},
+        "repository_tests": {"sources": ["shapes"], "tasks": 1, "max_new_tokens": 4},
         "lm_eval": {"tasks": ["parity"], "include_path": "config/tasks"},
     }
     write(clone / "config/rest.yaml", config)

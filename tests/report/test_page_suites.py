@@ -46,7 +46,8 @@ def test_latency_is_shown_where_it_was_measured_and_elsewhere_the_reason_why_not
     text = " ".join(" ".join(Page(html).text).split())
     for phrase in (
         "fast sft, answer seconds met 1.500 1.250 to 1.750 below 2",
-        "Medians of 10 runs after two that warm the device up; each run generates 512 tokens greedily from a prompt of 300",
+        "Medians of 10 runs after two that warm the device up; each run generates 512 tokens greedily from a prompt of"
+        " 300",
         f"base: not applicable: models run on {HOSTILE} here",
         "sft NVIDIA A40, bfloat16, transformers 5.23.0, sdpa attention, CPU threads: 8; load per core before 0.2500,"
         " GPU 0% seconds to the first token 0.1250 0.1200 to 0.1300 0.2000",

@@ -14,7 +14,7 @@ from scripts.experiment.settings.training import Base, Stage
 from scripts.training.base import base
 
 LENGTH, VOCABULARY = 32, 512
-ROPE_THETA = 10000.0
+ROPE_THETA = 1_000_000
 SHAPE = {
     "hidden_size": 32,
     "intermediate_size": 64,
@@ -57,7 +57,6 @@ MACHINE = {
     "sharding": "none",
     "gradient_checkpointing": False,
     "liger": "auto",
-    "compile": False,
 }
 
 
@@ -73,7 +72,7 @@ def machine(**changes) -> Machine:
 def scratch(**changes) -> Base:
     """The settings of a base model from scratch; `shape` holds changes of the tiny shape."""
     shape = SHAPE | changes.get("shape", {})
-    return Base.parse({"model": "scratch", "rope_theta": ROPE_THETA, **changes, "shape": shape}, "test")
+    return Base.parse({"model": "scratch", **changes, "shape": shape}, "test")
 
 
 def write_split(folder: Path, split: str, rows: int, rng: np.random.Generator) -> dict:

@@ -1,9 +1,8 @@
-"""Balance a dataset: limit each source to a share of the examples, or give each task its share.
+"""Balance a dataset of chats from code: give each task its share of the examples.
 
-Each group keeps the examples with the smallest hashes of id and seed, so added examples displace few others.
+Each task keeps the examples with the smallest hashes of id and seed, so added examples displace few others.
 """
 
-import math
 import tempfile
 from collections import Counter, defaultdict
 from collections.abc import Callable, Iterator
@@ -59,48 +58,6 @@ def limit_groups(
                 dropped[reason] += 1
             else:
                 yield example
-
-
-def cap_sources(examples: Iterator[dict], share: float, seed: int, out: Path, dropped: Counter) -> Iterator[dict]:
-    """Yield the examples without those by which a source exceeds `share` of all.
-
-    Raises:
-        UserError: there are too few sources for this share, e.g. 0.2 of 3 sources.
-    """
-
-    def limits(counts: dict[str, int]) -> dict[str, int]:
-        try:
-            return dict.fromkeys(counts, largest_cap(list(counts.values()), share))
-        except ValueError as error:
-            raise UserError(f"corpus.compose.{out.name}.max_source_share: {error}") from error
-
-    return limit_groups(examples, lambda example: example["source"], limits, seed, out, dropped, "source_share")
-
-
-def largest_cap(counts: list[int], share: float) -> int:
-    """The most examples that each source may keep so that none has more than `share` of all that are kept.
-
-    It is the largest c with c <= share * sum(min(count, c)).
-
-    Args:
-        counts: examples of each source.
-
-    Raises:
-        ValueError: share * number of sources is less than 1, so no such c exists.
-    """
-    exact_share = Fraction(str(share))
-    if counts and exact_share * len(counts) < 1:
-        smallest = math.ceil(1000 / len(counts)) / 1000
-        raise ValueError(f"{share:g} is impossible with {len(counts)} sources; must be at least {smallest:g}")
-
-    def holds(cap: int) -> bool:
-        return cap <= exact_share * sum(min(count, cap) for count in counts)
-
-    low, high = 1, max(counts, default=1)  # `holds` is true up to some cap and false above it
-    while low < high:
-        middle = (low + high + 1) // 2
-        low, high = (middle, high) if holds(middle) else (low, middle - 1)
-    return low
 
 
 def balance_tasks(

@@ -153,16 +153,7 @@ def problems_of(benchmark: Benchmark) -> list[Problem]:
             f"evaluation.code.benchmarks: few_shot: {benchmark.path} has no solution of {unsolved[0]}; name other"
             " problems"
         )
-    unjudged = [name for name, problem in problems.items() if problem.unjudged and name not in benchmark.exclude]
-    if unjudged and benchmark.unjudged == "refuse":
-        raise UserError(
-            f"evaluation.code.benchmarks: {benchmark.path}: {len(unjudged)} of {len(problems)} problems, such"
-            f" as {unjudged[0]}, cannot be judged in two processes ({problems[unjudged[0]].unjudged}); set `unjudged`"
-            " to `leave out` or `count`"
-        )
     left_out = {*benchmark.exclude, *benchmark.few_shot}
-    if benchmark.unjudged == "leave out":
-        left_out |= set(unjudged)
     chosen = [name for name in benchmark.ids or problems if name not in left_out][: benchmark.limit]
     if not chosen:
         raise UserError(f"evaluation.code.benchmarks: {benchmark.path}: `exclude` and `few_shot` leave no problem")

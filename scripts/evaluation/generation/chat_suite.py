@@ -32,29 +32,28 @@ def read_chats(datasets: Path, settings: ChatSuite, suite: str) -> list[tuple[st
     """(dataset, chat, the solved chats before it) of every test chat to score.
 
     Raises:
-        UserError: a dataset has no test chat to score, or there is none of a given id.
+        UserError: a dataset has no test chat to score, or there is none of an id in `few_shot`.
     """
-    chats, missing = [], {key: set(getattr(settings, key) or ()) for key in ("ids", "few_shot")}
+    chats, missing = [], set(settings.few_shot or ())
     for dataset in settings.datasets:
         path = datasets / dataset / "test.jsonl.zst"
-        examples = pick_examples(path, settings.documents, settings.ids, settings.few_shot)
-        named = {*missing["ids"], *missing["few_shot"]}
-        chats_by_id = {record["id"]: record for record in read_jsonl(path) if record["id"] in named} if named else {}
+        examples = pick_examples(path, settings.documents, settings.few_shot)
+        chats_by_id = {}
+        if missing:
+            chats_by_id = {record["id"]: record for record in read_jsonl(path) if record["id"] in missing}
         if not examples:
             hint = f"take {dataset} out of the evaluation"
-            if chats_by_id or settings.ids:
-                raise UserError(f"evaluation.{suite}: `ids` and `few_shot` leave no chat of {dataset}; {hint}")
+            if chats_by_id:
+                raise UserError(f"evaluation.{suite}: `few_shot` leaves no chat of {dataset}; {hint}")
             raise UserError(f"{path}: no test example; raise the share of test, or {hint}")
-        for ids in missing.values():
-            ids.difference_update(chats_by_id)
+        missing.difference_update(chats_by_id)
         solved = [chats_by_id[name] for name in settings.few_shot or () if name in chats_by_id]
         chats += [(dataset, chat, solved) for chat in examples]
-    for key, ids in missing.items():
-        if ids:
-            raise UserError(
-                f"evaluation.{suite}.{key}: no test chat {min(ids)!r} in {', '.join(settings.datasets)}; one is"
-                f" {chats[0][1]['id']!r}"
-            )
+    if missing:
+        raise UserError(
+            f"evaluation.{suite}.few_shot: no test chat {min(missing)!r} in {', '.join(settings.datasets)}; one is"
+            f" {chats[0][1]['id']!r}"
+        )
     return chats
 
 

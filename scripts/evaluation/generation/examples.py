@@ -43,18 +43,15 @@ def test_hashes(datasets: Path, names: list[str], suite: str) -> dict[str, str]:
     return hashes
 
 
-def pick_examples(
-    path: Path, documents: int, ids: Sequence[str] | None = None, without: Sequence[str] | None = None
-) -> list[dict]:
+def pick_examples(path: Path, documents: int, without: Sequence[str] | None = None) -> list[dict]:
     """At most `documents` examples of each language, those with the smallest sha256 of their id, sorted by id.
 
     Args:
-        ids: the only ones to pick from; all by default.
         without: ids of examples that are never picked.
     """
     kept = defaultdict(list)  # language → heap with the largest hash on top
     for number, record in enumerate(read_jsonl(path)):
-        if (ids is not None and record["id"] not in ids) or record["id"] in (without or ()):
+        if record["id"] in (without or ()):
             continue
         heap = kept[record["language"]]
         item = (-int.from_bytes(hashlib.sha256(record["id"].encode()).digest()), number, record)

@@ -19,6 +19,10 @@ from scripts.judge.repositories.repository import Repository
 from scripts.judge.repositories.repository_judge import Outcome, RepositoryJudge
 
 MASKED = "raise NotImplementedError"
+TRIES = 30  # functions of a source that are tried as tasks
+LONGEST = 20  # lines of a function's body
+TESTS = 20  # of a task, chosen from those that execute its function
+SUITE_SECONDS = 300  # for all tests of a source, which run once
 # why a repository has no task at all
 OF_SOURCES = ("no tests", "environment", "tests fail", "no functions")
 # why a function is no task, in the order of the checks
@@ -110,7 +114,7 @@ class TaskSelector:
         path, region = function.path, function.region
         name = f"{self.repository.name}/{path}:{region.first + 1}-{region.last + 1}"
         parts = function.cut(self.repository.text(path))
-        tests = sorted(sorted(tests, key=text_digest)[: self.settings.tests])
+        tests = sorted(sorted(tests, key=text_digest)[:TESTS])
         place = {"module": function.module, "function": function.name, "line": function.line, "tests": tests}
         return RepositoryTask(name, "function", "python", self.repository.name, path, *parts, **place)
 
@@ -148,7 +152,7 @@ class TaskSelector:
         if not candidates:
             return Selection("no functions", "no package or module in ./, src/ or lib/ has one")
         places = [Lines(each.path, each.region.first + 1, each.region.last + 1) for each in candidates]
-        report = self.judge.covered(places, settings.suite_timeout)
+        report = self.judge.covered(places, SUITE_SECONDS)
         if report.get("fault") or not report["ran"]:
             errors = report.get("fault") or "; ".join(report["errors"]) or "pytest found no test"
             return Selection("environment", errors, len(candidates))
@@ -161,7 +165,7 @@ class TaskSelector:
         for function, reaching in zip(candidates, report["reached"], strict=True):
             tests = [name for name in reaching if name in passed]
             cause = (
-                ("too long" if function.lines > settings.max_lines else "")
+                ("too long" if function.lines > LONGEST else "")
                 or ("coroutine" if function.coroutine else "")
                 or ("" if tests else "not covered")
             )
@@ -179,7 +183,7 @@ class TaskSelector:
         for number, (function, task) in enumerate(zip(possible, tasks, strict=True)):
             if number in in_training:
                 continue
-            if tried == settings.tries or len(selection.kept) == settings.tasks:
+            if tried == TRIES or len(selection.kept) == settings.tasks:
                 selection.losses["not tried"] += 1
                 continue
             tried += 1

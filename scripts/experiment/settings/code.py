@@ -38,12 +38,6 @@ class Benchmark(Record):
     exclude: Annotated[list[str], Unique] = Field(
         [], description="Problems to leave out, such as those whose published solution does not pass here."
     )
-    unjudged: Literal["refuse", "leave out", "count"] = Field(
-        "refuse",
-        description="What to do with problems whose tests must run in the same process as the program (a"
-        " union in C++): refuse the benchmark, leave these problems out, or count them"
-        " as not passed.",
-    )
     limit: int | None = Field(None, ge=1, description="Score only this many of the chosen problems, from the first.")
 
     @model_validator(mode="after")
@@ -59,13 +53,6 @@ class Code(Generation):
     benchmarks: list[Benchmark] = Field(min_length=1, description="Benchmark files.")
     k: Annotated[list[Annotated[int, Field(ge=1)]], Unique] = Field(
         [1], min_length=1, description="The values of k in pass@k, at most `samples`."
-    )
-    canonical: int = Field(
-        10,
-        ge=0,
-        description="Number of published solutions of each benchmark, spread over the file, that are judged before"
-        " anything is generated. If one does not pass, the benchmark is refused. If the file has fewer,"
-        " all are judged.",
     )
     python: Text | None = Field(
         None,

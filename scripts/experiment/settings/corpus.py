@@ -85,13 +85,6 @@ class SourceDataset(Record):
     sources: Annotated[list[Text], Unique, Field(min_length=1)] | None = Field(
         None, description="Names of the sources whose documents are in the dataset; all by default."
     )
-    max_source_share: Number = Field(
-        1,
-        gt=0,
-        le=1,
-        description="Maximum share of one source in the training examples. Examples above it are left out; names and"
-        " seed decide which.",
-    )
 
 
 class CodeDataset(SourceDataset):

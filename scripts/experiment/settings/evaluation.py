@@ -32,7 +32,6 @@ class ChatSuite(Generation):
         " `instruct` and `chat`.",
     )
     documents: int = Field(200, ge=1, description="Maximum number of chats per dataset and language.")
-    ids: Names | None = Field(None, description="Test chats to score; all by default.")
     few_shot: Names | None = Field(
         None,
         description="Test chats that are shown, with their answers and in this order, before each prompt of their"
@@ -83,7 +82,6 @@ class LmEval(Record):
     chat: bool = Field(
         False, description="Whether each prompt is formatted as a request with the model's chat template."
     )
-    batch: int = Field(8, ge=1, description="Number of prompts in a batch.")
 
 
 class CompletionTasks(Record):
@@ -93,7 +91,6 @@ class CompletionTasks(Record):
         None, description="Dataset of kind `code` from whose test split the files are taken; by default the first one."
     )
     tasks: int = Field(50, ge=1, description="Maximum number of tasks of each size and language.")
-    max_lines: int = Field(20, ge=2, description="Maximum number of lines of a function's body.")
 
 
 class Completion(InPlace, CompletionTasks):

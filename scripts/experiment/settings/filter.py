@@ -42,12 +42,6 @@ class Decontaminate(Record):
         description="Files of problems: JSON lines or a JSON list, also gzipped, or YAML; by default those of"
         " `evaluation.code` and `evaluation.keywords`.",
     )
-    words: int = Field(
-        10,
-        ge=3,
-        description="Number of words in such a sequence. Sequences that occur in more than 5% of a file's problems (and"
-        " in at least two) are ignored as boilerplate.",
-    )
 
 
 class Filter(Record):

@@ -74,7 +74,6 @@ class Machine(Record):
         description="Whether to use Liger's fused Triton kernels. `auto`: on GPUs, if liger-kernel is installed and"
         " supports the model, and if the weights are not sharded (not with `fsdp2` and `zero3`).",
     )
-    compile: bool = Field(False, description="Compile the model with torch.compile.")
     vllm: str | None = Field(
         None,
         min_length=1,

@@ -21,15 +21,7 @@ class RepositoryTasks(Record):
         " library and pytest.",
     )
     tasks: int = Field(10, ge=1, description="Maximum number of tasks of a source.")
-    tries: int = Field(30, ge=1, description="Maximum number of functions of a source that are tried as tasks.")
-    max_lines: int = Field(20, ge=2, description="Maximum number of lines of a function's body.")
-    tests: int = Field(
-        20, ge=1, description="Maximum number of tests of a task, chosen from those that execute its function."
-    )
     timeout: Number = Field(20, gt=0, description="Limit on wall clock and CPU time for the tests of a task (seconds).")
-    suite_timeout: Number = Field(
-        300, gt=0, description="Limit on wall clock and CPU time for all tests of a source, which run once (seconds)."
-    )
     memory_megabytes: int = Field(
         1024, ge=64, description="Memory limit of the tests, and of the candidate's code (MB)."
     )

@@ -65,12 +65,6 @@ class Base(Record):
         description="Layers without RoPE: numbers, counted from 0, or ranges such as `20-27`. The model is then"
         " saved as SmolLM3, an architecture equal to Qwen2 except that layers may have no RoPE.",
     )
-    rope_theta: Number | None = Field(
-        None,
-        gt=0,
-        description="Base of the rotary embedding, if it should differ from the model's own, or with"
-        " `scratch` from 1,000,000.",
-    )
     shape: Shape | None = None
 
 

@@ -114,7 +114,6 @@ def sharding_arguments(machine: Machine) -> dict:
         # FSDP has its own: outside of it every recomputation would gather the weights once more
         "activation_checkpointing": recomputed and not fsdp2,
         "activation_checkpointing_kwargs": {"use_reentrant": False} if recomputed else None,
-        "torch_compile": machine.compile,
     }
 
 

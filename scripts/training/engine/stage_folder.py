@@ -57,7 +57,7 @@ def environment(threads: int, facts: dict) -> dict:
         "processes": PartialState().num_processes,
         "threads": threads,
         "git_commit": commit.stdout.strip() or None,
-        **{name: facts[name] for name in ("attention", "liger", "compile")},
+        **{name: facts[name] for name in ("attention", "liger")},
     }
 
 

@@ -4,7 +4,7 @@ SmolLM3 (Bakouch et al., 2025) is Qwen2 plus a switch per layer, `no_rope_layers
 A Qwen2 model with zeros for that bias is the same function, and the layers without RoPE are part of the saved model: it
 loads anywhere without a patch, and never with RoPE on by mistake. Rule `base` converts (scripts/training/base.py), with
 
-    python -m scripts.training.base --settings '{"model": ..., "no_rope_layers": ["20-27"], "rope_theta": 1e6}' ...
+    python -m scripts.training.base --settings '{"model": ..., "no_rope_layers": ["20-27"]}' ...
 """
 
 import logging
@@ -99,15 +99,6 @@ def add_biases(folder: Path, depth: int) -> None:
     if "total_size" in index["metadata"]:
         index["metadata"]["total_size"] += sum(bias.nbytes for bias in biases.values())
     write_json(folder / INDEX, index)
-
-
-def set_rope_theta(folder: Path, rope_theta: float) -> None:
-    """Change the base of the rotary embedding in `folder`'s configuration, whatever the architecture."""
-    from transformers import AutoConfig
-
-    config = AutoConfig.from_pretrained(folder)
-    config.rope_parameters = {**config.rope_parameters, "rope_theta": rope_theta}
-    config.save_pretrained(folder)
 
 
 def no_rope_parameters(model) -> list[str]:

@@ -82,7 +82,6 @@ class ResolvedStage:
             "gradient_accumulation": self.accumulation,
             "sharding": self.machine.sharding,
             "offload": self.machine.offload,
-            "compile": self.machine.compile,
         }
         return {name: value for name, value in known.items() if value is not None}
 

@@ -30,9 +30,9 @@ def write_jsonl_gz(path, records):
     return path
 
 
-def filtered(folder, files, benchmarks, **settings):
+def filtered(folder, files, benchmarks):
     archive = write_archive(folder, "demo", files)
-    chosen = Filter(decontaminate=Decontaminate(**settings))
+    chosen = Filter(decontaminate=Decontaminate())
     with funnel(folder / "out") as result:
         filter_archive(archive, "demo", chosen, result, benchmarks)
     return read_manifest(folder / "out"), *(list(read_jsonl(folder / "out" / name)) for name in (DOCUMENTS, REJECTS))
@@ -65,7 +65,8 @@ def plain_grams(text, size):
     return {tuple(words[at : at + size]) for at in range(len(words) - size + 1)}
 
 
-def test_the_dropped_documents_are_those_that_a_plain_search_without_boilerplate_finds(tmp_path):
+def test_the_dropped_documents_are_those_that_a_plain_search_without_boilerplate_finds(tmp_path, monkeypatch):
+    monkeypatch.setattr("scripts.corpus.filter.WORDS", 5)
     rng = random.Random(1)
     vocabulary = [f"w{number}" for number in range(12)]
     text = lambda count: " ".join(rng.choices(vocabulary, k=count))  # noqa: E731
@@ -76,9 +77,7 @@ def test_the_dropped_documents_are_those_that_a_plain_search_without_boilerplate
     holders = Counter(gram for problem in problems for gram in plain_grams(problem, 5))
     rare = {gram for gram, count in holders.items() if count <= 2}
     files = {f"{number:03}.py": f"{head} {text(150)}\n".encode() for number in range(300)}
-    _, documents, rejects = filtered(
-        tmp_path, {name: body + b"\n" * 12 for name, body in files.items()}, [path], words=5
-    )
+    _, documents, rejects = filtered(tmp_path, {name: body + b"\n" * 12 for name, body in files.items()}, [path])
     expected = {name for name, body in files.items() if plain_grams(body.decode(), 5) & rare}
     assert {reject["path"] for reject in rejects} == expected and 20 < len(expected) < 280
     assert len(documents) == 300 - len(expected)

@@ -8,8 +8,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks import files
-from scripts.evaluation.benchmarks.formats import problems_of, read
-from scripts.experiment.settings.code import Benchmark
+from scripts.evaluation.benchmarks.formats import read
 
 HUMANEVAL = {
     "task_id": "HumanEval/0",
@@ -72,15 +71,12 @@ UNION = "union Union_long_string{\n    long f0; std::string f1;\n    ~Union_long
         ("struct Pair{ long a; };\nlong f(long x) {\n", False),
     ],
 )
-def test_a_function_with_a_union_is_unjudged_and_named_before(tmp_path, prompt, unjudged):
+def test_a_function_with_a_union_is_unjudged(tmp_path, prompt, unjudged):
     record = {"name": "HumanEval_22_f", "language": "cpp", "prompt": f"#include<bits/stdc++.h>\n{prompt}"}
     record |= {"tests": "}\nint main() { assert(f(1) == (1)); }\n", "stop_tokens": ["\n}"]}
     path = written(tmp_path / "x.jsonl", [record])
     (problem,) = read(path)
     assert ("union" in problem.unjudged) == unjudged
-    if unjudged:
-        with pytest.raises(UserError, match=r"1 of 1 problems, such as HumanEval_22_f, .* union"):
-            problems_of(Benchmark(path=str(path)))
 
 
 def test_multipl_e_is_read(tmp_path):

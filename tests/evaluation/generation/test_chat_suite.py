@@ -54,12 +54,13 @@ def test_chosen_chats_are_scored_after_solved_ones(model_folder, datasets, tmp_p
         return generate(self, texts, *rest, **more)
 
     monkeypatch.setattr(ScoredModel, "generate", record)
-    chosen = SETTINGS.model_copy(update={"ids": ["c/3", "c/1", "c/2"], "few_shot": ["c/4", "c/2"], "max_new_tokens": 1})
+    chosen = SETTINGS.model_copy(update={"few_shot": ["c/4", "c/2"], "max_new_tokens": 1})
     score(qa.SCORER, model_folder, datasets, chosen, 42, tmp_path)
-    assert [item["id"] for item in read_jsonl(tmp_path / "items.jsonl.zst")] == ["c/1", "c/3"]
-    assert prompts == [[*CHATS["c/4"], *CHATS["c/2"], *CHATS[name][:-1]] for name in ("c/1", "c/3")]
+    assert [item["id"] for item in read_jsonl(tmp_path / "items.jsonl.zst")] == ["c/0", "c/1", "c/3"]
+    asked = {name: split_chat({"messages": CHATS[name]})[0] for name in CHATS}
+    assert prompts == [[*CHATS["c/4"], *CHATS["c/2"], *asked[name]] for name in ("c/0", "c/1", "c/3")]
     overlaps = Prompts(**prompts_from(chosen))
-    assert [problem.id for problem in read_problems("qa", overlaps, datasets)] == ["c/1", "c/3"]
+    assert [problem.id for problem in read_problems("qa", overlaps, datasets)] == ["c/0", "c/1", "c/3"]
 
 
 def test_solved_chats_stand_behind_the_system_message():
@@ -71,10 +72,8 @@ def test_solved_chats_stand_behind_the_system_message():
 @pytest.mark.parametrize(
     ("changes", "error"),
     [
-        ({"ids": ["c/9"]}, r"evaluation.qa: `ids` and `few_shot` leave no chat of instruct"),
-        ({"ids": ["c/1", "c/9"]}, r"evaluation.qa.ids: no test chat 'c/9' in instruct; one is 'c/1'"),
         ({"few_shot": ["x"]}, r"evaluation.qa.few_shot: no test chat 'x' in instruct; one is 'c/0'"),
-        ({"ids": ["c/1"], "few_shot": ["c/1"]}, r"evaluation.qa: `ids` and `few_shot` leave no chat of instruct"),
+        ({"few_shot": list(CHATS)}, r"evaluation.qa: `few_shot` leaves no chat of instruct"),
     ],
 )
 def test_chosen_chats_that_do_not_exist_are_one_line_errors(tmp_path, datasets, changes, error):

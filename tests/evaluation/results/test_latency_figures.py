@@ -123,9 +123,7 @@ MISTAKES = {
     "scores.json: not JSON": content("scores.json", b""),
     "scores.json: 'settings' is missing": content("scores.json", b"{}"),
     "scores.json: list indices must be": content("scores.json", b"[]"),
-    "scores.json: timed with other settings: device cpu, must be A40; ": edited(
-        settings={"device": "cpu"}
-    ),
+    "scores.json: timed with other settings: device cpu, must be A40; ": edited(settings={"device": "cpu"}),
     "timed with other settings: seed 43, must be 42; delete": edited(settings=SETTINGS | {"seed": 43}),
     "timed with other settings: 3, must be {": edited(settings=3),
     "scores.json: does not agree with the 10 runs": edited(figures={"answer_seconds": {"value": 0.1, "p95": 0.1}}),

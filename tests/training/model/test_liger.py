@@ -1,7 +1,6 @@
-"""scripts/training/model/liger.py and `compile`: what runs is what the machine file allows, and trains the same
+"""scripts/training/model/liger.py: what runs is what the machine file allows, and trains the same
 model."""
 
-import json
 from importlib.machinery import ModuleSpec
 
 import pytest
@@ -13,7 +12,7 @@ from scripts.common.errors import UserError
 from scripts.experiment.settings.machine import Machine
 from scripts.training.model import liger
 from tests.training.conftest import MACHINE
-from tests.training.test_train import metrics, run
+from tests.training.test_train import run
 
 GPU = {**MACHINE, "gpus": 1}
 
@@ -84,21 +83,3 @@ def test_a_model_loaded_after_training_with_liger_is_transformers_own(origin, mo
         assert modeling_qwen2.Qwen2MLP is None
         raise KeyboardInterrupt
     assert torch.equal(AutoModelForCausalLM.from_pretrained(origin)(tokens).logits, expected)
-
-
-@pytest.mark.soak
-def test_a_compiled_model_follows_the_eager_loss_and_is_saved_as_a_plain_one(origin, shards, tmp_path, monkeypatch):
-    monkeypatch.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path / "kernels"))
-    for name, settings in {"eager": {}, "compiled": {"compile": True}}.items():
-        (tmp_path / name).mkdir()
-        done = run(origin, shards, tmp_path / name, {**MACHINE, **settings})
-        assert done.returncode == 0, done.stderr
-        assert any(tmp_path.glob("kernels/**/*.so")) is (name == "compiled")
-    losses = {
-        name: [line["loss"] for line in metrics(tmp_path / name / "out") if "loss" in line]
-        for name in ("eager", "compiled")
-    }
-    assert losses["compiled"] == pytest.approx(losses["eager"], abs=1e-5)
-    summary = json.loads((tmp_path / "compiled/out/summary.json").read_text())
-    assert summary["compile"] is True and summary["liger"] is False
-    AutoModelForCausalLM.from_pretrained(tmp_path / "compiled/out")

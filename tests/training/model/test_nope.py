@@ -13,7 +13,7 @@ from scripts.common.errors import UserError
 from scripts.experiment.settings.training import Base
 from scripts.training.base import base
 from scripts.training.model.logits_fingerprint import check
-from scripts.training.model.nope import convert_to_nope, expand_layers, no_rope_parameters, set_rope_theta
+from scripts.training.model.nope import convert_to_nope, expand_layers, no_rope_parameters
 from tests.training.conftest import ROPE_THETA, SHAPE, scratch
 from tests.training.test_train import run
 
@@ -108,14 +108,6 @@ def test_the_logits_equal_an_independent_computation_without_rope_in_exactly_the
     assert (load(copy)(ids()).logits - expected).abs().max() < 1e-4  # the frequencies are float32
     if off:
         assert (load(qwen)(ids()).logits - expected).abs().max() > 0.5
-
-
-@torch.no_grad()
-def test_rope_theta_is_that_of_the_independent_computation(qwen, copy):
-    convert_to_nope(copy, [2])
-    set_rope_theta(copy, 777.0)
-    expected = reference(load_file(qwen / "model.safetensors"), ids(), {2}, 777.0)
-    assert (load(copy)(ids()).logits - expected).abs().max() < 1e-4
 
 
 def test_the_weights_on_disk_are_not_touched_and_every_parameter_is_found_again(qwen, copy):
@@ -216,13 +208,12 @@ def test_the_base_rule_converts_and_checks_the_hash_of_what_it_copied(origin, to
 
     digest = content_hash(json.loads((origin / "manifest.json").read_text()))
     out = tmp_path / "out"
-    settings = Base(model=str(origin), sha256=digest, no_rope_layers=[1], rope_theta=500.0)
+    settings = Base(model=str(origin), sha256=digest, no_rope_layers=[1])
     manifest = base(settings, 0, tokenizer, out)
     assert {"model.safetensors.index.json", "model-o-proj-bias.safetensors"} <= set(manifest["files"])
     assert "model.safetensors" not in manifest["files"]
     model = AutoModelForCausalLM.from_pretrained(out)
     assert model.config.no_rope_layers == [1, 0]
-    assert model.config.rope_parameters["rope_theta"] == 500.0
     made = base(scratch(no_rope_layers=["0-1"]), 1, tokenizer, tmp_path / "scratch")
     assert (
         made["files"]["model-weights.safetensors"]["sha256"] == manifest["files"]["model-weights.safetensors"]["sha256"]
