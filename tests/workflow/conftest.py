@@ -120,6 +120,10 @@ class Clone:
             for rule, body in rules
         }
 
+    def monitoring(self, **settings) -> None:
+        """Write the experiment's monitoring file."""
+        (self.root / "config/monitoring/default.yaml").write_text(yaml.safe_dump(settings))
+
     def experiment(self, edit=None) -> dict:
         """Read the tiny experiment; write it back after `edit(config)`."""
         path = self.root / "config/tiny.yaml"
@@ -190,6 +194,7 @@ def finished(tmp_path_factory) -> Clone:
             return Clone(root)
         clone = checkout(root)
         (root / "config/tiny.yaml").write_text(yaml.safe_dump(EXPERIMENT))
+        clone.monitoring(log_steps=1, save_steps=2)
         table = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
         for name in ("alpha", "beta"):
             table += row(name, source(name, root.parent / "sources" / name))

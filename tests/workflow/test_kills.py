@@ -177,6 +177,7 @@ def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_an_uninter
     print(f"{kills} kills, seed {seed}")
     draw = random.Random(seed)
     clone = finished.copy(tmp_path / "clone")
+    clone.monitoring(log_steps=1, save_steps=1)
 
     def longer(config):
         for stage in STAGES:

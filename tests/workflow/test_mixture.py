@@ -30,6 +30,7 @@ STAGE = {
 def clone(finished, tmp_path):
     """The tiny experiment with a stage on a mixture, whose job notes the number of each training row that it takes."""
     clone = finished.copy(tmp_path / "clone")
+    clone.monitoring(log_steps=1, save_steps=1)
 
     def mixed(config):
         config["tokens"]["mix"] = {"both": {"parts": PARTS}}

@@ -110,13 +110,13 @@ def clone(gemma, tmp_path, real) -> Clone:
             "completion": {
                 "form": "plain",
                 "tasks": 1,
-                "sizes": ["line"],
                 "prompt_characters": 600,
                 "max_new_tokens": 8,
             },
         },
     }
     (clone.root / "config/tiny.yaml").write_text(yaml.safe_dump(experiment))
+    clone.monitoring(log_steps=1, save_steps=1, keep_checkpoints=1)
     return clone
 
 
