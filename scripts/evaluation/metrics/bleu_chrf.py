@@ -76,8 +76,10 @@ SUITE = Suite(
     figures={"bleu": BLEU_SIZE, "chrf": CHRF_SIZE},
     metrics={
         # the second figure is the length of the reference
-        "bleu": Metric(lambda sums: np.apply_along_axis(bleu, -1, sums[..., :BLEU_SIZE]), "above", size_column=1),
-        "chrf": Metric(lambda sums: np.apply_along_axis(chrf, -1, sums[..., BLEU_SIZE:-1]), "above"),
+        "bleu": Metric(
+            lambda sums: np.apply_along_axis(bleu, -1, sums[..., :BLEU_SIZE]), "above", size_column=1, highest=1.0
+        ),
+        "chrf": Metric(lambda sums: np.apply_along_axis(chrf, -1, sums[..., BLEU_SIZE:-1]), "above", highest=1.0),
     },
     compared=("bleu", "chrf"),
     graded="chrf",  # BLEU of a single short text is mostly 0

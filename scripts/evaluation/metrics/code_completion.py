@@ -29,7 +29,7 @@ SUITE = Suite(
     metrics=means(*MEANS).metrics
     | {
         # both are shares of an item's samples
-        "parses": Metric(lambda sums: share(sums[..., 3], sums[..., 6]), "above", size_column=6),
+        "parses": Metric(lambda sums: share(sums[..., 3], sums[..., 6]), "above", size_column=6, highest=1.0),
         "answer_bits_per_byte": Metric(
             lambda sums: sums[..., 4] / math.log(2) / np.maximum(sums[..., 5], 1), "below", size_column=5
         ),

@@ -24,6 +24,17 @@ class Metric(NamedTuple):
     better: str  # "below" or "above": which side is better
     mean_column: int | None = None  # the column, values 0 to 1, whose mean the metric is; None if it is not a mean
     size_column: int = -1  # the column that says how much a document weighs in the metric: its bytes, or by default 1
+    lowest: float = 0.0  # no score is below it
+    highest: float = math.inf  # no score is above it
+
+    def within(self, interval: list[float] | None, difference: bool) -> list[float] | None:
+        """An interval cut to what a score, or a difference of two scores, can be: t knows nothing of such limits."""
+        if interval is None:
+            return None
+        lowest, highest = self.lowest, self.highest
+        if difference:
+            lowest, highest = self.lowest - self.highest, self.highest - self.lowest
+        return [min(max(end, lowest), highest) for end in interval]
 
 
 class Suite(NamedTuple):
@@ -76,7 +87,7 @@ def means(*figures: str) -> Suite:
     """A suite whose metrics are the means of its figures, each from 0 to 1, higher being better."""
 
     def mean(column: int) -> Metric:
-        return Metric(lambda sums: sums[..., column] / sums[..., -1], "above", column)
+        return Metric(lambda sums: sums[..., column] / sums[..., -1], "above", column, highest=1.0)
 
     return Suite(dict.fromkeys(figures, 1), {name: mean(column) for column, name in enumerate(figures)}, figures)
 

@@ -11,7 +11,7 @@ BASELINES = ("compressor", "compressor_trained")
 SUITE = Suite(
     figures={"nll": 1, "tokens": 1, "bytes": 1},
     metrics={
-        "perplexity": Metric(lambda sums: np.exp(sums[..., 0] / sums[..., 1]), "below", size_column=1),
+        "perplexity": Metric(lambda sums: np.exp(sums[..., 0] / sums[..., 1]), "below", size_column=1, lowest=1.0),
         "bits_per_byte": Metric(lambda sums: sums[..., 0] / math.log(2) / sums[..., 2], "below", size_column=2),
     },
     compared=("bits_per_byte",),

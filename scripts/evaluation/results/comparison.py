@@ -138,18 +138,23 @@ class SuiteComparison:
         if against:
             value -= found[1]
             estimated = self.difference(metric, place, model, against)
-            return {"value": value, "interval": estimated and estimated.interval}
+            interval = estimated and estimated.interval
+        else:
+            interval = self.interval(metric, place, model)
+        return {"value": value, "interval": self.suite.metrics[metric].within(interval, against is not None)}
+
+    def interval(self, metric: str, place: Place, model: str) -> list[float] | None:
+        """The interval of one model's metric; None if too few clusters tell of it."""
         values, right = self.values(metric, place, model), self.correct(metric, place, model)
         clusters = self.clusters[place]
-        if values is None:
-            if not self.enough(metric, place, model):
-                return {"value": value, "interval": None}
-            effective = self.effective(metric, place, model)
-            estimated = estimate(self.in_clusters(metric, place, model), effective, self.confidence)
-            return {"value": value, "interval": estimated.interval}
         if right is not None and clusters.max() + 1 == len(right):
-            return {"value": value, "interval": wilson(int(right.sum()), len(right), self.confidence)}
-        return {"value": value, "interval": mean_interval(values, clusters, self.confidence)}
+            return wilson(int(right.sum()), len(right), self.confidence)
+        if values is not None:
+            return mean_interval(values, clusters, self.confidence)
+        if not self.enough(metric, place, model):
+            return None
+        effective = self.effective(metric, place, model)
+        return estimate(self.in_clusters(metric, place, model), effective, self.confidence).interval
 
     def score(self, place: Place, model: str) -> dict:
         """Number of documents and of clusters, the suite's counts, and each metric with its interval."""

@@ -106,8 +106,8 @@ class ComparisonOverSeeds(SuiteComparison):
         if interval and not against and definition.mean_column is not None:
             means = np.mean([self.values(metric, place, name) for name in sides[0]], axis=0)
             low, high = mean_interval(means, self.clusters[place], self.confidence)
-            interval = [max(min(interval[0], low), 0.0), min(max(interval[1], high), 1.0)]
-        return {"value": float(seeds.mean()), "interval": interval, **about}
+            interval = [min(interval[0], low), max(interval[1], high)]
+        return {"value": float(seeds.mean()), "interval": definition.within(interval, against is not None), **about}
 
     def beyond(self, metric: str, place: Place, other: Place, model: str, against: str) -> dict:
         """`{"value", "interval"}`: how much more a metric changed from `against` to `model` on one place than on

@@ -5,6 +5,8 @@ import pytest
 from scipy import stats
 
 from scripts.evaluation.metrics import pass_at_k
+from scripts.evaluation.metrics.bleu_chrf import SUITE as BLEU
+from scripts.evaluation.metrics.bleu_chrf import statistics
 from scripts.evaluation.metrics.code_completion import SUITE as COMPLETION
 from scripts.evaluation.metrics.exact_match import SUITE as ANSWERS
 from scripts.evaluation.metrics.metric import summarize
@@ -143,3 +145,40 @@ def test_with_a_single_language_the_row_of_all_has_that_languages_interval():
     items = [{"exact_match": 0.0, "f1": float(value), "strict_match": 0.0} for value in values]
     comparison = compared(ANSWERS, items)
     assert comparison.measure("f1", ("d", "all"), "a") == comparison.measure("f1", ("d", "go"), "a")
+
+
+@pytest.mark.parametrize("suite", [PERPLEXITY, COMPLETION, BLEU], ids=["perplexity", "completion", "bleu"])
+def test_no_interval_leaves_the_range_of_what_it_measures(suite):
+    """Six skewed clusters: Student's t alone reaches below zero bits, below perplexity 1 and beyond shares of 1."""
+    generator = np.random.default_rng(8)
+    lowest = {"perplexity": 1.0}
+    unbounded = ("perplexity", "bits_per_byte", "answer_bits_per_byte")
+    cut = 0
+    for _ in range(60):
+        models = [[drawn_item(suite, generator) for _ in range(6)] for _ in range(2)]
+        comparison = compared(suite, *models)
+        for metric in suite.metrics:
+            low, high = lowest.get(metric, 0.0), np.inf if metric in unbounded else 1.0
+            alone = comparison.measure(metric, ("d", "all"), "a")
+            difference = comparison.measure(metric, ("d", "all"), "a", "b")
+            for measured, least, most in ((alone, low, high), (difference, low - high, high - low)):
+                if measured["interval"] is not None:
+                    assert least <= measured["interval"][0] <= measured["value"] + 1e-9
+                    assert most >= measured["interval"][1] >= measured["value"] - 1e-9
+                    cut += measured["interval"][0] == least or measured["interval"][1] == most
+    assert cut > 10  # Student's t alone would have left the range
+
+
+def drawn_item(suite, generator) -> dict:
+    """An item of a suite: few documents of very different sizes, most of them all right or all wrong."""
+    size = int(generator.lognormal(3, 1.5)) + 2
+    if suite is PERPLEXITY:
+        return {"nll": float(generator.lognormal(0, 2)), "tokens": size, "bytes": 3 * size}
+    if suite is BLEU:
+        reference = " ".join(generator.choice(["a", "b", "c"], size))
+        return statistics(reference if generator.random() < 0.8 else "d", reference)
+    right = float(generator.random() < 0.9)
+    return {
+        **dict.fromkeys(("completion_match", "edit_similarity", "identifier_f1", "parses"), right),
+        **{"answer_nll": float(generator.lognormal(0, 2)), "answer_bytes": size, "not_blank": 1.0},
+    }
