@@ -32,7 +32,6 @@ from scripts.judge.sandbox.values import (
     literal,
     own_methods,
     parsed,
-    with_signature,
 )
 
 # Outcomes that the candidate's side reports by name.
@@ -117,8 +116,8 @@ class Server:
             raise NameError(f"name {name!r} is not defined")
         return self.names[name]
 
-    def function(self, number: int, outlined: list | None = None):
-        """A function that the judge runs, and that looks like the one there."""
+    def function(self, number: int):
+        """A function that the judge runs."""
 
         def test_function(*arguments, **named):
             self.channel.send(f"['callback', {number}, {self.text([arguments, named])[1:-2]}]")
@@ -127,9 +126,8 @@ class Server:
                 return reply[0]
             raise exception_of(str(reply[0]), str(reply[1]), Exception)
 
-        made = with_signature(test_function, outlined) if outlined else test_function
-        made.stays_with_judge = number
-        return made
+        test_function.stays_with_judge = number
+        return test_function
 
     def refer(self, value: object) -> str:
         if hasattr(value, "stays_with_judge"):

@@ -67,8 +67,6 @@ def literal(value: object, refer) -> str:
     if value_type.__module__ == "numpy" and hasattr(value_type, "item") and value.dtype.str in NUMBERS:
         return f"number({value.dtype.str!r},{literal(value.item(), refer)})"
     kind = next((kind for kind in KINDS if issubclass(value_type, kind)), None)
-    if kind is tuple and value_type.__module__ == "matplotlib.container":  # a tuple that tests ask for its attributes
-        return refer(value)
     if kind is tuple and hasattr(value_type, "_fields"):
         return (
             f"named({value_type.__name__!r},{literal(list(value_type._fields), refer)},{literal(list(value), refer)})"
@@ -155,44 +153,6 @@ def parsed(text: str, makers: dict) -> object:
         raise ValueError(f"not a literal: {form}")
 
     return value(compile(text, "literal", "eval", ONLY_AST).body)
-
-
-def outline(function: object) -> list | None:
-    """What a program can see of a function without calling it, so that it may inspect one of the tests."""
-    if type(function) is not type(outline):
-        return None
-    code, plain_types = function.__code__, {id(kind) for kind in (*KINDS, type(None))}
-    names = code.co_varnames[
-        : code.co_argcount + code.co_kwonlyargcount + (code.co_flags // 4 & 1) + (code.co_flags // 8 & 1)
-    ]
-    annotations = function.__annotations__.items()
-    return [
-        (function.__name__, function.__qualname__, function.__doc__),
-        (names, code.co_posonlyargcount, code.co_argcount, code.co_kwonlyargcount, code.co_flags),
-        (function.__defaults__, function.__kwdefaults__),
-        {name: kind if kind is None or id(kind) in plain_types else str(kind) for name, kind in annotations},
-    ]
-
-
-def with_signature(call: object, outlined: list) -> object:
-    """A function that calls `call` and that shows what an outline says."""
-    (name, qualified, text), (names, only_positional, positional, only_named, flags), defaults, annotations = outlined
-    by_position, named, stars = (
-        names[:positional],
-        names[positional : positional + only_named],
-        [*names[positional + only_named :]],
-    )
-    rest, more = [f"*{stars.pop(0)}"] if flags & 4 else [], [f"**{parameter}" for parameter in stars]
-    head = [*by_position[:only_positional], *["/"][:only_positional], *by_position[only_positional:]]
-    head += [*(rest or ["*"][: len(named)]), *named, *more]
-    body = [*by_position, *rest, *(f"{parameter}={parameter}" for parameter in named), *more]
-    space = {"__call__": call}
-    exec(f"def made({', '.join(head)}): return __call__({', '.join(body)})", space)  # noqa: S102, the judge's names
-    made = space["made"]
-    made.__code__ = made.__code__.replace(co_name=name)
-    made.__name__, made.__qualname__, made.__doc__, made.__annotations__ = name, qualified, text, annotations
-    made.__defaults__, made.__kwdefaults__ = defaults
-    return made
 
 
 def update(old: object, new: object) -> object:
