@@ -254,13 +254,12 @@ def test_a_changed_setting_never_resumes_from_a_stale_checkpoint(straight, origi
 
 
 def test_how_often_a_stage_logs_and_saves_changes_neither_its_weights_nor_its_work_folder(origin, shards, tmp_path):
-    """Dropout draws from the random streams that a save would disturb; the options win over the settings."""
+    """Dropout draws from the random streams that a save would disturb."""
     drawn = {"method": "lora", "lora": {**STAGE["lora"], "dropout": 0.4, "merge": True}, "eval_steps": 5}
     for name in ("rare", "often"):
         (tmp_path / name).mkdir()
     rare = run(origin, shards, tmp_path / "rare", **drawn, log_steps=100, save_steps=100, keep_checkpoints=1)
-    words = command(origin, shards, tmp_path / "often", **drawn)
-    often = forked.run([*words, "--log-every", "1 steps", "--save-every", "1 steps", "--keep-checkpoints", "9"])
+    often = run(origin, shards, tmp_path / "often", **drawn, log_steps=1, save_steps=1, keep_checkpoints=9)
     assert Path(work_of(rare)).name == Path(work_of(often)).name, rare.stderr + often.stderr
     assert len(metrics(tmp_path / "often/out")) > len(metrics(tmp_path / "rare/out"))
     assert len(list((tmp_path / "often").glob("work/*/checkpoint-*"))) == 9
