@@ -24,8 +24,8 @@ from tests.tokens.packing.test_encoder import CHATS, HOSTILE, random_strings
 NAMES = list(kinds.kinds())
 # these write any text: a byte that has no token is a token of its own
 BYTES = [name for name in NAMES if name not in ("t5", "wordpiece", "words")]
-# fastokens has no pre-tokenizer of these, so the library itself encodes
-SLOW = ["mistral", "t5", "unigram-bytes", "wordpiece", "words"]
+# not byte-level, so the library itself encodes
+SLOW = ["llama2", "codellama", "mistral", "phi3", "gemma", "t5", "unigram-bytes", "wordpiece", "words"]
 TEXTS = [
     *(text for text in HOSTILE if "<|endoftext|>" not in text),
     *random_strings(400),
