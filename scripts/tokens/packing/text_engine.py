@@ -18,8 +18,8 @@ from tokenizers import Tokenizer
 from scripts.common.errors import UserError
 from scripts.tokens.packing.tokenizer_files import TokenizerFiles
 
-# Byte-level vocabularies, on which fastokens was compared (tests/tokens/kinds.py). Those of SentencePiece, which replace
-# blanks, are left to the library: of random texts with control characters or CRLF a third got other ids.
+# Parts of byte-level vocabularies, on which fastokens was compared (tests/tokens/kinds.py). Vocabularies of
+# SentencePiece are left to the library: of random texts with control characters or CRLF a third got other ids.
 FAST = {"NFC", "Split", "ByteLevel", "Digits", "Sequence"}
 # Each engine is compared on these when it is loaded too: a pre-tokenizer may hold any regular expression.
 SAMPLES = [
