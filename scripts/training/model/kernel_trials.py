@@ -28,6 +28,7 @@ from scripts.common.cli import run
 from scripts.training.model import attention
 from scripts.training.model.lora import linear_names
 from scripts.training.model.twin import VOCABULARY, twin
+from scripts.training.planning.architecture import ALL_LINEAR
 from scripts.training.planning.kernels import EAGER, FLASH, FLEX, SDPA, VARLEN
 
 LENGTHS = (19, 29)  # of the two documents; longer than the twin's window
@@ -258,6 +259,20 @@ KERNELS = {
 }
 
 
+def no_dropout(model: PreTrainedModel) -> str:
+    """Why adapters on all linear layers of the model cannot have dropout; empty if they can. Changes the model.
+
+    A mixture of experts may hold all experts' weights as one parameter, and peft's adapters of such have no dropout.
+    """
+    from peft import LoraConfig, get_peft_model
+
+    try:
+        get_peft_model(model, LoraConfig(r=1, lora_dropout=0.1, target_modules=ALL_LINEAR, task_type="CAUSAL_LM"))
+    except ValueError as error:
+        return str(error)
+    return ""
+
+
 def trials(folder: Path) -> dict:
     """What a model of the config.json in `folder` can be trained with, as Architecture holds it."""
     config = AutoConfig.from_pretrained(folder, local_files_only=True)
@@ -270,8 +285,9 @@ def trials(folder: Path) -> dict:
             if kernel:
                 AttentionInterface.register(name, calls.recording(kernel))
             reasons[name] = trial(model, name, reference, rows, calls)
-    model_type = config.get_text_config(decoder=True).model_type
-    return {"model_type": model_type, "wrong": wrong, "wrong_unpacked": wrong_unpacked, "linear": linear_names(model)}
+    model_type, linear = config.get_text_config(decoder=True).model_type, linear_names(model)
+    about = {"model_type": model_type, "linear": linear, "no_dropout": no_dropout(model)}
+    return {**about, "wrong": wrong, "wrong_unpacked": wrong_unpacked}
 
 
 def main() -> None:

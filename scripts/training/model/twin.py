@@ -66,6 +66,8 @@ def twin_settings(config: PreTrainedConfig) -> dict:
         if settings.get(name):
             settings[name] = value
 
+    if not getattr(config, "num_attention_heads", None):
+        raise ValueError("it has no attention")
     layers = config.num_hidden_layers
     kept = kept_layers(settings, layers)
     for name, value in settings.items():

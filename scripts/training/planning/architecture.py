@@ -35,12 +35,14 @@ class Architecture(Record):
         wrong: kernel \u2192 why it is not right on packed rows; empty where it is right.
         wrong_unpacked: the same with one document in a row.
         linear: names of the linear layers that can get an adapter.
+        no_dropout: why adapters on all of these cannot have dropout; empty if they can.
     """
 
     model_type: str
     wrong: dict[str, str]
     wrong_unpacked: dict[str, str]
     linear: list[str]
+    no_dropout: str
 
     def wrong_kernels(self, settings: Stage) -> dict[str, str]:
         """`wrong`, for the rows that a stage trains on."""
@@ -71,10 +73,11 @@ def architecture(folder: Path) -> Architecture:
         given = json.dumps(str(folder))
         done = subprocess.run(command, input=given, capture_output=True, text=True, env=quiet, check=False)
         if done.returncode:
-            last = (done.stderr.strip().splitlines() or ["no message"])[-1]
+            last = (done.stderr.strip().splitlines() or ["no message"])[-1].split(". ")[0]
+            kind = config.get("model_type", "this architecture")
             raise UserError(
-                f"training.base.model: {folder}: transformers {versions[1]} cannot make a small model of this"
-                f" architecture: {last}; use a model that it knows"
+                f"training.base.model: {folder}: no small copy of {kind} could be made to try it on: {last};"
+                " use another base model"
             )
         write_json(cached, json.loads(done.stdout.splitlines()[-1]))
     return parse_json(Architecture, cached.read_text())

@@ -24,7 +24,7 @@ from scripts.common.files import read_json
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.hosts.hardware import torch_build
-from scripts.training.planning.architecture import Architecture, architecture, unknown_target
+from scripts.training.planning.architecture import ALL_LINEAR, Architecture, architecture, unknown_target
 
 FLASH, VARLEN, FLEX, SDPA, EAGER = "flash_attention_2", "varlen", "flex_attention", "sdpa", "eager"
 # The fused loss reads the head's weight outside of the head's own forward pass, where it must not be sharded.
@@ -128,6 +128,12 @@ def stage_attention(
         raise UserError(
             f"{key}.lora.targets: no linear layer {unknown!r} in {kind}; use `all-linear`, or some of"
             f" {', '.join(architecture.linear)}"
+        )
+    everywhere = settings.method == "lora" and settings.lora.targets == ALL_LINEAR
+    if everywhere and settings.lora.dropout and architecture.no_dropout:
+        raise UserError(
+            f"{key}.lora.dropout: adapters on all linear layers of {kind} have no dropout ({architecture.no_dropout});"
+            " set 0, or name the layers in `targets`"
         )
     try:
         return choose_attention(capability, settings.precision, installed, architecture.wrong_kernels(settings))

@@ -1,0 +1,54 @@
+"""What an architecture can be trained with, found on a small copy of it: attention kernels, adapters with dropout."""
+
+import pytest
+from transformers import AutoConfig
+
+from scripts.common.errors import UserError
+from scripts.training.planning.architecture import architecture
+from scripts.training.planning.kernels import Installed, stage_attention
+from tests.training.conftest import stage
+
+pytestmark = pytest.mark.slow
+NOTHING = Installed(False, False, False)
+
+
+@pytest.fixture
+def tried(tmp_path, monkeypatch):
+    """The outcome of the trials of a model type with transformers' default sizes."""
+    monkeypatch.setattr("scripts.training.planning.architecture.architecture_file", lambda name: tmp_path / name)
+
+    def of(model_type: str):
+        AutoConfig.for_model(model_type).save_pretrained(tmp_path / model_type)
+        return architecture(tmp_path / model_type)
+
+    return of
+
+
+def test_a_kernel_that_drops_what_the_model_asks_for_is_not_chosen(tried):
+    gemma = tried("gemma2")  # caps its attention scores
+    assert (
+        gemma.wrong["varlen"] == "it drops softcap" and not gemma.wrong["eager"] and not gemma.wrong["flex_attention"]
+    )
+    assert gemma.linear == ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"]
+    assert gemma.no_dropout == ""
+
+
+def test_dropout_on_adapters_of_fused_experts_is_refused_in_one_line(tried):
+    experts = tried("qwen3_moe")
+    adapters = {"method": "lora", "lora": {"r": 2, "dropout": 0.05}}
+    with pytest.raises(
+        UserError, match=r"^training\.train\.sft\.lora\.dropout: .* of qwen3_moe have no dropout .* set 0"
+    ):
+        stage_attention(experts, "sft", stage(**adapters), None, NOTHING)
+    for lora in ({"dropout": 0}, {"targets": ["q_proj"]}):
+        settings = stage(method="lora", lora={**adapters["lora"], **lora})
+        assert stage_attention(experts, "sft", settings, None, NOTHING).name == "sdpa"
+
+
+@pytest.mark.parametrize("model_type", ["mamba2", "rwkv"])
+def test_a_model_without_attention_is_refused_in_one_line(tried, model_type):
+    with pytest.raises(
+        UserError, match=f"no small copy of {model_type} .*: it has no attention; use another"
+    ) as refused:
+        tried(model_type)
+    assert "\n" not in str(refused.value)
