@@ -14,8 +14,7 @@ import time
 import torch
 from transformers import TrainerCallback
 
-from scripts.experiment.settings.training import Shape
-from scripts.training.planning.parameters import count_parameters
+from scripts.experiment.settings.training import EXPERTS
 
 GIB = 2**30
 # dense bf16 peak (FLOP/s) with fp32 accumulation, from NVIDIA's data sheets; names as the driver gives them
@@ -33,25 +32,27 @@ def peak_flops(name: str) -> float | None:
     return next((flops for pattern, flops in PEAKS.items() if re.search(pattern, name)), None)
 
 
-def flops_per_token(shape: Shape, length: int, trained: int | None = None) -> float:
-    """FLOPs of one token's forward and backward pass in rows of `length` tokens.
+def size_of(weight: torch.nn.Parameter) -> int:
+    """The number of a weight's values over all ranks: ZeRO-3 keeps it in `ds_numel`, and 4-bit weights are packed."""
+    count = getattr(weight, "ds_numel", weight.numel())
+    return 2 * count if type(weight).__name__ == "Params4bit" else count
 
-    Args:
-        shape: of a Qwen2 (SmolLM3 has one bias more per layer).
-        trained: trained parameters, without the input embedding unless it is the head; all by default. A frozen
-            parameter takes 4 FLOPs, as its own gradient is not computed. (If the lowest layers are all frozen it takes
-            2, so the result is too high then.)
+
+def flops_per_token(model: torch.nn.Module, length: int) -> float | None:
+    """FLOPs of one token's forward and backward pass in rows of `length` tokens; None for a mixture of experts, whose
+    tokens pass a part of the weights.
+
+    A frozen parameter takes 4 FLOPs, as its own gradient is not computed. (If the lowest layers are all frozen it takes
+    2, so the result is too high then.)
     """
-    count = count_parameters(shape.model_copy(update={"tie_word_embeddings": True}))  # one vocabulary matrix: the head
-    trained = count if trained is None else min(trained, count)
-    return 4 * count + 2 * trained + 6 * shape.num_hidden_layers * shape.hidden_size * length
-
-
-def trained_parameters(model: torch.nn.Module) -> int:
-    """Parameters with a gradient, over all ranks, without an input embedding that is not also the head."""
-    looked_up = None if model.config.tie_word_embeddings else model.get_input_embeddings().weight
-    trained = (weight for weight in model.parameters() if weight.requires_grad and weight is not looked_up)
-    return sum(getattr(weight, "ds_numel", weight.numel()) for weight in trained)  # ZeRO-3 keeps the size in ds_numel
+    config = model.config.get_text_config(decoder=True)
+    if any((getattr(config, name, None) or 0) > 1 for name in EXPERTS):
+        return None
+    looked_up = None if config.tie_word_embeddings else model.get_input_embeddings().weight
+    counted = [weight for weight in model.parameters() if weight is not looked_up]
+    total = sum(map(size_of, counted))
+    trained = sum(size_of(weight) for weight in counted if weight.requires_grad)
+    return 4 * total + 2 * trained + 6 * config.num_hidden_layers * config.hidden_size * length
 
 
 class GpuSensors:
@@ -137,10 +138,7 @@ class Throughput(TrainerCallback):
             card = torch.cuda.get_device_properties(device)
             self.peak = peak_flops(card.name) if self.bf16 else None
             self.sensors = GpuSensors(str(card.uuid))
-        config = model.config.to_dict()
-        # not validated: the bounds of an experiment file are not those of any model
-        shape = Shape.model_construct(**{name: config[name] for name in Shape.model_fields if name in config})
-        self.flops = flops_per_token(shape, self.length, trained_parameters(model))
+        self.flops = flops_per_token(model, self.length) if self.peak else None
         self.last, self.last_step, self.paused, self.pausing = time.monotonic(), state.global_step, 0.0, False
 
     def on_step_begin(self, args, state, control, **kwargs):
@@ -163,7 +161,7 @@ class Throughput(TrainerCallback):
         rate = (state.global_step - self.last_step) * self.tokens_per_step / (now - self.last - self.paused)
         self.last, self.last_step, self.paused = now, state.global_step, 0.0
         logs["tokens_per_second"] = rate
-        if self.peak:
+        if self.flops:
             logs["mfu"] = rate * self.flops / (self.peak * args.world_size)
         sensors = self.sensors.read() if self.sensors else {}
         logs.update(reduce_over_ranks({**peak_memory(args.device), **sensors}, args.device))

@@ -11,39 +11,36 @@ import types
 import pytest
 import torch
 from torch.utils.flop_counter import FlopCounterMode
-from transformers import Qwen2Config, Qwen2ForCausalLM
+from transformers import AutoConfig, AutoModelForCausalLM, Qwen2Config, Qwen2ForCausalLM
 
-from scripts.experiment.settings.training import Shape
 from scripts.training.monitoring.throughput import (
     GpuSensors,
     flops_per_token,
     peak_flops,
     reduce_over_ranks,
-    trained_parameters,
 )
 from tests import forked
 from tests.training.conftest import LENGTH, SHAPE
 from tests.training.test_train import command, metrics, run
 
-QWEN_7B = Shape.parse(
-    {
-        "hidden_size": 3584,
-        "intermediate_size": 18944,
-        "num_hidden_layers": 28,
-        "num_attention_heads": 28,
-        "num_key_value_heads": 4,
-        "vocab_size": 152064,
-        "tie_word_embeddings": False,
-    },
-    "test",
-)
-
 
 def test_a_token_of_qwen2_5_7b_takes_what_the_definition_says_by_hand():
     """7,615,616,512 parameters (model card: 7.61 B, 6.53 B without embeddings), less the 152,064 x 3,584 looked up."""
+    shape = {"hidden_size": 3584, "intermediate_size": 18944, "num_hidden_layers": 28, "num_attention_heads": 28}
+    shape |= {"num_key_value_heads": 4, "vocab_size": 152064}
     weights = 7_615_616_512 - 152_064 * 3_584
-    assert flops_per_token(QWEN_7B, 4096) == 6 * weights + 6 * 28 * 3584 * 4096 == 44_889_965_568
-    assert flops_per_token(QWEN_7B.model_copy(update={"tie_word_embeddings": True}), 4096) == 44_889_965_568
+    for tied in (False, True):
+        with torch.device("meta"):
+            model = Qwen2ForCausalLM(Qwen2Config(**shape, tie_word_embeddings=tied))
+        assert flops_per_token(model, 4096) == 6 * weights + 6 * 28 * 3584 * 4096 == 44_889_965_568
+
+
+def test_a_model_with_other_names_for_its_sizes_is_counted_and_one_with_experts_is_not():
+    sizes = {"vocab_size": 64, "n_embd": 32, "n_layer": 2, "n_head": 2}
+    gpt2 = AutoModelForCausalLM.from_config(AutoConfig.for_model("gpt2", **sizes))
+    assert flops_per_token(gpt2, 16) == 6 * gpt2.num_parameters() + 6 * 2 * 32 * 16
+    sizes = {"vocab_size": 64, "hidden_size": 32, "num_hidden_layers": 1, "num_experts": 4, "moe_intermediate_size": 16}
+    assert flops_per_token(AutoModelForCausalLM.from_config(AutoConfig.for_model("qwen3_moe", **sizes)), 16) is None
 
 
 @pytest.mark.parametrize("tied", [True, False])
@@ -59,8 +56,7 @@ def test_the_count_of_operations_is_torchs_without_the_masked_half_of_attention(
         model(input_ids=ids, use_cache=False).logits.sum().backward()
     attention = 6 * shape["num_hidden_layers"] * shape["hidden_size"] * 64  # the half that the causal mask throws away
     expected = counter.get_total_flops() / 64 - attention
-    counted = flops_per_token(Shape.parse(shape, "test"), 64, trained_parameters(model))
-    assert counted == pytest.approx(expected, rel=0.01)
+    assert flops_per_token(model, 64) == pytest.approx(expected, rel=0.01)
 
 
 @pytest.mark.parametrize(
