@@ -199,6 +199,7 @@ def prepare(inputs: Inputs, attempt: Attempt, seed: int, monitoring: Monitoring)
         data_collator=collator_for(attention),
         optimizer_cls_and_kwargs=optimizer_factory(settings, machine),
     )
+    parallel.reduce_in_float32(trainer)
     own = OWN.get(settings.optimizer)
     optimizer_check = own.check(trainer) if own else None
     add_callbacks(trainer, stage, monitoring, optimizer_check, attempt.owner, attempt.first_step)

@@ -146,6 +146,19 @@ def test_a_last_batch_that_is_not_full_has_the_same_loss_however_it_is_divided(o
         assert steps == pytest.approx(runs[1, 4], abs=1e-5)
 
 
+def test_in_bf16_fsdp2_gives_the_losses_of_a_single_process(origin, shards, tmp_path):
+    """Logits or sums of gradients in bf16 would be off by 0.01: it has no number between 6.22 and 6.25."""
+    runs = {}
+    for name, ranks, sharding in (("alone", 1, "none"), ("fsdp2", 2, "fsdp2")):
+        (tmp_path / name).mkdir()
+        machine = {**MACHINE, "micro_batch": 1, "sharding": sharding}
+        words = command(origin, shards, tmp_path / name, machine, **STEPS, precision="bf16")
+        result = run_on_ranks(words, ranks, QUICK)
+        assert result.returncode == 0, result.stderr[-3000:]
+        runs[name] = losses(tmp_path / name)
+    assert runs["fsdp2"] == pytest.approx(runs["alone"], abs=3e-3)
+
+
 @pytest.mark.parametrize("mode", often(["fsdp2"], ["zero3"]))
 def test_sharded_modes_run_in_a_single_process_without_torchrun(done, mode):
     folder, output = done(mode, 1)
