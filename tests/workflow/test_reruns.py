@@ -106,6 +106,17 @@ def bookkeeping(clone):
     (clone.root / "config/monitoring/default.yaml").write_text("save_steps: 7\nlog_steps: 7\nkeep_checkpoints: 7\n")
 
 
+def delete_weights(clone):
+    (clone.root / "results/training/train/sft/model.safetensors").unlink()
+
+
+def flip_a_bit_of_weights(clone):
+    path = clone.root / "results/training/train/sft/model.safetensors"
+    content = bytearray(path.read_bytes())
+    content[-1] ^= 1
+    path.write_bytes(content)
+
+
 CHANGES = {
     "nothing": (lambda clone: None, set()),
     "touch on every file": (touch_everything, set()),
@@ -138,6 +149,8 @@ CHANGES = {
         {"train sft.seed7", "perplexity sft.seed7", "keywords sft.seed7"} | GATE,
     ),
     "how often a stage logs and saves": (bookkeeping, set()),
+    "a deleted file of weights": (delete_weights, SFT),
+    "a changed bit of weights": (flip_a_bit_of_weights, SFT),
     "the experiment's name": (setting("experiment", "another name"), GATE | {"cards"}),
     "a licence in the sources table": (code("config/tiny.tsv", "PSF-2.0", "MIT"), GATE | {"cards"}),
     "a setting of one suite": (setting("evaluation", "perplexity", "documents", 5), PERPLEXITY | {"baselines"} | GATE),
