@@ -2,7 +2,7 @@
 
     messages_in({"instruction": "Add.", "input": "1 2", "output": "3"}, "a.jsonl: 1")
 
-- `messages`: a list of `role` and `content`, as it is; behind a field `system`, if there is one;
+- `messages`: a list of `role` and `content`, or of `from` and `value`; behind a field `system`, if there is one;
 - `conversations` (ShareGPT): a list of `from` (human, gpt, system ...) and `value`; with `role` and `content` too;
 - `prompt` and `completion`: two texts, or two lists of messages (TRL);
 - `instruction`, `output`, and if there are any `input`, `system` and `history` (Alpaca): the input follows the
@@ -14,7 +14,13 @@ from collections.abc import Mapping
 from scripts.common.errors import UserError
 from scripts.experiment.settings.corpus import CHAT_FIELDS
 
-ROLE_OF = {"human": "user", "gpt": "assistant", "chatgpt": "assistant", "bing": "assistant", "bard": "assistant"}
+# fields beside a chat that say that it is none to train on as text
+TOOLS, MEDIA = ("tools", "functions"), ("images", "image", "videos", "video", "audios", "audio")
+LABEL = "label"  # of prompt and completion: whether the answer is desired
+NO_TOOLS = ("", "[]", "{}", "null")  # tools as JSON text
+# roles as ShareGPT and OpenAI write them
+ROLE_OF = {"human": "user", **dict.fromkeys(("gpt", "chatgpt", "bing", "bard"), "assistant"), "developer": "system"}
+ROLE_OF |= {"function_call": "function", "observation": "tool"}
 EXAMPLE = "{'messages': [{'role': ..., 'content': ...}, ...]}"
 
 
@@ -44,14 +50,32 @@ def messages_in(record: object, place: str, columns: Mapping[str, str] | None = 
     """
     columns = columns or {}
     fields = {key: value for key, value in renamed(record, columns).items() if value is not None}
-    if isinstance(record, dict) and (tools := next((key for key in ("tools", "functions") if record.get(key)), None)):
-        raise BadRecord(
-            "tools", f"{place}: `{tools}`: tool calls are not trained on; leave such chats out, or remove `{tools}`"
-        )
+    if isinstance(record, dict):
+        check_beside(record, place)
     messages = messages_of(fields, place)
     if not columns.keys() & {"role", "content"}:
         return messages
     return [{**message, **renamed(message, columns)} if isinstance(message, dict) else message for message in messages]
+
+
+def check_beside(record: dict, place: str) -> None:
+    """Refuse a record with fields beside its chat by which the chat is none to train on as text.
+
+    Raises:
+        BadRecord: it offers tools, has images or the like, or its answer is marked as undesired.
+    """
+    for key in TOOLS:
+        tools = record.get(key)
+        if tools and not (isinstance(tools, str) and tools.strip() in NO_TOOLS):
+            raise BadRecord(
+                "tools", f"{place}: `{key}`: tool calls are not trained on; leave such chats out, or remove `{key}`"
+            )
+    for key in MEDIA:
+        if record.get(key):
+            raise BadRecord("media", f"{place}: `{key}`: only text is trained on; leave such chats out")
+    # a number may be a class, which says nothing of the answer
+    if "completion" in record and str(record.get(LABEL)).lower() == "false":
+        raise BadRecord("undesired_answer", f"{place}: `label: {record[LABEL]}`: an undesired answer is not trained on")
 
 
 def messages_of(fields: dict, place: str) -> list:
@@ -61,7 +85,7 @@ def messages_of(fields: dict, place: str) -> list:
         BadRecord: they have none.
     """
     if isinstance(fields.get("messages"), list):
-        return [*system_of(fields), *fields["messages"]]
+        return [*system_of(fields), *map(from_sharegpt, fields["messages"])]
     if isinstance(fields.get("conversations"), list):
         return [*system_of(fields), *map(from_sharegpt, fields["conversations"])]
     if "prompt" in fields and "completion" in fields:
@@ -73,7 +97,7 @@ def messages_of(fields: dict, place: str) -> list:
     raise BadRecord(
         "no_messages",
         f"{place}: no `messages`; a record is {EXAMPLE}, or has `conversations`, `prompt` and `completion`, or"
-        " `instruction` and `output`; `columns` says where its fields have other names",
+        " `instruction` and `output`; `columns` says where its fields have other names, as `completion: chosen`",
     )
 
 
@@ -83,15 +107,10 @@ def system_of(fields: dict) -> list[dict]:
 
 
 def from_sharegpt(turn: object) -> object:
-    """A turn with `from` and `value` as a message; any other as it is, which is checked later."""
-    if not isinstance(turn, dict) or "from" not in turn:
+    """A turn with `from` and `value` as a message that keeps its other keys; any other as it is, to be checked later."""
+    if not isinstance(turn, dict) or turn.get("from") is None or turn.get("role") is not None:
         return turn
-    role = turn["from"]
-    role = ROLE_OF.get(role, role) if isinstance(role, str) else role
-    return {
-        "role": {"function_call": "function", "observation": "tool"}.get(str(role), role),
-        "content": turn.get("value"),
-    }
+    return {**turn, "role": turn["from"], "content": turn.get("value")}
 
 
 def from_alpaca(fields: dict, place: str) -> list[dict]:

@@ -26,16 +26,16 @@ from scripts.common.errors import UserError
 from scripts.common.files import jsonl_writer
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
-from scripts.corpus.formats.chat_forms import BadRecord, messages_in
+from scripts.corpus.formats.chat_forms import ROLE_OF, BadRecord, messages_in
 from scripts.corpus.formats.record_readers import content_hash, files_of, format_of, json_lines, records
 from scripts.corpus.formats.splits import split_of
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset
 
 ROLES = ("system", "user", "assistant")
-ROLE_OF = {"developer": "system"}  # OpenAI's newer name, which templates of open models do not know
-# Keys of a message by which other tools leave an answer out of the loss, or keep thinking beside it.
-UNTRAINED, THINKING = ("weight", "train", "training", "loss"), ("reasoning_content", "reasoning", "thinking")
+# keys of a message by which other tools leave an answer out of the loss, and by which they keep thinking beside it
+UNTRAINED = ("weight", "train", "training", "trainable", "loss")
+THINKING = ("reasoning_content", "reasoning", "thinking")
 FIRST = 1000  # chats of each file that are looked at before the first job
 
 
@@ -65,27 +65,31 @@ def chat_of(
                 f"{place}: {subject}: tool calls are not trained on; leave such chats out, or write them as text",
             )
         if isinstance(message, dict):
-            check_other_keys(message, place)
+            check_other_keys(message, role, place)
         if role not in ROLES:
             raise BadRecord("role", f"{place}: role must be {', '.join(ROLES)}, not {str(role)[:40]!r}")
         turns.append({"role": role, "content": content_of(message.get("content"), place)})
     if not turns:
         return turns, "empty"
-    if not any(turn["content"].strip() for turn in turns if turn["role"] == "assistant"):
+    spoken = [turn for turn in turns if turn["role"] != "system"]
+    answers = [turn["content"].strip() for turn in spoken if turn["role"] == "assistant"]
+    questions = [turn["content"].strip() for turn in spoken if turn["role"] == "user"]
+    if not answers or not all(answers):  # an empty answer would teach to stop at once
         return turns, "no_answer"
-    questions = [turn["content"].strip() for turn in turns if turn["role"] == "user"]
-    # an empty question, or nothing at all before the answer, would teach to answer what was not asked
-    return turns, None if questions and all(questions) else "no_question"
+    # an empty question, or nothing at all before an answer, would teach to answer what was not asked
+    if not questions or not all(questions) or spoken[0]["role"] == "assistant":
+        return turns, "no_question"
+    return turns, None
 
 
-def check_other_keys(message: dict, place: str) -> None:
+def check_other_keys(message: dict, role: object, place: str) -> None:
     """Refuse a message with a key that says what would not be done here: all answers are trained on, as they are.
 
     Raises:
         BadRecord: it is marked as not to be trained on, or has thinking beside its content.
     """
     for key in UNTRAINED:
-        if message.get("role") == "assistant" and message.get(key, True) in (0, False):
+        if role == "assistant" and message.get(key, True) in (0, False):
             raise BadRecord(
                 "untrained_answer",
                 f"{place}: `{key}: {message[key]}`: answers cannot be left out of the loss; "

@@ -11,8 +11,10 @@ checks what a record holds.
 import csv
 import gzip
 import hashlib
+import json
 import zlib
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO
 
@@ -20,7 +22,7 @@ import orjson
 
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
-from scripts.corpus.formats.chat_forms import BadRecord
+from scripts.corpus.formats.chat_forms import LABEL, MEDIA, TOOLS, BadRecord
 from scripts.experiment.settings.corpus import CHAT_FIELDS, ChatDataset, TextDataset
 
 FORMATS = (".json", ".jsonl", ".jsonl.gz", ".csv", ".parquet", ".txt", ".md")
@@ -80,6 +82,21 @@ def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
         raise UserError(f"{path}: not a complete gzip file: {error}") from error
 
 
+def json_value(raw: bytes) -> object:
+    """A JSON value; NaN and Infinity, which Python's own writer gives for missing numbers, are None.
+
+    Raises:
+        json.JSONDecodeError: it is not JSON in UTF-8.
+    """
+    try:
+        return orjson.loads(raw)
+    except orjson.JSONDecodeError:
+        if b"NaN" in raw or b"Infinity" in raw:
+            with suppress(ValueError, TypeError):
+                return orjson.loads(orjson.dumps(json.loads(raw)))
+        raise
+
+
 def json_lines(path: Path, keep_bad: bool = False) -> Iterator[tuple[int, object]]:
     """(line, value) of each line of a JSON lines file, which may be gzipped; empty lines are skipped.
 
@@ -96,7 +113,7 @@ def json_lines(path: Path, keep_bad: bool = False) -> Iterator[tuple[int, object
             line = line.removeprefix(BYTE_ORDER_MARK) if number == 1 else line
             if line.strip():
                 try:
-                    yield number, orjson.loads(line)
+                    yield number, json_value(line)
                 except orjson.JSONDecodeError as error:
                     bad = BadRecord("not_json", f"{path}: line {number}: not JSON: {error.msg}")
                     if not keep_bad:
@@ -113,7 +130,7 @@ def json_list(path: Path) -> Iterator[tuple[int, object]]:
     if path.stat().st_size > MAX_JSON:
         raise UserError(f"{path}: larger than {MAX_JSON >> 30} GiB; write it as JSON lines (.jsonl)")
     try:
-        values = orjson.loads(path.read_bytes().removeprefix(BYTE_ORDER_MARK))
+        values = json_value(path.read_bytes().removeprefix(BYTE_ORDER_MARK))
     except orjson.JSONDecodeError as error:
         raise UserError(f"{path}: line {error.lineno}: not JSON: {error.msg}") from error
     if not isinstance(values, list):
@@ -145,8 +162,11 @@ def csv_rows(path: Path) -> Iterator[tuple[int, object]]:
         csv.field_size_limit(limit)
 
 
-def parquet(path: Path, column_names: tuple[str, ...]) -> Iterator[tuple[int, object]]:
+def parquet(path: Path, column_names: tuple[str, ...], beside: tuple[str, ...] = ()) -> Iterator[tuple[int, object]]:
     """(number, record with those of the columns that the file has) of each row of a Parquet file.
+
+    Args:
+        beside: columns that are read, too, where the file has one of the others.
 
     Raises:
         UserError: it is not a Parquet file, is damaged or truncated, or has no such column.
@@ -160,6 +180,7 @@ def parquet(path: Path, column_names: tuple[str, ...]) -> Iterator[tuple[int, ob
         if not columns:
             raise UserError(f"{path}: no column {column_names[0]!r}; it has: {', '.join(file.schema_arrow.names)}")
         rows = 0
+        columns += [name for name in file.schema_arrow.names if name in beside and name not in columns]
         for batch in file.iter_batches(columns=columns):
             yield from enumerate(batch.to_pylist(), rows + 1)
             rows += len(batch)
@@ -238,7 +259,7 @@ def records(settings: ChatDataset | TextDataset) -> Iterator[tuple[str, str, obj
         elif form == ".csv":
             numbered = csv_rows(file)
         elif form == ".parquet":
-            numbered = parquet(file, columns)
+            numbered = parquet(file, columns, (*TOOLS, *MEDIA, LABEL) if chats else ())
         elif isinstance(settings, TextDataset):
             numbered = whole_text(file, settings.text_column)
         else:

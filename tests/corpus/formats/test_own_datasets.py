@@ -189,6 +189,75 @@ def test_chats_without_a_question_or_an_answer_are_dropped_and_counted(tmp_path)
     assert totals == {"empty": 1, "no_answer": 2, "no_question": 5}
 
 
+FIELD = Path("../shared/data/field")
+# what of the files of public reports is kept, and why the rest is left out
+REPORTED = {
+    "weight_zero.jsonl": {"untrained_answer"},
+    "weight_zero_messages.jsonl": {"untrained_answer"},
+    "images_column.json": {"media"},
+    "labelled_answers.jsonl": {"undesired_answer"},
+    "starts_with_gpt.jsonl": {"no_question"},
+    "empty_gpt_between.jsonl": {"no_answer"},
+    "reasoning_and_tools.jsonl": {"thinking", "tools"},
+    "tools_column.parquet": {"tools"},
+    "tools_empty_text.jsonl": set(),
+    "from_value_messages.jsonl": set(),
+}
+
+
+@pytest.mark.skipif(not FIELD.is_dir(), reason="without the benchmark data beside the repository")
+@pytest.mark.parametrize("name", REPORTED)
+def test_what_other_tools_train_on_by_mistake_is_left_out_and_counted(tmp_path, name):
+    values = {**CHAT, "validation": 0, "test": 0, "path": str(FIELD / name)}
+    try:
+        kept = composed(values, tmp_path / "out")["train"]
+    except UserError as error:  # of one chat that is left out none stays
+        assert all(reason in str(error) for reason in REPORTED[name]), error
+        return
+    assert read_manifest(tmp_path / "out")["dropped"]["train"].keys() >= REPORTED[name]
+    written = json.dumps(kept)
+    assert "BADANSWER" not in written and "UNDESIRED" not in written and "<image>" not in written and kept
+
+
+USER, ANSWER = {"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}
+LEFT_OUT = {
+    "untrained_answer": [
+        {"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a", "trainable": False}]},
+        {"messages": [USER, ANSWER | {"loss": False}]},
+        {"prompt": [USER], "completion": [ANSWER | {"weight": 0.0}]},
+    ],
+    "undesired_answer": [{"prompt": "q", "completion": "a", "label": label} for label in (False, "False")],
+    "media": [{"messages": [USER, ANSWER], key: ["a.png"]} for key in ("images", "videos", "audios")],
+    "tools": [{"messages": [USER, ANSWER], "tools": '[{"name": "f"}]'}],
+    "thinking": [{"conversations": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a", "thinking": "x"}]}],
+}
+KEPT = [
+    {"messages": [USER, ANSWER | {"weight": 1}], "tools": "[]", "images": []},
+    {"messages": [USER, ANSWER], "label": 0},  # a class
+    {"prompt": "q", "completion": "a", "label": True},
+    {"messages": [{"from": "human", "value": "q"}, {"from": "gpt", "value": "a"}]},
+    {"messages": [USER | {"from": "the web"}, ANSWER]},
+]
+
+
+def test_marks_of_all_forms_of_chats_meet_the_same_checks():
+    for reason, records in LEFT_OUT.items():
+        for record in records:
+            with pytest.raises(own_datasets.BadRecord) as refused:
+                own_datasets.chat_of(record, "x")
+            assert refused.value.reason == reason, record
+    for record in KEPT:
+        messages, reason = own_datasets.chat_of(record, "x")
+        assert reason is None and [turn["role"] for turn in messages] == ["user", "assistant"], record
+
+
+def test_a_number_that_is_none_in_an_ignored_field_leaves_the_chat(tmp_path):
+    line = json.dumps({"messages": turns("q", "a"), "score": float("nan")})
+    (tmp_path / "a.jsonl").write_text(f"{line}\n")
+    values = {**CHAT, "validation": 0, "test": 0, "path": str(tmp_path / "a.jsonl")}
+    assert composed(values, tmp_path / "out")["train"][0]["messages"] == turns("q", "a")
+
+
 def test_content_that_differs_from_the_pinned_sha256_is_refused(tmp_path):
     path = write_lines(tmp_path / "in/a.jsonl", chats(20))
     pinned = {**CHAT, "path": str(tmp_path / "in"), "sha256": content_hash(tmp_path / "in")}

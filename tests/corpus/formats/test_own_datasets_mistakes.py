@@ -55,7 +55,7 @@ def record(messages: object) -> bytes:
         ("a.csv", "instruction,output\n你,b\n".encode("gbk"), "a.csv: not CSV in UTF-8"),
         ("a.jsonl", record("abc"), "a.jsonl: 2: no `messages`"),
         ("a.jsonl", record(["abc"]), "a.jsonl: 2: message 1: role must be system, user, assistant, not 'abc'"),
-        ("a.jsonl", record([{"role": "human", "content": "a"}]), "a.jsonl: 2: message 1: role must be"),
+        ("a.jsonl", record([{"role": "narrator", "content": "a"}]), "a.jsonl: 2: message 1: role must be"),
         ("a.jsonl", record([{"role": ["user"], "content": "a"}]), "a.jsonl: 2: message 1: role must be"),
         ("a.jsonl", record([*turns("a"), {"role": "assistant"}]), "a.jsonl: 2: message 2: content must be text"),
         (
@@ -104,7 +104,7 @@ def test_bad_records_are_left_out_counted_by_reason_and_the_first_of_each_is_sho
     answer = {"role": "assistant", "content": "b"}
     bad = {
         "no_messages": [{"text": "x"}, 7],
-        "role": [{"messages": [{"role": "human", "content": "a"}]}],
+        "role": [{"messages": [{"role": "narrator", "content": "a"}]}],
         "no_text": [{"messages": [{"role": "user", "content": 1}]}, {"prompt": "a", "completion": 1}],
         "tools": [{"messages": [*turns("a"), {**answer, "tool_calls": [{"id": "1"}]}]}],
         "untrained_answer": [{"messages": [*turns("a"), {**answer, "weight": 0}]}],
