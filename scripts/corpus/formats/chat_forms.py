@@ -107,7 +107,7 @@ def system_of(fields: dict) -> list[dict]:
 
 
 def from_sharegpt(turn: object) -> object:
-    """A turn with `from` and `value` as a message that keeps its other keys; any other as it is, to be checked later."""
+    """A turn with `from` and `value` as a message with its other keys; any other as it is, to be checked later."""
     if not isinstance(turn, dict) or turn.get("from") is None or turn.get("role") is not None:
         return turn
     return {**turn, "role": turn["from"], "content": turn.get("value")}
