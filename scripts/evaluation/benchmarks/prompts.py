@@ -5,8 +5,7 @@
 
 A completion ends where the benchmark's reference harness ends it: at a stop string, or, for HumanEval-X, where the
 braces close that the head opened (CodeGeeX, codegeex/benchmark/utils.py, which also counts braces in strings and
-comments). In a chat answer the first code block that names the function is used, else the first block, else the whole
-answer.
+comments). In a chat answer the first code block that defines the function is used (`block`), else the whole answer.
 """
 
 import re
@@ -56,10 +55,34 @@ def end(problem: Problem, text: str) -> int | None:
     return None
 
 
+def defines(problem: Problem, code: str) -> bool:
+    """Whether a block of code defines the function that is asked for, and does not only call it."""
+    if problem.language == "python":
+        name = re.escape(problem.entry)
+        return re.search(rf"^\s*(?:async\s+)?(?:def|class)\s+{name}\b|^{name}\s*=", code, re.M) is not None
+    return problem.entry in re.findall(BEGINS[problem.language], code, re.M)
+
+
 def block(problem: Problem, answer: str) -> str:
-    """The code in an answer; its last block may be unterminated."""
-    blocks = re.findall(r"^ *```[^\n]*\n(.*?)(?:^ *```|\Z)", answer, re.M | re.S)
-    return next((code for code in blocks if problem.entry in code), (blocks or [answer])[0])
+    """The code in an answer; its last block may be unterminated, and all may be indented, as in a list.
+
+    Of several blocks it is the first that defines the function, else the first that names it; of a problem that asks
+    for a whole program the last one.
+    """
+    blocks = []
+    for indent, code in re.findall(r"^([ \t]*)```[^\n]*\n(.*?)(?:^[ \t]*```|\Z)", answer, re.M | re.S):
+        if all(line.startswith(indent) for line in code.splitlines() if line.strip()):
+            code = re.sub(f"^{indent}", "", code, flags=re.M)
+        blocks.append(code)
+    if not blocks:
+        return answer
+    if not problem.entry:
+        return blocks[-1]
+    for fits in (defines, lambda problem, code: problem.entry in code):
+        for code in blocks:
+            if fits(problem, code):
+                return code
+    return blocks[0]
 
 
 def completed(problem: Problem, text: str) -> str:

@@ -23,7 +23,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.evaluation.benchmarks.files import unpacked
 from scripts.evaluation.benchmarks.formats import problems_of
-from scripts.evaluation.benchmarks.prompts import block, closed, completed
+from scripts.evaluation.benchmarks.prompts import block, closed, completed, program
 from scripts.evaluation.metrics.pass_at_k import unbiased
 from scripts.experiment.settings.code import Benchmark
 from scripts.judge.judge import Judge, judge_all
@@ -128,7 +128,7 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
 
 def code_in_markdown(problem: Problem, text: str) -> str | None:
     """The code block of a chat's answer that holds the function; None where the text is no Markdown."""
-    if not re.search(r"^ *```", text, re.M):
+    if not re.search(r"^[ \t]*```", text, re.M):
         return None
     if problem.language == "python":
         try:
@@ -143,9 +143,8 @@ def code_in_markdown(problem: Problem, text: str) -> str | None:
 
 def source(problem: Problem, generation: Generation) -> str:
     """The program of a generation: EvalPlus and HumanEval judge a Python completion as it is, without cutting it."""
-    code = code_in_markdown(problem, generation.text)
-    if code is not None:
-        return closed(problem, code)
+    if code_in_markdown(problem, generation.text) is not None:
+        return closed(problem, program(problem, generation.text, "chat"))
     if generation.is_program or (problem.prompt and generation.text.startswith(problem.prompt)):
         return closed(problem, generation.text)
     if problem.language == "python":

@@ -1,5 +1,7 @@
 """scripts/evaluation/benchmarks/prompts.py: where completions end, and which code of an answer counts."""
 
+from dataclasses import replace
+
 import pytest
 
 from scripts.evaluation.benchmarks.formats import humaneval, mbpp, multipl_e, read
@@ -64,7 +66,9 @@ ANSWERS = {
     "```\nx = 1\n```\nand\n```py\ndef f(x): return 2\n```": "def f(x): return 2\n",
     "```python\ndef f(x):\n    return 2": "def f(x):\n    return 2",
     "def f(x): return 2": "def f(x): return 2",
-    "  ```python\n  x\n  ```": "  x\n",
+    "1. A list:\n\n  ```python\n  def f(x):\n      return 2\n  ```": "def f(x):\n    return 2\n",
+    "Usage:\n```python\nprint(f(1))\n```\nIt is\n```python\ndef f(x): return 2\n```": "def f(x): return 2\n",
+    "```python\n    return 2\n```\nAs in\n```\ny = 1\n```": "    return 2\n",
 }
 
 
@@ -90,3 +94,17 @@ def test_a_whole_compiled_function_follows_what_the_prompt_includes():
     both = program(java, f"```java\nimport java.util.*;\nclass Solution {{\n    {method}\n}}\n```", "chat")
     assert both.count("class Solution") == 1
     assert both.count("{") == both.count("}")
+
+
+def test_of_an_answer_that_begins_with_its_use_the_solution_is_judged_in_each_language(benchmarks):
+    """A model that shows a call first had all of its right solutions judged as wrong."""
+    for name in ("HumanEval.jsonl.gz", "humaneval_java.jsonl.gz", "humaneval_go.jsonl.gz", "humaneval_cpp.jsonl.gz"):
+        for problem in read(benchmarks / name):
+            solution = problem.head + problem.canonical
+            answer = f"Use it so:\n\n```\n{problem.entry}(1);\n```\n\n```{problem.language}\n{solution}\n```\n"
+            assert block(problem, answer) == f"{solution}\n", problem.id
+
+
+def test_of_a_problem_that_asks_for_a_whole_program_the_last_block_counts():
+    whole = replace(PYTHON, entry="")
+    assert block(whole, "An idea:\n```\nprint(0)\n```\nBetter:\n```\nprint(1)\n```") == "print(1)\n"

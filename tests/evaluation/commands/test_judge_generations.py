@@ -163,7 +163,7 @@ def test_of_an_answer_in_markdown_the_block_with_the_function_is_judged_and_of_a
         f"First install it.\n```bash\npip install x\n```\nThen:\n  ```\n{program}",
     ):
         for is_program in (True, False):
-            assert source(problem, Generation(problem.id, answer, is_program)) == program
+            assert source(problem, Generation(problem.id, answer, is_program)) == f"{problem.head}\n{program}"
     documented = f'def {problem.entry}(a):\n    """\n```\n{problem.entry}(1)\n```\n    """\n    return a\n'
     assert source(problem, Generation(problem.id, documented, True)) == documented
     completion = "    return a\n```\nThis returns a."
