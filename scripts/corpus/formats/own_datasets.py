@@ -6,10 +6,10 @@
         --settings '{"kind": "chat", "path": "data/chat/qa.jsonl"}'
 
 scripts/corpus/formats/record_readers.py says which files are read, chat_forms.py which forms of chats. The split
-follows from a hash of the content, so an example keeps its split wherever it is in the files, and exact duplicates are
-removed. A record that is no chat to train on is left out and counted by reason, and the first one of each reason is
-shown; a file that cannot be read is an error. An example's id is its place (`file:line`); ids within the records are
-ignored.
+follows from a hash of a chat's first question or of a text, so an example keeps its split wherever it is in the files,
+and no question is in two splits. Exact duplicates are removed. A record that is no chat to train on is left out and
+counted by reason, and the first one of each reason is shown; a file that cannot be read is an error. An example's id is
+its place (`file:line`); ids within the records are ignored.
 """
 
 import hashlib
@@ -24,6 +24,7 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import jsonl_writer
+from scripts.common.hashing import text_digest
 from scripts.common.manifest import write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats.chat_forms import ROLE_OF, BadRecord, messages_in
@@ -189,6 +190,15 @@ def contents(settings: ChatDataset | TextDataset) -> Iterator[tuple[bytes, dict,
         yield digest, {"id": name, "language": settings.kind, "source": source, **content}, reason
 
 
+def split_identity(example: dict, digest: bytes) -> bytes:
+    """A hash by which an example's split is chosen: of the first question of a chat, so that no question is asked in
+    training and in test; else of its content."""
+    for turn in example.get("messages", ()):
+        if turn["role"] == "user":
+            return text_digest(turn["content"].strip())
+    return digest
+
+
 def sampling_rank(digest: bytes, seed: int) -> bytes:
     """A hash of content and seed; `max_samples` keeps the contents with the smallest ones."""
     return hashlib.sha256(f"{seed}:".encode() + digest).digest()
@@ -217,7 +227,7 @@ def compose(settings: ChatDataset | TextDataset, seed: int, out: Path) -> dict:
     with ExitStack() as stack:
         write = {split: stack.enter_context(jsonl_writer(split_file(out, split))) for split in SPLITS}
         for digest, example, reason in contents(settings):
-            split = split_of(digest, settings)
+            split = split_of(split_identity(example, digest), settings)
             if reason is None and sampled and sampling_rank(digest, seed) > highest:
                 reason = "not_sampled"
             if reason:

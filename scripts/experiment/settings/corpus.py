@@ -146,8 +146,12 @@ class OwnDataset(Record):
     )
     split: str = Field("train", description="Split of the saved folder or hub dataset that is read.")
     sha256: Sha256 | None = Field(None, description="sha256 of the content at `path`; checked if given.")
-    validation: Number = Field(0.02, ge=0, lt=1, description="Share for validation, chosen by a hash of the content.")
-    test: Number = Field(0.02, ge=0, lt=1, description="Share for evaluation, chosen by a hash of the content.")
+    validation: Number = Field(
+        0.02, ge=0, lt=1, description="Share for validation, chosen by a hash of a chat's first question or of a text."
+    )
+    test: Number = Field(
+        0.02, ge=0, lt=1, description="Share for evaluation, chosen by a hash of a chat's first question or of a text."
+    )
 
 
 # fields of a record of chats, and those of a message (scripts/corpus/formats/chat_forms.py)

@@ -92,8 +92,9 @@ def record(messages: object) -> bytes:
 )
 def test_malformed_records_are_one_line_errors_with_file_and_line(tmp_path, caplog, name, content, says):
     (tmp_path / name).write_bytes(content)
+    held_out = {"validation": 0.499, "test": 0.5}  # the fine record, too
     with pytest.raises(UserError) as error:
-        compose({**CHAT, "path": str(tmp_path / name)}, tmp_path / "out")
+        compose({**CHAT, **held_out, "path": str(tmp_path / name)}, tmp_path / "out")
     warnings = [record.getMessage() for record in caplog.records if "left out" in record.getMessage()]
     lines = [str(error.value), *(warning.split(": ", 2)[2] for warning in warnings)]
     assert any(line.startswith(f"{tmp_path}/{says}") for line in lines), lines
