@@ -11,6 +11,7 @@ from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.kept_fingerprints import fingerprint
 from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.record import as_json, to_json
 from scripts.experiment.tested_sources import tested_sources
 from scripts.hosts.lost_outputs import make_lost
@@ -28,6 +29,8 @@ if not workflow.overwrite_configfiles:
 
 
 try:
+    for path in workflow.configfiles:  # Snakemake takes the last of several equal keys
+        read_yaml(Path(path))
     EXPERIMENT = load_experiment(config, " + ".join(os.path.relpath(path) for path in workflow.configfiles))
     PROFILE = Profile(workflow.resource_settings)
     MACHINE = checked_machine(PROFILE, EXPERIMENT)
