@@ -39,6 +39,9 @@ ERROR = re.compile(r"error: |fault: |[\w.]+(Error|Exception)\b")
 KILLED = re.compile(r"fault: rank \d+ on \S+ was killed")
 LOST = re.compile(r"fault: \S+: the connection to another rank was lost")
 END = "At least one job did not complete successfully"
+# what Snakemake says when it was stopped by SIGTERM, and by an interrupt
+STOPS = ("Will exit after finishing currently running jobs", "Terminating processes on user request")
+STOPPED = "stopped by a signal; run the same command again to go on"
 
 
 scheduler_causes: dict[str, str] = {}  # number of a failed job → why the scheduler ended it
@@ -99,10 +102,13 @@ class Shortened(logging.Formatter):
         self.failed: dict[str, list[str]] = {}  # the logs of jobs that failed and were not tried again
         self.causes: list[str] = []  # of the job that is tried again: its next attempt overwrites the log
         self.groups: dict[str, list[str]] = {}  # the jobs of a group that failed
+        self.stopped = False
 
     def keep(self, record: logging.LogRecord) -> bool:
         """Remember what later lines need; whether this record is to be printed."""
         event, text = getattr(record, "event", None), str(record.msg)
+        if text.startswith(STOPS):
+            self.stopped = True
         if event == LogEvent.JOB_INFO:
             self.names[str(record.jobid)] = " ".join([record.rule_name, *map(str, record.wildcards.values())])
             return False
@@ -149,6 +155,8 @@ class Shortened(logging.Formatter):
         for job, logs in self.failed.items():
             log = next(filter(tail, logs), ", ".join(logs))  # on Slurm there are several
             lines += [f"{self.names.get(job, job)} failed; the last lines of {log}:", *tail(log)]
+        if self.stopped:
+            lines.append(STOPPED)
         return "\n".join(lines or ["error: the run failed; the lines above say why"])
 
 
