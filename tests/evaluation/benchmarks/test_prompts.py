@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 
 from scripts.evaluation.benchmarks.formats import humaneval, mbpp, multipl_e, read
-from scripts.evaluation.benchmarks.prompts import block, end, program, prompt_of
+from scripts.evaluation.benchmarks.prompts import block, end, program
 from scripts.judge.problem import IN_CLASSES
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MBPP, MULTIPL_E
 from tests.judge.sandbox.programs import END, PROBLEMS, RIGHT
@@ -51,14 +51,6 @@ def test_the_canonical_solutions_are_not_cut(benchmarks):
 
 def test_the_closing_brace_that_ended_a_multipl_e_completion_is_added_again():
     assert program(multipl_e(MULTIPL_E), "    return x + 1;\n}\nlong g() {", "completion").endswith("return x + 1;\n}")
-
-
-def test_a_chat_holds_the_prompt_and_names_the_language():
-    (message,) = prompt_of(PYTHON, "chat")
-    assert message["role"] == "user"
-    assert PYTHON.prompt.strip() in message["content"]
-    assert "Python" in message["content"]
-    assert prompt_of(PYTHON, "completion") == PYTHON.prompt
 
 
 ANSWERS = {

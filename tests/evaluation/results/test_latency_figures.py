@@ -87,10 +87,6 @@ def test_on_other_hardware_than_the_target_a_gate_is_not_measured(tmp_path):
     assert evaluation["verdict"] == "not measured"
 
 
-def test_without_the_suite_eval_json_has_no_latency(tmp_path):
-    assert evaluate(build(tmp_path, []), tmp_path / "results")["latency"] is None
-
-
 def edited(**changes):
     """A mistake in sft's scores.json."""
 
