@@ -16,16 +16,21 @@ from scripts.experiment.settings.monitoring import Monitoring
 MONITORING = Path("config/monitoring")
 
 
+class RepeatedKey(yaml.MarkedYAMLError):
+    """A mapping has a key twice."""
+
+
 class UniqueKeys(yaml.SafeLoader):
     """PyYAML's loader, which takes the last of several equal keys, with an error for the second one."""
 
     def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict:
         seen = set()
         for key, _ in node.value:
+            if not isinstance(key.value, str) or key.tag == "tag:yaml.org,2002:merge":
+                continue  # a list or mapping, which is no key and refused below; `<<` may stand there twice
             if key.value in seen:
-                raise yaml.MarkedYAMLError(problem=f"{key.value!r} is there twice", problem_mark=key.start_mark)
-            if key.tag != "tag:yaml.org,2002:merge" and isinstance(key.value, str):
-                seen.add(key.value)
+                raise RepeatedKey(problem=f"{key.value!r} is there twice", problem_mark=key.start_mark)
+            seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
@@ -39,11 +44,12 @@ def read_yaml(path: Path) -> dict:
         value = yaml.load(path.read_text(), UniqueKeys)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise UserError(f"{path}: no such file") from error
+    except RepeatedKey as error:
+        raise UserError(f"{path}: line {error.problem_mark.line + 1}: {error.problem}") from error
     except yaml.MarkedYAMLError as error:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         tab = "; indent with spaces, not tabs" if "\\t" in str(error.problem) else ""
-        kind = "" if "is there twice" in str(error.problem) else "not YAML: "
-        raise UserError(f"{path}: line {line}: {kind}{error.problem}{tab}") from error
+        raise UserError(f"{path}: line {line}: not YAML: {error.problem}{tab}") from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if value is None:

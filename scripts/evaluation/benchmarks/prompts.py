@@ -78,11 +78,9 @@ def block(problem: Problem, answer: str) -> str:
         return answer
     if not problem.entry:
         return blocks[-1]
-    for fits in (defines, lambda problem, code: problem.entry in code):
-        for code in blocks:
-            if fits(problem, code):
-                return code
-    return blocks[0]
+    defining = [code for code in blocks if defines(problem, code)]
+    naming = [code for code in blocks if problem.entry in code]
+    return (defining or naming or blocks)[0]
 
 
 def completed(problem: Problem, text: str) -> str:

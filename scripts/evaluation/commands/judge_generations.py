@@ -126,24 +126,24 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
     return generations
 
 
-def code_in_markdown(problem: Problem, text: str) -> str | None:
-    """The code block of a chat's answer that holds the function; None where the text is no Markdown."""
+def is_chat_answer(problem: Problem, text: str) -> bool:
+    """Whether a text is a chat's answer in Markdown, with a code block that holds the function."""
     if not re.search(r"^[ \t]*```", text, re.M):
-        return None
+        return False
     if problem.language == "python":
         try:
             ast.parse(text)
         except (SyntaxError, ValueError, RecursionError, MemoryError):
             pass
         else:
-            return None  # the fence is in a string of the program
+            return False  # the fence is in a string of the program
     code = block(problem, text)
-    return code if code != text and problem.entry in code else None
+    return code != text and problem.entry in code
 
 
 def source(problem: Problem, generation: Generation) -> str:
     """The program of a generation: EvalPlus and HumanEval judge a Python completion as it is, without cutting it."""
-    if code_in_markdown(problem, generation.text) is not None:
+    if is_chat_answer(problem, generation.text):
         return closed(problem, program(problem, generation.text, "chat"))
     if generation.is_program or (problem.prompt and generation.text.startswith(problem.prompt)):
         return closed(problem, generation.text)
@@ -250,6 +250,6 @@ def judge_file(benchmark: Benchmark, path: Path, out: Path, base: bool, judge: J
     verdicts = out / "verdicts.jsonl.zst"
     write_jsonl(verdicts, rows)
     by_id = {problem.id: problem for problem in problems}
-    extracted = sum(code_in_markdown(by_id[item.problem], item.text) is not None for item in generations)
+    extracted = sum(is_chat_answer(by_id[item.problem], item.text) for item in generations)
     note = [f"of {extracted} of {len(generations)} answers a code block was judged"] if extracted else []
     print("\n".join([*note, *summary_lines(rows, len(problems)), f"verdicts: {verdicts}"]))

@@ -1,5 +1,6 @@
 """Settings of `training`: the base model and the stages."""
 
+from collections.abc import Mapping
 from typing import Annotated, Literal, Self
 
 from pydantic import Field
@@ -14,6 +15,11 @@ Auto = Literal["auto"]
 
 # keys of config.json for the number of a layer's experts, of which a token passes some
 EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
+
+
+def has_experts(config: Mapping) -> bool:
+    """Whether a model's config.json says that it is a mixture of experts, whose tokens pass a part of the weights."""
+    return any((config.get(key) or 0) > 1 for key in EXPERTS)
 
 
 class Shape(Record):
@@ -42,7 +48,7 @@ class Shape(Record):
     @classmethod
     def from_config(cls, config: dict) -> Self | None:
         """The shape in a model's config.json; None where it is not of this architecture's kind, as with experts."""
-        if any((config.get(key) or 0) > 1 for key in EXPERTS):
+        if has_experts(config):
             return None
         fields = {key: config[key] for key in cls.model_fields if config.get(key) is not None}
         required = {name for name, field in cls.model_fields.items() if field.is_required()} | {"vocab_size"}

@@ -14,7 +14,7 @@ import time
 import torch
 from transformers import TrainerCallback
 
-from scripts.experiment.settings.training import EXPERTS
+from scripts.experiment.settings.training import has_experts
 
 GIB = 2**30
 # dense bf16 peak (FLOP/s) with fp32 accumulation, from NVIDIA's data sheets; names as the driver gives them
@@ -46,7 +46,7 @@ def flops_per_token(model: torch.nn.Module, length: int) -> float | None:
     2, so the result is too high then.)
     """
     config = model.config.get_text_config(decoder=True)
-    if any((getattr(config, name, None) or 0) > 1 for name in EXPERTS):
+    if has_experts(config.to_dict()):
         return None
     looked_up = None if config.tie_word_embeddings else model.get_input_embeddings().weight
     counted = [weight for weight in model.parameters() if weight is not looked_up]
