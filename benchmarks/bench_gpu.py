@@ -30,8 +30,9 @@ from transformers import AutoModelForCausalLM, PrinterCallback, Qwen2Config, Tra
 
 from benchmarks.peers import documents, packed, sft_trainer
 from scripts.common.cli import parser, run
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.settings.training import Stage
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.attention import collator_for, gpu_capability
 from scripts.training.model.liger import choose_liger, liger_kernels

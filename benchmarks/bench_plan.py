@@ -77,7 +77,7 @@ def machine_of(case: dict):
 
 def predicted(case: dict) -> float:
     """Bytes by the plan."""
-    from scripts.experiment.settings.training import Shape
+    from scripts.experiment.model_shape import Shape
     from scripts.training.planning.batch import Batch
     from scripts.training.planning.budget import stage_budget
 

@@ -11,8 +11,9 @@ from pathlib import Path
 import pandas as pd
 
 from benchmarks.figures import Value, store
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.settings.training import Stage
 from scripts.training.planning.batch import Batch
 from scripts.training.planning.budget import stage_budget
 from scripts.training.planning.memory import GIB

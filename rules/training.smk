@@ -1,5 +1,7 @@
 # Shards → one model folder per stage. The machine file only says where: it is no param, so it reruns nothing.
 
+from dataclasses import asdict
+
 from scripts.experiment.layout import shard_files
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver
@@ -111,7 +113,7 @@ rule plan:
     params:
         shards=subpath(input.shards, parent=True),
         settings=lambda wildcards: to_json(VIEW.stages[wildcards.stage]),
-        shape=["--shape", to_json(VIEW.shape)] if VIEW.shape else [],
+        shape=["--shape", as_json(asdict(VIEW.shape))] if VIEW.shape else [],
         base=["--no-rope-layers", *map(str, NOPE)] if NOPE else [],
         code=fingerprint("scripts.training.plan"),
     shell:

@@ -7,7 +7,7 @@ Only the lines that start a step differ, as each tool's documentation shows them
 import shutil
 from pathlib import Path
 
-from scripts.experiment import code_units, code_uses, fingerprint
+from scripts.experiment import fingerprint
 
 STEPS = ("filter", "pack", "train", "score")
 
@@ -223,8 +223,7 @@ def ours(folder: Path) -> None:
     write_project(folder)
     (folder / "scripts/experiment").mkdir()
     (folder / "scripts/experiment/__init__.py").touch()
-    for module in (code_units, code_uses, fingerprint):
-        shutil.copy(module.__file__, folder / "scripts/experiment")
+    shutil.copy(fingerprint.__file__, folder / "scripts/experiment")
     head = (
         "import sys\nsys.path.insert(0, workflow.basedir)\nfrom scripts.experiment.fingerprint import fingerprint\n\n"
     )

@@ -1,12 +1,14 @@
 """The settings that determine the base model, wherever it is stored, for rule `base`; its shape for the plan."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
 from scripts.experiment.model_folder import folder_content
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.record import to_dict
-from scripts.experiment.settings.training import Base, Shape
+from scripts.experiment.settings.training import Base
 
 
 def settings_of_base(base: Base) -> dict:
@@ -39,4 +41,5 @@ def shape_of_base(base: Base, vocab_size: int | None) -> Shape | None:
     if base.shape is None:
         config = Path(base.model) / "config.json"
         return Shape.from_config(read_json(config)) if config.is_file() else None
-    return base.shape.model_copy(update={"vocab_size": vocab_size} if base.model == "scratch" else {})
+    shape = Shape(**base.shape)
+    return replace(shape, vocab_size=vocab_size) if base.model == "scratch" else shape

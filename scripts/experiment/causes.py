@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 from scripts.experiment.arguments import words_of
-from scripts.experiment.code_records import read_code, unit_changes, units_of
-from scripts.experiment.fingerprint import fingerprint
+from scripts.experiment.code_records import read_code, unit_changes
+from scripts.experiment.fingerprint import fingerprint, reach
 
 
 def value_text(value: Any) -> str:
@@ -60,7 +60,7 @@ def code_changes(old: str, new: str, module: str, records: Path) -> list[str]:
     recorded = read_code(old, records)
     if recorded is None:
         return [f"code changed (there is no record of the code {old})"]
-    now = units_of(module) if fingerprint(module) == new else read_code(new, records).units
+    now = reach(module).units() if fingerprint(module) == new else read_code(new, records).units
     return unit_changes(recorded.units, now) or [f"code changed, {old} → {new}"]
 
 

@@ -7,18 +7,13 @@ The provenance of each result names the fingerprint (scripts/experiment/provenan
 with it.
 """
 
-import ast
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import orjson
 
 from scripts.common.files import write_json
-from scripts.experiment import code_units
-from scripts.experiment.code_units import path_of, read_units
-from scripts.experiment.fingerprint import digest, file_digest, fingerprint, reach
-
-KINDS = {ast.FunctionDef: "function", ast.AsyncFunctionDef: "function", ast.ClassDef: "class"}
+from scripts.experiment.fingerprint import ROOT, fingerprint, reach
 
 
 @dataclass(frozen=True)
@@ -32,28 +27,6 @@ class CodeRecord:
 
     module: str
     units: dict[str, str]
-
-
-def units_of(module: str) -> dict[str, str]:
-    """place → kind and hash (16 hex digits) of each part that `python -m module` reaches."""
-    units = {}
-
-    def add(name: str, part: str, kind: str, content: str) -> None:
-        units[f"{path_of(name).relative_to(code_units.ROOT)}:{part}"] = f"{kind} {content[:16]}"
-
-    reached = reach(module)
-    add(module, "__main__", "block", digest(tuple(read_units(module).main)))
-    for name in reached.modules:
-        if effects := read_units(name).effects:
-            add(name, "at import", "statements", digest(tuple(effects)))
-    for name, part in reached.definitions:
-        statements = read_units(name).definitions[part]
-        add(name, part, KINDS.get(type(statements[0]), "constant"), digest(tuple(statements)))
-    for name, part, target in reached.imports:
-        add(name, f"{part} from {target}", "import", "")
-    for path in reached.files:
-        units[str(path.relative_to(code_units.ROOT))] = f"file {file_digest(path)[:16]}"
-    return dict(sorted(units.items()))
 
 
 def code_file(code: str, folder: Path) -> Path:
@@ -73,13 +46,13 @@ def record_codes(modules: list[str], folder: Path) -> None:
     """Record the code of rules' modules as it is now."""
     for module in modules:
         if read_code(fingerprint(module), folder) is None:
-            write_json(code_file(fingerprint(module), folder), asdict(CodeRecord(module, units_of(module))))
+            write_json(code_file(fingerprint(module), folder), asdict(CodeRecord(module, reach(module).units())))
 
 
 def rule_modules() -> list[str]:
     """The modules of all rules: those that an area's folder shows."""
     areas = ("sources", "corpus", "tokens", "training", "evaluation", "report")
-    paths = [path for area in areas for path in sorted((code_units.ROOT / "scripts" / area).glob("[a-z]*.py"))]
+    paths = [path for area in areas for path in sorted((ROOT / "scripts" / area).glob("[a-z]*.py"))]
     return [f"scripts.{path.parent.name}.{path.stem}" for path in paths]
 
 

@@ -5,33 +5,93 @@
 
 Starting at the module's `if __name__ == "__main__"` block, every name is followed through the project's imports to the
 function, class or constant that it is bound to. Of every module that gets imported on the way, the statements that run
-at import count as reached as well. A method of a record (a dataclass, a NamedTuple) counts where reached code has its
-name as an attribute of whatever object, or in a text; any other class counts as a whole. What cannot be resolved counts
-as reached in whole: a module that is passed as a value, a star import, an attribute that is not defined there,
-`getattr` on a module. Files of scripts/ that are not Python, or that are run by path, count where reached code holds
-their name or that of their folder as text.
+at import count as reached as well. What cannot be resolved counts as reached in whole: a module that is passed as a
+value, a star import, an attribute that is not defined there, a module that calls `globals` or `eval`. Files of scripts/
+that are not Python, or that are run by path, count where reached code holds their name or that of their folder as text.
 
 Comments, docstrings, descriptions of settings, formatting, the order of definitions and unreached code change nothing.
+Only the standard library is used, and a syntax tree is hashed in the same way on every Python.
 """
 
 import ast
 import hashlib
-import re
 import sys
+from dataclasses import dataclass, field
 from functools import cache
 from pathlib import Path
+from typing import NamedTuple
 
-from scripts.experiment import code_units
-from scripts.experiment.code_units import (
-    PACKAGE,
-    ModuleParts,
-    modules_of,
-    normal_form,
-    path_of,
-    read_units,
-    without_documentation,
-)
-from scripts.experiment.code_uses import LISTING, WHOLE, uses_of
+ROOT = Path(__file__).parents[2]
+PACKAGE = "scripts"
+FUNCTIONS = (ast.FunctionDef, ast.AsyncFunctionDef)
+KINDS = {ast.FunctionDef: "function", ast.AsyncFunctionDef: "function", ast.ClassDef: "class"}
+
+# Decorators that only wrap, and calls that only make a value, as those of a class do: a definition that uses no other
+# call does nothing at import but bind its name.
+WRAPPING = "abstractmethod cache cached_property classmethod contextmanager dataclass field_validator lru_cache"
+WRAPPING += " model_validator njit property staticmethod total_ordering wraps"
+MAKING = "arange array bool bytes compile decode deque dict dtype encode enumerate field float format fromkeys"
+MAKING += " frozenset get getLogger int int64 itemgetter items join keys len list lower max min namedtuple range"
+MAKING += " removeprefix replace set sorted split str strip sum tuple uint32 uint64 upper values zip"
+HARMLESS = {*WRAPPING.split(), *MAKING.split()}
+
+LISTING = "constants_in"  # takes one constant of each module of a package: scripts/common/discovery.py
+ANYTHING = {"globals", "exec", "eval", "vars", "__import__", "import_module"}  # calls that can reach all of a module
+
+Target = tuple[str, str | None]  # a module and a name in it; None for the module itself
+
+
+@dataclass
+class ModuleParts:
+    """What a module consists of.
+
+    Attributes:
+        definitions: name → the statements that bind it; a class is one statement with all its methods.
+        effects: statements that run at import and are more than a definition, in their order.
+        main: the statements of `if __name__ == "__main__"`, which run only in the module that is started.
+        imports: name → what it is bound to.
+        imported: project modules that are imported at import.
+    """
+
+    definitions: dict[str, list[ast.stmt]] = field(default_factory=dict)
+    effects: list[ast.stmt] = field(default_factory=list)
+    main: list[ast.stmt] = field(default_factory=list)
+    imports: dict[str, Target] = field(default_factory=dict)
+    imported: list[str] = field(default_factory=list)
+
+
+class Uses(NamedTuple):
+    """What a statement uses.
+
+    Attributes:
+        imports: name → what its own import statements bind it to.
+        loaded: the project modules that these import.
+        names: (name, the attributes that are taken of it: `a.b.c` gives `b`, `c`).
+        texts: its strings.
+        listed: (package, name) of each call of `constants_in`; None for the package that the statement is in.
+    """
+
+    imports: dict[str, Target]
+    loaded: list[str]
+    names: set[tuple[str, tuple[str, ...]]]
+    texts: set[str]
+    listed: set[tuple[str | None, str]]
+
+
+def path_of(module: str) -> Path | None:
+    """The file of a dotted module name; None where the name is no module of this project."""
+    return path_below(ROOT, module)
+
+
+@cache
+def path_below(root: Path, module: str) -> Path | None:
+    if module.split(".")[0] != PACKAGE:
+        return None
+    base = root.joinpath(*module.split("."))
+    for path in (base.with_suffix(".py"), base / "__init__.py"):
+        if path.is_file():
+            return path
+    return None
 
 
 @cache
@@ -49,147 +109,257 @@ def files_by_name(root: Path) -> dict[str, list[Path]]:
     return files
 
 
+def last_name(node: ast.expr) -> str:
+    """`compile` of `re.compile` and of `re.compile("a")`; empty where there is no name."""
+    node = getattr(node, "func", node)
+    return node.attr if isinstance(node, ast.Attribute) else getattr(node, "id", "")
+
+
+def imports_of(statement: ast.Import | ast.ImportFrom) -> tuple[dict[str, Target], list[str]]:
+    """(name → what it is bound to, project modules that are loaded) of an import; a star import binds `*`."""
+    bound, loaded = {}, []
+    for alias in statement.names:
+        if isinstance(statement, ast.Import):
+            # `import a.b` binds `a`, `import a.b as c` binds the module `a.b`
+            target = alias.name if alias.asname else alias.name.split(".")[0]
+            bound[alias.asname or target] = (target, None)
+            loaded.append(alias.name)
+            continue
+        submodule = f"{statement.module}.{alias.name}"
+        if path_of(submodule):
+            bound[alias.asname or alias.name] = (submodule, None)
+            loaded.append(submodule)
+        else:
+            bound[alias.asname or alias.name] = (statement.module, alias.name)
+            loaded.append(statement.module)
+    return bound, [module for module in loaded if path_of(module)]
+
+
+def only_makes_values(node: ast.AST) -> bool:
+    """Whether every call in it is one of a class, by its capital, or one that only makes a value."""
+    names = [last_name(inner) for inner in ast.walk(node) if isinstance(inner, ast.Call)]
+    return all(name in HARMLESS or name[:1].isupper() for name in names)
+
+
+def only_defines(statement: ast.stmt) -> bool:
+    """Whether a definition does nothing at import but bind its names."""
+    if not isinstance(statement, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+        return only_makes_values(statement)
+    if any(last_name(decorator) not in HARMLESS for decorator in statement.decorator_list):
+        return False
+    if isinstance(statement, FUNCTIONS):
+        return True
+    body = [inner for inner in statement.body if not isinstance(inner, FUNCTIONS)]
+    return not statement.keywords and all(map(only_makes_values, body))
+
+
+def bound_names(statement: ast.stmt) -> list[str]:
+    """The names that a definition or assignment binds; none where it is neither."""
+    if isinstance(statement, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+        return [statement.name]
+    targets = []
+    if isinstance(statement, ast.Assign):
+        targets = statement.targets
+    elif isinstance(statement, ast.AnnAssign):
+        targets = [statement.target]
+    if not all(isinstance(target, ast.Name | ast.Tuple) for target in targets):
+        return []
+    return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+
+
+def without_documentation(tree: ast.Module) -> ast.Module:
+    """The tree less its docstrings and the descriptions of settings; comments are not in a tree to begin with."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            first = node.body[0] if node.body else None
+            if isinstance(getattr(first, "value", None), ast.Constant) and isinstance(first.value.value, str):
+                node.body = node.body[isinstance(first, ast.Expr) :]
+        elif isinstance(node, ast.Call) and last_name(node) == "Field":
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg != "description"]
+    return tree
+
+
+@cache
+def read_parts(module: str) -> ModuleParts:
+    """The parts of a project module."""
+    parts = ModuleParts()
+    for statement in without_documentation(ast.parse(path_of(module).read_bytes())).body:
+        if isinstance(statement, ast.If) and ast.unparse(statement.test) == "__name__ == '__main__'":
+            parts.main += statement.body
+            continue
+        names, is_import = bound_names(statement), isinstance(statement, ast.Import | ast.ImportFrom)
+        for name in names:
+            parts.definitions.setdefault(name, []).append(statement)
+        if is_import or not names or not only_defines(statement):
+            if not is_import:
+                parts.effects.append(statement)
+            for inner in ast.walk(statement):  # an optional import stands in a `try`
+                if isinstance(inner, ast.Import | ast.ImportFrom):
+                    bound, loaded = imports_of(inner)
+                    parts.imports |= bound
+                    parts.imported += loaded
+    return parts
+
+
+@cache
+def uses_of(statement: ast.AST) -> Uses:
+    """What a statement uses. Many rules reach the same statements, so each is read once."""
+    uses, names, attributes, understood = Uses({}, [], set(), set(), set()), [], {}, set()
+    for node in ast.walk(statement):
+        if isinstance(node, ast.Call) and last_name(node) == LISTING and isinstance(node.args[1], ast.Constant):
+            package, name = node.args
+            uses.listed.add((getattr(package, "value", None), name.value))
+            understood.update((package, name))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            bound, loaded = imports_of(node)
+            uses.imports.update(bound)
+            uses.loaded.extend(loaded)
+        elif isinstance(node, ast.Attribute):
+            attributes[node.value] = node
+        elif isinstance(node, ast.Name):
+            names.append(node)
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in understood:
+            uses.texts.add(node.value)
+    for name in names:
+        chain, node = [], attributes.get(name)
+        while node:
+            chain.append(node.attr)
+            node = attributes.get(node)
+        uses.names.add((name.id, tuple(chain)))
+    return uses
+
+
 class ReachableCode:
     """Everything that a module reaches when it is started.
 
     Attributes:
-        definitions: (module, name) of each definition that is reached.
         modules: the modules that are imported.
+        definitions: (module, name) of each definition that is reached.
         imports: (module, name, what it is bound to) of each imported name that reached code uses.
         files: files that are named in reached code.
-        attributes: names that reached code may take of any object; `*` where it may take any.
-        waiting: methods of reached records whose name did not occur yet.
     """
 
     def __init__(self, entry: str):
-        self.definitions: set[tuple[str, str]] = set()
+        self.entry = entry
         self.modules: set[str] = set()
+        self.definitions: set[tuple[str, str]] = set()
         self.imports: set[tuple[str, str, str]] = set()
         self.files: set[Path] = set()
-        self.attributes: set[str] = set()
-        self.waiting: set[tuple[str, str]] = set()
-        self.queue: list[tuple[ModuleParts, ast.AST]] = []
+        self.queue: list[tuple[str, ast.AST]] = []
         self.load(entry)
-        self.queue += [(read_units(entry), statement) for statement in read_units(entry).main]
-        while self.queue or self.reach_methods():
+        self.queue += [(entry, statement) for statement in read_parts(entry).main]
+        while self.queue:
             self.follow(*self.queue.pop())
 
     def load(self, module: str) -> None:
         """Import a module: its packages, its statements that run at import, and the modules that it imports."""
-        parts = module.split(".")
-        for name in [".".join(parts[:size]) for size in range(1, len(parts) + 1)]:
+        words = module.split(".")
+        for size in range(1, len(words) + 1):
+            name = ".".join(words[:size])
             if name not in self.modules and path_of(name):
                 self.modules.add(name)
-                units = read_units(name)
-                self.queue += [(units, statement) for statement in units.effects]
-                for imported in units.imported:
+                self.queue += [(name, statement) for statement in read_parts(name).effects]
+                for imported in read_parts(name).imported:
                     self.load(imported)
 
-    def reach(self, module: str, name: str) -> None:
-        """Reach a name of a module, wherever it is defined."""
+    def reach(self, module: str, name: str | None) -> None:
+        """Reach a name of a module, wherever it is defined; None, `*` and unknown names mean all of the module."""
         if path_of(module) is None:
             return
         self.load(module)
-        units = read_units(module)
-        if name in units.definitions:
+        parts = read_parts(module)
+        if name in parts.definitions:
             if (module, name) not in self.definitions:
                 self.definitions.add((module, name))
-                if name == LISTING:  # what it takes of which modules is said where it is called
-                    return
-                self.queue += [(units, statement) for statement in units.definitions[name]]
-                self.waiting |= {(module, f"{name}.{method}") for method in units.methods.get(name, ())}
-        elif name in units.imports:
-            self.reach_imported(units, name, units.imports[name])
-        elif path_of(f"{module}.{name}"):
+                if name != LISTING:  # what it takes of which modules is said where it is called
+                    self.queue += [(module, statement) for statement in parts.definitions[name]]
+        elif name in parts.imports:
+            self.reach_import(module, name, parts.imports[name])
+        elif name and path_of(f"{module}.{name}"):
             self.load(f"{module}.{name}")
         else:
-            self.reach_module(module)
+            for every in parts.definitions:
+                self.reach(module, every)
 
-    def reach_methods(self) -> bool:
-        """Reach the methods of reached records whose name occurs in reached code; whether there is more to follow."""
-        any_attribute = "*" in self.attributes
-        reached = {method for method in self.waiting if any_attribute or method[1].partition(".")[2] in self.attributes}
-        self.waiting -= reached
-        for module, name in reached:
-            self.reach(module, name)
-        return bool(self.queue)
+    def reach_import(self, module: str, used: str, target: Target) -> None:
+        """Reach what a name that a module imports is bound to."""
+        self.imports.add((module, used, f"{target[0]}:{target[1]}"))
+        self.reach(*target)
 
-    def reach_imported(self, units: ModuleParts, used: str, target: tuple[str, str | None]) -> None:
-        """Reach what a name that is imported means: a name of a module, or a module that is used as a value."""
-        module, name = target
-        self.imports.add((units.name, used, f"{module}:{name}"))
-        if name == "*" or name is None:
-            self.reach_module(module)
-        else:
-            self.reach(module, name)
-
-    def reach_module(self, module: str) -> None:
-        """Reach all of a module."""
-        if path_of(module):
-            self.load(module)
-            for name in read_units(module).definitions:
-                self.reach(module, name)
-
-    def follow(self, units: ModuleParts, statement: ast.AST) -> None:
+    def follow(self, module: str, statement: ast.AST) -> None:
         """Reach what a statement of a module uses."""
         uses = uses_of(statement)
-        self.attributes |= uses.attributes
-        imports = units.imports | uses.imports
-        for module in uses.loaded:
-            self.load(module)
+        imports = read_parts(module).imports | uses.imports
+        for loaded in uses.loaded:
+            self.load(loaded)
         if "*" in imports:
-            self.reach_imported(units, "*", imports["*"])
+            self.reach_import(module, "*", imports["*"])
         for name, attributes in uses.names:
-            self.reach_name(units, name, attributes, imports)
+            if name in ANYTHING:
+                self.reach(module, None)
+            if name in imports:
+                self.reach_import(module, name, dotted(*imports[name], attributes))
+            elif name in read_parts(module).definitions:
+                self.reach(module, name)
         for package, name in uses.listed:
-            for module in modules_of(package or units.name):
-                self.load(module)
-                if name in read_units(module).definitions or name in read_units(module).imports:
-                    self.reach(module, name)
+            for file in sorted(path_of(package or module).parent.glob("*.py")):
+                inner = f"{package or module}.{file.stem}"
+                if file.stem != "__init__":
+                    self.load(inner)
+                    if name in read_parts(inner).definitions or name in read_parts(inner).imports:
+                        self.reach(inner, name)
         for text in uses.texts:
-            for path in files_by_name(code_units.ROOT).get(text, []):
-                self.files.add(path)
-                self.attributes.update(re.findall(r"\w+", path.read_text(errors="replace")))  # as a template may
-            if path_of(text):  # a module that is named to be run or imported
-                self.reach_module(text)
+            self.files.update(files_by_name(ROOT).get(text, []))
+            self.reach(text, None)  # a module that is named to be run or imported
 
-    def reach_name(self, units: ModuleParts, used: str, attributes: tuple[str, ...], imports: dict) -> None:
-        """Reach what one name means, with the attributes that are taken of it."""
-        if used in WHOLE:
-            self.reach_module(units.name)
-        if used not in imports:
-            if used in units.definitions:
-                self.reach(units.name, used)
-            return
-        module, name = imports[used]
-        for attribute in attributes:  # the longest dotted name that is a module
-            if name is not None:
-                break
-            if path_of(f"{module}.{attribute}"):
-                module = f"{module}.{attribute}"
-                self.load(module)
-            else:
-                name = attribute
-        self.reach_imported(units, used, (module, name))
+    def units(self) -> dict[str, str]:
+        """place → kind and hash (16 hex digits) of each part that is reached, by place."""
+        units = {}
 
-    def lines(self) -> list[str]:
-        """One line per part that is reached, with the hash of its content; sorted."""
-        lines = []
+        def add(module: str, part: str, kind: str, statements: list[ast.stmt]) -> None:
+            units[f"{path_of(module).relative_to(ROOT)}:{part}"] = f"{kind} {digest(tuple(statements))}"
+
+        add(self.entry, "__main__", "block", read_parts(self.entry).main)
         for module in self.modules:
-            units = read_units(module)
-            if units.effects:
-                lines.append(f"{module}: at import {digest(tuple(units.effects))}")
+            if read_parts(module).effects:
+                add(module, "at import", "statements", read_parts(module).effects)
         for module, name in self.definitions:
-            lines.append(f"{module}: {name} {digest(tuple(read_units(module).definitions[name]))}")
-        lines += [f"{module}: {name} = {target}" for module, name, target in self.imports]
-        lines += [f"{path.relative_to(code_units.ROOT)} {file_digest(path)}" for path in self.files]
-        return sorted(lines)
+            statements = read_parts(module).definitions[name]
+            add(module, name, KINDS.get(type(statements[0]), "constant"), statements)
+        for module, name, target in self.imports:
+            add(module, f"{name} from {target}", "import", [])
+        for path in self.files:
+            units[str(path.relative_to(ROOT))] = f"file {file_digest(path)}"
+        return dict(sorted(units.items()))
+
+
+def dotted(module: str, name: str | None, attributes: tuple[str, ...]) -> Target:
+    """What an imported name means with the attributes that are taken of it: the longest dotted name is a module."""
+    for attribute in attributes:
+        if name is not None:
+            break
+        if path_of(f"{module}.{attribute}"):
+            module = f"{module}.{attribute}"
+        else:
+            name = attribute
+    return module, name
+
+
+def normal_form(node: object) -> object:
+    """A syntax tree as nested tuples, the same on every Python version: without the fields that are empty, as those are
+    that a newer version adds."""
+    if isinstance(node, ast.AST):
+        fields = ((name, normal_form(value)) for name, value in ast.iter_fields(node) if name not in ("ctx", "kind"))
+        return (type(node).__name__, *((name, value) for name, value in fields if value not in (None, ())))
+    if isinstance(node, list):
+        return tuple(normal_form(value) for value in node)
+    return node if node is None else f"{type(node).__name__} {node!r}"
 
 
 @cache
 def digest(statements: tuple[ast.stmt, ...]) -> str:
     """A hash of statements, whatever their comments and formatting."""
-    return hashlib.sha256(repr(normal_form(list(statements))).encode()).hexdigest()
+    return hashlib.sha256(repr(normal_form(list(statements))).encode()).hexdigest()[:16]
 
 
 def file_digest(path: Path) -> str:
@@ -197,7 +367,7 @@ def file_digest(path: Path) -> str:
     content = path.read_bytes()
     if path.suffix == ".py":
         return digest(tuple(without_documentation(ast.parse(content)).body))
-    return hashlib.sha256(content).hexdigest()
+    return hashlib.sha256(content).hexdigest()[:16]
 
 
 @cache
@@ -209,13 +379,12 @@ def reach(module: str) -> ReachableCode:
 @cache
 def fingerprint(module: str) -> str:
     """A hash (16 hex digits) over all that `python -m module` reaches."""
-    entry = read_units(module)
-    parts = [f"main {digest(tuple(entry.main))}", *reach(module).lines()]
-    return hashlib.sha256("\n".join(parts).encode()).hexdigest()[:16]
+    lines = [f"{place} {content}" for place, content in reach(module).units().items()]
+    return hashlib.sha256("\n".join(lines).encode()).hexdigest()[:16]
 
 
 if __name__ == "__main__":
     if "--reached" in sys.argv:
-        print("\n".join(reach(sys.argv[1]).lines()))
+        print("\n".join(f"{place} {content}" for place, content in reach(sys.argv[1]).units().items()))
     else:
         print(fingerprint(sys.argv[1]))

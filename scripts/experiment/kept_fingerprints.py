@@ -12,7 +12,7 @@ from functools import cache
 from pathlib import Path
 
 from scripts.common.files import read_json_or_empty, write_json
-from scripts.experiment import code_units
+from scripts.experiment.fingerprint import PACKAGE, ROOT
 from scripts.experiment.fingerprint import fingerprint as computed
 
 KEPT = Path(".snakemake/stagecraft/fingerprints.json")
@@ -21,7 +21,7 @@ KEPT = Path(".snakemake/stagecraft/fingerprints.json")
 @cache
 def tree_hash(root: Path) -> str:
     """A hash of the names and contents of all files of scripts/, and of the Python that reads them."""
-    files = sorted(path for path in (root / code_units.PACKAGE).rglob("*") if "__pycache__" not in path.parts)
+    files = sorted(path for path in (root / PACKAGE).rglob("*") if "__pycache__" not in path.parts)
     digests = {
         str(path.relative_to(root)): hashlib.sha256(path.read_bytes()).hexdigest() for path in files if path.is_file()
     }
@@ -30,7 +30,7 @@ def tree_hash(root: Path) -> str:
 
 def fingerprint(module: str, file: Path = KEPT) -> str:
     """The fingerprint of what `python -m module` reaches, from the file where it holds for these scripts."""
-    tree, noted = tree_hash(code_units.ROOT), read_json_or_empty(file)
+    tree, noted = tree_hash(ROOT), read_json_or_empty(file)
     kept = noted["fingerprints"] if noted.get("tree") == tree else {}
     if module not in kept:
         kept[module] = computed(module)

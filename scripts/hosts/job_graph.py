@@ -19,7 +19,7 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json_or_empty, write_json
-from scripts.experiment import code_units
+from scripts.experiment.fingerprint import ROOT
 from scripts.experiment.kept_fingerprints import fingerprint, tree_hash
 from scripts.experiment.layout import MANIFEST, Layout
 from scripts.experiment.machine_files import read_yaml
@@ -117,9 +117,9 @@ def jobs_of(workflow) -> list[Job]:
 
 def key_of(experiment: Experiment, sources: Iterable[Record]) -> str:
     """A hash of all that decides which jobs there are: settings, sources, the rules and the scripts that they use."""
-    rules = [code_units.ROOT / "Snakefile", *sorted((code_units.ROOT / "rules").glob("*.smk"))]
+    rules = [ROOT / "Snakefile", *sorted((ROOT / "rules").glob("*.smk"))]
     content = [to_json(experiment), *(source.model_dump_json() for source in sources)]
-    content += [tree_hash(code_units.ROOT), *(path.read_text() for path in rules)]
+    content += [tree_hash(ROOT), *(path.read_text() for path in rules)]
     return hashlib.sha256("\n".join(content).encode()).hexdigest()
 
 

@@ -9,6 +9,8 @@ integrity check of scripts/training/model/logits_fingerprint.py.
 
 import logging
 import shutil
+from collections.abc import Mapping
+from dataclasses import asdict
 from pathlib import Path
 
 from scripts.common.cli import parser, run
@@ -16,7 +18,8 @@ from scripts.common.errors import UserError
 from scripts.common.files import new_folder_beside, publish_files
 from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.experiment.model_folder import OURS, PATTERNS, content_hash
-from scripts.experiment.settings.training import Base, Shape
+from scripts.experiment.model_shape import Shape
+from scripts.experiment.settings.training import Base
 from scripts.tokens.packing.base_tokenizer import write_chat_template
 
 ROPE_THETA = 1_000_000  # of a model from scratch, as of Qwen2's
@@ -27,8 +30,8 @@ def write_model_manifest(folder: Path) -> dict:
     return write_manifest(folder, sorted(path.name for path in folder.iterdir() if path.name not in OURS))
 
 
-def make_from_scratch(shape: Shape, seed: int, tokenizer: Path, out: Path) -> None:
-    """Write a randomly initialised Qwen2 model of the given shape, and the tokenizer, to `out`."""
+def make_from_scratch(shape: Mapping[str, int | bool], seed: int, tokenizer: Path, out: Path) -> None:
+    """Write a randomly initialised Qwen2 model of the given shape, keys of its config.json, and the tokenizer."""
     import torch
     from transformers import AutoTokenizer, Qwen2Config, Qwen2ForCausalLM
     from transformers.utils import logging as transformers_logging
@@ -41,7 +44,7 @@ def make_from_scratch(shape: Shape, seed: int, tokenizer: Path, out: Path) -> No
         pad_token_id=vocabulary.pad_token_id,
         rope_parameters={"rope_type": "default", "rope_theta": ROPE_THETA},
         use_cache=True,
-        **shape.model_dump(exclude={"vocab_size"}, exclude_none=True),
+        **{name: value for name, value in asdict(Shape(**shape)).items() if value is not None},
     )
     torch.manual_seed(seed)
     model = Qwen2ForCausalLM(config)

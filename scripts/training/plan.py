@@ -9,6 +9,7 @@ The workflow checks the same when it starts, so that a stage that cannot fit end
 `stagecraft plan` shows all stages in one table, before any data exists (scripts/training/planning/overview.py).
 """
 
+import json
 import logging
 from pathlib import Path
 
@@ -17,7 +18,8 @@ from scripts.common.disk import free_bytes
 from scripts.common.files import read_json, write_json
 from scripts.experiment.layout import PACKED_SPLITS
 from scripts.experiment.machine_files import load_machine, load_monitoring
-from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.model_shape import Shape
+from scripts.experiment.settings.training import Stage
 from scripts.training.planning.checks import check_validation
 from scripts.training.planning.disk import disk_warning
 from scripts.training.planning.memory import GIB
@@ -31,7 +33,7 @@ def main() -> None:
     arguments.add_argument("--machine", type=Path, required=True)
     arguments.add_argument("--monitoring", type=Path, required=True)
     arguments.add_argument("--settings", type=Stage.from_json, required=True)
-    arguments.add_argument("--shape", type=Shape.from_json, help="the model's shape, where it is known")
+    arguments.add_argument("--shape", type=json.loads, help="the model's shape, as Shape has it, where it is known")
     arguments.add_argument("--no-rope-layers", type=int, nargs="*", default=[])
     arguments.add_argument("--shards", type=Path, required=True)
     arguments.add_argument("--out", type=Path, required=True)
@@ -41,7 +43,8 @@ def main() -> None:
     rows = [split_rows(manifest["splits"][split], args.settings) for split in PACKED_SPLITS]
     machine, layers = load_machine(args.machine), tuple(args.no_rope_layers)
     monitoring = load_monitoring(args.monitoring)
-    inputs = PlanInputs(args.stage, args.settings, machine, args.shape, *rows, layers, monitoring)
+    shape = Shape(**args.shape) if args.shape else None
+    inputs = PlanInputs(args.stage, args.settings, machine, shape, *rows, layers, monitoring)
     result = plan(inputs) | part_plans(manifest["splits"]["train"], inputs)
     free = free_bytes(args.out) / GIB
     result.setdefault("warnings", []).extend(disk_warning(inputs.resolve(), result, free))

@@ -18,7 +18,7 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
-from scripts.experiment import code_units, fingerprint
+from scripts.experiment import fingerprint
 from scripts.experiment.settings.evaluation import Evaluation
 from tests import forked
 from tests.experiment.traced_experiments import TRACED, run_experiment, smoke_sizes
@@ -35,7 +35,7 @@ def rules() -> list[str]:
         name for path in (ROOT / "rules").glob("*.smk") for name in re.findall(r'rint\("([\w.]+)"', path.read_text())
     }
     suites = {f"scripts.evaluation.{name}" for name in Evaluation.model_fields}
-    return sorted(named | {name for name in suites if code_units.path_of(name)})
+    return sorted(named | {name for name in suites if fingerprint.path_of(name)})
 
 
 def functions_in(tree: ast.AST, above: str = "") -> Iterator[tuple[str, ast.AST]]:
@@ -63,22 +63,22 @@ def module_name(file: str) -> str:
 
 def covered() -> Pairs:
     """The pairs whose function lies within a statement that the rule's fingerprint covers."""
-    pairs, functions = set(), all_functions(code_units.ROOT)
+    pairs, functions = set(), all_functions(fingerprint.ROOT)
     for rule in rules():
         reached = fingerprint.reach(rule)
-        statements = [(rule, statement) for statement in code_units.read_units(rule).main]
+        statements = [(rule, statement) for statement in fingerprint.read_parts(rule).main]
         statements += [
-            (module, effect) for module in reached.modules for effect in code_units.read_units(module).effects
+            (module, effect) for module in reached.modules for effect in fingerprint.read_parts(module).effects
         ]
         for module, name in reached.definitions:
-            statements += [(module, definition) for definition in code_units.read_units(module).definitions[name]]
+            statements += [(module, definition) for definition in fingerprint.read_parts(module).definitions[name]]
         within = {}  # module → lines at which a function begins that its statements hold
         for module, statement in statements:
             found_here = (
                 node.lineno for node in ast.walk(statement) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
             )
             within.setdefault(module, set()).update(found_here)
-        whole_files = {str(path.relative_to(code_units.ROOT)) for path in reached.files}
+        whole_files = {str(path.relative_to(fingerprint.ROOT)) for path in reached.files}
         for function, node in functions.items():
             if function[0] in whole_files or node.lineno in within.get(module_name(function[0]), ()):
                 pairs.add((function, rule))

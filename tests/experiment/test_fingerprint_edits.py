@@ -4,7 +4,7 @@ import pytest
 
 from benchmarks.reruns.edits import EDITS
 from benchmarks.reruns.project import STEPS, ours
-from scripts.experiment import code_units, fingerprint
+from scripts.experiment import fingerprint
 
 # settings, inputs and records: what Snakemake itself compares
 NOT_CODE = {"a touched input", "every file touched", "another checkout", "a renamed input file"}
@@ -14,13 +14,13 @@ NEEDLESS = {"an unused method of a used class": {"filter"}, "a renamed helper mo
 
 def forget() -> None:
     """Empty the caches, which hold the statements of another tree."""
-    for cached in (code_units.read_units, fingerprint.reach, fingerprint.fingerprint, fingerprint.files_by_name):
+    for cached in (fingerprint.read_parts, fingerprint.reach, fingerprint.fingerprint, fingerprint.files_by_name):
         cached.cache_clear()
     fingerprint.uses_of.cache_clear(), fingerprint.digest.cache_clear()
 
 
 def fingerprints(root, monkeypatch) -> dict[str, str]:
-    monkeypatch.setattr(code_units, "ROOT", root)
+    monkeypatch.setattr(fingerprint, "ROOT", root)
     forget()
     return {step: fingerprint.fingerprint(f"scripts.steps.{step}") for step in STEPS}
 

@@ -4,7 +4,7 @@ import shutil
 
 import pytest
 
-from scripts.experiment import code_units, fingerprint, kept_fingerprints
+from scripts.experiment import fingerprint, kept_fingerprints
 from tests.experiment.proof import ROOT, rules
 
 RULES = ["scripts.report.scores", "scripts.evaluation.problems"]
@@ -14,7 +14,7 @@ RULES = ["scripts.report.scores", "scripts.evaluation.problems"]
 def kept(tmp_path, monkeypatch):
     """A copy of scripts/, and a function: the kept fingerprints of RULES, and which of them were computed for it."""
     shutil.copytree(ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(code_units, "ROOT", tmp_path)
+    monkeypatch.setattr(kept_fingerprints, "ROOT", tmp_path)
     computed = []
 
     def compute(module):

@@ -8,12 +8,12 @@ from functools import cache
 
 import pytest
 
-from scripts.experiment import code_units, fingerprint
+from scripts.experiment import fingerprint
 from tests.experiment import proof
 
 
 class ModuleParts:
-    """Stands for `read_units`, and forgets single modules."""
+    """Stands for `read_parts`, and forgets single modules."""
 
     def __init__(self, read):
         self.read, self.known = read, {}
@@ -28,10 +28,9 @@ class ModuleParts:
 def tree(tmp_path, monkeypatch):
     """A copy of scripts/ that fingerprints are taken of, and a function that forgets what was read of a module."""
     shutil.copytree(proof.ROOT / "scripts", tmp_path / "scripts", ignore=shutil.ignore_patterns("__pycache__"))
-    monkeypatch.setattr(code_units, "ROOT", tmp_path)
-    units = ModuleParts(code_units.read_units.__wrapped__)
-    monkeypatch.setattr(code_units, "read_units", units)
-    monkeypatch.setattr(fingerprint, "read_units", units)
+    monkeypatch.setattr(fingerprint, "ROOT", tmp_path)
+    units = ModuleParts(fingerprint.read_parts.__wrapped__)
+    monkeypatch.setattr(fingerprint, "read_parts", units)
     for name in ("reach", "fingerprint", "files_by_name"):
         monkeypatch.setattr(fingerprint, name, cache(getattr(fingerprint, name).__wrapped__))
 
@@ -68,7 +67,7 @@ def test_every_changed_function_changes_the_fingerprints_that_the_proof_says(tre
 def test_every_file_that_is_no_python_is_in_the_fingerprint_of_a_rule():
     """The channels of compiled programs, the templates: a new one that no reached code names would rerun nothing."""
     covered = {path for rule in proof.rules() for path in fingerprint.reach(rule).files}
-    files = [path for path in (code_units.ROOT / "scripts").rglob("*") if path.is_file()]
+    files = [path for path in (fingerprint.ROOT / "scripts").rglob("*") if path.is_file()]
     files = [path for path in files if path.suffix not in (".py", ".md")]
     assert {path for path in files if "__pycache__" not in path.parts} <= covered
 

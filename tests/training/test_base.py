@@ -13,7 +13,8 @@ from transformers import AutoModelForCausalLM
 
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
-from scripts.experiment.settings.training import Base, Shape
+from scripts.experiment.model_shape import Shape
+from scripts.experiment.settings.training import Base
 from scripts.training.base import base, content_hash
 from scripts.training.planning.parameters import count_parameters
 from tests.training.conftest import ROPE_THETA, SHAPE, VOCABULARY, scratch

@@ -3,21 +3,22 @@
 import json
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from scripts.common.errors import UserError
 from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.settings.training import Stage
 from scripts.training.planning.batch import divide_batch
 from scripts.training.planning.plan_stage import PlanInputs, plan
 
-QWEN_7B = Shape.parse(
-    read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))["training"]["base"]["shape"]
-    | {"tie_word_embeddings": False},
-    "test",
+QWEN_7B = Shape(
+    **read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))["training"]["base"]["shape"]
+    | {"tie_word_embeddings": False}
 )
 STAGE = {
     "from": "base",
@@ -112,7 +113,7 @@ def test_patterns_for_parameters_of_similar_architectures_are_accepted():
 
 
 def test_rows_longer_than_the_model_knows_are_named():
-    short = QWEN_7B.model_copy(update={"max_position_embeddings": 4095})
+    short = replace(QWEN_7B, max_position_embeddings=4095)
     warned = [
         plan(PlanInputs("sft", stage(steps=100, epochs=None), a40(gpu_memory_gib=400), shape))["warnings"]
         for shape in (short, QWEN_7B)

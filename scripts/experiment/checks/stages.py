@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from scripts.common.errors import UserError
+from scripts.experiment.model_shape import check_shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.training import Base, Stage
@@ -46,6 +47,8 @@ def check_base(base: Base, key: str) -> None:
     Raises:
         UserError: it cannot; the line starts with `key`.
     """
+    if base.shape is not None:
+        check_shape(base.shape, f"{key}.shape")
     if base.chat_template is not None:
         if base.model == "scratch":
             raise UserError(f"{key}.chat_template: not with `scratch`, whose tokenizer has ChatML")
@@ -54,7 +57,7 @@ def check_base(base: Base, key: str) -> None:
     if base.model == "scratch":
         if base.shape is None:
             raise UserError(f"{key}.shape: required with model `scratch`")
-        if base.shape.vocab_size is not None:
+        if "vocab_size" in base.shape:
             raise UserError(f"{key}.shape.vocab_size: not with `scratch`; give tokens.tokenizer.vocab_size")
     elif not Path(base.model).is_dir():
         if base.model.startswith(("/", ".")) or base.model.count("/") != 1:

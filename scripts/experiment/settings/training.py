@@ -1,9 +1,8 @@
 """Settings of `training`: the base model and the stages."""
 
-from collections.abc import Mapping
-from typing import Annotated, Literal, Self
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import AfterValidator, Field
 
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.corpus import Sha256
@@ -13,46 +12,8 @@ from scripts.experiment.settings.record import Number, Record, Steps, Unique
 Auto = Literal["auto"]
 
 
-# keys of config.json for the number of a layer's experts, of which a token passes some
-EXPERTS = ("num_experts", "num_local_experts", "n_routed_experts")
-
-
-def has_experts(config: Mapping) -> bool:
-    """Whether a model's config.json says that it is a mixture of experts, whose tokens pass a part of the weights."""
-    return any((config.get(key) or 0) > 1 for key in EXPERTS)
-
-
-class Shape(Record):
-    """Shape of a model of the Qwen2 architecture. With a base model other than `scratch` it is used only for the plan,
-    as long as the model is not downloaded."""
-
-    hidden_size: int = Field(ge=8, description="Width of the hidden states.")
-    intermediate_size: int = Field(ge=8, description="Width of the feed-forward layers.")
-    num_hidden_layers: int = Field(ge=1, description="Number of layers.")
-    num_attention_heads: int = Field(ge=1, description="Number of query heads.")
-    num_key_value_heads: int = Field(ge=1, description="Number of key and value heads.")
-    head_dim: int | None = Field(
-        None,
-        ge=2,
-        description="Width of an attention head, where it is not `hidden_size` / `num_attention_heads` (Qwen3,"
-        " Mistral-Nemo).",
-    )
-    max_position_embeddings: int = Field(32768, ge=16, description="Maximum context length (tokens).")
-    tie_word_embeddings: bool = Field(False, description="Whether embedding and output head share one matrix.")
-    vocab_size: int | None = Field(
-        None,
-        ge=512,
-        description="Vocabulary size of the base model, for the plan; with `scratch` it is the tokenizer's.",
-    )
-
-    @classmethod
-    def from_config(cls, config: dict) -> Self | None:
-        """The shape in a model's config.json; None where it is not of this architecture's kind, as with experts."""
-        if has_experts(config):
-            return None
-        fields = {key: config[key] for key in cls.model_fields if config.get(key) is not None}
-        required = {name for name, field in cls.model_fields.items() if field.is_required()} | {"vocab_size"}
-        return cls(**fields) if required <= fields.keys() else None
+def without_nulls(shape: dict) -> dict:
+    return {key: value for key, value in shape.items() if value is not None}
 
 
 class Base(Record):
@@ -71,7 +32,13 @@ class Base(Record):
         description="Layers without RoPE: numbers, counted from 0, or ranges such as `20-27`. The model is then"
         " saved as SmolLM3, an architecture equal to Qwen2 except that layers may have no RoPE.",
     )
-    shape: Shape | None = None
+    shape: Annotated[dict[str, int | bool | None], AfterValidator(without_nulls)] | None = Field(
+        None,
+        description="What config.json says of the base: `hidden_size`, `intermediate_size`, `num_hidden_layers`,"
+        " `num_attention_heads`, `num_key_value_heads`, and where they differ from Qwen2's `head_dim`,"
+        " `max_position_embeddings`, `tie_word_embeddings`; `vocab_size`, but not with `scratch`, whose tokenizer has"
+        " its own. `scratch` is made so; of another base it is for the plan, until the model is downloaded.",
+    )
 
 
 class Lora(Record):

@@ -26,12 +26,12 @@ from scripts.common.errors import UserError
 from scripts.common.files import atomic, write_json
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import load_experiment, trained_experiment_of
-from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.machine_files import MONITORING, load_machine, read_yaml
 from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.record import to_dict, to_json
+from scripts.experiment.settings.record import as_json, to_dict, to_json
 from scripts.experiment.settings.training import Stage
 from scripts.experiment.suites import SUITES, configured
 from scripts.training.model.small_base import make_small_base
@@ -111,10 +111,12 @@ def plan_stages(experiment: Experiment, machine_path: Path, folder: Path) -> Non
     """
     layout, shape = Layout(folder), experiment.training.base.shape
     if shape is not None and experiment.training.base.model == "scratch":
-        shape = shape.model_copy(update={"vocab_size": experiment.tokens.tokenizer.vocab_size})
+        shape = shape | {"vocab_size": experiment.tokens.tokenizer.vocab_size}
+    monitoring = MONITORING / f"{experiment.monitoring}.yaml"
     for name, stage in experiment.training.train.items():
         command = [sys.executable, "-m", "scripts.training.plan", "--stage", name, "--machine", str(machine_path)]
-        command += ["--settings", to_json(stage), *(["--shape", to_json(shape)] if shape else [])]
+        command += ["--monitoring", str(monitoring), "--settings", to_json(stage)]
+        command += ["--shape", as_json(shape)] if shape else []
         command += ["--shards", str(PackedRows(experiment, layout).stage(name))]
         out = folder.with_name(f"{folder.name}-plan") / f"{name}.json"
         if subprocess.run([*command, "--out", str(out)], check=False).returncode:

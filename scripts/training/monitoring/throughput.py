@@ -14,7 +14,7 @@ import time
 import torch
 from transformers import TrainerCallback
 
-from scripts.experiment.settings.training import has_experts
+from scripts.experiment.model_shape import has_experts
 
 GIB = 2**30
 # dense bf16 peak (FLOP/s) with fp32 accumulation, from NVIDIA's data sheets; names as the driver gives them

@@ -12,31 +12,35 @@ The terms follow from traces of transformers' Qwen2 code on fake tensors, in whi
 these traces are in tests/training/planning/traced_passes.json.
 """
 
+from dataclasses import dataclass
 from typing import Literal, NamedTuple
 
-from pydantic import Field
-
-from scripts.experiment.settings.record import Record
-from scripts.experiment.settings.training import Lora, Shape
+from scripts.experiment.model_shape import Shape
+from scripts.experiment.settings.training import Lora
 from scripts.training.planning.parameters import count_parameters, key_width, layer_parameters, query_width
 
 
-class Pass(Record):
-    """All that determines the memory of one pass."""
+@dataclass(frozen=True)
+class Pass:
+    """All that determines the memory of one pass.
+
+    Attributes:
+        flash: whether the kernel takes documents' offsets, not a mask.
+        autocast: whether it computes in bf16 on weights of float32.
+        accumulated: whether gradients of earlier passes exist, and are not counted; else those made here are.
+    """
 
     shape: Shape
     sequence_length: int
     rows: int
     checkpointing: bool
-    flash: bool = Field(description="A kernel that takes documents' offsets, not a mask.")
+    flash: bool
     liger: bool
     weights: Literal["float32", "bfloat16"]
-    autocast: bool = Field(description="Compute in bf16 on weights of float32.")
+    autocast: bool
     lora: Lora | None = None
     training: bool = True
-    accumulated: bool = Field(
-        True, description="Gradients of earlier passes exist, and are not counted; else those made here are."
-    )
+    accumulated: bool = True
 
     @property
     def tokens(self) -> int:

@@ -7,12 +7,14 @@ All of it follows from closed forms: of the model states (memory.py) and of what
 """
 
 import importlib.util
+from dataclasses import replace
 from functools import cache
 from typing import NamedTuple
 
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.settings.training import Stage
 from scripts.training.planning.activations import Pass, Peak, pass_peak
 from scripts.training.planning.batch import Batch, local_ranks, total_ranks
 from scripts.training.planning.kernels import SDPA, Installed, choose_attention, choose_liger, least_capability
@@ -69,8 +71,7 @@ def stage_passes(settings: Stage, shape: Shape, machine: Machine, batch: Batch) 
         # one process with one pass per step makes its gradients in that pass
         accumulated=machine.sharding != "none" or total_ranks(machine) > 1 or batch.accumulation > 1,
     )
-    scored = {"training": False, "checkpointing": False, "liger": False, "accumulated": False}
-    return training, training.model_copy(update=scored)
+    return training, replace(training, training=False, checkpointing=False, liger=False, accumulated=False)
 
 
 def dequantized(shape: Shape, settings: Stage) -> float:

@@ -4,9 +4,10 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from scripts.common.errors import UserError
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.settings.training import Stage
 from scripts.training.planning.parameters import parameter_names
 
 

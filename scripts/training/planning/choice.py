@@ -9,9 +9,10 @@ fastest first.
 from typing import NamedTuple
 
 from scripts.common.errors import UserError
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.settings.training import Stage
 from scripts.training.planning.batch import Batch, divide_batch, total_ranks
 from scripts.training.planning.budget import Budget, stage_budget
 from scripts.training.planning.memory import GIB

@@ -3,9 +3,10 @@
 import math
 from typing import NamedTuple
 
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.settings.training import Stage
 from scripts.training.planning.parameters import count_parameters, counts
 from scripts.training.planning.resolved_stage import ResolvedStage
 

@@ -2,9 +2,10 @@
 
 from typing import NamedTuple
 
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.settings.training import Stage
 from scripts.training.planning.batch import local_ranks, total_ranks
 from scripts.training.planning.parameters import (
     Counts,

@@ -4,7 +4,8 @@ from collections.abc import Iterator
 from fnmatch import fnmatch
 from typing import NamedTuple
 
-from scripts.experiment.settings.training import Lora, Shape, Stage
+from scripts.experiment.model_shape import Shape
+from scripts.experiment.settings.training import Lora, Stage
 
 
 def head_width(shape: Shape) -> int:

@@ -6,9 +6,10 @@ plan(PlanInputs("sft", settings, machine, shape, rows=13_248))    # a dict
 import math
 from typing import NamedTuple
 
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.monitoring import Monitoring
-from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.settings.training import Stage
 from scripts.training.planning.checks import check_choosable, check_trainable
 from scripts.training.planning.choice import Option, choose
 from scripts.training.planning.disk import stage_disk

@@ -15,9 +15,9 @@ from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.experiment.layout import PACKED_SPLITS
 from scripts.experiment.machine_files import load_machine, load_monitoring
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import as_json
-from scripts.experiment.settings.training import Shape
 from scripts.training.planning.plan_stage import PlanInputs, choose_option, plan
 
 PLAN = "STAGECRAFT_PLAN"  # the environment variable by which the launcher hands the plan to the stage

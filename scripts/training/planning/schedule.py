@@ -3,7 +3,7 @@
 schedule_warnings(stage, validation_rows=100)    # one line each, with a value that would do
 """
 
-from scripts.experiment.settings.training import Shape
+from scripts.experiment.model_shape import Shape
 from scripts.training.planning.resolved_stage import ResolvedStage, interval
 
 ENOUGH = 20  # evaluations and logged metrics in a stage, below which a curve shows little

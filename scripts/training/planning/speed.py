@@ -7,8 +7,9 @@ Recomputation under checkpointing is work, but never part of an MFU.
 
 from typing import NamedTuple
 
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.training import Shape, Stage
+from scripts.experiment.settings.training import Stage
 from scripts.training.planning.batch import Batch, total_ranks
 from scripts.training.planning.parameters import Counts, counts, layer_parameters, query_width
 

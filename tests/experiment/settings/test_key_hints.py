@@ -5,7 +5,7 @@ from pydantic import BaseModel
 
 import scripts.experiment.load  # noqa: F401 - which adds the hints
 from scripts.common.errors import UserError
-from scripts.experiment.code_records import units_of
+from scripts.experiment.fingerprint import reach
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.key_hints import KEYS, MACHINE
 from scripts.experiment.settings.machine import Machine
@@ -40,7 +40,7 @@ def test_every_name_of_ours_is_a_setting():
 
 
 def test_the_hints_are_no_part_of_a_jobs_code():
-    assert not [unit for unit in units_of("scripts.training.train") if "key_hints" in unit]
+    assert not [unit for unit in reach("scripts.training.train").units() if "key_hints" in unit]
 
 
 @pytest.mark.parametrize(

@@ -5,8 +5,8 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.experiment.causes import param_changes, setting_changes
-from scripts.experiment.code_records import code_file, unit_changes, units_of
-from scripts.experiment.fingerprint import fingerprint
+from scripts.experiment.code_records import code_file, unit_changes
+from scripts.experiment.fingerprint import fingerprint, reach
 from scripts.report.commands.why import dry_run, names_or_counts
 
 MODULE = "scripts.corpus.filter"
@@ -39,7 +39,7 @@ def test_changed_new_and_removed_params_are_named_settings_first(tmp_path):
 
 
 def test_the_function_that_changed_is_named(tmp_path):
-    units = units_of(MODULE)
+    units = reach(MODULE).units()
     unit = "scripts/corpus/heuristics/quality.py:check_quality"
     assert units[unit].startswith("function ") and "scripts/corpus/filter.py:__main__" in units
     write_json(code_file("1" * 16, tmp_path), {"module": MODULE, "units": units | {unit: "function 0"}})

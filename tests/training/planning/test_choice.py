@@ -8,6 +8,8 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
+from scripts.experiment.model_shape import Shape
+from scripts.experiment.settings.training import Lora
 from scripts.training.planning import budget
 from scripts.training.planning.activations import Pass, pass_peak
 from scripts.training.planning.batch import Batch
@@ -103,6 +105,8 @@ TRACED = json.loads(Path("tests/training/planning/traced_passes.json").read_text
 @pytest.mark.parametrize("number", range(len(TRACED)))
 def test_the_closed_form_gives_the_peak_of_a_trace_of_the_models_code(number):
     """Each was traced with torch 2.13 and transformers 5, whose code ran on fake tensors."""
-    requested = Pass.parse(TRACED[number]["pass"], "test")
+    traced = TRACED[number]["pass"]
+    lora = Lora(**traced["lora"]) if "lora" in traced else None
+    requested = Pass(**traced | {"shape": Shape(**traced["shape"]), "lora": lora})
     made = pass_peak(requested, requested.shape.num_hidden_layers)
     assert made.bytes == pytest.approx(TRACED[number]["bytes"], rel=0.06)

@@ -2,8 +2,9 @@
 
 import pytest
 
+from scripts.experiment.model_shape import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
-from scripts.experiment.settings.training import Lora, Shape
+from scripts.experiment.settings.training import Lora
 from scripts.training.planning.memory import model_states
 from scripts.training.planning.parameters import adapter_parameters, count_parameters, counts
 from tests.training.test_plan import QWEN_7B, a40, stage
