@@ -15,7 +15,7 @@ from scripts.common.cli import parser, run
 from scripts.common.files import read_json, write_json
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.beside_baselines import also_met_by, beside_baselines
-from scripts.evaluation.results.comparison_over_seeds import ComparisonOverSeeds
+from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.decontaminated import decontaminate
 from scripts.evaluation.results.gates import GateResult, latency_gate, stage_gate, suite_gate, verdict
 from scripts.evaluation.results.inputs import gather
@@ -35,7 +35,7 @@ from scripts.experiment.suites import METRICS, PROMPTED, scored_datasets, scored
 
 def judge_gates(
     gates: list[Gate],
-    comparisons: dict[str, ComparisonOverSeeds],
+    comparisons: dict[str, SuiteComparison],
     latency: dict | None,
     summaries: dict[str, list[dict]],
 ) -> list[GateResult]:
@@ -62,7 +62,7 @@ def judge_gates(
     return results
 
 
-def compare_stages(stages: dict[str, Stage], comparisons: dict[str, ComparisonOverSeeds]) -> list[dict]:
+def compare_stages(stages: dict[str, Stage], comparisons: dict[str, SuiteComparison]) -> list[dict]:
     """The `comparisons` of eval.json: each stage against the model it starts from, and against the base.
 
     p is corrected for the number of comparisons over all languages; those of one language are exploratory.
@@ -94,7 +94,7 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
     for name, suite in suites(models_of, evaluation.code.k if evaluation.code else ()).items():
         datasets = scored_datasets(evaluation, name)
         scored[name] = read_scored(layout.suite(name, ""), suite, models_of[name], datasets, unit)
-        comparisons[name] = ComparisonOverSeeds(suite, scored[name], models_of[name], settings.confidence, seeds)
+        comparisons[name] = SuiteComparison(suite, scored[name], models_of[name], settings.confidence, seeds)
     latency = evaluation.latency and {
         model: read_latency(layout.suite("latency", model), evaluation.latency, experiment.seed, settings.confidence)
         for model in models

@@ -67,7 +67,6 @@ LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
             set_key("evaluation", "gate", "gates", 0, "above", 1),
             "evaluation.gate.gates.0: give exactly one of below, above",
         ),
-        (set_key(*GATE, "beyond", "cod"), "evaluation.gate.gates.0.beyond: no 'cod' here; known: instruct"),
         (set_key("evaluation", "gate", "gates", 0, "model", "sfd"), "evaluation.gate.gates.0.model: no 'sfd' here"),
         (
             set_key("evaluation", "qa", {"datasets": ["code"]}),

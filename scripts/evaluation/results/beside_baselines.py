@@ -12,7 +12,7 @@ import numpy as np
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
 from scripts.evaluation.metrics.perplexity import BASELINES
-from scripts.evaluation.results.comparison_over_seeds import ComparisonOverSeeds
+from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.gates import GateResult, on_side
 from scripts.evaluation.results.items import AGAIN, Documents
 
@@ -31,7 +31,7 @@ def with_baselines(documents: Documents, items: dict[str, dict]) -> Documents:
 
 
 def beside_baselines(
-    folder: Path, comparison: ComparisonOverSeeds, scored: dict[str, Documents], data: dict[str, str]
+    folder: Path, comparison: SuiteComparison, scored: dict[str, Documents], data: dict[str, str]
 ) -> dict:
     """The `baselines` of eval.json: what the compressor is, its scores, and each model's difference from them.
 
@@ -52,7 +52,7 @@ def beside_baselines(
             raise UserError(f"{folder}: not of the examples of {dataset} that perplexity scored; {AGAIN}")
     extended = {dataset: with_baselines(documents, items[dataset]) for dataset, documents in scored.items()}
     models = [*comparison.models, *BASELINES]
-    beside = ComparisonOverSeeds(comparison.suite, extended, models, comparison.confidence, comparison.seeds)
+    beside = SuiteComparison(comparison.suite, extended, models, comparison.confidence, comparison.seeds)
     rows, scores = [], {}
     for dataset in scored:
         place = dataset, "all"

@@ -1,4 +1,14 @@
-"""One suite over all models: scores with intervals, and paired comparisons."""
+"""One suite over all models: scores with intervals, and paired comparisons, over documents and seeds.
+
+    comparison = SuiteComparison(suite, scored, models, 0.95, {"sft": ["sft", "sft.seed2", "sft.seed3"]})
+    comparison.measure("bits_per_byte", ("code", "all"), "sft", "base")
+    # {"value": -0.71, "interval": [-0.78, -0.64], "seeds": [-0.70, -0.73, -0.70], "documents": 118}
+
+The name of a stage that was trained with several seeds stands for all its models: a value is then their mean, and its
+interval is for other seeds and other documents.
+"""
+
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -17,8 +27,10 @@ from scripts.evaluation.results.intervals import (
     wilson,
 )
 from scripts.evaluation.results.items import Documents
+from scripts.evaluation.results.seeds_and_documents import compare_seeds, detectable_with_seeds
 
 Place = tuple[str, str]  # (dataset, language)
+Sides = list[list[str]]  # of one or of two models to compare, the model of each seed
 
 
 class SuiteComparison:
@@ -26,15 +38,24 @@ class SuiteComparison:
 
     Args:
         scored: the items of each dataset.
-        models: in the order of their columns.
+        models: in the order of their columns, those of all seeds among them.
         confidence: level of the intervals.
+        seeds: a stage that was trained with several seeds → its model of each.
 
     Attributes:
         places: every scored (dataset, language); the language `all` is among them.
+        named: the models that have scores of their own: all but those of further seeds.
     """
 
-    def __init__(self, suite: Suite, scored: dict[str, Documents], models: list[str], confidence: float):
-        self.suite, self.models, self.confidence = suite, models, confidence
+    def __init__(
+        self,
+        suite: Suite,
+        scored: dict[str, Documents],
+        models: list[str],
+        confidence: float,
+        seeds: Mapping[str, list[str]] | None = None,
+    ):
+        self.suite, self.models, self.confidence, self.seeds = suite, models, confidence, seeds or {}
         self.columns: dict[Place, np.ndarray] = {}  # float64 [documents, models * width]
         self.clusters: dict[Place, np.ndarray] = {}  # int [documents]: the cluster of each, counted from 0
         for dataset, documents in scored.items():
@@ -43,15 +64,17 @@ class SuiteComparison:
                 self.columns[dataset, language] = documents.columns[chosen]
                 self.clusters[dataset, language] = np.unique(documents.clusters[chosen], return_inverse=True)[1]
         self.places = list(self.columns)
+        further = {model for names in self.seeds.values() for model in names[1:]}
+        self.named = [model for model in models if model not in further]
+
+    def with_seeds(self, model: str) -> list[str]:
+        """The models of a stage, one for each seed; of suite `human`, whose raters saw one of them, that one."""
+        return [name for name in self.seeds.get(model, [model]) if name in self.models]
 
     def figures(self, place: Place, model: str) -> np.ndarray:
         """float64 [documents, width]: the figures of one model."""
         start = self.suite.width * self.models.index(model)
         return self.columns[place][:, start : start + self.suite.width]
-
-    def measured(self, place: Place, model: str) -> bool:
-        """Whether nothing went wrong that was no fault of the model's."""
-        return self.suite.measured(self.figures(place, model).sum(axis=0))
 
     def sizes(self, metric: str, place: Place, model: str) -> np.ndarray:
         """float64 [clusters]: how much each cluster weighs in a metric."""
@@ -62,19 +85,34 @@ class SuiteComparison:
         """For how many clusters of equal weight in the metric the place's clusters count."""
         return effective_number(self.sizes(metric, place, model))
 
-    def enough(self, metric: str, place: Place, *models: str) -> bool:
-        """Whether so many clusters weigh something in the metric that an interval can be given."""
-        fewest = fewest_clusters(self.confidence)
-        return all(np.count_nonzero(self.sizes(metric, place, model)) >= fewest for model in models)
+    def number_of_clusters(self, place: Place) -> int:
+        return int(self.clusters[place].max()) + 1
 
-    def in_clusters(self, metric: str, place: Place, model: str) -> np.ndarray:
-        """float64 [clusters]: what each cluster adds to a metric of one model."""
-        sums = sums_by_cluster(self.figures(place, model), self.clusters[place])
-        return cluster_values(sums, self.suite.metrics[metric].compute)
+    def table(self, metric: str, place: Place, sides: Sides) -> np.ndarray:
+        """float64 [seeds, clusters]: what each cluster adds to a metric, or to the difference of two sides.
 
-    def differing(self, metric: str, place: Place, models: list[str], others: list[str]) -> int:
-        """The number of clusters on which any of the first models differs from its partner among the others."""
+        Where only one side has several seeds, the other is the same for all of them.
+        """
+        values = []
+        for side in sides:
+            rows = []
+            for model in side:
+                sums = sums_by_cluster(self.figures(place, model), self.clusters[place])
+                rows.append(cluster_values(sums, self.suite.metrics[metric].compute))
+            values.append(np.stack(rows))
+        return values[0] - values[1] if len(values) == 2 else values[0]
+
+    def informative(self, metric: str, place: Place, sides: Sides) -> int:
+        """The number of clusters; of two sides, of those on which a model differs from its partner.
+
+        Clusters on which the models do not differ say little about how much a difference varies, so they count neither
+        towards the fewest that an interval needs nor as degrees of freedom.
+        """
+        if len(sides) == 1:
+            return self.number_of_clusters(place)
         own_columns, differ = self.own_columns(metric), np.zeros(len(self.columns[place]), dtype=bool)
+        seeds = max(map(len, sides))
+        models, others = (side if len(side) == seeds else side * seeds for side in sides)
         for model, other in zip(models, others, strict=True):
             figures, of_other = self.figures(place, model), self.figures(place, other)
             differ |= (figures[:, own_columns] != of_other[:, own_columns]).any(axis=1)
@@ -90,79 +128,98 @@ class SuiteComparison:
         }
         return [number for number in range(self.suite.width) if number not in counted]
 
-    def values(self, metric: str, place: Place, model: str) -> np.ndarray | None:
-        """float64 [documents]: the values from 0 to 1 whose mean the metric is; None if it is not a mean."""
+    def values(self, metric: str, place: Place, side: Sequence[str]) -> np.ndarray | None:
+        """float64 [documents]: the values from 0 to 1, means over seeds, whose mean the metric is; None if it is no
+        mean."""
         column = self.suite.metrics[metric].mean_column
-        return None if column is None else self.figures(place, model)[:, column]
+        if column is None:
+            return None
+        return np.mean([self.figures(place, name)[:, column] for name in side], axis=0)
 
-    def correct(self, metric: str, place: Place, model: str) -> np.ndarray | None:
-        """bool [documents]: on which documents the model is right; None if the metric is not 0 or 1 on each."""
-        values = self.values(metric, place, model)
-        return values == 1 if values is not None and np.isin(values, (0, 1)).all() else None
+    def correct(self, metric: str, place: Place, side: Sequence[str]) -> np.ndarray | None:
+        """bool [documents]: on which documents a model of one seed is right.
 
-    def gained_and_lost(self, metric: str, place: Place, model: str, against: str) -> tuple[int, int] | None:
-        """The number of documents on which only the first model is right, and only the second.
-
-        None if one of them is not right or wrong on each, or if documents share clusters.
+        None if the metric is not 0 or 1 on each document, or if documents share clusters.
         """
-        first, second = (self.correct(metric, place, name) for name in (model, against))
-        alone = self.clusters[place].max() + 1 == len(self.clusters[place])
-        if first is None or second is None or not alone:
+        values, alone = self.values(metric, place, side), self.number_of_clusters(place) == len(self.clusters[place])
+        if len(side) > 1 or not alone or values is None or not np.isin(values, (0, 1)).all():
+            return None
+        return values == 1
+
+    def gained_and_lost(self, metric: str, place: Place, sides: Sides) -> tuple[int, int] | None:
+        """The number of documents on which only the first model is right, and only the second; None as `correct`."""
+        first, second = (self.correct(metric, place, side) for side in sides)
+        if first is None or second is None:
             return None
         return int((first & ~second).sum()), int((second & ~first).sum())
 
-    def difference(self, metric: str, place: Place, model: str, against: str) -> Estimate | None:
-        """The paired difference model - against with its interval and p; None if too few clusters tell of any.
-
-        Clusters on which the models do not differ say little about how much a difference varies, so they count neither
-        towards the fewest that an interval needs nor as degrees of freedom.
-        """
-        changed = self.gained_and_lost(metric, place, model, against)
-        if changed is not None:
-            count = len(self.columns[place])
-            value = (changed[0] - changed[1]) / count
-            return Estimate(value, tango(*changed, count, self.confidence), mcnemar(*changed))
-        differing = self.differing(metric, place, [model], [against])
-        if differing < fewest_clusters(self.confidence) or not self.enough(metric, place, model, against):
+    def over_clusters(self, metric: str, place: Place, sides: Sides) -> Estimate | None:
+        """A metric, or its difference, with interval and p; None if too few clusters tell of it."""
+        informative, fewest = self.informative(metric, place, sides), fewest_clusters(self.confidence)
+        weighing = [np.count_nonzero(self.sizes(metric, place, name)) for side in sides for name in side]
+        if min(informative, *weighing) < fewest:
             return None
-        gap = self.in_clusters(metric, place, model) - self.in_clusters(metric, place, against)
-        return estimate(gap, min(self.effective(metric, place, model), differing), self.confidence)
+        table, effective = self.table(metric, place, sides), self.effective(metric, place, sides[0][0])
+        if len(table) == 1:
+            return estimate(table[0], min(effective, informative), self.confidence)
+        return compare_seeds(table, min(effective, informative), self.confidence)
+
+    def difference(self, metric: str, place: Place, sides: Sides) -> Estimate | None:
+        """The paired difference of two models with its interval and p; None if too few clusters tell of any."""
+        changed = self.gained_and_lost(metric, place, sides)
+        if changed is None:
+            return self.over_clusters(metric, place, sides)
+        count = len(self.columns[place])
+        value = (changed[0] - changed[1]) / count
+        return Estimate(value, tango(*changed, count, self.confidence), mcnemar(*changed))
+
+    def interval(self, metric: str, place: Place, side: list[str]) -> list[float] | None:
+        """The interval of one model's metric; None if too few clusters tell of it.
+
+        Over several seeds that of a mean of values from 0 to 1 is at least the one for other documents alone, which is
+        no point where all seeds are right on all documents.
+        """
+        values, right = self.values(metric, place, side), self.correct(metric, place, side)
+        if right is not None:
+            return wilson(int(right.sum()), len(right), self.confidence)
+        if values is not None and len(side) == 1:
+            return mean_interval(values, self.clusters[place], self.confidence)
+        estimated = self.over_clusters(metric, place, [side])
+        if estimated is None or values is None:
+            return estimated and estimated.interval
+        low, high = mean_interval(values, self.clusters[place], self.confidence)
+        return [min(estimated.interval[0], low), max(estimated.interval[1], high)]
 
     def measure(self, metric: str, place: Place, model: str, against: str | None = None) -> dict:
-        """`{"value", "interval"}` of a metric, or of its paired difference model - against; None if not measured."""
-        models = [model, against] if against else [model]
-        found = [self.suite.value(metric, self.figures(place, name).sum(axis=0)) for name in models]
-        if None in found or not all(self.measured(place, name) for name in models):
-            return {"value": None, "interval": None}
-        value = found[0]
+        """`{"value", "interval"}` of a metric, or of its paired difference model - against; None if not measured.
+
+        Over several seeds also `seeds`, the value with each, and `documents`, their number.
+        """
+        sides, values = [self.with_seeds(name) for name in (model, against) if name], []
+        for side in sides:
+            sums = [self.figures(place, name).sum(axis=0) for name in side]
+            values.append([self.suite.value(metric, of_one) for of_one in sums])
+            if None in values[-1] or not all(self.suite.measured(of_one) for of_one in sums):
+                return {"value": None, "interval": None}
+        seeds = np.array(values[0]) - np.array(values[1]) if against else np.array(values[0])
         if against:
-            value -= found[1]
-            estimated = self.difference(metric, place, model, against)
+            estimated = self.difference(metric, place, sides)
             interval = estimated and estimated.interval
         else:
-            interval = self.interval(metric, place, model)
-        return {"value": value, "interval": self.suite.metrics[metric].within(interval, against is not None)}
-
-    def interval(self, metric: str, place: Place, model: str) -> list[float] | None:
-        """The interval of one model's metric; None if too few clusters tell of it."""
-        values, right = self.values(metric, place, model), self.correct(metric, place, model)
-        clusters = self.clusters[place]
-        if right is not None and clusters.max() + 1 == len(right):
-            return wilson(int(right.sum()), len(right), self.confidence)
-        if values is not None:
-            return mean_interval(values, clusters, self.confidence)
-        if not self.enough(metric, place, model):
-            return None
-        effective = self.effective(metric, place, model)
-        return estimate(self.in_clusters(metric, place, model), effective, self.confidence).interval
+            interval = self.interval(metric, place, sides[0])
+        interval = self.suite.metrics[metric].within(interval, against is not None)
+        about = {"seeds": seeds.tolist(), "documents": len(self.columns[place])} if len(seeds) > 1 else {}
+        return {"value": float(seeds.mean()), "interval": interval, **about}
 
     def score(self, place: Place, model: str) -> dict:
-        """Number of documents and of clusters, the suite's counts, and each metric with its interval."""
-        totals = self.figures(place, model).sum(axis=0)
-        counts = {name: int(totals[self.suite.column(name)]) for name in self.suite.counts}
+        """Number of documents and of clusters, the suite's counts (means over the seeds), and each metric with its
+        interval."""
+        side, counts = self.with_seeds(model), {}
+        for name in self.suite.counts:
+            mean = sum(float(self.figures(place, of)[:, self.suite.column(name)].sum()) for of in side) / len(side)
+            counts[name] = int(mean) if mean.is_integer() else round(mean, 1)
         metrics = {metric: self.measure(metric, place, model) for metric in self.suite.metrics}
-        clusters = int(self.clusters[place].max()) + 1
-        return {"documents": len(self.columns[place]), "clusters": clusters, **counts, **metrics}
+        return {"documents": len(self.columns[place]), "clusters": self.number_of_clusters(place), **counts, **metrics}
 
     def scores(self, model: str) -> dict:
         """dataset → language → `score` of a model."""
@@ -175,32 +232,29 @@ class SuiteComparison:
         """The paired difference model - against of a metric, what it shows, and the smallest difference detectable.
 
         `effective` is for how many equal clusters the documents count. If each document is right or wrong, `mcnemar`
-        holds how many were gained and lost.
+        holds how many were gained and lost; `p` is None where there is no interval.
         """
-        definition = self.suite.metrics[metric]
         dataset, language = place
         row = {"model": model, "against": against, "dataset": dataset, "language": language, "metric": metric}
         row |= self.measure(metric, place, model, against)
         if row["value"] is None:
-            return row | {
-                "direction": "not measured",
-                **dict.fromkeys(("clusters", "effective", "detectable", "mcnemar", "p")),
-            }
-        row["direction"] = direction(row["interval"], definition.better)
-        row["clusters"] = int(self.clusters[place].max()) + 1
-        row["effective"] = round(self.effective(metric, place, model), 1)
-        return row | self.shown(metric, place, model, against)
-
-    def shown(self, metric: str, place: Place, model: str, against: str) -> dict:
-        """`detectable`, `mcnemar` and `p` of a comparison; `p` is None where there is no interval."""
-        changed, smallest = self.gained_and_lost(metric, place, model, against), None
-        if row := self.difference(metric, place, model, against):
-            gap = self.in_clusters(metric, place, model) - self.in_clusters(metric, place, against)
-            smallest = detectable(gap, self.effective(metric, place, model), self.confidence)
+            unknown = dict.fromkeys(("clusters", "effective", "detectable", "mcnemar", "p"))
+            return row | {"direction": "not measured", **unknown}
+        sides = [self.with_seeds(model), self.with_seeds(against)]
+        effective = self.effective(metric, place, sides[0][0])
+        row["direction"] = direction(row["interval"], self.suite.metrics[metric].better)
+        row["clusters"], row["effective"] = self.number_of_clusters(place), round(effective, 1)
+        estimated, smallest, test = self.difference(metric, place, sides), None, None
+        if estimated:
+            table = self.table(metric, place, sides)
+            if len(table) == 1:
+                smallest = detectable(table[0], effective, self.confidence)
+            else:
+                smallest = detectable_with_seeds(table, effective, self.confidence)
+        changed, p = self.gained_and_lost(metric, place, sides), estimated and estimated.p
         if changed is not None:
             smallest = max(smallest or 0, fewest_clusters(self.confidence) / len(self.columns[place]))
+            test = {"gained": changed[0], "lost": changed[1], "p": p}
         if self.suite.metrics[metric].mean_column is not None and smallest is not None and smallest > 1:
             smallest = None  # no difference of shares is so large
-        p = row and row.p
-        test = changed and {"gained": changed[0], "lost": changed[1], "p": p}
-        return {"detectable": smallest, "mcnemar": test, "p": p}
+        return row | {"detectable": smallest, "mcnemar": test, "p": p}

@@ -6,7 +6,7 @@ import numpy as np
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
-from scripts.evaluation.results.comparison_over_seeds import ComparisonOverSeeds
+from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import AGAIN, Documents
 
 OVERLAP_TYPES = {"share": (int, float), "length": int, "dataset": str, "document": str, "words": str}
@@ -55,7 +55,7 @@ def without_overlaps(documents: Documents, overlapping: dict) -> Documents:
 
 def decontaminate(
     path: Path,
-    comparisons: dict[str, ComparisonOverSeeds],
+    comparisons: dict[str, SuiteComparison],
     scored: dict[str, dict[str, Documents]],
     data: dict[str, dict[str, str]],
 ) -> dict:
@@ -77,9 +77,7 @@ def decontaminate(
         for dataset, documents in scored[suite].items():
             kept = without_overlaps(documents, overlaps["suites"][suite][dataset]["overlapping"])
             left = {dataset: kept} if kept.ids else {}
-            rest = ComparisonOverSeeds(
-                comparison.suite, left, comparison.models, comparison.confidence, comparison.seeds
-            )
+            rest = SuiteComparison(comparison.suite, left, comparison.models, comparison.confidence, comparison.seeds)
             languages = [language for name, language in comparison.places if name == dataset]
             for model in comparison.named:
                 result.setdefault(model, {}).setdefault(suite, {})[dataset] = {

@@ -6,7 +6,7 @@ outcome(0.44, [0.37, 0.52], "above", 0.4)  # "met, not secured"
 from typing import NamedTuple
 
 from scripts.common.errors import UserError
-from scripts.evaluation.results.comparison_over_seeds import ComparisonOverSeeds
+from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.experiment.settings.gates import Gate
 
 Interval = list[float] | None
@@ -28,7 +28,6 @@ class GateResult(NamedTuple):
     outcome: str  # see `outcome`, or "not measured"
     seeds: list[float] | None = None  # the value with each seed, of a stage that has several
     documents: int | None = None  # of which the values are, then
-    beyond: str | None = None  # dataset beyond whose change the value is
 
 
 def on_side(value: float, side: str, bound: float) -> bool:
@@ -59,7 +58,7 @@ def result(
     side, bound = bound_of(gate)
     language = gate.language if gate.dataset else None  # by default "all"
     place = gate.name, gate.dataset, language, gate.model, gate.against, gate.metric
-    return GateResult(*place, value, interval, side, bound, judged, seeds, documents, gate.beyond)
+    return GateResult(*place, value, interval, side, bound, judged, seeds, documents)
 
 
 def stage_gate(gate: Gate, summaries: list[dict]) -> GateResult:
@@ -84,7 +83,7 @@ def latency_gate(gate: Gate, latency: dict) -> GateResult:
     return result(gate, value, interval, outcome(value, interval, *bound_of(gate)))
 
 
-def suite_gate(gate: Gate, comparison: ComparisonOverSeeds | None, key: str) -> GateResult:
+def suite_gate(gate: Gate, comparison: SuiteComparison | None, key: str) -> GateResult:
     """A gate on a metric of a suite.
 
     Args:
@@ -96,14 +95,11 @@ def suite_gate(gate: Gate, comparison: ComparisonOverSeeds | None, key: str) -> 
     """
     if comparison is None:
         return result(gate, None, None, "not measured")
-    places = [(dataset, gate.language) for dataset in (gate.dataset, gate.beyond) if dataset is not None]
-    for name, _ in [place for place in places if place not in comparison.places]:
-        known = ", ".join(language for dataset, language in comparison.places if dataset == name)
-        raise UserError(f"{key}.language: {name} has no test documents of {gate.language!r}; it has: {known}")
-    if gate.beyond is not None:
-        estimated = comparison.beyond(gate.metric, *places, gate.model, gate.against)
-    else:
-        estimated = comparison.measure(gate.metric, places[0], gate.model, gate.against)
+    place = gate.dataset, gate.language
+    if place not in comparison.places:
+        known = ", ".join(language for dataset, language in comparison.places if dataset == gate.dataset)
+        raise UserError(f"{key}.language: {gate.dataset} has no test documents of {gate.language!r}; it has: {known}")
+    estimated = comparison.measure(gate.metric, place, gate.model, gate.against)
     value, interval = estimated["value"], estimated["interval"]
     if value is None:
         return result(gate, None, None, "not measured")

@@ -113,23 +113,6 @@ def estimate(values: np.ndarray, effective: float, confidence: float) -> Estimat
     return Estimate(value, [value - half, value + half], 2 * float(special().stdtr(freedom, -abs(value) / error)))
 
 
-def estimate_difference(
-    first: np.ndarray, second: np.ndarray, effective: tuple[float, float], confidence: float
-) -> Estimate:
-    """The mean of some clusters' values less that of others', with the degrees of freedom of the fewer.
-
-    Args:
-        first, second: float64 [clusters of each].
-        effective: for how many equal clusters both count.
-    """
-    value, freedom = float(first.mean() - second.mean()), degrees_of_freedom(min(effective))
-    error = math.hypot(*(standard_error(values, freedom) for values in (first, second)))
-    if error == 0:
-        return Estimate(value, [value, value], 1.0)  # all values are zero
-    half = float(special().stdtrit(freedom, (1 + confidence) / 2)) * error
-    return Estimate(value, [value - half, value + half], 2 * float(special().stdtr(freedom, -abs(value) / error)))
-
-
 def detectable(values: np.ndarray, effective: float, confidence: float) -> float | None:
     """The smallest true difference that as many clusters would show, in a share `POWER` of such comparisons.
 

@@ -21,7 +21,6 @@ from scripts.evaluation.results.intervals import (
     POWER,
     Estimate,
     degrees_of_freedom,
-    estimate_difference,
     special,
     standard_error,
 )
@@ -89,25 +88,3 @@ def detectable_with_seeds(differences: np.ndarray, effective: float, confidence:
     parts = parts_of(differences, effective)
     error = math.sqrt(parts.seeds + parts.documents)
     return half_width(parts, 1 - confidence) + float(special().stdtrit(len(differences) - 1, POWER)) * error or None
-
-
-def difference_in_differences(
-    first: np.ndarray, second: np.ndarray, effective: tuple[float, float], confidence: float
-) -> Estimate:
-    """How much more the same models changed on one set of documents than on another.
-
-    Args:
-        first, second: float64 [seeds, documents of each], rows of one number of the same model; of one seed, too, whose
-            interval then is for other documents alone.
-        effective: for how many equal ones the documents of both count.
-    """
-    if len(first) == 1:
-        return estimate_difference(first[0], second[0], effective, confidence)
-    gap = first.mean(axis=1) - second.mean(axis=1)
-    value = float(gap.mean())
-    parts = parts_of(first, effective[0]), parts_of(second, effective[1])
-    freedom = len(gap) - 1, min(part.freedom[1] for part in parts)
-    documents = sum(part.documents for part in parts)
-    both = Parts(float(gap.var(ddof=1)) / len(gap), documents, freedom)
-    half = half_width(both, 1 - confidence)
-    return Estimate(value, [value - half, value + half], p_value(value, both))

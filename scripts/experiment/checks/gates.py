@@ -23,7 +23,7 @@ def check_gates(experiment: Experiment, name: str) -> None:
     for number, gate in enumerate(experiment.evaluation.gate.gates):
         key = f"{name}: evaluation.gate.gates.{number}"
         if gate.metric in without_dataset:
-            for setting in ("dataset", "language", "against", "beyond"):
+            for setting in ("dataset", "language", "against"):
                 if setting in gate.model_fields_set:
                     raise UserError(f"{key}.{setting}: not with `metric: {gate.metric}`, which needs no dataset")
             check_name(f"{key}.model", gate.model, stages if gate.metric in STAGE_METRICS else ["base", *stages])
@@ -33,9 +33,6 @@ def check_gates(experiment: Experiment, name: str) -> None:
             raise UserError(f"{key}.dataset: required with `metric: {gate.metric}`")
         suite = measured[gate.metric]
         check_name(f"{key}.dataset", gate.dataset, scored_datasets(experiment.evaluation, suite))
-        if gate.beyond is not None:
-            others = [name for name in scored_datasets(experiment.evaluation, suite) if name != gate.dataset]
-            check_name(f"{key}.beyond", gate.beyond, others)
         models = ["base", *stages]
         check_name(f"{key}.model", gate.model, models)
         if gate.against is not None:

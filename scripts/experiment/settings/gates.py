@@ -21,12 +21,6 @@ class Gate(Record):
         description="Another model to compare with; the value is then the paired difference of the metric, `model`"
         " minus `against`.",
     )
-    beyond: str | None = Field(
-        None,
-        description="Another dataset of the metric, such as general code. The value is then how much more the metric"
-        " changed from `against` to `model` on `dataset` than on this one: what a model learned about one kind of text"
-        " beyond what it learned about all. Needs `against`.",
-    )
     metric: str = Field(
         description="Metric of a suite of the experiment: perplexity, bits_per_byte; exact_match, f1, strict_match;"
         " bleu, chrf; keywords, structure; pass@1, pass@10 and so on; completion_match, edit_similarity,"
@@ -40,8 +34,6 @@ class Gate(Record):
 
     @model_validator(mode="after")
     def bound_one_side(self) -> Self:
-        if self.beyond is not None and self.against is None:
-            raise ValueError("`beyond` needs `against`, the model compared with")
         if (self.below is None) == (self.above is None):
             raise ValueError("give exactly one of below, above")
         return self

@@ -46,9 +46,8 @@ def gate_metric(gate: dict) -> str:
     measured = f"{models}, {gate['metric'].replace('_gib', ' (GiB)').replace('_', ' ')}"
     if gate["dataset"] is None:
         return measured
-    beyond = f" beyond {gate['beyond']}" if gate.get("beyond") else ""
     language = "" if gate["language"] == "all" else f"/{gate['language']}"
-    return f"{measured}, {gate['dataset']}{beyond}{language}{over(gate)}"
+    return f"{measured}, {gate['dataset']}{language}{over(gate)}"
 
 
 def over(row: dict) -> str:

@@ -7,7 +7,6 @@ from scripts.evaluation.metrics import pass_at_k
 from scripts.evaluation.metrics.exact_match import SUITE as ANSWERS
 from scripts.evaluation.metrics.perplexity import SUITE as PERPLEXITY
 from scripts.evaluation.results.comparison import SuiteComparison
-from scripts.evaluation.results.comparison_over_seeds import ComparisonOverSeeds
 from scripts.evaluation.results.items import Documents
 from scripts.evaluation.results.seeds_and_documents import compare_seeds
 
@@ -21,9 +20,7 @@ def compared(suite, columns, seeds=SEEDS, models=MODELS):
     documents = [str(number) for number in range(len(columns))]
     languages, rows = np.array(["go"] * len(columns)), columns.reshape(len(columns), -1)
     scored = {"d": Documents(documents, languages, rows, np.arange(len(columns)))}
-    if seeds is None:
-        return SuiteComparison(suite, scored, models, 0.95)
-    return ComparisonOverSeeds(suite, scored, models, 0.95, seeds)
+    return SuiteComparison(suite, scored, models, 0.95, seeds)
 
 
 def shares(generator, documents=40, models=4, effect=(0.3, 0.5, 0.7, 0.6)):

@@ -15,7 +15,6 @@ from scripts.evaluation.results.intervals import (
     detectable,
     direction,
     estimate,
-    estimate_difference,
     fewest_clusters,
     mcnemar,
     mean_interval,
@@ -99,16 +98,6 @@ def test_the_interval_leaves_zero_out_exactly_where_p_is_below_the_level():
                 low, high = tango(gained, lost, count, 0.95)
                 assert -1 <= low <= (gained - lost) / count <= high <= 1
                 assert (mcnemar(gained, lost) < 0.05) == (not low <= 0 <= high)
-
-
-def test_the_difference_of_two_sets_of_documents_is_student_s_for_as_many_equally_spread_ones():
-    generator = np.random.default_rng(6)
-    first, second = generator.normal(0.4, 1, 20), generator.normal(0, 1, 20)
-    result, expected = estimate_difference(first, second, (20, 20), 0.95), stats.ttest_ind(first, second)
-    error = math.sqrt((first.var(ddof=1) + second.var(ddof=1)) / 20)
-    assert result.value / error == pytest.approx(expected.statistic)
-    assert result.interval[1] - result.value == pytest.approx(stats.t.ppf(0.975, 19) * error)
-    assert result.p == pytest.approx(2 * stats.t.sf(abs(expected.statistic), 19))
 
 
 def test_clusters_that_all_differ_by_the_same_amount_prove_no_more_than_throws_of_a_coin():

@@ -66,7 +66,7 @@ def test_planted_gates_come_out_as_planted(tmp_path):
     assert evaluation["gates"][0] == {
         **{"name": "met", "model": "sft", "metric": "answer_seconds", "value": 1.3, "interval": [1.1, 1.3]},
         **{"dataset": None, "language": None, "against": None, "side": "below", "bound": 2, "outcome": "met"},
-        **{"seeds": None, "documents": None, "beyond": None},
+        **{"seeds": None, "documents": None},
     }
     latency = evaluation["latency"]["sft"]
     assert latency["answer_seconds"] == {"value": 1.3, "interval": [1.1, 1.3], "p95": 9.0}
