@@ -1,12 +1,11 @@
-"""Keywords in the code that a model writes on request: anywhere in the completion, and in the syntax of its code.
+"""Keywords in what a model writes on request, ignoring case.
 
     python -m scripts.evaluation.keywords --model results/training/base --seed 42 \\
         --settings '{"cases": "config/cases/keywords.yaml", "max_new_tokens": 512}' \\
         --out results/evaluation/keywords/base
 
-`keywords` is the share of a case's keywords that the completion mentions, `structure` the share found in its code
-without comments and strings (scripts/evaluation/metrics/code_keywords.py). Neither says that the code works. With
-several samples they are means.
+`keywords` is the share of a case's keywords that the completion mentions, over several samples their mean. It does not
+say that the code works.
 """
 
 import logging
@@ -17,20 +16,20 @@ from scripts.common.cli import run
 from scripts.common.files import sha256_file
 from scripts.evaluation.generation.examples import Case, read_cases
 from scripts.evaluation.generation.model import arguments, load, write_scores
-from scripts.evaluation.metrics.code_keywords import SUITE, code_of, in_syntax, in_text
-from scripts.evaluation.metrics.metric import by_language, score_line, summarize
+from scripts.evaluation.metrics.metric import by_language, means, score_line, summarize
 from scripts.experiment.settings.evaluation import Keywords
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.suites import dataset_of
 
+SUITE = means("keywords")
 
-def figures(completions: list[str], case: Case) -> dict[str, float]:
-    """The figures of an item: means over samples."""
-    words = case.keywords
-    return {
-        "keywords": fmean(fmean(in_text(text, words)) for text in completions),
-        "structure": fmean(fmean(in_syntax(code_of(text), case.language, words)) for text in completions),
-    }
+
+def share_mentioned(completions: list[str], case: Case) -> float:
+    """The share of a case's keywords that a completion mentions, ignoring case; a mean over samples."""
+    shares = []
+    for text in completions:
+        shares.append(fmean(keyword.casefold() in text.casefold() for keyword in case.keywords))
+    return fmean(shares)
 
 
 def keywords(folder: Path, settings: Keywords, seed: int, out: Path, vllm_python: str | None = None) -> dict:
@@ -57,7 +56,7 @@ def keywords(folder: Path, settings: Keywords, seed: int, out: Path, vllm_python
             "prompt": case.prompt,
             "reference": ", ".join(case.keywords),
             "written": samples,
-            **figures(samples, case),
+            "keywords": share_mentioned(samples, case),
         }
         for case, samples in zip(cases, completions, strict=True)
     ]

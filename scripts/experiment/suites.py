@@ -65,9 +65,9 @@ SUITES = {
         small=lambda items: {"documents": items, "max_new_tokens": 8},
     ),
     "keywords": SuiteFacts(
-        ("keywords", "structure"),
-        "Share of the expected keywords, 0 to 1: mentioned in the response, and shown by the form of its code"
-        " with comments and strings left out. More is better, but neither says that the code works.",
+        ("keywords",),
+        "Share of the expected keywords that a response mentions, 0 to 1. More is better, but it does not say that the"
+        " code works.",
         prompted=True,
         small=lambda items: {"max_new_tokens": 8},
     ),

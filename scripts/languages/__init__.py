@@ -73,14 +73,12 @@ class Syntax:
         query: its captures @function, @type and @owner (Rust's impl) are definitions, @scope is another body with local
             definitions, @import is the name of an import, @comment and @doc hold prose.
         docstrings: whether the first statement of a body may be its documentation, as in Python.
-        characters: types of the nodes that hold a single character.
         parsed_as: extension of a file → the language whose grammar parses it.
     """
 
     grammar: Callable[[], object]
     query: str
     docstrings: bool = False
-    characters: frozenset[str] = frozenset()
     parsed_as: tuple[tuple[str, str], ...] = ()
 
 

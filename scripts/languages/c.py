@@ -23,7 +23,7 @@ QUERY = """
     (preproc_include path: (_) @import)
     (comment) @comment
 """
-SYNTAX = Syntax(grammar, QUERY, characters=frozenset({"char_literal"}), parsed_as=((".h", "cpp"),))
+SYNTAX = Syntax(grammar, QUERY, parsed_as=((".h", "cpp"),))
 
 
 def imported_names(match: re.Match, path: PurePosixPath) -> list[tuple[str, ...]]:

@@ -21,7 +21,6 @@ def grammar() -> object:
 SYNTAX = Syntax(
     grammar,
     c.QUERY + "(class_specifier body: (_)) @type (lambda_expression body: (_) @scope)",
-    characters=frozenset({"char_literal"}),
 )
 IMPORTS = c.IMPORTS
 CHAT = Chat(

@@ -26,7 +26,6 @@ SYNTAX = Syntax(
     (import_spec path: (_) @import)
     (comment) @comment
     """,
-    characters=frozenset({"rune_literal"}),
 )
 
 

@@ -30,7 +30,6 @@ SYNTAX = Syntax(
     (line_comment) @comment
     (block_comment) @comment
     """,
-    characters=frozenset({"character_literal"}),
 )
 
 

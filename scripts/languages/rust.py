@@ -30,7 +30,6 @@ SYNTAX = Syntax(
     (line_comment) @comment
     (block_comment) @comment
     """,
-    characters=frozenset({"char_literal"}),
 )
 OWN = {"crate", "self", "super"}  # names of the repository itself
 

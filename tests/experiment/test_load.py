@@ -126,7 +126,7 @@ def test_a_gate_names_a_dataset_that_the_suite_of_its_metric_scores(experiment):
     experiment["evaluation"] |= {"qa": {}, "keywords": {}}
     gates = [
         {"name": "f1", "dataset": "instruct", "model": "sft", "metric": "f1", "above": 0.5},
-        {"name": "words", "dataset": "keywords", "model": "sft", "metric": "structure", "above": 0.5},
+        {"name": "words", "dataset": "keywords", "model": "sft", "metric": "keywords", "above": 0.5},
     ]
     experiment["evaluation"]["gate"] = {"gates": gates}
     evaluation = to_dict(load_experiment(experiment))["evaluation"]

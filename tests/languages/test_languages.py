@@ -19,7 +19,6 @@ from scripts.corpus.syntax.grammars import grammar
 from scripts.corpus.syntax.imports import sort_by_imports
 from scripts.evaluation.code_tasks.regions import SIZES, regions
 from scripts.evaluation.metrics.code_completion import identifiers
-from scripts.evaluation.metrics.code_keywords import in_syntax
 from scripts.experiment.settings.corpus import InstructDataset
 from scripts.experiment.settings.filter import Filter
 from scripts.judge import problem
@@ -82,7 +81,6 @@ def test_a_language_with_a_grammar_is_one_file(kava):
     assert "Kava" in request and "This Kava code defines classes and methods." in answer and "unit `org.x" in answer
     assert {region.size for region in regions(TEXT, kava)} == set(SIZES)
     assert "add" in identifiers(TEXT, kava) and "class" not in identifiers(TEXT, kava)
-    assert in_syntax(TEXT, kava, ["class", "while"]) == [True, False]
     files = [{"path": path, "text": text, "language": kava} for path, text in FILES.items()]
     assert [file["path"] for file in sort_by_imports(files)] == ["org/x/Other.kava", "org/x/Sum.kava"]
 
@@ -157,7 +155,7 @@ def test_what_a_file_says_of_its_grammar_is_there(name):
     """A misspelt type of node would find nothing, silently."""
     chat, completion = package.chats()[name], package.completions()[name]
     types = chat.comments | chat.declaration_parents | chat.holders | chat.between
-    types |= completion.functions | completion.bodies | syntax(name).characters
+    types |= completion.functions | completion.bodies
     known = grammar(name)[0].language
     assert {kind for kind in types if known.id_for_node_kind(kind, True) is None} == set()
     assert name in package.imports() and all(other in syntaxes() for _, other in syntax(name).parsed_as)

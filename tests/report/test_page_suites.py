@@ -20,13 +20,12 @@ def test_latency_is_shown_where_it_was_measured_and_elsewhere_the_reason_why_not
         **{"device": "A40", "prompt_tokens": 300, "new_tokens": 512, "runs": 10}
     }
     timed = {
-        "first_token_seconds": {"value": 0.125, "interval": [0.12, 0.13], "p95": 0.2},
-        "answer_seconds": {"value": 1.5, "interval": [1.25, 1.75], "p95": 2.5},
-        "tokens_per_second": {"value": 371.6, "interval": None, "p95": 222.2},
+        "first_token_seconds": {"value": 0.125, "interval": [0.12, 0.13]},
+        "answer_seconds": {"value": 1.5, "interval": [1.25, 1.75]},
+        "tokens_per_second": {"value": 371.6, "interval": None},
     }
     evaluation["latency"] = {"base": {"not_applicable": f"models run on {HOSTILE} here"}, "sft": timed}
-    load = {"load_per_core": 0.25, "gpu_utilisation": 0, "gpu_memory_gib": 0.5}
-    conditions = {"dtype": "bfloat16", "attention": "sdpa", "threads": 8, "load": load}
+    conditions = {"dtype": "bfloat16", "attention": "sdpa", "threads": 8}
     facts = {"device": "NVIDIA A40", "engine": {"name": "transformers", "version": "5.23.0"}, "conditions": conditions}
     evaluation["scoring"]["sft"]["latency"] = facts
     evaluation["scoring"]["base"]["latency"] = {"device": HOSTILE}
@@ -49,9 +48,9 @@ def test_latency_is_shown_where_it_was_measured_and_elsewhere_the_reason_why_not
         "Medians of 10 runs after two that warm the device up; each run generates 512 tokens greedily from a prompt of"
         " 300",
         f"base: not applicable: models run on {HOSTILE} here",
-        "sft NVIDIA A40, bfloat16, transformers 5.23.0, sdpa attention, CPU threads: 8; load per core before 0.2500,"
-        " GPU 0% seconds to the first token 0.1250 0.1200 to 0.1300 0.2000",
-        "tokens per second 371.6 too few runs 222.2",
+        "sft NVIDIA A40, bfloat16, transformers 5.23.0, sdpa attention, CPU threads: 8 seconds to the first token"
+        " 0.1250 0.1200 to 0.1300",
+        "tokens per second 371.6 too few runs",
     ):
         assert phrase in text
 

@@ -11,7 +11,6 @@ from collections.abc import Collection
 from scripts.evaluation.metrics import (
     bleu_chrf,
     code_completion,
-    code_keywords,
     exact_match,
     human_ratings,
     lm_eval_score,
@@ -19,7 +18,7 @@ from scripts.evaluation.metrics import (
     perplexity,
     repository_outcomes,
 )
-from scripts.evaluation.metrics.metric import Suite
+from scripts.evaluation.metrics.metric import Suite, means
 
 
 def suites(names: Collection[str], ks: Collection[int] = ()) -> dict[str, Suite]:
@@ -33,7 +32,7 @@ def suites(names: Collection[str], ks: Collection[int] = ()) -> dict[str, Suite]
         "perplexity": perplexity.SUITE,
         "qa": exact_match.SUITE,
         "bleu": bleu_chrf.SUITE,
-        "keywords": code_keywords.SUITE,
+        "keywords": means("keywords"),
         "code": pass_at_k.suite(ks),
         "completion": code_completion.SUITE,
         "repository_tests": repository_outcomes.SUITE,

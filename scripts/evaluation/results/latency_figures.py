@@ -1,12 +1,11 @@
-"""Read and summarize a model's timed runs: medians and p95.
+"""Read and summarize a model's timed runs.
 
-    figures(runs, Latency(new_tokens=512, runs=10))
+    figures(runs, Latency(new_tokens=512, runs=10))     # {"answer_seconds": {"value": the median}, ...}
 
 A run is a dict with `first_token_seconds` and `seconds`, measured from the start until the first token is there and
 until the last one is.
 """
 
-import math
 from pathlib import Path
 from statistics import median
 
@@ -23,25 +22,6 @@ METRICS = {
     "answer_seconds": lambda run, tokens: run["seconds"],
     "tokens_per_second": lambda run, tokens: (tokens - 1) / (run["seconds"] - run["first_token_seconds"]),
 }
-
-
-def read_runs(path: Path, settings: Latency) -> list[dict]:
-    """The runs of a model.
-
-    Raises:
-        UserError: the file is unreadable, a run is malformed, or the runs are not those of the settings.
-    """
-    runs = list(read_jsonl(path))
-    for number, run in enumerate(runs, 1):
-        try:
-            first, last = run["first_token_seconds"], run["seconds"]
-            if not 0 < first < last < math.inf:
-                raise ValueError(f"first_token_seconds {first}, seconds {last}")
-        except (KeyError, TypeError, ValueError) as error:
-            raise UserError(f"{path}: line {number}: not a timed run, {error}; {AGAIN}") from error
-    if len(runs) not in (0, settings.runs):
-        raise UserError(f"{path}: {len(runs)} runs, not {settings.runs}; {AGAIN}")
-    return runs
 
 
 def read_latency(folder: Path, settings: Latency, seed: int, confidence: float) -> dict:
@@ -62,8 +42,12 @@ def read_latency(folder: Path, settings: Latency, seed: int, confidence: float) 
         raise UserError(f"{path}: {error} is missing; {AGAIN}") from error
     if differences := settings_differences(timed_with, to_dict(settings) | {"seed": seed}):
         raise UserError(f"{path}: timed with other settings: {differences}; {AGAIN}")
-    runs = read_runs(folder / "items.jsonl.zst", settings)
-    if written != (figures(runs, settings) if runs else None) or isinstance(reason, str) == bool(runs):
+    runs = list(read_jsonl(folder / "items.jsonl.zst"))
+    try:
+        agrees = written == (figures(runs, settings) if runs else None) and len(runs) in (0, settings.runs)
+    except (KeyError, TypeError, ArithmeticError):
+        agrees = False
+    if not agrees or isinstance(reason, str) == bool(runs):
         raise UserError(f"{path}: does not agree with the {len(runs)} runs in items.jsonl.zst; {AGAIN}")
     if not runs:
         return {"not_applicable": reason}
@@ -76,14 +60,6 @@ def metric_values(runs: list[dict], settings: Latency) -> dict[str, list[float]]
     return {name: [value(run, settings.new_tokens) for run in runs] for name, value in METRICS.items()}
 
 
-def p95(name: str, values: list[float]) -> float:
-    """The value that 95% of the runs are no worse than: the smallest such time, or the largest such rate."""
-    return sorted(values, reverse=name == "tokens_per_second")[-(-95 * len(values) // 100) - 1]
-
-
 def figures(runs: list[dict], settings: Latency) -> dict:
-    """`{metric: {"value": median, "p95"}}`."""
-    found = {}
-    for name, values in metric_values(runs, settings).items():
-        found[name] = {"value": median(values), "p95": p95(name, values)}
-    return found
+    """`{metric: {"value": median}}`."""
+    return {name: {"value": median(values)} for name, values in metric_values(runs, settings).items()}
