@@ -46,9 +46,7 @@ if EXPERIMENT.training:
         plans,
         plan,
         gate,
-        plots,
         page,
-        scores,
         verdict,
 
 

@@ -1,7 +1,6 @@
-# Datasets → their cards; scores, training metrics and funnels → pictures, results/report.html,
-# results/scores.csv, and, last, results/eval.json.
+# Datasets → their cards; scores, training metrics and funnels → results/report.html, results/scores.csv, and, last,
+# results/eval.json.
 
-from scripts.experiment.layout import PICTURES
 from scripts.experiment.packed_rows import PackedRows
 
 ROWS = PackedRows(EXPERIMENT, PATHS)
@@ -35,42 +34,19 @@ rule cards:
 
 if EXPERIMENT.training:
 
-    rule plots:
-        input:
-            evaluation=PATHS.gate,
-            filtered=SOURCE_FILES.filtered(SOURCES),
-            deduplicated=PATHS.deduplicated / MANIFEST if SOURCES else [],
-            splits=PATHS.split / MANIFEST if SOURCES else [],
-            metrics=[PATHS.model(stage) / "metrics.jsonl" for stage in EXPERIMENT.training.train],
-        output:
-            gates=report(PATHS.picture("gates"), caption="captions/gates.rst", category="Evaluation"),
-            scores=report(PATHS.picture("scores"), caption="captions/scores.rst", category="Evaluation"),
-            loss=report(PATHS.picture("loss"), caption="captions/loss.rst", category="Training"),
-            funnel=report(PATHS.picture("funnel"), caption="captions/funnel.rst", category="Data"),
-        log:
-            PATHS.log("report", "plots"),
-        conda:
-            "../envs/stagecraft.yaml"
-        params:
-            results=subpath(output.gates, ancestor=3),
-            out=subpath(output.gates, parent=True),
-            code=fingerprint("scripts.report.plots"),
-        shell:
-            "python -m scripts.report.plots --results {params.results:q} --out {params.out:q} 2>&1 | tee {log:q}"
-
     rule page:
         input:
             evaluation=PATHS.gate,
-            pictures=[PATHS.picture(name) for name in PICTURES],
+            metrics=[PATHS.model(stage) / "metrics.jsonl" for stage in EXPERIMENT.training.train],
             documents=VIEW.suite_files("items.jsonl.zst"),
             filtered=SOURCE_FILES.filtered(SOURCES),
             deduplicated=PATHS.deduplicated / MANIFEST if SOURCES else [],
             splits=PATHS.split / MANIFEST if SOURCES else [],
-            cards=PATHS.cards / "cards.json",
-            chats=ancient_inputs(*(split_file(PATHS.dataset(name), "test") for name in VIEW.chat_datasets)),
+            cards=PATHS.cards / "cards.json",  # to which the page has a link
             template="scripts/report/templates/page.html.j2",
         output:
             page=report(PATHS.page, caption="captions/page.rst", category="Evaluation"),
+            scores=PATHS.scores,
         log:
             PATHS.log("report", "page"),
         conda:
@@ -80,21 +56,6 @@ if EXPERIMENT.training:
             code=fingerprint("scripts.report.page"),
         shell:
             "python -m scripts.report.page --results {params.results:q} 2>&1 | tee {log:q}"
-
-    rule scores:
-        input:
-            evaluation=PATHS.gate,
-        output:
-            table=PATHS.scores,
-        log:
-            PATHS.log("report", "scores"),
-        conda:
-            "../envs/stagecraft.yaml"
-        params:
-            results=subpath(output.table, parent=True),
-            code=fingerprint("scripts.report.scores"),
-        shell:
-            "python -m scripts.report.scores --results {params.results:q} 2>&1 | tee {log:q}"
 
     # A rule of its own, so that a run which an unmet gate fails (evaluation.gate.fail) still keeps scores and page.
     rule verdict:

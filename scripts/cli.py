@@ -141,7 +141,7 @@ def compare(a: Folder, b: Folder, /, *, out: Folder = Path("results/compare")) -
     Args:
         a: The results root of run A.
         b: The results root of run B.
-        out: The folder for compare.json and compare.svg.
+        out: The folder for compare.json.
     """
     from scripts.report.commands import compare
 

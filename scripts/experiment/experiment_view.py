@@ -21,7 +21,7 @@ from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Stage
 from scripts.experiment.source_shards import SourceFiles, source_shards
 from scripts.experiment.stage_seeds import further_models, seeds_of_models, with_further_seeds
-from scripts.experiment.suites import CHATS, PROMPTED, configured, problem_files, prompts_from, scored_models
+from scripts.experiment.suites import PROMPTED, configured, problem_files, prompts_from, scored_models
 from scripts.licences.expressions import permissive
 
 
@@ -210,12 +210,6 @@ class ExperimentView:
     def trained_on(self) -> list[str]:
         """The datasets of the stages, those of their mixtures one by one."""
         return sorted({dataset for stage in self.stages.values() for dataset in self.rows.datasets_of(stage.data)})
-
-    @cached_property
-    def chat_datasets(self) -> list[str]:
-        """The datasets scored by perplexity that hold chats: the report shows one of each."""
-        compose = self.experiment.corpus.compose
-        return [name for name in self.scored_datasets("perplexity") if compose[name].kind in CHATS]
 
     def suite_files(self, name: str) -> list[Path]:
         """The file of this name of each suite and each of the experiment's own models that it scores."""

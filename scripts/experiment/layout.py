@@ -16,7 +16,6 @@ SPLITS = ("train", "validation", "test")
 PACKED_SPLITS = ("train", "validation")  # a test split is read as text
 SHARD_FILES = ("tokens.bin", "flags.bin", "pieces.npy", "documents.txt")  # of each packed split
 FIRST_COMMITS = "first_commits.jsonl.zst"  # of the files of a git source
-PICTURES = ("gates", "scores", "loss", "funnel")
 
 
 def raw_name(source: str, pin: str) -> str:
@@ -155,9 +154,6 @@ class Layout:
     def code_records(self) -> Path:
         """The folder of the records of code, one for each fingerprint (scripts/experiment/code_records.py)."""
         return self.results / "code"
-
-    def picture(self, name: str) -> Path:
-        return self.results / "report/plots" / f"{name}.svg"
 
     @property
     def cards(self) -> Path:

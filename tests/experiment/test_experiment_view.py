@@ -32,7 +32,7 @@ def test_from_scratch_the_tokenizer_is_learned_from_the_split_corpus_and_the_sha
     assert flow.scratch and names(flow.tokenizer_texts) == ["results/corpus/split"]
     assert flow.shape.vocab_size == 4096 and flow.base_settings["shape"]["hidden_size"] == flow.shape.hidden_size
     assert str(flow.shards("pretrain")) == "results/tokens/pack/code-512"
-    assert flow.trained_on == ["code", "instruct"] and flow.chat_datasets == ["instruct"]
+    assert flow.trained_on == ["code", "instruct"]
     assert flow.models == ["base", "pretrain", "sft"] and flow.own_datasets == []
 
 

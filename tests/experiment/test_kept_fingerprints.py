@@ -7,7 +7,7 @@ import pytest
 from scripts.experiment import fingerprint, kept_fingerprints
 from tests.experiment.proof import ROOT, rules
 
-RULES = ["scripts.report.scores", "scripts.evaluation.problems"]
+RULES = ["scripts.report.verdict", "scripts.evaluation.problems"]
 
 
 @pytest.fixture

@@ -9,7 +9,6 @@ from scripts.common.files import write_json
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.results.inputs import gather
 from scripts.report.page import render
-from scripts.report.plots import draw
 from tests.evaluation.synthetic import (
     CODES,
     LEVELS,
@@ -79,22 +78,18 @@ def make(root, gates=GATES, fail=False, **keys):
 
 @pytest.fixture(scope="session")
 def results_root(tmp_path_factory):
-    """An evaluated tree with its pictures, which no test changes."""
-    results = make(tmp_path_factory.mktemp("made"))
-    draw(results, results / "report/plots")
-    return results
+    """An evaluated tree, which no test changes."""
+    return make(tmp_path_factory.mktemp("made"))
 
 
 @pytest.fixture
 def make_results(results_root, tmp_path):
-    """A copy of the results with these gates and keys; the pictures are not drawn again."""
+    """A copy of the results with these gates and keys."""
 
     def make_own(*args, **keys):
         if not args and not keys:
             return shutil.copytree(results_root.parent, tmp_path, dirs_exist_ok=True) / "results"
-        results = make(tmp_path, *args, **keys)
-        shutil.copytree(results_root / "report/plots", results / "report/plots")
-        return results
+        return make(tmp_path, *args, **keys)
 
     return make_own
 

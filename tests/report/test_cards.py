@@ -15,8 +15,6 @@ from scripts.corpus.split import split
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.corpus import CodeDataset, Split
 from scripts.report import cards
-from scripts.report.page import render
-from tests.report.conftest import Page
 
 HOSTILE = "# <script>alert(1)</script> | `x`\n````\n| a | b |\n```python\nprint()\n"
 SOURCES = {
@@ -116,16 +114,6 @@ def test_the_page_of_a_card_keeps_its_tables_and_samples_whatever_is_in_the_data
     outside = "\n".join(lines).split("`````")[::2]
     assert not any("<script>" in part for part in outside)
     assert "| alpha | git | https://x.org/alpha | " + "1" * 40 + " | MIT |" in "\n".join(lines)
-
-
-def test_the_report_shows_the_cards_as_text(layout, make_results, monkeypatch):
-    made = read_json(make(layout, monkeypatch) / "cards.json")
-    results = make_results()
-    licences = {HOSTILE: {"examples": 1, "characters": 1}}
-    write_json(results / "report/cards/cards.json", {"<script>x": made["code"] | {"licences": licences}} | made)
-    html = render(results)
-    assert "Data cards" in html and html.count('class="data-card ') == 3 and "<script>" not in html
-    Page(html)  # what is opened is closed
 
 
 def test_cards_are_the_same_from_run_to_run_and_a_missing_file_is_a_one_line_error(layout, monkeypatch):

@@ -12,15 +12,11 @@ import pytest
 from scripts.common.files import read_json, write_json
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.metrics.exact_match import SUITE
-from scripts.report import plots
-from scripts.report.content.drawing import save
 from scripts.report.content.examples import choose_examples
 from scripts.report.content.formatting import interval, number
-from scripts.report.content.funnel import read_funnel
 from scripts.report.content.wording import explanation
-from scripts.report.page import extremes, render
+from scripts.report.page import render
 from tests.evaluation.synthetic import (
-    CODES,
     SOURCES,
     WRITTEN,
     dump,
@@ -39,7 +35,7 @@ ROOT = Path(__file__).parents[2]
 def test_page_is_well_formed_and_its_ids_are_unique(page):
     assert page.tags[0] == "html"
     assert len(page.ids) == len(set(page.ids))
-    assert page.tags.count("svg") == 4
+    assert page.tags.count("svg") == 2
 
 
 class Tables(Page):
@@ -72,7 +68,8 @@ def test_each_box_of_tables_says_that_they_scroll():
 def test_page_loads_nothing(html, page):
     assert not {"script", "link", "iframe", "object", "embed", "img", "base"} & set(page.tags)
     loading = [(tag, value) for tag, name, value in page.attributes if name in ("src", "href", "xlink:href", "srcset")]
-    assert [value for tag, value in loading if not value.startswith("#")] == ["evaluation/gate/eval.json"]  # a link
+    links = ["report/cards", "evaluation/gate/eval.json"]
+    assert [value for tag, value in loading if not value.startswith("#")] == links
     assert {value[1:] for tag, value in loading if tag == "a" and value.startswith("#")} <= set(page.ids)
     assert not re.findall(r"url\((?!#)|@import|@font-face", html)
     assert not [name for _, name, _ in page.attributes if name.startswith("on")]
@@ -81,8 +78,7 @@ def test_page_loads_nothing(html, page):
 def test_hostile_names_are_shown_as_text(html, page):
     assert "<script" not in html
     text = "".join(page.text)
-    assert text.count(HOSTILE) >= 4  # the verdict, the gate's row, its picture, a test document
-    assert HOSTILE in text[text.index("worst") :]
+    assert text.count(HOSTILE) >= 2  # the verdict and the gate's row
 
 
 def test_verdict_comes_first_then_the_gates(html, page):
@@ -93,7 +89,7 @@ def test_verdict_comes_first_then_the_gates(html, page):
         assert row["name"] in text
 
 
-def test_page_shows_scores_funnel_examples_and_the_inputs_of_the_run(results_root, page):
+def test_page_shows_scores_funnel_and_the_inputs_of_the_run(results_root, page):
     text = " ".join("".join(page.text).split())
     evaluation = json.loads((results_root / "evaluation/gate/eval.json").read_text())
     for row in evaluation["gates"]:
@@ -106,11 +102,9 @@ def test_page_shows_scores_funnel_examples_and_the_inputs_of_the_run(results_roo
     for phrase in (
         "1,300 files seen, 210 documents kept",
         "180 for train",
-        "reference answer",
-        "该文件定义了函数 main。",
     ):
         assert phrase in text
-    for made_it in (*CODES.values(), *(source["pin"] for source in SOURCES.values()), sha("beta")[:12], "git_commit"):
+    for made_it in (*(source["pin"] for source in SOURCES.values()), sha("beta")[:12], "git_commit"):
         assert made_it in text
 
 
@@ -170,13 +164,6 @@ def test_examples_are_where_tuning_gained_most_then_where_it_fails():
 
 def test_same_data_gives_the_same_page(results_root, html):
     assert render(results_root) == html
-
-
-def test_extremes_are_the_easiest_and_hardest_documents():
-    items = [{"id": f"{n}", "nll": float(n), "bytes": 2, "tokens": 1} for n in (5, 1, 9, 3, 7, 2, 8)]
-    actual = [(item["kind"], item["id"]) for item in extremes(items)]
-    assert actual == [("best", "1"), ("best", "2"), ("best", "3"), ("worst", "9"), ("worst", "8"), ("worst", "7")]
-    assert [item["id"] for item in extremes(items[:2])] == ["1", "5"]  # none is both
 
 
 def test_what_was_planned_stands_beside_what_was_measured_and_a_resumed_rest_is_not_compared(make_results):
@@ -268,7 +255,6 @@ def test_a_gate_on_a_stage_itself_is_shown_without_an_interval(make_results):
         {"name": "final loss", "model": "sft", "language": "all", "metric": "loss", "below": 3},
     ]
     results = make_results(gates)
-    save(plots.gates, read_json(results / "evaluation/gate/eval.json"), results / "report/plots/gates.svg")
     page = Page(render(results))
     text = " ".join(" ".join(page.text).split())
     assert "Met as far as it was measured" in text
@@ -276,7 +262,6 @@ def test_a_gate_on_a_stage_itself_is_shown_without_an_interval(make_results):
     assert "memory sft, memory (GiB) not measured none below 45" in text
     assert "final loss sft, loss met 2.100 below 3" in text
     assert "too few documents" not in text[: text.index("Scores")]
-    assert "memory: not measured" in (results / "report/plots/gates.svg").read_text()
 
 
 def test_without_repositories_there_is_no_funnel(make_results):
@@ -285,18 +270,5 @@ def test_without_repositories_there_is_no_funnel(make_results):
     evaluation = json.loads(path.read_text())
     evaluation["inputs"]["sources"] = {}
     dump(path, evaluation)
-    save(plots.funnel, read_funnel(results, []), results / "report/plots/funnel.svg")
-    assert "no file was filtered" in (results / "report/plots/funnel.svg").read_text()
     text = "".join(Page(render(results)).text)
-    assert not [phrase for phrase in ("files seen", "Sources and their pins", "no file was filtered") if phrase in text]
-
-
-def test_chats_of_another_shape_are_no_part_of_a_page_without_instruct_data(make_results):
-    results = make_results()
-    path = results / "evaluation/gate/eval.json"
-    evaluation = json.loads(path.read_text())
-    for dataset in evaluation["inputs"]["experiment"]["corpus"]["compose"].values():
-        dataset["kind"] = "code"
-    dump(path, evaluation)
-    (results / "corpus/compose/instruct/test.jsonl.zst").unlink()
-    assert "reference answer" not in render(results)
+    assert not [phrase for phrase in ("files seen", "Sources and their pins") if phrase in text]

@@ -35,12 +35,3 @@ def test_the_command_refuses_a_malformed_evaluation_in_one_line_and_writes_no_pa
     assert done.stderr.startswith(f"error: {malformed}: not ")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "report.html").exists()
-
-
-@pytest.mark.parametrize("content", [None, b"", b"<svg <p>cut", b"\xff\xfe"])
-def test_broken_picture_is_named(content, make_results):
-    results = make_results()
-    picture = results / "report/plots/loss.svg"
-    picture.unlink() if content is None else picture.write_bytes(content)
-    with pytest.raises(UserError, match=r"loss\.svg: no"):
-        render(results)

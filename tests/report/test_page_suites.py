@@ -4,7 +4,7 @@ import json
 
 from matplotlib import pyplot
 
-from scripts.report import plots
+from scripts.report.content import pictures
 from scripts.report.content.formatting import interval, number
 from scripts.report.page import render
 from tests.evaluation.synthetic import dump
@@ -76,7 +76,7 @@ def test_ratings_by_people_are_shown_with_their_agreement_or_else_the_path_of_th
     text = rendered(raters={"<b>anna": 0.9, "bo": 0.85}, agreement=0.875)[1]
     assert "correct Interval instruct sft 30 0.8765 0.7123 to 0.9432" in text
     assert "30 responses rated by <b>anna (90% correct), bo (85% correct). Pairs of raters agree on 88%" in text
-    picture = plots.scores(evaluation)
+    picture = pictures.scores(evaluation)
     assert [axes.get_title() for axes in picture.axes][-1] == "correct, instruct"
     pyplot.close(picture)
 

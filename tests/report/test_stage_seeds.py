@@ -10,7 +10,6 @@ from scripts.common.files import write_json
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.results.inputs import gather
 from scripts.report.page import render
-from scripts.report.plots import draw
 from tests.evaluation import synthetic
 from tests.evaluation.synthetic import CODES, SOURCES, build, dump, gate
 from tests.report.conftest import Page
@@ -65,7 +64,6 @@ def test_the_page_says_over_how_many_seeds_and_documents(seeded):
     inputs = gather(experiment, SOURCES, CODES, results, results.parent / "data/raw")
     evaluation = {"experiment": "synthetic", **evaluate(experiment, results), "inputs": inputs}
     write_json(results / "evaluation/gate/eval.json", evaluation)
-    draw(results, results / "report/plots")
     page_text = " ".join(" ".join(Page(render(results)).text).split())
     assert "sft - base, bits per byte, instruct, over 3 seeds and 30 documents" in page_text
     assert "of sft (3 seeds) what training with other seeds would, too" in page_text

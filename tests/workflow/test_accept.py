@@ -20,7 +20,7 @@ def test_jobs_whose_code_alone_changed_are_kept_with_the_reason_and_others_are_r
     assert {"filter alpha", "filter beta", "train sft"} <= clone.jobs()
     done = accept(clone, "filter")
     assert done.returncode == 0, done.stdout + done.stderr
-    assert clone.jobs() == {"gate", "plots", "page", "scores", "verdict"}  # which show it
+    assert clone.jobs() == {"gate", "page", "verdict"}  # which show it
     clone.snakemake("results/eval.json")
     kept = json.loads((clone.root / "results/eval.json").read_text())["inputs"]["accepted"]
     assert [[entry["reason"] for entry in entries] for entries in kept.values()] == [["a cleaner line"]] * 2

@@ -11,7 +11,7 @@ import yaml
 from tests import forked
 from tests.workflow.conftest import row, source
 
-REPORT = {"plots", "page", "scores", "verdict"}
+REPORT = {"page", "verdict"}
 GATE = {"gate"} | REPORT
 PERPLEXITY = {"perplexity base", "perplexity pretrain", "perplexity sft"}
 KEYWORDS = {"keywords base", "keywords pretrain", "keywords sft"}

@@ -10,8 +10,6 @@ difference, compare.json holds them by id.
 from pathlib import Path
 
 import numpy as np
-from matplotlib import pyplot
-from matplotlib.figure import Figure
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json_or_empty, write_json
@@ -23,7 +21,6 @@ from scripts.evaluation.results.items import Documents, read_items
 from scripts.evaluation.results.significance import holm
 from scripts.experiment.causes import setting_changes
 from scripts.experiment.layout import Layout
-from scripts.report.content.drawing import GREEN, GREY, RED, WIDTH, save
 from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.formatting import interval, number, table
 
@@ -197,26 +194,10 @@ def family_line(rows: list[dict]) -> str:
     )
 
 
-def picture(rows: list[dict]) -> Figure:
-    """Each item's difference, largest gain first."""
-    size = (WIDTH, 0.3 + 1.5 * len(rows))
-    figure, panels = pyplot.subplots(len(rows), squeeze=False, figsize=size, layout="constrained")
-    for axes, row in zip(panels[:, 0], rows, strict=True):
-        values = np.array(list(row["items"].values()))
-        colors = [GREEN if value > 0 else RED for value in values]
-        axes.vlines(range(len(values)), 0, values, colors=colors, linewidth=max(0.5, 240 / max(1, len(values))))
-        axes.axhline(0, color=GREY, linewidth=0.8)
-        axes.set_title(f"{title(row)}: {np.sum(values > 0)} gained, {np.sum(values < 0)} lost", fontsize=9)
-        axes.set_xticks([])
-        axes.set_ylabel("B better by")
-    return figure
-
-
 def compare(a: Path, b: Path, out: Path) -> None:
-    """Print the comparison of two results roots, and write it and its picture to `out`."""
+    """Print the comparison of two results roots, and write it to `out`."""
     for line in [*made_lines(a, b), *data_lines(a, b)]:
         print(line)
     rows, excluded = compare_runs(a, b)
     write_json(out / "compare.json", {"a": str(a), "b": str(b), "rows": rows, "not_compared": excluded})
-    save(picture, rows, out / "compare.svg")
-    print("\n".join([*terminal_lines(rows, excluded), f"picture: {out / 'compare.svg'}"]))
+    print("\n".join([*terminal_lines(rows, excluded), f"all items: {out / 'compare.json'}"]))

@@ -2,6 +2,9 @@
 
 table = scores_table(evaluation)
 table[(table.suite == "qa") & (table.language == "all")]
+
+The same with the latency is results/scores.csv: in a notebook, `pd.read_csv("results/scores.csv")`. Latency has neither
+dataset nor language, and its items are timed runs. Interval ends are empty if there are too few items.
 """
 
 import pandas as pd
@@ -49,3 +52,21 @@ def compared_scores(evaluation: dict) -> pd.DataFrame:
     return table[
         [metric in compared.get(suite, [metric]) for suite, metric in zip(table.suite, table.metric, strict=True)]
     ]
+
+
+def latency_table(evaluation: dict) -> pd.DataFrame:
+    """The medians over timed runs of the models whose latency was measured, in the columns of `scores_table`."""
+    rows = []
+    for model, timed in (evaluation["latency"] or {}).items():
+        if "not_applicable" not in timed:
+            runs = evaluation["inputs"]["experiment"]["evaluation"]["latency"]["runs"]
+            for metric in METRICS["latency"]:
+                interval = timed[metric]["interval"] or (None, None)
+                rows.append((model, "latency", None, None, metric, timed[metric]["value"], *interval, runs))
+    return pd.DataFrame(rows, columns=COLUMNS)
+
+
+def scores_csv(evaluation: dict) -> str:
+    """The content of scores.csv."""
+    tables = [table for table in (scores_table(evaluation), latency_table(evaluation)) if len(table)]
+    return pd.concat(tables).to_csv(index=False)

@@ -19,10 +19,8 @@ from scripts.report.commands.compare import (
     differences,
     made_lines,
     metric_rows,
-    picture,
     terminal_lines,
 )
-from scripts.report.content.drawing import save
 from tests.evaluation.synthetic import make_answers, sha, write_answers
 
 GAINED, LOST = ("src/6.go", "src/7.go", "src/9.rust"), ("src/0.python",)
@@ -100,7 +98,7 @@ def test_a_run_compared_with_itself_shows_no_difference(results_root):
     assert {row["direction"] for row in rows} == {"no difference shown"}
 
 
-def test_a_run_whose_tests_failed_gained_and_lost_nothing(tmp_path):
+def test_a_run_whose_tests_failed_gained_and_lost_nothing():
     """Of five problems that A solves, the tests of one failed in B: that 0 is none of the model's."""
     suite = pass_at_k.suite([1])
     outcomes = [("passed", "passed"), ("wrong", "passed"), ("passed", "test error"), *[("passed", "wrong")] * 3]
@@ -114,7 +112,6 @@ def test_a_run_whose_tests_failed_gained_and_lost_nothing(tmp_path):
     lines = terminal_lines(rows, [])
     assert not any(kind in line for kind in ("most gained", "most lost", "too few") for line in lines)
     assert "not measured: m, pass@1, d: the tests or the sandbox failed on some items" in lines
-    save(picture, rows, tmp_path / "x.svg")
 
 
 def test_a_lower_value_is_a_gain_where_lower_is_better():
@@ -159,12 +156,11 @@ def test_last_stages_of_other_names_are_compared(runs):
     assert any(line.startswith("sft / chat, exact match, instruct ") for line in terminal_lines(rows, []))
 
 
-def test_the_command_prints_the_changed_problems_and_writes_a_picture_and_json(runs, tmp_path, capsys):
+def test_the_command_prints_the_changed_problems_and_writes_json(runs, tmp_path, capsys):
     compare(*runs, tmp_path / "out")
     printed = capsys.readouterr().out
     assert "sft, exact match, instruct: most gained: src/6.go, src/7.go, src/9.rust" in printed
     assert "sft, exact match, instruct: most lost: src/0.python" in printed
-    assert "3 gained, 1 lost" in (tmp_path / "out/compare.svg").read_text()
     assert len(json.loads((tmp_path / "out/compare.json").read_text())["rows"]) == 15
 
 

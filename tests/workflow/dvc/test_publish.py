@@ -150,7 +150,7 @@ def test_the_real_workflow_is_published_pulled_and_rerun_where_it_changed(finish
     settings = yaml.safe_load((colleague / "config/tiny.yaml").read_text())
     settings["training"]["train"]["sft"]["learning_rate"] *= 2
     (colleague / "config/mine.yaml").write_text(yaml.safe_dump(settings))
-    report = {"plots", "page", "scores", "verdict"}
+    report = {"page", "verdict"}
     mine = (*workflow[:-1], "config/mine.yaml")
     assert colleague.planned(*mine) == {"train sft", "perplexity sft", "keywords sft", "gate", *report}
     filtering = colleague / "scripts/corpus/filter.py"

@@ -1,0 +1,123 @@
+"""The report's pictures: the loss of each stage, and the scores of all models with their intervals.
+
+They are SVG whose bytes depend only on the data. Text is stored as text and shown in the reader's font; the pictures
+load nothing.
+"""
+
+import io
+import math
+import warnings
+from collections.abc import Callable
+
+import matplotlib
+
+matplotlib.use("svg")
+from matplotlib import pyplot
+from matplotlib.figure import Figure
+
+from scripts.experiment.suites import SUITES
+from scripts.report.content.formatting import number
+from scripts.report.content.scores_table import compared_scores
+
+# The page replaces INK by its text colour; the other colours are distinct on white and on black.
+INK = "#1f2328"
+GREY, BLUE, ORANGE, GREEN = "#8c959f", "#3a86cf", "#d9822b", "#2f9e64"
+WIDTH = 5.2  # inches
+
+STYLE = {
+    "svg.hashsalt": "stagecraft",  # otherwise ids are random
+    "svg.fonttype": "none",
+    "text.parse_math": False,  # a `$` in a name is a dollar
+    "font.size": 9,
+    "axes.titlesize": 10,
+    "axes.titleweight": "bold",
+    "axes.titlelocation": "left",
+    "axes.spines.top": False,
+    "axes.spines.right": False,
+    "legend.frameon": False,
+    "lines.solid_capstyle": "round",
+    **{f"{part}.color": INK for part in ("text", "xtick", "ytick")},
+    **{f"axes.{part}": INK for part in ("labelcolor", "titlecolor")},
+    "axes.edgecolor": GREY,
+}
+MODELS = [GREY, BLUE, ORANGE, GREEN, "#8e6bbf", "#1a9ba1"]  # colours of models, in the order of eval.json
+
+
+def svg(picture: Callable[..., Figure], data: object) -> str:
+    """Draw `picture(data)` in the report's style; the SVG as text."""
+    written = io.StringIO()
+    with matplotlib.rc_context(STYLE), warnings.catch_warnings():
+        # the reader's font draws the text; the font that measures it here may lack glyphs
+        warnings.filterwarnings("ignore", message="Glyph .* missing from font")
+        figure = picture(data)
+        no_metadata = dict.fromkeys(("Date", "Creator", "Format", "Type"))
+        figure.savefig(written, format="svg", transparent=True, metadata=no_metadata)
+        pyplot.close(figure)
+    return written.getvalue()
+
+
+def is_share(metric: str) -> bool:
+    """Whether a metric is from 0 to 1, so that its axis shows the whole range."""
+    return metric.startswith("pass@") or any(facts.share and metric in facts.metrics for facts in SUITES.values())
+
+
+def loss(stages: dict[str, list[dict]]) -> Figure:
+    """Training and validation loss of each stage over its steps."""
+    figure, panels = pyplot.subplots(
+        len(stages), squeeze=False, figsize=(WIDTH, 0.3 + 2.1 * len(stages)), layout="constrained"
+    )
+    for axes, (stage, steps) in zip(panels[:, 0], stages.items(), strict=True):
+        for key, label, style in (
+            ("loss", "training", {"color": BLUE, "linewidth": 1.4}),
+            ("eval_loss", "validation", {"color": ORANGE, "marker": "o", "markersize": 4, "linewidth": 1}),
+        ):
+            # an overflowed loss is logged as null and leaves a gap
+            points = [
+                (step["step"], step[key] if step[key] is not None else float("nan")) for step in steps if key in step
+            ]
+            if points:
+                axes.plot(*zip(*points, strict=True), label=label, **style)
+        axes.set_title(stage)
+        axes.set_ylabel("loss (nats per token)")
+        axes.grid(axis="y", color=GREY, alpha=0.25)
+        if axes.lines:
+            axes.legend(loc="upper right")
+    panels[-1, 0].set_xlabel("optimizer step")
+    return figure
+
+
+def scores(evaluation: dict) -> Figure:
+    """The metrics that models are compared by: a panel per suite, metric and dataset, with each model's interval."""
+    compared = compared_scores(evaluation).query("language == 'all'")
+    colors = {model: MODELS[place % len(MODELS)] for place, model in enumerate(evaluation["scores"])}
+    groups = [
+        (metric, dataset, rows)
+        for _, suite in compared.groupby("suite", sort=False)
+        for metric, datasets in suite.groupby("metric", sort=False)
+        for dataset, rows in datasets.groupby("dataset", sort=False)
+    ]
+    figure, panels = pyplot.subplots(
+        len(groups), squeeze=False, figsize=(WIDTH, len(groups) * (0.75 + 0.3 * len(colors))), layout="constrained"
+    )
+    for axes, (metric, dataset, rows) in zip(panels[:, 0], groups, strict=True):
+        rows = rows.fillna({"interval_low": rows.value, "interval_high": rows.value})
+        for place, score in enumerate(rows.itertuples()):
+            low, high, color = score.interval_low, score.interval_high, colors[score.model]
+            axes.plot([low, high], [place, place], color=color, linewidth=5, alpha=0.4)
+            axes.plot(score.value, place, "o", color=color, markersize=6)
+            axes.annotate(number(score.value), (high, place), xytext=(8, 0), textcoords="offset points", va="center")
+        axes.set_yticks(range(len(rows)), rows.model)
+        axes.set_ylim(len(rows) - 0.5, -0.5)
+        axes.grid(axis="x", color=GREY, alpha=0.25)
+        axes.tick_params(axis="y", length=0)
+        axes.set_title(f"{metric.replace('_', ' ')}, {dataset}")
+    # the panels of a metric share one scale; set when all panels are drawn
+    for axes, (metric, _, _) in zip(panels[:, 0], groups, strict=True):
+        same_metric = [panel for panel, (other, _, _) in zip(panels[:, 0], groups, strict=True) if other == metric]
+        if is_share(metric):
+            axes.set_xlim(0, 1.12)  # the whole range, and room for a figure behind 1
+            axes.set_xticks([0, 0.25, 0.5, 0.75, 1])
+            continue
+        ends = [panel.dataLim.x1 for panel in same_metric if math.isfinite(panel.dataLim.x1)]
+        axes.set_xlim(0, 1.18 * max(ends, default=0) or 1)
+    return figure
