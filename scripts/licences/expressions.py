@@ -7,12 +7,14 @@ license-expression carries them. A licence is known by its SPDX identifier, form
 """
 
 import json
-import re
 from collections.abc import Collection
 from functools import cache
 from importlib.resources import files
 from typing import NamedTuple
 
+from license_expression import ExpressionError, LicenseExpression, LicenseWithExceptionSymbol, Licensing
+
+LICENSING = Licensing()
 UNKNOWN = "NOASSERTION"  # there is a licence, but which one is not known
 CATEGORIES = {"Permissive", "Public Domain"}
 BIGCODE = {"artistic-2.0", "vim"}  # permissive by BigCode's list, though not by ScanCode's categories
@@ -55,38 +57,22 @@ def permissive(expression: str, allowed: Collection[str] = ("permissive",)) -> b
     Args:
         allowed: the licences that count, in lower case; `permissive` stands for all permissive ones.
     """
-    words = re.findall(r"[()]|[^\s()]+", expression)
+    try:
+        tree = LICENSING.parse(expression)
+    except ExpressionError:
+        return False
+    return tree is not None and lets_choose(tree, allowed)
 
-    def counts(name: str) -> bool:
-        name = name.lower()
-        return name in allowed or ("permissive" in allowed and (name in BIGCODE or category_of(name) in CATEGORIES))
 
-    def either(at: int) -> tuple[bool, int]:
-        value, at = conjunction(at)
-        while at < len(words) and words[at].upper() == "OR":
-            other, at = conjunction(at + 1)
-            value = value or other
-        return value, at
-
-    def conjunction(at: int) -> tuple[bool, int]:
-        value, at = term(at)
-        while at < len(words) and words[at].upper() == "AND":
-            other, at = term(at + 1)
-            value = value and other
-        return value, at
-
-    def term(at: int) -> tuple[bool, int]:
-        if at >= len(words):
-            return False, at
-        if words[at] == "(":
-            value, at = either(at + 1)
-            return value, at + 1
-        value, at = counts(words[at]), at + 1
-        if at + 1 < len(words) and words[at].upper() == "WITH":
-            exception = words[at + 1]  # most add permissions
-            restricts = category_of(exception) in RESTRICTING and exception.lower() not in allowed
-            value, at = value and not restricts, at + 2
-        return value, at
-
-    value, end = either(0)
-    return value and end >= len(words)
+def lets_choose(tree: LicenseExpression, allowed: Collection[str]) -> bool:
+    """As `permissive`, of a parsed expression."""
+    if isinstance(tree, LICENSING.OR):
+        return any(lets_choose(part, allowed) for part in tree.args)
+    if isinstance(tree, LICENSING.AND):
+        return all(lets_choose(part, allowed) for part in tree.args)
+    if isinstance(tree, LicenseWithExceptionSymbol):
+        exception = tree.exception_symbol.key.lower()  # most add permissions
+        restricts = category_of(exception) in RESTRICTING and exception not in allowed
+        return lets_choose(tree.license_symbol, allowed) and not restricts
+    name = tree.key.lower()
+    return name in allowed or ("permissive" in allowed and (name in BIGCODE or category_of(name) in CATEGORIES))

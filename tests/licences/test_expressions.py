@@ -21,7 +21,7 @@ from scripts.licences.expressions import permissive
         ("(MIT AND GPL-2.0-only) OR Apache-2.0", True),
         ("MIT AND (GPL-2.0-only OR Apache-2.0)", True),
         ("Apache-2.0 WITH LLVM-exception AND MIT", True),
-        ("MIT OR", True),
+        ("MIT OR", False),
         ("MIT AND", False),
         ("MIT BSD-3-Clause", False),
         ("((", False),
