@@ -38,7 +38,7 @@ def experiment(folder: Path) -> Path:
     (folder / "sources.tsv").write_text("name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n" + "".join(rows))
     config = read_yaml(Path("config/config.yaml"))
     config["results"] = "results/bench_launch"
-    config["sources"]["table"] = str(folder / "sources.tsv")
+    config["sources"] = str(folder / "sources.tsv")
     stages = config["training"]["train"]
     for number, origin in enumerate(["sft", "s0", "s1"]):
         stages[f"s{number}"] = {**stages["sft"], "from": origin}

@@ -64,7 +64,7 @@ def peaks(root: Path, tokenizer: Path) -> dict[str, float]:
     words = ("--documents", root / "documents", "--settings", "{}", "--out", root / "split")
     peak_of_rule["split"] = peak("corpus.split", *words)
     if not tokenizer.exists():
-        settings = '{"vocab_size": 8192, "sample_megabytes": 3}'
+        settings = '{"vocab_size": 8192}'
         peak("tokens.tokenizer", "--from", root / "split", "--settings", settings, "--out", tokenizer)
     for kind in ("code", "instruct"):
         words = ("--splits", root / "split", "--seed", 42, "--out", root / kind)

@@ -90,7 +90,7 @@ def main() -> None:
                 write_jsonl(folder / f"{split}.jsonl.zst", documents if split == "train" else documents[:10])
             write_manifest(folder, ["train.jsonl.zst", "validation.jsonl.zst"], **facts)
         if not args.tokenizer:
-            settings = TokenizerSettings(vocab_size=VOCABULARY, sample_megabytes=size)
+            settings = TokenizerSettings(vocab_size=VOCABULARY)
             print(f"learn {VOCABULARY} ids: {seconds(lambda: train([data], settings, tokenizer)):.1f} s")
 
         description = json.loads((tokenizer / "tokenizer.json").read_text())

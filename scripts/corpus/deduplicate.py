@@ -1,14 +1,14 @@
 """Remove duplicates across all sources: of equal or similar documents only the first is kept.
 
     python -m scripts.corpus.deduplicate --filtered results/corpus/filter --sources A B C \\
-        --signatures results/corpus/signatures/0 --settings '{"near_duplicates": true}' --out results/corpus/deduplicate
+        --signatures results/corpus/signatures/0 --out results/corpus/deduplicate
 
 The order is that of --sources, then of paths; the workflow gives sources of high priority first, then those with a
 permissive licence. Documents are similar if their sets of word sequences have a Jaccard index of at least JACCARD. A
 document that is similar to a kept one before it is dropped, and the rejects name the first such. So each document that
 is dropped is similar to one that is kept, and no chain of similar documents removes its far end.
 
-With `near_duplicates: false` only equal texts are dropped. Then similar documents are joined, directly or through
+With --keep-near-duplicates only equal texts are dropped. Then similar documents are joined, directly or through
 others, and each has the name of the first of its cluster as `cluster`, so that `split` does not put them into
 different splits.
 
@@ -39,7 +39,6 @@ from scripts.corpus.similarity.signed_documents import (
     rows_in_order,
     signed_sources,
 )
-from scripts.experiment.settings.corpus import Deduplicate
 
 
 def buckets_of(band: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -121,7 +120,7 @@ def similar_documents(
     signatures: list[Path],
     first: np.ndarray,
     order: np.ndarray,
-    settings: Deduplicate,
+    keep_similar: bool,
     folder: Path,
 ) -> np.ndarray:
     """int64 [documents]: the document that stands for each one, itself where none does.
@@ -130,6 +129,7 @@ def similar_documents(
         documents: in the order of their numbers, which run through all shards of the signatures.
         first: int64 [documents], the first document with the text of each one.
         order: int64 [documents], the numbers in the order in which documents are taken.
+        keep_similar: whether a document stands for all that it is joined with, directly or through others.
         folder: for a temporary file.
     """
     members, sizes = all_buckets(signatures, first)
@@ -140,13 +140,13 @@ def similar_documents(
     with TemporaryFile(dir=folder) as file:
         ends = write_sequences(documents, candidates, WORDS, file)
         sequences = np.asarray(np.memmap(file, np.uint64, "r")) if ends[-1] else np.empty(0, np.uint64)
-        if settings.near_duplicates:
+        if keep_similar:
+            standing = join(texts, sizes, sequences, ends, JACCARD)
+        else:
             rank = np.full(len(first), len(first))  # of equal texts that of the first one
             np.minimum.at(rank, first[order], np.arange(len(first)))
             taken = np.argsort(rank[first][candidates])
             standing = stand_ins(texts, taken, sizes, sequences, ends, JACCARD)
-        else:
-            standing = join(texts, sizes, sequences, ends, JACCARD)
     result[candidates] = candidates[standing]
     similar = int((result != np.arange(len(result))).sum())
     logging.info(f"deduplicate: {similar:,} of {len(candidates):,} candidates are similar to another document")
@@ -154,12 +154,13 @@ def similar_documents(
 
 
 def deduplicate(
-    filtered: Path, names: list[str], signatures: list[Path], settings: Deduplicate, result: FilterWriter, folder: Path
+    filtered: Path, names: list[str], signatures: list[Path], keep_similar: bool, result: FilterWriter, folder: Path
 ) -> None:
     """Pass the documents of `filtered`/SOURCE, for each of `names` in order, to `result`.
 
     Args:
         signatures: folders of the signatures of all shards.
+        keep_similar: whether similar documents are kept, with the name of their cluster.
         folder: for a temporary file.
 
     Raises:
@@ -170,10 +171,10 @@ def deduplicate(
     order = rows_in_order(names, sources)
     text = first_of(read_digests(signatures))
     signed = documents_of(filtered, [source.name for source in sources])
-    cluster = similar_documents(signed, signatures, text, order, settings, folder)
+    cluster = similar_documents(signed, signatures, text, order, keep_similar, folder)
     # from here on documents are numbered in the order of `names`
     equal, first = first_of(text[order]), first_of(cluster[text][order])
-    kept = first if settings.near_duplicates else equal
+    kept = equal if keep_similar else first
     itself = np.arange(len(kept))
     # documents that others name: as the copy that is kept, or as the first of their cluster
     referenced = {*kept[kept != itself].tolist(), *first[(first != itself) & (kept == itself)].tolist()}
@@ -184,7 +185,7 @@ def deduplicate(
         if kept[number] == number:
             if number in referenced:
                 named[number] = name
-            if first[number] in referenced and not settings.near_duplicates:
+            if first[number] in referenced and keep_similar:
                 document["cluster"] = named[int(first[number])]
             result.keep(document, len(document["text"].encode()))
         else:
@@ -202,11 +203,11 @@ def main() -> None:
         "--sources", nargs="+", required=True, help="names; of duplicates, that of the earliest source is kept"
     )
     arguments.add_argument("--signatures", nargs="+", type=Path, required=True, help="folders of their signatures")
-    arguments.add_argument("--settings", type=Deduplicate.from_json, required=True, help="corpus.deduplicate, as JSON")
+    arguments.add_argument("--keep-near-duplicates", action="store_true", help="drop equal texts alone")
     arguments.add_argument("--out", type=Path, required=True, help="folder for documents and rejects")
     args = arguments.parse_args()
     with funnel(args.out) as result:
-        deduplicate(args.filtered, args.sources, args.signatures, args.settings, result, args.out)
+        deduplicate(args.filtered, args.sources, args.signatures, args.keep_near_duplicates, result, args.out)
 
 
 if __name__ == "__main__":

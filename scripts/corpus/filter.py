@@ -130,7 +130,7 @@ def contamination_check(settings: Filter, benchmarks: Sequence[Path]) -> Callabl
     Raises:
         UserError: a benchmark cannot be read.
     """
-    if settings.decontaminate is None:
+    if not settings.decontaminate:
         return lambda text: None
     # imported here: the compiled kernel takes longer to import than a typical source to filter
     from scripts.corpus.similarity.benchmark_texts import read_problems

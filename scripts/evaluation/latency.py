@@ -1,7 +1,7 @@
 """Latency of a model on its target hardware: seconds to the first token and to a whole answer, tokens per second.
 
     python -m scripts.evaluation.latency --model results/training/base --out results/evaluation/latency/base \\
-        --seed 42 --settings '{"device": "cpu", "prompt_tokens": 512, "new_tokens": 512, "runs": 10}'
+        --seed 42 --settings '{"device": "cpu", "prompt_tokens": 512, "new_tokens": 512}'
 
 Timed is transformers' generate with its default cache, greedy, from prompts of random token ids already on the device
 to exactly `new_tokens` tokens, one prompt at a time; tokenization is not included. Two runs before the timed ones warm
@@ -23,7 +23,7 @@ from scripts.common.files import write_json, write_jsonl
 from scripts.evaluation.generation.model import arguments, device_name, load, model_and_environment
 from scripts.evaluation.generation.transformers_engine import ENGINE
 from scripts.evaluation.results.intervals import content_seed
-from scripts.evaluation.results.latency_figures import figures
+from scripts.evaluation.results.latency_figures import RUNS, figures
 from scripts.experiment.settings.evaluation import Latency
 from scripts.experiment.settings.record import to_dict
 
@@ -88,7 +88,7 @@ def time_runs(model: PreTrainedModel, settings: Latency, seed: int) -> list[dict
     model.generation_config = GenerationConfig()  # the folder's own defaults would end it early, or sample
     ids = prompt(settings.prompt_tokens, model.config.vocab_size, seed).to(model.device)
     try:
-        runs = [timed(model, ids, settings.new_tokens) for _ in range(WARM_UP + settings.runs)][WARM_UP:]
+        runs = [timed(model, ids, settings.new_tokens) for _ in range(WARM_UP + RUNS)][WARM_UP:]
     except torch.OutOfMemoryError as error:
         raise UserError(
             f"{model.device}: no memory for a prompt of {settings.prompt_tokens} tokens and its answer"

@@ -109,7 +109,7 @@ SUITES = {
         share=False,
         paired=False,
         whole_node=True,
-        small=lambda items: {"prompt_tokens": 32, "new_tokens": 4, "runs": 1},
+        small=lambda items: {"prompt_tokens": 32, "new_tokens": 4},
     ),
     "human": SuiteFacts(
         ("correct",),

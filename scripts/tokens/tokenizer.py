@@ -1,7 +1,7 @@
 """The tokenizer: learned from the corpus for a base model trained from scratch, else copied from the base model.
 
     python -m scripts.tokens.tokenizer --from results/corpus/split \\
-        --settings '{"vocab_size": 8192, "sample_megabytes": 10}' --out results/tokens/tokenizer
+        --settings '{"vocab_size": 8192}' --out results/tokens/tokenizer
     python -m scripts.tokens.tokenizer --from results/training/base --out results/tokens/tokenizer
 
     python -m scripts.tokens.tokenizer --folder /models/Qwen2.5-7B --out results/tokens/tokenizer
@@ -52,6 +52,8 @@ ADDED = [
     *("<tool_call>", "</tool_call>", "<|fim_prefix|>", "<|fim_middle|>", "<|fim_suffix|>", "<|fim_pad|>"),
     *("<|repo_name|>", "<|file_sep|>"),
 ]
+
+SAMPLE_MEGABYTES = 10  # of texts that a tokenizer is learned from
 
 # The end of text is `<|endoftext|>` as in Qwen2.5's base models: it ends each document. The turns of a chat end with
 # `<|im_end|>`, which generation must name as a stop token.
@@ -151,7 +153,7 @@ def learn(sampled: Iterator[str], vocab_size: int) -> Tokenizer:
     if (learned := tokenizer.get_vocab_size()) != size:
         raise UserError(
             f"tokens.tokenizer.vocab_size: the sample is enough for {learned + vocab_size - size}, not {vocab_size};"
-            " choose at most that, or a larger sample_megabytes"
+            " choose at most that"
         )
     tokenizer.add_special_tokens([AddedToken(token, special=True, normalized=False) for token in SPECIAL])
     tokenizer.add_tokens([AddedToken(token, special=False, normalized=False) for token in ADDED])
@@ -167,7 +169,7 @@ def train(folders: list[Path], settings: TokenizerSettings, out: Path) -> None:
     for folder in folders:
         read_manifest(folder)
     paths = [split_file(folder, "train") for folder in folders]
-    tokenizer = learn(sample(paths, settings.sample_megabytes), settings.vocab_size)
+    tokenizer = learn(sample(paths, SAMPLE_MEGABYTES), settings.vocab_size)
     with atomic(out / "tokenizer.json") as temporary:
         tokenizer.save(str(temporary))
     write_json(out / "tokenizer_config.json", CONFIG)

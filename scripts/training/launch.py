@@ -81,7 +81,7 @@ def launch_command(machine: Machine, machine_path: Path, threads: int, module: s
         address, port = rendezvous_endpoint()
         node = ["--nnodes", nodes, "--node-rank", os.environ["SLURM_NODEID"]]
         endpoint = ["--master-addr", address, "--master-port", str(port)]
-        return [*torchrun, *node, *endpoint, "--rdzv-conf", f"timeout={machine.rendezvous_timeout}", *target]
+        return [*torchrun, *node, *endpoint, "--rdzv-conf", f"timeout={machine.collective_timeout}", *target]
     if local_ranks(machine) > 1:
         return [*torchrun, "--standalone", *target]
     return [sys.executable, *target]
@@ -113,7 +113,7 @@ def run_torchrun(command: list[str]) -> None:
         sys.exit(1)  # the ranks have logged it
     except DistError as error:
         raise MachineFault(
-            f"{args.master_addr}:{args.master_port}: the hosts did not connect within `rendezvous_timeout` of the "
+            f"{args.master_addr}:{args.master_port}: the hosts did not connect within `collective_timeout` of the "
             f"machine file, or lost the connection: {str(error).splitlines()[0]}"
         ) from error
 

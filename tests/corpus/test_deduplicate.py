@@ -18,8 +18,7 @@ from scripts.corpus.signatures import signatures
 from scripts.corpus.similarity.clusters import join
 from scripts.corpus.similarity.minhash import bands_of, coefficients, sequence_set, sketch
 from scripts.corpus.split import named_split
-from scripts.experiment.settings.corpus import Deduplicate, Split
-from scripts.experiment.settings.record import to_json
+from scripts.experiment.settings.corpus import Split
 from tests.corpus.archives import call
 
 
@@ -37,17 +36,14 @@ def write_filtered(folder, texts):
                 result.keep(document(source, path, text), len(text.encode()))
 
 
-SETTINGS = Deduplicate()
-
-
-def deduplicated(folder, sources, out, settings=SETTINGS, shards=None):
+def deduplicated(folder, sources, out, keep_similar=False, shards=None):
     """(manifest, documents, rejects), with the signatures in the given shards, by default one."""
     signed = []
     for number, members in enumerate(shards or [sources]):
         signed.append(out.parent / f"{out.name}-signatures/{number}")
         signatures(folder, members, signed[-1])
     with funnel(out) as result:
-        deduplicate(folder, sources, signed, settings, result, out)
+        deduplicate(folder, sources, signed, keep_similar, result, out)
     return read_manifest(out), list(read_jsonl(out / DOCUMENTS)), list(read_jsonl(out / REJECTS))
 
 
@@ -163,8 +159,7 @@ def test_shards_and_batches_change_nothing_and_a_setting_turns_near_duplicates_o
     monkeypatch.setattr("scripts.corpus.signatures.BATCH", 7)
     assert deduplicated(tmp_path, ["a", "b"], tmp_path / "two", shards=[["b"], ["a"]]) == one_shard
     assert set(one_shard[0]["dropped"]) == {"duplicate", "near_duplicate"}
-    exact = Deduplicate(near_duplicates=False)
-    manifest, documents, _ = deduplicated(tmp_path, ["a", "b"], tmp_path / "exact", exact)
+    manifest, documents, _ = deduplicated(tmp_path, ["a", "b"], tmp_path / "exact", keep_similar=True)
     assert manifest["dropped"] == {"duplicate": len(texts) + 1 - len({*texts.values()})}
     # what is not removed is named as a cluster with all that it is similar to, so that the split keeps it together
     kept = dict(zip(names(one_shard[2]), (reject["detail"] for reject in one_shard[2]), strict=True))
@@ -228,7 +223,7 @@ def test_signatures_of_other_documents_are_refused(tmp_path):
     signatures(tmp_path, ["a"], tmp_path / "signed")
     write_filtered(tmp_path, {"a": {"x.py": "three"}})
     with funnel(tmp_path / "third") as result, pytest.raises(UserError, match="no signatures of it"):
-        deduplicate(tmp_path, ["a"], [tmp_path / "signed"], SETTINGS, result, tmp_path)
+        deduplicate(tmp_path, ["a"], [tmp_path / "signed"], False, result, tmp_path)
 
 
 @pytest.mark.parametrize("damage", ["missing", "truncated", "changed"])
@@ -247,7 +242,7 @@ def test_documents_that_are_not_what_their_manifest_says_are_refused(tmp_path, d
 def test_the_command_line_names_a_source_that_is_not_there(tmp_path):
     write_filtered(tmp_path, {"a": {"x.py": "one"}})
     signatures(tmp_path, ["a"], tmp_path / "signed")
-    arguments = ["--filtered", tmp_path, "--out", tmp_path / "out", "--settings", to_json(SETTINGS)]
+    arguments = ["--filtered", tmp_path, "--out", tmp_path / "out"]
     arguments += ["--signatures", tmp_path / "signed", "--sources", "a"]
     assert call("deduplicate", *arguments).returncode == 0
     gone = call("deduplicate", *arguments, "b")

@@ -40,7 +40,7 @@ def model_folder(tmp_path_factory):
     records = [{"text": text, "language": language, "sha256": name} for name, (language, text) in TEXTS.items()]
     write_jsonl(corpus / "train.jsonl.zst", records)
     write_manifest(corpus, ["train.jsonl.zst"])
-    train([corpus], TokenizerSettings.model_construct(vocab_size=290, sample_megabytes=1), folder)
+    train([corpus], TokenizerSettings.model_construct(vocab_size=290), folder)
     torch.manual_seed(0)
     config = Qwen2Config(
         vocab_size=320,

@@ -52,7 +52,7 @@ def make_experiment(gates: list[dict], changes: dict[str, object] | None = None)
         "experiment": "synthetic",
         "results": "results",
         "seed": 42,
-        "sources": {"table": "sources.tsv"},
+        "sources": "sources.tsv",
         "corpus": {"compose": {"code": {"kind": "code"}, "instruct": {"kind": "instruct"}}},
         "training": {
             "base": {"model": "scratch"},

@@ -16,12 +16,17 @@ from scripts.evaluation.results.latency_figures import figures
 from scripts.experiment.settings.evaluation import Latency
 from scripts.experiment.settings.record import to_dict
 
-SETTINGS = Latency(device="cpu", prompt_tokens=5, new_tokens=9, runs=3)
+SETTINGS = Latency(device="cpu", prompt_tokens=5, new_tokens=9)
 SEED = 7
 
 
 def changed(**changes) -> Latency:
     return SETTINGS.model_copy(update=changes)
+
+
+@pytest.fixture(autouse=True)
+def three_runs(monkeypatch):
+    monkeypatch.setattr(suite, "RUNS", 3)
 
 
 @pytest.fixture

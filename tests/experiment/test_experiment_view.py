@@ -19,7 +19,7 @@ def dag(file: str, edit=None) -> ExperimentView:
     if edit:
         edit(config)
     experiment = load_experiment(config, file)
-    sources = read_sources(Path(experiment.sources.table)) if experiment.sources else []
+    sources = read_sources(Path(experiment.sources)) if experiment.sources else []
     return ExperimentView(experiment, {source.name: source for source in sources}, Layout(Path(experiment.results)))
 
 
@@ -153,12 +153,12 @@ def test_documents_are_decontaminated_against_the_files_that_are_scored_or_those
 
     assert dag("config/config.yaml").decontaminated == []
     code = {"benchmarks": [{"path": "data/HumanEval.jsonl.gz", "git": "https://example.org/x", "commit": "0" * 40}]}
-    flow = dag("config/config.yaml", edit({}, code=code, keywords={}))
+    flow = dag("config/config.yaml", edit(True, code=code, keywords={}))
     assert flow.decontaminated == ["results/evaluation/problems/HumanEval.jsonl.gz", "config/cases/keywords.yaml"]
-    with pytest.raises(UserError, match=r"decontaminate\.benchmarks: required, as neither"):
-        _ = dag("config/config.yaml", edit({}, keywords=None)).decontaminated
-    with pytest.raises(UserError, match=r"benchmarks: none\.jsonl: no such file"):
-        _ = dag("config/config.yaml", edit({"benchmarks": ["none.jsonl"]})).decontaminated
+    with pytest.raises(UserError, match=r"decontaminate: give files, as neither"):
+        _ = dag("config/config.yaml", edit(True, keywords=None)).decontaminated
+    with pytest.raises(UserError, match=r"decontaminate: none\.jsonl: no such file"):
+        _ = dag("config/config.yaml", edit(["none.jsonl"])).decontaminated
     (tmp_path / "b.jsonl").write_text("{}")
     named = [str(tmp_path / "b.jsonl")]
-    assert dag("config/config.yaml", edit({"benchmarks": named}, code=code)).decontaminated == named
+    assert dag("config/config.yaml", edit(named, code=code)).decontaminated == named

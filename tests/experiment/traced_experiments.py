@@ -99,7 +99,7 @@ def write_tiny(clone: Path) -> None:
         "human": {"of": "keywords"},
         "completion": {"sizes": ["line"], "tasks": 1, "prompt_characters": 200, "max_new_tokens": 4},
         "code": {"benchmarks": [{"path": "config/problems.jsonl"}], "max_new_tokens": 4},
-        "latency": {"device": "cpu", "prompt_tokens": 4, "new_tokens": 4, "runs": 3},
+        "latency": {"device": "cpu", "prompt_tokens": 4, "new_tokens": 4},
     }
     write(clone / "config/tiny.yaml", config)
     write(clone / "config/problems.jsonl", [PROBLEM])
@@ -154,7 +154,7 @@ def write_rest(clone: Path) -> None:
     lm_eval_task(clone / "config/tasks")
 
     config = deepcopy(EXPERIMENT) | {"experiment": "rest", "results": "results/rest"}
-    config["sources"] = {"table": "config/rest.tsv"}
+    config["sources"] = "config/rest.tsv"
     config["corpus"]["split"] = {"by": "time", "after": "2025-01-01", "validation": 0.1}
     parts = {"code": {"weight": 3}, "instruct": {"weight": 1, "max_epochs": 2}}
     config["tokens"]["mix"] = {"both": {"parts": parts}}

@@ -50,7 +50,6 @@ def test_latency_has_a_row_per_metric_of_each_measured_model_and_intervals_may_b
     results = make_results(documents=2)  # too few for an interval
     path = results / "evaluation/gate/eval.json"
     evaluation = json.loads(path.read_text())
-    evaluation["inputs"]["experiment"]["evaluation"]["latency"] = {"runs": 10}
     timed = {
         "first_token_seconds": {"value": 0.125, "interval": [0.12, 0.13]},
         "answer_seconds": {"value": 1.5, "interval": None},

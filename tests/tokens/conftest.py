@@ -39,7 +39,7 @@ def split(tmp_path_factory) -> Path:
 def tokenizer(split, tmp_path_factory) -> Path:
     """A tokens/tokenizer folder with 1,000 ids."""
     folder = tmp_path_factory.mktemp("tokenizer")
-    train([split], TokenizerSettings(vocab_size=1000, sample_megabytes=0.3), folder)
+    train([split], TokenizerSettings(vocab_size=1000), folder)
     return folder
 
 

@@ -51,7 +51,7 @@ def test_transformers_loads_it_as_qwen2_with_the_same_ids(tokenizer):
 
 
 def test_two_runs_give_the_same_bytes_whatever_the_hash_seed_and_threads(split, tmp_path):
-    settings = TokenizerSettings(vocab_size=600, sample_megabytes=0.2)
+    settings = TokenizerSettings(vocab_size=600)
     for name, environment in {
         "a": {"PYTHONHASHSEED": "1", "RAYON_NUM_THREADS": "1"},
         "b": {"PYTHONHASHSEED": "2", "RAYON_NUM_THREADS": "4"},
@@ -90,21 +90,21 @@ def test_literal_control_tokens_in_the_corpus_do_not_disturb_the_control_ids():
 def test_vocabulary_too_large_for_the_sample_is_a_one_line_error_with_the_size_that_fits(split, tmp_path):
     write_jsonl(tmp_path / "train.jsonl.zst", [{"text": "abab " * 9, "language": "x", "sha256": "0"}])
     write_manifest(tmp_path, ["train.jsonl.zst"])
-    done = run(tmp_path, TokenizerSettings(vocab_size=5000, sample_megabytes=1), tmp_path / "out")
+    done = run(tmp_path, TokenizerSettings(vocab_size=5000), tmp_path / "out")
     assert done.returncode == 1
     last = done.stderr.strip().splitlines()[-1]
     fits = int(last.split("enough for ")[1].split(",")[0])
     assert last.startswith("error: tokens.tokenizer.vocab_size: the sample is enough for ")
     assert not (tmp_path / "out").exists()
     assert fits < 512
-    train([tmp_path], TokenizerSettings(vocab_size=fits, sample_megabytes=1), tmp_path / "out")
+    train([tmp_path], TokenizerSettings(vocab_size=fits), tmp_path / "out")
 
 
 def test_empty_corpus_is_a_one_line_error(tmp_path):
     write_jsonl(tmp_path / "train.jsonl.zst", [])
     write_manifest(tmp_path, ["train.jsonl.zst"])
     with pytest.raises(UserError, match="no document to learn"):
-        train([tmp_path], TokenizerSettings(vocab_size=600, sample_megabytes=1), tmp_path / "out")
+        train([tmp_path], TokenizerSettings(vocab_size=600), tmp_path / "out")
 
 
 def test_examples_of_own_datasets_give_the_tokenizer_that_documents_of_the_same_texts_give(tmp_path):
@@ -121,7 +121,7 @@ def test_examples_of_own_datasets_give_the_tokenizer_that_documents_of_the_same_
     }.items():
         write_jsonl(tmp_path / name / "train.jsonl.zst", records)
         write_manifest(tmp_path / name, ["train.jsonl.zst"])
-    settings = TokenizerSettings.model_construct(vocab_size=300, sample_megabytes=0.002)  # less than there is
+    settings = TokenizerSettings.model_construct(vocab_size=300)  # less than there is
     train([tmp_path / "qa", tmp_path / "notes"], settings, tmp_path / "two")
     train([tmp_path / "documents"], settings, tmp_path / "one")
     assert read_manifest(tmp_path / "two") == read_manifest(tmp_path / "one")
@@ -132,7 +132,7 @@ def test_truncated_corpus_is_refused(split, tmp_path):
     (tmp_path / "train.jsonl.zst").write_bytes(content[: len(content) // 2])
     (tmp_path / "manifest.json").write_bytes((split / "manifest.json").read_bytes())
     with pytest.raises(UserError, match="its manifest says"):
-        train([tmp_path], TokenizerSettings(vocab_size=600, sample_megabytes=1), tmp_path / "out")
+        train([tmp_path], TokenizerSettings(vocab_size=600), tmp_path / "out")
 
 
 def test_a_base_models_tokenizer_is_copied_as_it_is(tokenizer, tmp_path):

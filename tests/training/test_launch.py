@@ -19,7 +19,7 @@ WHAT_OF_TWO = [*START, "4", "--stage", "sft"]
 
 
 def line(nodes: int, gpus: int, cpu_ranks: int = 1) -> list[str]:
-    machine = Machine(nodes=nodes, gpus=gpus, cpu_ranks=cpu_ranks, micro_batch=1, rendezvous_timeout=60)
+    machine = Machine(nodes=nodes, gpus=gpus, cpu_ranks=cpu_ranks, micro_batch=1, collective_timeout=60)
     return launch_command(machine, PATH, 8, "scripts.training.train", ["--stage", "sft"])
 
 
@@ -110,13 +110,13 @@ def test_hosts_that_do_not_connect_in_time_are_one_line_errors(node, monkeypatch
     """The first waits for the others, the others for the first."""
     monkeypatch.setenv("SLURM_NODEID", number)
     machine = tmp_path / "machine.yaml"
-    machine.write_text("nodes: 4\ngpus: 0\ncpu_ranks: 2\nmicro_batch: 1\nrendezvous_timeout: 2\n")
+    machine.write_text("nodes: 4\ngpus: 0\ncpu_ranks: 2\nmicro_batch: 1\ncollective_timeout: 2\n")
     words = ["--machine", str(machine), "--threads", "1", "scripts.training.plan"]
     done = subprocess.run(
         [sys.executable, "-m", "scripts.training.launch", *words], capture_output=True, text=True, check=False
     )
     assert done.returncode == 1
-    says = "fault: 127.0.0.1:25234: the hosts did not connect within `rendezvous_timeout` of the machine file"
+    says = "fault: 127.0.0.1:25234: the hosts did not connect within `collective_timeout` of the machine file"
     assert done.stderr.splitlines()[-1].startswith(says), done.stderr
     assert "Traceback" not in done.stderr
 

@@ -45,7 +45,7 @@ STAGE = {
 }
 EXPERIMENT = {
     "experiment": "tiny",
-    "sources": {"table": "config/tiny.tsv"},
+    "sources": "config/tiny.tsv",
     "corpus": {
         "split": {"validation": 0.1, "test": 0.1},
         "compose": {
@@ -53,7 +53,7 @@ EXPERIMENT = {
             "instruct": {"kind": "instruct", "language": "en", "max_characters": 4000},
         },
     },
-    "tokens": {"tokenizer": {"vocab_size": 600, "sample_megabytes": 0.2}},
+    "tokens": {"tokenizer": {"vocab_size": 600}},
     "training": {
         "base": {"model": "scratch", "shape": {**SHAPE, "max_position_embeddings": 4096, "tie_word_embeddings": True}},
         "train": {

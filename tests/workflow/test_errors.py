@@ -63,7 +63,7 @@ MISTAKES = {
     "tiny.yaml: training.train.sft.from: no 'x' here": set_key(*STAGES, "sft", "from", "x"),
     "tiny.yaml: training.train.pretrain.from: a cycle": set_key(*STAGES, "pretrain", "from", "sft"),
     "tiny.tsv: no rows": table(HEADER),
-    "none.tsv: no such file": set_key("sources", "table", "config/none.tsv"),
+    "none.tsv: no such file": set_key("sources", "config/none.tsv"),
     "tiny.tsv: not UTF-8": lambda clone: (clone.root / "config/tiny.tsv").write_bytes(b"\xff\x00\xfe"),
     "machines/local.yaml: nodes: must be a whole number, not 'one'": machine("nodes: 1", "nodes: one"),
     "chats.jsonl: 1: message 2: role tool: tool calls are not trained on": chats(("user", "Add."), ("tool", "4")),

@@ -90,7 +90,7 @@ def clone(gemma, tmp_path, real) -> Clone:
     (clone.root / "config/gemma.jinja").write_text(TEMPLATE)
     experiment = {
         "experiment": "gemma",
-        "sources": {"table": "config/tiny.tsv"},
+        "sources": "config/tiny.tsv",
         "corpus": {
             "split": {"validation": 0.1, "test": 0.1},
             "compose": {

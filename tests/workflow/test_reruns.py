@@ -136,7 +136,7 @@ CHANGES = {
     ),
     "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
     "near-duplicates that stay": (
-        setting("corpus", "deduplicate", "near_duplicates", False),
+        setting("corpus", "keep_near_duplicates", True),
         CORPUS - {"signatures 0"},
     ),
     "the fill-in-the-middle rate": (

@@ -92,7 +92,7 @@ def dated_sources(experiment: Experiment, sources: dict[str, Record]) -> list[st
     if undated := next((source for source in sources.values() if source.kind != "git"), None):
         raise UserError(
             f"corpus.split.by: time needs sources of kind git, but {undated.name} is of kind {undated.kind}, which has"
-            f" no history; take it out of {experiment.sources.table}, or use `by: repository`"
+            f" no history; take it out of {experiment.sources}, or use `by: repository`"
         )
     return list(sources)
 
@@ -106,12 +106,17 @@ def decontaminated(experiment: Experiment, suites: dict[str, Record]) -> list[st
     Raises:
         UserError: documents are to be decontaminated, but no file is known, or one is not there.
     """
-    settings, key = experiment.corpus.filter.decontaminate, "corpus.filter.decontaminate.benchmarks"
+    settings, key = experiment.corpus.filter.decontaminate, "corpus.filter.decontaminate"
     if not settings or not experiment.sources:
         return []
-    if missing := next((file for file in settings.benchmarks or () if not Path(file).is_file()), None):
-        raise UserError(f"{key}: {missing}: no such file")
+    if isinstance(settings, list):
+        for file in settings:
+            if not Path(file).is_file():
+                raise UserError(f"{key}: {file}: no such file")
+        return settings
     scored = [file for name in ("code", "keywords") if name in suites for file in problem_files(suites[name])]
-    if not (files := settings.benchmarks or scored):
-        raise UserError(f"{key}: required, as neither evaluation.code nor evaluation.keywords names a file of problems")
-    return files
+    if not scored:
+        raise UserError(
+            f"{key}: give files, as neither evaluation.code nor evaluation.keywords names a file of problems"
+        )
+    return scored

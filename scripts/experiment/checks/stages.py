@@ -92,7 +92,6 @@ def check_optimization(settings: Stage, key: str) -> None:
     named = settings.model_fields_set
     for setting, wrong, reason in (
         ("decay_share", not stable, "only with `scheduler: warmup-stable-decay`"),
-        ("muon_learning_rate", optimizer != "muon", "only with `optimizer: muon`"),
         (
             "clip",
             not OPTIMIZERS[optimizer].clips,

@@ -31,9 +31,7 @@ def check_tokens(experiment: Experiment, name: str) -> None:
                 f"{name}: tokens.tokenizer.folder: only without `training`; with it the base model's tokenizer is used"
             )
     elif tokens.tokenizer.folder is not None:
-        if tokens.tokenizer.model_fields_set & {"vocab_size", "sample_megabytes"}:
-            raise UserError(
-                f"{name}: tokens.tokenizer.folder: give either this, or `vocab_size` and `sample_megabytes`"
-            )
+        if "vocab_size" in tokens.tokenizer.model_fields_set:
+            raise UserError(f"{name}: tokens.tokenizer.folder: give either this, or `vocab_size`")
         if not (path := Path(tokens.tokenizer.folder) / "tokenizer.json").is_file():
             raise UserError(f"{name}: tokens.tokenizer.folder: no file {path}; give a folder that has it")

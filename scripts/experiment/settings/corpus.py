@@ -14,18 +14,6 @@ Sha256 = Annotated[str, Field(pattern="^[0-9a-f]{64}$")]
 REPOSITORY_NAME, FILE_SEPARATOR = "<|repo_name|>", "<|file_sep|>"  # Qwen2.5-Coder's control tokens
 
 
-class Deduplicate(Record):
-    """Exact duplicates are always removed. Of similar documents the first is kept: that of a source with high priority,
-    then of one with a permissive licence, then the first by source and path. Each document that is removed is similar
-    to one that is kept."""
-
-    near_duplicates: bool = Field(
-        True,
-        description="Whether similar documents are removed too. If they are kept, all documents of a cluster go to"
-        " the same split.",
-    )
-
-
 def iso_date(value: Any) -> Any:
     """A date as text: YAML reads `2025-01-01` as a date. What is no date is refused here, any other type later."""
     text = value.isoformat() if isinstance(value, date) else value
@@ -204,6 +192,11 @@ DatasetName = Annotated[str, Field(pattern="^[a-z][a-z0-9_]*$")]
 
 class Corpus(Record):
     filter: Filter = Filter()
-    deduplicate: Deduplicate = Deduplicate()
+    keep_near_duplicates: bool = Field(
+        False,
+        description="Whether documents that are similar to another one are kept too; then all documents of a cluster go"
+        " to the same split. Of similar documents the first is kept: that of a source with high priority, then of one"
+        " with a permissive licence, then the first by source and path. Exact duplicates are always removed.",
+    )
     split: Split = Split()
     compose: dict[DatasetName, Dataset] = Field(min_length=1, description="The datasets by name.")

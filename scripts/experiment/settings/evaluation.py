@@ -114,7 +114,6 @@ class Latency(Record):
     )
     prompt_tokens: int = Field(512, ge=1, description="Number of tokens of each prompt.")
     new_tokens: int = Field(512, ge=2, description="Exact number of generated tokens.")
-    runs: int = Field(10, ge=1, description="Timed runs of one prompt; a 95% interval needs at least 6.")
 
 
 class Human(Record):

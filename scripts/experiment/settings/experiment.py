@@ -8,7 +8,6 @@ from scripts.experiment.settings.corpus import Corpus
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.filter import Text
 from scripts.experiment.settings.record import Record
-from scripts.experiment.settings.sources import Sources
 from scripts.experiment.settings.tokens import Tokens
 from scripts.experiment.settings.training import Stage, Training
 
@@ -25,7 +24,9 @@ class Experiment(Record):
         description="Results root: `results`, or a folder below it to keep several experiments side by side.",
     )
     seed: int = Field(42, ge=0, description="Seed from which all others are derived.")
-    sources: Sources | None = None
+    sources: Text | None = Field(
+        None, description="Table of sources (TSV): name, kind, location, pin, language, priority, licence."
+    )
     corpus: Corpus
     tokens: Tokens = Tokens()
     training: Training | None = Field(

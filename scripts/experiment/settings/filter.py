@@ -33,17 +33,6 @@ def check_language(name: str) -> str:
 LanguageName = Annotated[str, AfterValidator(check_language)]
 
 
-class Decontaminate(Record):
-    """Off unless given (`{}` for the defaults). Drops documents that share a sequence of words with a problem of a
-    benchmark, and names the problem in the rejects."""
-
-    benchmarks: Annotated[list[Text], Field(min_length=1)] | None = Field(
-        None,
-        description="Files of problems: JSON lines or a JSON list, also gzipped, or YAML; by default those of"
-        " `evaluation.code` and `evaluation.keywords`.",
-    )
-
-
 class Filter(Record):
     """Which of a repository's files are kept. If there are several reasons to drop a file, the first one is counted."""
 
@@ -91,7 +80,12 @@ class Filter(Record):
         " `<PASSWORD>`, e-mail and IP addresses, phone, card and identity numbers by such of nobody, and counts them;"
         " `keep` leaves them in the text.",
     )
-    decontaminate: Decontaminate | None = None
+    decontaminate: bool | Annotated[list[Text], Field(min_length=1)] = Field(
+        False,
+        description="Whether to drop documents that share a sequence of words with a problem of a benchmark, which the"
+        " rejects name: `true` for those of `evaluation.code` and `evaluation.keywords`, or files of problems: JSON"
+        " lines or a JSON list, also gzipped, or YAML.",
+    )
 
     @cached_property
     def language_by_ending(self) -> dict[str, str]:

@@ -80,12 +80,11 @@ class Machine(Record):
         description="Path of the Python of an environment with vLLM, for suites with `engine: vllm`. vLLM needs"
         " another version of torch, so it cannot be in this environment.",
     )
-    rendezvous_timeout: int = Field(600, ge=1, description="Seconds that the hosts of a stage wait for each other.")
     collective_timeout: int = Field(
         1800,
         ge=1,
-        description="A stage ends if a process does not respond in a collective operation for this long (seconds);"
-        " must be longer than saving a checkpoint takes.",
+        description="A stage ends if its hosts have not met, or a process does not respond in a collective operation,"
+        " for this long (seconds); must be longer than saving a checkpoint takes.",
     )
     environment: dict[str, str | int] = Field(
         {},

@@ -18,7 +18,6 @@ class Alerts(Record):
         description="Alert when the peak memory of any process exceeds this (GiB; reserved on a GPU, resident on the"
         " CPU).",
     )
-    temperature_c: Number = Field(87, gt=0, description="Alert when the hottest GPU exceeds this (°C).")
 
 
 class Monitoring(Record):

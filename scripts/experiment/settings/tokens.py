@@ -22,7 +22,6 @@ class Tokenizer(Record):
     vocab_size: int = Field(
         8192, ge=278, description="Size of the vocabulary with its special tokens: 256 bytes and 22 tokens at least."
     )
-    sample_megabytes: Number = Field(20, gt=0, description="Size of the sample that the tokenizer is trained on (MB).")
 
 
 class Part(Record):

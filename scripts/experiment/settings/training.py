@@ -107,12 +107,6 @@ class Stage(Record):
     learning_rate: Annotated[Number, Field(gt=0)] | Auto = Field(
         description="Peak learning rate. `auto`: 5e-5 at 7e9 parameters, scaled with parameters^-0.25."
     )
-    muon_learning_rate: Number | None = Field(
-        None,
-        gt=0,
-        description="Peak learning rate of Muon; by default `learning_rate`, because Muon's updates are scaled to"
-        " the size of AdamW's.",
-    )
     scheduler: Literal["cosine", "linear", "constant", "warmup-stable-decay"] = Field(
         "cosine",
         description="The learning rate after the warm-up: `cosine` and `linear` decrease it to zero, `constant`"

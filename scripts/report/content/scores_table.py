@@ -9,6 +9,7 @@ dataset nor language, and its items are timed runs. Interval ends are empty if t
 
 import pandas as pd
 
+from scripts.evaluation.results.latency_figures import RUNS
 from scripts.experiment.suites import METRICS
 
 COLUMNS = ["model", "suite", "dataset", "language", "metric", "value", "interval_low", "interval_high", "items"]
@@ -59,10 +60,9 @@ def latency_table(evaluation: dict) -> pd.DataFrame:
     rows = []
     for model, timed in (evaluation["latency"] or {}).items():
         if "not_applicable" not in timed:
-            runs = evaluation["inputs"]["experiment"]["evaluation"]["latency"]["runs"]
             for metric in METRICS["latency"]:
                 interval = timed[metric]["interval"] or (None, None)
-                rows.append((model, "latency", None, None, metric, timed[metric]["value"], *interval, runs))
+                rows.append((model, "latency", None, None, metric, timed[metric]["value"], *interval, RUNS))
     return pd.DataFrame(rows, columns=COLUMNS)
 
 

@@ -36,7 +36,7 @@ def read_sources(path: Path) -> list[Source]:
             engine="python",
         )
     except (FileNotFoundError, IsADirectoryError) as error:
-        raise UserError(f"{path}: no such file; `sources.table` names the sources table") from error
+        raise UserError(f"{path}: no such file; `sources` names the sources table") from error
     except pd.errors.EmptyDataError:
         table = pd.DataFrame()
     except (UnicodeDecodeError, pd.errors.ParserError, csv.Error) as error:
@@ -65,7 +65,7 @@ def sources_of(experiment: Experiment) -> list[Source]:
     Raises:
         UserError: the table is malformed.
     """
-    return read_sources(Path(experiment.sources.table)) if experiment.sources else []
+    return read_sources(Path(experiment.sources)) if experiment.sources else []
 
 
 def check_header(path: Path, number: int, header: list[str]) -> None:

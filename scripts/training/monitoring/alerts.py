@@ -23,6 +23,7 @@ MIN_STEPS = 5  # logged steps before a median is compared with
 WINDOW = 50  # logged steps in a running median
 MIN_STALL_SECONDS = 5.0  # shorter pauses are never an alert
 STALL_CHECK_SECONDS = 0.5
+TEMPERATURE = 87  # °C of the hottest GPU, above which it is an alert
 LOSS_FACTOR = 2  # of the running median, above which a loss is an alert
 THROUGHPUT_FACTOR = 0.5  # of the running median, below which tokens per second are
 STALL_FACTOR = 20  # times the median duration of a step, after which no end of a step is
@@ -106,7 +107,7 @@ class AlertThresholds(TrainerCallback):
         checks = {
             "grad_norm": (logs.get("grad_norm"), limits.grad_norm),
             "memory": (logs.get("memory_reserved_gib", logs.get("memory_resident_gib")), limits.memory_gib),
-            "temperature": (logs.get("gpu_temperature_c"), limits.temperature_c),
+            "temperature": (logs.get("gpu_temperature_c"), TEMPERATURE),
         }
         texts = {
             "grad_norm": "gradient norm {:.3g} exceeds {:g}",

@@ -83,7 +83,7 @@ def muon_groups(model: nn.Module, settings: Stage, zero: bool) -> list[dict]:
     rate compensates for the difference. Weight decay is divided by the same factor, as torch's does not depend on it.
     """
     parts = split_parameters(model)
-    rate, decay = settings.muon_learning_rate or settings.learning_rate, settings.weight_decay
+    rate, decay = settings.learning_rate, settings.weight_decay
     groups = [
         {"params": parts["decayed"], "use_muon": False, "lr": settings.learning_rate, "weight_decay": decay},
         {"params": parts["undecayed"], "use_muon": False, "lr": settings.learning_rate, "weight_decay": 0.0},

@@ -23,7 +23,7 @@ def tokenizer(tmp_path_factory) -> Path:
     document = {"text": text, "language": "python", "sha256": hashlib.sha256(text.encode()).hexdigest()}
     write_jsonl(folder / "split/train.jsonl.zst", [document])
     write_manifest(folder / "split", ["train.jsonl.zst"])
-    train([folder / "split"], TokenizerSettings(vocab_size=600, sample_megabytes=1), folder)
+    train([folder / "split"], TokenizerSettings(vocab_size=600), folder)
     return folder
 
 

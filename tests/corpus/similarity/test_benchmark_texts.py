@@ -14,7 +14,7 @@ from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
 from scripts.corpus.similarity.benchmark_texts import read_problems
-from scripts.experiment.settings.filter import Decontaminate, Filter
+from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive
 
 PROMPT = 'def has_close_elements(numbers, limit):\n    """ Check if in given list of numbers, are any two closer. """\n'
@@ -32,7 +32,7 @@ def write_jsonl_gz(path, records):
 
 def filtered(folder, files, benchmarks):
     archive = write_archive(folder, "demo", files)
-    chosen = Filter(decontaminate=Decontaminate())
+    chosen = Filter(decontaminate=True)
     with funnel(folder / "out") as result:
         filter_archive(archive, "demo", chosen, result, benchmarks)
     return read_manifest(folder / "out"), *(list(read_jsonl(folder / "out" / name)) for name in (DOCUMENTS, REJECTS))

@@ -42,7 +42,7 @@ def encoder(tmp_path_factory):
     text = "def f(x):\n    return x + 1  # 你好\nWhat does f do? It returns x.\n" * 20
     write_jsonl(folder / "train.jsonl.zst", [{"text": text, "language": "python", "sha256": "a"}])
     write_manifest(folder, ["train.jsonl.zst"])
-    train([folder], TokenizerSettings.model_construct(vocab_size=290, sample_megabytes=1), folder)
+    train([folder], TokenizerSettings.model_construct(vocab_size=290), folder)
     return Encoder(folder)
 
 

@@ -18,7 +18,7 @@ from tests.evaluation.synthetic import build, dump, dump_lines, model_folder, sh
 MODELS = ["base", "pretrain", "sft"]
 # what runs take in all, ten of them: the median's interval is from the second to the ninth
 SECONDS = {"base": [8.0] * 10, "pretrain": [1.5, 1.6, *[1.8] * 4, *[2.2] * 4], "sft": [1.0, 1.1, *[1.3] * 7, 9.0]}
-SETTINGS = {"device": "A40", "prompt_tokens": 512, "new_tokens": 512, "runs": 10}
+SETTINGS = {"device": "A40", "prompt_tokens": 512, "new_tokens": 512}
 
 
 def write_timed(results: Path, model: str, seconds: list[float]) -> None:
@@ -161,5 +161,5 @@ def test_a_gate_may_be_on_the_base_and_needs_the_suite():
         to_dict(load_experiment(config))
     config["evaluation"]["latency"] = {}
     actual = to_dict(load_experiment(config))["evaluation"]["latency"]
-    defaults = {"prompt_tokens": 512, "new_tokens": 512, "runs": 10}
+    defaults = {"prompt_tokens": 512, "new_tokens": 512}
     assert actual == {"device": "gpu", **defaults}

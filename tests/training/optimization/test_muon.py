@@ -79,13 +79,13 @@ def test_beside_muon_adamw_moves_embeddings_norms_and_biases_as_torch_does(model
 
 def test_one_optimizer_goes_through_a_checkpoint_and_obeys_a_schedule(model, origin):
     def made(model):
-        optimizer = make_muon(model, stage(optimizer="muon", muon_learning_rate=3e-2), zero=False)
+        optimizer = make_muon(model, stage(optimizer="muon", learning_rate=3e-2), zero=False)
         return optimizer, torch.optim.lr_scheduler.LambdaLR(optimizer, lambda step: 1 / (1 + step))
 
     optimizer, schedule = made(model)
     step_all(model, optimizer, 2)
     schedule.step()
-    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([5e-3, 5e-3, 1.5e-2])
+    assert [group["lr"] for group in optimizer.param_groups] == pytest.approx([1.5e-2] * 3)
     twin = AutoModelForCausalLM.from_pretrained(origin, dtype=torch.float32)
     twin.load_state_dict(model.state_dict())
     again, _ = made(twin)
@@ -129,7 +129,7 @@ def test_muon_fits_the_tiny_model_to_its_rows_better_than_adamw(origin, shards):
 
 def test_under_zero_a_step_and_its_decay_are_as_long_as_without(model):
     """DeepSpeed multiplies a matrix' rate by sqrt(max(1, rows / columns)), torch by 0.2 sqrt(max(rows, columns))."""
-    settings = stage(optimizer="muon", muon_learning_rate=3e-2, weight_decay=0.1)
+    settings = stage(optimizer="muon", learning_rate=3e-2, weight_decay=0.1)
     moved = 0
     for group in muon_groups(model, settings, zero=True):
         for parameter in group["params"] if group["use_muon"] else []:

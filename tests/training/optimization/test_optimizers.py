@@ -81,7 +81,6 @@ def test_auto_follows_the_stated_rules_and_their_bounds():
 CONTRADICTIONS = [
     ({"eval_steps": 1.5}, "eval_steps: must be a whole number of steps, or below 1 a share of all steps"),
     ({"decay_share": 0.1}, "decay_share: only with `scheduler: warmup-stable-decay`"),
-    ({"muon_learning_rate": 0.1}, "muon_learning_rate: only with `optimizer: muon`"),
     ({"optimizer": "muon", "clip": 1.0}, "clip: not with `optimizer: muon`"),
     ({"optimizer": "muon", "method": "lora"}, "optimizer: muon trains whole matrices"),
     ({"learning_rate": "auto", "method": "lora"}, "learning_rate: `auto` is for `method: full`"),

@@ -29,7 +29,7 @@ def clone(tmp_path_factory) -> Clone:
 
 def second_experiment(clone: Clone, rows: str) -> tuple[str, ...]:
     """Write an experiment on these sources with a results root of its own; the words that call its target."""
-    config = {**EXPERIMENT, "results": "results/other", "sources": {"table": "config/other.tsv"}}
+    config = {**EXPERIMENT, "results": "results/other", "sources": "config/other.tsv"}
     (clone.root / "config/other.yaml").write_text(yaml.safe_dump(config))
     (clone.root / "config/other.tsv").write_text(HEADER + rows)
     return f"results/other/{TARGET}", "--configfile", "config/other.yaml"
