@@ -1,14 +1,13 @@
 """Show the state of an experiment's jobs, and of each stage its step, loss, rate, time left and last alert.
 
     stagecraft status --profile a40
-    stagecraft status --experiment config/mine.yaml --watch 5
+    watch stagecraft status --experiment config/mine.yaml
 
 It only reads the files that the jobs write, so it works on any machine that sees the results, during a run or after.
 Which jobs there are was written by the last run or dry run; if none was of this experiment, a dry run says it. Files
 that are being written may end in the middle of a line, so whatever cannot be parsed is skipped.
 """
 
-import contextlib
 import datetime
 import re
 import time
@@ -18,7 +17,6 @@ from typing import NamedTuple
 
 import orjson
 from rich.console import Console, Group
-from rich.live import Live
 from rich.table import Table
 
 from scripts.common.errors import UserError
@@ -196,8 +194,8 @@ def jobs_in(results: Path, experiment: Experiment, profile: str, configfile: Pat
     return jobs if results == own else [moved(job, experiment.results, results) for job in jobs]
 
 
-def show_status(profile: str, configfile: Path | None, results: Path | None, watch: float | None) -> None:
-    """Print the state once, or every `watch` seconds until Ctrl-C.
+def show_status(profile: str, configfile: Path | None, results: Path | None) -> None:
+    """Print the state.
 
     Args:
         results: the results root, if not the experiment's own.
@@ -206,12 +204,5 @@ def show_status(profile: str, configfile: Path | None, results: Path | None, wat
     if results and not results.is_dir():
         raise UserError(f"{results}: no such folder")
     results = results or Path(experiment.results)
-    shown = (experiment.experiment, jobs_in(results, experiment, profile, configfile), results)
-    console = Console(markup=False, highlight=False)
-    if not watch:
-        console.print(view(*shown))
-        return
-    with contextlib.suppress(KeyboardInterrupt), Live(view(*shown), console=console, auto_refresh=False) as live:
-        while True:
-            time.sleep(watch)
-            live.update(view(*shown), refresh=True)
+    jobs = jobs_in(results, experiment, profile, configfile)
+    Console(markup=False, highlight=False).print(view(experiment.experiment, jobs, results))

@@ -1,9 +1,7 @@
 """Model integrity check: a few logits, saved beside the weights and compared whenever the folder is loaded.
 
 The manifest proves that the files are the same; this proves that the model loaded from them is the same function: RoPE
-on and off in the right layers, each weight in its place, the right vocabulary. By hand:
-
-    python -m scripts.training.model.logits_fingerprint --model results/training/train/sft
+on and off in the right layers, each weight in its place, the right vocabulary.
 
 `logits.json` holds logits at a few positions of a fixed text: those of the likeliest tokens and of others selected by
 hash. They are always computed in float32 on the CPU, once with the weights as saved and once with the weights rounded
@@ -17,7 +15,6 @@ The file is not part of the manifest: another processor may give other last digi
 """
 
 import hashlib
-import logging
 import math
 from pathlib import Path
 
@@ -25,7 +22,6 @@ import torch
 from transformers import PreTrainedModel
 from transformers.utils import logging as transformers_logging
 
-from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, write_json
 from scripts.training.model.loading import adapter_base, load_model
@@ -145,15 +141,3 @@ def check(model: PreTrainedModel, folder: Path) -> None:
             f"{folder}: the model as loaded is not the one that was saved: logits differ by {difference:.1e} of their "
             f"spread (tolerance {TOLERANCE:.0e}); were its RoPE layers, rope_theta or weights changed?"
         )
-
-
-def main() -> None:
-    arguments = parser(__doc__)
-    arguments.add_argument("--model", type=Path, required=True, help="model folder to check")
-    args = arguments.parse_args()
-    check(load_float32(args.model), args.model)
-    logging.info(f"{args.model}: loads as it was saved")
-
-
-if __name__ == "__main__":
-    run(main)

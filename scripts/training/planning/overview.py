@@ -1,11 +1,10 @@
-"""Print the plans of all stages in one table, also before any data exists, and beside them what was measured.
+"""Print the plans of all stages in one table, also before any data exists.
 
     stagecraft plan --profile a40
     stagecraft plan --profile local --experiment config/mine.yaml --rows 20000
 
-Tokens are counted where shards are there, else
-estimated from the sizes of the sources, and said to be so; `--rows` plans for so many packed rows instead. It exits
-with 1 if a stage does not fit.
+Tokens are counted where shards are there, else estimated from the sizes of the sources, and said to be so; `--rows`
+plans for so many packed rows instead. It exits with 1 if a stage does not fit. The report shows what was measured.
 """
 
 import sys
@@ -17,14 +16,11 @@ from rich.table import Table
 
 from scripts.common.disk import free_bytes
 from scripts.common.errors import UserError
-from scripts.common.files import read_json
 from scripts.experiment.experiment_view import ExperimentView
-from scripts.experiment.layout import MANIFEST, Layout
+from scripts.experiment.layout import Layout
 from scripts.experiment.load import trained_experiment_of
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring, read_yaml
-from scripts.experiment.provenance import provenance_file, read_provenance
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.record import to_dict
 from scripts.sources.tables.sources_table import sources_of
 from scripts.training.model.nope import expand_layers
 from scripts.training.planning.disk import disk_warning
@@ -38,7 +34,6 @@ class StagePlan(NamedTuple):
     rows: Rows
     plan: dict  # empty where the stage cannot be run
     error: str
-    measured: dict  # the stage's summary.json, empty before it has run
 
 
 def machine_of(profile: str) -> Path:
@@ -48,21 +43,6 @@ def machine_of(profile: str) -> Path:
         resources.items() if isinstance(resources, dict) else (str(resource).split("=", 1) for resource in resources)
     )
     return Path(f"config/machines/{dict(pairs).get('machine', 'local')}.yaml")
-
-
-def measured_values(flow: ExperimentView, stage: str, machine: Machine) -> dict:
-    """The summary.json of a finished stage that ran with these settings on this machine; else empty.
-
-    Another experiment may have a stage of the same name, and have left it in the same folder.
-    """
-    folder = flow.layout.model(stage)
-    try:
-        made, summary = read_provenance(provenance_file(folder / MANIFEST)), read_json(folder / "summary.json")
-    except UserError:
-        return {}
-    same_settings = made.settings == to_dict(flow.stages[stage])
-    same_machine = summary.get("machine") == machine.hardware
-    return summary if same_settings and same_machine else {}
 
 
 def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None = None) -> list[StagePlan]:
@@ -80,11 +60,10 @@ def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None
         rows = stage_rows(flow.expanded, list(flow.sources.values()), flow.layout, name, assumed_rows)
         shape, off = flow.shape, tuple(layers)
         inputs = PlanInputs(name, settings, machine, shape, rows.train, rows.validation, off, monitoring)
-        measured = measured_values(flow, name, machine)
         try:
             planned = plan(inputs)
         except UserError as error:
-            plans.append(StagePlan(name, rows, {}, str(error), measured))
+            plans.append(StagePlan(name, rows, {}, str(error)))
             continue
         planned.setdefault("warnings", []).extend(disk_warning(inputs.resolve(), planned, free))
         if unknown:
@@ -93,7 +72,7 @@ def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None
             unplanned = "steps and hours follow from the data, of which nothing is here yet"
             instead = "`stagecraft plan --rows 20000` plans for so many packed rows"
             planned["warnings"].append(f"{name}: {unplanned}; {instead}")
-        plans.append(StagePlan(name, rows, planned, "", measured))
+        plans.append(StagePlan(name, rows, planned, ""))
     return plans
 
 
@@ -135,10 +114,6 @@ def cell(value: float | str | None, form: str = ",", unit: str = "") -> str:
     return f"{value:{form}}{unit}"
 
 
-def measured_hours(stage: StagePlan) -> float | None:
-    return stage.measured["seconds"] / 3600 if "seconds" in stage.measured else None
-
-
 def hours_per(stage: StagePlan, tokens: float) -> float | None:
     speed = stage.plan.get("tokens_per_second")
     return tokens / speed / 3600 if speed else None
@@ -157,16 +132,13 @@ ROWS = (
     ("  accumulated passes", lambda s: cell(s.plan.get("gradient_accumulation"))),
     ("sharding", lambda s: s.plan.get("sharding", "") + ", offload" * bool(s.plan.get("offload"))),
     ("memory per GPU", lambda s: cell(s.plan.get("gpu_gib"), ".1f", " GiB")),
-    ("  measured", lambda s: cell(s.measured.get("memory_gib"), ".1f", " GiB")),
     ("  most in", lambda s: s.plan.get("peak", "")),
     ("memory per host", lambda s: cell(s.plan.get("host_total_gib"), ".1f", " GiB")),
     ("disk for checkpoints", lambda s: cell(s.plan.get("checkpoints_gib"), ".1f", " GiB")),
     ("  published", lambda s: cell(s.plan.get("published_gib"), ".1f", " GiB")),
     ("tokens per second", lambda s: cell(s.plan.get("tokens_per_second"), ",.0f")),
-    ("  measured", lambda s: cell(s.measured.get("tokens_per_second"), ",.0f")),
     ("MFU, causal", lambda s: cell(s.plan.get("mfu"), ".1%")),
     ("hours", lambda s: cell(s.plan.get("hours"), ",.1f")),
-    ("  measured", lambda s: cell(measured_hours(s), ",.1f")),
     ("hours per 100 million tokens", lambda s: cell(hours_per(s, 1e8), ",.1f")),
 )
 

@@ -196,11 +196,11 @@ def test_jobs_of_an_experiment_with_other_settings_or_sources_are_not_used(writt
 
 
 def test_an_experiment_that_never_ran_is_shown_and_a_missing_results_root_refused(written, capsys):
-    show_status("local", None, None, None)
+    show_status("local", None, None)
     shown = capsys.readouterr().out
     assert "pretrain" in shown and "split" in shown and "not started" in shown
     with pytest.raises(UserError, match=r"^/mars: no such folder$"):
-        show_status("local", None, Path("/mars"), None)
+        show_status("local", None, Path("/mars"))
 
 
 @pytest.mark.parametrize(

@@ -2,8 +2,6 @@
 damage by damage."""
 
 import json
-import subprocess
-import sys
 
 import pytest
 import torch
@@ -14,7 +12,6 @@ from scripts.common.files import read_json, write_json
 from scripts.common.manifest import read_manifest
 from scripts.training.base import base
 from scripts.training.model import logits_fingerprint
-from tests import forked
 from tests.training.conftest import scratch
 
 
@@ -137,16 +134,3 @@ def test_a_quantized_model_is_checked_by_its_folder(folder):
 
 def test_the_manifest_does_not_list_the_file_with_the_logits_fingerprint(folder):
     assert logits_fingerprint.NAME not in read_manifest(folder)["files"]
-
-
-def test_by_hand_the_check_is_one_command_and_one_line(folder, tmp_path):
-    for path in folder.iterdir():
-        (tmp_path / path.name).write_bytes(path.read_bytes())
-    config = read_json(tmp_path / "config.json")
-    words = [sys.executable, "-m", "scripts.training.model.logits_fingerprint", "--model", str(tmp_path)]
-    assert forked.run(words).returncode == 0
-    write_json(tmp_path / "config.json", {**config, "no_rope_layers": [1, 1, 1, 1]})
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 1
-    assert done.stderr.splitlines()[-1].startswith(f"error: {tmp_path}: the model as loaded is not the one")
-    assert "Traceback" not in done.stderr
