@@ -134,7 +134,7 @@ def test_odd_members_of_a_commit_are_left_out_and_counted_in_the_manifest(reposi
     get(raw, "git", folder, git(folder, "rev-parse", "HEAD"))
     assert set(tools.contents(raw / "it.tar.zst")) == {*tools.FILES, "later.py"}
     manifest = json.loads((raw / "it.json").read_text())
-    assert manifest["skipped"] == {"link outside the tree": 1, "unprintable name": 1}
+    assert manifest["skipped"] == {"symbolic link": 1, "unprintable name": 1}
 
 
 def test_git_commit_that_is_not_there_is_refused(repository, raw):

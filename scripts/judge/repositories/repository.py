@@ -134,7 +134,7 @@ def copy_packages(checkout: Path, packages: Path, roots: list[str], modules: dic
         for top in [*map((checkout / root).joinpath, sorted(tops)), *sorted((checkout / root).glob("*.dist-info"))]:
             for path in [top, *sorted(top.rglob("*"))]:
                 relative = path.relative_to(checkout).as_posix()
-                if path.is_file() and not path.is_symlink() and not is_test(checkout, relative):
+                if path.is_file() and not is_test(checkout, relative):
                     (packages / relative).parent.mkdir(parents=True, exist_ok=True)
                     shutil.copyfile(path, packages / relative)
 
@@ -160,6 +160,5 @@ def unpack(name: str, archive: Path, folder: Path) -> Repository:
     names = [(path, PurePosixPath(path).name) for path in hidden]
     tests = [path for path, name in names if TEST_FILE.fullmatch(name) or name in TEST_MODULES]
     for place in [folder, *folder.rglob("*")]:  # another user reads them
-        if not place.is_symlink():
-            place.chmod(0o755 if place.is_dir() else 0o644)
+        place.chmod(0o755 if place.is_dir() else 0o644)
     return Repository(name, checkout, packages, empty, roots, modules, tests, hidden)

@@ -125,7 +125,7 @@ def folder_members(root: Path) -> Iterator[Member]:
                     continue
                 name, info = parent + entry.name, entry.stat(follow_symlinks=False)
                 if stat.S_ISLNK(info.st_mode):
-                    yield Member(name, "symlink", target=str(Path(entry.path).readlink()))
+                    yield Member(name, "symlink")
                 elif stat.S_ISDIR(info.st_mode):
                     queue.append(f"{name}/")
                 elif stat.S_ISREG(info.st_mode):

@@ -1,8 +1,8 @@
 """Write and read a source's canonical archive, `data/raw/{source}-{pin}.tar.zst`: equal bytes for equal content.
 
-A GNU tar of regular files and of symbolic links that stay inside, sorted by name, mode 644, without times and owners,
-in one zstd frame. Its sha256 is that of the tar, so it does not depend on the compressor. Tar in, tar out: nothing is
-extracted, and memory holds the members' names only.
+A GNU tar of regular files, sorted by name, mode 644, without times and owners, in one zstd frame. Its sha256 is that of
+the tar, so it does not depend on the compressor. Tar in, tar out: nothing is extracted, and memory holds the members'
+names only.
 """
 
 import bz2
@@ -152,12 +152,9 @@ def canonical_tar(members: Iterable[Member], tar: BinaryIO | None, progress: Pro
     for member in members:
         info = tarfile.TarInfo(member.name)
         info.mode, info.size = 0o644, member.size
-        if member.kind == "symlink":
-            info.type, info.linkname = tarfile.SYMTYPE, member.target
         yield info.tobuf(tarfile.GNU_FORMAT, "utf-8", "strict")
-        if member.kind == "file":
-            yield from content(member, tar)
-            yield bytes(-member.size % BLOCK)
+        yield from content(member, tar)
+        yield bytes(-member.size % BLOCK)
         progress.add()
     yield bytes(2 * BLOCK)
 
@@ -179,15 +176,14 @@ def write_canonical(
             if out:
                 sink.write(data)
     progress.end()
-    files = [member for member in members if member.kind == "file"]
     names = defaultdict(list)
     for name, reason in skipped:
         if len(names[reason]) < MOST_LISTED:
             names[reason].append(name.encode("utf-8", "backslashreplace").decode())  # what is not UTF-8 is legible
     return {
         "sha256": digest.hexdigest(),
-        "files": len(files),
-        "bytes": sum(member.size for member in files),
+        "files": len(members),
+        "bytes": sum(member.size for member in members),
         "skipped": dict(Counter(reason for _, reason in skipped)),
         "skipped_names": dict(names),
     }

@@ -1,7 +1,7 @@
 """Check and sort the members of a source.
 
 What attacks whoever reads an archive, as devices, bombs and paths that leave the tree, refuses it whole. What is only
-odd, as a link to /etc or a name that is not UTF-8, is left out and counted.
+odd, as a symbolic link or a name that is not UTF-8, is left out and counted.
 """
 
 import os
@@ -12,7 +12,6 @@ from scripts.common.errors import UserError
 from scripts.sources.archives.archive_members import Limits, Member, member_error
 
 MAX_NAME_BYTES = 4096  # PATH_MAX of Linux
-MAX_LINK_HOPS = 40  # symbolic links that Linux follows in one path before it gives up (ELOOP)
 # control characters, and what surrogateescape makes of bytes that are not UTF-8
 UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 
@@ -20,10 +19,10 @@ UNPRINTABLE = re.compile("[\x00-\x1f\x7f\ud800-\udfff]")
 def check_members(
     members: Iterable[Member], limits: Limits, strip: bool = False
 ) -> tuple[list[Member], list[tuple[str, str]]]:
-    """The files and symbolic links among `members`, sorted by name; hard links have become files.
+    """The files among `members`, sorted by name; hard links have become files.
 
-    Members that are too large, those with an unprintable name, duplicates, and links that leave the tree or lead to
-    nothing are left out.
+    Left out are symbolic links, hard links to no file, duplicates, and members that are too large or have an
+    unprintable name.
 
     Args:
         members: in any order.
@@ -34,7 +33,7 @@ def check_members(
         The members, and (name, reason) of each one left out.
 
     Raises:
-        UserError: a member's path leaves the tree or runs through a file or a link, or a limit is exceeded.
+        UserError: a member's path leaves the tree or runs through a file, or a limit is exceeded.
     """
     by_name, folders, skipped = {}, set(), []
     for number, member in enumerate(members, 1):
@@ -50,6 +49,9 @@ def check_members(
             continue
         if not name:
             raise member_error(member.name, "a name is missing")
+        if member.kind == "symlink":
+            skipped.append((name, "symbolic link"))
+            continue
         if name in by_name:
             skipped.append((name, "duplicate"))
             continue
@@ -57,14 +59,13 @@ def check_members(
             skipped.append((name, f"larger than {limits.member_bytes / 10**6:g} MB"))
             continue
         by_name[name] = member._replace(name=name)
-    by_name = without_broken_hard_links(by_name, skipped)
+    by_name = with_linked_files(by_name, skipped)
     tops = {name.partition("/")[0] for name in by_name.keys() | folders if name}
     if strip and len(tops) == 1 and not tops & by_name.keys():
         cut = len(tops.pop()) + 1
         folders = {name[cut:] for name in folders}
         by_name = {name[cut:]: member._replace(name=name[cut:]) for name, member in by_name.items()}
     check_tree(by_name, folders)
-    drop_links_that_leave(by_name, skipped)
     if not by_name:
         raise UserError("no files in it")
     total = sum(member.size for member in by_name.values())
@@ -90,7 +91,7 @@ def normalized_path(path: str) -> str:
 
 
 def check_tree(by_name: dict[str, Member], folders: set[str]) -> None:
-    """Refuse a member that is also a folder, or that lies below a file or a link."""
+    """Refuse a member that is also a folder, or that lies below a file."""
     parents = set()
     for name in [*by_name, *folders]:
         while (name := name.rpartition("/")[0]) and name not in parents:
@@ -99,56 +100,19 @@ def check_tree(by_name: dict[str, Member], folders: set[str]) -> None:
         raise member_error(name, f"both a {by_name[name].kind} and a folder")
 
 
-def without_broken_hard_links(by_name: dict[str, Member], skipped: list[tuple[str, str]]) -> dict[str, Member]:
-    """Each hard link as the file that it points to, under the link's name; those that point to no file are left out."""
+def with_linked_files(by_name: dict[str, Member], skipped: list[tuple[str, str]]) -> dict[str, Member]:
+    """Each hard link as the file that it points to, under the link's name; those that point to no file are left out.
+
+    A tar writes a file once, and its other names as links to that one.
+    """
     files = {}
     for name, member in by_name.items():
-        file, hops = member, 0
-        while file is not None and file.kind == "hardlink" and hops < MAX_LINK_HOPS:
-            target = "/".join(part for part in file.target.split("/") if part not in ("", "."))
-            file, hops = by_name.get(target), hops + 1
-        if file is not None and file.kind != "hardlink" and (file is member or file.kind == "file"):
-            files[name] = file._replace(name=name)
-        else:
-            skipped.append((name, "hard link to no file"))
+        if member.kind == "hardlink":
+            target = "/".join(part for part in member.target.split("/") if part not in ("", "."))
+            file = by_name.get(target)
+            if file is None or file.kind != "file":
+                skipped.append((name, "hard link to no file"))
+                continue
+            member = file._replace(name=name)
+        files[name] = member
     return files
-
-
-def drop_links_that_leave(by_name: dict[str, Member], skipped: list[tuple[str, str]]) -> None:
-    """Take symbolic links that lead out of the tree out of `by_name`.
-
-    Raises:
-        UserError: with those gone, others lead out: no accident does that.
-    """
-    links = {name: member.target for name, member in by_name.items() if member.kind == "symlink"}
-    leaving = [name for name in links if leaves_tree(name, links)]
-    for name in leaving:
-        skipped.append((name, "link outside the tree"))
-        del by_name[name], links[name]
-    for name in links if leaving else ():
-        if leaves_tree(name, links):
-            raise member_error(name, f"a symbolic link to {links[name]!r:.300}, outside the tree")
-
-
-def leaves_tree(name: str, links: dict[str, str]) -> bool:
-    """Whether a symbolic link, followed through the others as the kernel would, leads out of the tree."""
-    current, remaining, hops = name.split("/"), [], 0
-    while True:
-        target = links.get("/".join(current))
-        if target is not None:
-            hops += 1
-            if hops > MAX_LINK_HOPS:
-                return False  # a loop: it leads nowhere, hence not outside
-            if not target or target.startswith("/") or UNPRINTABLE.search(target) or len(target) > MAX_NAME_BYTES:
-                return True
-            current.pop()
-            remaining += reversed(target.split("/"))
-        if not remaining:
-            return False
-        part = remaining.pop()
-        if part == "..":
-            if not current:
-                return True
-            current.pop()
-        elif part not in ("", "."):
-            current.append(part)
