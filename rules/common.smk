@@ -11,11 +11,11 @@ from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.kept_fingerprints import fingerprint
 from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
-from scripts.experiment.machine_files import read_yaml
+from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.record import as_json, to_json
 from scripts.experiment.tested_sources import tested_sources
 from scripts.hosts.lost_outputs import make_lost
-from scripts.hosts.profile import Profile, checked_machine
+from scripts.hosts.profile import Profile
 from scripts.hosts.provenance_records import keep_records_in_provenance
 from scripts.hosts.snakefile import ancient_inputs, argument_writer, one_of
 from scripts.hosts.start import begin, set_shell
@@ -33,7 +33,7 @@ try:
         read_yaml(Path(path))
     EXPERIMENT = load_experiment(config, " + ".join(os.path.relpath(path) for path in workflow.configfiles))
     PROFILE = Profile(workflow.resource_settings)
-    MACHINE = checked_machine(PROFILE, EXPERIMENT)
+    MACHINE = load_machine(PROFILE.machine)
     SOURCES = {source.name: source for source in sources_of(EXPERIMENT)}
     PATHS = Layout(Path(EXPERIMENT.results))
     VIEW = ExperimentView(EXPERIMENT, SOURCES, PATHS)

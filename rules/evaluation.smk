@@ -5,7 +5,6 @@ from scripts.experiment.settings.evaluation import CompletionTasks
 from scripts.experiment.settings.repository_tasks import RepositoryTasks
 from scripts.experiment.suites import SUITES
 from scripts.hosts.job_graph import rule_codes
-from scripts.hosts.profile import uses_vllm, vllm_option
 
 # On a CPU, two models side by side on a core each finish sooner than one after the other on two cores.
 THREADS = {suite: 2 if MACHINE.gpus or SUITES[suite].two_cores else 1 for suite in VIEW.suites}
@@ -35,11 +34,8 @@ for suite in [suite for suite in VIEW.suites if SUITES[suite].needs_gpu]:
         threads: THREADS[suite]
         resources:
             machine=str(PROFILE.machine),
-            # where vLLM lies is no param, so it reruns nothing
-            engine=vllm_option(VIEW.suites[suite], MACHINE),
         params:
             module=f"scripts.evaluation.{suite}",
-            check=[] if uses_vllm(VIEW.suites[suite]) else ["--torch"],
             model=subpath(input.model, parent=True),
             datasets=["--datasets", str(PATHS.dataset(""))] if VIEW.scored_datasets(suite) else [],
             tasks=["--tasks", VIEW.prompt_files(suite)[0]] if SUITES[suite].tasks else [],
@@ -48,9 +44,9 @@ for suite in [suite for suite in VIEW.suites if SUITES[suite].needs_gpu]:
             out=subpath(output.scores, parent=True),
             code=fingerprint(f"scripts.evaluation.{suite}"),
         shell:
-            "python -m scripts.hosts.gpus {params.check:q} --machine {resources.machine:q} --count 1"
+            "python -m scripts.hosts.gpus --torch --machine {resources.machine:q} --count 1"
             " python -m {params.module:q} --model {params.model:q} {params.datasets:q} {params.tasks:q}"
-            " --settings {params.settings:q} {params.seed:q} {resources.engine} --out {params.out:q} 2>&1 | tee {log:q}"
+            " --settings {params.settings:q} {params.seed:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 if VIEW.pinned:

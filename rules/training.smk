@@ -5,7 +5,7 @@ from dataclasses import asdict
 from scripts.experiment.layout import shard_files
 from scripts.experiment.machine_files import MONITORING, load_monitoring
 from scripts.hosts.hardware import check_gpu_driver
-from scripts.hosts.profile import assign_jobs, stage_threads, uses_vllm
+from scripts.hosts.profile import assign_jobs, stage_threads
 from scripts.training.engine.resume_across_code import resume_anyway
 from scripts.training.engine.pruning import remove_published
 from scripts.training.model.nope import expand_layers
@@ -38,8 +38,8 @@ try:
 except UserError as error:
     sys.exit(f"error: {error}")
 
-# The jobs whose torch must be able to use a GPU, which vLLM does in its own environment.
-GPU_RULES = {"train", *(name for name, suite in VIEW.suites.items() if not uses_vllm(suite))}
+# The jobs whose torch must be able to use a GPU.
+GPU_RULES = {"train", *VIEW.suites}
 
 
 # Checked before the first job, or they would fail after all data work. On Slurm jobs run on other hosts than this, so

@@ -39,7 +39,7 @@ LIBRARIES = {
 CHECKED = (
     10  # published solutions of each benchmark, spread over the file, that are judged before anything is generated
 )
-GENERATION = {"samples", "temperature", "top_p", "max_new_tokens", "engine"}
+GENERATION = {"samples", "temperature", "top_p", "max_new_tokens"}
 
 
 def refuse_benchmark(name: str, problems: list[Problem], judge: Judge) -> None:
@@ -100,13 +100,10 @@ def score(
     return sorted(items, key=lambda item: item["id"])
 
 
-def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | None = None) -> dict:
+def code(folder: Path, settings: Code, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     A benchmark is named after its file.
-
-    Args:
-        vllm_python: Python of vLLM's environment, to generate with vLLM.
 
     Raises:
         UserError: a benchmark is unreadable or its published solutions do not pass, a compiler is missing, code cannot
@@ -129,7 +126,7 @@ def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | 
         _, style, problem = jobs[number]
         return style == "completion" and end(problem, text) is not None
 
-    model, measured = load(folder, vllm_python), suite(settings.k)
+    model, measured = load(folder), suite(settings.k)
     prompts = [prompt_of(problem, style) for _, style, problem in jobs]
     generation = Generation(**settings.model_dump(include=GENERATION))
     completions, engine = model.generate(prompts, generation, seed, finished, "code")
@@ -147,7 +144,7 @@ def code(folder: Path, settings: Code, seed: int, out: Path, vllm_python: str | 
 
 def main() -> None:
     args = arguments(__doc__, Code).parse_args()
-    code(args.model, args.settings, args.seed, args.out, args.vllm)
+    code(args.model, args.settings, args.seed, args.out)
 
 
 if __name__ == "__main__":

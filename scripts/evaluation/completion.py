@@ -61,20 +61,17 @@ def figures(task: Task, completions: list[str]) -> dict[str, float]:
     }
 
 
-def completion(
-    folder: Path, path: Path, settings: Completion, seed: int, out: Path, vllm_python: str | None = None
-) -> dict:
+def completion(folder: Path, path: Path, settings: Completion, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     Args:
         path: file of tasks.
-        vllm_python: Python of vLLM's environment, to generate with vLLM.
 
     Raises:
         UserError: the tokenizer has no tokens for fill-in-the-middle, or a prompt is too long for the model.
     """
     tasks = [Task(**record) for record in read_jsonl(path)]
-    model = load(folder, vllm_python)
+    model = load(folder)
     check_form(model, settings, "evaluation.completion")
     prompts = [prompt_of(task, settings) for task in tasks]
     likelihoods = answer_likelihoods(model, tasks, prompts)
@@ -114,7 +111,7 @@ def main() -> None:
     parser = arguments(__doc__, Completion)
     parser.add_argument("--tasks", type=Path, required=True, help="file of tasks")
     args = parser.parse_args()
-    completion(args.model, args.tasks, args.settings, args.seed, args.out, args.vllm)
+    completion(args.model, args.tasks, args.settings, args.seed, args.out)
 
 
 if __name__ == "__main__":

@@ -32,20 +32,17 @@ def share_mentioned(completions: list[str], case: Case) -> float:
     return fmean(shares)
 
 
-def keywords(folder: Path, settings: Keywords, seed: int, out: Path, vllm_python: str | None = None) -> dict:
+def keywords(folder: Path, settings: Keywords, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     The dataset is named after the file of cases.
-
-    Args:
-        vllm_python: Python of vLLM's environment, to generate with vLLM.
 
     Raises:
         UserError: the cases are malformed.
     """
     path = Path(settings.cases)
     cases, dataset = read_cases(path), dataset_of(path)
-    model = load(folder, vllm_python)
+    model = load(folder)
     prompts = [[{"role": "user", "content": case.prompt}] for case in cases]
     completions, engine = model.generate(prompts, settings, seed, label="keywords")
     items = [
@@ -68,7 +65,7 @@ def keywords(folder: Path, settings: Keywords, seed: int, out: Path, vllm_python
 
 def main() -> None:
     args = arguments(__doc__, Keywords).parse_args()
-    keywords(args.model, args.settings, args.seed, args.out, args.vllm)
+    keywords(args.model, args.settings, args.seed, args.out)
 
 
 if __name__ == "__main__":

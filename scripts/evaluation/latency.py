@@ -124,7 +124,7 @@ def latency(folder: Path, settings: Latency, seed: int, out: Path) -> dict:
 
 
 def main() -> None:
-    args = arguments(__doc__, Latency, vllm=False).parse_args()
+    args = arguments(__doc__, Latency).parse_args()
     latency(args.model, args.settings, args.seed, args.out)
 
 

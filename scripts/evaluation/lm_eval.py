@@ -231,7 +231,7 @@ def evaluate(folder: Path, settings: LmEval, out: Path) -> dict:
 
 
 def main() -> None:
-    args = arguments(__doc__, LmEval, seed=False, vllm=False).parse_args()
+    args = arguments(__doc__, LmEval, seed=False).parse_args()
     evaluate(args.model, args.settings, args.out)
 
 

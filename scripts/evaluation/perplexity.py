@@ -100,7 +100,7 @@ def perplexity(folder: Path, datasets: Path, settings: Perplexity, out: Path) ->
 
 
 def main() -> None:
-    parser = arguments(__doc__, Perplexity, seed=False, vllm=False)
+    parser = arguments(__doc__, Perplexity, seed=False)
     parser.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
     args = parser.parse_args()
     perplexity(args.model, args.datasets, args.settings, args.out)

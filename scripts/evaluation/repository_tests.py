@@ -78,21 +78,18 @@ def judge_all(
     return outcomes
 
 
-def repository_tests(
-    folder: Path, path: Path, settings: RepositoryTests, seed: int, out: Path, vllm_python: str | None = None
-) -> dict:
+def repository_tests(folder: Path, path: Path, settings: RepositoryTests, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     Args:
         path: file of tasks, beside its manifest.
-        vllm_python: Python of vLLM's environment, to generate with vLLM.
 
     Raises:
         UserError: the tokenizer has no tokens for fill-in-the-middle, or nothing can be judged here.
     """
     archives = {name: Path(archive) for name, archive in read_manifest(path.parent)["archives"].items()}
     tasks = [RepositoryTask(**record) for record in read_jsonl(path)]
-    model = load(folder, vllm_python)
+    model = load(folder)
     check_form(model, settings, "evaluation.repository_tests")
     prompts = [prompt_of(task, settings) for task in tasks]
     written, engine = write_answers(model, tasks, prompts, settings, seed, "repository tests")
@@ -124,7 +121,7 @@ def main() -> None:
     parser = arguments(__doc__, RepositoryTests)
     parser.add_argument("--tasks", type=Path, required=True, help="file of tasks")
     args = parser.parse_args()
-    repository_tests(args.model, args.tasks, args.settings, args.seed, args.out, args.vllm)
+    repository_tests(args.model, args.tasks, args.settings, args.seed, args.out)
 
 
 if __name__ == "__main__":

@@ -1,15 +1,11 @@
 """What the profile says about where jobs run: resources for each kind of job, and whether its machine file agrees."""
 
 import re
-import shlex
 from pathlib import Path
 
 from snakemake.resources import Resource, Resources
 
 from scripts.common.errors import UserError
-from scripts.experiment.checks.machine import check_machine
-from scripts.experiment.machine_files import load_machine
-from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import Record
 from scripts.experiment.suites import SUITES
@@ -96,17 +92,6 @@ def gpus_in(gres: str) -> int:
     return int(count[1]) if count else 1
 
 
-def checked_machine(profile: Profile, experiment: Experiment) -> Machine:
-    """The profile's machine file.
-
-    Raises:
-        UserError: it is malformed, or lacks what the experiment needs.
-    """
-    machine = load_machine(profile.machine)
-    check_machine(experiment, machine, profile.machine)
-    return machine
-
-
 def assign_jobs(profile: Profile, machine: Machine, suites: dict[str, Record], parameters: int | None) -> None:
     """Give the rules of training and evaluation the resources that the profile has for jobs of their kind.
 
@@ -155,16 +140,6 @@ def check_placement(profile: Profile, machine: Machine) -> None:
         raise UserError(
             f"{key}.{name} is {profile.of('train', name) or 0}, but {profile.machine} says `gpus: {machine.gpus}`"
         )
-
-
-def uses_vllm(suite: Record) -> bool:
-    """Whether a suite's models generate with vLLM, which has an environment and a torch of its own."""
-    return getattr(suite, "engine", None) == "vllm"
-
-
-def vllm_option(suite: Record, machine: Machine) -> str:
-    """The option, quoted for a shell, by which a suite's models generate with vLLM; empty where they do not."""
-    return f"--vllm {shlex.quote(machine.vllm)}" if uses_vllm(suite) else ""
 
 
 def stage_threads(machine: Machine, cores: int) -> int:

@@ -64,19 +64,17 @@ def score(
     settings: ChatSuite,
     seed: int,
     out: Path,
-    vllm_python: str | None = None,
 ) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     Args:
         datasets: folder of the composed datasets.
-        vllm_python: Python of vLLM's environment, to generate with vLLM.
 
     Raises:
         UserError: a dataset does not exist or has no test chat, or a prompt is too long for the model.
     """
     hashes, chats = test_hashes(datasets, settings.datasets, scorer.name), read_chats(datasets, settings, scorer.name)
-    model, pairs = load(folder, vllm_python), [split_chat(chat) for _, chat, _ in chats]
+    model, pairs = load(folder), [split_chat(chat) for _, chat, _ in chats]
     prompts = [solved_before(prompt, solved) for (prompt, _), (*_, solved) in zip(pairs, chats, strict=True)]
     completions, engine = model.generate(prompts, settings, seed, label=scorer.name)
     items = [
@@ -105,4 +103,4 @@ def main(scorer: Scorer, settings: type[ChatSuite], doc: str) -> None:
     parser = arguments(doc, settings)
     parser.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")
     args = parser.parse_args()
-    score(scorer, args.model, args.datasets, args.settings, args.seed, args.out, args.vllm)
+    score(scorer, args.model, args.datasets, args.settings, args.seed, args.out)

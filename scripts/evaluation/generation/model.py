@@ -5,14 +5,11 @@
     write_scores(out, model.folder, items, hashes, scores, engine=engine)
 
 A model runs on the GPU if there is one, in the precision its weights are saved in, else on the CPU in float32.
-vLLM always gets the precision of the saved weights.
 """
 
 import argparse
 import platform
-import tempfile
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
@@ -24,26 +21,20 @@ from transformers.utils import logging as transformers_logging
 from scripts.common.cli import parser
 from scripts.common.files import sha256_file, write_json, write_jsonl
 from scripts.common.manifest import NAME, read_manifest
-from scripts.evaluation.generation import vllm_engine
 from scripts.evaluation.generation.transformers_engine import ENGINE, Prompt, generate
 from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.record import Record
 from scripts.tokens.packing.encoder import Encoder
 from scripts.training.model import logits_fingerprint
-from scripts.training.model.loading import adapter_base, load_model
+from scripts.training.model.loading import load_model
 
 
 class ScoredModel(NamedTuple):
-    """A model with its tokenizer.
-
-    Attributes:
-        vllm_python: Python of vLLM's environment; None to generate with transformers.
-    """
+    """A model with its tokenizer."""
 
     folder: Path
     model: PreTrainedModel
     encoder: Encoder
-    vllm_python: str | None
 
     def generate(
         self,
@@ -55,49 +46,25 @@ class ScoredModel(NamedTuple):
     ) -> tuple[list[list[str]], dict]:
         """`settings.samples` completions per prompt, in the order of the prompts, and the engine's name and version.
 
-        With vLLM this can be called only once: it unloads the model here.
-
         Args:
-            finished: see `generate` of transformers_engine.py; vLLM ignores it and generates to the end.
+            finished: see `generate` of transformers_engine.py.
 
         Raises:
-            UserError: see `generate` of transformers_engine.py and of vllm_engine.py.
+            UserError: see `generate` of transformers_engine.py.
         """
-        if not self.vllm_python:
-            return generate(self.model, self.encoder, prompts, settings, seed, finished, label), ENGINE
-        with self.unloaded() as (folder, precision):
-            return vllm_engine.generate(
-                folder, precision, self.encoder, self.positions, prompts, settings, seed, self.vllm_python
-            )
+        return generate(self.model, self.encoder, prompts, settings, seed, finished, label), ENGINE
 
     @property
     def positions(self) -> int:
         return self.model.config.max_position_embeddings
 
-    @contextmanager
-    def unloaded(self) -> Iterator[tuple[Path, str]]:
-        """A folder from which vLLM can load the model, and torch's name for the precision of its weights.
 
-        The model here is unloaded: vLLM needs the memory.
-        """
-        precision = str(self.model.dtype).removeprefix("torch.")
-        with tempfile.TemporaryDirectory() as merged:
-            folder = self.folder
-            if adapter_base(folder):  # an adapter, which load_model merged into its base
-                self.model.save_pretrained(merged)
-                folder = Path(merged)
-            self.model.to("meta")
-            torch.cuda.empty_cache()
-            yield folder, precision
-
-
-def arguments(doc: str, settings: type[Record], seed: bool = True, vllm: bool = True) -> argparse.ArgumentParser:
+def arguments(doc: str, settings: type[Record], seed: bool = True) -> argparse.ArgumentParser:
     """The command line of a suite: a model folder, its settings and where to write.
 
     Args:
         settings: the record of `--settings`.
         seed: whether the suite draws anything.
-        vllm: whether the suite can generate with vLLM.
     """
     p = parser(doc)
     p.add_argument("--model", type=Path, required=True, help="model folder")
@@ -105,16 +72,11 @@ def arguments(doc: str, settings: type[Record], seed: bool = True, vllm: bool = 
     p.add_argument("--out", type=Path, required=True, help="folder for items and scores")
     if seed:
         p.add_argument("--seed", type=int, required=True, help="the experiment's seed")
-    if vllm:
-        p.add_argument("--vllm", help="Python of vLLM's environment; without it transformers generates")
     return p
 
 
-def load(folder: Path, vllm_python: str | None = None) -> ScoredModel:
+def load(folder: Path) -> ScoredModel:
     """The model in a folder, ready to be scored.
-
-    Args:
-        vllm_python: Python of vLLM's environment, to generate with vLLM.
 
     Raises:
         UserError: files do not match their manifest, or the loaded model is not the one that was saved.
@@ -123,10 +85,9 @@ def load(folder: Path, vllm_python: str | None = None) -> ScoredModel:
     read_manifest(folder)
     encoder = Encoder(folder)
     kind = "cuda" if torch.cuda.is_available() else "cpu"
-    # vLLM has a GPU, even where the torch of this environment sees none
-    model = load_model(folder, "auto" if kind == "cuda" or vllm_python else torch.float32)
+    model = load_model(folder, "auto" if kind == "cuda" else torch.float32)
     logits_fingerprint.check(model, folder)
-    return ScoredModel(folder, model.to(kind).eval(), encoder, vllm_python)
+    return ScoredModel(folder, model.to(kind).eval(), encoder)
 
 
 def device_name() -> str:

@@ -6,12 +6,6 @@ from pydantic import Field
 
 from scripts.experiment.settings.record import Number, Record
 
-Engine = Literal["transformers", "vllm"]
-ENGINE = Field(
-    "transformers",
-    description="Software that generates. vLLM is faster for many prompts on GPUs and needs an environment of"
-    " its own, which the machine file names (`vllm`).",
-)
 REPETITION = (
     "Penalty for tokens that are already in the text: positive logits are divided by it, negative ones multiplied."
 )
@@ -32,7 +26,6 @@ class Generation(Record):
     samples: int = Field(
         1, ge=1, description="Generated texts per prompt; more than one only with a temperature above 0."
     )
-    engine: Engine = ENGINE
 
 
 class InPlace(Generation):

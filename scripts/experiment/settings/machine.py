@@ -74,12 +74,6 @@ class Machine(Record):
         description="Whether to use Liger's fused Triton kernels. `auto`: on GPUs, if liger-kernel is installed and"
         " supports the model, and if the weights are not sharded (not with `fsdp2` and `zero3`).",
     )
-    vllm: str | None = Field(
-        None,
-        min_length=1,
-        description="Path of the Python of an environment with vLLM, for suites with `engine: vllm`. vLLM needs"
-        " another version of torch, so it cannot be in this environment.",
-    )
     collective_timeout: int = Field(
         1800,
         ge=1,
