@@ -13,11 +13,11 @@ from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.record import as_json, to_json
-from scripts.experiment.tested_sources import tested_sources
+from scripts.experiment.suites import tested_sources
 from scripts.hosts.lost_outputs import make_lost
 from scripts.hosts.profile import Profile
 from scripts.hosts.provenance_records import keep_records_in_provenance
-from scripts.hosts.snakefile import ancient_inputs, argument_writer, one_of
+from scripts.hosts.start import ancient_inputs, argument_writer, one_of
 from scripts.hosts.start import begin, set_shell
 from scripts.sources.tables.sources_table import sources_of
 

@@ -14,7 +14,7 @@ import pytest
 
 from tests import leftovers, quick
 
-# as scripts/hosts/openmp.py has it, for what tests run in this process; libgomp reads it when torch loads it
+# as scripts/hosts/hardware.py has it, for what tests run in this process; libgomp reads it when torch loads it
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
 # one place for what DeepSpeed compiles (90 s each), also where a test has another HOME; torch locks each build
 os.environ.setdefault("TORCH_EXTENSIONS_DIR", f"{sys.prefix}/torch_extensions")

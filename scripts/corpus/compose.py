@@ -12,8 +12,13 @@ Instruction tasks are balanced by their weights. Code is written as it is: fill-
 knows what fits in a row, at the rates that this manifest names. `filter` drops training documents alone.
 """
 
+import ctypes
+import multiprocessing
+import signal
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
+from itertools import islice
 from pathlib import Path
 
 from scripts.common.cli import parser, run
@@ -24,7 +29,7 @@ from scripts.common.progress import Progress
 from scripts.corpus.formats import own_datasets
 from scripts.corpus.formats.balancing import balance_tasks
 from scripts.corpus.formats.repository_documents import repository_documents
-from scripts.corpus.instruct.workers import FEW, chats_about
+from scripts.corpus.instruct.tasks import examples_of
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import (
     CodeDataset,
@@ -35,6 +40,41 @@ from scripts.experiment.settings.corpus import (
     SourceDataset,
 )
 from scripts.experiment.settings.record import parse_json
+
+FEW = 2048  # documents; for fewer, starting processes takes longer than it saves
+CHUNK = 32  # documents that a process takes at once
+BATCH = 4 * CHUNK  # documents for each process, of which two batches are in memory
+PR_SET_PDEATHSIG = 1
+
+
+def end_with_parent() -> None:
+    """Let the kernel kill this process when its parent ends, even by `kill -9`: a worker would wait for it forever."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # on Ctrl-C the parent ends the workers
+    ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+def chats_of(document: dict, settings: InstructDataset, seed: int) -> list[dict] | str:
+    """As `examples_of`, but a list, which can be sent to another process."""
+    chats = examples_of(document, settings, seed)
+    return chats if isinstance(chats, str) else list(chats)
+
+
+def chats_about(
+    documents: Iterator[dict], settings: InstructDataset, seed: int, processes: int = 1
+) -> Iterator[tuple[dict, list[dict] | str]]:
+    """Yield each document with the chats about it, or the reason why there is none."""
+    work = partial(chats_of, settings=settings, seed=seed)
+    if processes == 1:
+        yield from ((document, work(document)) for document in documents)
+        return
+    with multiprocessing.get_context("fork").Pool(processes, end_with_parent) as pool:
+        batch = list(islice(documents, BATCH * processes))
+        chats = pool.map_async(work, batch, CHUNK)
+        while batch:  # one batch is in work while the one before it is written
+            following = list(islice(documents, BATCH * processes))
+            next_chats = pool.map_async(work, following, CHUNK)
+            yield from zip(batch, chats.get(), strict=True)
+            batch, chats = following, next_chats
 
 
 def of_sources(documents: Iterator[dict], names: list[str] | None, dropped: Counter) -> Iterator[dict]:

@@ -39,9 +39,9 @@ from scripts.common.progress import Progress
 from scripts.common.shard_reuse import renew, write_shard_manifest
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, FilterWriter, funnel
 from scripts.corpus.formats.tar_reader import members
+from scripts.corpus.heuristics.encodings import code_cells
 from scripts.corpus.heuristics.folder_licences import FolderLicences
 from scripts.corpus.heuristics.header_language import header_language
-from scripts.corpus.heuristics.notebooks import code_cells
 from scripts.corpus.heuristics.paths import check_path
 from scripts.corpus.heuristics.quality import Dropped, check_characters, check_quality, decode
 from scripts.corpus.secrets.replace import SecretReplacer

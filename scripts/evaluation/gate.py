@@ -13,17 +13,16 @@ from pathlib import Path
 
 from scripts.common.cli import parser, run
 from scripts.common.files import read_json, write_json
+from scripts.evaluation.metrics.perplexity import SUITE
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.beside_baselines import also_met_by, beside_baselines
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.decontaminated import decontaminate
 from scripts.evaluation.results.gates import GateResult, latency_gate, stage_gate, suite_gate, verdict
-from scripts.evaluation.results.inputs import gather
+from scripts.evaluation.results.inputs import check_made_with, gather
+from scripts.evaluation.results.intervals import direction, holm
 from scripts.evaluation.results.items import read_scored, read_scoring
 from scripts.evaluation.results.latency_figures import read_latency
-from scripts.evaluation.results.made_with import check_made_with
-from scripts.evaluation.results.significance import holm
-from scripts.evaluation.results.summary import summarize
 from scripts.experiment.checks.gates import STAGE_METRICS
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
@@ -142,6 +141,34 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
         },
         "scoring": scoring,
     }
+
+
+def summarize(stages: dict[str, Stage], perplexity: SuiteComparison) -> dict:
+    """The `summary` of eval.json: a row per dataset that is scored and that a stage is trained on.
+
+    There is no average over datasets: it would belong to no model, as each dataset has another stage.
+
+    Args:
+        stages: if several are trained on a dataset, the last one counts.
+    """
+    tuned = {stage.data: name for name, stage in stages.items() if (stage.data, "all") in perplexity.places}
+    rows = []
+    for dataset, model in tuned.items():
+        place, metric = (dataset, "all"), "bits_per_byte"
+        base, fine_tuned = (perplexity.measure(metric, place, name)["value"] for name in ("base", model))
+        change = perplexity.measure(metric, place, model, "base")
+        rows.append(
+            {
+                "dataset": dataset,
+                "model": model,
+                "documents": len(perplexity.columns[place]),
+                "base": base,
+                "tuned": fine_tuned,
+                **change,
+                "direction": direction(change["interval"], SUITE.metrics[metric].better),
+            }
+        )
+    return {"metric": "bits_per_byte", "datasets": rows}
 
 
 def main() -> None:

@@ -8,12 +8,11 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from scripts.experiment.base_settings import settings_of_base, shape_of_base
 from scripts.experiment.checks.datasets import dated_sources, decontaminated
 from scripts.experiment.layout import MANIFEST, Layout
+from scripts.experiment.model_folder import settings_of_base, shape_of_base
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.packed_rows import PackedRows
-from scripts.experiment.pinned_benchmarks import pinned_benchmarks, with_files
 from scripts.experiment.settings.code import Benchmark
 from scripts.experiment.settings.corpus import Dataset, OwnDataset
 from scripts.experiment.settings.experiment import Experiment
@@ -21,7 +20,15 @@ from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Stage
 from scripts.experiment.source_shards import SourceFiles, source_shards
 from scripts.experiment.stage_seeds import further_models, seeds_of_models, with_further_seeds
-from scripts.experiment.suites import PROMPTED, configured, problem_files, prompts_from, scored_models
+from scripts.experiment.suites import (
+    PROMPTED,
+    configured,
+    pinned_benchmarks,
+    problem_files,
+    prompts_from,
+    scored_models,
+    with_files,
+)
 from scripts.licences.expressions import permissive
 
 

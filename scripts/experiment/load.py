@@ -10,17 +10,28 @@ from pathlib import Path
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
-from scripts.experiment.checks.datasets import check_datasets
+from scripts.experiment.checks.datasets import check_datasets, check_tokens
 from scripts.experiment.checks.gates import check_gates
 from scripts.experiment.checks.stages import check_training
 from scripts.experiment.checks.suites import check_suites, with_datasets
-from scripts.experiment.checks.tokens import check_tokens
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.merge import merged
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.key_hints import key_hint
 from scripts.experiment.settings.record import HINTS
+
+
+def merged(below: dict, above: dict) -> dict:
+    """`above` laid over `below`: mappings are merged key by key, `null` removes a key, anything else is replaced."""
+    result = dict(below)
+    for key, value in above.items():
+        if value is None:
+            result.pop(key, None)
+        else:
+            both = isinstance(value, dict) and isinstance(below.get(key), dict)
+            result[key] = merged(below[key], value) if both else value
+    return result
+
 
 HINTS.append(key_hint)
 

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from scripts.common.errors import UserError
-from scripts.experiment.settings.code import Code
+from scripts.experiment.layout import Layout
+from scripts.experiment.settings.code import Benchmark, Code
 from scripts.experiment.settings.evaluation import Completion, Evaluation, LmEval, RepositoryTests
 from scripts.experiment.settings.record import Record
 
@@ -220,3 +221,37 @@ def prompts_from(settings: Record) -> dict:
     shown = getattr(settings, "few_shot", None)
     chosen = {"few_shot": shown} if shown else {}
     return settings.model_dump(include={"datasets", "documents", "cases"}) | chosen
+
+
+def tested_sources(settings: RepositoryTests | None, sources: dict[str, Record]) -> dict[str, Record]:
+    """The rows of the sources table that the suite takes its tasks from, by name.
+
+    Raises:
+        UserError: a source is not in the table or not in Python, or there is no Python source.
+    """
+    if settings is None:
+        return {}
+    python = [name for name, source in sources.items() if source.language == "python"]
+    if not python:
+        raise UserError("evaluation.repository_tests: no Python source in the table of sources")
+    for key, names in (("sources", settings.sources or []), ("environments", settings.environments)):
+        for name in names:
+            check_name(f"evaluation.repository_tests.{key}", name, python)
+    return {name: sources[name] for name in settings.sources or python}
+
+
+def pinned_benchmarks(code: Code | None) -> dict[str, Benchmark]:
+    """The benchmarks with a repository, by the name of their file; none without the suite `code`."""
+    return {Path(benchmark.path).name: benchmark for benchmark in code.benchmarks if benchmark.git} if code else {}
+
+
+def with_files(code: Code, layout: Layout) -> Code:
+    """The settings with pinned benchmarks as files. So the content decides, wherever the file came from."""
+
+    def as_file(benchmark: Benchmark) -> Benchmark:
+        if benchmark.git is None:
+            return benchmark
+        path = str(layout.problems(Path(benchmark.path).name))
+        return benchmark.model_copy(update={"path": path, "git": None, "commit": None})
+
+    return code.model_copy(update={"benchmarks": [as_file(benchmark) for benchmark in code.benchmarks]})

@@ -26,9 +26,8 @@ from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
-from scripts.hosts.hardware import check_gpu_driver
+from scripts.hosts.hardware import check_gpu_driver, sleep_while_waiting
 from scripts.hosts.lease_folder import VARIABLE, holder_of, one_at_a_time, opened, opened_folder, sign
-from scripts.hosts.openmp import sleep_while_waiting
 
 GIB = 2**30
 FOLDER = "/tmp/stagecraft-gpu-leases"

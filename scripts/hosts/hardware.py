@@ -7,6 +7,7 @@ takes no time when a workflow starts, nor in a job.
 """
 
 import importlib.util
+import os
 import re
 import sys
 from pathlib import Path
@@ -92,6 +93,15 @@ def check_gpu_driver(machine: str, elsewhere: bool = False) -> str | None:
             f"{driver.cuda[0]} (docs/quickstart.md)"
         )
     return None
+
+
+def sleep_while_waiting(gpus: int) -> None:
+    """Set `GOMP_SPINCOUNT=0` for what this process starts, on a machine without GPUs; a user's own setting stays.
+
+    libgomp reads it when torch loads it, so a process that has imported torch already is not changed.
+    """
+    if gpus == 0 and "OMP_WAIT_POLICY" not in os.environ:
+        os.environ.setdefault("GOMP_SPINCOUNT", "0")
 
 
 if __name__ == "__main__":

@@ -1,10 +1,15 @@
 """Run before the rules are read: set the shell of all jobs, lock the folder, wait for jobs of an earlier run."""
 
+import re
 import shlex
 import sys
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from snakemake.io import ancient
+
 from scripts.common.terminal import shorten
+from scripts.experiment.arguments import argument_file
 from scripts.hosts.folder_lock import hold_folder
 from scripts.hosts.invocation import Invocation, read_invocation
 from scripts.hosts.retries import end_at_users_mistakes
@@ -50,3 +55,27 @@ def begin(workflow, slurm: bool) -> Invocation | None:
             wait_for_earlier()
             report_pending()
     return call
+
+
+def one_of(names: Iterable[str]) -> str:
+    """A wildcard constraint that matches exactly these names; without any it matches nothing."""
+    return "|".join(map(re.escape, names)) or "(?!)"
+
+
+def ancient_inputs(*paths: Path) -> list:
+    """Inputs that must exist but whose manifest says whether they changed."""
+    return [ancient(str(path)) for path in paths]
+
+
+def argument_writer(folder: Path, call: Invocation | None) -> Callable[..., str]:
+    """The function `by_file("--sources", *names)` of the rules; it writes only where jobs run, not in a dry run.
+
+    A single value stays on the command line, behind its option.
+    """
+
+    def by_file(option: str, *values: str) -> str:
+        if len(values) == 1:
+            return f"{option}={values[0]}"
+        return argument_file(folder, option, *values, write=call is None or call.runs_jobs)
+
+    return by_file

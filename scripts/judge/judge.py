@@ -16,10 +16,9 @@ from scripts.judge.problem import Problem
 from scripts.judge.sandbox import libraries
 from scripts.judge.sandbox.bubblewrap import Sandbox
 from scripts.judge.sandbox.compiled_judge import CompiledJudge
-from scripts.judge.sandbox.exit_causes import DETAIL
 from scripts.judge.sandbox.libraries import Libraries
 from scripts.judge.sandbox.packages import NONE, Packages
-from scripts.judge.sandbox.program import Limits
+from scripts.judge.sandbox.program import DETAIL, Limits
 from scripts.judge.sandbox.python_judge import PythonJudge
 from scripts.judge.sandbox.stdio_judge import StdioJudge
 

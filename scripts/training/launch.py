@@ -21,8 +21,7 @@ from scripts.common.errors import MachineFault, UserError
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
 from scripts.hosts.gpus import lease
-from scripts.hosts.hardware import check_gpu_driver
-from scripts.hosts.openmp import sleep_while_waiting
+from scripts.hosts.hardware import check_gpu_driver, sleep_while_waiting
 from scripts.training.engine.orphans import LAUNCHER
 from scripts.training.engine.stage_arguments import stage_parser
 from scripts.training.planning.batch import local_ranks

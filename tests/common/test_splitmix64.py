@@ -1,4 +1,4 @@
-"""scripts/common/splitmix64.py: the numbers of the published generator."""
+"""scripts/common/hashing.py: the numbers of the published generator."""
 
 import numpy as np
 

@@ -7,9 +7,8 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import load_experiment
+from scripts.experiment.load import load_experiment, merged
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.merge import merged
 from scripts.experiment.settings.record import to_dict
 
 FILE = Path("config/config.yaml")

@@ -1,4 +1,4 @@
-"""scripts/hosts/openmp.py: waiting threads sleep on a machine without GPUs, whichever program starts the work."""
+"""scripts/hosts/hardware.py: waiting threads sleep on a machine without GPUs, whichever program starts the work."""
 
 import os
 import subprocess
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from scripts.hosts.openmp import sleep_while_waiting
+from scripts.hosts.hardware import sleep_while_waiting
 
 ROOT = Path(__file__).parents[2]
 LOCAL = ["--machine", "config/machines/local.yaml"]

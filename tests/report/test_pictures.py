@@ -13,8 +13,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.report.content.formatting import number
 from scripts.report.content.funnel import read_funnel
-from scripts.report.content.pictures import loss, scores, svg
-from scripts.report.content.training_log import read_metrics
+from scripts.report.content.pictures import loss, read_metrics, scores, svg
 from tests.evaluation.synthetic import dump
 
 ROOT = Path(__file__).parents[2]

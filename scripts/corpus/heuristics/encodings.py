@@ -9,6 +9,9 @@ that it takes for Latin-1 must also look like Latin-1: accented letters inside w
 import re
 
 import chardet
+import orjson
+
+from scripts.corpus.heuristics.quality import Dropped
 
 # the least confidence that is accepted; for GBK chardet gives 1.0 or far less, for UTF-16 without a BOM 0.8
 SURE = {"gbk": 0.9, "big5": 0.9, "shift-jis": 0.9, "euc-jp": 0.9, "euc-kr": 0.9, "utf-16": 0.7, "latin-1": 0.0}
@@ -65,3 +68,24 @@ def decode_detected(raw: bytes, encodings: list[str]) -> tuple[str, str]:
     if CONTROL.search(text):
         raise ValueError(f"perhaps {guessed}, but it holds control characters")
     return name, text.removeprefix("\ufeff")
+
+
+def code_cells(text: str) -> str:
+    """The code cells of a notebook in their order, an empty line between them; outputs and prose are left out.
+
+    Raises:
+        Dropped: `notebook`, if the text is none.
+    """
+    try:
+        notebook = orjson.loads(text)
+        # version 3 had its cells in sheets, and called the source `input`
+        cells = (
+            notebook["cells"]
+            if "cells" in notebook
+            else [c for sheet in notebook["worksheets"] for c in sheet["cells"]]
+        )
+        sources = [cell.get("source", cell.get("input", "")) for cell in cells if cell["cell_type"] == "code"]
+        parts = [source if isinstance(source, str) else "".join(source) for source in sources]
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise Dropped("notebook", f"not a notebook: {error!r:.100}") from error
+    return "".join(f"{part.strip()}\n\n" for part in parts if part.strip()).removesuffix("\n")

@@ -29,10 +29,8 @@ from scripts.judge.repositories import (
 from scripts.judge.repositories.problem import Lines, RepositoryProblem
 from scripts.judge.repositories.repository import Repository
 from scripts.judge.sandbox.bubblewrap import Sandbox
-from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
-from scripts.judge.sandbox.guest_programs import bundle
-from scripts.judge.sandbox.packages import ONE_THREAD, PROJECT
-from scripts.judge.sandbox.program import Limits, Program, two_pipes, wait
+from scripts.judge.sandbox.packages import ONE_THREAD, PROJECT, bundle
+from scripts.judge.sandbox.program import DETAIL, Limits, Program, exceeded, message, two_pipes, wait
 
 CALL = 'return __import__("sys").modules["stagecraft_calls"].call(locals())'
 REPLY = 64 << 20  # bytes of a verdict

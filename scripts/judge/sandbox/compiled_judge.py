@@ -16,9 +16,8 @@ from scripts.judge.problem import Problem
 from scripts.judge.sandbox import compiled_programs
 from scripts.judge.sandbox.bubblewrap import Sandbox, replies_in
 from scripts.judge.sandbox.compilers import Compilers
-from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
 from scripts.judge.sandbox.libraries import NONE, Libraries
-from scripts.judge.sandbox.program import OUTPUT, Limits, Program, two_pipes, wait
+from scripts.judge.sandbox.program import DETAIL, OUTPUT, Limits, Program, exceeded, message, two_pipes, wait
 from scripts.judge.sandbox.toolchains import TOOLCHAINS
 
 COMPILING = Limits(seconds=120, memory=4 << 30, address_space=False, processes=256, scratch=512 << 20, output=OUTPUT)

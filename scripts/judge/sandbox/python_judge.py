@@ -10,10 +10,8 @@ from scripts.judge.outcomes import Verdict
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox import guest, remote_objects, values
 from scripts.judge.sandbox.bubblewrap import Sandbox, replies_in
-from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
-from scripts.judge.sandbox.guest_programs import bundle
-from scripts.judge.sandbox.packages import ONE_THREAD, Packages, with_imports
-from scripts.judge.sandbox.program import Limits, Program, two_pipes, wait
+from scripts.judge.sandbox.packages import ONE_THREAD, Packages, bundle, with_imports
+from scripts.judge.sandbox.program import DETAIL, Limits, Program, exceeded, message, two_pipes, wait
 
 GUEST = bundle((values, remote_objects, guest), "guest.py", "main()")
 LOADED = b"['value', None, None, None]\n"  # the reply of a program that was loaded

@@ -16,9 +16,8 @@ from decimal import Decimal, InvalidOperation
 from scripts.judge.outcomes import Verdict
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox.bubblewrap import Sandbox, memory_file
-from scripts.judge.sandbox.exit_causes import DETAIL, exceeded, message
 from scripts.judge.sandbox.packages import Packages
-from scripts.judge.sandbox.program import KEPT, Limits, Program, wait
+from scripts.judge.sandbox.program import DETAIL, KEPT, Limits, Program, exceeded, message, wait
 
 
 def decimals(line: str) -> list[Decimal] | None:

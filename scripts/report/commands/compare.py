@@ -17,8 +17,8 @@ from scripts.evaluation.metrics.metric import Suite
 from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.clusters import clusters
 from scripts.evaluation.results.comparison import SuiteComparison
+from scripts.evaluation.results.intervals import holm
 from scripts.evaluation.results.items import Documents, read_items
-from scripts.evaluation.results.significance import holm
 from scripts.experiment.causes import setting_changes
 from scripts.experiment.layout import Layout
 from scripts.report.content.eval_json import read_evaluation

@@ -5,11 +5,15 @@ load nothing.
 """
 
 import io
+import json
 import math
 import warnings
 from collections.abc import Callable
+from pathlib import Path
 
 import matplotlib
+
+from scripts.common.errors import UserError
 
 matplotlib.use("svg")
 from matplotlib import pyplot
@@ -121,3 +125,23 @@ def scores(evaluation: dict) -> Figure:
         ends = [panel.dataLim.x1 for panel in same_metric if math.isfinite(panel.dataLim.x1)]
         axes.set_xlim(0, 1.18 * max(ends, default=0) or 1)
     return figure
+
+
+def read_metrics(path: Path) -> list[dict]:
+    """The logged steps of a stage, from its metrics.jsonl.
+
+    Raises:
+        UserError: the file is missing, or a line is not a JSON object with a `step`.
+    """
+    steps = []
+    try:
+        lines = path.read_text(encoding="utf-8").splitlines()
+        for line in lines:
+            step = json.loads(line)
+            step["step"] + 0  # raises if it is no number
+            steps.append(step)
+    except FileNotFoundError as error:
+        raise UserError(f"{path}: no such file") from error
+    except (ValueError, KeyError, TypeError) as error:
+        raise UserError(f"{path}: line {len(steps) + 1}: no logged step ({error})") from error
+    return steps

@@ -26,9 +26,8 @@ import numpy as np
 
 from scripts.common.errors import UserError
 from scripts.tokens.packing.chat_template import ChatTemplate, Content
-from scripts.tokens.packing.spelling import spelled_tokens
 from scripts.tokens.packing.text_engine import TextEngine
-from scripts.tokens.packing.tokenizer_files import INFILL_END, TokenizerFiles
+from scripts.tokens.packing.tokenizer_files import INFILL_END, TokenizerFiles, spelled_tokens
 
 ROLES = ("system", "user", "assistant")
 FORMS = ("text", "messages")

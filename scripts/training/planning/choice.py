@@ -143,15 +143,12 @@ def changed_machines(settings: Stage, machine: Machine) -> list[tuple[str, Machi
     """(changes as a text, the changed machine): all that takes less memory there, with micro-batch 1."""
     changed = []
     for checkpointing in dict.fromkeys((machine.gradient_checkpointing, True)):
-        recomputing = machine.model_copy(update={"gradient_checkpointing": checkpointing, "micro_batch": 1})
-        for sharding, offload in shardings(settings, recomputing):
-            variant = recomputing.model_copy(update={"sharding": sharding, "offload": offload})
-            texts = []
-            for key in ("sharding", "offload", "gradient_checkpointing", "micro_batch"):
-                value = getattr(variant, key)
-                if value != getattr(machine, key):
-                    texts.append(f"`{key}: {str(value).lower()}`")
-            changed.append((", ".join(texts), variant))
+        for sharding, offload in shardings(settings, machine):
+            values = {"sharding": sharding, "offload": offload}
+            values |= {"gradient_checkpointing": checkpointing, "micro_batch": 1}
+            differing = {key: value for key, value in values.items() if value != getattr(machine, key)}
+            text = ", ".join(f"`{key}: {str(value).lower()}`" for key, value in differing.items())
+            changed.append((text, machine.model_copy(update=values)))
     return changed
 
 
@@ -163,21 +160,16 @@ def alternatives(name: str, closest: Option, shape: Shape, no_rope_layers: list[
             way = option(name, stage, shape, machine, no_rope_layers)
             if way.missing() <= 0:
                 fitting.append(Change(", ".join(filter(None, (stage_text, machine_text))), way))
-    fitting.sort(key=lambda change: (change.option.slowness(), change.text.count(":")))
-    kept, kinds, longest = [], set(), 0
-    for change in fitting:
+    kept, longest = {}, 0
+    for change in sorted(fitting, key=lambda change: (change.option.slowness(), change.text.count(":"))):
         settings = change.option.settings
         length = settings.sequence_length
-        if length < closest.settings.sequence_length and length < longest:
-            continue  # rows need not be shorter than this
-        kind = (settings.method, settings.quantize, length)
-        if settings.method == "full":
-            kind += (change.option.machine.sharding,)
-        if kind not in kinds:
-            kinds.add(kind)
-            kept.append(change)
-            longest = max(longest, length)
-    return kept
+        sharding = change.option.machine.sharding if settings.method == "full" else ""
+        kind = (settings.method, settings.quantize, length, sharding)
+        # rows need not be shorter than some that fit
+        if kind not in kept and (length == closest.settings.sequence_length or length >= longest):
+            kept[kind], longest = change, max(longest, length)
+    return list(kept.values())
 
 
 def hours_text(way: Option, tokens: int | None) -> str:

@@ -7,7 +7,7 @@ import pytest
 from scripts.common.files import read_jsonl
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
-from scripts.corpus.heuristics.notebooks import code_cells
+from scripts.corpus.heuristics.encodings import code_cells
 from scripts.corpus.heuristics.quality import Dropped
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive

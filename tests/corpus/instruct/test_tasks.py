@@ -13,8 +13,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.corpus.compose import compose
-from scripts.corpus.instruct import workers
+from scripts.corpus.compose import chats_about, compose
 from scripts.corpus.instruct.functions import functions_of
 from scripts.corpus.instruct.tasks import REQUESTS, examples_of
 from scripts.experiment.layout import SPLITS
@@ -179,7 +178,7 @@ def test_odd_text_in_documentation_stays_in_its_fence():
 @pytest.mark.slow
 def test_several_processes_write_the_same_bytes_as_one(tmp_path, monkeypatch):
     monkeypatch.setattr("scripts.corpus.compose.FEW", 0)
-    monkeypatch.setattr(workers, "BATCH", 8)  # several batches, the last one not full
+    monkeypatch.setattr("scripts.corpus.compose.BATCH", 8)  # several batches, the last one not full
     write_splits(tmp_path / "in", library())
     manifest = compose(tmp_path / "in", SETTINGS, 42, tmp_path / "one")
     assert compose(tmp_path / "in", SETTINGS, 42, tmp_path / "two", processes=2) == manifest
@@ -188,11 +187,9 @@ def test_several_processes_write_the_same_bytes_as_one(tmp_path, monkeypatch):
 @pytest.mark.parametrize(("processes", "most"), [(1, 1), (2, 2 * 2 * 8)])
 def test_only_so_many_documents_are_in_memory(processes, most, monkeypatch):
     """Without a limit on what is read ahead, memory would grow with the corpus."""
-    monkeypatch.setattr(workers, "BATCH", 8)
+    monkeypatch.setattr("scripts.corpus.compose.BATCH", 8)
     documents, read = [document("def f(): pass\n", f"{number}.py") for number in range(100)], []
-    chats = workers.chats_about(
-        (document for document in documents if not read.append(document)), SETTINGS, 42, processes
-    )
+    chats = chats_about((document for document in documents if not read.append(document)), SETTINGS, 42, processes)
     assert next(chats)[0] == documents[0] and len(read) == most
     assert [document for document, _ in chats] == documents[1:]
 
@@ -202,7 +199,7 @@ def test_an_error_in_a_worker_ends_the_job_with_it_and_leaves_no_manifest(tmp_pa
         raise RuntimeError("broken")
 
     monkeypatch.setattr("scripts.corpus.compose.FEW", 0)
-    monkeypatch.setattr(workers, "examples_of", broken)
+    monkeypatch.setattr("scripts.corpus.compose.examples_of", broken)
     write_splits(tmp_path / "in", library())
     with pytest.raises(RuntimeError, match="broken"):
         compose(tmp_path / "in", SETTINGS, 42, tmp_path / "out", processes=2)

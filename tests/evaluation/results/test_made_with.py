@@ -1,11 +1,11 @@
-"""scripts/evaluation/results/made_with.py: eval.json never names other settings than those of its models and scores."""
+"""scripts/evaluation/results/inputs.py: eval.json never names other settings than those of its models and scores."""
 
 import json
 
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.evaluation.results.made_with import check_made_with
+from scripts.evaluation.results.inputs import check_made_with
 from scripts.experiment.provenance import Provenance, write_provenance
 from scripts.experiment.settings.record import to_dict
 from tests.evaluation.synthetic import make_experiment

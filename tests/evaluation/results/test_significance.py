@@ -2,7 +2,7 @@
 
 import pytest
 
-from scripts.evaluation.results.significance import holm
+from scripts.evaluation.results.intervals import holm
 
 
 def test_holms_correction():
