@@ -37,10 +37,10 @@ from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.attention import collator_for, gpu_capability
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.monitoring.throughput import Throughput
-from scripts.training.planning.batch import Batch
 from scripts.training.planning.budget import stage_budget
 from scripts.training.planning.kernels import choose_attention, installed_kernels
 from scripts.training.planning.memory import GIB
+from scripts.training.planning.resolved_stage import Batch
 
 # Qwen2.5's own; `tiny` is to try the benchmark out
 SHAPES = {

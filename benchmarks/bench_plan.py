@@ -78,8 +78,8 @@ def machine_of(case: dict):
 def predicted(case: dict) -> float:
     """Bytes by the plan."""
     from scripts.experiment.model_shape import Shape
-    from scripts.training.planning.batch import Batch
     from scripts.training.planning.budget import stage_budget
+    from scripts.training.planning.resolved_stage import Batch
 
     settings, shape, machine, batch = stage_of(case), Shape(**SHAPE), machine_of(case), Batch(ROWS, ACCUMULATION)
     return stage_budget(settings, shape, machine, batch).total
@@ -98,7 +98,7 @@ def measured(case: dict) -> int:
     from transformers import Qwen2Config, Qwen2ForCausalLM, TrainerCallback
 
     from scripts.training.engine.trainer import StageTrainer, stack
-    from scripts.training.optimization.optimizers import optimizer_factory
+    from scripts.training.optimization.muon import optimizer_factory
     from scripts.training.optimization.training_arguments import training_arguments
     from scripts.training.planning.resolved_stage import resolve_stage
 

@@ -14,9 +14,9 @@ from benchmarks.figures import Value, store
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
-from scripts.training.planning.batch import Batch
 from scripts.training.planning.budget import stage_budget
 from scripts.training.planning.memory import GIB
+from scripts.training.planning.resolved_stage import Batch
 from scripts.training.planning.speed import stage_speed
 
 SHAPES = {  # width, feed-forward, layers, heads, key heads, vocabulary: the models' config.json

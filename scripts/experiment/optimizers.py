@@ -3,7 +3,7 @@
     OPTIMIZERS["muon"].state_bytes(trained=7_000, matrices=6_000, head=500)    # 32_000
 
 An optimizer that transformers can make (`optim` of its TrainingArguments) is a row here and nothing else. One of our
-own, as Muon, also has a module that makes it, named in OWN of scripts/training/optimization/optimizers.py.
+own, as Muon, also has a module that makes it: scripts/training/optimization/muon.py.
 """
 
 from typing import NamedTuple

@@ -22,9 +22,8 @@ from scripts.report.content.eval_json import read_evaluation
 from scripts.report.content.examples import generated_examples
 from scripts.report.content.funnel import read_funnel
 from scripts.report.content.pictures import read_metrics
-from scripts.report.content.run_facts import planned_and_measured, unplanned
 from scripts.report.content.scores_table import scores_csv
-from scripts.report.content.wording import summary
+from scripts.report.content.wording import planned_and_measured, summary, unplanned
 from scripts.report.templates.rendering import fill
 
 

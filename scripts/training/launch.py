@@ -24,8 +24,8 @@ from scripts.hosts.gpus import lease
 from scripts.hosts.hardware import check_gpu_driver, sleep_while_waiting
 from scripts.training.engine.orphans import LAUNCHER
 from scripts.training.engine.stage_arguments import stage_parser
-from scripts.training.planning.batch import local_ranks
 from scripts.training.planning.resolve_auto import PLAN, plan_as_json, without_auto
+from scripts.training.planning.resolved_stage import local_ranks
 
 TORCHRUN = [sys.executable, "-m", "torch.distributed.run"]
 SHUTDOWN_SECONDS = 3600  # after SIGTERM a step and a checkpoint may take minutes; torchrun would give them 30 seconds

@@ -48,7 +48,7 @@ from scripts.training.engine.trainer import Rows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.model.loading import adapter_base, count_parameters
-from scripts.training.optimization.optimizers import OWN, optimizer_factory
+from scripts.training.optimization.muon import MuonCheck, optimizer_factory
 from scripts.training.optimization.training_arguments import training_arguments
 from scripts.training.planning.checks import check_validation
 from scripts.training.planning.resolve_auto import PLAN
@@ -130,8 +130,7 @@ def train(
         optimizer_cls_and_kwargs=optimizer_factory(settings, machine),
     )
     parallel.reduce_in_float32(trainer)
-    own = OWN.get(settings.optimizer)
-    optimizer_check = own.check(trainer) if own else None
+    optimizer_check = MuonCheck(trainer) if settings.optimizer == "muon" else None
     add_callbacks(trainer, stage, monitoring, optimizer_check, owner, first_step)
 
     # train to the last step

@@ -13,8 +13,8 @@ from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
-from scripts.training.planning.batch import divide_batch
 from scripts.training.planning.plan_stage import PlanInputs, plan
+from scripts.training.planning.resolved_stage import divide_batch
 
 QWEN_7B = Shape(
     **read_yaml(Path("config/experiments/qwen2.5-7b-code.yaml"))["training"]["base"]["shape"]

@@ -85,45 +85,53 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
         UserError: it is in none of the forms, or about other problems.
     """
     try:
-        if path.suffix == ".zst":
-            generations = [generation for record in read_jsonl(path) for generation in from_record(record)]
-        else:
-            text = unpacked(path).removeprefix("\ufeff")  # as Windows programs begin a file
-            content = json.loads(text) if path.suffix == ".json" or text.lstrip().startswith("[") else None
-            if isinstance(content, list) and content and isinstance(content[0], dict) and "code_list" in content[0]:
-                generations = [generation for record in content for generation in from_livecodebench(record)]
-            elif isinstance(content, list):
-                if len(content) != len(problems):
-                    raise UserError(f"{path}: programs for {len(content)} problems; the benchmark has {len(problems)}")
-                pairs = [
-                    (problem, texts if isinstance(texts, list) else [texts])  # a text is the only program
-                    for problem, texts in zip(problems, content, strict=True)
-                ]
-                generations = [Generation(problem.id, text, True) for problem, texts in pairs for text in texts]
-            elif content is not None:
-                generations = list(from_eval_results(content["eval"], base))
-            else:
-                lines = [json.loads(line) for line in text.splitlines() if line.strip()]
-                generations = [generation for line in lines for generation in from_record(line)]
+        generations = list(generations_in(path, problems, base))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise UserError(
             f"{path}: neither EvalPlus' samples or eval_results.json, nor bigcode's generations.json, nor outputs of"
             f" LiveCodeBench, nor items of this project ({type(error).__name__}: {error})"
         ) from error
-    if not_text := next((generation for generation in generations if not isinstance(generation.text, str)), None):
-        raise UserError(f"{path}: {not_text.problem}: the program must be text, not {not_text.text!r:.40}")
-    known = {problem.id.casefold(): problem.id for problem in problems}  # EvalPlus writes Mbpp/2 for MBPP/2
-    generations = [
-        generation._replace(problem=known.get(str(generation.problem).casefold(), generation.problem))
-        for generation in generations
-    ]
-    if unknown := [generation.problem for generation in generations if str(generation.problem).casefold() not in known]:
+    known, unknown = {problem.id.casefold(): problem.id for problem in problems}, []
+    for number, generation in enumerate(generations):
+        if not isinstance(generation.text, str):
+            raise UserError(f"{path}: {generation.problem}: the program must be text, not {generation.text!r:.40}")
+        name = str(generation.problem).casefold()  # EvalPlus writes Mbpp/2 for MBPP/2
+        if name in known:
+            generations[number] = generation._replace(problem=known[name])
+        else:
+            unknown.append(generation.problem)
+    if unknown:
         raise UserError(
             f"{path}: {len(unknown)} programs for problems that are not in the benchmark, such as {unknown[0]}"
         )
     if not generations:
         raise UserError(f"{path}: holds no program")
     return generations
+
+
+def generations_in(path: Path, problems: list[Problem], base: bool) -> Iterator[Generation]:
+    """As `read_generations`, of whatever the file holds."""
+    if path.suffix == ".zst":
+        for record in read_jsonl(path):
+            yield from from_record(record)
+        return
+    text = unpacked(path).removeprefix("\ufeff")  # as Windows programs begin a file
+    if path.suffix != ".json" and not text.lstrip().startswith("["):
+        for line in filter(str.strip, text.splitlines()):
+            yield from from_record(json.loads(line))
+        return
+    content = json.loads(text)
+    if not isinstance(content, list):
+        yield from from_eval_results(content["eval"], base)
+    elif content and isinstance(content[0], dict) and "code_list" in content[0]:
+        for record in content:
+            yield from from_livecodebench(record)
+    elif len(content) != len(problems):
+        raise UserError(f"{path}: programs for {len(content)} problems; the benchmark has {len(problems)}")
+    else:
+        for problem, texts in zip(problems, content, strict=True):
+            for program in texts if isinstance(texts, list) else [texts]:  # a text is the only program
+                yield Generation(problem.id, program, True)
 
 
 def is_chat_answer(problem: Problem, text: str) -> bool:
@@ -155,9 +163,10 @@ def source(problem: Problem, generation: Generation) -> str:
 def judge_generations(problems: list[Problem], generations: list[Generation], judge: Judge) -> list[dict]:
     """A record per program: `id`, `sample`, `outcome`, `detail`, `published` (null if nothing was)."""
     by_id, samples, rows = {problem.id: problem for problem in problems}, Counter(), []
-    programs = [
-        (by_id[generation.problem], source(by_id[generation.problem], generation)) for generation in generations
-    ]
+    programs = []
+    for generation in generations:
+        problem = by_id[generation.problem]
+        programs.append((problem, source(problem, generation)))
     for generation, verdict in zip(generations, judge_all(judge, programs), strict=True):
         about = {"id": generation.problem, "sample": samples[generation.problem], "outcome": verdict.outcome}
         rows.append(about | {"detail": verdict.detail, "published": generation.published})
@@ -171,44 +180,41 @@ def summary_lines(rows: list[dict], problems: int) -> list[str]:
     for row in rows:
         samples[row["id"]] += 1
         passed[row["id"]] += row["outcome"] == "passed"
-    counts = sorted(set(samples.values()))
-    each = f"{counts[0]} to {counts[-1]} for each" if len(counts) > 1 else f"{counts[0]} for each"
+    fewest, most = min(samples.values()), max(samples.values())
+    each = f"{fewest} to {most} for each" if most > fewest else f"{fewest} for each"
     mean = sum(unbiased(count, passed[name], 1) for name, count in samples.items()) / len(samples)
-    faults, unjudged = (sum(row["outcome"] in kinds for row in rows) for kinds in (FAULTS, ("unjudged",)))
+    outcomes = Counter(row["outcome"] for row in rows)
+    unjudged, faults = outcomes["unjudged"], sum(outcomes[kind] for kind in FAULTS)
+    first = f"pass@1 {mean:.4f} over all {problems} problems ({len(rows)} programs, {each})"
     if len(samples) < problems:
-        lines = [
+        first = (
             f"no score of the benchmark: programs for {len(samples)} of its {problems} problems ({len(rows)}, {each});"
             f" pass@1 of this part {mean:.4f}, {mean * len(samples) / problems:.4f} if the others count as not passed"
-        ]
-    else:
-        lines = [f"pass@1 {mean:.4f} over all {problems} problems ({len(rows)} programs, {each})"]
+        )
     if unjudged:
-        share = sum(passed.values()) / max(1, len(rows) - unjudged)
-        lines[0] += (
+        first += (
             f"; {unjudged} programs are unjudged, as their tests need one process, and count as not passed:"
-            f" {share:.4f} of the others passed"
+            f" {outcomes['passed'] / max(1, len(rows) - unjudged):.4f} of the others passed"
         )
     if faults:
-        lines = [
+        first = (
             f"not measured: {faults} of {len(rows)} programs could not be judged, as the tests or the sandbox failed"
-        ]
-    outcomes = Counter(row["outcome"] for row in rows)
-    lines.append(", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common()))
-    published = [row for row in rows if row["published"] is not None]
-    if published:
-        judged = [row for row in published if row["outcome"] not in (*FAULTS, "unjudged")]
-        differing = [row for row in judged if row["published"] != (row["outcome"] == "passed")]
-        published_passes = sum(row["published"] for row in published)
-        lines.append(
-            f"published: {published_passes} of {len(published)} passed; of {len(judged)} programs that could be judged"
-            f" {len(differing)} are judged otherwise here{':' if differing else ''}"
         )
-        for row in differing:
-            published_as = "passed" if row["published"] else "failed"
-            detail = " ".join(row["detail"].split())[-100:]
-            lines.append(
-                f"  {row['id']} ({row['sample']}): published {published_as}, here {row['outcome']} {detail}".rstrip()
-            )
+    lines = [first, ", ".join(f"{count} {outcome}" for outcome, count in outcomes.most_common())]
+    published = [row for row in rows if row["published"] is not None]
+    if not published:
+        return lines
+    judged = [row for row in published if row["outcome"] not in (*FAULTS, "unjudged")]
+    differing = [row for row in judged if row["published"] != (row["outcome"] == "passed")]
+    lines.append(
+        f"published: {sum(row['published'] for row in published)} of {len(published)} passed; of {len(judged)} programs"
+        f" that could be judged {len(differing)} are judged otherwise here{':' if differing else ''}"
+    )
+    for row in differing:
+        published_as = "passed" if row["published"] else "failed"
+        detail = " ".join(row["detail"].split())[-100:]
+        place = f"{row['id']} ({row['sample']})"
+        lines.append(f"  {place}: published {published_as}, here {row['outcome']} {detail}".rstrip())
     return lines
 
 
@@ -222,15 +228,14 @@ def refuse_missing_libraries(wanted: set[str], problems: list[Problem], judge: J
         UserError: a library is missing.
     """
     for language, option in LIBRARIES.items():
-        lacking = {
-            problem.id: missing
-            for problem in problems
-            if problem.language == language and problem.id in wanted and (missing := judge.missing(problem))
-        }
+        lacking = {}
+        for problem in problems:
+            if problem.language == language and problem.id in wanted and (missing := judge.missing(problem)):
+                lacking[problem.id] = missing
         if lacking:
+            names = ", ".join(sorted(set().union(*lacking.values())))
             raise UserError(
-                f"{len(lacking)} problems, such as {next(iter(lacking))}, need"
-                f" {', '.join(sorted(set().union(*lacking.values())))}; say where it is: {option}"
+                f"{len(lacking)} problems, such as {next(iter(lacking))}, need {names}; say where it is: {option}"
             )
 
 

@@ -35,7 +35,7 @@ from scripts.experiment.settings.record import as_json, to_dict, to_json
 from scripts.experiment.settings.training import Stage
 from scripts.experiment.suites import SUITES, configured
 from scripts.training.model.small_base import make_small_base
-from scripts.training.planning.batch import total_ranks
+from scripts.training.planning.resolved_stage import total_ranks
 
 ROOT = Path("results/rehearsal")
 STEPS, ITEMS = 3, 2

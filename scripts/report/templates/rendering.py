@@ -11,7 +11,7 @@ from pathlib import Path
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
 from scripts.experiment.suites import SUITES
-from scripts.report.content import final_model, formatting, run_facts, wording
+from scripts.report.content import final_model, formatting, wording
 from scripts.report.content.eval_json import contamination_rows
 from scripts.report.content.scores_table import scores_table
 
@@ -66,7 +66,7 @@ def fill(name: str, evaluation: dict, dated: str = "", **more) -> str:
             headline=final_model.headline(evaluation),
             tone=final_model.tone(evaluation),
             changes=final_model.changes(evaluation),
-            facts=run_facts.run_facts(evaluation, dated),
+            facts=wording.run_facts(evaluation, dated),
             explanation=wording.explanation(evaluation["gates"]),
             beside_compressor=wording.beside_compressor(evaluation),
             units_note=wording.units_note(evaluation),

@@ -25,7 +25,6 @@ MIN_STALL_SECONDS = 5.0  # shorter pauses are never an alert
 STALL_CHECK_SECONDS = 0.5
 TEMPERATURE = 87  # °C of the hottest GPU, above which it is an alert
 LOSS_FACTOR = 2  # of the running median, above which a loss is an alert
-THROUGHPUT_FACTOR = 0.5  # of the running median, below which tokens per second are
 STALL_FACTOR = 20  # times the median duration of a step, after which no end of a step is
 WEBHOOK_SECONDS = 3  # that training waits for it at most
 
@@ -83,17 +82,17 @@ class Alerts:
 
 
 class AlertThresholds(TrainerCallback):
-    """Compares each logged step with the thresholds, and its loss and rate with their running medians."""
+    """Compares each logged step with the thresholds, and its loss with the running median."""
 
     def __init__(self, alerts: Alerts, metrics: Path):
         self.alerts, self.limits, self.metrics = alerts, alerts.monitoring.alerts, metrics
-        self.losses, self.rates = (deque(maxlen=WINDOW) for _ in range(2))
+        self.losses: deque[float] = deque(maxlen=WINDOW)
         self.crossed: set[str] = set()
 
     def on_train_begin(self, args, state, control, **kwargs):
         if state.is_world_process_zero:
             self.alerts.path.touch()
-            if self.metrics.is_file():  # a resumed stage keeps its losses; its rate may be another machine's
+            if self.metrics.is_file():  # a resumed stage keeps its losses
                 lines = map(orjson.loads, self.metrics.read_bytes().splitlines())
                 self.losses.extend(line["loss"] for line in lines if line.get("loss") is not None)
 
@@ -103,37 +102,18 @@ class AlertThresholds(TrainerCallback):
 
     def compare(self, step: int, logs: dict) -> None:
         """Alert for each figure in `logs`, those of one logged step, that crosses its threshold."""
-        limits = self.limits
-        checks = {
-            "grad_norm": (logs.get("grad_norm"), limits.grad_norm),
-            "memory": (logs.get("memory_reserved_gib", logs.get("memory_resident_gib")), limits.memory_gib),
-            "temperature": (logs.get("gpu_temperature_c"), TEMPERATURE),
-        }
-        texts = {
-            "grad_norm": "gradient norm {:.3g} exceeds {:g}",
-            "memory": "memory {:.1f} GiB exceeds {:g}",
-            "temperature": "GPU at {:.0f} °C exceeds {:g}",
-        }
-        for kind, (value, limit) in checks.items():
+        memory = logs.get("memory_reserved_gib", logs.get("memory_resident_gib"))
+        median = statistics.median(self.losses) if len(self.losses) >= MIN_STEPS else None
+        rules = (
+            ("grad_norm", logs.get("grad_norm"), self.limits.grad_norm, "gradient norm {:.3g} exceeds {:g}"),
+            ("memory", memory, self.limits.memory_gib, "memory {:.1f} GiB exceeds {:g}"),
+            ("temperature", logs.get("gpu_temperature_c"), TEMPERATURE, "GPU at {:.0f} °C exceeds {:g}"),
+            ("loss", logs["loss"], median and LOSS_FACTOR * median, "loss {:.3f} exceeds {:.3f}, twice the median"),
+        )
+        for kind, value, limit, text in rules:
             if value is not None and limit is not None:
-                self.alert_once(step, kind, value, limit, value > limit, texts[kind].format(value, limit))
-        for kind, value, past, factor in (
-            ("loss", logs["loss"], self.losses, LOSS_FACTOR),
-            ("throughput", logs.get("tokens_per_second"), self.rates, THROUGHPUT_FACTOR),
-        ):
-            if value is None:
-                continue
-            if len(past) >= MIN_STEPS:
-                median = statistics.median(past)
-                limit = factor * median
-                bad = value > limit if kind == "loss" else value < limit
-                text = (
-                    f"loss {value:.3f} is over {factor:g} times the running median {median:.3f}"
-                    if kind == "loss"
-                    else f"{value:,.0f} tokens/s is under {factor:g} of the running median {median:,.0f}"
-                )
-                self.alert_once(step, kind, value, limit, bad, text)
-            past.append(value)
+                self.alert_once(step, kind, value, limit, value > limit, text.format(value, limit))
+        self.losses.append(logs["loss"])
 
     def alert_once(self, step: int, kind: str, value: float, limit: float, bad: bool, text: str) -> None:
         """Alert if `bad`, unless the step logged before was bad in the same way."""

@@ -5,12 +5,15 @@ Both form one optimizer for the Trainer, its schedule and its checkpoints. The s
 then move as much as under AdamW, and one learning rate serves both. Selected by `optimizer: muon` of a stage.
 """
 
+from collections.abc import Callable
+
 import torch
 from torch import nn
 from transformers import Trainer, TrainerCallback
 from transformers.trainer_pt_utils import get_parameter_names
 
 from scripts.common.errors import UserError
+from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 
 # transformers' rule: no weight decay on biases and norms
@@ -118,6 +121,13 @@ def make_muon(model: nn.Module, settings: Stage, zero: bool) -> torch.optim.Opti
         for parameter in group["params"]:
             parameter.use_muon = group["use_muon"]
     return MuonWithAuxAdam(groups)
+
+
+def optimizer_factory(settings: Stage, machine: Machine) -> tuple[Callable, dict] | None:
+    """The Trainer's `optimizer_cls_and_kwargs` for Muon; None for an optimizer that it makes by its name."""
+    if settings.optimizer != "muon":
+        return None
+    return lambda: lambda model: make_muon(model, settings, machine.sharding.startswith("zero")), {}
 
 
 def count_updated(trainer: Trainer) -> dict[str, int]:

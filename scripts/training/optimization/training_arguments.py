@@ -6,7 +6,7 @@ from transformers import TrainingArguments
 
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.training.engine.parallel import sharding_arguments
-from scripts.training.optimization.optimizers import OWN
+from scripts.training.optimization.muon import deepspeed_for_muon
 from scripts.training.planning.resolved_stage import ResolvedStage
 
 SCHEDULES = {"constant": "constant_with_warmup", "warmup-stable-decay": "warmup_stable_decay"}  # transformers' names
@@ -19,8 +19,8 @@ def training_arguments(stage: ResolvedStage, seed: int, work: Path, validate: bo
         validate: whether there are validation rows; without any there is no validation loss, rather than one of 0.
     """
     settings, sharding = stage.settings, sharding_arguments(stage.machine)
-    if sharding["deepspeed"] and settings.optimizer in OWN:
-        sharding["deepspeed"] = OWN[settings.optimizer].deepspeed(sharding["deepspeed"])
+    if sharding["deepspeed"] and settings.optimizer == "muon":
+        sharding["deepspeed"] = deepspeed_for_muon(sharding["deepspeed"])
     return TrainingArguments(
         output_dir=str(work),
         seed=seed,

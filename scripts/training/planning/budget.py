@@ -16,10 +16,10 @@ from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.activations import Pass, Peak, pass_peak
-from scripts.training.planning.batch import Batch, local_ranks, total_ranks
 from scripts.training.planning.kernels import SDPA, Installed, choose_attention, choose_liger, least_capability
 from scripts.training.planning.memory import GIB, model_states
 from scripts.training.planning.parameters import counts
+from scripts.training.planning.resolved_stage import Batch, local_ranks, total_ranks
 
 # CUDA's context with the kernels that torch, cuBLAS and Triton load; NCCL's channels where GPUs talk (docs/plan.md)
 CONTEXT, COMMUNICATION = 0.6 * GIB, 0.4 * GIB

@@ -13,9 +13,9 @@ from scripts.experiment.model_shape import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
-from scripts.training.planning.batch import Batch, divide_batch, total_ranks
 from scripts.training.planning.budget import Budget, stage_budget
 from scripts.training.planning.memory import GIB
+from scripts.training.planning.resolved_stage import Batch, divide_batch, total_ranks
 from scripts.training.planning.speed import Speed, stage_speed
 
 MICRO_BATCHES = (1, 2, 4, 8, 16)

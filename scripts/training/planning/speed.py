@@ -10,8 +10,8 @@ from typing import NamedTuple
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
-from scripts.training.planning.batch import Batch, total_ranks
 from scripts.training.planning.parameters import Counts, counts, layer_parameters, query_width
+from scripts.training.planning.resolved_stage import Batch, total_ranks
 
 # Share of a pass' time behind which communication can hide. DDP, ZeRO and FSDP send while the backward pass runs.
 OVERLAP = 0.5

@@ -12,11 +12,11 @@ from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.training import Lora
 from scripts.training.planning import budget
 from scripts.training.planning.activations import Pass, pass_peak
-from scripts.training.planning.batch import Batch
 from scripts.training.planning.choice import Option, choose, preference
 from scripts.training.planning.memory import GIB
 from scripts.training.planning.parameters import counts
 from scripts.training.planning.plan_stage import PlanInputs, plan
+from scripts.training.planning.resolved_stage import Batch
 from scripts.training.planning.speed import Speed
 from tests.training.test_plan import QWEN_7B, stage
 

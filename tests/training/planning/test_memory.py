@@ -129,7 +129,7 @@ def test_moments_are_the_bytes_of_the_optimizers_state_after_a_real_step(tmp_pat
     from transformers import Qwen2Config, Qwen2ForCausalLM, Trainer, TrainingArguments
 
     from scripts.training.engine.disk_space import state_bytes
-    from scripts.training.optimization.optimizers import optimizer_factory
+    from scripts.training.optimization.muon import optimizer_factory
 
     shape = {**SMALL, "vocab_size": 1000, "tie_word_embeddings": tied}
     model = Qwen2ForCausalLM(Qwen2Config(**shape))
