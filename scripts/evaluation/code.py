@@ -36,9 +36,8 @@ LIBRARIES = {
     "java": "a jar that has it in evaluation.code.jars",
     "go": "a vendor folder that has it as evaluation.code.go_vendor (testify: golang-github-stretchr-testify-dev)",
 }
-CHECKED = (
-    10  # published solutions of each benchmark, spread over the file, that are judged before anything is generated
-)
+# published solutions of each benchmark, spread over the file, that are judged before anything is generated
+CHECKED = 10
 GENERATION = {"samples", "temperature", "top_p", "max_new_tokens"}
 
 

@@ -54,10 +54,6 @@ class ScoredModel(NamedTuple):
         """
         return generate(self.model, self.encoder, prompts, settings, seed, finished, label), ENGINE
 
-    @property
-    def positions(self) -> int:
-        return self.model.config.max_position_embeddings
-
 
 def arguments(doc: str, settings: type[Record], seed: bool = True) -> argparse.ArgumentParser:
     """The command line of a suite: a model folder, its settings and where to write.

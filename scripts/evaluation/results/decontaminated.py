@@ -9,8 +9,6 @@ from scripts.common.files import read_json
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import AGAIN, Documents
 
-OVERLAP_TYPES = {"share": (int, float), "length": int, "dataset": str, "document": str, "words": str}
-
 
 def read_overlaps(path: Path, scored: dict[str, dict[str, Documents]], data: dict[str, dict[str, str]]) -> dict:
     """Read overlaps.json, and check that it is about the problems that were scored.
@@ -27,18 +25,8 @@ def read_overlaps(path: Path, scored: dict[str, dict[str, Documents]], data: dic
         rows = {(suite, dataset): overlaps["suites"][suite][dataset] for suite in scored for dataset in scored[suite]}
         facts = {place: (row["data"], row["problems"]) for place, row in rows.items()}
         runs = {place: dict(row["overlapping"]) for place, row in rows.items()}
-        typed = [(overlaps["words"], int), (overlaps["common"], (int, float)), (overlaps["train"], dict)]
-        typed += [(row["too_short"], int) for row in rows.values()]
-        typed += [
-            (run[key], kind)
-            for of_dataset in runs.values()
-            for run in of_dataset.values()
-            for key, kind in OVERLAP_TYPES.items()
-        ]
     except (KeyError, TypeError, ValueError) as error:
         raise UserError(f"{path}: not what rule contamination writes: {error!r}; {AGAIN}") from error
-    if wrong := [value for value, kind in typed if not isinstance(value, kind)]:
-        raise UserError(f"{path}: not what rule contamination writes: unexpected value {str(wrong[0])[:40]!r}; {AGAIN}")
     for (suite, dataset), fact in facts.items():
         ids = scored[suite][dataset].ids
         if fact != (data[suite][dataset], len(ids)) or runs[suite, dataset].keys() - set(ids):

@@ -93,7 +93,6 @@ class Plans(NamedTuple):
         path: of the machine file.
     """
 
-    flow: ExperimentView
     path: Path
     machine: Machine
     stages: list[StagePlan]
@@ -104,7 +103,7 @@ def plans_of(profile: str, configfile: Path | None, assumed_rows: int | None = N
     experiment, path = trained_experiment_of(profile, configfile)[1], machine_of(profile)
     sources = {source.name: source for source in sources_of(experiment)}
     flow, machine = ExperimentView(experiment, sources, Layout(Path(experiment.results))), load_machine(path)
-    return Plans(flow, path, machine, stage_plans(flow, machine, assumed_rows))
+    return Plans(path, machine, stage_plans(flow, machine, assumed_rows))
 
 
 def cell(value: float | str | None, form: str = ",", unit: str = "") -> str:

@@ -67,22 +67,12 @@ def broken(edit):
         (lambda path: path.unlink(), "no such file"),
         (lambda path: path.write_text("{"), "not JSON"),
         (lambda path: path.write_text("[]"), "not what rule contamination writes"),
-        (broken(lambda overlaps, row: overlaps.pop("words")), "not what rule contamination writes: KeyError"),
-        (broken(lambda overlaps, row: overlaps.update(train=[])), "not what rule contamination writes: "),
         (
             broken(lambda overlaps, row: overlaps.update(suites={"qa": {}})),
             "not what rule contamination writes: KeyError",
         ),
         (broken(lambda overlaps, row: row.update(overlapping=3)), "not what rule contamination writes: TypeError"),
         (broken(lambda overlaps, row: row.update(overlapping=["src/1.go"])), "not what rule contamination writes"),
-        (
-            broken(lambda overlaps, row: row["overlapping"]["src/1.go"].pop("words")),
-            "not what rule contamination writes",
-        ),
-        (
-            broken(lambda overlaps, row: row["overlapping"]["src/1.go"].update(share="x")),
-            "not what rule contamination writes: ",
-        ),
         (broken(lambda overlaps, row: row.update(data="other")), "not about the problems of instruct that qa scored"),
         (broken(lambda overlaps, row: row.update(problems=29)), "not about the problems of instruct that qa scored"),
         (
