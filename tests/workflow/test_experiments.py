@@ -113,7 +113,7 @@ def test_qwen_code_runs_zero2_on_two_ranks_from_repositories_to_chats(shared_clo
     assert evaluation["gates"][0]["outcome"].startswith("met")  # it learned something
     assert moved(results, "base", "train/sft") == set(weights(results, "base"))
     page = (results / "report.html").read_text()
-    assert "reference answer" in page
+    assert "written by base, sft" in page
     gates = {gate["metric"]: gate for gate in evaluation["gates"]}
     assert (gates["answer_seconds"]["value"], gates["answer_seconds"]["outcome"]) == (None, "not measured")
     assert page.count("not applicable: models run on cpu here, the target is A40") == 2

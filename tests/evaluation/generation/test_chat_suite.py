@@ -107,7 +107,7 @@ def test_scores_are_means_over_completions_and_name_what_made_them(command_outpu
     assert scores["engine"]["name"] == "transformers"
     assert scores["settings"] == {
         **{"datasets": ["instruct"], "documents": 200, "max_new_tokens": 12, "temperature": 0, "top_p": 1, "seed": 42},
-        **{"repetition_penalty": 1.1, "samples": 1, "engine": "transformers"},
+        **{"repetition_penalty": 1.1, "samples": 1},
     }
     assert scores["data"].keys() == {"instruct"}
 
