@@ -259,24 +259,16 @@ def sources(folder: Folder, /, *, out: File = Path("config/my-sources.tsv")) -> 
 
 
 @app.command
-def status(
-    *,
-    profile: Profile = "local",
-    experiment: Experiment = None,
-    results: Folder | None = None,
-) -> None:
+def status(*, profile: Profile = "local", experiment: Experiment = None) -> None:
     """Print the state of all jobs: of each stage its step, loss, speed, time left and last alert.
 
     It only reads what the jobs write, during a run or after it. For example:
 
         stagecraft status --profile a40
-
-    Args:
-        results: The results root, if not the experiment's own.
     """
     from scripts.report.commands.status import show_status
 
-    show_status(profile, experiment, results)
+    show_status(profile, experiment)
 
 
 @app.command

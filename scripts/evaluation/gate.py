@@ -33,10 +33,7 @@ from scripts.experiment.suites import METRICS, PROMPTED, scored_datasets, scored
 
 
 def judge_gates(
-    gates: list[Gate],
-    comparisons: dict[str, SuiteComparison],
-    latency: dict | None,
-    summaries: dict[str, list[dict]],
+    gates: list[Gate], comparisons: dict[str, SuiteComparison], latency: dict | None, summaries: dict[str, list[dict]]
 ) -> list[GateResult]:
     """The result of each gate.
 

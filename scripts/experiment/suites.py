@@ -216,7 +216,7 @@ def prompts_from(settings: Record) -> dict:
         return {
             "benchmarks": [
                 benchmark.model_dump(include=chosen, exclude_defaults=True) for benchmark in settings.benchmarks
-            ],
+            ]
         }
     shown = getattr(settings, "few_shot", None)
     chosen = {"few_shot": shown} if shown else {}

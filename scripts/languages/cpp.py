@@ -18,10 +18,7 @@ def grammar() -> object:
     return tree_sitter_cpp.language()
 
 
-SYNTAX = Syntax(
-    grammar,
-    c.QUERY + "(class_specifier body: (_)) @type (lambda_expression body: (_) @scope)",
-)
+SYNTAX = Syntax(grammar, c.QUERY + "(class_specifier body: (_)) @type (lambda_expression body: (_) @scope)")
 IMPORTS = c.IMPORTS
 CHAT = Chat(
     c.IMPORTED,

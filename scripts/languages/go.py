@@ -51,6 +51,5 @@ CHAT = Chat(
     declaration_parents=frozenset({"source_file"}),
 )
 COMPLETION = Completion(
-    functions=frozenset({"function_declaration", "method_declaration"}),
-    bodies=frozenset({"block"}),
+    functions=frozenset({"function_declaration", "method_declaration"}), bodies=frozenset({"block"})
 )

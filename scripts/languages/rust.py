@@ -60,7 +60,5 @@ CHAT = Chat(
 )
 NAMES_TOO = "block default expr ident item lifetime literal meta pat pat_param path raw stmt tt ty union vis"
 COMPLETION = Completion(
-    functions=frozenset({"function_item"}),
-    bodies=frozenset({"block"}),
-    names_too=frozenset(NAMES_TOO.split()),
+    functions=frozenset({"function_item"}), bodies=frozenset({"block"}), names_too=frozenset(NAMES_TOO.split())
 )

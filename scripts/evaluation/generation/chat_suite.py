@@ -57,14 +57,7 @@ def read_chats(datasets: Path, settings: ChatSuite, suite: str) -> list[tuple[st
     return chats
 
 
-def score(
-    scorer: Scorer,
-    folder: Path,
-    datasets: Path,
-    settings: ChatSuite,
-    seed: int,
-    out: Path,
-) -> dict:
+def score(scorer: Scorer, folder: Path, datasets: Path, settings: ChatSuite, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     Args:

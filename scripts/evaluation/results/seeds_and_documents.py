@@ -16,14 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from scripts.evaluation.results.intervals import (
-    EQUAL,
-    POWER,
-    Estimate,
-    degrees_of_freedom,
-    special,
-    standard_error,
-)
+from scripts.evaluation.results.intervals import EQUAL, POWER, Estimate, degrees_of_freedom, special, standard_error
 
 
 class Parts(NamedTuple):

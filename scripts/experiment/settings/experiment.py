@@ -20,8 +20,7 @@ class Experiment(Record):
         " removes a key, any other value replaces the one there.",
     )
     results: Annotated[str, Field(pattern=r"^results(/[A-Za-z0-9_-][A-Za-z0-9._-]*)*$")] = Field(
-        "results",
-        description="Results root: `results`, or a folder below it to keep several experiments side by side.",
+        "results", description="Results root: `results`, or a folder below it to keep several experiments side by side."
     )
     seed: int = Field(42, ge=0, description="Seed from which all others are derived.")
     sources: Text | None = Field(

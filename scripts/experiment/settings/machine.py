@@ -42,9 +42,7 @@ class Machine(Record):
         " as work, communication is left out (sources: docs/plan.md).",
     )
     cpu_tflops: Number | None = Field(
-        None,
-        gt=0,
-        description="Speed of one process if `gpus` is 0 (10^12 operations per second), for plans.",
+        None, gt=0, description="Speed of one process if `gpus` is 0 (10^12 operations per second), for plans."
     )
     link_gbs: Number = Field(
         12,
@@ -57,7 +55,7 @@ class Machine(Record):
     )
     micro_batch: Annotated[int, Field(ge=1)] | Literal["auto"] = Field(
         description="Packed rows per GPU and pass; gradient accumulation is computed from this and the stage's"
-        " global batch. `auto`: for each stage the fastest value that fits, by its plan.",
+        " global batch. `auto`: for each stage the fastest value that fits, by its plan."
     )
     sharding: Literal["auto", "none", "fsdp2", "zero2", "zero3"] = Field(
         "none",

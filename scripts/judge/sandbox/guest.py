@@ -26,13 +26,7 @@ from scripts.judge.sandbox.remote_objects import (
     Refused,
     RemoteReference,
 )
-from scripts.judge.sandbox.values import (
-    changeable,
-    exception_of,
-    literal,
-    own_methods,
-    parsed,
-)
+from scripts.judge.sandbox.values import changeable, exception_of, literal, own_methods, parsed
 
 # Outcomes that the candidate's side reports by name.
 REPORTED = ("compile error", "environment error")

@@ -34,11 +34,7 @@ class PythonJudge:
         with two_pipes() as pipes:
             tests = self.start_tests(problem, pipes.reply_reader, pipes.call_writer)
             program = self.start(
-                "candidate",
-                problem,
-                (pipes.call_reader, pipes.reply_writer),
-                {"/tmp/solution.py": source},
-                [],
+                "candidate", problem, (pipes.call_reader, pipes.reply_writer), {"/tmp/solution.py": source}, []
             )
         return self.verdict(tests, program)
 

@@ -9,15 +9,7 @@ rebuilds each message from trusted types.
 
 import os
 
-from scripts.judge.sandbox.values import (
-    BINARY,
-    COMPUTED_BY_CANDIDATE,
-    OPERATORS,
-    exception_of,
-    literal,
-    parsed,
-    update,
-)
+from scripts.judge.sandbox.values import BINARY, COMPUTED_BY_CANDIDATE, OPERATORS, exception_of, literal, parsed, update
 
 # Bytes of one message, and characters of an exception's name and text.
 LONGEST, LONGEST_TEXT = 16 << 20, 1000

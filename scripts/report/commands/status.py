@@ -11,7 +11,6 @@ that are being written may end in the middle of a line, so whatever cannot be pa
 import datetime
 import re
 import time
-from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
@@ -19,7 +18,6 @@ import orjson
 from rich.console import Console, Group
 from rich.table import Table
 
-from scripts.common.errors import UserError
 from scripts.common.files import read_json_or_empty
 from scripts.common.text import duration
 from scripts.experiment.layout import Layout
@@ -172,37 +170,18 @@ def view(name: str, jobs: list[Job], results: Path) -> Group:
     return Group(head, "", stages_table(stages), "", jobs_table([job for job in jobs if job.rule != "train"], now))
 
 
-def moved(job: Job, old: str, new: Path) -> Job:
-    """A job as it is in a copy of the results root."""
-
-    def path_in_copy(path: str) -> str:
-        return str(new / Path(path).relative_to(old)) if Path(path).is_relative_to(old) else path
-
-    return replace(job, outputs=list(map(path_in_copy, job.outputs)), log=path_in_copy(job.log))
-
-
-def jobs_in(results: Path, experiment: Experiment, profile: str, configfile: Path | None) -> list[Job]:
-    """The jobs of an experiment as they are in this results root.
+def jobs_in(experiment: Experiment, profile: str, configfile: Path | None) -> list[Job]:
+    """The jobs of an experiment.
 
     Raises:
         UserError: nobody wrote them, and Snakemake refuses the experiment.
     """
-    own = Path(experiment.results)
-    jobs = read_jobs(key_of(experiment, sources_of(experiment)), own)
-    if jobs is None:
-        jobs = jobs_of(dry_run(profile, configfile))
-    return jobs if results == own else [moved(job, experiment.results, results) for job in jobs]
+    jobs = read_jobs(key_of(experiment, sources_of(experiment)), Path(experiment.results))
+    return jobs_of(dry_run(profile, configfile)) if jobs is None else jobs
 
 
-def show_status(profile: str, configfile: Path | None, results: Path | None) -> None:
-    """Print the state.
-
-    Args:
-        results: the results root, if not the experiment's own.
-    """
+def show_status(profile: str, configfile: Path | None) -> None:
+    """Print the state."""
     experiment = experiment_of(profile, configfile)[1]
-    if results and not results.is_dir():
-        raise UserError(f"{results}: no such folder")
-    results = results or Path(experiment.results)
-    jobs = jobs_in(results, experiment, profile, configfile)
+    results, jobs = Path(experiment.results), jobs_in(experiment, profile, configfile)
     Console(markup=False, highlight=False).print(view(experiment.experiment, jobs, results))

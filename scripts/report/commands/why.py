@@ -82,16 +82,7 @@ def names_or_counts(names: list[str]) -> str:
     if len(names) <= LISTED:
         return ", ".join(names)
     rules = Counter(name.split()[0] for name in names)
-    parts = [name if rules[rule] == 1 else f"{rules[rule]} × {rule}" for rule, name in first_of_each(names).items()]
-    return ", ".join(parts)
-
-
-def first_of_each(names: list[str]) -> dict[str, str]:
-    """rule → the first of `names` that is a job of it."""
-    firsts: dict[str, str] = {}
-    for name in names:
-        firsts.setdefault(name.split()[0], name)
-    return firsts
+    return ", ".join(f"{count} × {rule}" for rule, count in rules.items())
 
 
 def print_causes(profile: str, configfile: Path | None) -> None:

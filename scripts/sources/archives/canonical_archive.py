@@ -24,13 +24,7 @@ import zstandard
 
 from scripts.common.errors import UserError
 from scripts.common.progress import Progress
-from scripts.sources.archives.archive_members import (
-    Limits,
-    Member,
-    folder_members,
-    member_error,
-    tar_members,
-)
+from scripts.sources.archives.archive_members import Limits, Member, folder_members, member_error, tar_members
 from scripts.sources.archives.member_checks import check_members
 
 BLOCK = tarfile.BLOCKSIZE

@@ -106,11 +106,7 @@ def sharding_arguments(machine: Machine) -> dict:
         "deepspeed": deepspeed_settings(machine) if machine.sharding.startswith("zero") else None,
         "fsdp": True if fsdp2 else None,
         # sharded checkpoints (torch.distributed.checkpoint) need no rank to hold the whole model, and can be resharded
-        "fsdp_config": {
-            "version": 2,
-            "state_dict_type": "SHARDED_STATE_DICT",
-            "activation_checkpointing": recomputed,
-        }
+        "fsdp_config": {"version": 2, "state_dict_type": "SHARDED_STATE_DICT", "activation_checkpointing": recomputed}
         if fsdp2
         else None,
         # FSDP has its own: outside of it every recomputation would gather the weights once more

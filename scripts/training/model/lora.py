@@ -34,10 +34,7 @@ def quantization_config(quantize: str, compute: torch.dtype) -> BitsAndBytesConf
         return BitsAndBytesConfig(load_in_8bit=True)
     if quantize == "4bit":
         return BitsAndBytesConfig(
-            load_in_4bit=True,
-            bnb_4bit_quant_type="nf4",
-            bnb_4bit_use_double_quant=True,
-            bnb_4bit_compute_dtype=compute,
+            load_in_4bit=True, bnb_4bit_quant_type="nf4", bnb_4bit_use_double_quant=True, bnb_4bit_compute_dtype=compute
         )
     return None
 
@@ -92,11 +89,7 @@ def load_with_adapters(
         )
     set_seed(seed)
     config = LoraConfig(
-        r=lora.r,
-        lora_alpha=lora.alpha,
-        lora_dropout=lora.dropout,
-        target_modules=lora.targets,
-        task_type="CAUSAL_LM",
+        r=lora.r, lora_alpha=lora.alpha, lora_dropout=lora.dropout, target_modules=lora.targets, task_type="CAUSAL_LM"
     )
     return get_peft_model(model, config)
 

@@ -5,6 +5,7 @@ Both form one optimizer for the Trainer, its schedule and its checkpoints. The s
 then move as much as under AdamW, and one learning rate serves both. Selected by `optimizer: muon` of a stage.
 """
 
+import math
 from collections.abc import Callable
 
 import torch
@@ -130,6 +131,62 @@ def optimizer_factory(settings: Stage, machine: Machine) -> tuple[Callable, dict
     return lambda: lambda model: make_muon(model, settings, machine.sharding.startswith("zero")), {}
 
 
+def count_gradients_as_they_were(zero) -> None:
+    """Let DeepSpeed's gradient norm count the gradients of Muon's matrices as they were before the orthogonalization.
+
+    DeepSpeed orthogonalizes before it takes the norm, which then depends on the shapes of the matrices alone: no alert
+    would see a gradient that explodes.
+
+    Args:
+        zero: DeepSpeed's ZeRO optimizer, of stage 2 or 3.
+    """
+    from deepspeed.runtime.zero.muon import original_muon
+
+    update, seen, norms = original_muon.muon_update, [], []
+
+    def noting(grad: torch.Tensor, *arguments, **named) -> torch.Tensor:
+        seen.append((tuple(grad.shape), torch.linalg.vector_norm(grad, dtype=torch.float32)))
+        return update(grad, *arguments, **named)
+
+    def collected(method: Callable) -> Callable:
+        def norm_of_group(*arguments, **named):
+            norms.append(method(*arguments, **named))
+            return norms[-1]
+
+        return norm_of_group
+
+    def whole_norm(method: Callable) -> Callable:
+        def norm_of_all(*arguments, **named):
+            norms.clear()
+            result = method(*arguments, **named)
+            matrices = {(shape, norm.item()) for shape, norm in seen}
+            seen.clear()
+            ranks = [matrices]
+            if torch.distributed.get_world_size() > 1:
+                ranks = [None] * torch.distributed.get_world_size()
+                torch.distributed.all_gather_object(ranks, matrices)
+            squares = [norm**2 for _, norm in set().union(*ranks)]  # a matrix that several ranks share is one
+            squares += [float(norm) ** 2 for norm, muon in zip(norms, muon_groups_of(zero), strict=True) if not muon]
+            whole = torch.as_tensor(math.sqrt(sum(squares)), dtype=torch.float32, device=norms[0].device)
+            return [whole] if isinstance(result, list) else whole
+
+        return norm_of_all
+
+    original_muon.muon_update = noting
+    for name in ("get_grad_norm_direct", "complete_grad_norm_calculation_for_cpu_offload"):
+        setattr(zero, name, collected(getattr(zero, name)))
+    for name in ("scaled_global_norm", "_get_norm_groups"):  # of stage 2 and of stage 3
+        if hasattr(zero, name):
+            setattr(zero, name, whole_norm(getattr(zero, name)))
+
+
+def muon_groups_of(zero) -> list[bool]:
+    """Of each of ZeRO's groups of parameters whether Muon updates it."""
+    if hasattr(zero, "sub_groups_using_muon"):  # stage 3 divides the optimizer's groups further
+        return zero.sub_groups_using_muon
+    return [group["use_muon"] for group in zero.optimizer.param_groups]
+
+
 def count_updated(trainer: Trainer) -> dict[str, int]:
     """How many tensors and parameters Muon and AdamW have updated, read from the optimizer's state after a step."""
     outer = trainer.optimizer.optimizer  # below accelerate's wrapper
@@ -141,9 +198,9 @@ def count_updated(trainer: Trainer) -> dict[str, int]:
         inner = outer.optimizer
         assert type(inner).__name__ == "MuonWithAuxAdam", f"DeepSpeed runs {type(inner).__name__}, not Muon"
         if trainer.deepspeed.zero_optimization_stage() == 3:
-            groups = list(zip(outer.fp16_groups, outer.sub_groups_using_muon, strict=True))
+            groups = list(zip(outer.fp16_groups, muon_groups_of(outer), strict=True))
         else:
-            groups = list(zip(outer.bit16_groups, [group["use_muon"] for group in inner.param_groups], strict=True))
+            groups = list(zip(outer.bit16_groups, muon_groups_of(outer), strict=True))
         for state in inner.state.values():
             assert ("momentum_buffer" in state) != ("exp_avg" in state)
     muon = [parameter for members, use_muon in groups if use_muon for parameter in members]
@@ -183,6 +240,8 @@ class MuonCheck(TrainerCallback):
     def on_train_begin(self, args, state, control, **kwargs):
         parts = split_parameters(self.trainer.model)
         self.expected = count_members({"muon": parts["muon"], "adamw": parts["decayed"] + parts["undecayed"]})
+        if self.trainer.is_deepspeed_enabled:
+            count_gradients_as_they_were(self.trainer.optimizer.optimizer)
 
     def on_step_end(self, args, state, control, **kwargs):
         if not self.counts:

@@ -125,9 +125,6 @@ def stage_budget(
     if not machine.gpus:
         host = {"all processes": processes * sum(gpu.values()), "programs": processes * PROCESS}
         return Budget(gpu, host, busy.phase)
-    gpu |= {
-        "CUDA": CONTEXT + (COMMUNICATION if ranks > 1 else 0),
-        "fragmentation": FRAGMENTATION * moving,
-    }
+    gpu |= {"CUDA": CONTEXT + (COMMUNICATION if ranks > 1 else 0), "fragmentation": FRAGMENTATION * moving}
     host = {"states or loading": states.host, "programs": processes * PROCESS}
     return Budget(gpu, host, busy.phase)

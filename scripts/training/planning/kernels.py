@@ -112,11 +112,7 @@ def choose_attention(
 
 
 def stage_attention(
-    architecture: Architecture,
-    name: str,
-    settings: Stage,
-    capability: tuple[int, int] | None,
-    installed: Installed,
+    architecture: Architecture, name: str, settings: Stage, capability: tuple[int, int] | None, installed: Installed
 ) -> Choice:
     """The attention kernel of a stage that starts from a model of this architecture; arguments as above.
 

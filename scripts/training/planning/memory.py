@@ -6,12 +6,7 @@ from scripts.experiment.model_shape import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
-from scripts.training.planning.parameters import (
-    Counts,
-    counts,
-    embedding_parameters,
-    layer_parameters,
-)
+from scripts.training.planning.parameters import Counts, counts, embedding_parameters, layer_parameters
 from scripts.training.planning.resolved_stage import local_ranks, total_ranks
 
 GIB = 2**30

@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from scripts.common.errors import UserError
 from scripts.common.text import duration
 from scripts.experiment.load import experiment_of
 from scripts.hosts.job_graph import Job, key_of, write_jobs
@@ -176,12 +175,9 @@ def written(tmp_path, monkeypatch) -> list[Job]:
     return jobs
 
 
-def test_the_jobs_are_those_that_snakemake_wrote_and_in_a_copy_of_the_results_they_lie_there(written, tmp_path):
+def test_the_jobs_are_those_that_snakemake_wrote(written):
     experiment = experiment_of("local", None)[1]
-    assert jobs_in(Path("results"), experiment, "local", None) == written
-    assert [item.last_output for item in jobs_in(tmp_path / "copy", experiment, "local", None)] == [
-        tmp_path / "copy" / item.last_output.relative_to("results") for item in written
-    ]
+    assert jobs_in(experiment, "local", None) == written
 
 
 def test_jobs_of_an_experiment_with_other_settings_or_sources_are_not_used(written, monkeypatch):
@@ -192,15 +188,13 @@ def test_jobs_of_an_experiment_with_other_settings_or_sources_are_not_used(writt
     asked = []
     monkeypatch.setattr("scripts.report.commands.status.dry_run", lambda *words: asked.append(words))
     monkeypatch.setattr("scripts.report.commands.status.jobs_of", lambda workflow: [])
-    assert jobs_in(Path("results"), other, "local", None) == [] and asked == [("local", None)]
+    assert jobs_in(other, "local", None) == [] and asked == [("local", None)]
 
 
-def test_an_experiment_that_never_ran_is_shown_and_a_missing_results_root_refused(written, capsys):
-    show_status("local", None, None)
+def test_an_experiment_that_never_ran_is_shown(written, capsys):
+    show_status("local", None)
     shown = capsys.readouterr().out
     assert "pretrain" in shown and "split" in shown and "not started" in shown
-    with pytest.raises(UserError, match=r"^/mars: no such folder$"):
-        show_status("local", None, Path("/mars"))
 
 
 @pytest.mark.parametrize(

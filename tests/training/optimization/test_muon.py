@@ -181,6 +181,10 @@ def losses(folder: Path) -> list[float]:
     return [entry["loss"] for entry in metrics(folder / "out") if "loss" in entry]
 
 
+def norms(folder: Path) -> list[float]:
+    return [entry["grad_norm"] for entry in metrics(folder / "out") if "loss" in entry]
+
+
 def test_muon_resumes_bit_for_bit(muon_run, origin, shards, tmp_path):
     resumed_at_8(muon_run, tmp_path)
     done = run(origin, shards, tmp_path, optimizer="muon")
@@ -206,6 +210,7 @@ def test_muon_on_two_ranks_follows_a_single_process_and_resumes_bit_for_bit(muon
 
     straight = done("straight")
     assert losses(straight) == pytest.approx(losses(muon_run), abs=1e-2)
+    assert norms(straight) == pytest.approx(norms(muon_run), rel=0.05), "not of the gradients before Muon's iteration"
     assert {entry["muon_parameters"] for entry in metrics(straight / "out") if "loss" in entry} == {18432}
     if mode in ("zero2", "fsdp2"):
         (tmp_path / "resumed").mkdir()
