@@ -93,8 +93,9 @@ NO_LICENCE = {"Unstated License", "CLA"}  # ScanCode's categories for words such
 NEAR = 8  # words between a name of several words and a word of LICENSING
 LICENSING = re.compile(r"licens|terms|distributed|released|copying|commons|governed")
 CHOICE = re.compile(r"\b(?:dual|dually|alternatively|choice|choose|either (?:of|the|a|an)|at your option)\b")
+CHOICE_BEFORE = 15  # words before a name in which it may be offered
 CHOICE_GAP = 12  # words between two names of which one may choose, as an `or` says that stands there
-LATER = re.compile(r"\beither version .{0,40}?or (?:at your option )?\(?any later version")
+LATER = re.compile(r"(?:\beither version .{0,40}?)?\bor (?:at your option )?any later version")
 LICENCE_LIKE = re.compile(
     r"\blicensed (?:under|to|for|by|with)\b|\blicense agreement\b|\bspdx license identifier\b"
     r"|\b(?:terms|conditions) of (?:\w+ ){0,8}?(?:license|agreement|contract)"
@@ -269,7 +270,9 @@ def offers_choice(words: list[str], places: list[int]) -> bool:
     for one, other in pairwise(places):
         if other - one <= CHOICE_GAP and "or" in words[one:other]:
             return True
-    return CHOICE.search(LATER.sub(" ", " ".join(words[max(0, places[0] - 15) : places[-1] + 1]))) is not None
+    # only right before a name: the text of a licence that stands between two names may speak of a choice of its own
+    before = [" ".join(words[max(0, place - CHOICE_BEFORE) : place + 1]) for place in places]
+    return any(CHOICE.search(LATER.sub(" ", part)) for part in before)
 
 
 @lru_cache(4096)

@@ -87,6 +87,12 @@ PROPRIETARY, COMMONS = "LicenseRef-scancode-proprietary-license", "LicenseRef-sc
         (b"# MIT license\n# for non-commercial use only\n", "MIT AND LicenseRef-Non-Commercial"),
         (b"// Dual licensed under the MIT and GPL licenses.\n", "MIT OR GPL-1.0-or-later"),
         (b"// Licensed under MIT, GPLv2\n", "MIT AND GPL-2.0-only"),
+        (  # what the first licence lets its user choose is no choice of licences
+            b"// License: Apache-2.0. You may choose to offer support for a fee, and charge a fee for it,\n"
+            b"// to those who ask for acceptance of such obligations, on your own behalf and at your risk.\n"
+            b"// Parts are derived from scalaz. Its license: BSD-3-Clause\n",
+            "Apache-2.0 AND BSD-3-Clause",
+        ),
         (GPL + b"#\n" + BSD.replace(b"//", b"#"), "GPL-2.0-or-later AND BSD-2-Clause"),
         (b'"""A module.\n\nLicence: BSD\n"""\nimport os\n', "BSD-3-Clause"),
         (b'import os\n__author__ = "A"\n__license__ = "GPLv3"\n', "GPL-3.0-only"),

@@ -48,6 +48,8 @@ GENERATED = [
     r"\bform generated from reading\b|\bresource object code\b",
     r"\b(?:created|made|produced|written|emitted) (?:automatically )?by:? (?:gnu |the )?"
     r"(?:bison|byacc|yacc|flex|qt |swig|gperf|re2c|f2c|antlr|javacc|cython|protoc)",
+    # pages of documentation: doxygen, rustdoc, Sphinx and pdoc name themselves so; jazzy and JSDoc do not
+    r"<meta [^>]*name=[\"']?generator\b|\bcss/jazzy\.css\b|<title>JSDoc: ",
 ]
 
 # StarCoder2's `[a-zA-Z0-9+/\n=]{64,}` needs no regular expression: its runs are the runs of one class.

@@ -75,13 +75,16 @@ def twin_settings(config: PreTrainedConfig) -> dict:
             settings[name] = [value[layer] for layer in kept]
         elif isinstance(value, list) and name.endswith(("layers", "layer_ids", "idxs")):  # numbers of layers
             settings[name] = [new for new, layer in enumerate(kept) if layer in value]
+        elif name == "per_layer_config" and value:  # number of a layer → what differs in it
+            of_layer = {int(layer): differing for layer, differing in value.items()}
+            settings[name] = {new: of_layer[layer] for new, layer in enumerate(kept) if layer in of_layer}
         elif name.endswith(("intermediate_size", "ffn_dim", "n_inner")) and isinstance(value, int) and value:
             settings[name] = WIDTH
     settings.pop("num_hidden_layers", None)
     settings[names["num_hidden_layers"]] = len(kept)
     heads = config.num_attention_heads
     few, few_keys = grouped_heads(heads, getattr(config, "num_key_value_heads", None) or heads)
-    size = getattr(config, "head_dim", None) or config.hidden_size // heads
+    size = settings.get("head_dim") or config.hidden_size // heads
     put("num_attention_heads", few)
     put("num_key_value_heads", few_keys)
     put("hidden_size", few * size)

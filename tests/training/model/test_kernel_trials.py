@@ -33,6 +33,11 @@ def test_a_kernel_that_drops_what_the_model_asks_for_is_not_chosen(tried):
     assert gemma.no_dropout == ""
 
 
+def test_a_model_whose_layers_have_heads_of_two_sizes_is_tried_with_both(tried):
+    gemma = tried("gemma4_text")
+    assert not gemma.wrong["sdpa"] and gemma.wrong["varlen"] == "heads of 512; it takes 256 at most"
+
+
 def test_dropout_on_adapters_of_fused_experts_is_refused_in_one_line(tried):
     experts = tried("qwen3_moe")
     adapters = {"method": "lora", "lora": {"r": 2, "dropout": 0.05}}

@@ -68,13 +68,15 @@ def test_models_whose_heads_have_a_width_of_their_own_are_counted_as_transformer
         assert adapter_parameters(shape, lora) == 2 * 8 * width * config.num_hidden_layers
 
 
-def test_a_model_with_experts_has_no_shape_here_rather_than_a_wrong_one():
+def test_a_model_with_experts_or_layers_of_several_sizes_has_no_shape_rather_than_a_wrong_one():
     config = dict(hidden_size=2048, intermediate_size=6144, num_hidden_layers=48, num_attention_heads=32)
     config |= dict(num_key_value_heads=4, vocab_size=151936)
     assert Shape.from_config(config) is not None
     assert Shape.from_config(config | {"num_experts": 1}) is not None
     for key in ("num_experts", "num_local_experts", "n_routed_experts"):
         assert Shape.from_config(config | {key: 128}) is None
+    for key in ({"per_layer_config": {"5": {"head_dim": 512}}}, {"hidden_size_per_layer_input": 256}):  # Gemma 4
+        assert Shape.from_config(config | key) is None
 
 
 def test_qwen_7b_has_its_published_number_of_parameters():
