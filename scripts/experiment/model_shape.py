@@ -37,7 +37,7 @@ class Shape:
 
     @classmethod
     def from_config(cls, config: Mapping[str, Any]) -> Self | None:
-        """The shape in a model's config.json; None where it is not of this kind, as with experts or Gemma 4's layers."""
+        """The shape in a model's config.json; None where it is not of this kind, as with experts, or in Gemma 4."""
         if has_experts(config) or config.get("per_layer_config") or config.get("hidden_size_per_layer_input"):
             return None
         known = {field.name: config[field.name] for field in fields(cls) if config.get(field.name) is not None}
