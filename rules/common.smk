@@ -13,7 +13,7 @@ from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.record import as_json, to_json
-from scripts.experiment.suites import tested_sources
+from scripts.evaluation.suites.repository_tests import tested_sources
 from scripts.hosts.lost_outputs import make_lost
 from scripts.hosts.profile import Profile
 from scripts.hosts.provenance_records import keep_records_in_provenance

@@ -1,11 +1,12 @@
 # Model × suite → scores, then the gates over all of them. A suite that the experiment does not configure has no rule.
 
+from scripts.evaluation.suites import abouts
+from scripts.evaluation.suites.completion import CompletionTasks
+from scripts.evaluation.suites.repository_tests import RepositoryTasks
 from scripts.experiment.layout import SPLITS
-from scripts.experiment.settings.evaluation import CompletionTasks
-from scripts.experiment.settings.repository_tasks import RepositoryTasks
-from scripts.experiment.suites import SUITES
 from scripts.hosts.job_graph import rule_codes
 
+SUITES = abouts()
 # On a CPU, two models side by side on a core each finish sooner than one after the other on two cores.
 THREADS = {suite: 2 if MACHINE.gpus or SUITES[suite].two_cores else 1 for suite in VIEW.suites}
 TESTED_ARCHIVES = {name: raw_archive(source.raw_name) for name, source in TESTED.items()}
@@ -35,14 +36,14 @@ for suite in [suite for suite in VIEW.suites if SUITES[suite].needs_gpu]:
         resources:
             machine=str(PROFILE.machine),
         params:
-            module=f"scripts.evaluation.{suite}",
+            module=f"scripts.evaluation.suites.{suite}",
             model=subpath(input.model, parent=True),
             datasets=["--datasets", str(PATHS.dataset(""))] if VIEW.scored_datasets(suite) else [],
             tasks=["--tasks", VIEW.prompt_files(suite)[0]] if SUITES[suite].tasks else [],
             settings=to_json(VIEW.suites[suite]),
             seed=["--seed", str(EXPERIMENT.seed)] if SUITES[suite].seeded else [],  # lm-eval draws by its own seeds
             out=subpath(output.scores, parent=True),
-            code=fingerprint(f"scripts.evaluation.{suite}"),
+            code=fingerprint(f"scripts.evaluation.suites.{suite}"),
         shell:
             "python -m scripts.hosts.gpus --torch --machine {resources.machine:q} --count 1"
             " python -m {params.module:q} --model {params.model:q} {params.datasets:q} {params.tasks:q}"
@@ -80,8 +81,8 @@ if completion := VIEW.suites.get("completion"):
             train=ancient_inputs(*(split_file(PATHS.dataset(name), "train") for name in VIEW.trained_on)),
             files=ancient_inputs(*(split_file(PATHS.dataset(completion.dataset), split) for split in SPLITS)),
         output:
-            tasks=PATHS.completion_tasks / "tasks.jsonl.zst",
-            manifest=PATHS.completion_tasks / MANIFEST,
+            tasks=PATHS.tasks("completion_tasks") / "tasks.jsonl.zst",
+            manifest=PATHS.tasks("completion_tasks") / MANIFEST,
         log:
             PATHS.log("evaluation", "completion_tasks"),
         conda:
@@ -106,8 +107,8 @@ if tests := VIEW.suites.get("repository_tests"):
             raw=SOURCE_FILES.fetched(TESTED),
             archives=ancient_inputs(*SOURCE_FILES.archives(TESTED)),
         output:
-            tasks=PATHS.repository_tasks / "tasks.jsonl.zst",
-            manifest=PATHS.repository_tasks / MANIFEST,
+            tasks=PATHS.tasks("repository_tasks") / "tasks.jsonl.zst",
+            manifest=PATHS.tasks("repository_tasks") / MANIFEST,
         log:
             PATHS.log("evaluation", "repository_tasks"),
         conda:
@@ -152,9 +153,9 @@ if human := VIEW.suites.get("human"):
             settings=to_json(human),
             seed=EXPERIMENT.seed,
             out=subpath(output.agreement, parent=True),
-            code=fingerprint("scripts.evaluation.human"),
+            code=fingerprint("scripts.evaluation.suites.human"),
         shell:
-            "python -m scripts.evaluation.human --suite {params.suite:q} --models {params.models:q}"
+            "python -m scripts.evaluation.suites.human --suite {params.suite:q} --models {params.models:q}"
             " --settings {params.settings:q} --seed {params.seed:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 

@@ -182,7 +182,7 @@ def judge(
         ignore: Fields of the benchmark that hold no tests.
     """
     from scripts.evaluation.commands.judge_generations import judge_file
-    from scripts.experiment.settings.code import Benchmark
+    from scripts.experiment.settings.benchmark import Benchmark
     from scripts.judge.judge import Judge
     from scripts.judge.sandbox import probe
     from scripts.judge.sandbox.bubblewrap import Limits

@@ -6,6 +6,7 @@ after `--minutes`, with the names of the tests that were running. What tests lea
 
 import gc
 import os
+import re
 import signal
 import sys
 import threading
@@ -27,6 +28,7 @@ sys.dont_write_bytecode = False
 signal.signal(signal.SIGINT, signal.default_int_handler)
 gc.disable()  # until all tests are imported; see scripts/__init__.py
 
+SLOW = re.compile(rb"\.slow|model_folder")  # what a file with tests that are not quick has in it
 LONGEST = ["test_experiments.py", "test_cluster.py", "test_kills.py", "test_parallel.py", "test_interruption.py"]
 LONGEST += [
     "test_judge.py",
@@ -81,12 +83,12 @@ class WholeRunLimit:
 
 
 def pytest_ignore_collect(collection_path, config):
-    """Files without a wanted test are not even imported; each may hold such a test if it names the mark `slow`."""
+    """Files without a wanted test are not even imported; each may hold such a test if it matches SLOW."""
     if collection_path.suffix != ".py":
         return None
     if config.option.quick and not quick.is_quick(collection_path):
         return True
-    if config.option.rest and quick.is_quick(collection_path) and b".slow" not in collection_path.read_bytes():
+    if config.option.rest and quick.is_quick(collection_path) and not SLOW.search(collection_path.read_bytes()):
         return True
     return None
 
@@ -98,7 +100,8 @@ def pytest_make_parametrize_id(val):
 
 def is_quick(item) -> bool:
     """Whether `make quick` runs a test."""
-    return quick.is_quick(item.path) and not item.get_closest_marker("slow")
+    scores = "model_folder" in item.fixturenames  # a suite imports torch only where it scores a model
+    return quick.is_quick(item.path) and not item.get_closest_marker("slow") and not scores
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -36,7 +36,7 @@ ROOT = Path(__file__).parents[1]
 ENVIRONMENT = dict(os.environ)  # before any test changes it
 # What the programs import, some of it only while they run. No pygit2: it reads HOME, which tests set.
 IMPORTED = ["scripts.training.train", "scripts.training.launch", "torch.distributed.run", "deepspeed", "peft"]
-IMPORTED += ["scripts.evaluation.perplexity", "scripts.evaluation.qa", "scripts.evaluation.code"]
+IMPORTED += ["scripts.evaluation.suites.perplexity", "scripts.evaluation.suites.qa", "scripts.evaluation.suites.code"]
 IMPORTED += ["scripts.report.page"]
 IMPORTED += ["snakemake.cli", "snakemake.api", "snakemake.workflow", "snakemake.scheduling", "snakemake.profiles"]
 IMPORTED += ["snakemake.storage", "snakemake.report.html_reporter", "yte", "smart_open", "requests"]

@@ -13,7 +13,7 @@ TELL = """
 import os, sys, torch
 print(sys.argv[1:], __name__, os.environ["TELL"], os.getcwd(), torch.get_num_threads() > 0, flush=True)
 print("to stderr", file=sys.stderr)
-os.execvp(sys.executable, [sys.executable, "-m", "scripts.evaluation.perplexity", "--model", "none"])
+os.execvp(sys.executable, [sys.executable, "-m", "scripts.evaluation.suites.perplexity", "--model", "none"])
 """
 
 

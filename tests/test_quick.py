@@ -18,7 +18,9 @@ def test_all_files_of_an_area_without_models_are_quick(area):
 
 def test_files_that_reach_torch_or_run_the_workflow_are_not_quick(tmp_path):
     assert not is_quick(ROOT / "tests/training/test_train.py")
-    assert not is_quick(ROOT / "tests/evaluation/test_perplexity.py")  # by way of scripts/evaluation/perplexity.py
+    assert not is_quick(
+        ROOT / "tests/evaluation/test_perplexity.py"
+    )  # by way of scripts/evaluation/suites/perplexity.py
     assert not is_quick(ROOT / "tests/workflow/test_reruns.py")
     assert is_quick(ROOT / "tests/judge/test_judge.py")
     (tmp_path / "test_inside.py").write_text("def test():\n    import torch\n")

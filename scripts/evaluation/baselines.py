@@ -21,7 +21,7 @@ from scripts.common.cli import parser, run
 from scripts.common.files import read_jsonl, write_json, write_jsonl
 from scripts.common.progress import Progress
 from scripts.evaluation.generation.examples import pick_examples, test_hashes
-from scripts.evaluation.metrics.perplexity import BASELINES
+from scripts.evaluation.suites.perplexity import BASELINES
 from scripts.experiment.layout import split_file
 from scripts.experiment.settings.record import Record
 

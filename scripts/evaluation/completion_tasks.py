@@ -24,11 +24,11 @@ from scripts.common.hashing import text_digest
 from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.corpus.instruct.functions import is_test
 from scripts.evaluation.code_tasks.occurrences import code_lines, in_training
-from scripts.evaluation.code_tasks.regions import SIZES, cut, regions
-from scripts.evaluation.code_tasks.task import Task
+from scripts.evaluation.code_tasks.regions import cut, regions
+from scripts.evaluation.code_tasks.task import SIZES, Task
+from scripts.evaluation.suites.completion import CompletionTasks
 from scripts.experiment.layout import split_file
-from scripts.experiment.settings.evaluation import CompletionTasks
-from scripts.experiment.suites import check_name
+from scripts.experiment.settings.record import check_name
 from scripts.languages import completions
 
 PER_FILE = 2

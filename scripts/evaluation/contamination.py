@@ -27,13 +27,13 @@ from scripts.evaluation.generation.examples import (
     test_hashes,
     text_of,
 )
-from scripts.experiment.settings.code import Benchmark
+from scripts.evaluation.suites import dataset_of
+from scripts.experiment.settings.benchmark import Benchmark
 from scripts.experiment.settings.record import Record
-from scripts.experiment.suites import dataset_of
 
 
 class Prompts(Record):
-    """The settings that decide a suite's prompts (`prompts_from` of scripts/experiment/suites.py).
+    """The settings that decide a suite's prompts (`prompts` of its file).
 
     Either `datasets`, `documents` and `few_shot`, or `cases`, or `benchmarks`.
     """

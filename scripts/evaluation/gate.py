@@ -13,8 +13,6 @@ from pathlib import Path
 
 from scripts.common.cli import parser, run
 from scripts.common.files import read_json, write_json
-from scripts.evaluation.metrics.perplexity import SUITE
-from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.beside_baselines import also_met_by, beside_baselines
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.decontaminated import decontaminate
@@ -22,14 +20,17 @@ from scripts.evaluation.results.gates import GateResult, latency_gate, stage_gat
 from scripts.evaluation.results.inputs import check_made_with, gather
 from scripts.evaluation.results.intervals import direction, holm
 from scripts.evaluation.results.items import read_scored, read_scoring
-from scripts.evaluation.results.latency_figures import read_latency
+from scripts.evaluation.suites import configured, prompts_of, scored_datasets, scored_models, suites_of
+from scripts.evaluation.suites.latency import METRICS as TIMED
+from scripts.evaluation.suites.latency import read_latency
+from scripts.evaluation.suites.perplexity import SUITE
 from scripts.experiment.checks.gates import STAGE_METRICS
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.gates import Gate
+from scripts.experiment.settings.record import to_dict
 from scripts.experiment.settings.training import Stage
 from scripts.experiment.stage_seeds import further_models, models_by_seed
-from scripts.experiment.suites import METRICS, PROMPTED, scored_datasets, scored_models
 
 
 def judge_gates(
@@ -49,7 +50,7 @@ def judge_gates(
     for number, gate in enumerate(gates):
         if gate.metric in STAGE_METRICS:
             results.append(stage_gate(gate, summaries[gate.model]))
-        elif gate.metric in METRICS["latency"]:
+        elif gate.metric in TIMED:
             results.append(latency_gate(gate, latency[gate.model]))
         else:
             measuring = [comparison for comparison in comparisons.values() if gate.metric in comparison.suite.metrics]
@@ -87,7 +88,7 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
     seeds, further = models_by_seed(stages), further_models(stages)
     layout, models, models_of = Layout(results), ["base", *stages], scored_models(evaluation, list(stages), further)
     scored, comparisons, unit = {}, {}, experiment.corpus.split.unit
-    for name, suite in suites(models_of, evaluation.code.k if evaluation.code else ()).items():
+    for name, suite in suites_of({name: to_dict(configured(evaluation)[name]) for name in models_of}).items():
         datasets = scored_datasets(evaluation, name)
         scored[name] = read_scored(layout.suite(name, ""), suite, models_of[name], datasets, unit)
         comparisons[name] = SuiteComparison(suite, scored[name], models_of[name], settings.confidence, seeds)
@@ -110,7 +111,8 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
         for model in (*models, *further)
     }
     contamination = None
-    if prompted := {name: comparison for name, comparison in comparisons.items() if name in PROMPTED}:
+    prompted = {name: comparisons[name] for name in prompts_of(configured(evaluation))}
+    if prompted:
         data = {name: scoring["base"][name]["data"] for name in prompted}
         contamination = decontaminate(layout.overlaps, prompted, scored, data)
     perplexity_data = scoring["base"]["perplexity"]["data"]

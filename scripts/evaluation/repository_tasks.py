@@ -23,26 +23,8 @@ from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.code_tasks.occurrences import in_training
 from scripts.evaluation.repository_functions.task_selection import Selection, TaskSelector, log
-from scripts.experiment.settings.repository_tasks import RepositoryTasks
-from scripts.judge.repositories.repository import unpack
-from scripts.judge.repositories.repository_judge import RepositoryJudge
+from scripts.evaluation.suites.repository_tests import RepositoryTasks, judge_of
 from scripts.judge.sandbox import probe
-from scripts.judge.sandbox.bubblewrap import Sandbox
-from scripts.judge.sandbox.packages import Packages
-from scripts.judge.sandbox.program import Limits
-
-
-def judge_of(name: str, archive: Path, settings: RepositoryTasks, sandbox: Sandbox, folder: Path) -> RepositoryJudge:
-    """What judges functions of a source, unpacked below `folder`.
-
-    Raises:
-        UserError: its environment is none of this Python.
-    """
-    folder.chmod(0o755)  # the sandbox's user reads it
-    key = f"evaluation.repository_tests.environments.{name}"
-    packages = Packages.from_environment(settings.environments.get(name), key).environment
-    limits = Limits(settings.timeout, settings.memory_megabytes << 20)
-    return RepositoryJudge(sandbox, limits, unpack(name, archive, folder / name), packages)
 
 
 def repository_tasks(

@@ -8,27 +8,20 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from scripts.evaluation.suites import abouts, configured, problem_files, prompts_of, scored_models
+from scripts.evaluation.suites import code as code_suite
 from scripts.experiment.checks.datasets import dated_sources, decontaminated
 from scripts.experiment.layout import MANIFEST, Layout
 from scripts.experiment.model_folder import settings_of_base, shape_of_base
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.packed_rows import PackedRows
-from scripts.experiment.settings.code import Benchmark
+from scripts.experiment.settings.benchmark import Benchmark
 from scripts.experiment.settings.corpus import Dataset, OwnDataset
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Stage
 from scripts.experiment.source_shards import SourceFiles, source_shards
 from scripts.experiment.stage_seeds import further_models, seeds_of_models, with_further_seeds
-from scripts.experiment.suites import (
-    PROMPTED,
-    configured,
-    pinned_benchmarks,
-    problem_files,
-    prompts_from,
-    scored_models,
-    with_files,
-)
 from scripts.licences.expressions import permissive
 
 
@@ -177,28 +170,27 @@ class ExperimentView:
     @cached_property
     def pinned(self) -> dict[str, Benchmark]:
         """The benchmarks out of a repository, by the name of their file: rule `problems` fetches them."""
-        return pinned_benchmarks(self.experiment.evaluation.code)
+        return code_suite.pinned(self.experiment.evaluation.code)
 
     @cached_property
     def suites(self) -> dict[str, Record]:
         """The configured suites with their settings; pinned benchmarks as the files that rule `problems` makes."""
         suites = configured(self.experiment.evaluation)
         if code := suites.get("code"):
-            suites["code"] = with_files(code, self.layout)
+            suites["code"] = code_suite.with_files(code, self.layout)
         return suites
 
     @cached_property
     def prompts(self) -> dict[str, dict]:
         """Of the suites with prompts, the settings that decide the prompts."""
-        return {suite: prompts_from(self.suites[suite]) for suite in PROMPTED if suite in self.suites}
+        return prompts_of(self.suites)
 
     def prompt_files(self, suite: str) -> list[str]:
-        """The files of cases or problems of a suite; none where datasets give the prompts."""
-        if suite == "completion":
-            return [str(self.layout.completion_tasks / "tasks.jsonl.zst")]
-        if suite == "repository_tests":
-            return [str(self.layout.repository_tasks / name) for name in ("tasks.jsonl.zst", MANIFEST)]
-        return problem_files(self.suites[suite])
+        """The files of tasks, cases or problems of a suite; none where datasets give the prompts."""
+        tasks = abouts()[suite].tasks
+        if tasks:
+            return [str(self.layout.tasks(tasks) / name) for name in ("tasks.jsonl.zst", MANIFEST)]
+        return problem_files(suite, self.suites[suite])
 
     def scored_datasets(self, suite: str) -> list[str]:
         """The datasets whose test split a suite scores or takes its prompts from; none for a suite with files."""

@@ -122,15 +122,9 @@ class Layout:
         """A benchmark file out of a pinned repository."""
         return self.results / "evaluation/problems" / file
 
-    @property
-    def completion_tasks(self) -> Path:
-        """The folder of the tasks of suite `completion`, and their manifest."""
-        return self.results / "evaluation/completion_tasks"
-
-    @property
-    def repository_tasks(self) -> Path:
-        """The folder of the tasks of suite `repository_tests`, and their manifest."""
-        return self.results / "evaluation/repository_tasks"
+    def tasks(self, rule: str) -> Path:
+        """The folder of the tasks that a rule makes for its suite, and their manifest."""
+        return self.results / "evaluation" / rule
 
     @property
     def agreement(self) -> Path:

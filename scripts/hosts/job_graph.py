@@ -19,7 +19,7 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json_or_empty, write_json
-from scripts.experiment.fingerprint import ROOT
+from scripts.experiment.fingerprint import ROOT, path_of
 from scripts.experiment.kept_fingerprints import fingerprint, tree_hash
 from scripts.experiment.layout import MANIFEST, Layout
 from scripts.experiment.machine_files import read_yaml
@@ -58,13 +58,19 @@ class Job:
     @property
     def module(self) -> str:
         """The module that it runs."""
-        return f"scripts.{self.area}.{self.rule}"
+        return module_of(self.area, self.rule)
 
     @property
     def last_output(self) -> Path:
         """The file that exists when it is done: the manifest, which is written last, or else the first output."""
         manifests = [path for path in self.outputs if Path(path).name == MANIFEST]
         return Path([*manifests, *self.outputs][0])
+
+
+def module_of(area: str, rule: str) -> str:
+    """The module that a rule runs: a suite is a rule, too."""
+    suite = f"scripts.{area}.suites.{rule}"
+    return suite if path_of(suite) else f"scripts.{area}.{rule}"
 
 
 def script_of(rule) -> tuple[str, str]:
@@ -74,8 +80,8 @@ def script_of(rule) -> tuple[str, str]:
 
 def rule_codes(rules) -> dict[str, str]:
     """area.rule → fingerprint of its code, of those of these rules whose results eval.json needs."""
-    names = [".".join(script_of(rule)) for rule in rules if rule.name != "plan"]
-    return {name: fingerprint(f"scripts.{name}") for name in names}
+    scripts = [script_of(rule) for rule in rules if rule.name != "plan"]
+    return {f"{area}.{name}": fingerprint(module_of(area, name)) for area, name in scripts}
 
 
 def record_of(job) -> Job:

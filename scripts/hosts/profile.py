@@ -6,9 +6,9 @@ from pathlib import Path
 from snakemake.resources import Resource, Resources
 
 from scripts.common.errors import UserError
+from scripts.evaluation.suites import abouts
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import Record
-from scripts.experiment.suites import SUITES
 
 # Kinds of jobs that a profile describes in `set-resources` as if they were rules; which rule is which follows from the
 # suite and the stage. Keys that the profile has for the rule itself win.
@@ -105,9 +105,9 @@ def assign_jobs(profile: Profile, machine: Machine, suites: dict[str, Record], p
     least_mb = round((parameters * BYTES_PER_PARAMETER + JOB_BYTES) / 1e6) if parameters else 0
     profile.assign("train", TRAINING_JOB)
     profile.assign("base", MODEL_JOB, least_mb=least_mb)
-    for suite in suites:
-        if SUITES[suite].needs_gpu:
-            whole_node = [WHOLE_NODE_JOB] if SUITES[suite].whole_node else []
+    for suite, about in abouts().items():
+        if suite in suites and about.needs_gpu:
+            whole_node = [WHOLE_NODE_JOB] if about.whole_node else []
             profile.assign(suite, GPU_JOB, *whole_node, least_mb=least_mb)
             if machine.gpus and profile.counts_gpus and profile.gpus(suite) != 1:
                 asked = "gres: a GPU such as gpu:a40:1" if profile.slurm else "gpu: 1"

@@ -60,13 +60,17 @@ def missing_verbs(page: Path) -> Iterator[str]:
 def missing_modules(page: Path) -> Iterator[str]:
     text = code(page)
     for name in re.findall(r"(?:-m|fingerprint) ((?:scripts|tests)(?:\.\w+)+)", text):
-        if name != "scripts.AREA.NAME" and not (ROOT / name.replace(".", "/")).with_suffix(".py").is_file():
+        if (
+            name not in ("scripts.AREA.NAME", "scripts.evaluation.suites.valid_json")
+            and not (ROOT / name.replace(".", "/")).with_suffix(".py").is_file()
+        ):
             yield name
     for name, words in re.findall(r"from (scripts(?:\.\w+)+) import (\w+(?:, \w+)*)", text):
-        path = (ROOT / name.replace(".", "/")).with_suffix(".py")
-        definitions = (
-            {getattr(node, "name", None) for node in ast.parse(path.read_text()).body} if path.is_file() else set()
-        )
+        folder = ROOT / name.replace(".", "/")
+        definitions = {path.stem for path in folder.glob("*.py")}
+        for path in (folder.with_suffix(".py"), folder / "__init__.py"):
+            if path.is_file():
+                definitions |= {getattr(node, "name", None) for node in ast.parse(path.read_text()).body}
         yield from (f"{name}.{word}" for word in words.split(", ") if word not in definitions)
 
 

@@ -11,7 +11,7 @@ from scripts.common.manifest import write_manifest
 from scripts.evaluation import baselines as rule
 from scripts.evaluation.baselines import Scored, baselines, spans, training_text
 from scripts.evaluation.gate import evaluate
-from scripts.evaluation.metrics.perplexity import BASELINES
+from scripts.evaluation.suites.perplexity import BASELINES
 from tests.evaluation.synthetic import build, dump, gate
 
 REPEATED = "def total(values):\n    return sum(value.amount for value in values if value.open)\n"

@@ -1,4 +1,4 @@
-"""scripts/evaluation/code.py: planted solutions score exactly as planted; a real model runs from file to scores."""
+"""Suite code: planted solutions score exactly as planted; a real model runs from file to scores."""
 
 import json
 import subprocess
@@ -10,16 +10,17 @@ import yaml
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file
-from scripts.evaluation import code
 from scripts.evaluation.benchmarks.formats import read
 from scripts.evaluation.generation.model import ScoredModel
 from scripts.evaluation.metrics import pass_at_k
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.gates import suite_gate
 from scripts.evaluation.results.items import read_scored
+from scripts.evaluation.suites import code
+from scripts.evaluation.suites.code import Settings as Code
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
-from scripts.experiment.settings.code import Benchmark, Code
+from scripts.experiment.settings.benchmark import Benchmark
 from scripts.experiment.settings.gates import Gate
 from scripts.experiment.settings.record import to_dict, to_json
 from scripts.judge.outcomes import OUTCOMES
@@ -131,7 +132,7 @@ def test_a_model_is_scored_by_the_command_and_twice_alike(model_folder, tmp_path
     path = written(tmp_path / "two.jsonl", [HUMANEVAL, {**HUMANEVAL, "task_id": "HumanEval/1"}])
     sampled = settings([path], samples=2, temperature=0.5)
     for name in "ab":
-        command = [sys.executable, "-m", "scripts.evaluation.code", "--model", model_folder, "--seed", "42"]
+        command = [sys.executable, "-m", "scripts.evaluation.suites.code", "--model", model_folder, "--seed", "42"]
         command += ["--settings", to_json(sampled), "--out", tmp_path / name]
         done = subprocess.run(command, capture_output=True, text=True) if name == "a" else forked.run(command)
         assert done.returncode == 0, done.stderr

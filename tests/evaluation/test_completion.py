@@ -11,10 +11,10 @@ from scripts.common.files import read_json, read_jsonl, write_json, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.code_tasks.answers import prompt_of
 from scripts.evaluation.code_tasks.task import Task
-from scripts.evaluation.completion import completion
 from scripts.evaluation.generation.model import load
 from scripts.evaluation.generation.transformers_engine import Infill, encode
-from scripts.experiment.settings.evaluation import Completion
+from scripts.evaluation.suites.completion import Settings as Completion
+from scripts.evaluation.suites.completion import completion
 from scripts.tokens.packing.encoder import Encoder
 
 BEFORE = "".join(f"x{number} = {number}\n" for number in range(40)) + "def f(a):\n    "

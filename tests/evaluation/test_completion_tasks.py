@@ -10,7 +10,7 @@ from scripts.common.files import read_json, read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.code_tasks.task import Task
 from scripts.evaluation.completion_tasks import completion_tasks, near_copy
-from scripts.experiment.settings.evaluation import CompletionTasks
+from scripts.evaluation.suites.completion import CompletionTasks
 
 
 def function(name: str, count: int = 3) -> str:

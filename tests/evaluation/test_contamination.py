@@ -13,9 +13,10 @@ from scripts.common.manifest import write_manifest
 from scripts.corpus.similarity import ngrams
 from scripts.corpus.similarity.overlaps import OverlapSearch, ProblemText
 from scripts.evaluation.contamination import ContaminationSettings, contamination
-from scripts.experiment.settings.code import Code
-from scripts.experiment.settings.evaluation import Keywords, Qa
-from scripts.experiment.suites import prompts_from
+from scripts.evaluation.suites import prompts_of
+from scripts.evaluation.suites.code import Settings as Code
+from scripts.evaluation.suites.keywords import Settings as Keywords
+from scripts.evaluation.suites.qa import Settings as Qa
 from tests.evaluation.synthetic import dump
 
 TEN = "alpha beta gamma delta epsilon zeta eta theta iota kappa"
@@ -239,7 +240,7 @@ def test_missing_or_damaged_data_is_a_one_line_error(compose_folder):
 
 def test_only_the_settings_that_decide_the_prompts_rerun_it():
     code = {"benchmarks": [{"path": "a.jsonl", "prompt": "chat"}], "k": [1], "samples": 4, "temperature": 1}
-    assert prompts_from(Code.parse(code, "code")) == {"benchmarks": [{"path": "a.jsonl"}]}
+    assert prompts_of({"code": Code.parse(code, "code")})["code"] == {"benchmarks": [{"path": "a.jsonl"}]}
     qa = {"datasets": ["d"], "documents": 5, "max_new_tokens": 2}
-    assert prompts_from(Qa.parse(qa, "qa")) == {"datasets": ["d"], "documents": 5}
-    assert prompts_from(Keywords.parse({"cases": "c.yaml", "max_new_tokens": 2}, "k")) == {"cases": "c.yaml"}
+    assert prompts_of({"qa": Qa.parse(qa, "qa")})["qa"] == {"datasets": ["d"], "documents": 5}
+    assert prompts_of({"keywords": Keywords.parse({"cases": "c.yaml"}, "k")}) == {"keywords": {"cases": "c.yaml"}}

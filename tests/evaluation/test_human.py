@@ -1,4 +1,4 @@
-"""scripts/evaluation/human.py: blind sheets, scores against planted ones, which filled sheets are refused."""
+"""scripts/evaluation/suites/human.py: blind sheets, scores against planted ones, which filled sheets are refused."""
 
 import csv
 import json
@@ -9,8 +9,8 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.gate import evaluate
-from scripts.evaluation.human import rate
-from scripts.experiment.settings.evaluation import Human
+from scripts.evaluation.suites.human import Settings as Human
+from scripts.evaluation.suites.human import rate
 from scripts.experiment.settings.record import to_dict
 from tests.evaluation.synthetic import RIGHT, build, dump, dump_lines, gate, make_experiment, sha
 

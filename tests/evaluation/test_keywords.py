@@ -8,8 +8,8 @@ import yaml
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
 from scripts.evaluation.generation.examples import Case, read_cases
-from scripts.evaluation.keywords import keywords, share_mentioned
-from scripts.experiment.settings.evaluation import Keywords
+from scripts.evaluation.suites.keywords import Settings as Keywords
+from scripts.evaluation.suites.keywords import keywords, share_mentioned
 
 CASES = Path("config/cases/keywords.yaml")
 SETTINGS = Keywords(cases=str(CASES), max_new_tokens=8)

@@ -1,4 +1,4 @@
-"""scripts/evaluation/latency.py on a clock that is set by hand."""
+"""scripts/evaluation/suites/latency.py on a clock that is set by hand."""
 
 import itertools
 
@@ -8,12 +8,11 @@ from transformers import GenerationConfig
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
-from scripts.evaluation import latency as suite
 from scripts.evaluation.generation.model import load
-from scripts.evaluation.latency import latency, off_target, time_runs
 from scripts.evaluation.results.intervals import median_interval
-from scripts.evaluation.results.latency_figures import figures
-from scripts.experiment.settings.evaluation import Latency
+from scripts.evaluation.suites import latency as suite
+from scripts.evaluation.suites.latency import Settings as Latency
+from scripts.evaluation.suites.latency import figures, latency, off_target, time_runs
 from scripts.experiment.settings.record import to_dict
 
 SETTINGS = Latency(device="cpu", prompt_tokens=5, new_tokens=9)

@@ -11,17 +11,18 @@ import torch
 import yaml
 from lm_eval import evaluator as harness
 from lm_eval.models.huggingface import HFLM
+from lm_eval.tasks import TaskManager
+from transformers import AutoTokenizer
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
-from scripts.evaluation import lm_eval
 from scripts.evaluation.generation.model import load
-from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import read_scored
-from scripts.experiment.settings.evaluation import LmEval
+from scripts.evaluation.suites import lm_eval
+from scripts.evaluation.suites.lm_eval import SUITE, files
+from scripts.evaluation.suites.lm_eval import Settings as LmEval
 from scripts.experiment.settings.generation import Generation
-from scripts.experiment.suites import problem_files
 
 CONTROL = r"<[/|]\w+\|?>"
 MEAN = {"aggregation": "mean", "higher_is_better": True}
@@ -102,7 +103,7 @@ def test_items_are_the_models_own_choices_and_texts_and_sum_up_to_lm_evals_score
     items = list(read_jsonl(tmp_path / "out/items.jsonl.zst"))
     items_of = {name: [item for item in items if item["dataset"] == name] for name in names}
 
-    tokenizer = lm_eval.AutoTokenizer.from_pretrained(model_folder)
+    tokenizer = AutoTokenizer.from_pretrained(model_folder)
     for item, question in zip(items_of["colours"], QUESTIONS, strict=True):
         chances = [likelihood(model, tokenizer, item["prompt"], f" {choice}") for choice in question["choices"]]
         choice = chances.index(max(chances))
@@ -114,7 +115,7 @@ def test_items_are_the_models_own_choices_and_texts_and_sum_up_to_lm_evals_score
     assert {item["task_score"] for item in items_of["sums:exact_match,none"]} == {0}
 
     lm = HFLM(pretrained=model.model, tokenizer=tokenizer, batch_size=8)
-    manager = lm_eval.TaskManager(include_path=str(folder), include_defaults=False)
+    manager = TaskManager(include_path=str(folder), include_defaults=False)
     theirs = harness.simple_evaluate(lm, tasks=["both"], task_manager=manager, bootstrap_iters=0)["results"]
     ours = {name: scores["scores"][name]["all"]["task_score"] for name in names}
     assert ours["colours"] == theirs["colours"]["acc,none"] and ours["sums"] == theirs["sums"]["exact_match,strict"]
@@ -127,9 +128,8 @@ def test_two_models_are_compared_on_the_same_items(folder, model_folder, tmp_pat
     own = settings(folder, "colours", limit=7, num_fewshot=2)
     for name in ("base", "sft"):
         lm_eval.evaluate(model_folder, own, tmp_path / name)
-    suite = suites(["lm_eval"])["lm_eval"]
-    scored = read_scored(tmp_path, suite, ["base", "sft"], ["colours"], "file")
-    row = SuiteComparison(suite, scored, ["base", "sft"], 0.95).comparison(
+    scored = read_scored(tmp_path, SUITE, ["base", "sft"], ["colours"], "file")
+    row = SuiteComparison(SUITE, scored, ["base", "sft"], 0.95).comparison(
         "task_score", ("colours", "all"), "sft", "base"
     )
     assert row["value"] == 0 and row["mcnemar"] == {"gained": 0, "lost": 0, "p": 1.0}
@@ -139,7 +139,7 @@ def test_two_models_are_compared_on_the_same_items(folder, model_folder, tmp_pat
     write(folder, COLOURS, QUESTIONS[::-1])
     lm_eval.evaluate(model_folder, own, tmp_path / "sft")
     with pytest.raises(UserError, match="colours: scored on test data"):
-        read_scored(tmp_path, suite, ["base", "sft"], ["colours"], "file")
+        read_scored(tmp_path, SUITE, ["base", "sft"], ["colours"], "file")
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_data_outside_the_folder_is_refused_as_its_changes_would_not_be_noticed(
     task = SimpleNamespace(config=SimpleNamespace(dataset_kwargs=own, dataset_path="json"))
     with pytest.raises(UserError, match=r"colours reads .*colours.jsonl, .* move it there"):
         lm_eval.check_data("colours", task, folder)
-    assert [Path(file).name for file in problem_files(settings(folder, "sums"))] == [
+    assert [Path(file).name for file in files(settings(folder, "sums"))] == [
         *("both.yaml", "colours.yaml", "sums.jsonl", "sums.yaml")
     ]
 

@@ -1,4 +1,4 @@
-"""scripts/evaluation/perplexity.py against direct float64 computation, one example at a time, without padding."""
+"""Suite perplexity against direct float64 computation, one example at a time, without padding."""
 
 import copy
 import math
@@ -17,8 +17,8 @@ from scripts.common.manifest import write_manifest
 from scripts.evaluation.generation import likelihood
 from scripts.evaluation.generation.examples import pick_examples
 from scripts.evaluation.generation.likelihood import negative_log_likelihood, windows
-from scripts.evaluation.perplexity import perplexity
-from scripts.experiment.settings.evaluation import Perplexity
+from scripts.evaluation.suites.perplexity import Settings as Perplexity
+from scripts.evaluation.suites.perplexity import perplexity
 from scripts.experiment.settings.record import to_json
 from scripts.tokens.packing.encoder import Encoded, Encoder
 from scripts.training.model import logits_fingerprint
@@ -165,7 +165,15 @@ def test_a_sample_does_not_depend_on_the_order_and_a_larger_one_contains_it(tmp_
 
 
 def test_unknown_dataset_is_a_one_line_error_that_names_the_known(model_folder, datasets, tmp_path):
-    command = [sys.executable, "-m", "scripts.evaluation.perplexity", "--model", model_folder, "--datasets", datasets]
+    command = [
+        sys.executable,
+        "-m",
+        "scripts.evaluation.suites.perplexity",
+        "--model",
+        model_folder,
+        "--datasets",
+        datasets,
+    ]
     command += ["--settings", to_json(SETTINGS.model_copy(update={"datasets": ["cod"]})), "--out", tmp_path / "out"]
     done = subprocess.run(command, capture_output=True, text=True)
     assert done.returncode == 1

@@ -7,7 +7,7 @@ from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
 from scripts.evaluation.repository_functions import task_selection
 from scripts.evaluation.repository_tasks import repository_tasks
-from scripts.experiment.settings.repository_tasks import RepositoryTasks
+from scripts.evaluation.suites.repository_tests import RepositoryTasks
 from tests.judge.repositories import shapes_repository
 
 pytestmark = pytest.mark.slow

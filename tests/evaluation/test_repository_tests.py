@@ -4,8 +4,8 @@ import pytest
 
 from scripts.common.files import read_json, read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation.repository_tests import outcomes_of, repository_tests
-from scripts.experiment.settings.evaluation import RepositoryTests
+from scripts.evaluation.suites.repository_tests import Settings as RepositoryTests
+from scripts.evaluation.suites.repository_tests import outcomes_of, repository_tests
 from scripts.judge.repositories.repository_judge import Outcome
 from tests.judge.repositories import shapes_repository
 from tests.judge.repositories.test_repository_judge import AREA, task

@@ -34,7 +34,7 @@ def rules() -> list[str]:
     named = {
         name for path in (ROOT / "rules").glob("*.smk") for name in re.findall(r'rint\("([\w.]+)"', path.read_text())
     }
-    suites = {f"scripts.evaluation.{name}" for name in Evaluation.model_fields}
+    suites = {f"scripts.evaluation.suites.{name}" for name in Evaluation.model_fields}
     return sorted(named | {name for name in suites if fingerprint.path_of(name)})
 
 

@@ -227,7 +227,7 @@ def test_another_python_gives_the_same_fingerprints():
     pythons = [python for minor in range(11, 15) if (python := usable(f"python3.{minor}"))]
     if len(pythons) < 2:
         pytest.skip("needs a second Python of 3.11 to 3.14")
-    line = ["-m", "scripts.experiment.fingerprint", "scripts.evaluation.code", "--reached"]
+    line = ["-m", "scripts.experiment.fingerprint", "scripts.evaluation.suites.code", "--reached"]
     outputs = {subprocess.run([python, *line], capture_output=True, check=True).stdout for python in pythons}
     assert len(outputs) == 1
 

@@ -5,15 +5,15 @@ from pathlib import Path
 
 import pytest
 
-from scripts.experiment import suites
+from scripts.evaluation.suites import abouts
 
 # modules that are no rule of their area, and why
 NOT_RULES = {
     "training": {"launch"},  # starts `train` on one or several hosts
 }
-# rules that a loop defines, whose names are suites
-SUITES = {suite for suite, facts in suites.SUITES.items() if facts.needs_gpu}
-IN_A_LOOP = {"evaluation": SUITES}
+# modules in a folder of their own; all but one are rules that a loop defines
+SUITES = {"evaluation": set(abouts())}
+IN_A_LOOP = {"evaluation": {suite for suite, about in abouts().items() if about.needs_gpu}}
 MAX_LINES = 400
 MAX_COMMON_LINES = 60  # of what all rules share; what one area needs stands in its own file
 # what a rule's command may hold without `:q`: a number, and an option that is quoted where it is made
@@ -23,7 +23,7 @@ UNQUOTED = {"threads", "resources.engine"}
 @pytest.mark.parametrize("area", ["sources", "corpus", "tokens", "training", "evaluation", "report"])
 def test_an_areas_folder_shows_exactly_its_rules(area):
     rules = set(re.findall(r"^\s*(?:use )?rule (?:\w+ as )?(\w+)", Path(f"rules/{area}.smk").read_text(), re.M))
-    modules = {path.stem for path in Path(f"scripts/{area}").glob("*.py")} - {"__init__"}
+    modules = {path.stem for path in Path(f"scripts/{area}").glob("*.py")} - {"__init__"} | SUITES.get(area, set())
     assert modules - NOT_RULES.get(area, set()) == rules | IN_A_LOOP.get(area, set())
 
 

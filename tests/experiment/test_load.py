@@ -8,15 +8,15 @@ from pathlib import Path
 import pytest
 import yaml
 
+from scripts.common.discovery import constants_in
 from scripts.common.errors import UserError
-from scripts.evaluation.metrics.registry import suites
-from scripts.evaluation.results.latency_figures import METRICS as TIMED
+from scripts.evaluation.suites import configured, scored_models
+from scripts.evaluation.suites.latency import METRICS as TIMED
 from scripts.experiment import fingerprint
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.record import to_dict, to_json
 from scripts.experiment.settings.training import Stage
-from scripts.experiment.suites import METRICS, configured, scored_models
 from tests.experiment.edits import human
 
 SHIPPED = [Path("config/config.yaml"), *sorted(Path("config/experiments").glob("*.yaml"))]
@@ -150,7 +150,14 @@ def test_people_score_all_models_once_a_sheet_is_filled(experiment):
     assert actual == {suite: ["base", "pretrain", "sft"] for suite in ("perplexity", "qa", "human")}
 
 
-def test_the_table_of_suites_has_the_metrics_that_the_configuration_knows():
-    table = suites(METRICS, ks=[1, 10])
-    expected = METRICS | {"code": ("pass@1", "pass@10")}
-    assert {name: tuple(suite.metrics) for name, suite in table.items()} | {"latency": tuple(TIMED)} == expected
+def test_each_suite_is_one_file_with_all_that_is_looked_up_there_by_name_and_its_own_metrics():
+    package = "scripts.evaluation.suites"
+    settings, places, measured = (constants_in(package, name) for name in ("Settings", "PLACE", "SUITE"))
+    assert len(set(places.values())) == len(places) == 10
+    for name in ("Settings", "ABOUT", "small"):
+        assert constants_in(package, name).keys() == places.keys()
+    assert settings.keys() - measured.keys() == {"latency"}
+    names = [*TIMED]
+    for suite in measured.values():
+        names += (suite({"k": [1, 10]}) if callable(suite) else suite).metrics
+    assert {"pass@1", "pass@10"} <= set(names) and len(set(names)) == len(names)

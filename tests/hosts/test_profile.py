@@ -9,7 +9,7 @@ import yaml
 from snakemake.resources import Resources
 
 from scripts.common.errors import UserError
-from scripts.experiment import suites
+from scripts.evaluation.suites import abouts
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
 from scripts.hosts.profile import Profile, assign_jobs, check_placement, gpus_in, stage_threads, value_in
@@ -68,7 +68,7 @@ def test_gpus_are_read_from_a_gres_and_threads_of_a_stage_follow_from_gpus_or_co
 
 
 PROFILES = sorted(path.parent.name for path in Path("profiles").glob("*/config.yaml") if path.parent.name != "default")
-SUITES = dict.fromkeys(suites.SUITES)
+SUITES = abouts()
 PARAMETERS = {"7B": 7_600_000_000, "32B": 32_800_000_000}
 
 
@@ -99,8 +99,8 @@ def test_each_job_gets_the_gpus_and_the_memory_that_its_model_needs(name, size):
     assign_jobs(made, target, SUITES, PARAMETERS[size])
     assert made.gpus("train") == (target.gpus if made.counts_gpus else 0)
     for suite in SUITES:
-        assert made.gpus(suite) == int(suites.SUITES[suite].needs_gpu and made.counts_gpus), suite
-        if made.slurm and suites.SUITES[suite].needs_gpu:
+        assert made.gpus(suite) == int(SUITES[suite].needs_gpu and made.counts_gpus), suite
+        if made.slurm and SUITES[suite].needs_gpu:
             assert made.of(suite, "slurm_partition") == made.of("train", "slurm_partition") != "cpu"
             assert first_memory(made, suite) * 1e6 > 4 * PARAMETERS[size]
     if made.slurm:

@@ -17,7 +17,8 @@ from scripts.corpus.instruct.functions import functions_of
 from scripts.corpus.instruct.tasks import examples_of
 from scripts.corpus.syntax.grammars import grammar
 from scripts.corpus.syntax.imports import sort_by_imports
-from scripts.evaluation.code_tasks.regions import SIZES, regions
+from scripts.evaluation.code_tasks.regions import regions
+from scripts.evaluation.code_tasks.task import SIZES
 from scripts.evaluation.metrics.code_completion import identifiers
 from scripts.experiment.settings.corpus import InstructDataset
 from scripts.experiment.settings.filter import Filter

@@ -11,7 +11,7 @@ import pytest
 
 from scripts.common.files import read_json, write_json
 from scripts.evaluation.gate import evaluate
-from scripts.evaluation.metrics.exact_match import SUITE
+from scripts.evaluation.suites.qa import SUITE
 from scripts.report.content.examples import choose_examples
 from scripts.report.content.formatting import interval, number
 from scripts.report.content.wording import explanation

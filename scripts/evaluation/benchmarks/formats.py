@@ -16,7 +16,7 @@ from pathlib import Path
 from scripts.common.errors import UserError
 from scripts.evaluation.benchmarks.files import records
 from scripts.evaluation.benchmarks.livecodebench import livecodebench
-from scripts.experiment.settings.code import Benchmark
+from scripts.experiment.settings.benchmark import Benchmark
 from scripts.judge.problem import BEGINS, HUMANEVAL_STOPS, MBPP_STOPS, Problem, entry_of, language_of
 
 

@@ -10,7 +10,7 @@ comments). In a chat answer the first code block that defines the function is us
 
 import re
 
-from scripts.evaluation.generation.transformers_engine import Prompt
+from scripts.evaluation.generation.examples import Prompt
 from scripts.judge.problem import BEGINS, IN_CLASSES, Problem
 from scripts.judge.sandbox.compiled_programs import DEFINED, class_of, divided, shared
 from scripts.languages import languages

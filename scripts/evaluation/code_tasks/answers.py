@@ -8,10 +8,9 @@ written, engine = write_answers(model, tasks, prompts, settings, seed, "completi
 from collections.abc import Sequence
 
 from scripts.common.errors import UserError
-from scripts.evaluation.code_tasks.regions import region_end
 from scripts.evaluation.code_tasks.task import Task
+from scripts.evaluation.generation.examples import Infill, Prompt
 from scripts.evaluation.generation.model import ScoredModel
-from scripts.evaluation.generation.transformers_engine import Infill, Prompt
 from scripts.experiment.settings.generation import InPlace
 
 
@@ -79,4 +78,6 @@ def prompt_text(prompt: Prompt) -> str:
 
 def end_of(task: Task, completion: str) -> int | None:
     """Where a completion leaves the task's region; None if it does not."""
+    from scripts.evaluation.code_tasks.regions import region_end  # which loads grammars
+
     return region_end(task.size, task.language, task.before.rpartition("\n")[2], completion)

@@ -19,7 +19,6 @@ from tree_sitter import Node
 from scripts.corpus.syntax.grammars import tree
 from scripts.languages import Completion, completions, syntax
 
-SIZES = ("line", "function")
 # A line with less text says little: `return x`, `i += 1`.
 LINE_CHARACTERS = (10, 200)
 
@@ -27,7 +26,7 @@ LINE_CHARACTERS = (10, 200)
 class Region(NamedTuple):
     """Lines `first` to `last` (from 0, both included) of a file."""
 
-    size: str  # one of SIZES
+    size: str  # `line` or `function`
     first: int
     last: int
 
@@ -110,7 +109,7 @@ def region_end(size: str, language: str, indentation: str, text: str) -> int | N
     """The number of characters of `text` inside the region; None if it does not leave it.
 
     Args:
-        size: one of SIZES.
+        size: `line` or `function`.
         indentation: what stands before the region's first line, on that line.
     """
     if size == "line":

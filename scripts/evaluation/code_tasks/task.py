@@ -2,6 +2,8 @@
 
 from dataclasses import dataclass
 
+SIZES = ("line", "function")  # what is to be written: a line, or the body of a function
+
 
 @dataclass
 class Task:

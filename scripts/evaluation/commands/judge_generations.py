@@ -25,7 +25,7 @@ from scripts.evaluation.benchmarks.files import unpacked
 from scripts.evaluation.benchmarks.formats import problems_of
 from scripts.evaluation.benchmarks.prompts import block, closed, completed, program
 from scripts.evaluation.metrics.pass_at_k import unbiased
-from scripts.experiment.settings.code import Benchmark
+from scripts.experiment.settings.benchmark import Benchmark
 from scripts.judge.judge import Judge, judge_all
 from scripts.judge.outcomes import FAULTS
 from scripts.judge.problem import Problem

@@ -1,8 +1,8 @@
 """Suites over chats: prompt = all messages before the last assistant turn, reference = that turn.
 
-    run(lambda: main(Scorer("qa", SUITE, figures), Qa, __doc__))
+    run(lambda: main(Scorer("qa", SUITE, figures), Settings, __doc__))
 
-A suite says what it measures of the completions; generation, items and scores are the same for all.
+A suite says what it measures of the completions; its settings, generation, items and scores are the same for all.
 """
 
 import logging
@@ -10,13 +10,58 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import NamedTuple
 
+from pydantic import Field
+
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.generation.examples import pick_examples, solved_before, split_chat, test_hashes
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
-from scripts.experiment.settings.evaluation import ChatSuite
-from scripts.experiment.settings.record import to_dict
+from scripts.experiment.settings.generation import Generation
+from scripts.experiment.settings.record import Names, check_name, to_dict
+
+CHATS = ("instruct", "chat")  # the kinds of dataset that hold chats
+
+
+class ChatSettings(Generation):
+    datasets: Names | None = Field(
+        None,
+        description="Datasets of chats from whose test split the prompts are taken; by default those of kind"
+        " `instruct` and `chat`.",
+    )
+    documents: int = Field(200, ge=1, description="Maximum number of chats per dataset and language.")
+    few_shot: Names | None = Field(
+        None,
+        description="Test chats that are shown, with their answers and in this order, before each prompt of their"
+        " dataset; they are not scored.",
+    )
+
+
+def chat_datasets(experiment) -> list[str]:
+    """The datasets of an experiment that hold chats."""
+    return [name for name, dataset in experiment.corpus.compose.items() if dataset.kind in CHATS]
+
+
+def completed(settings: ChatSettings, experiment) -> ChatSettings:
+    if settings.datasets is None:
+        return settings.model_copy(update={"datasets": chat_datasets(experiment)})
+    return settings
+
+
+def check(settings: ChatSettings, experiment, key: str) -> None:
+    for dataset in settings.datasets:
+        check_name(f"{key}.datasets", dataset, chat_datasets(experiment))
+    if not settings.datasets:
+        raise UserError(f"{key}.datasets: none of kind {' or '.join(CHATS)}")
+
+
+def prompts(settings: ChatSettings) -> dict:
+    chosen = settings.model_dump(include={"datasets", "documents", "few_shot"})
+    return {name: value for name, value in chosen.items() if name != "few_shot" or value}
+
+
+def small(settings: ChatSettings, items: int) -> dict:
+    return {"documents": items, "max_new_tokens": 8}
 
 
 class Scorer(NamedTuple):
@@ -28,7 +73,7 @@ class Scorer(NamedTuple):
     facts: Callable[[list[dict]], dict] = lambda items: {}  # items → further content of scores.json
 
 
-def read_chats(datasets: Path, settings: ChatSuite, suite: str) -> list[tuple[str, dict, list[dict]]]:
+def read_chats(datasets: Path, settings: ChatSettings, suite: str) -> list[tuple[str, dict, list[dict]]]:
     """(dataset, chat, the solved chats before it) of every test chat to score.
 
     Raises:
@@ -57,7 +102,7 @@ def read_chats(datasets: Path, settings: ChatSuite, suite: str) -> list[tuple[st
     return chats
 
 
-def score(scorer: Scorer, folder: Path, datasets: Path, settings: ChatSuite, seed: int, out: Path) -> dict:
+def score(scorer: Scorer, folder: Path, datasets: Path, settings: ChatSettings, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     Args:
@@ -91,7 +136,7 @@ def score(scorer: Scorer, folder: Path, datasets: Path, settings: ChatSuite, see
     return write_scores(out, folder, items, hashes, scores, **facts)
 
 
-def main(scorer: Scorer, settings: type[ChatSuite], doc: str) -> None:
+def main(scorer: Scorer, settings: type[ChatSettings], doc: str) -> None:
     """The command of such a suite."""
     parser = arguments(doc, settings)
     parser.add_argument("--datasets", type=Path, required=True, help="folder of the composed datasets")

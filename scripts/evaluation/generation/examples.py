@@ -19,6 +19,16 @@ from scripts.experiment.machine_files import read_yaml
 from scripts.languages import syntaxes
 
 
+class Infill(NamedTuple):
+    """A prompt for fill-in-the-middle, in the order prefix, suffix, middle: what stands around the model's text."""
+
+    prefix: str
+    suffix: str
+
+
+Prompt = str | Infill | list[dict]  # a text to continue, a text to fill in, a chat to answer with one more turn
+
+
 class Case(NamedTuple):
     """A prompt for code, and the keywords that the code should have."""
 

@@ -4,37 +4,35 @@
     completions, engine = model.generate(["def add(a, b):\\n"], settings, seed=42)
     write_scores(out, model.folder, items, hashes, scores, engine=engine)
 
-A model runs on the GPU if there is one, in the precision its weights are saved in, else on the CPU in float32.
+A model runs on the GPU if there is one, in the precision its weights are saved in, else on the CPU in float32. torch is
+imported where it is used, as the suites, which import this module, are imported with the settings of an experiment.
 """
 
 import argparse
 import platform
 from collections.abc import Callable
 from pathlib import Path
-from typing import NamedTuple
-
-import torch
-import transformers
-from transformers import PreTrainedModel
-from transformers.utils import logging as transformers_logging
+from typing import TYPE_CHECKING, NamedTuple
 
 from scripts.common.cli import parser
 from scripts.common.files import sha256_file, write_json, write_jsonl
 from scripts.common.manifest import NAME, read_manifest
-from scripts.evaluation.generation.transformers_engine import ENGINE, Prompt, generate
+from scripts.evaluation.generation.examples import Prompt
 from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.record import Record
-from scripts.tokens.packing.encoder import Encoder
-from scripts.training.model import logits_fingerprint
-from scripts.training.model.loading import load_model
+
+if TYPE_CHECKING:
+    from transformers import PreTrainedModel
+
+    from scripts.tokens.packing.encoder import Encoder
 
 
 class ScoredModel(NamedTuple):
     """A model with its tokenizer."""
 
     folder: Path
-    model: PreTrainedModel
-    encoder: Encoder
+    model: "PreTrainedModel"
+    encoder: "Encoder"
 
     def generate(
         self,
@@ -52,6 +50,8 @@ class ScoredModel(NamedTuple):
         Raises:
             UserError: see `generate` of transformers_engine.py.
         """
+        from scripts.evaluation.generation.transformers_engine import ENGINE, generate
+
         return generate(self.model, self.encoder, prompts, settings, seed, finished, label), ENGINE
 
 
@@ -77,6 +77,13 @@ def load(folder: Path) -> ScoredModel:
     Raises:
         UserError: files do not match their manifest, or the loaded model is not the one that was saved.
     """
+    import torch
+    from transformers.utils import logging as transformers_logging
+
+    from scripts.tokens.packing.encoder import Encoder
+    from scripts.training.model import logits_fingerprint
+    from scripts.training.model.loading import load_model
+
     transformers_logging.disable_progress_bar()
     read_manifest(folder)
     encoder = Encoder(folder)
@@ -88,11 +95,16 @@ def load(folder: Path) -> ScoredModel:
 
 def device_name() -> str:
     """The device that models run on here: a GPU's name, or `cpu`."""
+    import torch
+
     return torch.cuda.get_device_name() if torch.cuda.is_available() else "cpu"
 
 
 def model_and_environment(folder: Path) -> dict:
     """The part of every scores.json that names the model, library versions and device."""
+    import torch
+    import transformers
+
     return {
         "model": folder.name,
         "model_sha256": sha256_file(folder / NAME),

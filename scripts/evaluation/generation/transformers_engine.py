@@ -21,19 +21,11 @@ from transformers import GenerationConfig, LogitsProcessor, PreTrainedModel, Sto
 
 from scripts.common.errors import UserError
 from scripts.common.progress import Progress
+from scripts.evaluation.generation.examples import Infill, Prompt
 from scripts.evaluation.results.intervals import content_seed
 from scripts.experiment.settings.generation import Generation
 from scripts.tokens.packing.encoder import Encoder, excerpt
 
-
-class Infill(NamedTuple):
-    """A prompt for fill-in-the-middle, in the order prefix, suffix, middle: what stands around the model's text."""
-
-    prefix: str
-    suffix: str
-
-
-Prompt = str | Infill | list[dict]
 # Control tokens by which models of Qwen2.5's form end a middle; a tokenizer may lack some of them.
 INFILL_ENDS = ("<|fim_pad|>", "<|file_sep|>", "<|repo_name|>", "<|im_end|>", "<|file_separator|>")
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from scripts.evaluation.metrics.exact_match import is_chinese
-from scripts.evaluation.metrics.metric import Metric, Suite
 
 if TYPE_CHECKING:
     from sacrebleu.metrics import BLEU, CHRF
@@ -70,17 +69,3 @@ def bleu(sums: np.ndarray) -> float:
 
 def chrf(sums: np.ndarray) -> float:
     return characters()._compute_score_from_stats(sums.tolist()).score / 100
-
-
-SUITE = Suite(
-    figures={"bleu": BLEU_SIZE, "chrf": CHRF_SIZE},
-    metrics={
-        # the second figure is the length of the reference
-        "bleu": Metric(
-            lambda sums: np.apply_along_axis(bleu, -1, sums[..., :BLEU_SIZE]), "above", size_column=1, highest=1.0
-        ),
-        "chrf": Metric(lambda sums: np.apply_along_axis(chrf, -1, sums[..., BLEU_SIZE:-1]), "above", highest=1.0),
-    },
-    compared=("bleu", "chrf"),
-    graded="chrf",  # BLEU of a single short text is mostly 0
-)

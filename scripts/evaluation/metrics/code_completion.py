@@ -12,38 +12,15 @@
 The first three are defined by Ding et al. 2023, CrossCodeEval (arXiv 2310.11248), section 3, and their code.
 """
 
-import math
 import re
 
-import numpy as np
 from rapidfuzz import fuzz
 
 from scripts.corpus.syntax.grammars import error_bytes, grammar
 from scripts.evaluation.code_tasks.occurrences import code_lines
-from scripts.evaluation.metrics.metric import Metric, Suite, means
 from scripts.languages import completions
 
-MEANS = ("completion_match", "edit_similarity", "identifier_f1")
-SUITE = Suite(
-    figures=dict.fromkeys((*MEANS, "parses", "answer_nll", "answer_bytes", "not_blank"), 1),
-    metrics=means(*MEANS).metrics
-    | {
-        # both are shares of an item's samples
-        "parses": Metric(lambda sums: share(sums[..., 3], sums[..., 6]), "above", size_column=6, highest=1.0),
-        "answer_bits_per_byte": Metric(
-            lambda sums: sums[..., 4] / math.log(2) / np.maximum(sums[..., 5], 1), "below", size_column=5
-        ),
-    },
-    compared=("completion_match", "edit_similarity", "answer_bits_per_byte"),
-    graded="edit_similarity",
-    data_figures=("answer_bytes",),
-)
 IDENTIFIER = re.compile(r"\b[_a-zA-Z][_a-zA-Z0-9]*\b")
-
-
-def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
-    """`part / whole`, NaN of nothing."""
-    return np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=np.asarray(whole) > 0)
 
 
 def completion_match(completion: str, answer: str) -> bool:

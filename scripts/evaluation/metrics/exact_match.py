@@ -13,9 +13,7 @@ from collections import Counter
 from difflib import SequenceMatcher
 
 from scripts.common.text import CJK
-from scripts.evaluation.metrics.metric import means
 
-SUITE = means("exact_match", "f1", "strict_match")._replace(graded="f1")
 ARTICLES = re.compile(r"\b(a|an|the)\b")
 
 

@@ -49,6 +49,7 @@ class Suite(NamedTuple):
     counts: tuple[str, ...] = ()  # figures reported as sums beside the metrics
     data_figures: tuple[str, ...] = ()  # figures that depend on the data alone, so are equal for all models
     faults: tuple[str, ...] = ()  # figures that are no fault of the model's: if one is above 0, nothing was measured
+    paired: bool = True  # whether all models have the same items, so that they are compared item by item
     graded: str = ""  # the metric from 0 to 1 by which the report orders items; by default the first that is compared
 
     @property

@@ -13,7 +13,7 @@ from scripts.common.hashing import text_digest
 from scripts.evaluation.code_tasks.occurrences import Answers
 from scripts.evaluation.repository_functions.functions import Function, functions
 from scripts.evaluation.repository_functions.task import RepositoryTask
-from scripts.experiment.settings.repository_tasks import RepositoryTasks
+from scripts.evaluation.suites.repository_tests import RepositoryTasks
 from scripts.judge.repositories.problem import Lines
 from scripts.judge.repositories.repository import Repository
 from scripts.judge.repositories.repository_judge import Outcome, RepositoryJudge

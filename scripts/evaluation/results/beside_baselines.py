@@ -11,10 +11,10 @@ import numpy as np
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
-from scripts.evaluation.metrics.perplexity import BASELINES
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.gates import GateResult, on_side
 from scripts.evaluation.results.items import AGAIN, Documents
+from scripts.evaluation.suites.perplexity import BASELINES
 
 METRIC = "bits_per_byte"
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json
+from scripts.evaluation.suites import scored_models
 from scripts.experiment.causes import setting_changes
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest, raw_name
@@ -14,7 +15,6 @@ from scripts.experiment.provenance import Index, provenance_file, read_provenanc
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.stage_seeds import further_models
-from scripts.experiment.suites import scored_models
 from scripts.sources.tables.source import check_pin
 
 PACKAGES = [

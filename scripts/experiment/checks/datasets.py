@@ -3,10 +3,10 @@
 from pathlib import Path
 
 from scripts.common.errors import UserError
+from scripts.evaluation.suites import problem_files
 from scripts.experiment.settings.corpus import ChatDataset, TextDataset
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.settings.record import Record
-from scripts.experiment.suites import check_name, problem_files
+from scripts.experiment.settings.record import Record, check_name
 from scripts.languages import syntaxes
 
 
@@ -114,7 +114,10 @@ def decontaminated(experiment: Experiment, suites: dict[str, Record]) -> list[st
             if not Path(file).is_file():
                 raise UserError(f"{key}: {file}: no such file")
         return settings
-    scored = [file for name in ("code", "keywords") if name in suites for file in problem_files(suites[name])]
+    scored = []
+    for suite in ("code", "keywords"):
+        if suite in suites:
+            scored += problem_files(suite, suites[suite])
     if not scored:
         raise UserError(
             f"{key}: give files, as neither evaluation.code nor evaluation.keywords names a file of problems"

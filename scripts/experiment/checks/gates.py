@@ -1,8 +1,10 @@
 """Whether each gate names a metric, model and dataset that are measured."""
 
 from scripts.common.errors import UserError
+from scripts.evaluation.suites import configured, scored_datasets, suites_of
+from scripts.evaluation.suites.latency import METRICS as TIMED
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.suites import METRICS, check_name, configured, metrics_of, scored_datasets
+from scripts.experiment.settings.record import check_name, to_dict
 
 # metrics of a stage itself, from its summary.json; a suite measures all others on a dataset
 STAGE_METRICS = ("loss", "gradient_norm", "memory_gib")
@@ -18,8 +20,11 @@ def check_gates(experiment: Experiment, name: str) -> None:
         UserError: a gate names something that is not measured.
     """
     suites, stages = configured(experiment.evaluation), experiment.training.train
-    measured = {metric: suite for suite, settings in suites.items() for metric in metrics_of(suite, settings)}
-    without_dataset = (*STAGE_METRICS, *(METRICS["latency"] if "latency" in suites else ()))
+    measured = {}
+    for suite, measures in suites_of({suite: to_dict(settings) for suite, settings in suites.items()}).items():
+        measured |= dict.fromkeys(measures.metrics, suite)
+    timed = TIMED if "latency" in suites else ()
+    without_dataset = (*STAGE_METRICS, *timed)
     for number, gate in enumerate(experiment.evaluation.gate.gates):
         key = f"{name}: evaluation.gate.gates.{number}"
         if gate.metric in without_dataset:
@@ -28,7 +33,7 @@ def check_gates(experiment: Experiment, name: str) -> None:
                     raise UserError(f"{key}.{setting}: not with `metric: {gate.metric}`, which needs no dataset")
             check_name(f"{key}.model", gate.model, stages if gate.metric in STAGE_METRICS else ["base", *stages])
             continue
-        check_name(f"{key}.metric", gate.metric, [*measured, *STAGE_METRICS])
+        check_name(f"{key}.metric", gate.metric, [*measured, *timed, *STAGE_METRICS])
         if gate.dataset is None:
             raise UserError(f"{key}.dataset: required with `metric: {gate.metric}`")
         suite = measured[gate.metric]

@@ -6,8 +6,8 @@ from scripts.common.errors import UserError
 from scripts.experiment.model_shape import check_shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.record import check_name
 from scripts.experiment.settings.training import Base, Stage
-from scripts.experiment.suites import check_name
 
 
 def check_training(experiment: Experiment, name: str) -> None:

@@ -13,7 +13,7 @@ the descriptions from which config/README.md and the schemas are made.
 import difflib
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from itertools import groupby
 from typing import Annotated, Any, Self
 
@@ -61,6 +61,16 @@ def unknown_key_hint(key: str, known: list[str]) -> str:
     return f"did you mean `{close[0]}`?" if close else f"known keys: {', '.join(known)}"
 
 
+def check_name(key: str, value: str, names: Iterable[str]) -> None:
+    """Refuse a `value` that is not one of `names`.
+
+    Raises:
+        UserError: it is not; the line starts with `key`.
+    """
+    if value not in names:
+        raise UserError(f"{key}: no {value!r} here; known: {', '.join(names)}")
+
+
 Number = Annotated[int | float, BeforeValidator(number_from_text)]
 
 
@@ -73,6 +83,7 @@ def whole_or_share(value: float) -> float:
 # As transformers' `eval_steps`: a number of steps, or below 1 a share of all steps.
 Steps = Annotated[Number, Field(gt=0), AfterValidator(whole_or_share)]
 Unique = AfterValidator(refuse_repetition)
+Names = Annotated[list[str], Unique, Field(min_length=1)]
 
 
 class Record(BaseModel):

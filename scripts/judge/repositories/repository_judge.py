@@ -53,7 +53,7 @@ class Outcome(Verdict):
     """The verdict on a body.
 
     Attributes:
-        outcome: one of those in metrics/repository_outcomes.py.
+        outcome: one of OUTCOMES in scripts/evaluation/suites/repository_tests.py.
         names, kinds: what the candidate sent by name, and the kinds of objects that it changed.
     """
 

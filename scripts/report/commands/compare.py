@@ -14,11 +14,11 @@ import numpy as np
 from scripts.common.errors import UserError
 from scripts.common.files import read_json_or_empty, write_json
 from scripts.evaluation.metrics.metric import Suite
-from scripts.evaluation.metrics.registry import suites
 from scripts.evaluation.results.clusters import clusters
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.intervals import holm
 from scripts.evaluation.results.items import Documents, read_items
+from scripts.evaluation.suites import suites_of
 from scripts.experiment.causes import setting_changes
 from scripts.experiment.layout import Layout
 from scripts.report.content.eval_json import read_evaluation
@@ -98,7 +98,7 @@ def compare_runs(a: Path, b: Path) -> tuple[list[dict], list[str]]:
     """
     evaluations = [read_evaluation(root) for root in (a, b)]
     configured = [evaluation["inputs"]["experiment"]["evaluation"] for evaluation in evaluations]
-    tables = [suites(names, names.get("code", {}).get("k", ())) for names in configured]
+    tables = [suites_of(settings) for settings in configured]
     rows, excluded = [], []
     for name in [name for name in tables[0] if name in tables[1]]:
         other, suite = (table[name] for table in tables)

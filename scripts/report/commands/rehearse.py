@@ -20,10 +20,10 @@ import sys
 import time
 from pathlib import Path
 
-import yaml
-
+from scripts.common.discovery import constants_in
 from scripts.common.errors import UserError
-from scripts.common.files import atomic, write_json
+from scripts.common.files import write_json
+from scripts.evaluation.suites import configured
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import load_experiment, trained_experiment_of
 from scripts.experiment.machine_files import MONITORING, load_machine, read_yaml
@@ -31,9 +31,8 @@ from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
-from scripts.experiment.settings.record import as_json, to_dict, to_json
+from scripts.experiment.settings.record import as_json, to_json
 from scripts.experiment.settings.training import Stage
-from scripts.experiment.suites import SUITES, configured
 from scripts.training.model.small_base import make_small_base
 from scripts.training.planning.resolved_stage import total_ranks
 
@@ -53,24 +52,11 @@ def small_stage(settings: Stage, ranks: int) -> dict:
     return changes
 
 
-def small_suites(evaluation: Evaluation, machine: Machine, cases: Path) -> dict:
-    """What the rehearsal changes of the suites' settings.
-
-    Args:
-        cases: where the first cases of the suite `keywords` are written.
-    """
-    changes = {suite: SUITES[suite].small(ITEMS) for suite in configured(evaluation)}
-    changes["gate"] = {"fail": False}
-    if evaluation.keywords is not None:
-        first = dict(list(read_yaml(Path(evaluation.keywords.cases)).items())[:ITEMS])
-        with atomic(cases) as temporary:
-            temporary.write_text(yaml.safe_dump(first, allow_unicode=True, sort_keys=False))
-        changes["keywords"]["cases"] = str(cases)
-    if evaluation.code is not None:
-        benchmarks = [to_dict(benchmark) | {"limit": ITEMS} for benchmark in evaluation.code.benchmarks]
-        changes["code"]["benchmarks"] = benchmarks
-    if evaluation.latency is not None:
-        changes["latency"]["device"] = "gpu" if machine.gpus else "cpu"
+def small_suites(evaluation: Evaluation) -> dict:
+    """What the rehearsal changes of the suites' settings."""
+    small, changes = constants_in("scripts.evaluation.suites", "small"), {"gate": {"fail": False}}
+    for suite, settings in configured(evaluation).items():
+        changes[suite] = small[suite](settings, ITEMS)
     return changes
 
 
@@ -99,7 +85,7 @@ def rehearsal_of(path: Path, experiment: Experiment, machine: Machine, folder: P
             "base": small,
             "train": {name: small_stage(stage, ranks) | precision for name, stage in training.train.items()},
         },
-        "evaluation": small_suites(experiment.evaluation, machine, folder.with_name(f"{folder.name}-cases.yaml")),
+        "evaluation": small_suites(experiment.evaluation),
     }
 
 

@@ -82,7 +82,7 @@ def names_or_counts(names: list[str]) -> str:
     if len(names) <= LISTED:
         return ", ".join(names)
     rules = Counter(name.split()[0] for name in names)
-    return ", ".join(f"{count} × {rule}" for rule, count in rules.items())
+    return ", ".join(f"{count} × {rule}" if count > 1 else rule for rule, count in rules.items())
 
 
 def print_causes(profile: str, configfile: Path | None) -> None:

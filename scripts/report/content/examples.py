@@ -6,7 +6,7 @@ import numpy as np
 
 from scripts.common.files import read_jsonl
 from scripts.evaluation.metrics.metric import Suite
-from scripts.evaluation.metrics.registry import suites
+from scripts.evaluation.suites import suites_of
 from scripts.experiment.layout import Layout
 from scripts.report.content.scores_table import scores_table
 
@@ -76,7 +76,7 @@ def generated_examples(results: Path, evaluation: dict) -> list[dict]:
     trained = {row["dataset"]: row["model"] for row in evaluation["summary"]["datasets"]}
     last, groups = list(evaluation["stages"])[-1], []
     configured = evaluation["inputs"]["experiment"]["evaluation"]
-    suite_of = suites(configured, configured.get("code", {}).get("k", ()))
+    suite_of = suites_of(configured)
     scores = scores_table(evaluation)
     for (suite, dataset), scored in scores[scores.suite != "perplexity"].groupby(["suite", "dataset"], sort=False):
         model = trained.get(dataset, last)

@@ -19,7 +19,7 @@ matplotlib.use("svg")
 from matplotlib import pyplot
 from matplotlib.figure import Figure
 
-from scripts.experiment.suites import SUITES
+from scripts.common.discovery import constants_in
 from scripts.report.content.formatting import number
 from scripts.report.content.scores_table import compared_scores
 
@@ -62,7 +62,10 @@ def svg(picture: Callable[..., Figure], data: object) -> str:
 
 def is_share(metric: str) -> bool:
     """Whether a metric is from 0 to 1, so that its axis shows the whole range."""
-    return metric.startswith("pass@") or any(facts.share and metric in facts.metrics for facts in SUITES.values())
+    if metric.startswith("pass@"):
+        return True
+    suites = [suite for suite in constants_in("scripts.evaluation.suites", "SUITE").values() if not callable(suite)]
+    return any(metric in suite.metrics and suite.metrics[metric].highest == 1 for suite in suites)
 
 
 def loss(stages: dict[str, list[dict]]) -> Figure:

@@ -9,8 +9,8 @@ dataset nor language, and its items are timed runs. Interval ends are empty if t
 
 import pandas as pd
 
-from scripts.evaluation.results.latency_figures import RUNS
-from scripts.experiment.suites import METRICS
+from scripts.evaluation.suites import abouts
+from scripts.evaluation.suites.latency import METRICS, RUNS
 
 COLUMNS = ["model", "suite", "dataset", "language", "metric", "value", "interval_low", "interval_high", "items"]
 
@@ -33,7 +33,7 @@ def scores_table(evaluation: dict) -> pd.DataFrame:
             *(score["interval"] or (None, None)),
             row["documents"],
         )
-        for suite in METRICS
+        for suite in abouts()
         for model in sorted(scores, key=lambda model: model != "base")
         for dataset, languages in scores[model].get(suite, {}).items()
         for language, row in languages.items()
@@ -60,7 +60,7 @@ def latency_table(evaluation: dict) -> pd.DataFrame:
     rows = []
     for model, timed in (evaluation["latency"] or {}).items():
         if "not_applicable" not in timed:
-            for metric in METRICS["latency"]:
+            for metric in METRICS:
                 interval = timed[metric]["interval"] or (None, None)
                 rows.append((model, "latency", None, None, metric, timed[metric]["value"], *interval, RUNS))
     return pd.DataFrame(rows, columns=COLUMNS)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from jinja2 import Environment, FileSystemLoader, StrictUndefined
 
-from scripts.experiment.suites import SUITES
+from scripts.evaluation.suites import abouts
 from scripts.report.content import final_model, formatting, wording
 from scripts.report.content.eval_json import contamination_rows
 from scripts.report.content.scores_table import scores_table
@@ -75,7 +75,7 @@ def fill(name: str, evaluation: dict, dated: str = "", **more) -> str:
             together=scores[scores.language == "all"],
             by_language=scores[scores.language != "all"],
             metrics_of=scores.groupby("suite").metric.unique(),
-            suites={suite: SUITES[suite].sentence for suite in scores.suite.unique()},
+            suites={suite: abouts()[suite].sentence for suite in scores.suite.unique()},
             contaminated=contamination_rows(evaluation),
             **more,
         )

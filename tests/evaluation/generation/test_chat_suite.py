@@ -10,17 +10,17 @@ from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl
-from scripts.evaluation import bleu, qa
 from scripts.evaluation.contamination import Prompts, read_problems
 from scripts.evaluation.generation.chat_suite import score
 from scripts.evaluation.generation.examples import solved_before, split_chat
 from scripts.evaluation.generation.model import ScoredModel
-from scripts.evaluation.metrics.bleu_chrf import SUITE as OVERLAP
-from scripts.evaluation.metrics.exact_match import SUITE
 from scripts.evaluation.metrics.metric import summarize
-from scripts.experiment.settings.evaluation import Bleu, Qa
+from scripts.evaluation.suites import bleu, qa
+from scripts.evaluation.suites.bleu import SUITE as OVERLAP
+from scripts.evaluation.suites.bleu import Settings as Bleu
+from scripts.evaluation.suites.qa import SUITE
+from scripts.evaluation.suites.qa import Settings as Qa
 from scripts.experiment.settings.record import to_json
-from scripts.experiment.suites import prompts_from
 from tests.evaluation.conftest import CHATS
 
 SETTINGS = Qa(datasets=["instruct"], documents=200, max_new_tokens=12)
@@ -30,7 +30,7 @@ SETTINGS = Qa(datasets=["instruct"], documents=200, max_new_tokens=12)
 def command_output(model_folder, datasets, tmp_path_factory):
     """What the command of qa writes: items, scores, log."""
     out = tmp_path_factory.mktemp("qa")
-    command = [sys.executable, "-m", "scripts.evaluation.qa", "--model", model_folder, "--datasets", datasets]
+    command = [sys.executable, "-m", "scripts.evaluation.suites.qa", "--model", model_folder, "--datasets", datasets]
     command += ["--settings", to_json(SETTINGS), "--seed", "42", "--out", out]
     done = subprocess.run(command, check=True, capture_output=True, text=True)
     return list(read_jsonl(out / "items.jsonl.zst")), read_json(out / "scores.json"), done.stderr
@@ -59,7 +59,7 @@ def test_chosen_chats_are_scored_after_solved_ones(model_folder, datasets, tmp_p
     assert [item["id"] for item in read_jsonl(tmp_path / "items.jsonl.zst")] == ["c/0", "c/1", "c/3"]
     asked = {name: split_chat({"messages": CHATS[name]})[0] for name in CHATS}
     assert prompts == [[*CHATS["c/4"], *CHATS["c/2"], *asked[name]] for name in ("c/0", "c/1", "c/3")]
-    overlaps = Prompts(**prompts_from(chosen))
+    overlaps = Prompts(**qa.prompts(chosen))
     assert [problem.id for problem in read_problems("qa", overlaps, datasets)] == ["c/0", "c/1", "c/3"]
 
 

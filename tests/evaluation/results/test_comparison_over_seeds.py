@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 from scripts.evaluation.metrics import pass_at_k
-from scripts.evaluation.metrics.exact_match import SUITE as ANSWERS
-from scripts.evaluation.metrics.perplexity import SUITE as PERPLEXITY
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import Documents
 from scripts.evaluation.results.seeds_and_documents import compare_seeds
+from scripts.evaluation.suites.perplexity import SUITE as PERPLEXITY
+from scripts.evaluation.suites.qa import SUITE as ANSWERS
 
 PLACE = ("d", "all")
 SEEDS = {"sft": ["sft", "sft.seed2", "sft.seed3"]}

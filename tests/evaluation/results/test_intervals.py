@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from scripts.evaluation.metrics.perplexity import SUITE
 from scripts.evaluation.results.intervals import (
     cluster_values,
     content_seed,
@@ -21,6 +20,7 @@ from scripts.evaluation.results.intervals import (
     tango,
     wilson,
 )
+from scripts.evaluation.suites.perplexity import SUITE
 
 BITS, PERPLEXITY = (SUITE.metrics[name].compute for name in ("bits_per_byte", "perplexity"))
 Z = NormalDist().inv_cdf(0.975)

@@ -9,8 +9,8 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
 from scripts.evaluation.metrics import pass_at_k
-from scripts.evaluation.metrics.exact_match import SUITE
-from scripts.evaluation.metrics.perplexity import SUITE as PERPLEXITY
+from scripts.evaluation.suites.perplexity import SUITE as PERPLEXITY
+from scripts.evaluation.suites.qa import SUITE
 from scripts.report.commands.compare import (
     common_items,
     compare,

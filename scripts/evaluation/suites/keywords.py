@@ -1,6 +1,6 @@
 """Keywords in what a model writes on request, ignoring case.
 
-    python -m scripts.evaluation.keywords --model results/training/base --seed 42 \\
+    python -m scripts.evaluation.suites.keywords --model results/training/base --seed 42 \\
         --settings '{"cases": "config/cases/keywords.yaml", "max_new_tokens": 512}' \\
         --out results/evaluation/keywords/base
 
@@ -12,16 +12,57 @@ import logging
 from pathlib import Path
 from statistics import fmean
 
+from pydantic import Field
+
 from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
 from scripts.evaluation.generation.examples import Case, read_cases
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, means, score_line, summarize
-from scripts.experiment.settings.evaluation import Keywords
+from scripts.evaluation.suites import About, dataset_of
+from scripts.experiment.settings.filter import Text
+from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.record import to_dict
-from scripts.experiment.suites import dataset_of
 
+PLACE = 4
+ABOUT = About(
+    "Share of the expected keywords that a response mentions, 0 to 1. More is better, but it does not say that the code"
+    " works."
+)
 SUITE = means("keywords")
+
+
+class Settings(Generation):
+    """Off unless given (`keywords: {}` for the defaults). Checks whether generated code contains the keywords of a
+    case."""
+
+    cases: Text = Field(
+        "config/cases/keywords.yaml",
+        description="File of cases: a mapping from a case's name to its `language`, `prompt` and `keywords`. In"
+        " scores the dataset is named after the file, without its extension.",
+    )
+
+
+def datasets(settings: Settings) -> list[str]:
+    return [dataset_of(settings.cases)]
+
+
+def files(settings: Settings) -> list[str]:
+    return [settings.cases]
+
+
+def prompts(settings: Settings) -> dict:
+    return {"cases": settings.cases}
+
+
+def check(settings: Settings, experiment, key: str) -> None:
+    if not Path(settings.cases).is_file():
+        raise UserError(f"{key}.cases: no file {settings.cases}")
+
+
+def small(settings: Settings, items: int) -> dict:
+    return {"max_new_tokens": 8}
 
 
 def share_mentioned(completions: list[str], case: Case) -> float:
@@ -32,7 +73,7 @@ def share_mentioned(completions: list[str], case: Case) -> float:
     return fmean(shares)
 
 
-def keywords(folder: Path, settings: Keywords, seed: int, out: Path) -> dict:
+def keywords(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     The dataset is named after the file of cases.
@@ -64,7 +105,7 @@ def keywords(folder: Path, settings: Keywords, seed: int, out: Path) -> dict:
 
 
 def main() -> None:
-    args = arguments(__doc__, Keywords).parse_args()
+    args = arguments(__doc__, Settings).parse_args()
     keywords(args.model, args.settings, args.seed, args.out)
 
 

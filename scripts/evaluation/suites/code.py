@@ -1,7 +1,7 @@
 """pass@k of a model on benchmarks: the generated code is run under the benchmark's tests, in a sandbox.
 
-    python -m scripts.evaluation.code --model results/training/base --out results/evaluation/code/base --seed 42 \\
-        --settings '{"benchmarks": [{"path": "HumanEval.jsonl.gz"}], "k": [1], "samples": 1, "timeout": 10}'
+    python -m scripts.evaluation.suites.code --model results/training/base --out results/evaluation/code/base \\
+        --seed 42 --settings '{"benchmarks": [{"path": "HumanEval.jsonl.gz"}], "k": [1], "samples": 1, "timeout": 10}'
 
 Before anything is generated the sandbox is probed, and some of each benchmark's published solutions are judged. Each
 sample is run under the problem's tests (scripts/judge/judge.py). A sample that does not pass counts as
@@ -9,7 +9,11 @@ failed; if the tests or the sandbox are at fault, the benchmark is not measured.
 """
 
 import logging
+import re
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
@@ -17,12 +21,14 @@ from scripts.common.files import sha256_file
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.prompts import end, program, prompt_of
 from scripts.evaluation.generation.model import arguments, load, write_scores
-from scripts.evaluation.metrics.metric import by_language, score_line, summarize
+from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
 from scripts.evaluation.metrics.pass_at_k import figures, suite
-from scripts.experiment.settings.code import Benchmark, Code
+from scripts.evaluation.suites import About, dataset_of, files_below
+from scripts.experiment.layout import Layout
+from scripts.experiment.settings.benchmark import Benchmark
+from scripts.experiment.settings.filter import Text
 from scripts.experiment.settings.generation import Generation
-from scripts.experiment.settings.record import to_dict
-from scripts.experiment.suites import dataset_of
+from scripts.experiment.settings.record import Number, Unique, to_dict
 from scripts.judge.judge import Judge, judge_all
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox import probe
@@ -30,6 +36,14 @@ from scripts.judge.sandbox.bubblewrap import Limits
 from scripts.judge.sandbox.libraries import Libraries
 from scripts.judge.sandbox.packages import Packages
 
+PLACE = 5
+ABOUT = About(
+    "Share of problems solved by one of k programs, 0 to 1: written by the model, run in a sandbox against the"
+    " problem's tests. More is better.",
+    two_cores=True,
+)
+# of a benchmark out of a repository: part of the path of an output, and so of a command
+FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
 # where a user gives what a benchmark needs
 LIBRARIES = {
     "python": "an environment that has it as evaluation.code.python",
@@ -39,6 +53,99 @@ LIBRARIES = {
 # published solutions of each benchmark, spread over the file, that are judged before anything is generated
 CHECKED = 10
 GENERATION = {"samples", "temperature", "top_p", "max_new_tokens"}
+# of a benchmark, what decides its prompts
+PROMPTS = {"path", "few_shot", "ignore", "ids", "exclude", "limit"}
+
+
+class Settings(Generation):
+    """Off unless given. pass@k on benchmarks, whose generated programs run in a sandbox; needs bubblewrap."""
+
+    benchmarks: list[Benchmark] = Field(min_length=1, description="Benchmark files.")
+    k: Annotated[list[Annotated[int, Field(ge=1)]], Unique] = Field(
+        [1], min_length=1, description="The values of k in pass@k, at most `samples`."
+    )
+    python: Text | None = Field(
+        None,
+        description="Folder of a virtual environment, made with this Python, whose packages generated programs and"
+        " their tests may import. Without it programs can import only the standard library.",
+    )
+    jars: Annotated[list[Text], Unique] = Field(
+        [], description="Jars that Java programs and their tests may use, such as javatuples."
+    )
+    go_vendor: Text | None = Field(
+        None, description="Vendor folder of a Go module, whose packages Go programs and their tests may import."
+    )
+    timeout: Number = Field(10, gt=0, description="Limit on wall clock and CPU time of one program (seconds).")
+    memory_megabytes: int = Field(1024, ge=64, description="Memory limit of one program with all its processes (MB).")
+
+
+def SUITE(settings: dict) -> Suite:
+    """The figures and metrics: a pass@k for each k."""
+    return suite(settings["k"])
+
+
+def datasets(settings: Settings) -> list[str]:
+    return [dataset_of(benchmark.path) for benchmark in settings.benchmarks]
+
+
+def files(settings: Settings) -> list[str]:
+    paths = [benchmark.path for benchmark in settings.benchmarks]
+    return [*paths, *settings.jars, *files_below(settings.go_vendor)]
+
+
+def prompts(settings: Settings) -> dict:
+    chosen = [benchmark.model_dump(include=PROMPTS, exclude_defaults=True) for benchmark in settings.benchmarks]
+    return {"benchmarks": chosen}
+
+
+def check(settings: Settings, experiment, key: str) -> None:
+    """Check pass@k and the benchmark files.
+
+    Raises:
+        UserError: k exceeds the samples, a file is missing, or two have one name; the line starts with `key`.
+    """
+    if max(settings.k) > settings.samples:
+        raise UserError(f"{key}.k: pass@{max(settings.k)} needs as many `samples`, not {settings.samples}")
+    for number, jar in enumerate(settings.jars):
+        if not Path(jar).is_file():
+            raise UserError(f"{key}.jars.{number}: {jar}: no such file")
+    if settings.go_vendor is not None and not Path(settings.go_vendor).is_dir():
+        raise UserError(f"{key}.go_vendor: {settings.go_vendor}: no such folder")
+    files = {}
+    for number, benchmark in enumerate(settings.benchmarks):
+        path = Path(benchmark.path)
+        if benchmark.git is not None and not FILE_NAME.fullmatch(path.name):
+            raise UserError(
+                f"{key}.benchmarks.{number}.path: {path.name!r}: a file's name may have letters, digits and `._+-`, and"
+                " begins with a letter or digit; rename it in its repository"
+            )
+        if benchmark.git is None and not path.is_file():
+            raise UserError(f"{key}.benchmarks.{number}.path: {path}: no such file")
+        first_path = files.setdefault(dataset_of(path), path)
+        if first_path is not path:
+            raise UserError(f"{key}.benchmarks.{number}.path: {path} has the name of {first_path}; rename one")
+
+
+def small(settings: Settings, items: int) -> dict:
+    benchmarks = [to_dict(benchmark) | {"limit": items} for benchmark in settings.benchmarks]
+    return {"max_new_tokens": 64, "benchmarks": benchmarks}
+
+
+def pinned(settings: Settings | None) -> dict[str, Benchmark]:
+    """The benchmarks with a repository, by the name of their file; none without the suite."""
+    benchmarks = settings.benchmarks if settings else []
+    return {Path(benchmark.path).name: benchmark for benchmark in benchmarks if benchmark.git}
+
+
+def with_files(settings: Settings, layout: Layout) -> Settings:
+    """The settings with pinned benchmarks as files. So the content decides, wherever the file came from."""
+    benchmarks = []
+    for benchmark in settings.benchmarks:
+        if benchmark.git is not None:
+            path = str(layout.problems(Path(benchmark.path).name))
+            benchmark = benchmark.model_copy(update={"path": path, "git": None, "commit": None})
+        benchmarks.append(benchmark)
+    return settings.model_copy(update={"benchmarks": benchmarks})
 
 
 def refuse_benchmark(name: str, problems: list[Problem], judge: Judge) -> None:
@@ -99,7 +206,7 @@ def score(
     return sorted(items, key=lambda item: item["id"])
 
 
-def code(folder: Path, settings: Code, seed: int, out: Path) -> dict:
+def code(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     A benchmark is named after its file.
@@ -142,7 +249,7 @@ def code(folder: Path, settings: Code, seed: int, out: Path) -> dict:
 
 
 def main() -> None:
-    args = arguments(__doc__, Code).parse_args()
+    args = arguments(__doc__, Settings).parse_args()
     code(args.model, args.settings, args.seed, args.out)
 
 

@@ -1,6 +1,6 @@
 """Score how well a model completes held-out files: a line, or the body of a function.
 
-    python -m scripts.evaluation.completion --model results/training/base --seed 42 \\
+    python -m scripts.evaluation.suites.completion --model results/training/base --seed 42 \\
         --tasks results/evaluation/completion_tasks/tasks.jsonl.zst \\
         --settings '{"dataset": "code", "form": "fim", "max_new_tokens": 256}' \\
         --out results/evaluation/completion/base
@@ -14,28 +14,102 @@ completion has left the region. A plain continuation cannot know where to stop a
 """
 
 import logging
+import math
 from pathlib import Path
 from statistics import fmean
 
 import numpy as np
+from pydantic import Field
 
 from scripts.common.cli import run
+from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
 from scripts.evaluation.code_tasks.answers import check_form, prompt_of, prompt_text, write_answers
-from scripts.evaluation.code_tasks.regions import SIZES
-from scripts.evaluation.code_tasks.task import Task
-from scripts.evaluation.generation.likelihood import negative_log_likelihood
+from scripts.evaluation.code_tasks.task import SIZES, Task
+from scripts.evaluation.generation.examples import Prompt
 from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
-from scripts.evaluation.generation.transformers_engine import Prompt, encode
-from scripts.evaluation.metrics import code_completion
-from scripts.evaluation.metrics.metric import by_language, score_line, summarize
-from scripts.experiment.settings.evaluation import Completion
-from scripts.experiment.settings.record import to_dict
-from scripts.tokens.packing.encoder import Encoded
+from scripts.evaluation.metrics.metric import Metric, Suite, by_language, means, score_line, summarize
+from scripts.evaluation.suites import About
+from scripts.experiment.settings.generation import InPlace
+from scripts.experiment.settings.record import Record, check_name, to_dict
+
+PLACE = 6
+ABOUT = About(
+    "Code written in place in held-out files, by the size of what was to be written. Each 0 to 1, more is better:"
+    " share that is the file's own code line by line, edit similarity, F1 over identifiers, share that parses. Less is"
+    " better: bits per byte of the file's own code.",
+    share=False,
+    tasks="completion_tasks",
+)
+
+
+def share(part: np.ndarray, whole: np.ndarray) -> np.ndarray:
+    """`part / whole`, NaN of nothing."""
+    return np.divide(part, whole, out=np.full(np.shape(whole), np.nan), where=np.asarray(whole) > 0)
+
+
+MEANS = ("completion_match", "edit_similarity", "identifier_f1")
+SUITE = Suite(
+    figures=dict.fromkeys((*MEANS, "parses", "answer_nll", "answer_bytes", "not_blank"), 1),
+    metrics=means(*MEANS).metrics
+    | {
+        # both are shares of an item's samples
+        "parses": Metric(lambda sums: share(sums[..., 3], sums[..., 6]), "above", size_column=6, highest=1.0),
+        "answer_bits_per_byte": Metric(
+            lambda sums: sums[..., 4] / math.log(2) / np.maximum(sums[..., 5], 1), "below", size_column=5
+        ),
+    },
+    compared=("completion_match", "edit_similarity", "answer_bits_per_byte"),
+    graded="edit_similarity",
+    data_figures=("answer_bytes",),
+)
+
+
+class CompletionTasks(Record):
+    """Which parts of the held-out code the model has to write."""
+
+    dataset: str | None = Field(
+        None, description="Dataset of kind `code` from whose test split the files are taken; by default the first one."
+    )
+    tasks: int = Field(50, ge=1, description="Maximum number of tasks of each size and language.")
+
+
+class Settings(InPlace, CompletionTasks):
+    """Off unless given (`completion: {}` for the defaults). The model writes lines and functions of held-out
+    files in place."""
+
+
+def code_datasets(experiment) -> list[str]:
+    """The datasets that the files can be taken from."""
+    return [name for name, dataset in experiment.corpus.compose.items() if dataset.kind == "code"]
+
+
+def completed(settings: Settings, experiment) -> Settings:
+    if settings.dataset is None:
+        return settings.model_copy(update={"dataset": next(iter(code_datasets(experiment)), None)})
+    return settings
+
+
+def datasets(settings: Settings) -> list[str]:
+    return list(SIZES)
+
+
+def check(settings: Settings, experiment, key: str) -> None:
+    if not code_datasets(experiment):
+        raise UserError(f"{key}.dataset: no dataset of kind `code` here; add one to corpus.compose")
+    check_name(f"{key}.dataset", settings.dataset, code_datasets(experiment))
+
+
+def small(settings: Settings, items: int) -> dict:
+    return {"tasks": 1, "max_new_tokens": 8}
 
 
 def answer_likelihoods(model: ScoredModel, tasks: list[Task], prompts: list[Prompt]) -> np.ndarray:
     """float64 [tasks]: the negative log-likelihood (nats) of each answer after its prompt, without an end of text."""
+    from scripts.evaluation.generation.likelihood import negative_log_likelihood
+    from scripts.evaluation.generation.transformers_engine import encode
+    from scripts.tokens.packing.encoder import Encoded
+
     ids, targets, offsets = [], [], [0]
     for task, prompt in zip(tasks, prompts, strict=True):
         before, answer = encode(model.encoder, prompt)[0], model.encoder.continuation(task.answer)
@@ -49,6 +123,8 @@ def answer_likelihoods(model: ScoredModel, tasks: list[Task], prompts: list[Prom
 
 def figures(task: Task, completions: list[str]) -> dict[str, float]:
     """The figures of an item but for the likelihood: means over samples."""
+    from scripts.evaluation.metrics import code_completion  # which loads grammars
+
     answer, language = task.answer, task.language
     written = [text for text in completions if text.strip()]
     parsing = [code_completion.parses(task.before, text, answer, task.after, language) for text in written]
@@ -61,7 +137,7 @@ def figures(task: Task, completions: list[str]) -> dict[str, float]:
     }
 
 
-def completion(folder: Path, path: Path, settings: Completion, seed: int, out: Path) -> dict:
+def completion(folder: Path, path: Path, settings: Settings, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     Args:
@@ -95,20 +171,20 @@ def completion(folder: Path, path: Path, settings: Completion, seed: int, out: P
     scores = {}
     for dataset in SIZES:
         of_dataset = [item for item in items if item["dataset"] == dataset]
-        scores[dataset] = by_language(of_dataset, lambda subset: summarize(code_completion.SUITE, subset))
-        logging.info(score_line("completion", dataset, code_completion.SUITE, scores[dataset]["all"]))
+        scores[dataset] = by_language(of_dataset, lambda subset: summarize(SUITE, subset))
+        logging.info(score_line("completion", dataset, SUITE, scores[dataset]["all"]))
     sources = {}
     for dataset in scores:
         for source in sorted({item["source"] for item in items}):
             if subset := [item for item in items if (item["dataset"], item["source"]) == (dataset, source)]:
-                sources.setdefault(source, {})[dataset] = summarize(code_completion.SUITE, subset)
+                sources.setdefault(source, {})[dataset] = summarize(SUITE, subset)
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "by_source": sources}
     data = dict.fromkeys(scores, sha256_file(path))
     return write_scores(out, folder, items, data, scores, **facts)
 
 
 def main() -> None:
-    parser = arguments(__doc__, Completion)
+    parser = arguments(__doc__, Settings)
     parser.add_argument("--tasks", type=Path, required=True, help="file of tasks")
     args = parser.parse_args()
     completion(args.model, args.tasks, args.settings, args.seed, args.out)

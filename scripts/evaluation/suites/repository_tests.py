@@ -1,6 +1,6 @@
 """Score the functions that a model writes by the sources' own tests.
 
-    python -m scripts.evaluation.repository_tests --model results/training/base --seed 42 \\
+    python -m scripts.evaluation.suites.repository_tests --model results/training/base --seed 42 \\
         --tasks results/evaluation/repository_tasks/tasks.jsonl.zst \\
         --settings '{"form": "fim", "max_new_tokens": 256}' --out results/evaluation/repository_tests/base
 
@@ -15,6 +15,9 @@ import tempfile
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from typing import Annotated
+
+from pydantic import Field
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
@@ -23,17 +26,99 @@ from scripts.common.manifest import read_manifest
 from scripts.common.progress import Progress
 from scripts.evaluation.code_tasks.answers import check_form, prompt_of, prompt_text, write_answers
 from scripts.evaluation.generation.model import arguments, load, write_scores
-from scripts.evaluation.metrics.metric import by_language, score_line, summarize
-from scripts.evaluation.metrics.repository_outcomes import SUITE, figures
+from scripts.evaluation.metrics.metric import by_language, means, score_line, summarize
 from scripts.evaluation.repository_functions.task import RepositoryTask
-from scripts.evaluation.repository_tasks import judge_of
-from scripts.experiment.settings.evaluation import RepositoryTests
-from scripts.experiment.settings.record import to_dict
-from scripts.experiment.suites import REPOSITORIES
+from scripts.evaluation.suites import About
+from scripts.experiment.settings.filter import Text
+from scripts.experiment.settings.generation import InPlace
+from scripts.experiment.settings.record import Number, Record, Unique, check_name, to_dict
+from scripts.judge.repositories.repository import unpack
 from scripts.judge.repositories.repository_judge import Outcome, RepositoryJudge
 from scripts.judge.sandbox import probe
+from scripts.judge.sandbox.bubblewrap import Sandbox
+from scripts.judge.sandbox.packages import Packages
+from scripts.judge.sandbox.program import Limits
 
-FAULT = "environment fault"
+PLACE = 7
+ABOUT = About(
+    "Functions of the sources written in place, 0 to 1: share whose repository's own tests pass, run in a sandbox. More"
+    " is better.",
+    tasks="repository_tasks",
+)
+REPOSITORIES = "repositories"  # the one dataset
+FAULT = "environment fault"  # none of the model's: with one, nothing was measured
+OUTCOMES = ("passed", "failed", "does not load", "timeout", "memory", FAULT)
+METRIC = "repository_pass@1"
+RATE = means(METRIC)
+SUITE = RATE._replace(figures=RATE.figures | dict.fromkeys(OUTCOMES, 1), counts=OUTCOMES, faults=(FAULT,))
+
+
+class RepositoryTasks(Record):
+    """Which functions are to be written, and what running their tests may take."""
+
+    sources: Annotated[list[str], Unique, Field(min_length=1)] | None = Field(
+        None, description="Python sources with tests; all Python sources of the table by default."
+    )
+    environments: dict[str, Text] = Field(
+        {},
+        description="Mapping from a source to the folder of a virtual environment, made with this Python, that has"
+        " the packages which the source and its tests import. Other sources can import only the standard"
+        " library and pytest.",
+    )
+    tasks: int = Field(10, ge=1, description="Maximum number of tasks of a source.")
+    timeout: Number = Field(20, gt=0, description="Limit on wall clock and CPU time for the tests of a task (seconds).")
+    memory_megabytes: int = Field(
+        1024, ge=64, description="Memory limit of the tests, and of the candidate's code (MB)."
+    )
+
+
+class Settings(InPlace, RepositoryTasks):
+    """Off unless given (`repository_tests: {}` for the defaults). The model writes functions of the sources in place,
+    and the sources' own tests judge them; needs bubblewrap."""
+
+
+def datasets(settings: Settings) -> list[str]:
+    return [REPOSITORIES]
+
+
+def small(settings: Settings, items: int) -> dict:
+    return {"tasks": items, "max_new_tokens": 8}
+
+
+def tested_sources(settings: Settings | None, sources: dict[str, Record]) -> dict[str, Record]:
+    """The rows of the sources table that the suite takes its tasks from, by name; none without the suite.
+
+    Raises:
+        UserError: a source is not in the table or not in Python, or there is no Python source.
+    """
+    if settings is None:
+        return {}
+    python = [name for name, source in sources.items() if source.language == "python"]
+    if not python:
+        raise UserError("evaluation.repository_tests: no Python source in the table of sources")
+    for key, names in (("sources", settings.sources or []), ("environments", settings.environments)):
+        for name in names:
+            check_name(f"evaluation.repository_tests.{key}", name, python)
+    return {name: sources[name] for name in settings.sources or python}
+
+
+def figures(outcomes: list[str]) -> dict[str, float]:
+    """For one function: the share of samples that passed, and how many had each outcome."""
+    counts = {outcome: outcomes.count(outcome) for outcome in OUTCOMES}
+    return {METRIC: counts["passed"] / len(outcomes)} | counts
+
+
+def judge_of(name: str, archive: Path, settings: RepositoryTasks, sandbox: Sandbox, folder: Path) -> RepositoryJudge:
+    """What judges functions of a source, unpacked below `folder`.
+
+    Raises:
+        UserError: its environment is none of this Python.
+    """
+    folder.chmod(0o755)  # the sandbox's user reads it
+    key = f"evaluation.repository_tests.environments.{name}"
+    packages = Packages.from_environment(settings.environments.get(name), key).environment
+    limits = Limits(settings.timeout, settings.memory_megabytes << 20)
+    return RepositoryJudge(sandbox, limits, unpack(name, archive, folder / name), packages)
 
 
 def outcomes_of(judge: RepositoryJudge, task: RepositoryTask, bodies: list[str]) -> list[Outcome]:
@@ -53,7 +138,7 @@ def outcomes_of(judge: RepositoryJudge, task: RepositoryTask, bodies: list[str])
 
 
 def judge_all(
-    tasks: list[RepositoryTask], written: list[list[str]], archives: dict[str, Path], settings: RepositoryTests
+    tasks: list[RepositoryTask], written: list[list[str]], archives: dict[str, Path], settings: Settings
 ) -> list[list[Outcome]]:
     """The outcomes of all bodies, in the order of the tasks; as many tasks run at a time as there are pairs of cores.
 
@@ -78,7 +163,7 @@ def judge_all(
     return outcomes
 
 
-def repository_tests(folder: Path, path: Path, settings: RepositoryTests, seed: int, out: Path) -> dict:
+def repository_tests(folder: Path, path: Path, settings: Settings, seed: int, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     Args:
@@ -118,7 +203,7 @@ def repository_tests(folder: Path, path: Path, settings: RepositoryTests, seed: 
 
 
 def main() -> None:
-    parser = arguments(__doc__, RepositoryTests)
+    parser = arguments(__doc__, Settings)
     parser.add_argument("--tasks", type=Path, required=True, help="file of tasks")
     args = parser.parse_args()
     repository_tests(args.model, args.tasks, args.settings, args.seed, args.out)

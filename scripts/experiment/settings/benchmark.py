@@ -1,13 +1,12 @@
-"""Settings of `evaluation.code`: the benchmarks, and how their generated programs are run."""
+"""Settings of a benchmark of `evaluation.code`, which the filter and the search for contamination read too."""
 
 from typing import Annotated, Literal, Self
 
 from pydantic import Field, model_validator
 
 from scripts.experiment.settings.filter import Text
-from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.location import Location
-from scripts.experiment.settings.record import Number, Record, Unique
+from scripts.experiment.settings.record import Record, Unique
 
 
 class Benchmark(Record):
@@ -45,25 +44,3 @@ class Benchmark(Record):
         if (self.git is None) != (self.commit is None):
             raise ValueError("give `git` and `commit` together, or neither")
         return self
-
-
-class Code(Generation):
-    """Off unless given. pass@k on benchmarks, whose generated programs run in a sandbox; needs bubblewrap."""
-
-    benchmarks: list[Benchmark] = Field(min_length=1, description="Benchmark files.")
-    k: Annotated[list[Annotated[int, Field(ge=1)]], Unique] = Field(
-        [1], min_length=1, description="The values of k in pass@k, at most `samples`."
-    )
-    python: Text | None = Field(
-        None,
-        description="Folder of a virtual environment, made with this Python, whose packages generated programs and"
-        " their tests may import. Without it programs can import only the standard library.",
-    )
-    jars: Annotated[list[Text], Unique] = Field(
-        [], description="Jars that Java programs and their tests may use, such as javatuples."
-    )
-    go_vendor: Text | None = Field(
-        None, description="Vendor folder of a Go module, whose packages Go programs and their tests may import."
-    )
-    timeout: Number = Field(10, gt=0, description="Limit on wall clock and CPU time of one program (seconds).")
-    memory_megabytes: int = Field(1024, ge=64, description="Memory limit of one program with all its processes (MB).")

@@ -1,6 +1,6 @@
 """Tasks of the lm-evaluation-harness, item by item: multiple choice, few-shot, general ability before and after.
 
-    python -m scripts.evaluation.lm_eval --model results/training/base --out results/evaluation/lm_eval/base \\
+    python -m scripts.evaluation.suites.lm_eval --model results/training/base --out results/evaluation/lm_eval/base \\
         --settings '{"tasks": ["colours", "sums:exact_match,digits"], "include_path": "tasks", "limit": 100}'
 
 lm-eval writes the prompts, runs the model and computes its metrics. Its log of each item
@@ -11,35 +11,92 @@ files below `include_path`, or from this machine's Hugging Face cache.
 import hashlib
 import logging
 import numbers
+import re
 from functools import cache
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-import datasets
-import huggingface_hub
-import lm_eval
-from lm_eval.api.task import Task
-from lm_eval.models.huggingface import HFLM
-from lm_eval.tasks import TaskManager
-from transformers import AutoTokenizer
+from pydantic import Field
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
-from scripts.evaluation.metrics.lm_eval_score import SUITE
-from scripts.evaluation.metrics.metric import by_language, score_line, summarize
-from scripts.experiment.settings.evaluation import LmEval
-from scripts.experiment.settings.record import to_dict
+from scripts.evaluation.metrics.metric import by_language, means, score_line, summarize
+from scripts.evaluation.suites import About, files_below
+from scripts.experiment.settings.filter import Text
+from scripts.experiment.settings.record import Names, Record, to_dict
 
+if TYPE_CHECKING:
+    from lm_eval.api.task import Task
+    from lm_eval.tasks import TaskManager
+
+PLACE = 8
+ABOUT = About(
+    "Tasks of the lm-evaluation-harness: the mean over items of the metric named behind the task's colon, else of the"
+    " first that the task lists, 0 to 1; subtasks of a group in the place of languages. More is better.",
+    seeded=False,
+)
+SUITE = means("task_score")
+TASK = re.compile(r"[\w.+-]+(:[\w@.+-]+(,[\w.+-]+)?)?")  # `task`, `task:metric`, `task:metric,filter`
 KEY = "evaluation.lm_eval.tasks"
 BATCH = 8  # prompts
 
 
+class Settings(Record):
+    """Off unless given. Scores tasks of the lm-evaluation-harness; their data must be on this machine."""
+
+    tasks: Names = Field(
+        description="Tasks, groups or tags of lm-eval; in scores each is a dataset of this name. `task:metric`"
+        " chooses a metric, such as `arc_easy:acc_norm` or `gsm8k:exact_match,flexible-extract`; by"
+        " default the first metric that the task lists."
+    )
+    include_path: Text | None = Field(
+        None,
+        description="Folder with tasks of your own (YAML) and their data. A change of any file in it reruns the suite.",
+    )
+    num_fewshot: int | None = Field(
+        None, ge=0, description="Number of solved examples in each prompt; by default that of the task."
+    )
+    limit: int | None = Field(None, ge=1, description="Score only this many items of each task, from the first.")
+    chat: bool = Field(
+        False, description="Whether each prompt is formatted as a request with the model's chat template."
+    )
+
+
+def datasets(settings: Settings) -> list[str]:
+    return settings.tasks
+
+
+def files(settings: Settings) -> list[str]:
+    return files_below(settings.include_path)
+
+
+def check(settings: Settings, experiment, key: str) -> None:
+    """Check the form of the tasks' names; whether lm-eval has them is known only when the suite runs.
+
+    Raises:
+        UserError: one is malformed, or the folder of tasks is not there; the line starts with `key`.
+    """
+    if settings.include_path is not None and not Path(settings.include_path).is_dir():
+        raise UserError(f"{key}.include_path: no folder {settings.include_path}")
+    for number, task in enumerate(settings.tasks):
+        if not TASK.fullmatch(task):
+            raise UserError(f"{key}.tasks.{number}: must be `task` or `task:metric`, not {task!r:.60}")
+
+
+def small(settings: Settings, items: int) -> dict:
+    return {"limit": items}
+
+
 def go_offline() -> None:
     """Switch the Hugging Face libraries to their offline mode."""
+    import datasets
+    import huggingface_hub
+
     huggingface_hub.constants.HF_HUB_OFFLINE = datasets.config.HF_HUB_OFFLINE = True
 
 
-def check_data(name: str, task: Task, folder: Path | None) -> None:
+def check_data(name: str, task: "Task", folder: Path | None) -> None:
     """Check that a task's local files lie in `folder`, as only changes there cause a rerun.
 
     Raises:
@@ -61,8 +118,10 @@ def check_data(name: str, task: Task, folder: Path | None) -> None:
 
 
 @cache
-def task_manager(folder: Path | None, everything: bool) -> TaskManager:
+def task_manager(folder: Path | None, everything: bool) -> "TaskManager":
     """The tasks in a folder; with `everything` also lm-eval's own, whose 12,000 files take seconds to read."""
+    from lm_eval.tasks import TaskManager
+
     return TaskManager(include_path=str(folder) if folder else None, include_defaults=everything)
 
 
@@ -78,7 +137,7 @@ def needs_defaults(name: str, folder: Path | None) -> bool:
     return False
 
 
-def load_tasks(name: str, folder: Path | None) -> dict[str, Task]:
+def load_tasks(name: str, folder: Path | None) -> dict[str, "Task"]:
     """Name → task, of a task, or of all tasks in a group or with a tag.
 
     Raises:
@@ -99,7 +158,7 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, Task]:
     return tasks
 
 
-def choose_metrics(entry: str, tasks: dict[str, Task]) -> dict[str, tuple[str, str]]:
+def choose_metrics(entry: str, tasks: dict[str, "Task"]) -> dict[str, tuple[str, str]]:
     """task → (metric, filter) for an entry of the setting `tasks`; by default the first of each.
 
     Raises:
@@ -126,12 +185,14 @@ def choose_metrics(entry: str, tasks: dict[str, Task]) -> dict[str, tuple[str, s
     return chosen
 
 
-def check_prompts(folder: Path, tasks: dict[str, Task], settings: LmEval) -> None:
+def check_prompts(folder: Path, tasks: dict[str, "Task"], settings: Settings) -> None:
     """Warn of each task whose number of solved examples is fixed.
 
     Raises:
         UserError: the tokenizer of the model in `folder` has no chat template.
     """
+    from transformers import AutoTokenizer
+
     if settings.chat and not AutoTokenizer.from_pretrained(folder).chat_template:
         raise UserError(f"evaluation.lm_eval.chat: {folder} has no chat template; set `chat: false`")
     for name, task in tasks.items():
@@ -175,9 +236,13 @@ def item_of(entry: str, task: str, sample: dict, metric: str, group: bool) -> di
 
 
 def run_harness(
-    model: ScoredModel, tasks: dict[str, dict[str, Task]], manager: TaskManager, settings: LmEval
+    model: ScoredModel, tasks: dict[str, dict[str, "Task"]], manager: "TaskManager", settings: Settings
 ) -> dict[str, dict[str, list[dict]]]:
     """Name of a task or group → task → lm-eval's log of each of its items."""
+    import lm_eval
+    from lm_eval.models.huggingface import HFLM
+    from transformers import AutoTokenizer
+
     tokenizer = AutoTokenizer.from_pretrained(model.folder)
     logged = {}
     for name, group in tasks.items():
@@ -194,7 +259,7 @@ def run_harness(
     return logged
 
 
-def evaluate(folder: Path, settings: LmEval, out: Path) -> dict:
+def evaluate(folder: Path, settings: Settings, out: Path) -> dict:
     """Write `items.jsonl.zst` and `scores.json` of the model in `folder`, and return the latter.
 
     Each entry of `tasks` is a dataset; the tasks of a group are its `language`s.
@@ -202,6 +267,8 @@ def evaluate(folder: Path, settings: LmEval, out: Path) -> dict:
     Raises:
         UserError: a task is not there, or cannot be loaded or scored; or the model's files do not match their manifest.
     """
+    import lm_eval
+
     go_offline()
     include_path = Path(settings.include_path) if settings.include_path else None
     names = {entry: entry.partition(":")[0] for entry in settings.tasks}
@@ -231,7 +298,7 @@ def evaluate(folder: Path, settings: LmEval, out: Path) -> dict:
 
 
 def main() -> None:
-    args = arguments(__doc__, LmEval, seed=False).parse_args()
+    args = arguments(__doc__, Settings, seed=False).parse_args()
     evaluate(args.model, args.settings, args.out)
 
 

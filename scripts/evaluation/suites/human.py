@@ -1,6 +1,6 @@
 """Ratings by people: write a blind sheet of what the models generated, read the filled ones, score the models.
 
-    python -m scripts.evaluation.human --suite results/evaluation/qa --models base sft --seed 42 \\
+    python -m scripts.evaluation.suites.human --suite results/evaluation/qa --models base sft --seed 42 \\
         --settings '{"of": "qa", "samples": 50, "sheets": ["anna.csv"]}' --out results/evaluation/human
 
 `sheet.csv` goes to each rater; `key.json` says which model wrote which row, so raters must not see it. Rows are ordered
@@ -15,17 +15,65 @@ import re
 from itertools import combinations
 from pathlib import Path
 from statistics import fmean
+from typing import Annotated, Literal
+
+from pydantic import Field
 
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, read_jsonl, write_json, write_jsonl
-from scripts.evaluation.metrics.human_ratings import SUITE
-from scripts.evaluation.metrics.metric import by_language, summarize
-from scripts.experiment.settings.evaluation import Human
+from scripts.evaluation.metrics.metric import by_language, means, summarize
+from scripts.evaluation.suites import About
+from scripts.experiment.settings.filter import Text
+from scripts.experiment.settings.record import Record, Unique
+
+PLACE = 10
+ABOUT = About("Share of responses that people called correct, 0 to 1, rated blindly. More is better.", needs_gpu=False)
+SUITE = means("correct")._replace(paired=False)  # of models of further seeds there is no sheet
 
 COLUMNS = ("row", "language", "prompt", "reference", "response", "correct", "comment")
 ANSWERS = {"yes": True, "y": True, "true": True, "1": True, "no": False, "n": False, "false": False, "0": False}
 LONGEST = 16_000  # characters of a cell: a spreadsheet cuts at 32,767 UTF-16 units
+
+
+class Settings(Record):
+    """Off unless given. People rate the outputs of another suite on rating sheets that do not name the models."""
+
+    of: Literal["qa", "bleu", "keywords", "code"] = Field(
+        description="The suite whose outputs are rated; it must be part of the experiment."
+    )
+    samples: int = Field(
+        50,
+        ge=1,
+        description="Maximum number of items per dataset; the sheet has one row for each distinct output of the"
+        " models.",
+    )
+    sheets: Annotated[list[Text], Unique] = Field(
+        [],
+        description="Filled sheets (CSV), one per rater and named after the rater. Without any, only the blank sheet"
+        " is written.",
+    )
+
+
+def check(settings: Settings, experiment, key: str) -> None:
+    """Check that people rate outputs that a suite generates, and that their sheets are there.
+
+    Raises:
+        UserError: the suite is not configured, or a sheet is not there; the line starts with `key`.
+    """
+    if getattr(experiment.evaluation, settings.of) is None:
+        raise UserError(f"{key}.of: {settings.of} is not configured; add evaluation.{settings.of}")
+    raters = {}
+    for number, sheet in enumerate(settings.sheets):
+        if not Path(sheet).is_file():
+            raise UserError(f"{key}.sheets.{number}: {sheet}: no such file")
+        other = raters.setdefault(Path(sheet).stem, sheet)
+        if other != sheet:
+            raise UserError(f"{key}.sheets.{number}: {sheet} has the rater's name of {other}; rename one")
+
+
+def small(settings: Settings, items: int) -> dict:
+    return {"samples": items, "sheets": []}
 
 
 def digest(*parts: object) -> str:
@@ -123,7 +171,7 @@ def agreement(ratings: list[dict[str, bool]]) -> float | None:
     return fmean(equal) if equal else None
 
 
-def rate(suite: Path, models: list[str], settings: Human, seed: int, out: Path) -> dict:
+def rate(suite: Path, models: list[str], settings: Settings, seed: int, out: Path) -> dict:
     """Write the sheet and its key, `agreement.json`, and of filled sheets each model's items and scores.
 
     Args:
@@ -167,7 +215,7 @@ def main() -> None:
     arguments = parser(__doc__)
     arguments.add_argument("--suite", type=Path, required=True, help="folder of the suite, with a folder per model")
     arguments.add_argument("--models", nargs="+", required=True)
-    arguments.add_argument("--settings", type=Human.from_json, required=True, help="of, samples, sheets")
+    arguments.add_argument("--settings", type=Settings.from_json, required=True, help="of, samples, sheets")
     arguments.add_argument("--seed", type=int, required=True, help="the experiment's seed")
     arguments.add_argument("--out", type=Path, required=True, help="folder for sheet, key, agreement and scores")
     args = arguments.parse_args()
