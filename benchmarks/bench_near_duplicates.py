@@ -9,7 +9,9 @@ so its figure is that of the whole signature, words included, like ours. Precisi
 """
 
 import argparse
+import hashlib
 import re
+import sys
 import time
 from collections.abc import Callable
 from itertools import islice
@@ -18,7 +20,6 @@ from pathlib import Path
 import numpy as np
 from numba import njit
 
-from benchmarks.bench_tokens import corpus
 from benchmarks.figures import Value, store
 from scripts.common.files import read_jsonl
 from scripts.corpus.deduplicate import buckets_of, stand_ins
@@ -27,6 +28,24 @@ from scripts.corpus.similarity.clusters import alike
 from scripts.corpus.similarity.minhash import JACCARD, WORDS, sequence_set
 
 WORD = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]+")
+
+
+def corpus(megabytes: float) -> list[dict]:
+    """Documents of 100 to 50,000 characters, as corpus.filter keeps them, spread over the installed packages."""
+    documents, size = [], 0
+    paths = sorted(
+        Path(sys.prefix).glob("lib/python*/site-packages/**/*.py"),
+        key=lambda p: hashlib.sha256(str(p).encode()).digest(),
+    )
+    for path in paths:
+        text = path.read_text(errors="replace")
+        if 100 <= len(text) <= 50_000:
+            digest = hashlib.sha256(text.encode()).hexdigest()
+            documents.append({"id": path.name, "text": text, "language": "python", "sha256": digest})
+            size += len(text.encode())
+        if size >= megabytes * 1e6:
+            break
+    return documents
 
 
 def seconds(function: Callable[[], object]) -> float:
