@@ -25,7 +25,7 @@ if EXPERIMENT.training:
 include: "rules/report.smk"
 
 
-from scripts.experiment.code_records import record_codes, rule_modules
+from scripts.experiment.causes import record_codes, rule_modules
 from scripts.experiment.load import extended
 from scripts.hosts.invocation import check_targets
 from scripts.hosts.job_graph import write_when_built

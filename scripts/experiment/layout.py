@@ -146,7 +146,7 @@ class Layout:
 
     @property
     def code_records(self) -> Path:
-        """The folder of the records of code, one for each fingerprint (scripts/experiment/code_records.py)."""
+        """The folder of the records of code, one for each fingerprint (scripts/experiment/causes.py)."""
         return self.results / "code"
 
     @property

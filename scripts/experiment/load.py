@@ -5,20 +5,105 @@ python -m scripts.experiment.load config/config.yaml      # prints "config/confi
 experiment = load_experiment(read_yaml(path), str(path))   # defaults filled in; attributes, not keys
 """
 
+import difflib
 import sys
 from pathlib import Path
 
 from scripts.common.cli import run
+from scripts.common.discovery import constants_in
 from scripts.common.errors import UserError
+from scripts.evaluation.suites import configured, scored_datasets
 from scripts.experiment.checks.datasets import check_datasets, check_tokens
 from scripts.experiment.checks.gates import check_gates
 from scripts.experiment.checks.stages import check_training
-from scripts.experiment.checks.suites import check_suites, with_datasets
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.settings.key_hints import key_hint
-from scripts.experiment.settings.record import HINTS
+from scripts.experiment.settings.generation import Generation
+from scripts.experiment.settings.record import HINTS, check_name
+
+
+def with_datasets(experiment: Experiment) -> Evaluation:
+    """The evaluation in which suites that name no datasets have all that they can score."""
+    completed, updates = constants_in("scripts.evaluation.suites", "completed"), {}
+    for suite, settings in configured(experiment.evaluation).items():
+        if suite in completed:
+            updates[suite] = completed[suite](settings, experiment)
+    return experiment.evaluation.model_copy(update=updates)
+
+
+def check_suites(experiment: Experiment, name: str) -> None:
+    """Check the suites of an experiment whose evaluation went through `with_datasets`.
+
+    Args:
+        name: the experiment's file, for errors.
+
+    Raises:
+        UserError: their settings do not agree, or name a file, dataset or model that is not there.
+    """
+    evaluation, checks, known = experiment.evaluation, constants_in("scripts.evaluation.suites", "check"), []
+    for suite, settings in configured(evaluation).items():
+        key = f"{name}: evaluation.{suite}"
+        if isinstance(settings, Generation) and settings.temperature == 0 and settings.samples > 1:
+            raise UserError(f"{key}.samples: with temperature 0 all samples are the same; set a temperature above 0")
+        if suite in checks:
+            checks[suite](settings, experiment, key)
+        if suite != "human":
+            known += scored_datasets(evaluation, suite)
+    for dataset in evaluation.general or ():
+        check_name(f"{name}: evaluation.general", dataset, list(dict.fromkeys(known)))
+
+
+STAGE = "training.train.STAGE"
+MACHINE = "machine"  # the machine file
+
+# their key → ours, with its place in the experiment file or in the machine file; behind a colon the value, if it is one
+KEYS = {
+    "output_dir": "results",
+    "model_name_or_path": "training.base.model",
+    "max_seq_length": f"{STAGE}.sequence_length",
+    "batch_size": f"{STAGE}.global_batch",
+    "num_train_epochs": f"{STAGE}.epochs",
+    "max_steps": f"{STAGE}.steps",
+    "lr": f"{STAGE}.learning_rate",
+    "warmup_ratio": f"{STAGE}.warmup_steps",
+    "max_grad_norm": f"{STAGE}.clip",
+    "bf16": f"{STAGE}.precision: bf16",
+    "load_in_4bit": f"{STAGE}.quantize: 4bit",
+    "lora_rank": f"{STAGE}.lora.r",
+    "lora_alpha": f"{STAGE}.lora.alpha",
+    "per_device_train_batch_size": f"{MACHINE}.micro_batch",
+    "deepspeed": f"{MACHINE}.sharding",
+}
+# their key → why there is none here
+WITHOUT_KEY = {
+    "gradient_accumulation_steps": f"it follows from `{STAGE}.global_batch` and the machine file's `micro_batch`",
+    "resume_from_checkpoint": "a stage that was stopped resumes by itself",
+}
+
+
+def key_hint(key: str, known: list[str]) -> str | None:
+    """What to say about an unknown key; None if nothing is known about it.
+
+    Args:
+        known: the keys at the place where it stands, from which on ours is written.
+    """
+    nested = key.split(".")
+    if len(nested) > 1 and nested[0] in known:
+        return f"keys are nested, not dotted: `{': {'.join(nested)}: ...{'}' * (len(nested) - 1)}`"
+    if key in WITHOUT_KEY:
+        return f"there is none here: {WITHOUT_KEY[key]}"
+    if key not in KEYS:
+        return None
+    parts = KEYS[key].split(".")
+    for number, part in enumerate(parts):
+        if part.partition(":")[0] in known:
+            return f"here it is `{'.'.join(parts[number:])}`"
+    if parts[0] == MACHINE:
+        return f"here it is `{parts[1]}` in the machine file, config/machines/"
+    if difflib.get_close_matches(key, known, 1):  # as `batch_size` of a suite that has `batch`
+        return None
+    return f"here it is `{KEYS[key]}`"
 
 
 def merged(below: dict, above: dict) -> dict:

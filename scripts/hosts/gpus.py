@@ -9,14 +9,22 @@ A lease is an flock on one file per card, in a folder that all users share. The 
 through exec, so it ends with the job, however that ends. A card without a lease whose memory is in use belongs to
 another program and is skipped, as is one that NVML cannot read. The environment variable STAGECRAFT_GPU_LEASES names
 another folder.
+
+The folder is locked while a job looks for cards, so that two never hold half of what both need. Another user's links
+and files are not trusted: what is no plain file is refused.
 """
 
 import argparse
+import errno
+import fcntl
 import logging
 import os
 import re
 import signal
+import stat
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -27,7 +35,104 @@ from scripts.common.errors import UserError
 from scripts.experiment.machine_files import load_machine
 from scripts.experiment.settings.machine import Machine
 from scripts.hosts.hardware import check_gpu_driver, sleep_while_waiting
-from scripts.hosts.lease_folder import VARIABLE, holder_of, one_at_a_time, opened, opened_folder, sign
+
+VARIABLE = "STAGECRAFT_GPU_LEASES"  # names another folder
+GATE = "gate.lock"  # held by the one job that looks for cards
+GATE_LIMIT = 60.0  # seconds in which the gate must be free; a job needs it for a fraction of one
+GATE_POLL = 0.05  # seconds between two looks
+
+
+@contextmanager
+def opened_folder(path: Path) -> Iterator[int]:
+    """Yield a descriptor of the lease folder, made for all users where it is not there.
+
+    Whoever owns the folder can put other files in the place of the leases. So it must be the user's own, root's, or
+    one that is shared as /tmp is: anybody may add files, nobody may remove another's.
+
+    Raises:
+        UserError: it is a link or no folder, or another user could replace the leases in it.
+    """
+    try:
+        path.mkdir(parents=True)
+        path.chmod(0o1777)  # all users', past the umask
+    except FileExistsError:
+        pass
+    try:
+        folder = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    except NotADirectoryError:  # a link, too
+        raise UserError(f"{path}: not a folder, or a link; remove it, or name a folder in {VARIABLE}") from None
+    try:
+        facts = os.fstat(folder)
+        if facts.st_uid not in (0, os.getuid()) and facts.st_mode & 0o1777 != 0o1777:
+            raise UserError(f"{path}: owned by user {facts.st_uid} and not shared (mode 1777); see {VARIABLE}")
+        yield folder
+    finally:
+        os.close(folder)
+
+
+def opened(name: str, folder: int) -> int:
+    """A descriptor of a lock file in `folder`. Another user's must be opened without O_CREAT (fs.protected_regular).
+
+    Raises:
+        UserError: it is a link, no regular file, or has a second name, under which it may be anybody's.
+    """
+    flags = os.O_RDWR | os.O_NOFOLLOW | os.O_NONBLOCK
+    try:
+        try:
+            descriptor = os.open(name, flags, dir_fd=folder)
+        except FileNotFoundError:
+            descriptor = os.open(name, flags | os.O_CREAT | os.O_EXCL, dir_fd=folder)
+            os.fchmod(descriptor, 0o666)
+    except FileExistsError:  # made by another job in this moment
+        return opened(name, folder)
+    except OSError as error:
+        if error.errno in (errno.ELOOP, errno.EISDIR, errno.ENXIO):
+            raise UserError(f"{name}: not a plain file in the lease folder; remove it, or see {VARIABLE}") from None
+        raise
+    facts = os.fstat(descriptor)
+    if not stat.S_ISREG(facts.st_mode) or facts.st_nlink != 1:
+        os.close(descriptor)
+        raise UserError(f"{name}: not a plain file in the lease folder; remove it, or see {VARIABLE}")
+    return descriptor
+
+
+def holder_of(descriptor: int) -> str | None:
+    """Who holds a lock; None where it is now this process."""
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return None
+    except BlockingIOError:
+        return os.pread(descriptor, 4096, 0).decode(errors="replace") or "a process that is just starting"
+
+
+def sign(descriptor: int) -> None:
+    """Write who holds a lock into its file."""
+    os.ftruncate(descriptor, 0)
+    os.pwrite(descriptor, f"process {os.getpid()} in {Path.cwd()}".encode(), 0)
+
+
+@contextmanager
+def one_at_a_time(folder: int) -> Iterator[None]:
+    """Let one job of this host look for cards at a time, so that two never hold half of what both need.
+
+    Raises:
+        UserError: another process has kept the others from looking for GATE_LIMIT seconds.
+    """
+    gate = opened(GATE, folder)
+    try:
+        end = time.monotonic() + GATE_LIMIT
+        while holder := holder_of(gate):
+            if time.monotonic() > end:
+                raise UserError(
+                    f"gpus: {holder} has held the lock on the leases for {GATE_LIMIT:.0f} s, instead of a moment;"
+                    " if it is suspended, resume it (kill -CONT) or end it"
+                )
+            time.sleep(GATE_POLL)
+        sign(gate)
+        yield
+    finally:
+        os.close(gate)
+
 
 GIB = 2**30
 FOLDER = "/tmp/stagecraft-gpu-leases"

@@ -1,20 +1,172 @@
-"""Run before the rules are read: set the shell of all jobs, lock the folder, wait for jobs of an earlier run."""
+"""Run before the rules are read: set the shell of all jobs, lock the folder, wait for jobs of an earlier run.
+
+Jobs on Slurm may outlive the Snakemake that sent them. Started again it would send a running job once more, two at once
+into the same files; so it waits for those that are left (`wait_for_earlier`). A job that Slurm will not start is named
+with Slurm's reason (`report_pending`). A script ends with `error: ` where the user is to change something, which ends
+the workflow at once, and with `fault: ` where the machine failed; only that, a kill and a traceback are tried again.
+"""
 
 import re
 import shlex
+import shutil
+import subprocess
 import sys
+import threading
+import time
+from collections import Counter
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from snakemake.io import ancient
+from snakemake.scheduling.job_scheduler import JobScheduler
+from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 
-from scripts.common.terminal import shorten
+from scripts.common.errors import UserError
+from scripts.common.terminal import error_in, read_lines, scheduler_causes, shorten
 from scripts.experiment.arguments import argument_file
 from scripts.hosts.folder_lock import hold_folder
 from scripts.hosts.invocation import Invocation, read_invocation
-from scripts.hosts.retries import end_at_users_mistakes
-from scripts.hosts.slurm import prepare, report_pending, wait_for_earlier
-from scripts.hosts.slurm_status import keep_to_squeue
+from scripts.hosts.slurm_status import SCHEDULERS_FAULTS, endings, keep_to_squeue
+
+SECONDS = 5  # between two looks at the queue for jobs of an earlier run
+PENDING_SECONDS = 30  # between two looks at why jobs wait
+# reasons that pass by themselves when jobs ahead end; the first is a job that Slurm has not looked at yet
+ORDINARY = {"None", "Resources", "Priority", "Dependency", "BeginTime", "Cleaning", "Prolog", "JobHeldUser"}
+REMEDIES = {
+    "PartitionTimeLimit": "lower `runtime` in the profile below the partition's limit (sinfo -o '%P %l')",
+    "PartitionNodeLimit": "the partition lends fewer nodes than `nodes` in the profile",
+    "PartitionConfig": "the partition has no such GPUs, memory or nodes; see `scontrol show partition`",
+    "BadConstraints": "no node has what the profile asks for",
+    "ReqNodeNotAvail": "the nodes it needs are down, drained or reserved (sinfo -R)",
+}
+
+
+def prepare(workflow) -> None:
+    """Obey `seconds-between-status-checks`."""
+    if workflow.is_main_process:
+        # the Slurm executor would wait ten seconds more after each look, up to three minutes
+        RemoteExecutor.next_seconds_between_status_checks = property(
+            lambda self: self.workflow.remote_execution_settings.seconds_between_status_checks, lambda self, value: None
+        )
+
+
+def squeue(fields: str, *options: str) -> list[list[str]]:
+    """The fields of each of the user's jobs, as `squeue --format` names them, separated by `|`.
+
+    Raises:
+        UserError: the queue cannot be read.
+    """
+    line = ["squeue", "--me", "--noheader", *options, "--format", fields]
+    done = subprocess.run(line, check=False, capture_output=True, text=True)
+    if done.returncode:
+        raise UserError(f"the profile sends jobs to Slurm, and its queue cannot be read: {done.stderr.strip()}")
+    return [job.split("|", fields.count("|")) for job in done.stdout.splitlines()]
+
+
+def queued(folder: Path) -> dict[str, str]:
+    """Job id → rule and wildcards, of the jobs that a Snakemake sent from `folder` and that have not ended.
+
+    Raises:
+        UserError: the queue cannot be read.
+    """
+    jobs = squeue("%i|%Z|%k")
+    return {job: rule for job, work_folder, rule in jobs if work_folder == str(folder) and rule.startswith("rule_")}
+
+
+def wait_for_earlier() -> None:
+    """Wait until no job of an earlier Snakemake in this folder is left.
+
+    Raises:
+        UserError: the queue cannot be read.
+    """
+    if not shutil.which("squeue"):
+        return
+    shown = {}
+    while jobs := queued(Path.cwd()):
+        if jobs != shown:
+            named = ", ".join(f"{job} ({rule})" for job, rule in jobs.items())
+            print(
+                f"waiting for jobs of an earlier run: {named}; to end them: scancel {' '.join(jobs)}", file=sys.stderr
+            )
+            shown = jobs
+        time.sleep(SECONDS)
+
+
+def never_starting(folder: Path) -> dict[str, tuple[str, str]]:
+    """Job id → (rule and wildcards, Slurm's reason), of jobs sent from `folder` that will not start by themselves."""
+    jobs = squeue("%i|%Z|%k|%r", "--states", "PENDING")
+    return {
+        job: (rule, reason)
+        for job, work_folder, rule, reason in jobs
+        if work_folder == str(folder) and rule.startswith("rule_") and reason.split(",")[0].strip("()") not in ORDINARY
+    }
+
+
+def report_pending(seconds: float = PENDING_SECONDS) -> None:
+    """In the background, print once for each job and reason why Slurm does not start it.
+
+    A reason is printed when it has stood for two looks: what Slurm says at submission it may replace when its scheduler
+    comes to the job.
+    """
+    if not shutil.which("squeue"):
+        return
+
+    def report_new() -> None:
+        reported = set()
+        seen_before = set()
+        while True:
+            time.sleep(seconds)
+            try:
+                waiting = never_starting(Path.cwd())
+            except UserError:
+                continue  # Snakemake itself says so where it matters
+            seen = {(job, rule, reason) for job, (rule, reason) in waiting.items()}
+            for job, rule, reason in sorted(seen & seen_before - reported):
+                hint = REMEDIES.get(reason.split(",")[0], "see `scontrol show job`")
+                print(f"Slurm does not start job {job} ({rule}): {reason}; {hint}", file=sys.stderr)
+            reported |= seen & seen_before
+            seen_before = seen
+
+    threading.Thread(target=report_new, daemon=True, name="pending jobs").start()
+
+
+FREE_TRIES = 10  # of a job whose node fails or that is preempted
+
+
+def ended_with_users_mistake(job) -> bool:
+    """Whether a failed job, or one of a group, ended with a line that says what the user is to change.
+
+    A job that uses the network is always tried again: what answers `not found` now may answer later.
+    """
+    for single in getattr(job, "jobs", [job]):
+        if single.resources.get("network"):
+            continue
+        for path in single.log:
+            lines = read_lines(path)
+            number = error_in(lines)
+            if number is not None and lines[number].startswith("error: "):
+                return True
+    return False
+
+
+def end_at_users_mistakes() -> None:
+    """Let Snakemake not try a job again that ended with a user's mistake; a fault of the scheduler spends no try."""
+    handle_error = JobScheduler._handle_error
+    free_tries: Counter = Counter()
+
+    def handled(self, job, postprocess_job: bool = True):
+        state, line = endings.pop(job, (None, None))
+        if line:
+            scheduler_causes[str(self.workflow.dag.jobid(job))] = line
+        if state in SCHEDULERS_FAULTS and free_tries[job] < FREE_TRIES:
+            free_tries[job] += 1
+            job.attempt -= 1
+        elif state is None and ended_with_users_mistake(job):
+            job.attempt = job.restart_times + 1  # as if all tries were used up
+        handle_error(self, job, postprocess_job)
+
+    JobScheduler._handle_error = handled
+
 
 workflows: list = []  # the workflows that this process has read, for a command that runs Snakemake in its own process
 

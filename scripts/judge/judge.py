@@ -11,8 +11,7 @@ import os
 from concurrent.futures import ThreadPoolExecutor
 
 from scripts.common.progress import Progress
-from scripts.judge.outcomes import FAULTS, Verdict
-from scripts.judge.problem import Problem
+from scripts.judge.problem import FAULTS, Problem, Verdict
 from scripts.judge.sandbox import libraries
 from scripts.judge.sandbox.bubblewrap import Sandbox
 from scripts.judge.sandbox.compiled_judge import CompiledJudge

@@ -3,6 +3,32 @@
 import re
 from dataclasses import dataclass
 
+FAULTS = ("test error", "sandbox error")
+OUTCOMES = (
+    "passed",
+    "wrong",
+    "exception",
+    "compile error",
+    "timeout",
+    "memory",
+    "environment error",
+    "unjudged",
+    *FAULTS,
+)
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One of `OUTCOMES`, and the message that explains it."""
+
+    outcome: str
+    detail: str
+
+    def __post_init__(self) -> None:
+        # a program can raise a text with half of a surrogate pair, which no file of results can hold
+        object.__setattr__(self, "detail", self.detail.encode(errors="backslashreplace").decode())
+
+
 LANGUAGES = ("python", "java", "go", "rust", "cpp")
 
 # Stop strings of the reference harnesses: of HumanEval (Chen et al. 2021, section 2.1, with the decorator,

@@ -17,7 +17,7 @@ import yaml
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json
 from scripts.common.known_hashes import KnownHashes
-from scripts.experiment.code_records import code_file
+from scripts.experiment.causes import code_file
 from scripts.experiment.layout import Layout, raw_archive, raw_manifest
 from scripts.experiment.load import experiment_of
 from scripts.experiment.provenance import (

@@ -52,8 +52,7 @@ from scripts.training.optimization.muon import MuonCheck, optimizer_factory
 from scripts.training.optimization.training_arguments import training_arguments
 from scripts.training.planning.checks import check_validation
 from scripts.training.planning.resolve_auto import PLAN
-from scripts.training.planning.resolved_stage import resolve_stage, split_rows
-from scripts.training.planning.schedule import schedule_warnings
+from scripts.training.planning.resolved_stage import resolve_stage, schedule_warnings, split_rows
 
 
 def train(
@@ -185,7 +184,7 @@ def main() -> None:
     arguments.add_argument("--machine", type=Path, required=True)
     arguments.add_argument("--threads", type=int, required=True)
     # the rule's shell ignores SIGTERM, which is inherited; until training begins it ends the process
-    # (scripts/training/monitoring/interruption.py)
+    # (scripts/training/engine/callbacks.py)
     signal.signal(signal.SIGTERM, signal.SIG_DFL)
     die_with_torchrun()
     args = arguments.parse_args()

@@ -23,7 +23,7 @@ from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.benchmark import Benchmark
 from scripts.experiment.settings.gates import Gate
 from scripts.experiment.settings.record import to_dict, to_json
-from scripts.judge.outcomes import OUTCOMES
+from scripts.judge.problem import OUTCOMES
 from tests import forked
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MULTIPL_E, written
 

@@ -10,7 +10,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.corpus.similarity import ngrams
+from scripts.corpus.similarity import overlaps
 from scripts.corpus.similarity.overlaps import OverlapSearch, ProblemText
 from scripts.evaluation.contamination import ContaminationSettings, contamination
 from scripts.evaluation.suites import prompts_of
@@ -178,7 +178,7 @@ def test_the_overlaps_are_those_of_a_plain_search_even_if_all_hashes_collide(tmp
         assert size <= run["length"] == len(words)
         for text in (problems[int(name[1:])], training[int(run["document"][1:])]):
             assert tuple(words) in grams(text, len(words))
-    monkeypatch.setattr(ngrams, "PRIMES", (0, 0))  # all n-grams have one hash
+    monkeypatch.setattr(overlaps, "PRIMES", (0, 0))  # all n-grams have one hash
     assert ComposeFolder(tmp_path / "colliding").check(problems, training, size, common) == row
 
 

@@ -1,4 +1,4 @@
-"""scripts/hosts/lease_folder.py: a folder for all users, and what in it is refused."""
+"""scripts/hosts/gpus.py: a folder for all users, and what in it is refused."""
 
 import os
 import signal
@@ -8,8 +8,8 @@ import sys
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.hosts import gpus, lease_folder
-from scripts.hosts.lease_folder import GATE
+from scripts.hosts import gpus
+from scripts.hosts.gpus import GATE
 from tests.hosts.leasing import A40, CARDS, Host
 
 HOLD_GATE = """
@@ -38,12 +38,12 @@ def test_a_stopped_process_that_holds_the_lock_on_the_leases_is_named_after_the_
     holder = subprocess.Popen([sys.executable, "-c", HOLD_GATE, host.leases / GATE], stdout=subprocess.PIPE)
     holder.stdout.readline()
     holder.send_signal(signal.SIGSTOP)
-    monkeypatch.setattr(lease_folder, "GATE_LIMIT", 0.3)
+    monkeypatch.setattr(gpus, "GATE_LIMIT", 0.3)
     with pytest.raises(UserError, match=r"process 7 in /home/her\S* has held the lock on the leases for"):
         gpus.wait(host.leases, [[CARDS[0]]], 1)
     holder.kill()
     holder.wait()
-    with lease_folder.opened_folder(host.leases) as folder, lease_folder.one_at_a_time(folder):
+    with gpus.opened_folder(host.leases) as folder, gpus.one_at_a_time(folder):
         pass  # free again
 
 

@@ -1,11 +1,11 @@
-"""scripts/hosts/slurm.py: which jobs of the queue are this folder's. Waiting: tests/workflow/test_cluster.py."""
+"""scripts/hosts/start.py: which jobs of the queue are this folder's. Waiting: tests/workflow/test_cluster.py."""
 
 from pathlib import Path
 
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.hosts.slurm import queued
+from scripts.hosts.start import queued
 
 
 @pytest.fixture

@@ -7,7 +7,7 @@ from scripts.common.files import write_jsonl
 from scripts.evaluation.benchmarks import formats
 from scripts.evaluation.benchmarks.formats import Problem
 from scripts.judge.judge import Judge, judge_all
-from scripts.judge.outcomes import Verdict
+from scripts.judge.problem import Verdict
 from scripts.judge.sandbox.packages import NONE, VERSION, Packages
 from scripts.judge.sandbox.program import Limits
 from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent

@@ -12,10 +12,9 @@ import pytest
 from scripts.common.files import read_json, write_json
 from scripts.evaluation.gate import evaluate
 from scripts.evaluation.suites.qa import SUITE
-from scripts.report.content.examples import choose_examples
 from scripts.report.content.formatting import interval, number
 from scripts.report.content.wording import explanation
-from scripts.report.page import render
+from scripts.report.page import choose_examples, render
 from tests.evaluation.synthetic import (
     SOURCES,
     WRITTEN,

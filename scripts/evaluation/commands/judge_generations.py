@@ -27,8 +27,7 @@ from scripts.evaluation.benchmarks.prompts import block, closed, completed, prog
 from scripts.evaluation.metrics.pass_at_k import unbiased
 from scripts.experiment.settings.benchmark import Benchmark
 from scripts.judge.judge import Judge, judge_all
-from scripts.judge.outcomes import FAULTS
-from scripts.judge.problem import Problem
+from scripts.judge.problem import FAULTS, Problem
 
 # how a user gives the libraries without which tests cannot be built
 LIBRARIES = {"java": "--jars javatuples-1.2.jar", "go": "--go-vendor vendor"}

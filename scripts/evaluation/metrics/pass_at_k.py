@@ -11,7 +11,7 @@ from collections.abc import Collection
 from math import comb
 
 from scripts.evaluation.metrics.metric import Suite, means
-from scripts.judge.outcomes import FAULTS, OUTCOMES
+from scripts.judge.problem import FAULTS, OUTCOMES
 
 
 def unbiased(samples: int, passed: int, k: int) -> float:

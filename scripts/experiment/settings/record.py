@@ -46,7 +46,7 @@ def refuse_repetition(values: list) -> list:
     return values
 
 
-# (key, known keys) → what would be right, or None. scripts/experiment/load.py adds one (key_hints.py): it is no part of
+# (key, known keys) → what would be right, or None. scripts/experiment/load.py adds one: it is no part of
 # the code of jobs, so another hint reruns none of them.
 HINTS: list[Callable[[str, list[str]], str | None]] = []
 

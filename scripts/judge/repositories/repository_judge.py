@@ -16,7 +16,7 @@ from functools import cache
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.judge.outcomes import Verdict
+from scripts.judge.problem import Verdict
 from scripts.judge.repositories import (
     calls,
     candidate_process,

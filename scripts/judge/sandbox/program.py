@@ -19,7 +19,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
 
-from scripts.judge.outcomes import Verdict
+from scripts.judge.problem import Verdict
 from scripts.judge.sandbox.memory_groups import MemoryGroup
 
 # Bytes of output kept of each stream, and after how many in all a program is ended.

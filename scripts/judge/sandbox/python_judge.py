@@ -6,8 +6,7 @@ verdict = PythonJudge(sandbox, limits, packages).judge(problem, code)
 import ast
 import subprocess
 
-from scripts.judge.outcomes import Verdict
-from scripts.judge.problem import Problem
+from scripts.judge.problem import Problem, Verdict
 from scripts.judge.sandbox import guest, remote_objects, values
 from scripts.judge.sandbox.bubblewrap import Sandbox, replies_in
 from scripts.judge.sandbox.packages import ONE_THREAD, Packages, bundle, with_imports

@@ -13,8 +13,7 @@ import sys
 from dataclasses import replace
 from decimal import Decimal, InvalidOperation
 
-from scripts.judge.outcomes import Verdict
-from scripts.judge.problem import Problem
+from scripts.judge.problem import Problem, Verdict
 from scripts.judge.sandbox.bubblewrap import Sandbox, memory_file
 from scripts.judge.sandbox.packages import Packages
 from scripts.judge.sandbox.program import DETAIL, KEPT, Limits, Program, exceeded, message, wait

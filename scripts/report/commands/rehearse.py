@@ -15,6 +15,7 @@ Its scores and gates mean nothing. Raw archives are shared with the real run; al
 """
 
 import logging
+import shutil
 import subprocess
 import sys
 import time
@@ -22,7 +23,7 @@ from pathlib import Path
 
 from scripts.common.discovery import constants_in
 from scripts.common.errors import UserError
-from scripts.common.files import write_json
+from scripts.common.files import read_json, write_json
 from scripts.evaluation.suites import configured
 from scripts.experiment.layout import Layout
 from scripts.experiment.load import load_experiment, trained_experiment_of
@@ -32,9 +33,56 @@ from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import as_json, to_json
-from scripts.experiment.settings.training import Stage
-from scripts.training.model.small_base import make_small_base
+from scripts.experiment.settings.training import Base, Stage
+from scripts.tokens.packing.base_tokenizer import small_files
+from scripts.tokens.packing.tokenizer_files import FILES
 from scripts.training.planning.resolved_stage import total_ranks
+
+SIZES = {
+    "num_hidden_layers": 2,
+    "hidden_size": 64,
+    "intermediate_size": 128,
+    "num_attention_heads": 4,
+    "num_key_value_heads": 2,
+}
+
+
+def small_config(config: dict) -> dict:
+    """config.json with two narrow layers; what it says for each layer is cut to two."""
+    layers = config.get("num_hidden_layers")
+    cut = {key: value[:2] for key, value in config.items() if isinstance(value, list) and len(value) == layers}
+    width = {"head_dim": SIZES["hidden_size"] // SIZES["num_attention_heads"]} if config.get("head_dim") else {}
+    return {**config, **cut, **SIZES, **width}
+
+
+def make_small_base(base: Base, out: Path) -> None:
+    """Write the small model and the real tokenizer to `out`.
+
+    Raises:
+        UserError: the base's config.json or tokenizer cannot be had, or its architecture is not known.
+    """
+    import torch
+    from transformers import AutoConfig, AutoModelForCausalLM
+
+    folder = Path(base.model) if Path(base.model).is_dir() else small_files(base)
+    if folder is None or not (folder / "config.json").is_file():
+        raise UserError(
+            f"training.base.model: config.json and the tokenizer of {base.model} cannot be read; a rehearsal needs a "
+            "network, or a folder"
+        )
+    shutil.rmtree(out, ignore_errors=True)
+    out.mkdir(parents=True)
+    config = small_config(read_json(folder / "config.json"))
+    torch.manual_seed(0)
+    try:
+        model = AutoModelForCausalLM.from_config(AutoConfig.for_model(**config))
+    except (KeyError, ValueError) as error:
+        raise UserError(f"{folder / 'config.json'}: no model that transformers can make: {error}") from error
+    model.save_pretrained(out)
+    for name in FILES:
+        if name != "config.json" and (folder / name).is_file():
+            shutil.copyfile(folder / name, out / name)
+
 
 ROOT = Path("results/rehearsal")
 STEPS, ITEMS = 3, 2

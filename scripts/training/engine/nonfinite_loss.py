@@ -27,7 +27,7 @@ class PassRecordingTrainer(Trainer):
 
     Attributes:
         passes: (input_ids [rows, length], loss) of each pass of the step on this rank; cleared at its begin by
-            scripts/training/monitoring/interruption.py.
+            scripts/training/engine/callbacks.py.
         grad_norm: of the newest step, before clipping; None before the first.
     """
 

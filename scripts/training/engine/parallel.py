@@ -11,28 +11,64 @@ Called in this order by scripts/training/train.py:
     barrier_and_destroy()                       at the end
 """
 
+import fcntl
 import json
 import logging
 import os
 import re
 import socket
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from datetime import timedelta
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, TextIO
 
 import torch
 from accelerate.utils import DistributedType
 from torch.distributed.fsdp import MixedPrecisionPolicy
 from torch.distributed.tensor import DTensor
+from torch.utils.cpp_extension import get_default_build_root
 from transformers import Trainer, TrainerCallback, TrainingArguments
 from transformers.integrations.deepspeed import set_hf_deepspeed_config, unset_hf_deepspeed_config
 
 from scripts.common.errors import MachineFault, UserError
 from scripts.experiment.settings.machine import Machine
-from scripts.training.engine import deepspeed_builds
+
+lock_files: list[TextIO] = []  # open for as long as this process lives
+
+
+def build_root() -> Path:
+    """The folder below which extensions are built."""
+    return Path(os.environ.get("TORCH_EXTENSIONS_DIR") or get_default_build_root())
+
+
+def clear_stale_locks() -> None:
+    """Remove locks that killed builds of DeepSpeed's extensions (CPU Adam, shared-memory collectives) have left.
+
+    PyTorch guards a build by a file named `lock`, which a killed process leaves behind, and for which every later one
+    waits without end (torch/utils/file_baton.py). So each process that may build holds a shared flock until it ends.
+    """
+    build_root().mkdir(parents=True, exist_ok=True)
+    users = (build_root() / ".users").open("w")
+    lock_files.append(users)
+    try:
+        fcntl.flock(users, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        pass  # another process may be building
+    else:
+        for lock in [*build_root().glob("*/lock"), *build_root().glob("*/*/lock")]:
+            logging.info(f"{lock}: left by a process that was killed; removed")
+            lock.unlink(missing_ok=True)
+    fcntl.flock(users, fcntl.LOCK_SH)
+
+
+def log_missing_builds(names: Iterable[str]) -> None:
+    """Log the extensions that DeepSpeed is about to compile, as it does so for minutes without a word."""
+    for name in names:
+        if not any(build_root().glob(f"**/{name}.so")):
+            logging.info(f"DeepSpeed compiles {name} into {build_root()}, once on this machine: one to three minutes")
+
 
 SETTINGS = Path("config/deepspeed")
 
@@ -67,10 +103,10 @@ def start_process_group(machine: Machine) -> None:
     if machine.sharding.startswith("zero"):
         import deepspeed
 
-        deepspeed_builds.clear_stale_locks()
+        clear_stale_locks()
         if os.environ["RANK"] == "0":
             extensions = {"deepspeed_shm_comm": machine.gpus == 0, "cpu_adam": machine.offload}
-            deepspeed_builds.log_missing_builds(name for name, needed in extensions.items() if needed)
+            log_missing_builds(name for name, needed in extensions.items() if needed)
         deepspeed.logger.setLevel(logging.ERROR)
         deepspeed.init_distributed(
             "nccl" if machine.gpus else "gloo", auto_mpi_discovery=False, verbose=False, timeout=timeout

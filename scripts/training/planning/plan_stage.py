@@ -15,8 +15,13 @@ from scripts.training.planning.choice import Option, choose
 from scripts.training.planning.disk import stage_disk
 from scripts.training.planning.memory import GIB, model_states
 from scripts.training.planning.parameters import count_parameters, counts
-from scripts.training.planning.resolved_stage import ResolvedStage, resolve_stage, used_rows
-from scripts.training.planning.schedule import length_warnings, schedule_warnings
+from scripts.training.planning.resolved_stage import (
+    ResolvedStage,
+    length_warnings,
+    resolve_stage,
+    schedule_warnings,
+    used_rows,
+)
 from scripts.training.planning.speed import noncausal_over_causal, operations, stage_hours
 
 VALIDATION_SHARE = 1 / 3  # of a training row's time: a forward pass alone

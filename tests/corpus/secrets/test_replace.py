@@ -12,8 +12,7 @@ from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, REJECTS, funnel
-from scripts.corpus.secrets.detectors import KEYWORDS, detect_secrets_rules
-from scripts.corpus.secrets.replace import all_rules, replace_secrets
+from scripts.corpus.secrets.replace import KEYWORDS, all_rules, detect_secrets_rules, replace_secrets
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import GOOD, write_archive
 

@@ -9,7 +9,7 @@ import zlib
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.evaluation.benchmarks import livecodebench
+from scripts.evaluation.benchmarks import formats as livecodebench
 from scripts.evaluation.benchmarks.formats import read
 from scripts.evaluation.benchmarks.prompts import program, prompt_of
 from scripts.evaluation.commands.judge_generations import judge_generations, read_generations

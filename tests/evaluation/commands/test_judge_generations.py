@@ -15,7 +15,7 @@ from scripts.evaluation.commands.judge_generations import (
     source,
     summary_lines,
 )
-from scripts.judge.outcomes import FAULTS
+from scripts.judge.problem import FAULTS
 from scripts.judge.sandbox.toolchains import absent
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MULTIPL_E, UNION, written
 

@@ -5,11 +5,11 @@ import pytest
 from scipy import stats
 
 from scripts.evaluation.metrics import pass_at_k
-from scripts.evaluation.metrics.bleu_chrf import statistics
 from scripts.evaluation.metrics.metric import summarize
 from scripts.evaluation.results.comparison import SuiteComparison
 from scripts.evaluation.results.items import Documents
 from scripts.evaluation.suites.bleu import SUITE as BLEU
+from scripts.evaluation.suites.bleu import statistics
 from scripts.evaluation.suites.completion import SUITE as COMPLETION
 from scripts.evaluation.suites.perplexity import SUITE as PERPLEXITY
 from scripts.evaluation.suites.qa import SUITE as ANSWERS

@@ -6,8 +6,8 @@ from pydantic import BaseModel
 import scripts.experiment.load  # noqa: F401 - which adds the hints
 from scripts.common.errors import UserError
 from scripts.experiment.fingerprint import reach
+from scripts.experiment.load import KEYS, MACHINE
 from scripts.experiment.settings.experiment import Experiment
-from scripts.experiment.settings.key_hints import KEYS, MACHINE
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Lora, Stage

@@ -15,9 +15,8 @@ from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.report.commands import rehearse
-from scripts.training.model.small_base import make_small_base
-from scripts.training.planning.resolved_stage import resolve_stage
-from scripts.training.planning.schedule import schedule_warnings
+from scripts.report.commands.rehearse import make_small_base
+from scripts.training.planning.resolved_stage import resolve_stage, schedule_warnings
 from tests.training.conftest import LENGTH, MACHINE, STAGE, origin, scratch, tokenizer  # noqa: F401
 
 PROFILES = {

@@ -4,8 +4,7 @@ import pytest
 
 from scripts.common.errors import UserError
 from scripts.common.files import write_json
-from scripts.experiment.causes import param_changes, setting_changes
-from scripts.experiment.code_records import code_file, unit_changes
+from scripts.experiment.causes import code_file, param_changes, setting_changes, unit_changes
 from scripts.experiment.fingerprint import fingerprint, reach
 from scripts.report.commands.why import dry_run, names_or_counts
 

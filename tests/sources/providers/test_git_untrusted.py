@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from scripts.common.errors import UserError
+from scripts.sources.history import first_commits
 from scripts.sources.providers.git import commit_as_tar, copy_file, head_commit
-from scripts.sources.providers.git_history import first_commits
 from scripts.sources.tables.from_folder import rows_of
 
 pytestmark = pytest.mark.slow  # starts git many times

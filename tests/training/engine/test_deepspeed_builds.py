@@ -1,4 +1,4 @@
-"""scripts/training/engine/deepspeed_builds.py: a build that was killed does not keep later processes waiting, one that
+"""scripts/training/engine/parallel.py: a build that was killed does not keep later processes waiting, one that
 runs does."""
 
 import logging
@@ -8,12 +8,12 @@ import sys
 
 from torch.utils.file_baton import FileBaton
 
-from scripts.training.engine import deepspeed_builds
+from scripts.training.engine import parallel as deepspeed_builds
 
 BUILD = """
 import sys, time
 from torch.utils.file_baton import FileBaton
-from scripts.training.engine import deepspeed_builds
+from scripts.training.engine import parallel as deepspeed_builds
 deepspeed_builds.clear_stale_locks()
 print(FileBaton(sys.argv[1]).try_acquire(), flush=True)
 time.sleep(float(sys.argv[2]))

@@ -39,7 +39,7 @@ MODES = {
 def cpu_adam():
     """DeepSpeed compiles its host-side Adam once per machine (about 90 s of C++) and keeps it."""
     # a process of its own: setuptools cannot be imported where other tests have imported the old distutils
-    build = "from scripts.training.engine import deepspeed_builds; deepspeed_builds.clear_stale_locks(); "
+    build = "from scripts.training.engine.parallel import clear_stale_locks; clear_stale_locks(); "
     build += "from deepspeed.ops.op_builder import CPUAdamBuilder; CPUAdamBuilder().load(verbose=False)"
     environment = {**os.environ, "DS_ACCELERATOR": "cpu"}
     done = subprocess.run([sys.executable, "-c", build], capture_output=True, text=True, check=False, env=environment)

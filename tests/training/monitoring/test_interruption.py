@@ -1,4 +1,4 @@
-"""scripts/training/monitoring/interruption.py: SIGTERM leaves a whole checkpoint that resumes; a NaN ends a stage and
+"""scripts/training/engine/callbacks.py: SIGTERM leaves a whole checkpoint that resumes; a NaN ends a stage and
 names documents."""
 
 import json
@@ -21,10 +21,10 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.machine_files import load_monitoring
 from scripts.tokens.packing.shards import Shards
 from scripts.training.base import base
+from scripts.training.engine.callbacks import Interruption
 from scripts.training.engine.checkpoint_folders import newest_complete, step_of
 from scripts.training.engine.nonfinite_loss import PassRecordingTrainer, find_rows
 from scripts.training.monitoring.alerts import Alerts
-from scripts.training.monitoring.interruption import Interruption
 from scripts.training.monitoring.progress import ProgressFile
 from tests import forked
 from tests.training.conftest import LENGTH, MACHINE, often, scratch

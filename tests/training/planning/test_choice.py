@@ -11,7 +11,7 @@ from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.training import Lora
 from scripts.training.planning import budget
-from scripts.training.planning.activations import Pass, pass_peak
+from scripts.training.planning.budget import Pass, pass_peak
 from scripts.training.planning.choice import Option, choose, preference
 from scripts.training.planning.memory import GIB
 from scripts.training.planning.parameters import counts
