@@ -15,23 +15,27 @@ knows what fits in a row, at the rates that this manifest names. `filter` drops 
 import ctypes
 import multiprocessing
 import signal
-from collections import Counter
-from collections.abc import Iterator
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
 from functools import partial
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
 
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import jsonl_writer, read_jsonl
+from scripts.common.hashing import text_digest
 from scripts.common.manifest import read_manifest, write_manifest
 from scripts.common.progress import Progress
 from scripts.corpus.formats import own_datasets
-from scripts.corpus.formats.balancing import balance_tasks
-from scripts.corpus.formats.repository_documents import repository_documents
 from scripts.corpus.instruct.tasks import examples_of
+from scripts.corpus.syntax.imports import sort_by_imports
 from scripts.experiment.layout import SPLITS, split_file
 from scripts.experiment.settings.corpus import (
+    FILE_SEPARATOR,
+    REPOSITORY_NAME,
     CodeDataset,
     Dataset,
     InstructDataset,
@@ -40,6 +44,127 @@ from scripts.experiment.settings.corpus import (
     SourceDataset,
 )
 from scripts.experiment.settings.record import parse_json
+
+Limits = Callable[[dict[str, int]], dict[str, int]]  # number of examples by group -> how many of them are kept
+
+
+def rank_of(example: dict, seed: int) -> bytes:
+    """What the examples of a group are sorted by."""
+    return text_digest(f"{seed}:{example['id']}")
+
+
+def limit_groups(
+    examples: Iterator[dict],
+    group: Callable[[dict], str],
+    limits: Limits,
+    seed: int,
+    out: Path,
+    dropped: Counter,
+    reason: str,
+) -> Iterator[dict]:
+    """Yield of each group as many examples as `limits` says; the others are counted in `dropped` as `reason`.
+
+    All examples are first written to a temporary file in `out`, as the limits depend on their number.
+
+    Args:
+        group: gives the group of an example.
+
+    Raises:
+        UserError: from `limits`.
+    """
+    out.mkdir(parents=True, exist_ok=True)
+    ranks = defaultdict(list)
+    with tempfile.TemporaryDirectory(dir=out) as folder:
+        all_examples = Path(folder) / "all.jsonl.zst"
+        with jsonl_writer(all_examples) as write:
+            for example in examples:
+                write(example)
+                ranks[group(example)].append(rank_of(example, seed))
+        limit_of = limits({name: len(keys) for name, keys in ranks.items()})
+        last_key = {}
+        for name, keys in ranks.items():
+            if len(keys) > limit_of[name]:
+                last_key[name] = sorted(keys)[limit_of[name] - 1] if limit_of[name] else b""
+        for example in read_jsonl(all_examples):
+            if (name := group(example)) in last_key and rank_of(example, seed) > last_key[name]:
+                dropped[reason] += 1
+            else:
+                yield example
+
+
+def balance_tasks(
+    examples: Iterator[dict], weights: dict[str, float], all_required: bool, seed: int, out: Path, dropped: Counter
+) -> Iterator[dict]:
+    """Yield examples so that the tasks' numbers are in proportion to their weights; the scarcest task keeps all.
+
+    Args:
+        all_required: whether a task without examples is an error; if not, it is ignored.
+
+    Raises:
+        UserError: a task has no examples, with `all_required`.
+    """
+
+    def limits(counts: dict[str, int]) -> dict[str, int]:
+        if all_required and (missing := [task for task in weights if task not in counts]):
+            raise UserError(
+                f"corpus.compose.{out.name}.tasks.{missing[0]}: no document gives an example of it; leave it out"
+            )
+        present = {task: Fraction(str(weight)) for task, weight in weights.items() if task in counts}
+        per_weight = min((counts[task] / weight for task, weight in present.items()), default=Fraction(0))
+        return {task: max(1, int(weight * per_weight)) for task, weight in present.items()}
+
+    return limit_groups(
+        examples, lambda example: example.get("task", "analysis"), limits, seed, out, dropped, "task_share"
+    )
+
+
+def repository_documents(documents: Iterable[dict], max_characters: int) -> Iterator[dict]:
+    """Yield one example per repository; a repository of more than `max_characters` gives several.
+
+    The form is that of Qwen2.5-Coder's training: the repository's name, then each file's path and text. An example's
+    `text` is all of this without the control tokens, and `marks` lists (position in `text`, token) of each one. The
+    encoder inserts the tokens there; a control token that is spelt out in a file stays text.
+
+    A file that is longer than `max_characters` is an example of its own.
+
+    Args:
+        documents: of a split; those of one source are consecutive.
+    """
+    for source, group_documents in groupby(documents, key=lambda document: document["source"]):
+        group, size = [], 0
+        for document in sort_by_imports(list(group_documents)):
+            length = len(document["path"]) + len(document["text"]) + 2
+            if group and size + length > max_characters:
+                yield example(source, group)
+                group, size = [], 0
+            group.append(document)
+            size += length
+        yield example(source, group)
+
+
+def example(source: str, documents: list[dict]) -> dict:
+    """The example made of these files of a repository; its id is that of the first file."""
+    parts, marks, at = [f"{source}\n"], [[0, REPOSITORY_NAME]], len(source) + 1
+    for document in documents:
+        marks.append([at, FILE_SEPARATOR])
+        text = f"{document['path']}\n{document['text']}"
+        parts.append(text if text.endswith("\n") else text + "\n")
+        at += len(parts[-1])
+    characters: dict[str, int] = {}
+    for document in documents:
+        characters[document["language"]] = characters.get(document["language"], 0) + len(document["text"])
+    named = {document["licence"] for document in documents if "licence" in document}
+    licences = {f"({licence})" if " OR " in licence and len(named) > 1 else licence for licence in named}
+    return {
+        "id": f"{source}/{documents[0]['path']}",
+        "language": max(sorted(characters), key=characters.get),
+        "source": source,
+        **({"licence": " AND ".join(sorted(licences))} if licences else {}),
+        "text": "".join(parts),
+        "marks": marks,
+        "files": [document["path"] for document in documents],
+    }
+
 
 FEW = 2048  # documents; for fewer, starting processes takes longer than it saves
 CHUNK = 32  # documents that a process takes at once

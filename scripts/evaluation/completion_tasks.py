@@ -23,9 +23,9 @@ from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.hashing import text_digest
 from scripts.common.manifest import NAME, read_manifest, write_manifest
 from scripts.corpus.instruct.functions import is_test
+from scripts.evaluation.code_tasks.answers import SIZES, Task
 from scripts.evaluation.code_tasks.occurrences import code_lines, in_training
 from scripts.evaluation.code_tasks.regions import cut, regions
-from scripts.evaluation.code_tasks.task import SIZES, Task
 from scripts.evaluation.suites.completion import CompletionTasks
 from scripts.experiment.layout import split_file
 from scripts.experiment.settings.record import check_name

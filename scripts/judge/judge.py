@@ -7,19 +7,208 @@ Tests and program run in two sandboxes and exchange calls and results: `sandbox/
 Functions of a repository, with the repository's own tests: repositories/repository_judge.py, called in the same way.
 """
 
+import ast
+import json
 import os
+import re
+import subprocess
+import sys
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
+from decimal import Decimal, InvalidOperation
 
 from scripts.common.progress import Progress
 from scripts.judge.problem import FAULTS, Problem, Verdict
-from scripts.judge.sandbox import libraries
-from scripts.judge.sandbox.bubblewrap import Sandbox
+from scripts.judge.sandbox import guest, libraries, remote_objects, values
+from scripts.judge.sandbox.bubblewrap import Sandbox, memory_file, replies_in
 from scripts.judge.sandbox.compiled_judge import CompiledJudge
 from scripts.judge.sandbox.libraries import Libraries
-from scripts.judge.sandbox.packages import NONE, Packages
-from scripts.judge.sandbox.program import DETAIL, Limits
-from scripts.judge.sandbox.python_judge import PythonJudge
-from scripts.judge.sandbox.stdio_judge import StdioJudge
+from scripts.judge.sandbox.packages import NONE, ONE_THREAD, Packages, bundle, with_imports
+from scripts.judge.sandbox.program import DETAIL, KEPT, Limits, Program, exceeded, message, two_pipes, wait
+
+GUEST = bundle((values, remote_objects, guest), "guest.py", "main()")
+LOADED = b"['value', None, None, None]\n"  # the reply of a program that was loaded
+
+
+class PythonJudge:
+    """Judges code in Python.
+
+    Args:
+        limits: of one program.
+        packages: what programs and their tests may import beside the standard library.
+    """
+
+    def __init__(self, sandbox: Sandbox, limits: Limits, packages: Packages):
+        self.sandbox, self.limits, self.packages = sandbox, limits, packages
+
+    def judge(self, problem: Problem, code: str) -> Verdict:
+        """The verdict on a program."""
+        source = problem.preamble + code + with_imports(problem.imports, code)
+        with two_pipes() as pipes:
+            tests = self.start_tests(problem, pipes.reply_reader, pipes.call_writer)
+            program = self.start(
+                "candidate", problem, (pipes.call_reader, pipes.reply_writer), {"/tmp/solution.py": source}, []
+            )
+        return self.verdict(tests, program)
+
+    def judge_replies(self, problem: Problem, replies: bytes) -> Verdict:
+        """The verdict on a program that was loaded, and of which else only its replies are known."""
+        with replies_in(LOADED + replies) as (reply_reader, call_writer):
+            tests = self.start_tests(problem, reply_reader, call_writer)
+        return self.verdict(tests, None)
+
+    def start_tests(self, problem: Problem, reply_reader: int, call_writer: int) -> Program:
+        # with a preamble a program is whole, and the head, as `class Solution:`, may be none
+        sources = {"/tmp/prompt.py": "" if problem.preamble else problem.head, "/tmp/tests.py": problem.tests}
+        names = " ".join(problem.defined or (problem.entry,))
+        return self.start("judge", problem, (reply_reader, call_writer), sources, [names])
+
+    def start(
+        self, role: str, problem: Problem, pipe_ends: tuple[int, int], sources: dict[str, str], names: list[str]
+    ) -> Program:
+        """Start one of the two processes.
+
+        Args:
+            sources: texts by their paths in the sandbox.
+            names: the names that the tests take from the program, in one text.
+        """
+        folders = self.packages.of(problem, role)
+        files = {path: text.encode(errors="replace") for path, text in sources.items()}
+        arguments = [role, *map(str, pipe_ends), *sources, *names, *folders]
+        return self.sandbox.start(
+            [*self.sandbox.python, "/tmp/guest.pyc", *arguments],
+            self.limits,
+            folders=folders,
+            files={"/tmp/guest.pyc": GUEST, **files},
+            environment=ONE_THREAD if folders else None,
+            stdout=subprocess.PIPE if role == "judge" else subprocess.DEVNULL,
+            descriptors=pipe_ends,
+        )
+
+    def verdict(self, tests: Program, program: Program | None) -> Verdict:
+        """The verdict of the tests' process.
+
+        Args:
+            program: the other process; None if there is none.
+        """
+        programs = [tests] if program is None else [tests, program]
+
+        def program_gone() -> bool:
+            return bytes(tests.stdout).startswith(b"('gone'")
+
+        def finished() -> bool:
+            if tests.open:
+                return False
+            return program is None or not (program_gone() and program.open)
+
+        wait(programs, finished)
+        if verdict := exceeded(programs):
+            return verdict
+        written = "" if program is None else message(program)
+        if program_gone() and (program is None or program.code is not None):
+            code = "" if program is None else f", exit code {program.code}"
+            return Verdict("exception", f"the program ended{code}: {written}"[:DETAIL])
+        try:
+            outcome, detail = ast.literal_eval(tests.stdout.decode())
+        except (ValueError, SyntaxError):
+            return Verdict("sandbox error", f"no verdict: {message(tests)}{written}"[-DETAIL:])
+        return Verdict("sandbox error" if outcome == "gone" else outcome, (detail or written)[:DETAIL])
+
+
+def decimals(line: str) -> list[Decimal] | None:
+    """The numbers in a line; None if it holds anything else."""
+    try:
+        return [Decimal(word) for word in line.split()]
+    except InvalidOperation:
+        return None
+
+
+def same_line(printed: str, expected: str) -> bool:
+    if printed == expected:
+        return True
+    numbers = decimals(printed), decimals(expected)
+    try:
+        return None not in numbers and numbers[0] == numbers[1]
+    except InvalidOperation:  # a signalling NaN
+        return False
+
+
+def difference(printed: str, expected: str) -> str:
+    """Where two outputs differ, for people; empty if they do not."""
+    lines, right = ([line.strip() for line in text.strip().split("\n")] for text in (printed, expected))
+    if len(lines) != len(right):
+        return f"{len(lines)} lines, {len(right)} are right"
+    for number, (line, other) in enumerate(zip(lines, right, strict=True), 1):
+        if not same_line(line, other):
+            return f"line {number} is {line[:100]!r}, {other[:100]!r} is right"
+    return ""
+
+
+def run_failure(program: Program) -> Verdict | None:
+    """The verdict on a run that failed before its output could be compared; None if it ended normally."""
+    if verdict := exceeded([program]):
+        return verdict
+    if program.code is None:
+        return Verdict("sandbox error", message(program))
+    if program.code == 0:
+        return None
+    text = message(program)
+    last = text.strip().rpartition("\n")[2]
+    missing = re.match(r"ModuleNotFoundError: No module named '(\w+)", last)
+    if missing and missing[1] not in sys.stdlib_module_names:
+        return Verdict("environment error", last)
+    if re.match("(Syntax|Indentation|Tab)Error", last):
+        return Verdict("compile error", text)
+    return Verdict("memory" if last.startswith("MemoryError") else "exception", text or f"exit code {program.code}")
+
+
+class StdioJudge:
+    """Judges Python programs that read standard input.
+
+    Each case is a run of its own in a sandbox of its own, with the limits of one program. The expected outputs are
+    never in a sandbox, so a program can only print what it computes. Compared as LiveCodeBench does (lcb_runner,
+    testing_util.py): line by line without white space at the ends; lines that differ are the same if both hold the
+    same decimal numbers.
+
+    Args:
+        limits: of the run of one case.
+        packages: what programs may import beside the standard library.
+    """
+
+    def __init__(self, sandbox: Sandbox, limits: Limits, packages: Packages):
+        self.sandbox, self.limits, self.packages = sandbox, limits, packages
+
+    def judge(self, problem: Problem, code: str) -> Verdict:
+        """The verdict on a program, at the first case that it fails."""
+        for number, (input_text, expected) in enumerate(json.loads(problem.tests), 1):
+            verdict = self.judge_case(problem, problem.preamble + code, input_text, expected)
+            if verdict.outcome != "passed":
+                return Verdict(verdict.outcome, f"case {number}: {verdict.detail}"[:DETAIL])
+        return Verdict("passed", "")
+
+    def judge_replies(self, problem: Problem, replies: bytes) -> Verdict:
+        """The verdict on a program of which only its output is known."""
+        return self.judge(problem, f"import sys\nsys.stdout.buffer.write({replies!r})")
+
+    def judge_case(self, problem: Problem, program: str, input_text: str, expected: str) -> Verdict:
+        folders = self.packages.of(problem, "candidate")
+        with memory_file(input_text.encode(errors="replace")) as stdin:
+            running = self.sandbox.start(
+                [*self.sandbox.python, "/tmp/solution.py"],
+                replace(self.limits, output=2 * len(expected) + KEPT),
+                folders=folders,
+                files={"/tmp/solution.py": program.encode(errors="replace")},
+                environment={"PYTHONPATH": ":".join(folders)} if folders else None,
+                stdin=stdin.fileno(),
+            )
+        wait([running], lambda: not running.open)
+        if failure := run_failure(running):
+            return failure
+        if len(running.stdout) >= running.limits.output:  # the rest was not kept
+            return Verdict("wrong", f"more than {running.limits.output} bytes of output")
+        if wrong := difference(running.stdout.decode(errors="replace"), expected):
+            return Verdict("wrong", wrong)
+        return Verdict("passed", "")
 
 
 class Judge:

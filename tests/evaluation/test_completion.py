@@ -9,8 +9,7 @@ import torch
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, write_json, write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation.code_tasks.answers import prompt_of
-from scripts.evaluation.code_tasks.task import Task
+from scripts.evaluation.code_tasks.answers import Task, prompt_of
 from scripts.evaluation.generation.model import load
 from scripts.evaluation.generation.transformers_engine import Infill, encode
 from scripts.evaluation.suites.completion import Settings as Completion

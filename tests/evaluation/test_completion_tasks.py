@@ -8,7 +8,7 @@ import pytest
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, write_jsonl
 from scripts.common.manifest import write_manifest
-from scripts.evaluation.code_tasks.task import Task
+from scripts.evaluation.code_tasks.answers import Task
 from scripts.evaluation.completion_tasks import completion_tasks, near_copy
 from scripts.evaluation.suites.completion import CompletionTasks
 

@@ -9,16 +9,16 @@ import pytest
 from scripts import languages as package
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
+from scripts.corpus.compose import repository_documents
 from scripts.corpus.filter import filter_archive
 from scripts.corpus.formats.filter_writer import DOCUMENTS, funnel
-from scripts.corpus.formats.repository_documents import repository_documents
 from scripts.corpus.instruct.facts import facts_of
 from scripts.corpus.instruct.functions import functions_of
 from scripts.corpus.instruct.tasks import examples_of
 from scripts.corpus.syntax.grammars import grammar
 from scripts.corpus.syntax.imports import sort_by_imports
+from scripts.evaluation.code_tasks.answers import SIZES
 from scripts.evaluation.code_tasks.regions import regions
-from scripts.evaluation.code_tasks.task import SIZES
 from scripts.evaluation.metrics.code_completion import identifiers
 from scripts.experiment.settings.corpus import InstructDataset
 from scripts.experiment.settings.filter import Filter

@@ -6,12 +6,33 @@ written, engine = write_answers(model, tasks, prompts, settings, seed, "completi
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from scripts.common.errors import UserError
-from scripts.evaluation.code_tasks.task import Task
 from scripts.evaluation.generation.examples import Infill, Prompt
 from scripts.evaluation.generation.model import ScoredModel
 from scripts.experiment.settings.generation import InPlace
+
+SIZES = ("line", "function")  # what is to be written: a line, or the body of a function
+
+
+@dataclass
+class Task:
+    """A file with an answer to be written.
+
+    Attributes:
+        id: file and lines, from 1.
+        before: the file's text up to the answer.
+    """
+
+    id: str
+    size: str
+    language: str
+    source: str
+    path: str
+    before: str
+    answer: str
+    after: str
 
 
 def check_form(model: ScoredModel, settings: InPlace, key: str) -> None:

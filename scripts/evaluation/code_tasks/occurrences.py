@@ -13,7 +13,7 @@ from pathlib import Path
 from scripts.common.files import read_jsonl
 from scripts.common.manifest import read_manifest
 from scripts.common.progress import Progress
-from scripts.evaluation.code_tasks.task import Task
+from scripts.evaluation.code_tasks.answers import Task
 from scripts.evaluation.generation.examples import text_of
 from scripts.experiment.layout import split_file
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass, field
 from scripts.common.hashing import text_digest
 from scripts.evaluation.code_tasks.occurrences import Answers
 from scripts.evaluation.code_tasks.regions import Parts, Region, cut, regions
-from scripts.evaluation.repository_functions.task import RepositoryTask
-from scripts.evaluation.suites.repository_tests import RepositoryTasks
+from scripts.evaluation.suites.repository_tests import RepositoryTask, RepositoryTasks
 from scripts.judge.repositories.problem import Lines
 from scripts.judge.repositories.repository import Repository
 from scripts.judge.repositories.repository_judge import Outcome, RepositoryJudge

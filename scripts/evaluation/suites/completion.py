@@ -24,8 +24,7 @@ from pydantic import Field
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
-from scripts.evaluation.code_tasks.answers import check_form, prompt_of, prompt_text, write_answers
-from scripts.evaluation.code_tasks.task import SIZES, Task
+from scripts.evaluation.code_tasks.answers import SIZES, Task, check_form, prompt_of, prompt_text, write_answers
 from scripts.evaluation.generation.examples import Prompt
 from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
 from scripts.evaluation.metrics.metric import Metric, Suite, by_language, means, score_line, summarize

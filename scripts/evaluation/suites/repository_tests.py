@@ -14,6 +14,7 @@ import os
 import tempfile
 from collections import defaultdict
 from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
@@ -24,10 +25,9 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
 from scripts.common.manifest import read_manifest
 from scripts.common.progress import Progress
-from scripts.evaluation.code_tasks.answers import check_form, prompt_of, prompt_text, write_answers
+from scripts.evaluation.code_tasks.answers import Task, check_form, prompt_of, prompt_text, write_answers
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import by_language, means, score_line, summarize
-from scripts.evaluation.repository_functions.task import RepositoryTask
 from scripts.evaluation.suites import About
 from scripts.experiment.settings.filter import Text
 from scripts.experiment.settings.generation import InPlace
@@ -38,6 +38,26 @@ from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.bubblewrap import Sandbox
 from scripts.judge.sandbox.packages import Packages
 from scripts.judge.sandbox.program import Limits
+
+
+@dataclass
+class RepositoryTask(Task):
+    """A function of a repository.
+
+    Attributes:
+        module, function, line: where it is found once its module is imported.
+        tests: the tests that run it, as pytest names them.
+        names, kinds: classes and functions that the repository's own body gives back in these tests, and the kinds of
+            objects that it changes; no other body may do more.
+    """
+
+    module: str = ""
+    function: str = ""
+    line: int = 0
+    tests: list[str] = field(default_factory=list)
+    names: list[str] = field(default_factory=list)
+    kinds: list[str] = field(default_factory=list)
+
 
 PLACE = 7
 ABOUT = About(

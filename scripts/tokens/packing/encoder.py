@@ -7,7 +7,7 @@ The encoding depends on the example's form:
 
 - text: what the tokenizer puts before a text (`<bos>` in Gemma, nothing in Qwen), its ids, and the token that ends a
   document; `pack` makes fill-in-the-middle of these (scripts/tokens/packing/fill_in_middle.py). Where it has `marks`,
-  as a repository has (scripts/corpus/formats/repository_documents.py), a control token stands at each;
+  as a repository has (scripts/corpus/compose.py), a control token stands at each;
 - messages: the output of the folder's own chat template.
 
 In a text every token is a target but the first, or those before the text. In a chat, targets are the assistant's

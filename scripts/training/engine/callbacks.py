@@ -9,9 +9,11 @@ long as a step, an evaluation and a checkpoint take (Slurm: `--signal=TERM@600`)
 process at once; after the last it is ignored.
 """
 
+import datetime
 import importlib.util
 import os
 import signal
+import time
 from pathlib import Path
 
 import torch
@@ -20,19 +22,72 @@ from transformers import PrinterCallback, TrainerCallback
 from transformers.integrations import TensorBoardCallback, WandbCallback
 
 from scripts.common.errors import MachineFault, UserError
+from scripts.common.files import write_json
 from scripts.experiment.settings.monitoring import Monitoring
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine.checkpoints import CompleteCheckpoints
 from scripts.training.engine.early_stopping import EarlyStoppingCallback
-from scripts.training.engine.nonfinite_loss import PassRecordingTrainer
 from scripts.training.engine.parallel import ShardingCheck, current_layout
 from scripts.training.engine.run_lock import Ownership
-from scripts.training.engine.trainer import StageTrainer
+from scripts.training.engine.trainer import PassRecordingTrainer, StageTrainer
 from scripts.training.monitoring.alerts import Alerts, AlertThresholds, StallAlert
 from scripts.training.monitoring.metric_log import MetricLog
-from scripts.training.monitoring.progress import ProgressFile
 from scripts.training.monitoring.throughput import Throughput
 from scripts.training.planning.resolved_stage import ResolvedStage
+
+WRITE_INTERVAL = 5.0  # seconds between writes, at least
+
+
+class ProgressFile(TrainerCallback):
+    """Writes {"stage", "state", "step", "steps", "tokens", "tokens_left", "tokens_per_second", "eta_seconds", "loss",
+    "last_alert", "updated"} atomically. `state` is running, trained or stopped; a stage that was killed stays
+    `running`, with an old `updated`. Rate and time left are means since this process began training, with pauses.
+
+    Attributes:
+        final_state: the `state` to write at the end of training.
+    """
+
+    def __init__(self, path: Path, stage: str, tokens_per_step: int, alerts: Alerts):
+        self.path, self.stage, self.tokens_per_step, self.alerts = path, stage, tokens_per_step, alerts
+        self.loss, self.final_state = None, "trained"
+
+    def on_train_begin(self, args, state, control, **kwargs):
+        self.began, self.begin_step = time.monotonic(), state.global_step
+        self.write(state, "running")
+
+    def on_step_end(self, args, state, control, **kwargs):
+        if time.monotonic() - self.written >= WRITE_INTERVAL:
+            self.write(state, "running")
+
+    def on_log(self, args, state, control, logs, **kwargs):
+        if "loss" in logs:
+            self.loss = logs["loss"]
+            self.write(state, "running")
+
+    def on_train_end(self, args, state, control, **kwargs):
+        self.write(state, self.final_state)
+
+    def write(self, state, label: str) -> None:
+        self.written = time.monotonic()
+        if not state.is_world_process_zero:
+            return
+        done, left = state.global_step - self.begin_step, state.max_steps - state.global_step
+        seconds = self.written - self.began
+        record = {
+            "stage": self.stage,
+            "state": label,
+            "step": state.global_step,
+            "steps": state.max_steps,
+            "tokens": state.global_step * self.tokens_per_step,
+            "tokens_left": left * self.tokens_per_step,
+            "tokens_per_second": round(done * self.tokens_per_step / seconds, 1) if done else None,
+            "eta_seconds": round(left * seconds / done, 1) if done else None,
+            "loss": self.loss,
+            "last_alert": self.alerts.last,
+            "updated": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        }
+        write_json(self.path, record)
+
 
 DOCUMENTS_SHOWN = 20  # in the error line; alerts.jsonl has all
 

@@ -10,8 +10,7 @@ from tokenizers import Tokenizer, models
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, write_jsonl
 from scripts.common.manifest import read_manifest, write_manifest
-from scripts.corpus.compose import compose
-from scripts.corpus.formats.repository_documents import repository_documents
+from scripts.corpus.compose import compose, repository_documents
 from scripts.corpus.syntax.imports import sort_by_imports
 from scripts.experiment.layout import SPLITS
 from scripts.experiment.settings.corpus import RepositoryDataset

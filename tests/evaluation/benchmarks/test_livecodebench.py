@@ -13,9 +13,8 @@ from scripts.evaluation.benchmarks import formats as livecodebench
 from scripts.evaluation.benchmarks.formats import read
 from scripts.evaluation.benchmarks.prompts import program, prompt_of
 from scripts.evaluation.commands.judge_generations import judge_generations, read_generations
-from scripts.judge.judge import Judge
+from scripts.judge.judge import Judge, difference
 from scripts.judge.sandbox.program import Limits
-from scripts.judge.sandbox.stdio_judge import difference
 from tests.evaluation.benchmarks.test_formats import written
 
 CASES = [("3\n1 2 3\n", "6\n"), ("1\n-5\n", "-5\n"), ("2\n0.5 0.25\n", "0.75")]

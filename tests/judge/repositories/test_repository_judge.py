@@ -11,8 +11,8 @@ import zipfile
 
 import pytest
 
-from scripts.evaluation.repository_functions.task import RepositoryTask
 from scripts.evaluation.repository_functions.task_selection import functions
+from scripts.evaluation.suites.repository_tests import RepositoryTask
 from scripts.judge.repositories import repository_judge
 from scripts.judge.repositories.repository import unpack
 from scripts.judge.repositories.repository_judge import RepositoryJudge

@@ -12,9 +12,10 @@ from contextlib import contextmanager
 
 import pytest
 
+from scripts.judge import judge as python_judge
 from scripts.judge.judge import Judge
 from scripts.judge.problem import FAULTS, Problem
-from scripts.judge.sandbox import compiled_judge, program, python_judge
+from scripts.judge.sandbox import compiled_judge, program
 from scripts.judge.sandbox.program import Limits, Pipes
 from scripts.judge.sandbox.remote_objects import LONGEST_TEXT, Caller, ChannelClosed, Raised, Refused, RemoteReference
 from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent

@@ -21,11 +21,10 @@ from scripts.common.manifest import read_manifest, write_manifest
 from scripts.experiment.machine_files import load_monitoring
 from scripts.tokens.packing.shards import Shards
 from scripts.training.base import base
-from scripts.training.engine.callbacks import Interruption
+from scripts.training.engine.callbacks import Interruption, ProgressFile
 from scripts.training.engine.checkpoint_folders import newest_complete, step_of
-from scripts.training.engine.nonfinite_loss import PassRecordingTrainer, find_rows
+from scripts.training.engine.trainer import PassRecordingTrainer, find_rows
 from scripts.training.monitoring.alerts import Alerts
-from scripts.training.monitoring.progress import ProgressFile
 from tests import forked
 from tests.training.conftest import LENGTH, MACHINE, often, scratch
 from tests.training.test_train import command, metrics, on_ranks, ranks_of, run, run_on_ranks
