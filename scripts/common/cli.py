@@ -24,11 +24,13 @@ def run(main: Callable[[], None]) -> None:
     except UserError as error:
         sys.exit(error_line(error))
     except OSError as error:
-        if fault := disk_fault(error, Path(error.filename or ".")):
+        fault = disk_fault(error, Path(error.filename or "."))
+        if fault:
             sys.exit(f"error: {fault}")
         raise
     except ValueError as error:
-        if line := validation_line(error):
+        line = validation_line(error)
+        if line:
             sys.exit(f"error: {line}")
         raise
 

@@ -45,7 +45,8 @@ def fault_number(error: BaseException) -> int | None:
     if isinstance(error, OSError) and error.errno is not None:
         return error.errno if error.errno in FAULTS else None
     text = str(error)
-    if number := re.search(r"\(os error (\d+)\)", text):  # Rust's
+    number = re.search(r"\(os error (\d+)\)", text)
+    if number:  # Rust's
         return int(number.group(1)) if int(number.group(1)) in FAULTS else None
     if CUT_SHORT.search(text):
         return errno.ENOSPC
@@ -60,7 +61,8 @@ def disk_fault(error: BaseException, path: Path) -> UserError | None:
     faults = [(link, number) for link in chain if (number := fault_number(link))]
     if not faults:
         return None
-    if line := next((link for link in chain if isinstance(link, UserError)), None):
+    line = next((link for link in chain if isinstance(link, UserError)), None)
+    if line:
         return line  # to close what could not be written has failed once more
     last_fault, number = faults[-1]
     place = path if number in FULL else Path(getattr(last_fault, "filename", None) or path)
@@ -84,6 +86,7 @@ def disk_errors(path: Path) -> Iterator[None]:
     except UserError:
         raise
     except Exception as error:
-        if fault := disk_fault(error, path):
+        fault = disk_fault(error, path)
+        if fault:
             raise fault from error
         raise

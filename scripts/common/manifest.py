@@ -31,9 +31,11 @@ def read_manifest(folder: Path) -> dict:
         path = folder / name
         if not path.is_file():
             raise UserError(f"{path}: missing, but listed in {folder / NAME}; delete the manifest and run again")
-        if (size := path.stat().st_size) != expected["bytes"]:
+        size = path.stat().st_size
+        if size != expected["bytes"]:
             raise UserError(f"{path}: {size} bytes, its manifest says {expected['bytes']}; delete it and run again")
-        if (digest := sha256_file(path)) != expected["sha256"]:
+        digest = sha256_file(path)
+        if digest != expected["sha256"]:
             raise UserError(
                 f"{path}: sha256 is {digest}, its manifest says {expected['sha256']}; delete it and run again"
             )

@@ -120,10 +120,12 @@ class Shortened(logging.Formatter):
             if record.indent and not has_error(record.log):
                 return False  # of a group every job is named, also those that ended well or never began
             self.failed[str(record.jobid)] = list(record.log)
-        if restarted := RESTART.match(text):
+        restarted = RESTART.match(text)
+        if restarted:
             jobs = self.groups.get(restarted[1], [restarted[1]])
             self.causes = [line for job in jobs if (line := cause(self.failed.pop(job, [])))]
-            if line := scheduler_causes.pop(restarted[1], None):  # says more than the last line of a log that was cut
+            line = scheduler_causes.pop(restarted[1], None)
+            if line:  # says more than the last line of a log that was cut
                 self.causes = [line]
         return event not in HIDDEN and not text.startswith(CHATTER)
 
@@ -139,7 +141,8 @@ class Shortened(logging.Formatter):
             return f"failed: {self.name(record)}; log: {', '.join(record.log)}"
         if event == LogEvent.GROUP_ERROR:
             return f"failed: a job of group {record.groupid}; log: {', '.join(record.aux_logs)}"
-        if restarted := RESTART.match(text):
+        restarted = RESTART.match(text)
+        if restarted:
             name = self.names.get(restarted[1], restarted[1])
             return "; ".join([f"trying again: {name}", *(f"it ended with: {line}" for line in self.causes)])
         if END in text:

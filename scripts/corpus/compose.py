@@ -86,7 +86,8 @@ def limit_groups(
             if len(keys) > limit_of[name]:
                 last_key[name] = sorted(keys)[limit_of[name] - 1] if limit_of[name] else b""
         for example in read_jsonl(all_examples):
-            if (name := group(example)) in last_key and rank_of(example, seed) > last_key[name]:
+            name = group(example)
+            if name in last_key and rank_of(example, seed) > last_key[name]:
                 dropped[reason] += 1
             else:
                 yield example
@@ -105,7 +106,8 @@ def balance_tasks(
     """
 
     def limits(counts: dict[str, int]) -> dict[str, int]:
-        if all_required and (missing := [task for task in weights if task not in counts]):
+        missing = [task for task in weights if task not in counts]
+        if all_required and missing:
             raise UserError(
                 f"corpus.compose.{out.name}.tasks.{missing[0]}: no document gives an example of it; leave it out"
             )

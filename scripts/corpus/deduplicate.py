@@ -89,7 +89,8 @@ def write_sequences(documents: Iterator[dict], candidates: np.ndarray, words: in
             file.write(sequences.tobytes())
             ends.append(ends[-1] + len(sequences))
             progress.add()
-            if (candidate := next(remaining, None)) is None:
+            candidate = next(remaining, None)
+            if candidate is None:
                 break
     progress.end()
     file.flush()

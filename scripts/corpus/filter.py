@@ -141,7 +141,8 @@ def contamination_check(settings: Filter, benchmarks: Sequence[Path]) -> Callabl
     search = OverlapSearch(read_problems(benchmarks), WORDS)
 
     def check(text: str) -> None:
-        if overlap := search.longest_overlap(text):
+        overlap = search.longest_overlap(text)
+        if overlap:
             problem, words = overlap
             run = " ".join(words)[:LONGEST_RUN]
             raise Dropped("contaminated", f"{problem.id} of {problem.dataset}: {len(words)} words: {run}")
@@ -260,7 +261,8 @@ class Member(NamedTuple):
 
 def read_member(text: str) -> Member:
     """The member that a JSON object says."""
-    return Member(**{**(member := json.loads(text)), "archive": Path(member["archive"])})
+    member = json.loads(text)
+    return Member(member["name"], Path(member["archive"]), member["licence"])
 
 
 def origin_of(member: Member, settings: Filter, code: str, benchmarks: Sequence[Path]) -> dict:

@@ -68,7 +68,8 @@ def commit_times(folder: Path, history: Path) -> dict[str, int]:
         undated = copies.get(source, {}) | names.get(source, {})
         read_manifest(history / source)
         for row in read_jsonl(history / source / FIRST_COMMITS):
-            if cluster := undated.pop(row["path"], None):
+            cluster = undated.pop(row["path"], None)
+            if cluster:
                 first[cluster] = min(row["first_commit"], first.get(cluster, row["first_commit"]))
         if undated:
             raise UserError(

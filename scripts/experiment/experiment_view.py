@@ -176,7 +176,8 @@ class ExperimentView:
     def suites(self) -> dict[str, Record]:
         """The configured suites with their settings; pinned benchmarks as the files that rule `problems` makes."""
         suites = configured(self.experiment.evaluation)
-        if code := suites.get("code"):
+        code = suites.get("code")
+        if code:
             suites["code"] = code_suite.with_files(code, self.layout)
         return suites
 

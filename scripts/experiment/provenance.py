@@ -217,7 +217,8 @@ class Index:
 
     def drop(self, output: str) -> None:
         """Delete the provenance file of the job that made `output`; it is about to run again, or failed."""
-        if path := self.owners.pop(output, None):
+        path = self.owners.pop(output, None)
+        if path:
             self.jobs.pop(path, None)
             path.unlink(missing_ok=True)
 

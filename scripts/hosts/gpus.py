@@ -228,7 +228,8 @@ def take(folder: int, groups: list[list[Card]], count: int) -> tuple[list[Card],
             for card in group:
                 descriptor = opened(f"{card.uuid}.lock", folder)
                 holder = holder_of(descriptor)
-                if reason := f"leased by {holder}" if holder else busy(card):
+                reason = f"leased by {holder}" if holder else busy(card)
+                if reason:
                     skipped[card.index] = reason
                     os.close(descriptor)
                     continue

@@ -57,7 +57,10 @@ def make_lost(view: ExperimentView, call: Invocation) -> None:
     Raises:
         UserError: they could not be made.
     """
-    if call.inner or not call.remakes or not (lost := lost_files(view.layout.results)):
+    if call.inner or not call.remakes:
+        return
+    lost = lost_files(view.layout.results)
+    if not lost:
         return
     data = [output for job in jobs_of_experiment(view, call) if job.area != "training" for output in job.outputs]
     targets = sorted({*lost.values()}.intersection(data))

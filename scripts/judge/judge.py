@@ -102,7 +102,8 @@ class PythonJudge:
             return program is None or not (program_gone() and program.open)
 
         wait(programs, finished)
-        if verdict := exceeded(programs):
+        verdict = exceeded(programs)
+        if verdict:
             return verdict
         written = "" if program is None else message(program)
         if program_gone() and (program is None or program.code is not None):
@@ -146,7 +147,8 @@ def difference(printed: str, expected: str) -> str:
 
 def run_failure(program: Program) -> Verdict | None:
     """The verdict on a run that failed before its output could be compared; None if it ended normally."""
-    if verdict := exceeded([program]):
+    verdict = exceeded([program])
+    if verdict:
         return verdict
     if program.code is None:
         return Verdict("sandbox error", message(program))
@@ -202,11 +204,13 @@ class StdioJudge:
                 stdin=stdin.fileno(),
             )
         wait([running], lambda: not running.open)
-        if failure := run_failure(running):
+        failure = run_failure(running)
+        if failure:
             return failure
         if len(running.stdout) >= running.limits.output:  # the rest was not kept
             return Verdict("wrong", f"more than {running.limits.output} bytes of output")
-        if wrong := difference(running.stdout.decode(errors="replace"), expected):
+        wrong = difference(running.stdout.decode(errors="replace"), expected)
+        if wrong:
             return Verdict("wrong", wrong)
         return Verdict("passed", "")
 

@@ -47,7 +47,8 @@ def header_of(text: str) -> str:
     while at < len(text):
         end = text.find("\n", at)
         end = len(text) if end < 0 else end
-        if opening := OPENING.match(text, at, end):
+        opening = OPENING.match(text, at, end)
+        if opening:
             mark = opening[1].lstrip("rRuU")
             closing = text.find(CLOSING[mark[:2]], opening.end())
             closing = len(text) if closing < 0 else closing

@@ -179,7 +179,8 @@ def named(words: list[str]) -> dict[str, int]:
                 at += length - 1
                 break
         at += 1
-    if left := [start for name, start in unversioned.items() if name not in whole]:
+    left = [start for name, start in unversioned.items() if name not in whole]
+    if left:
         found[UNKNOWN] = min(left)
     return found
 
@@ -200,7 +201,8 @@ def gnu_licences(text: str) -> dict[str, int]:
     found = {}  # short name → (identifier, position)
     for name in GNU_NAME.finditer(text):
         short = GNU[name[0]]
-        if version := GNU_VERSION.match(text, name.end()):
+        version = GNU_VERSION.match(text, name.end())
+        if version:
             number = version[1] if "." in version[1] else f"{version[1]}.0"
             identifier = f"{short}-{number}-{'or-later' if version[2] else 'only'}"
             if short not in found or found[short][0] == OLDEST[short]:
@@ -231,7 +233,8 @@ def notices(words: list[str], plain: str) -> dict[str, int]:
     found = {}
     for group in SENTENCES:
         for sentence, identifier in group:
-            if (at := plain.find(sentence)) >= 0:
+            at = plain.find(sentence)
+            if at >= 0:
                 found[identifier] = plain.count(" ", 0, at)
                 break
     gnu = gnu_licences(plain)

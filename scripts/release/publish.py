@@ -99,7 +99,8 @@ def add_shard_archives(jobs: list[Provenance]) -> list[str]:
         if job.rule == "fetch" and has_several(manifest.parent.name):
             names.update(read_json(manifest)["archives"])
     paths = [str(path) for name in sorted(names) for path in (raw_archive(name), raw_manifest(name)) if path.is_file()]
-    if new := [path for path in paths if not Path(f"{path}.dvc").is_file()]:
+    new = [path for path in paths if not Path(f"{path}.dvc").is_file()]
+    if new:
         dvc("add", *new)
     return [f"{path}.dvc" for path in paths]
 

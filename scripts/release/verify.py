@@ -57,7 +57,8 @@ def verify(folders: tuple[str, ...], report: Callable[[str], None]) -> Verified:
     for path, made in index.jobs.items():
         missing = [name for name in made.outputs if not Path(name).is_file()]
         wrong += [f"{path}: {name} is missing" for name in missing]
-        if difference := first_difference(made, hashes):
+        difference = first_difference(made, hashes)
+        if difference:
             wrong.append(f"{path}: {difference}")
         wrong += [f"{path}: it was made from another {name}" for name in changed_inputs(made, hashes)]
     wrong += [f"{name}: no provenance lists it" for name in files_without_provenance(index)]

@@ -81,7 +81,8 @@ def tokens_of(dataset: str, settings: dict, layout: Layout) -> list[dict]:
                 token_rows.append({"folder": folder.name, "split": split, "epochs": 1, **numbers})
     for folder in (layout.mixture("", "").with_name(name) for name in settings["mixed"]):
         counts = read_json(folder / MANIFEST)["splits"]["train"]
-        if (part := counts["parts"].get(dataset)) is not None:
+        part = counts["parts"].get(dataset)
+        if part is not None:
             numbers = {key: part[key] for key in ("epochs", "rows", "tokens", "targets")}
             token_rows.append({"folder": folder.name, "split": "train", "too_long": 0, **numbers})
     return token_rows

@@ -171,7 +171,8 @@ def main() -> None:
     arguments.add_argument("--out", type=Path, required=True, help="folder for the mixed rows")
     args = arguments.parse_args()
     folders = {folder.name.rpartition("-")[0]: folder for folder in args.parts}
-    if unknown := folders.keys() ^ args.settings.parts.keys():
+    unknown = folders.keys() ^ args.settings.parts.keys()
+    if unknown:
         raise UserError(f"--parts: {', '.join(sorted(unknown))}: must be the parts of --settings")
     mix({name: folders[name] for name in args.settings.parts}, args.settings, args.out)
 

@@ -150,7 +150,8 @@ def learn(sampled: Iterator[str], vocab_size: int) -> Tokenizer:
     alphabet = pre_tokenizers.ByteLevel.alphabet()
     trainer = trainers.BpeTrainer(vocab_size=size, min_frequency=2, initial_alphabet=alphabet, show_progress=False)
     tokenizer.train_from_iterator(sampled, trainer)
-    if (learned := tokenizer.get_vocab_size()) != size:
+    learned = tokenizer.get_vocab_size()
+    if learned != size:
         raise UserError(
             f"tokens.tokenizer.vocab_size: the sample is enough for {learned + vocab_size - size}, not {vocab_size};"
             " choose at most that"

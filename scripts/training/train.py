@@ -166,7 +166,8 @@ def train(
     }
     if optimizer_check:
         facts |= optimizer_check.counts
-    if planned := os.environ.get(PLAN):
+    planned = os.environ.get(PLAN)
+    if planned:
         facts["plan"] = json.loads(planned)
     parallel.gather_weights_on_save(trainer)
     if owner:

@@ -139,7 +139,8 @@ def members(archive: Path, sha256: str, limit: int) -> Iterator[tuple[str, int, 
                 yield from walk(stream, limit)
             except ValueError as error:
                 fault = f"{error} at byte {stream.position}"
-            if (digest := stream.finish()) != sha256:  # first, as it is the cause of a fault
+            digest = stream.finish()
+            if digest != sha256:  # first, as it is the cause of a fault
                 raise UserError(f"{archive}: unpacked sha256 is {digest}, its .json says {sha256}; {remedy}")
             if fault:
                 raise UserError(f"{archive}: not a tar archive: {fault}; {remedy}")

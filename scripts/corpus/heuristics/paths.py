@@ -36,7 +36,9 @@ def check_path(path: str, excluded: Collection[str]) -> None:
     for folder in path.split("/")[:-1]:
         if folder.lower() in excluded:
             raise Dropped("folder", folder)
-    if output := OUTPUTS.search(path):
+    output = OUTPUTS.search(path)
+    if output:
         raise Dropped("folder", output[0].strip("/"))
-    if name := generated_name().search(path):
+    name = generated_name().search(path)
+    if name:
         raise Dropped("generated", f"its name: {name[0].strip('/')}")

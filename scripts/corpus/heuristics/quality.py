@@ -121,7 +121,8 @@ def check_characters(raw: bytes, text: str) -> None:
     """
     if raw.isascii():
         return
-    if control := BIDIRECTIONAL.search(raw):
+    control = BIDIRECTIONAL.search(raw)
+    if control:
         raise Dropped("bidirectional", f"U+{ord(control[0].decode()):04X} at byte {control.start()}")
     lost = raw.count(REPLACEMENT)
     if lost and (REPLACEMENT * 3 in raw or lost > MOST_LOST * len(text)):

@@ -120,7 +120,8 @@ def innermost(node: Node) -> Node | None:
 
 def holder_of(node: Node, rules: Chat) -> str | None:
     """The type that a function is a method of; None for others, and for functions in functions."""
-    if owner := receiver(node):
+    owner = receiver(node)
+    if owner:
         return owner
     outer = node.parent
     while outer is not None and "function" not in outer.type and "method" not in outer.type:

@@ -88,10 +88,12 @@ def docstring(node: Node) -> str:
 def first_sentence(docstrings: list[Node], comments: list[Node], rules: Chat) -> str | None:
     """The first sentence of the docstrings, else of the comments, in the order of the text."""
     for node in docstrings:
-        if first := sentence(docstring(node)):
+        first = sentence(docstring(node))
+        if first:
             return first
     for block in blocks(comments, rules.declaration_parents):
-        if first := sentence(rules.marks.sub("", block)):
+        first = sentence(rules.marks.sub("", block))
+        if first:
             return first
     return None
 

@@ -25,7 +25,8 @@ def lines(path: Path) -> Iterator[str]:
     try:
         with gzip.open(path) if path.suffix == ".gz" else path.open("rb") as file:
             while line := file.readline(LARGEST + 1 - read):
-                if (read := read + len(line)) > LARGEST:
+                read = read + len(line)
+                if read > LARGEST:
                     raise UserError(too_large(path))
                 yield line.decode()
     except (FileNotFoundError, IsADirectoryError) as error:

@@ -235,12 +235,14 @@ def problems_of(benchmark: Benchmark) -> list[Problem]:
     """
     problems = {problem.id: problem for problem in read(Path(benchmark.path), benchmark.ignore)}
     for key in ("ids", "exclude", "few_shot"):
-        if unknown := [name for name in getattr(benchmark, key) or () if name not in problems]:
+        unknown = [name for name in getattr(benchmark, key) or () if name not in problems]
+        if unknown:
             raise UserError(
                 f"evaluation.code.benchmarks: {key}: {benchmark.path} has no problem {unknown[0]}; its first is"
                 f" {next(iter(problems))}"
             )
-    if unsolved := [name for name in benchmark.few_shot if problems[name].canonical is None]:
+    unsolved = [name for name in benchmark.few_shot if problems[name].canonical is None]
+    if unsolved:
         raise UserError(
             f"evaluation.code.benchmarks: few_shot: {benchmark.path} has no solution of {unsolved[0]}; name other"
             " problems"
@@ -287,7 +289,8 @@ def read(path: Path, ignored: Collection[str] = ()) -> list[Problem]:
             chosen = FORMATS[name]
         if not isinstance(record, dict) or not set(chosen.fields) <= set(record):
             raise UserError(f"{place}: not in the format of the first record, {name}")
-        if unknown := [field for field in chosen.unknown(record) if field not in ignored]:
+        unknown = [field for field in chosen.unknown(record) if field not in ignored]
+        if unknown:
             raise UserError(
                 f"{place}: {name}'s format has no {', '.join(unknown)}, and a field that is not read may hold tests;"
                 " remove it, or name it in the benchmark's `ignore` if it holds none"

@@ -259,7 +259,8 @@ class TaskSelector:
                 selection.losses["not tried"] += 1
                 continue
             tried += 1
-            if cause := self.rejection_cause(task, function, selection):
+            cause = self.rejection_cause(task, function, selection)
+            if cause:
                 selection.losses[cause] += 1
             else:
                 selection.kept.append(task)

@@ -77,7 +77,8 @@ def stage_gate(gate: Gate, summaries: list[dict]) -> GateResult:
 
 def latency_gate(gate: Gate, latency: dict) -> GateResult:
     """A gate on a figure of a model's latency; not measured if the model was not timed on the target hardware."""
-    if not (figure := latency.get(gate.metric)):
+    figure = latency.get(gate.metric)
+    if not figure:
         return result(gate, None, None, "not measured")
     value, interval = figure["value"], figure["interval"]
     return result(gate, value, interval, outcome(value, interval, *bound_of(gate)))

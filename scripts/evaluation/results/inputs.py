@@ -134,7 +134,8 @@ def check_made_with(experiment: Experiment) -> dict[str, str]:
         if not path.is_file():
             continue
         made = read_provenance(path)
-        if changes := setting_changes(made.settings, expected):
+        changes = setting_changes(made.settings, expected)
+        if changes:
             raise UserError(
                 f"{output}: it was made with another setting than the experiment's: {changes[0]}; run the workflow"
                 " without --touch, so that it is made again"

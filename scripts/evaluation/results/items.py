@@ -140,7 +140,8 @@ def check_same_examples(suite: Suite, dataset: str, model: ScoredModel, base: Sc
         raise UserError(f"{path}: {error} is missing for {dataset}; {AGAIN}") from error
     if data != base_data:
         raise UserError(f"{path}: {dataset}: scored on test data {data}, the base on {base_data}; {AGAIN}")
-    if differences := settings_differences(model.scores.get("settings"), base.scores.get("settings")):
+    differences = settings_differences(model.scores.get("settings"), base.scores.get("settings"))
+    if differences:
         raise UserError(f"{path}: not scored with the base's settings: {differences}; {AGAIN}")
     items_here, expected = model.items.get(dataset, {}), base.items[dataset]
     for identity in sorted(items_here.keys() ^ expected.keys()):

@@ -175,7 +175,8 @@ def completion(folder: Path, path: Path, settings: Settings, seed: int, out: Pat
     sources = {}
     for dataset in scores:
         for source in sorted({item["source"] for item in items}):
-            if subset := [item for item in items if (item["dataset"], item["source"]) == (dataset, source)]:
+            subset = [item for item in items if (item["dataset"], item["source"]) == (dataset, source)]
+            if subset:
                 sources.setdefault(source, {})[dataset] = summarize(SUITE, subset)
     facts = {"engine": engine, "settings": to_dict(settings) | {"seed": seed}, "by_source": sources}
     data = dict.fromkeys(scores, sha256_file(path))

@@ -174,7 +174,8 @@ def read_latency(folder: Path, settings: Settings, seed: int, confidence: float)
         timed_with, reason, written = scores["settings"], scores["not_applicable"], scores["figures"]
     except (KeyError, TypeError) as error:
         raise UserError(f"{path}: {error} is missing; {AGAIN}") from error
-    if differences := settings_differences(timed_with, to_dict(settings) | {"seed": seed}):
+    differences = settings_differences(timed_with, to_dict(settings) | {"seed": seed})
+    if differences:
         raise UserError(f"{path}: timed with other settings: {differences}; {AGAIN}")
     runs = list(read_jsonl(folder / "items.jsonl.zst"))
     try:

@@ -47,7 +47,8 @@ def check_grammars(experiment: Experiment, name: str) -> None:
         return
     needed = {f"corpus.compose.{dataset}": settings.kind == "instruct" for dataset, settings in corpus.compose.items()}
     needed["evaluation.completion"] = experiment.training and experiment.evaluation.completion
-    if keys := [key for key, used in needed.items() if used]:
+    keys = [key for key, used in needed.items() if used]
+    if keys:
         raise UserError(
             f"{name}: {keys[0]}: needs a grammar, and there is none of {', '.join(sorted(read))}, which corpus.filter"
             f" names; there are those of {', '.join(syntaxes())}"
@@ -89,7 +90,8 @@ def dated_sources(experiment: Experiment, sources: dict[str, Record]) -> list[st
     """
     if experiment.corpus.split.by != "time":
         return []
-    if undated := next((source for source in sources.values() if source.kind != "git"), None):
+    undated = next((source for source in sources.values() if source.kind != "git"), None)
+    if undated:
         raise UserError(
             f"corpus.split.by: time needs sources of kind git, but {undated.name} is of kind {undated.kind}, which has"
             f" no history; take it out of {experiment.sources}, or use `by: repository`"
@@ -151,5 +153,6 @@ def check_tokens(experiment: Experiment, name: str) -> None:
     elif tokens.tokenizer.folder is not None:
         if "vocab_size" in tokens.tokenizer.model_fields_set:
             raise UserError(f"{name}: tokens.tokenizer.folder: give either this, or `vocab_size`")
-        if not (path := Path(tokens.tokenizer.folder) / "tokenizer.json").is_file():
+        path = Path(tokens.tokenizer.folder) / "tokenizer.json"
+        if not path.is_file():
             raise UserError(f"{name}: tokens.tokenizer.folder: no file {path}; give a folder that has it")

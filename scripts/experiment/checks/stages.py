@@ -34,7 +34,8 @@ def check_training(experiment: Experiment, name: str) -> None:
             raise UserError(f"{key}.trainable: no layers are chosen; list them in training.base.no_rope_layers")
         check_optimization(settings, key)
         check_adapter(settings, stages, key)
-        if settings.seeds and (later := [name for name, other in stages.items() if other.origin == stage]):
+        later = [name for name, other in stages.items() if other.origin == stage]
+        if settings.seeds and later:
             raise UserError(
                 f"{key}.seeds: {later[0]} starts from this stage; only a stage from which no other starts can have"
                 " seeds"

@@ -112,13 +112,15 @@ class Table(Writer):
             self.readable(f"{holder.__module__}:{holder.__qualname__}.{parts[1]}", "method ")
             return getattr(owner, parts[1]), False
         if kind == "exception":
-            error = (owner := self.readable(parts[0])).__new__(owner, *map(self.at_number, parts[1]))
+            owner = self.readable(parts[0])
+            error = owner.__new__(owner, *map(self.at_number, parts[1]))
             error.args = tuple(map(self.at_number, parts[1]))
             set_state(error, self.state(parts[2]))
             return error, False
         if kind == "made":
             value = self.readable(parts[0], "made by ")(*map(self.at_number, parts[1]))
-            if (state := self.at_number(parts[2])) is not None:
+            state = self.at_number(parts[2])
+            if state is not None:
                 value.__setstate__(state) if hasattr(value, "__setstate__") else set_state(value, state)
             return value, False
         owner, base = self.readable(parts[0]), BASES.get(parts[1], object)

@@ -106,11 +106,13 @@ class Writer:
         elif (name := self.named(kind)) and not isinstance(value, NAMED):
             if isinstance(value, BaseException):
                 return ["exception", name, self.items(value.args), self.pairs(state_of(value).items())]
-            if base := not isinstance(value, enum.Enum) and base_of(kind):
+            base = not isinstance(value, enum.Enum) and base_of(kind)
+            if base:
                 if base == "object" and (constant := self.constant(value)):
                     return ["name", constant]
                 return ["object", name, base, self.content(base, value), self.pairs(state_of(value).items())]
-            if reduced := self.reduced(value):
+            reduced = self.reduced(value)
+            if reduced:
                 return reduced
         return ["mine", self.policy.keep(value), "function" if callable(value) else "opaque"]
 
@@ -138,7 +140,8 @@ class Writer:
         for place in range(first):
             if self.known[place] is not None:
                 node = self.node(self.objects[place])
-                if (text := json.dumps(node)) != self.known[place]:
+                text = json.dumps(node)
+                if text != self.known[place]:
                     self.known[place], changed[place] = text, node
         written, new = self.number(value), []
         while len(self.known) < len(self.objects):

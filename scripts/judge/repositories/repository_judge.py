@@ -151,7 +151,8 @@ class RepositoryJudge:
         }
         program = self.start("judge", config, replace(self.limits, seconds=seconds), {}, 0, ())
         wait([program], lambda: not program.open)
-        if verdict := exceeded([program]):
+        verdict = exceeded([program])
+        if verdict:
             return {"fault": f"{verdict.outcome}: {verdict.detail}"}
         try:
             report = json.loads(program.stdout)
@@ -201,7 +202,8 @@ class RepositoryJudge:
 
     def outcome(self, task: RepositoryProblem, judge: Program, candidate: Program) -> Outcome:
         """The outcome, from the output of the two processes that have ended."""
-        if verdict := exceeded([judge, candidate]):
+        verdict = exceeded([judge, candidate])
+        if verdict:
             kind = {"exception": "failed"}.get(verdict.outcome, verdict.outcome)
             return Outcome(kind, verdict.detail)
         try:

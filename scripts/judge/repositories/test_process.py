@@ -149,7 +149,8 @@ def pytest_run(config: dict, judging: Judging | None) -> dict:
     import pytest
 
     options = load_plugins(config["plugins"], {*config["packages"]})
-    if used := sorted({*config["packages"]} & {name.partition(".")[0] for name in sys.modules}):
+    used = sorted({*config["packages"]} & {name.partition(".")[0] for name in sys.modules})
+    if used:
         return {"unusable": f"the test runner itself uses {', '.join(used)}"}
     coverage = None
     if config["mode"] == "cover":

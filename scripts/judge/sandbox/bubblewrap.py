@@ -100,7 +100,8 @@ FEW_FILES = 64  # open files of a process
 OVERHEAD = 64 << 20  # bytes of bubblewrap itself, and of what the kernel keeps for its namespaces
 
 # User ids that no account has, a different one for each running program: limits on processes count by user.
-UIDS = cycle(range(first := 1_000_000_000 + os.getpid() % 1_000_000 * 1000, first + 1000))
+FIRST_UID = 1_000_000_000 + os.getpid() % 1_000_000 * 1000
+UIDS = cycle(range(FIRST_UID, FIRST_UID + 1000))
 ENVIRONMENT = {"PATH": "/usr/bin:/bin", "HOME": "/tmp", "LANG": "C.UTF-8", "PYTHONHASHSEED": "0"}
 
 

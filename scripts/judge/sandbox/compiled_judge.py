@@ -81,7 +81,8 @@ class Compilers:
 
     @functools.cache  # noqa: B019, one instance per run
     def prepared(self, language: str) -> CompilerView:
-        if missing := absent(language):
+        missing = absent(language)
+        if missing:
             packages = TOOLCHAINS[language].packages
             raise UserError(f"evaluation.code: {language} problems need {missing}; install it ({packages})")
         return getattr(self, language)()
@@ -300,7 +301,8 @@ class CompiledJudge:
         wait(programs, lambda: not judge.open and not (judge.code == GONE and programs[-1].open))
         if judge.code == 0:
             return Verdict("passed", "")
-        if verdict := exceeded(programs):
+        verdict = exceeded(programs)
+        if verdict:
             return verdict
         broken = problem.language == "java" and judge.code == 1 and JAVA_BROKEN.search(message(judge))
         if judge.code is None or judge.code in NOT_STARTED.get(problem.language, (126, 127)) or broken:

@@ -89,7 +89,8 @@ def rust_functions(problem: Problem) -> dict[str, str]:
     _, signature = divided(problem)
     signatures = {problem.entry: signature}
     for name in sorted(set(re.findall(r"\w+", rust_tests(problem))) - {problem.entry}):
-        if helper := re.search(rf"\bfn {name}\b[^{{]*", problem.canonical or ""):
+        helper = re.search(rf"\bfn {name}\b[^{{]*", problem.canonical or "")
+        if helper:
             signatures[name] = helper[0].strip()
     return signatures
 

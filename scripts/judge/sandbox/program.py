@@ -170,7 +170,8 @@ def wait(programs: list[Program], finished: Callable[[], bool]) -> None:
                 key.data.read(key.fileobj)
                 if key.fileobj not in key.data.open:
                     selector.unregister(key.fileobj)
-            if (now := time.monotonic()) >= check:
+            now = time.monotonic()
+            if now >= check:
                 check = now + CHECK_EVERY
                 for program in programs:
                     if now - start > program.limits.seconds:

@@ -33,7 +33,8 @@ def changed_code(job, records: ProvenanceRecords, codes: Path) -> tuple[str, str
     for path in job.output:
         if not Path(path).is_file():
             raise UserError(f"{name}: {path} is not made yet: nothing to accept")
-        if wrong := records.refusal(path):
+        wrong = records.refusal(path)
+        if wrong:
             raise UserError(f"{name}: {wrong}; it will run")
     made = records.provenance.of(str(job.output[0]))
     old, new = made.code, fingerprint(module)

@@ -32,11 +32,13 @@ def own_causes(job, dag, records: ProvenanceRecords, root: str) -> list[str]:
         causes.append("it was asked for")
     if reason.incomplete_output:
         causes.append("it was interrupted")
-    if missing := sorted(map(str, reason.missing_output or [])):
+    missing = sorted(map(str, reason.missing_output or []))
+    if missing:
         existing = [path for path in job.output if path.exists_local()] if output else []
         causes.append(f"{missing[0]} is missing" if existing else "not made yet")
     if output and not (missing and not existing):
-        if wrong := records.refusal(output):
+        wrong = records.refusal(output)
+        if wrong:
             return [*causes, wrong]
         made = records.provenance.of(str(output))
         module, codes = record_of(job).module, Layout(Path(root)).code_records

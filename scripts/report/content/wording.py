@@ -69,7 +69,8 @@ def explanation(gates: list[dict]) -> str:
         sentences.append(
             f"Not secured, so other test documents or runs might give another outcome: {'; '.join(crossing)}."
         )
-    if easy := [gate["name"] for gate in gates if gate.get("also_met_by")]:
+    easy = [gate["name"] for gate in gates if gate.get("also_met_by")]
+    if easy:
         sentences.append(f"A compressor would meet, too: {'; '.join(easy)}.")
     return " ".join(sentences)
 

@@ -155,6 +155,7 @@ def download(requirement: str, sha256: str, folder: Path, max_bytes: float, max_
             path = with_retries(attempt)
         except (httpx2.HTTPError, OSError, UnpackError) as error:
             raise UserError(f"{requirement}: cannot download {link.redacted}: {error}") from error
-    if (actual := sha256_file(path)) != sha256:
+    actual = sha256_file(path)
+    if actual != sha256:
         raise UserError(f"{requirement}: {link.filename} has sha256 {actual}, the table pins {sha256}")
     return path

@@ -40,7 +40,8 @@ def read_sources(path: Path) -> list[Source]:
     except pd.errors.EmptyDataError:
         table = pd.DataFrame()
     except (UnicodeDecodeError, pd.errors.ParserError, csv.Error) as error:
-        if too_long := re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error)):
+        too_long = re.search(r"Expected (\d+) fields in line (\d+), saw (\d+)", str(error))
+        if too_long:
             expected, line, actual = too_long.groups()
             raise UserError(f"{path}: line {line}: {actual} cells, but line 1 has {expected} columns") from error
         raise UserError(f"{path}: not UTF-8 text with tabs: {error}; export the table as UTF-8") from error

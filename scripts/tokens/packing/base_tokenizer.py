@@ -64,7 +64,8 @@ def check_base_tokenizer(
                     "set `fim_rate: 0`, or use a base trained on fill-in-the-middle"
                 )
         elif isinstance(settings, RepositoryDataset):
-            if missing := [token for token in (REPOSITORY_NAME, FILE_SEPARATOR) if files.find(token) is None]:
+            missing = [token for token in (REPOSITORY_NAME, FILE_SEPARATOR) if files.find(token) is None]
+            if missing:
                 raise UserError(
                     f"corpus.compose.{name}.kind: the base's tokenizer ({folder}) has no {missing[0]}; use"
                     " `kind: code`, or a base trained on repositories"

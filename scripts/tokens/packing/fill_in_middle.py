@@ -210,7 +210,8 @@ class FillInMiddle:
 
         sizes = pieces[:, 1] - pieces[:, 0] + len(self.lead)
         sizes[changed] = np.diff(part_offsets[::3]) + CONTROLS + len(self.lead)
-        if (unknown := self.encoder.files.unknown) is not None:  # what it stands for is not known here
+        unknown = self.encoder.files.unknown
+        if unknown is not None:  # what it stands for is not known here
             count = np.concatenate([[0], np.cumsum(encoded.ids == unknown)])
             has_unknown = count[pieces[changed, 1]] > count[pieces[changed, 0]]
             sizes[changed[has_unknown]] = self.length + 1

@@ -42,7 +42,8 @@ class Shards:
             raise UserError(f"{folder / NAME}: no split {split!r}; give a folder that `pack` wrote")
         for name in (f"{split}.{file}" for file in SHARD_FILES):
             size = (folder / name).stat().st_size if (folder / name).is_file() else "no"
-            if size != (expected := manifest["files"][name]["bytes"]):
+            expected = manifest["files"][name]["bytes"]
+            if size != expected:
                 raise UserError(
                     f"{folder / name}: {size} bytes, its manifest says {expected}; delete the folder and run again"
                 )

@@ -52,7 +52,8 @@ def hidden_controls(files: TokenizerFiles) -> dict:
         model["dropout"] = None
     vocabulary = model["vocab"]
     if isinstance(vocabulary, dict):
-        if inside := hidden.keys() & vocabulary.keys():
+        inside = hidden.keys() & vocabulary.keys()
+        if inside:
             model["vocab"] = {hidden.get(token, token): number for token, number in vocabulary.items()}
             merges = []
             for merge in model.get("merges", []):

@@ -26,7 +26,8 @@ from scripts.training.monitoring.metric_log import truncate_after
 
 def damage_of(checkpoint: Path) -> str | None:
     """Why a complete checkpoint cannot be resumed; None where it can."""
-    if name := damaged_file(checkpoint):
+    name = damaged_file(checkpoint)
+    if name:
         return f"{name} is not what was saved"
     best = best_checkpoint(checkpoint)
     if best is None or best == checkpoint:

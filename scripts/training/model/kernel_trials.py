@@ -183,7 +183,8 @@ def limits(kernel: str, calls: Calls) -> str:
         return ""
     if not calls.sizes:
         return "the architecture does not call it"
-    if dropped := sorted(calls.arguments - NAMED[kernel]):
+    dropped = sorted(calls.arguments - NAMED[kernel])
+    if dropped:
         return f"it drops {', '.join(dropped)}"
     if calls.dropout and kernel in (VARLEN, FLEX):
         return f"it has no dropout, the model one of {calls.dropout}"

@@ -69,7 +69,8 @@ def load_with_adapters(
 
     lora, key = settings.lora, f"training.train.{name}"
     dtype = torch.bfloat16 if settings.precision == "bf16" else torch.float32
-    if config := quantization_config(settings.quantize, dtype):
+    config = quantization_config(settings.quantize, dtype)
+    if config:
         try:
             import bitsandbytes  # noqa: F401
         except (ImportError, OSError, RuntimeError) as error:
@@ -82,7 +83,8 @@ def load_with_adapters(
         if hasattr(module, "support_avx512bf16_for_cpu"):
             module.support_avx512bf16_for_cpu = False
     known = linear_names(model)
-    if unknown := unknown_target(lora.targets, known):
+    unknown = unknown_target(lora.targets, known)
+    if unknown:
         raise UserError(
             f"{key}.lora.targets: no linear layer {unknown!r} in {origin}; use `{ALL_LINEAR}`, or some of"
             f" {', '.join(known)}"

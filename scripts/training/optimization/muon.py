@@ -55,9 +55,11 @@ class MuonAdamW(torch.optim.Optimizer):
         super().__init__(groups, {})
         self.betas, self.eps = betas, eps
         self.parts = []
-        if muon := [group for group in self.param_groups if group["use_muon"]]:
+        muon = [group for group in self.param_groups if group["use_muon"]]
+        if muon:
             self.parts.append(torch.optim.Muon(muon, momentum=MOMENTUM, adjust_lr_fn="match_rms_adamw"))
-        if adamw := [group for group in self.param_groups if not group["use_muon"]]:
+        adamw = [group for group in self.param_groups if not group["use_muon"]]
+        if adamw:
             self.parts.append(torch.optim.AdamW(adamw, betas=betas, eps=eps))
         self.share_groups_and_state()
 

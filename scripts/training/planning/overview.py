@@ -75,9 +75,11 @@ def estimated_bytes(dataset: Dataset, sources: list[Source]) -> tuple[float, str
             return KEPT_OF_RAW * size, f"estimated from the sizes of {known} of {len(sources)} sources"
         return KEPT_OF_RAW * size, f"estimated from the sizes of {known} sources"
     path = Path(dataset.path) if dataset.path else None
-    if path is None or not (size := bytes_of(path)):
+    size = bytes_of(path) if path else 0
+    if not size:
         return None
-    if limit := getattr(dataset, "max_megabytes", None):
+    limit = getattr(dataset, "max_megabytes", None)
+    if limit:
         size = min(size, limit * 1e6)
     return size, f"estimated from the {size / 1e6:,.1f} MB at {path}"
 
@@ -110,7 +112,8 @@ def stage_rows(
     first = next(iter(rows.values()))
     if any(part.train is None for part in rows.values()):
         return Rows(None, None, "unknown: neither shards nor sources are here")
-    if (mixture := experiment.tokens.mix.get(settings.data)) is None:
+    mixture = experiment.tokens.mix.get(settings.data)
+    if mixture is None:
         return first
     train = most_rows(mixture.parts, {name: part.train for name, part in rows.items()})[0]
     if mixture.million_tokens:
