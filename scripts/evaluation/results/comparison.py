@@ -166,10 +166,11 @@ class SuiteComparison:
 
     def difference(self, metric: str, place: Place, sides: Sides) -> Estimate | None:
         """The paired difference of two models with its interval and p; None if too few clusters tell of any."""
-        changed = self.gained_and_lost(metric, place, sides)
+        changed, count = self.gained_and_lost(metric, place, sides), len(self.columns[place])
         if changed is None:
             return self.over_clusters(metric, place, sides)
-        count = len(self.columns[place])
+        if count < fewest_clusters(self.confidence):
+            return None
         value = (changed[0] - changed[1]) / count
         return Estimate(value, tango(*changed, count, self.confidence), mcnemar(*changed))
 
@@ -180,13 +181,21 @@ class SuiteComparison:
         no point where all seeds are right on all documents.
         """
         values, right = self.values(metric, place, side), self.correct(metric, place, side)
+        if len(self.columns[place]) < fewest_clusters(self.confidence):
+            return None
         if right is not None:
             return wilson(int(right.sum()), len(right), self.confidence)
         if values is not None and len(side) == 1:
             return mean_interval(values, self.clusters[place], self.confidence)
         estimated = self.over_clusters(metric, place, [side])
-        if estimated is None or values is None:
-            return estimated and estimated.interval
+        if estimated is None:
+            return None
+        if values is None:
+            low, high = estimated.interval
+            if low == high and self.suite.metrics[metric].highest == 1:  # all clusters have the same share
+                effective = self.effective(metric, place, side[0])
+                return wilson(low * effective, effective, self.confidence)
+            return [low, high]
         low, high = mean_interval(values, self.clusters[place], self.confidence)
         return [min(estimated.interval[0], low), max(estimated.interval[1], high)]
 

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from scipy import stats
+from statsmodels.stats.proportion import proportion_confint
 
 from scripts.evaluation.metrics import pass_at_k
 from scripts.evaluation.metrics.metric import summarize
@@ -145,6 +146,27 @@ def test_with_a_single_language_the_row_of_all_has_that_languages_interval():
     items = [{"exact_match": 0.0, "f1": float(value), "strict_match": 0.0} for value in values]
     comparison = compared(ANSWERS, items)
     assert comparison.measure("f1", ("d", "all"), "a") == comparison.measure("f1", ("d", "go"), "a")
+
+
+@pytest.mark.parametrize("count", [1, 3, 5, 6])
+def test_fewer_than_six_documents_have_no_interval_in_any_metric(count):
+    """Not even right or wrong answers, whose closed forms would give one of two documents."""
+    right, wrong = answers([1] * count), answers([0] * count)
+    for metric in ANSWERS.metrics:
+        comparison = compared(ANSWERS, right, wrong)
+        for against in (None, "b"):
+            measured = comparison.measure(metric, ("d", "all"), "a", against)
+            assert measured["value"] == 1 and (measured["interval"] is not None) == (count == 6)
+
+
+def test_a_share_that_is_0_on_all_documents_has_an_interval_of_some_width():
+    items = [item | {"parses": 0.0, "not_blank": 1.0} for item in completions(8)]
+    none_parses = compared(COMPLETION, items).measure("parses", ("d", "all"), "a")
+    nothing = compared(BLEU, [statistics("d", "a b c")] * len(items)).measure("chrf", ("d", "all"), "a")
+    for measured in (none_parses, nothing):
+        assert measured["value"] == 0 and measured["interval"][0] == pytest.approx(0)
+        wilson = proportion_confint(0, len(items), method="wilson")[1]
+        assert measured["interval"][1] == pytest.approx(wilson)
 
 
 @pytest.mark.parametrize("suite", [PERPLEXITY, COMPLETION, BLEU], ids=["perplexity", "completion", "bleu"])
