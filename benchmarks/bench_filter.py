@@ -1,34 +1,24 @@
-"""How fast corpus.filter is, against plain Python doing the same, on this environment's own sources, in one run.
+"""How fast corpus.filter is beside datatrove, on this environment's own sources, in one run.
 
     python -m benchmarks.bench_filter [megabytes]
 
-Prints MB per CPU-second of input, and ours as a multiple of the peer's. Two peers apply the same rules and must drop
-the same files for the same reasons: `tarfile` with the naive rules of tests/corpus/naive.py (whole job, written
-output left out on both sides), and the naive rules alone on files in memory. The third is datatrove, which reads the
-same files as JSON lines and writes them again: with the naive rules as its filter, and with none. Ours then reads the
+Prints MB per CPU-second of input, and ours as a multiple of datatrove's, which reads the same files as JSON lines and
+writes them again: with plain Python's rules (tests/corpus/naive.py) as its filter, and with none. Ours reads the
 archive, filters and writes: without replacing secrets, which datatrove does not, and with it; of each, the median of
-three rounds in turn. Where datatrove is not installed it is left out: `uv pip install --target FOLDER datatrove`, then
-run with PYTHONPATH=FOLDER.
+three rounds in turn. It needs datatrove: `uv pip install --target FOLDER datatrove`, then run with PYTHONPATH=FOLDER.
 """
 
-import io
 import json
 import sys
 import sysconfig
-import tarfile
 import tempfile
 import time
-from collections import Counter
 from pathlib import Path
 from statistics import median
 
-import zstandard
-
 from scripts.common.files import write_jsonl
-from scripts.corpus.filter import filter_archive, language_of
-from scripts.corpus.formats.filter_writer import FilterWriter, funnel
-from scripts.corpus.heuristics.paths import check_path
-from scripts.corpus.heuristics.quality import Dropped, check_characters, check_quality, decode
+from scripts.corpus.filter import filter_archive
+from scripts.corpus.formats.filter_writer import funnel
 from scripts.experiment.settings.filter import Filter
 from tests.corpus.archives import write_archive
 from tests.corpus.naive import naive_reason
@@ -52,47 +42,6 @@ def timed(function) -> tuple[float, object]:
     start = time.process_time()
     result = function()
     return time.process_time() - start, result
-
-
-def ours(archive: Path, settings: Filter) -> Counter:
-    result = FilterWriter(lambda record: None, lambda record: None)
-    filter_archive(archive, "bench", settings, result)
-    return Counter(result.facts()["dropped"])
-
-
-def peer(archive: Path, settings: Filter) -> Counter:
-    """What one writes first: tarfile, and the rules as they read."""
-    counts, excluded = Counter(), {name.lower() for name in settings.excluded_folders}
-    unpacked = io.BytesIO(zstandard.decompress(archive.read_bytes()))
-    with tarfile.open(fileobj=unpacked) as tar:
-        for member in tar:
-            if not language_of(member.name, None, settings):
-                counts["extension"] += 1
-            else:
-                reason = naive_path_reason(member.name, excluded)
-                counts[reason or naive_reason(tar.extractfile(member).read(), settings)] += 1
-    del counts[None]
-    return counts
-
-
-def naive_path_reason(path: str, excluded: set[str]) -> str | None:
-    try:
-        check_path(path, excluded)
-    except Dropped as drop:
-        return drop.reason
-    return None
-
-
-def reason_of(raw: bytes, settings: Filter) -> str | None:
-    if len(raw) >= settings.max_bytes:
-        return "size"
-    try:
-        decoded = decode(raw)
-        check_characters(*decoded)
-        check_quality(*decoded, settings)
-    except Dropped as drop:
-        return drop.reason
-    return None
 
 
 def ours_written(archive: Path, settings: Filter, out: Path) -> None:
@@ -135,32 +84,14 @@ def beside_datatrove(archive: Path, files: dict[str, bytes], settings: Filter, f
 
 
 def main() -> None:
-    megabytes = float(sys.argv[1]) if len(sys.argv) > 1 else 60
-    settings = Filter()
-    files = sources(megabytes)
-    candidates = [raw for name, raw in files.items() if language_of(name, None, settings)]
-    size, candidate_size = sum(map(len, files.values())) / 1e6, sum(map(len, candidates)) / 1e6
+    files = sources(float(sys.argv[1]) if len(sys.argv) > 1 else 60)
     with tempfile.TemporaryDirectory() as folder:
         archive = write_archive(Path(folder), "bench", files)
-        seconds, counts = timed(lambda: ours(archive, settings))
-        peer_seconds, expected = timed(lambda: peer(archive, settings))
-        try:
-            written = beside_datatrove(archive, files, settings, Path(folder))
-        except ImportError as error:
-            print(f"datatrove: {error}")
-            written = []
-    assert counts == expected, (counts, expected)
-    rule_seconds, counts = timed(lambda: [reason_of(raw, settings) for raw in candidates])
-    naive_seconds, expected = timed(lambda: [naive_reason(raw, settings) for raw in candidates])
-    assert counts == expected
-    for name, amount, mine, peers in (
-        ("archive to verdicts", size, seconds, peer_seconds),
-        ("rules alone", candidate_size, rule_seconds, naive_seconds),
-        *written,
-    ):
+        compared = beside_datatrove(archive, files, Filter(), Path(folder))
+    for name, amount, mine, peer in compared:
         line = {"bench": f"filter: {name}", "MB": round(amount, 1), "files": len(files)}
-        line |= {"MB/CPU-s": round(amount / mine, 1), "peer MB/CPU-s": round(amount / peers, 1)}
-        print(json.dumps(line | {"times the peer": round(peers / mine, 1)}))
+        line |= {"MB/CPU-s": round(amount / mine, 1), "peer MB/CPU-s": round(amount / peer, 1)}
+        print(json.dumps(line | {"times the peer": round(peer / mine, 1)}))
 
 
 if __name__ == "__main__":

@@ -1,11 +1,10 @@
-"""Finding near-duplicates: speed beside datatrove, datasketch and rensa, precision and recall beside exact Jaccard.
+"""Finding near-duplicates: speed beside datatrove and datasketch. Tests compare the result with all pairs.
 
-    python -m benchmarks.bench_near_duplicates [--documents results/corpus/filter/*/documents.jsonl.zst]
+    python -m benchmarks.bench_near_duplicates [--count 5400]
 
-Processor time of one thread, without reading the documents. By default the documents are Python files of this
-environment. A peer that is not installed is left out: `uv pip install --target FOLDER datatrove datasketch rensa`, then
-run with PYTHONPATH=FOLDER. All make 256 permutations of the sequences of 5 words; datatrove cuts words in its own way,
-so its figure is that of the whole signature, words included, like ours. Precision and recall are over all pairs.
+Processor time of one thread, without reading the documents, which are Python files of this environment. A peer that is not installed is left out: `uv pip install --target FOLDER datatrove datasketch`, then run
+with PYTHONPATH=FOLDER. All make 256 permutations of the sequences of 5 words; datatrove cuts words in its own way,
+so its figure is that of the whole signature, words included, like ours.
 """
 
 import argparse
@@ -14,17 +13,13 @@ import re
 import sys
 import time
 from collections.abc import Callable
-from itertools import islice
 from pathlib import Path
 
 import numpy as np
-from numba import njit
 
 from benchmarks.figures import Value, store
-from scripts.common.files import read_jsonl
 from scripts.corpus.deduplicate import buckets_of, stand_ins
 from scripts.corpus.signatures import batch_bands
-from scripts.corpus.similarity.clusters import alike
 from scripts.corpus.similarity.minhash import JACCARD, WORDS, sequence_set
 
 WORD = re.compile(r"[A-Za-z0-9_\u0080-\U0010ffff]+")
@@ -67,16 +62,6 @@ def candidates_and_clusters(texts: list[bytes]) -> np.ndarray:
     return kept
 
 
-@njit
-def all_pairs(members, offsets, jaccard):
-    pairs = []
-    for i in range(len(offsets) - 1):
-        for j in range(i):
-            if alike(members, (offsets[i], offsets[i + 1]), (offsets[j], offsets[j + 1]), jaccard):
-                pairs.append((i, j))
-    return pairs
-
-
 def peers(texts: list[str]) -> dict[str, Callable[[], object]]:
     """A function per installed peer that makes the signatures of all texts."""
 
@@ -107,22 +92,14 @@ def peers(texts: list[str]) -> dict[str, Callable[[], object]]:
         functions["datasketch"] = sketch_all
     except ImportError as error:
         print(f"datasketch: {error}")
-    try:
-        from rensa import RMinHash
-
-        functions["rensa"] = lambda: [RMinHash(256, 1).update(list(shingles(text))) for text in texts]
-    except ImportError as error:
-        print(f"rensa: {error}")
     return functions
 
 
 def main() -> None:
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument("--documents", type=Path, nargs="*", help="documents.jsonl.zst files")
     arguments.add_argument("--count", type=int, default=5400)
     options = arguments.parse_args()
-    records = (document for path in options.documents or () for document in read_jsonl(path))
-    texts = [document["text"] for document in islice(records if options.documents else corpus(60), options.count)]
+    texts = [document["text"] for document in corpus(60)[: options.count]]
     encoded = [text.encode() for text in texts]
     size = sum(map(len, encoded)) / 1e6
     print(f"{len(texts):,} documents, {size:.1f} MB")
@@ -139,24 +116,7 @@ def main() -> None:
         speed = sum(map(len, encoded[:share])) / 1e6 / seconds(run)
         values[name] = Value(round(size / signing / speed), " times")
         print(f"{name}, signatures of a tenth: {speed:.2f} MB/s; ours are {size / signing / speed:.0f} times as fast")
-
-    kept = candidates_and_clusters(encoded)
-    sets = [sequence_set(np.frombuffer(text, np.uint8), WORDS) for text in encoded]
-    offsets = np.concatenate([[0], np.cumsum([len(hashes) for hashes in sets])])
-    pairs = all_pairs(np.concatenate(sets), offsets, JACCARD)
-    exact = np.arange(len(texts))
-    for _ in range(len(texts)):  # to the first member of each component
-        before = exact.copy()
-        for i, j in pairs:
-            exact[i] = exact[j] = min(exact[i], exact[j])
-        if (before == exact).all():
-            break
-    joined = np.flatnonzero(kept != np.arange(len(texts)))
-    right = sum(exact[number] == exact[kept[number]] for number in joined)
-    recalled = sum(kept[i] == kept[j] for i, j in pairs)
-    print(f"{len(joined):,} dropped; precision {right / max(1, len(joined)):.4f}")
     store("near-duplicates", values, f"one thread, processor time, {len(texts):,} documents ({size:.1f} MB)")
-    print(f"{len(pairs):,} pairs at Jaccard {JACCARD} or more; recall {recalled / max(1, len(pairs)):.4f}")
 
 
 if __name__ == "__main__":

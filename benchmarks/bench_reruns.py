@@ -114,7 +114,7 @@ def cell(missed: set[str], needless: set[str]) -> str:
 
 
 # The tools of TOOLS, as docs/figures/tools.json calls them
-NAMES = ("script", "shell", "program", "dvc", "dvc_all", "ours")
+NAMES = ("shell", "dvc", "dvc_all", "ours")
 
 
 def main() -> None:

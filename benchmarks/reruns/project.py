@@ -157,22 +157,16 @@ INPUTS = {
 SETTINGS_OF = {"filter": ["min_words"], "pack": ["length"], "train": ["rate", "steps"], "score": ["digits"]}
 
 BY_SHELL = '\n\nif __name__ == "__main__":\n    start("{name}", step)\n'
-BY_SCRIPT = """
-
-with Path("runs.log").open("a") as log:
-    log.write("{name}\\n")
-step(list(snakemake.input), snakemake.output[0], **snakemake.params.settings)
-"""
 
 
-def write_project(folder: Path, by_script: bool = False) -> None:
+def write_project(folder: Path) -> None:
     """The programs, settings and repositories."""
     for name, text in PROGRAMS.items():
         path = folder / "scripts" / name
         path.parent.mkdir(parents=True, exist_ok=True)
         (path.parent / "__init__.py").touch()
         if path.parent.name == "steps":
-            text += (BY_SCRIPT if by_script else BY_SHELL).format(name=path.stem)
+            text += BY_SHELL.format(name=path.stem)
         path.write_text(text)
     (folder / "scripts/__init__.py").touch()
     (folder / "config.yaml").write_text(SETTINGS)
@@ -185,12 +179,12 @@ def write_project(folder: Path, by_script: bool = False) -> None:
         (folder / f"repositories/{name}.txt").write_text("\n".join(lines) + "\nshort line\n")
 
 
-def write_snakefile(folder: Path, end: str, inputs: str = "", head: str = "") -> None:
-    """The rules; `end` is what follows a rule's output, `inputs` what follows its data, with the step as {name}."""
+def write_snakefile(folder: Path, end: str, head: str = "") -> None:
+    """The rules; `end` is what follows a rule's output, with the step as {name}."""
     text = f'from glob import glob\n{head}configfile: "config.yaml"\n\n\nrule all:\n    input: "results/score.txt"\n'
     for name in STEPS:
         data = 'sorted(glob("repositories/*.txt"))' if name == "filter" else f'"{INPUTS[name]}"'
-        text += f"\n\nrule {name}:\n    input: data={data}{inputs}\n    output: 'results/{name}.txt'\n{end}".replace(
+        text += f"\n\nrule {name}:\n    input: data={data}\n    output: 'results/{name}.txt'\n{end}".replace(
             "{name}", name
         )
     (folder / "Snakefile").write_text(text)
@@ -200,22 +194,10 @@ OPTIONS = "options=' '.join(f'--{key} {value}' for key, value in config['{name}'
 COMMAND = "    shell: 'python -m scripts.steps.{name} --out {output} {params.options} {input.data}'\n"
 
 
-def by_script(folder: Path) -> None:
-    """Snakemake's `script:`, the settings as params."""
-    write_project(folder, by_script=True)
-    write_snakefile(folder, "    params: settings=config['{name}']\n    script: 'scripts/steps/{name}.py'\n")
-
-
 def by_shell(folder: Path) -> None:
     """Snakemake's `shell:`, the settings as params."""
     write_project(folder)
     write_snakefile(folder, f"    params: {OPTIONS}\n{COMMAND}")
-
-
-def by_shell_with_program(folder: Path) -> None:
-    """The same, with the step's own program among its inputs."""
-    write_project(folder)
-    write_snakefile(folder, f"    params: {OPTIONS}\n{COMMAND}", ", program='scripts/steps/{name}.py'")
 
 
 def ours(folder: Path) -> None:
@@ -227,7 +209,7 @@ def ours(folder: Path) -> None:
     head = (
         "import sys\nsys.path.insert(0, workflow.basedir)\nfrom scripts.experiment.fingerprint import fingerprint\n\n"
     )
-    write_snakefile(folder, f"    params: {OPTIONS}, code=fingerprint('scripts.steps.{{name}}')\n{COMMAND}", "", head)
+    write_snakefile(folder, f"    params: {OPTIONS}, code=fingerprint('scripts.steps.{{name}}')\n{COMMAND}", head)
 
 
 def by_dvc(folder: Path, code: str = "scripts/steps/{name}.py") -> None:
@@ -257,9 +239,7 @@ def by_dvc_with_all(folder: Path) -> None:
 SNAKEMAKE = ["snakemake", "--cores", "1", "--quiet"]
 DVC = ["dvc", "repro", "--quiet"]
 TOOLS = {
-    "Snakemake, `script:`": (by_script, SNAKEMAKE),
     "Snakemake, `shell:`": (by_shell, SNAKEMAKE),
-    "Snakemake, `shell:`, program an input": (by_shell_with_program, SNAKEMAKE),
     "DVC, program a dependency": (by_dvc, DVC),
     "DVC, all programs a dependency": (by_dvc_with_all, DVC),
     "stagecraft": (ours, SNAKEMAKE),
