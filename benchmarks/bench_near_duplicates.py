@@ -2,9 +2,10 @@
 
     python -m benchmarks.bench_near_duplicates [--count 5400]
 
-Processor time of one thread, without reading the documents, which are Python files of this environment. A peer that is not installed is left out: `uv pip install --target FOLDER datatrove datasketch`, then run
-with PYTHONPATH=FOLDER. All make 256 permutations of the sequences of 5 words; datatrove cuts words in its own way,
-so its figure is that of the whole signature, words included, like ours.
+Processor time of one thread, without reading the documents, which are Python files of this environment. A peer that
+is not installed is left out: `uv pip install --target FOLDER datatrove datasketch`, then run with PYTHONPATH=FOLDER.
+All make 256 permutations of the sequences of 5 words; datatrove cuts words in its own way, so its figure is that of the
+whole signature, words included, like ours.
 """
 
 import argparse
