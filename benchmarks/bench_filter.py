@@ -24,7 +24,6 @@ from tests.corpus.archives import write_archive
 from tests.corpus.naive import naive_reason
 
 SUFFIXES = {".py", ".pyi", ".h", ".hpp", ".cpp", ".c", ".rs", ".go", ".java", ".md", ".txt", ".json"}
-
 ROUNDS = 3
 
 
