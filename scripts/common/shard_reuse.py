@@ -41,7 +41,10 @@ def renew(folder: Path, origin: dict, make: Callable[[], object]) -> bool:
 
 def write_shard_manifest(out: Path, folders: list[Path], files: tuple[str, ...]) -> dict:
     """Write the manifest of a shard in `out`: it lists these files of each of these folders."""
-    names = [os.path.relpath(folder / file, out) for folder in folders for file in files]
+    names = []
+    for folder in folders:
+        for file in files:
+            names.append(os.path.relpath(folder / file, out))
     out.mkdir(parents=True, exist_ok=True)
     return write_manifest(out, names)
 

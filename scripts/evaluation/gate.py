@@ -64,15 +64,14 @@ def compare_stages(stages: dict[str, Stage], comparisons: dict[str, SuiteCompari
 
     p is corrected for the number of comparisons over all languages; those of one language are exploratory.
     """
-    rows = [
-        {"suite": name, **comparison.comparison(metric, place, stage, against)}
-        for name, comparison in comparisons.items()
-        for stage, settings in stages.items()
-        for against in dict.fromkeys([settings.origin, "base"])
-        if {stage, against} <= set(comparison.models)
-        for place in comparison.places
-        for metric in comparison.suite.compared
-    ]
+    rows = []
+    for name, comparison in comparisons.items():
+        for stage, settings in stages.items():
+            for against in dict.fromkeys([settings.origin, "base"]):
+                if {stage, against} <= set(comparison.models):
+                    for place in comparison.places:
+                        for metric in comparison.suite.compared:
+                            rows.append({"suite": name, **comparison.comparison(metric, place, stage, against)})
     family = [row for row in rows if row["language"] == "all" and row["p"] is not None]
     corrected = dict(zip(map(id, family), holm([row["p"] for row in family]), strict=True))
     return [row | {"holm": corrected.get(id(row))} for row in rows]
@@ -96,11 +95,12 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
         model: read_latency(layout.suite("latency", model), evaluation.latency, experiment.seed, settings.confidence)
         for model in models
     }
-    facts = {
-        model: {file: read_json(layout.model(model) / f"{file}.json") for file in ("summary", "environment")}
-        for model in (*stages, *further)
-    }
-    summaries = {stage: [facts[model]["summary"] for model in seeds.get(stage, [stage])] for stage in stages}
+    facts = {}
+    for model in (*stages, *further):
+        facts[model] = {file: read_json(layout.model(model) / f"{file}.json") for file in ("summary", "environment")}
+    summaries = {}
+    for stage in stages:
+        summaries[stage] = [facts[model]["summary"] for model in seeds.get(stage, [stage])]
     gates = judge_gates(settings.gates, comparisons, latency, summaries)
     scoring = {
         model: {

@@ -54,7 +54,10 @@ def record_codes(modules: list[str], folder: Path) -> None:
 def rule_modules() -> list[str]:
     """The modules of all rules: those that an area's folder shows."""
     areas = ("sources", "corpus", "tokens", "training", "evaluation", "report")
-    paths = [path for area in areas for path in sorted((ROOT / "scripts" / area).glob("[a-z]*.py"))]
+    paths = []
+    for area in areas:
+        for path in sorted((ROOT / "scripts" / area).glob("[a-z]*.py")):
+            paths.append(path)
     return [f"scripts.{path.parent.name}.{path.stem}" for path in paths]
 
 
@@ -88,7 +91,11 @@ def setting_changes(old: Any, new: Any, key: str = "") -> list[str]:
             setting_changes(old.get(name, "not set"), new.get(name, "not set"), f"{key}.{name}" if key else name)
             for name in names
         )
-        return [line for lines in inner for line in lines]
+        found = []
+        for lines in inner:
+            for line in lines:
+                found.append(line)
+        return found
     if isinstance(old, list) and isinstance(new, list) and all(isinstance(item, str) for item in [*old, *new]):
         added, removed = ([item for item in a if item not in b] for a, b in ((new, old), (old, new)))
         parts = [*(f"+ {item}" for item in added), *(f"- {item}" for item in removed)]

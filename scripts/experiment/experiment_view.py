@@ -215,4 +215,8 @@ class ExperimentView:
         """The file of this name of each suite and each of the experiment's own models that it scores."""
         stages = self.experiment.stages
         scored = scored_models(self.experiment.evaluation, list(stages), further_models(stages))
-        return [self.layout.suite(suite, model) / name for suite, models in scored.items() for model in models]
+        found = []
+        for suite, models in scored.items():
+            for model in models:
+                found.append(self.layout.suite(suite, model) / name)
+        return found

@@ -164,7 +164,12 @@ def bound_names(statement: ast.stmt) -> list[str]:
         targets = [statement.target]
     if not all(isinstance(target, ast.Name | ast.Tuple) for target in targets):
         return []
-    return [part.id for target in targets for part in ast.walk(target) if isinstance(part, ast.Name)]
+    found = []
+    for target in targets:
+        for part in ast.walk(target):
+            if isinstance(part, ast.Name):
+                found.append(part.id)
+    return found
 
 
 def without_documentation(tree: ast.Module) -> ast.Module:

@@ -45,7 +45,11 @@ def split_file(folder: Path, split: str) -> Path:
 
 def shard_files(folder: Path) -> list[Path]:
     """The big files of a folder of shards."""
-    return [folder / f"{split}.{file}" for split in PACKED_SPLITS for file in SHARD_FILES]
+    found = []
+    for split in PACKED_SPLITS:
+        for file in SHARD_FILES:
+            found.append(folder / f"{split}.{file}")
+    return found
 
 
 def architecture_file(key: str) -> Path:

@@ -25,7 +25,11 @@ OURS = {"manifest.json", "logits.json"}
 
 def model_files(folder: Path) -> list[Path]:
     """The files of a model's folder that transformers loads, sorted."""
-    files = {path for pattern in PATTERNS for path in folder.glob(pattern) if path.is_file()}
+    files = set()
+    for pattern in PATTERNS:
+        for path in folder.glob(pattern):
+            if path.is_file():
+                files.add(path)
     return sorted(path for path in files if path.name not in OURS)
 
 

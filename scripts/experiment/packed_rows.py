@@ -43,7 +43,11 @@ class PackedRows:
         if experiment.training is not None:
             return list(dict.fromkeys((stage.data, stage.sequence_length) for stage in experiment.stages.values()))
         lengths = experiment.tokens.sequence_lengths or [LENGTH]
-        return [(name, length) for name in [*experiment.corpus.compose, *experiment.tokens.mix] for length in lengths]
+        found = []
+        for name in [*experiment.corpus.compose, *experiment.tokens.mix]:
+            for length in lengths:
+                found.append((name, length))
+        return found
 
     def folders(self) -> list[Path]:
         """The folders of target `data`."""
@@ -61,7 +65,8 @@ class PackedRows:
 
     def packed(self) -> list[Path]:
         """The folders of packed datasets, also of the parts of mixtures."""
-        folders = [
-            self.layout.shards(part, length) for name, length in self.data_targets() for part in self.datasets_of(name)
-        ]
+        folders = []
+        for name, length in self.data_targets():
+            for part in self.datasets_of(name):
+                folders.append(self.layout.shards(part, length))
         return list(dict.fromkeys(folders))

@@ -75,7 +75,11 @@ def records_in(annotation: object) -> list[type[Record]]:
     """The records that an annotation names, at any depth, in order."""
     if isinstance(annotation, type) and issubclass(annotation, Record):
         return [annotation]
-    return [record for argument in get_args(annotation) for record in records_in(argument)]
+    found = []
+    for argument in get_args(annotation):
+        for record in records_in(argument):
+            found.append(record)
+    return found
 
 
 def default_of(field: FieldInfo) -> str:

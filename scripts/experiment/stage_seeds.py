@@ -10,11 +10,11 @@ from scripts.experiment.settings.training import Stage
 
 def models_by_seed(train: dict[str, Stage]) -> dict[str, list[str]]:
     """Stage with `seeds` → its models, in the order of its seeds."""
-    return {
-        name: [name, *(f"{name}.seed{seed}" for seed in stage.seeds[1:])]
-        for name, stage in train.items()
-        if stage.seeds
-    }
+    found = {}
+    for name, stage in train.items():
+        if stage.seeds:
+            found[name] = [name, *(f"{name}.seed{seed}" for seed in stage.seeds[1:])]
+    return found
 
 
 def further_models(train: dict[str, Stage]) -> list[str]:

@@ -67,7 +67,11 @@ def check_targets(workflow, targets: list[str], hint: str = "") -> None:
     for target in targets:
         if target in names or Path(target).exists() or any(rule.is_producer(target) for rule in workflow.rules):
             continue
-        files = [str(file) for rule in workflow.rules for file in rule.output if "{" not in str(file)]
+        files = []
+        for rule in workflow.rules:
+            for file in rule.output:
+                if "{" not in str(file):
+                    files.append(str(file))
         close = difflib.get_close_matches(target, [*names, *files], 1)
         end = hint or (f"did you mean {close[0]}?" if close else f"rules: {', '.join(names)}")
         raise UserError(f"{target}: no rule has this name or makes this file with this experiment; {end}")

@@ -136,7 +136,10 @@ def write_when_built(workflow) -> None:
     def build_and_write() -> None:
         build()
         jobs = jobs_of(workflow)
-        made = {output for job in jobs for output in job.outputs}
+        made = set()
+        for job in jobs:
+            for output in job.outputs:
+                made.add(output)
         if made.issuperset(map(str, workflow.get_rule("all").input)):
             experiment, sources = workflow.globals["EXPERIMENT"], workflow.globals["SOURCES"]
             with contextlib.suppress(PermissionError):  # a dry run on results that one may only read

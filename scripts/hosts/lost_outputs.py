@@ -62,7 +62,11 @@ def make_lost(view: ExperimentView, call: Invocation) -> None:
     lost = lost_files(view.layout.results)
     if not lost:
         return
-    data = [output for job in jobs_of_experiment(view, call) if job.area != "training" for output in job.outputs]
+    data = []
+    for job in jobs_of_experiment(view, call):
+        if job.area != "training":
+            for output in job.outputs:
+                data.append(output)
     targets = sorted({*lost.values()}.intersection(data))
     files = sorted(path for path, target in lost.items() if target in targets)
     if not files:

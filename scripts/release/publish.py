@@ -98,7 +98,11 @@ def add_shard_archives(jobs: list[Provenance]) -> list[str]:
         manifest = Path(min(job.outputs))
         if job.rule == "fetch" and has_several(manifest.parent.name):
             names.update(read_json(manifest)["archives"])
-    paths = [str(path) for name in sorted(names) for path in (raw_archive(name), raw_manifest(name)) if path.is_file()]
+    paths = []
+    for name in sorted(names):
+        for path in (raw_archive(name), raw_manifest(name)):
+            if path.is_file():
+                paths.append(str(path))
     new = [path for path in paths if not Path(f"{path}.dvc").is_file()]
     if new:
         dvc("add", *new)

@@ -29,7 +29,10 @@ class Verified(NamedTuple):
 
 def files_without_provenance(index: Index) -> list[str]:
     """The files in the folders of areas that no readable provenance lists."""
-    listed = {name for made in index.jobs.values() for name in made.files}
+    listed = set()
+    for made in index.jobs.values():
+        for name in made.files:
+            listed.add(name)
     unlisted = []
     for top in index.folders:
         for folder, names, files in os.walk(top):
@@ -62,7 +65,10 @@ def verify(folders: tuple[str, ...], report: Callable[[str], None]) -> Verified:
             wrong.append(f"{path}: {difference}")
         wrong += [f"{path}: it was made from another {name}" for name in changed_inputs(made, hashes)]
     wrong += [f"{name}: no provenance lists it" for name in files_without_provenance(index)]
-    checkpoints = [folder for top in folders for folder in sorted(Path(top).glob("**/checkpoint-*"))]
+    checkpoints = []
+    for top in folders:
+        for folder in sorted(Path(top).glob("**/checkpoint-*")):
+            checkpoints.append(folder)
     complete = [folder for folder in checkpoints if is_complete(folder)]
     if complete:
         report(f"{len(complete)} checkpoints")

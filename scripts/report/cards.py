@@ -143,7 +143,9 @@ def shortened(text: str) -> str:
 def table(head: tuple[str, ...], rows: list[tuple]) -> list[str]:
     """A Markdown table; numbers are right-aligned."""
     line = ["---:" if rows and isinstance(cell, int | float) else "---" for cell in (rows[0] if rows else head)]
-    cells = [[f"{cell:,}" if isinstance(cell, int | float) else escape(cell) for cell in row] for row in rows]
+    cells = []
+    for row in rows:
+        cells.append([f"{cell:,}" if isinstance(cell, int | float) else escape(cell) for cell in row])
     return [f"| {' | '.join(row)} |" for row in ([*head], line, *cells)]
 
 
@@ -163,10 +165,9 @@ def markdown(name: str, card: dict, experiment: str) -> str:
     lines += [f"Examples: {splits}. Tables of sources, licences and languages count the training split.", ""]
     lines += [f"- {key}: `{json.dumps(value, ensure_ascii=False)}`" for key, value in card["settings"].items()]
     lines += ["", "## Tokens", ""]
-    rows = [
-        tuple(row_name[key] for key in ("folder", "split", "rows", "tokens", "targets", "epochs"))
-        for row_name in card["tokens"]
-    ]
+    rows = []
+    for row_name in card["tokens"]:
+        rows.append(tuple(row_name[key] for key in ("folder", "split", "rows", "tokens", "targets", "epochs")))
     lines += table(("packed rows", "split", "rows", "tokens", "of these targets", "epochs"), rows)
     lines += ["", "## Languages", ""]
     rows = [

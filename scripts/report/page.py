@@ -101,14 +101,13 @@ def generated_examples(results: Path, evaluation: dict) -> list[dict]:
         if not {"base", model} <= set(scored.model):
             continue
         models = list(dict.fromkeys(scored.model))
-        written = {
-            side: {
+        written = {}
+        for side in models:
+            written[side] = {
                 item["id"]: item
                 for item in read_jsonl(Layout(results).suite(suite, side) / "items.jsonl.zst")
                 if item["dataset"] == dataset
             }
-            for side in models
-        }
         whole = suite == "completion" and dataset == SHOWN_WHOLE
         items = choose_examples(suite_of[suite], written["base"], written[model], None if whole else EXAMPLES)
         for item in items:

@@ -57,7 +57,10 @@ def says_more(function: Function) -> bool:
     """Whether a function's documentation says more than its name: `Gets the name.` of `get_name` does not."""
     name = WORD.findall(re.sub(r"(?<=[a-z0-9])(?=[A-Z])|_", " ", f"{function.name} {function.holder or ''}").lower())
     words = {word for word in WORD.findall(function.documentation.lower()) if len(word) > 3}
-    other = [word for word in words if not any(word.startswith(part[:4]) for part in name)]
+    other = []
+    for word in words:
+        if not any(word.startswith(part[:4]) for part in name):
+            other.append(word)
     return len(other) >= 2 or bool(CJK.search(function.documentation))
 
 

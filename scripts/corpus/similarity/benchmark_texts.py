@@ -60,4 +60,8 @@ def read_problems(paths: list[Path]) -> list[ProblemText]:
     Raises:
         UserError: a file cannot be read, or a record holds no text.
     """
-    return [problem_of(path, name, record) for path in paths for name, record in read_records(path)]
+    found = []
+    for path in paths:
+        for name, record in read_records(path):
+            found.append(problem_of(path, name, record))
+    return found

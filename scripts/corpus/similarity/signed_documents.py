@@ -34,7 +34,11 @@ def signed_sources(folders: list[Path]) -> list[SignedSource]:
     Raises:
         UserError: a file is missing or differs from its manifest.
     """
-    return [SignedSource(**source) for folder in folders for source in read_manifest(folder)["sources"]]
+    found = []
+    for folder in folders:
+        for source in read_manifest(folder)["sources"]:
+            found.append(SignedSource(**source))
+    return found
 
 
 def check_signed(filtered: Path, sources: list[SignedSource], names: list[str]) -> None:

@@ -82,7 +82,11 @@ def split_chat(chat: dict) -> tuple[list[dict], str]:
 def solved_before(prompt: list[dict], solved: list[dict]) -> list[dict]:
     """A prompt with the turns of solved chats before its own, behind its system message."""
     system_turns = next((place for place, turn in enumerate(prompt) if turn["role"] != "system"), len(prompt))
-    turns = [turn for chat in solved for turn in with_answer(*split_chat(chat)) if turn["role"] != "system"]
+    turns = []
+    for chat in solved:
+        for turn in with_answer(*split_chat(chat)):
+            if turn["role"] != "system":
+                turns.append(turn)
     return [*prompt[:system_turns], *turns, *prompt[system_turns:]]
 
 

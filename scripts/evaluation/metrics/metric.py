@@ -103,7 +103,9 @@ def summarize(suite: Suite, items: list[dict]) -> dict:
 def by_language(items: list[dict], summary: Callable[[list[dict]], dict]) -> dict[str, dict]:
     """`summary` over all items of a dataset, and over those of each language."""
     languages = sorted({item["language"] for item in items})
-    chosen = {language: [item for item in items if item["language"] == language] for language in languages}
+    chosen = {}
+    for language in languages:
+        chosen[language] = [item for item in items if item["language"] == language]
     return {"all": summary(items)} | {language: summary(subset) for language, subset in chosen.items()}
 
 

@@ -64,7 +64,10 @@ class SuiteComparison:
                 self.columns[dataset, language] = documents.columns[chosen]
                 self.clusters[dataset, language] = np.unique(documents.clusters[chosen], return_inverse=True)[1]
         self.places = list(self.columns)
-        further = {model for names in self.seeds.values() for model in names[1:]}
+        further = set()
+        for names in self.seeds.values():
+            for model in names[1:]:
+                further.add(model)
         self.named = [model for model in models if model not in further]
 
     def with_seeds(self, model: str) -> list[str]:
@@ -156,7 +159,10 @@ class SuiteComparison:
     def over_clusters(self, metric: str, place: Place, sides: Sides) -> Estimate | None:
         """A metric, or its difference, with interval and p; None if too few clusters tell of it."""
         informative, fewest = self.informative(metric, place, sides), fewest_clusters(self.confidence)
-        weighing = [np.count_nonzero(self.sizes(metric, place, name)) for side in sides for name in side]
+        weighing = []
+        for side in sides:
+            for name in side:
+                weighing.append(np.count_nonzero(self.sizes(metric, place, name)))
         if min(informative, *weighing) < fewest:
             return None
         table, effective = self.table(metric, place, sides), self.effective(metric, place, sides[0][0])

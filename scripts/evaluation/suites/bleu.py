@@ -107,7 +107,10 @@ class Settings(ChatSettings):
 def figures(completions: list[str], reference: str) -> dict[str, list[int]]:
     """The figures of an item: sums over samples."""
     samples = [statistics(completion, reference) for completion in completions]
-    return {name: np.sum([sample[name] for sample in samples], axis=0).tolist() for name in SUITE.figures}
+    found = {}
+    for name in SUITE.figures:
+        found[name] = np.sum([sample[name] for sample in samples], axis=0).tolist()
+    return found
 
 
 def facts(items: list[dict]) -> dict:

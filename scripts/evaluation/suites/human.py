@@ -167,7 +167,10 @@ def read_sheet(path: Path, rows: dict[str, dict]) -> dict[str, bool]:
 
 def agreement(ratings: list[dict[str, bool]]) -> float | None:
     """The share of pairs of raters that agree, averaged over rows; None with fewer than two raters."""
-    equal = [first[name] == second[name] for first, second in combinations(ratings, 2) for name in first]
+    equal = []
+    for first, second in combinations(ratings, 2):
+        for name in first:
+            equal.append(first[name] == second[name])
     return fmean(equal) if equal else None
 
 

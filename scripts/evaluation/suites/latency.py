@@ -150,7 +150,10 @@ def time_runs(model: "PreTrainedModel", settings: Settings, seed: int) -> list[d
 
 def metric_values(runs: list[dict], settings: Settings) -> dict[str, list[float]]:
     """Each metric of each run."""
-    return {name: [value(run, settings.new_tokens) for run in runs] for name, value in METRICS.items()}
+    found = {}
+    for name, value in METRICS.items():
+        found[name] = [value(run, settings.new_tokens) for run in runs]
+    return found
 
 
 def figures(runs: list[dict], settings: Settings) -> dict:

@@ -206,7 +206,9 @@ def answer_text(sample: dict, metric: str) -> str:
     if len(requests) < 2 or not all(isinstance(response, tuple | list) for response in answer):
         return str(answer[0] if isinstance(answer, list) and answer else answer)
     # choices differ in what follows the prompt or, in a few tasks, in the prompt
-    texts = [context if len({end for _, end in requests}) == 1 else end for context, end in requests]
+    texts = []
+    for context, end in requests:
+        texts.append(context if len({end for _, end in requests}) == 1 else end)
     lengths = [len(text.strip()) if metric == "acc_norm" else 1 for text in texts]
     likelihoods = [response[0] / max(1, length) for response, length in zip(answer, lengths, strict=False)]
     return texts[max(range(len(likelihoods)), key=likelihoods.__getitem__)]
@@ -280,12 +282,11 @@ def evaluate(folder: Path, settings: Settings, out: Path) -> dict:
     logged = run_harness(model, tasks, task_manager(include_path, include_path is None), settings)
     items, scores, data = [], {}, {}
     for entry, name in names.items():
-        rows = [
-            item_of(entry, task, sample, metric, len(tasks[name]) > 1)
-            for task, (metric, kind) in metrics[entry].items()
-            for sample in logged[name][task]
-            if sample["filter"] == kind
-        ]
+        rows = []
+        for task, (metric, kind) in metrics[entry].items():
+            for sample in logged[name][task]:
+                if sample["filter"] == kind:
+                    rows.append(item_of(entry, task, sample, metric, len(tasks[name]) > 1))
         content = sorted([row["id"], *row.pop("content")] for row in rows)
         data[entry] = hashlib.sha256(repr(content).encode()).hexdigest()
         scores[entry] = by_language(rows, lambda subset: summarize(SUITE, subset))

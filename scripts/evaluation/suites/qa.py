@@ -38,10 +38,10 @@ class Settings(ChatSettings):
 
 def figures(completions: list[str], reference: str) -> dict[str, float]:
     """The figures of an item: means over samples."""
-    return {
-        metric.__name__: fmean(metric(completion, reference) for completion in completions)
-        for metric in (exact_match, f1, strict_match)
-    }
+    found = {}
+    for metric in (exact_match, f1, strict_match):
+        found[metric.__name__] = fmean(metric(completion, reference) for completion in completions)
+    return found
 
 
 SCORER = Scorer("qa", SUITE, figures)

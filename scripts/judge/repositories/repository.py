@@ -152,7 +152,10 @@ def unpack(name: str, archive: Path, folder: Path) -> Repository:
     for compiled in [*checkout.rglob("__pycache__")]:
         shutil.rmtree(compiled)
     roots = [root for root in ROOTS if (checkout / root).is_dir() and modules_below(checkout, root)]
-    modules = {path: module for root in reversed(roots) for path, module in modules_below(checkout, root).items()}
+    modules = {}
+    for root in reversed(roots):
+        for path, module in modules_below(checkout, root).items():
+            modules[path] = module
     write_metadata(checkout, roots[0] if roots else "")
     copy_packages(checkout, packages, roots, modules)
     python = [path.relative_to(checkout).as_posix() for path in sorted(checkout.rglob("*.py"))]

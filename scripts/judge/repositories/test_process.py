@@ -124,7 +124,10 @@ def reached(coverage, functions: list) -> list[list[str]]:
     data, lines, tests_by_function = coverage.get_data(), {}, []
     for path, first, last in functions:
         contexts = lines.setdefault(path, data.contexts_by_lineno(path))
-        test_names = {name for line in range(first, last + 1) for name in contexts.get(line, ())}
+        test_names = set()
+        for line in range(first, last + 1):
+            for name in contexts.get(line, ()):
+                test_names.add(name)
         tests_by_function.append(sorted(test_names - {""}))
     return tests_by_function
 

@@ -42,7 +42,11 @@ class Libraries:
     @cached_property
     def classes(self) -> frozenset[str]:
         """The classes in the jars, as `org.javatuples.Pair`."""
-        names = [name for jar in self.jars for name in zipfile.ZipFile(jar).namelist() if name.endswith(".class")]
+        names = []
+        for jar in self.jars:
+            for name in zipfile.ZipFile(jar).namelist():
+                if name.endswith(".class"):
+                    names.append(name)
         return frozenset(name.removesuffix(".class").replace("/", ".") for name in names)
 
     @cached_property
@@ -68,7 +72,11 @@ class Libraries:
         if problem.language == "java":
             imported = re.findall(r"^\s*import (?:static )?([\w.]+(?:\.\*)?);", source, re.M)
             foreign = {name for name in imported if not name.startswith(OF_THE_PLATFORM) and not self.holds(name)}
-            return {name for part in foreign for name in named_in(part, source)}
+            found = set()
+            for part in foreign:
+                for name in named_in(part, source):
+                    found.add(name)
+            return found
         if problem.language == "go":
             blocks = re.findall(r'^import\s*(?:\([^)]*\)|(?:\w+\s+)?"[^"]*")', source, re.M)
             imported = set(re.findall(r'"([\w./-]+)"', "".join(blocks))) - {"testing"}

@@ -111,7 +111,10 @@ class Packages:
     def missing(self, problem: Problem) -> set[str]:
         """What a problem needs and nobody has: its tests may import from both environments, its prompt from the one."""
         environments = [folder for folder in (self.environment, self.project) if folder]
-        lacking = {name for name in imported(problem.tests) if not any(holds(folder, name) for folder in environments)}
+        lacking = set()
+        for name in imported(problem.tests):
+            if not any(holds(folder, name) for folder in environments):
+                lacking.add(name)
         return lacking | {
             name for name in imported(problem.head) if not (self.environment and holds(self.environment, name))
         }

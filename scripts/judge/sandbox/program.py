@@ -132,7 +132,10 @@ def resident(process: int) -> int:
     try:
         total = int(fields(f"{folder}/statm")[1]) * os.sysconf("SC_PAGE_SIZE")
         tasks = os.listdir(f"{folder}/task")  # noqa: PTH208
-        children = [child for task in tasks for child in fields(f"{folder}/task/{task}/children")]
+        children = []
+        for task in tasks:
+            for child in fields(f"{folder}/task/{task}/children"):
+                children.append(child)
     except OSError:
         return 0
     return total + sum(resident(int(child)) for child in children)

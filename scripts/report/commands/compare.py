@@ -34,7 +34,9 @@ def data_lines(a: Path, b: Path) -> list[str]:
     cards = [read_json_or_empty(Layout(root).cards / "cards.json") for root in (a, b)]
     lines = []
     for dataset in sorted({*cards[0], *cards[1]}):
-        counts = [{key: side.get(dataset, {}).get(key, {}) for key in COUNTS} for side in cards]
+        counts = []
+        for side in cards:
+            counts.append({key: side.get(dataset, {}).get(key, {}) for key in COUNTS})
         lines += [f"data of {dataset}: {change}" for change in setting_changes(*counts)]
     return lines
 

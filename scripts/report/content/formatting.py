@@ -62,5 +62,10 @@ def gate_bound(gate: dict) -> str:
 
 def table(rows: list[tuple[str, ...]]) -> list[str]:
     """Rows as lines for a terminal, each column as wide as its widest cell."""
-    widths = [max(len(row[column]) for row in rows) for column in range(len(rows[0]))]
-    return ["  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip() for row in rows]
+    widths = []
+    for column in range(len(rows[0])):
+        widths.append(max(len(row[column]) for row in rows))
+    found = []
+    for row in rows:
+        found.append("  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip())
+    return found

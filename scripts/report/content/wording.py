@@ -110,7 +110,10 @@ def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:
     """
     stages, experiment = evaluation["stages"], evaluation["inputs"]["experiment"]
     last = list(stages)[-1]
-    trained = [model for stage in stages.values() for model in stage.get("seeds", {"": stage}).values()]
+    trained = []
+    for stage in stages.values():
+        for model in stage.get("seeds", {"": stage}).values():
+            trained.append(model)
     environments = [model["environment"] for model in trained]
     summaries = [model["summary"] for model in trained]
     base = experiment["training"]["base"]["model"]

@@ -91,7 +91,10 @@ def git_process(repository: Path, *arguments: str, **options) -> subprocess.Pope
         configured = run_git(repository, "config", "--get", "core.sshCommand").stdout.strip()
         environment["GIT_SSH_COMMAND"] = configured or SSH
     settings = SETTINGS | {"http.lowSpeedTime": str(LOW_SPEED_SECONDS)}
-    flags = [word for name, value in settings.items() for word in ("-c", f"{name}={value}")]
+    flags = []
+    for name, value in settings.items():
+        for word in ("-c", f"{name}={value}"):
+            flags.append(word)
     parent = os.getpid()
 
     def die_with_parent() -> None:

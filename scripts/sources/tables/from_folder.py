@@ -133,7 +133,9 @@ def write_sources(rows: list[dict[str, str]], path: Path) -> None:
         UserError: `path` exists, or a value is wrong.
     """
     check_absent(path)
-    cells = [[row[column] for column in COLUMNS] for row in rows]
+    cells = []
+    for row in rows:
+        cells.append([row[column] for column in COLUMNS])
     check_rows(path, COLUMNS, enumerate(cells, 2))
     with atomic(path) as temporary:
         temporary.write_text("".join("\t".join(line) + "\n" for line in [COLUMNS, *cells]), encoding="utf-8")

@@ -126,7 +126,11 @@ def remove_published(work: Path, out: Path) -> list[str]:
         lines for the log.
     """
     runs = [run for run in sorted(work.glob("*")) if is_published(run, out)]
-    return [line for run in runs for line in remove(checkpoints_of(run), f"finished stage {work.name}")]
+    found = []
+    for run in runs:
+        for line in remove(checkpoints_of(run), f"finished stage {work.name}"):
+            found.append(line)
+    return found
 
 
 def prune_before_start(run: Path, origin: Path) -> None:

@@ -140,7 +140,10 @@ def stack(rows: list[dict[str, torch.Tensor]]) -> dict[str, torch.Tensor]:
                 "labels": torch.nn.functional.pad(row["labels"], (0, missing), value=-100),
             }
         padded.append(row)
-    return {name: torch.stack([row[name] for row in padded]) for name in rows[0]}
+    found = {}
+    for name in rows[0]:
+        found[name] = torch.stack([row[name] for row in padded])
+    return found
 
 
 class StageTrainer(PassRecordingTrainer):

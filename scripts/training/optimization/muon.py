@@ -193,7 +193,9 @@ def count_updated(trainer: Trainer) -> dict[str, int]:
     """How many tensors and parameters Muon and AdamW have updated, read from the optimizer's state after a step."""
     outer = trainer.optimizer.optimizer  # below accelerate's wrapper
     if not trainer.is_deepspeed_enabled:
-        groups = [([p for p in group["params"] if p in outer.state], group["use_muon"]) for group in outer.param_groups]
+        groups = []
+        for group in outer.param_groups:
+            groups.append(([p for p in group["params"] if p in outer.state], group["use_muon"]))
         for members, use_muon in groups:
             assert all(("momentum_buffer" if use_muon else "exp_avg") in outer.state[p] for p in members)
     else:

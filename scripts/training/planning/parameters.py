@@ -96,7 +96,10 @@ RELATIVES = ("q_norm.weight", "k_norm.weight", "o_proj.bias")
 
 def parameter_names(shape: Shape) -> list[str]:
     """The names that a model of this shape, or of a near relative, may have."""
-    relatives = [f"model.layers.{layer}.self_attn.{n}" for layer in range(shape.num_hidden_layers) for n in RELATIVES]
+    relatives = []
+    for layer in range(shape.num_hidden_layers):
+        for n in RELATIVES:
+            relatives.append(f"model.layers.{layer}.self_attn.{n}")
     return [name for name, _, _ in named_parameters(shape)] + relatives
 
 
@@ -112,11 +115,10 @@ def counts(shape: Shape, settings: Stage, no_rope_layers: list[int]) -> Counts:
     patterns = settings.trainable
     if patterns == "no_rope_layers":
         patterns = [f"model.layers.{layer}.*" for layer in no_rope_layers]
-    chosen = [
-        (name, count, matrix)
-        for name, count, matrix in named_parameters(shape)
-        if patterns == "all" or any(fnmatch(name, pattern) for pattern in patterns)
-    ]
+    chosen = []
+    for name, count, matrix in named_parameters(shape):
+        if patterns == "all" or any(fnmatch(name, pattern) for pattern in patterns):
+            chosen.append((name, count, matrix))
     inner = [count for name, count, matrix in chosen if matrix and ".layers." in name]
     head = sum(count for name, count, _ in chosen if name.startswith("lm_head"))
     embedding = any(name.startswith("model.embed_tokens") for name, _, _ in chosen)
