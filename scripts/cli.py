@@ -46,7 +46,10 @@ def profiles() -> list[str]:
 
 def experiments() -> list[str]:
     """The names by which experiment files can be called."""
-    return sorted({path.stem for folder in EXPERIMENTS for path in ROOT.glob(f"{folder}/*.yaml")})
+    names = set()
+    for folder in EXPERIMENTS:
+        names.update(path.stem for path in ROOT.glob(f"{folder}/*.yaml"))
+    return sorted(names)
 
 
 def suggestion(word: str, known: list[str]) -> str:

@@ -6,6 +6,7 @@ rules/common.smk calls `shorten(workflow)`. Snakemake's own account of each job 
 
 import logging
 import re
+from itertools import chain
 from pathlib import Path
 
 from snakemake.logging import logger
@@ -85,7 +86,8 @@ def cause(paths: list[str]) -> str:
 
 def has_error(paths: list[str]) -> bool:
     """Whether one of these logs ends in an error line or a traceback."""
-    return any(ERROR.match(line) for path in paths for line in tail(path)[-1:])
+    last_lines = chain.from_iterable(tail(path)[-1:] for path in paths)
+    return any(map(ERROR.match, last_lines))
 
 
 class Shortened(logging.Formatter):

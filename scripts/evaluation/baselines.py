@@ -109,7 +109,9 @@ def baselines(datasets: Path, train: list[str], settings: Scored, out: Path) -> 
             items.append({**about, "bytes": size, **bits})
         chosen = [item for item in items if item["dataset"] == dataset and item["bytes"]]
         size = sum(item["bytes"] for item in chosen)
-        scores[dataset] = {name: sum(item[name] for item in chosen) / size if size else None for name in BASELINES}
+        scores[dataset] = {}
+        for name in BASELINES:
+            scores[dataset][name] = sum(item[name] for item in chosen) / size if size else None
         figures = ", ".join(f"{name.replace('_', ' ')} {value:.2f}" for name, value in scores[dataset].items() if size)
         logging.info(f"baselines {dataset}: bits/byte of the {figures}")
     write_jsonl(out / "items.jsonl.zst", items)

@@ -101,9 +101,9 @@ def contamination(datasets: Path, train: list[str], settings: ContaminationSetti
     Raises:
         UserError: problems or training data cannot be read, or do not match their manifest.
     """
-    problems = [
-        problem for suite, prompts in settings.suites.items() for problem in read_problems(suite, prompts, datasets)
-    ]
+    problems = []
+    for suite, prompts in settings.suites.items():
+        problems += read_problems(suite, prompts, datasets)
     search = OverlapSearch(problems, settings.words, settings.common)
     manifests = {dataset: read_manifest(datasets / dataset) for dataset in train}
     progress = Progress(
@@ -114,13 +114,11 @@ def contamination(datasets: Path, train: list[str], settings: ContaminationSetti
             search.add(dataset, example["id"], text_of(example))
             progress.add()
     progress.end()
-    suites = {
-        suite: {
-            dataset: {"data": data, "problems": 0, "too_short": 0, "overlapping": {}}
-            for dataset, data in data_of(suite, prompts, datasets).items()
-        }
-        for suite, prompts in settings.suites.items()
-    }
+    suites = {}
+    for suite, prompts in settings.suites.items():
+        suites[suite] = {}
+        for dataset, data in data_of(suite, prompts, datasets).items():
+            suites[suite][dataset] = {"data": data, "problems": 0, "too_short": 0, "overlapping": {}}
     for number, (problem, grams) in enumerate(zip(problems, search.grams.sizes.tolist(), strict=True)):
         row = suites[problem.suite][problem.dataset]
         row["problems"] += 1

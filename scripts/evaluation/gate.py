@@ -102,19 +102,22 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
     for stage in stages:
         summaries[stage] = [facts[model]["summary"] for model in seeds.get(stage, [stage])]
     gates = judge_gates(settings.gates, comparisons, latency, summaries)
-    scoring = {
-        model: {
-            name: read_scoring(layout.suite(name, model) / "scores.json", layout.model(model))
-            for name in models_of
-            if model in models_of[name]
-        }
-        for model in (*models, *further)
-    }
+    scoring = {model: {} for model in (*models, *further)}
+    for name, scored_by in models_of.items():
+        for model in scored_by:
+            scoring[model][name] = read_scoring(layout.suite(name, model) / "scores.json", layout.model(model))
     contamination = None
     prompted = {name: comparisons[name] for name in prompts_of(configured(evaluation))}
     if prompted:
         data = {name: scoring["base"][name]["data"] for name in prompted}
         contamination = decontaminate(layout.overlaps, prompted, scored, data)
+    scores = {model: {} for model in models}
+    for name, comparison in comparisons.items():
+        for model in set(models).intersection(comparison.models):
+            scores[model][name] = comparison.scores(model)
+    of_stages = {stage: dict(facts[stage]) for stage in stages}
+    for stage, of_seeds in seeds.items():
+        of_stages[stage]["seeds"] = {model: facts[model] for model in of_seeds}
     perplexity_data = scoring["base"]["perplexity"]["data"]
     baselines = beside_baselines(layout.baselines, comparisons["perplexity"], scored["perplexity"], perplexity_data)
     return {
@@ -122,22 +125,14 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
         "confidence": settings.confidence,
         "unit": unit,
         "gates": [gate._asdict() | also_met_by(gate, baselines) for gate in gates],
-        "scores": {
-            model: {
-                name: comparison.scores(model) for name, comparison in comparisons.items() if model in comparison.models
-            }
-            for model in models
-        },
+        "scores": scores,
         "comparisons": compare_stages(stages, comparisons),
         "summary": summarize(stages, comparisons["perplexity"]),
         "latency": latency,
         "human": read_json(layout.agreement) if evaluation.human else None,
         "contamination": contamination,
         "baselines": baselines,
-        "stages": {
-            stage: facts[stage] | ({"seeds": {model: facts[model] for model in seeds[stage]}} if stage in seeds else {})
-            for stage in stages
-        },
+        "stages": of_stages,
         "scoring": scoring,
     }
 

@@ -97,7 +97,7 @@ def setting_changes(old: Any, new: Any, key: str = "") -> list[str]:
                 found.append(line)
         return found
     if isinstance(old, list) and isinstance(new, list) and all(isinstance(item, str) for item in [*old, *new]):
-        added, removed = ([item for item in a if item not in b] for a, b in ((new, old), (old, new)))
+        added, removed = [item for item in new if item not in old], [item for item in old if item not in new]
         parts = [*(f"+ {item}" for item in added), *(f"- {item}" for item in removed)]
         return [f"{key} {value_text(', '.join(parts) or 'in another order')}"] if old != new else []
     return [f"{key} {value_text(old)} → {value_text(new)}".strip()] if old != new else []

@@ -204,12 +204,12 @@ class ExperimentView:
 
     @cached_property
     def prompt_datasets(self) -> list[str]:
-        return sorted({name for suite in self.prompts for name in self.scored_datasets(suite)})
+        return sorted(set().union(*map(self.scored_datasets, self.prompts)))
 
     @cached_property
     def trained_on(self) -> list[str]:
         """The datasets of the stages, those of their mixtures one by one."""
-        return sorted({dataset for stage in self.stages.values() for dataset in self.rows.datasets_of(stage.data)})
+        return sorted(set().union(*(self.rows.datasets_of(stage.data) for stage in self.stages.values())))
 
     def suite_files(self, name: str) -> list[Path]:
         """The file of this name of each suite and each of the experiment's own models that it scores."""

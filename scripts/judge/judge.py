@@ -136,7 +136,7 @@ def same_line(printed: str, expected: str) -> bool:
 
 def difference(printed: str, expected: str) -> str:
     """Where two outputs differ, for people; empty if they do not."""
-    lines, right = ([line.strip() for line in text.strip().split("\n")] for text in (printed, expected))
+    lines, right = (list(map(str.strip, text.strip().split("\n"))) for text in (printed, expected))
     if len(lines) != len(right):
         return f"{len(lines)} lines, {len(right)} are right"
     for number, (line, other) in enumerate(zip(lines, right, strict=True), 1):

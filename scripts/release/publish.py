@@ -80,7 +80,7 @@ def publish_archives(names: list[str], snakemake: list[str]) -> None:
             fetched.append(name)
     if not fetched:
         return
-    dvc("add", *(str(path) for name in fetched for path in (raw_archive(name), raw_manifest(name))))
+    dvc("add", *map(str, map(raw_archive, fetched)), *map(str, map(raw_manifest, fetched)))
     targets = [str(raw_archive(name)) for name in fetched]
     touch = ["--touch", "--forcerun", "pull", "--quiet", "all"]
     command = [sys.executable, "-m", "snakemake", *targets, *snakemake, *touch]
@@ -131,7 +131,7 @@ def finished_jobs(root: str, archives: list[str]) -> list[Provenance]:
 def consistent_jobs(jobs: list[Provenance], hashes: KnownHashes, root: str) -> list[Provenance]:
     """Those of `jobs` whose inputs are, with their present content, each other's files or files in git."""
     while True:
-        made_here = {name for job in jobs for name in job.files}
+        made_here = set().union(*(job.files for job in jobs))
         kept = []
         for job in jobs:
             wrong = changed_inputs(job, hashes)

@@ -7,6 +7,7 @@ A start of the workflow hashes only files whose size or times changed. This find
 
 import os
 from collections.abc import Callable
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -55,7 +56,8 @@ def verify(folders: tuple[str, ...], report: Callable[[str], None]) -> Verified:
     """
     index, hashes = Index(folders), KnownHashes(Path(os.devnull))  # knows nothing, so that everything is read
     wrong = [*index.damaged.values()]
-    size = sum(Path(name).stat().st_size for made in index.jobs.values() for name in made.files if Path(name).is_file())
+    names = chain.from_iterable(made.files for made in index.jobs.values())
+    size = sum(path.stat().st_size for path in map(Path, names) if path.is_file())
     report(f"{len(index.jobs)} jobs, {size_text(size)} of files")
     for path, made in index.jobs.items():
         missing = [name for name in made.outputs if not Path(name).is_file()]

@@ -56,18 +56,14 @@ def content_of(folder: Path, sources: dict[str, dict]) -> dict:
             heapq.heappush(samples, (rank, str(example["id"]), example))
         elif rank > samples[0][0]:
             heapq.heapreplace(samples, (rank, str(example["id"]), example))
-    tables = {
-        kind: {
-            name: {"examples": count, "characters": characters[name]}
-            for name, count in sorted(examples.items(), key=lambda item: (-item[1], item[0]))
-        }
-        for kind, (examples, characters) in counted.items()
-    }
+    tables = {}
+    for kind, (examples, characters) in counted.items():
+        most_first = sorted(examples.items(), key=lambda item: (-item[1], item[0]))
+        tables[kind] = {name: {"examples": count, "characters": characters[name]} for name, count in most_first}
     keys = ("id", "source", "language")
-    shown = [
-        {key: example[key] for key in keys} | {"text": text_of(example)}
-        for *_, example in sorted(samples, reverse=True)
-    ]
+    shown = []
+    for *_, chosen in sorted(samples, reverse=True):
+        shown.append({key: chosen[key] for key in keys} | {"text": text_of(chosen)})
     return tables | {"samples": shown}
 
 
@@ -185,7 +181,7 @@ def markdown(name: str, card: dict, experiment: str) -> str:
     rows = [
         (
             row_name,
-            *(n.get(key, "") for key in ("kind", "location", "pin", "licence")),
+            *(n.get("kind", ""), n.get("location", ""), n.get("pin", ""), n.get("licence", "")),
             n["examples"],
             share(n["examples"], train),
         )

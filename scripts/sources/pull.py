@@ -12,6 +12,7 @@ import hashlib
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -134,7 +135,7 @@ def pull(name: str, kind: str, pin: str, names: list[str]) -> dict:
         raise UserError("no DVC repository here (.dvc is missing); `dvc init` makes one")
     archive, manifest = raw_archive(name), raw_manifest(name)
     both = {other: pointers_of(other) for other in sorted({name, *names})}
-    pointers = [pointer for pair in both.values() for pointer in pair]
+    pointers = list(chain.from_iterable(both.values()))
     cache = cache_folder()
     with atomic(manifest) as new_manifest, atomic(archive) as new_archive:  # renamed in reverse: the manifest last
         for pointer, out in zip(both[name], (new_archive, new_manifest), strict=True):

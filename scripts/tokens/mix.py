@@ -12,6 +12,7 @@ epochs of each part in one pass over the mixture.
 import hashlib
 import json
 import logging
+from itertools import product
 from pathlib import Path
 
 import numpy as np
@@ -157,10 +158,10 @@ def mix(folders: dict[str, Path], settings: Mixture, out: Path) -> dict:
     for split in PACKED_SPLITS:
         splits[split] = mix_split(folders, settings, seed_of(manifests, settings, split), total, out, split)
         splits[split]["too_long"] = sum(manifest["splits"][split]["too_long"] for manifest in manifests.values())
-    names = [f"{split}.{file}" for split in PACKED_SPLITS for file in SHARD_FILES]
+    names = list(map(".".join, product(PACKED_SPLITS, SHARD_FILES)))
     facts = {fact: manifests[first][fact] for fact in ("length", "vocab_size")}
     end = manifests[first]["end_tokens"][-1]  # of a text; those of an answer stand before it
-    answers = {token for manifest in manifests.values() for token in manifest["end_tokens"]} - {end}
+    answers = set().union(*(manifest["end_tokens"] for manifest in manifests.values())) - {end}
     return write_manifest(out, names, **facts, end_tokens=[*sorted(answers), end], splits=splits)
 
 

@@ -16,7 +16,7 @@ import hashlib
 import logging
 import os
 import tempfile
-from itertools import compress, islice
+from itertools import compress, islice, product
 from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
@@ -260,7 +260,7 @@ def pack(dataset: Path, tokenizer: Path, length: int, out: Path) -> dict:
     for split in PACKED_SPLITS:
         split_fill = fill if split == "train" else None  # a validation loss is one of plain text
         splits[split] = pack_split(split_file(dataset, split), encoder, length, split_fill, out, split)
-    names = [f"{split}.{file}" for split in PACKED_SPLITS for file in SHARD_FILES]
+    names = list(map(".".join, product(PACKED_SPLITS, SHARD_FILES)))
     # what a model that learned from these rows writes at the end of a text or an answer, so where generation stops
     ends = [*sorted(encoder.chats.turn_ends - {encoder.end}), encoder.end]
     return write_manifest(out, names, length=length, vocab_size=encoder.vocab_size, end_tokens=ends, splits=splits)

@@ -61,7 +61,7 @@ def copy_or_download(model: str, revision: str | None, out: Path) -> None:
         UserError: the folder holds no model, the hub cannot be reached, or it has no such model or revision.
     """
     if Path(model).is_dir():
-        files = sorted({path for pattern in PATTERNS for path in Path(model).glob(pattern)})
+        files = sorted(set().union(*map(Path(model).glob, PATTERNS)))
         if not (Path(model) / "config.json").is_file() or not any(path.suffix == ".safetensors" for path in files):
             raise UserError(f"training.base.model: {model} needs config.json and .safetensors weights")
         for path in files:

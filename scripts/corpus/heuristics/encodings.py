@@ -7,6 +7,7 @@ that it takes for Latin-1 must also look like Latin-1: accented letters inside w
 """
 
 import re
+from itertools import chain
 
 import chardet
 import orjson
@@ -79,11 +80,8 @@ def code_cells(text: str) -> str:
     try:
         notebook = orjson.loads(text)
         # version 3 had its cells in sheets, and called the source `input`
-        cells = (
-            notebook["cells"]
-            if "cells" in notebook
-            else [c for sheet in notebook["worksheets"] for c in sheet["cells"]]
-        )
+        sheets = [notebook] if "cells" in notebook else notebook["worksheets"]
+        cells = list(chain.from_iterable(sheet["cells"] for sheet in sheets))
         sources = [cell.get("source", cell.get("input", "")) for cell in cells if cell["cell_type"] == "code"]
         parts = [source if isinstance(source, str) else "".join(source) for source in sources]
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -205,7 +205,9 @@ class OverlapSearch:
 
     def __init__(self, problems: list[ProblemText], words: int, common: float = COMMON):
         self.problems, self.grams = problems, NGrams([problem.text for problem in problems], words)
-        sizes = Counter(group for problem in problems for group in set(problem.groups))
+        sizes = Counter()
+        for problem in problems:
+            sizes.update(set(problem.groups))
         self.most_holders = {group: max(1, common * size) for group, size in sizes.items()}
         self.shared, self.longest = Counter(), {}
 

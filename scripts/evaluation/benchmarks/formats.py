@@ -21,6 +21,7 @@ import re
 import zlib
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
+from itertools import chain
 from pathlib import Path
 
 from scripts.common.errors import UserError
@@ -89,7 +90,7 @@ def livecodebench(record: dict) -> Problem:
             f"testtype: must be stdin or functional in all cases, not {', '.join(sorted(test_types)) or 'none'}"
         )
     pairs = [[case["input"], case["output"]] for case in cases]
-    if not all(isinstance(text, str) for pair in pairs for text in pair):
+    if not all(isinstance(text, str) for text in chain.from_iterable(pairs)):
         raise ValueError("input and output of a case must be text")
     question, starter = record["question_content"], record["starter_code"]
     request = f"### Question:\n{question}\n\n### Format: {STARTER if starter else STDIO}\n"

@@ -9,6 +9,7 @@ import hashlib
 import heapq
 from collections import defaultdict
 from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -69,7 +70,8 @@ def pick_examples(path: Path, documents: int, without: Sequence[str] | None = No
             heapq.heappush(heap, item)
         else:
             heapq.heappushpop(heap, item)
-    return sorted((record for heap in kept.values() for _, _, record in heap), key=lambda record: record["id"])
+    records = [record for _, _, record in chain.from_iterable(kept.values())]
+    return sorted(records, key=lambda record: record["id"])
 
 
 def split_chat(chat: dict) -> tuple[list[dict], str]:

@@ -10,6 +10,7 @@ failed; if the tests or the sandbox are at fault, the benchmark is not measured.
 
 import logging
 import re
+from itertools import chain
 from pathlib import Path
 from typing import Annotated
 
@@ -182,11 +183,10 @@ def score(
     name: str, benchmark: Benchmark, problems: list[Problem], completions: list[list[str]], judge: Judge, ks: list[int]
 ) -> list[dict]:
     """Run every sample under its problem's tests; one item per problem, sorted by id."""
-    programs = [
-        [program(problem, text, benchmark.prompt) for text in samples]
-        for problem, samples in zip(problems, completions, strict=True)
-    ]
-    pairs = [(problem, code) for problem, codes in zip(problems, programs, strict=True) for code in codes]
+    programs, pairs = [], []
+    for problem, samples in zip(problems, completions, strict=True):
+        programs.append([program(problem, text, benchmark.prompt) for text in samples])
+        pairs += [(problem, code) for code in programs[-1]]
     verdicts = iter(judge_all(judge, pairs, f"judge {name}"))
     items = []
     for problem, codes in zip(problems, programs, strict=True):
@@ -221,11 +221,13 @@ def code(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
     limits = Limits(settings.timeout, settings.memory_megabytes << 20)
     libraries = Libraries.from_settings(settings.jars, settings.go_vendor)
     judge = Judge(sandbox, limits, Packages.from_environment(settings.python), libraries)
-    for language in {problem.language for subset in problems.values() for problem in subset}:
+    for language in {problem.language for problem in chain.from_iterable(problems.values())}:
         judge.check(language)  # a missing compiler is an error before anything is generated
     for name, of_benchmark in problems.items():
         refuse_benchmark(name, of_benchmark, judge)
-    jobs = [(name, benchmark.prompt, problem) for name, benchmark in benchmarks.items() for problem in problems[name]]
+    jobs = []
+    for name, benchmark in benchmarks.items():
+        jobs += [(name, benchmark.prompt, problem) for problem in problems[name]]
 
     def finished(number: int, text: str) -> bool:
         """Whether a completion has ended; an answer in a chat ends by itself."""

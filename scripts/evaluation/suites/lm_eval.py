@@ -104,11 +104,9 @@ def check_data(name: str, task: "Task", folder: Path | None) -> None:
     """
     data = (task.config.dataset_kwargs or {}).get("data_files") or []
     named_files = [data] if isinstance(data, str) else data.values() if isinstance(data, dict) else data
-    files = [
-        file
-        for files_of_split in named_files
-        for file in ([files_of_split] if isinstance(files_of_split, str) else files_of_split)
-    ]
+    files = []
+    for of_split in named_files:
+        files += [of_split] if isinstance(of_split, str) else of_split
     for file in [*files, task.config.dataset_path or ""]:
         if file and Path(file).exists() and (folder is None or folder.resolve() not in Path(file).resolve().parents):
             raise UserError(
@@ -292,7 +290,9 @@ def evaluate(folder: Path, settings: Settings, out: Path) -> dict:
         scores[entry] = by_language(rows, lambda subset: summarize(SUITE, subset))
         logging.info(score_line("lm_eval", entry, SUITE, scores[entry]["all"]))
         items += rows
-    chosen = {entry: {task: ",".join(both) for task, both in subset.items()} for entry, subset in metrics.items()}
+    chosen = {}
+    for entry, of_entry in metrics.items():
+        chosen[entry] = {task: ",".join(both) for task, both in of_entry.items()}
     engine = {"name": "lm-eval with transformers", "version": lm_eval.__version__}
     facts = {"engine": engine, "settings": to_dict(settings), "task_metrics": chosen}
     return write_scores(out, folder, items, data, scores, **facts)

@@ -81,7 +81,8 @@ def summary(items: list[dict]) -> dict:
     Raises:
         UserError: nothing was scored, or the model is broken.
     """
-    nll, tokens, size = (sum(item[key] for item in items) for key in ("nll", "tokens", "bytes"))
+    nll, tokens = sum(item["nll"] for item in items), sum(item["tokens"] for item in items)
+    size = sum(item["bytes"] for item in items)
     place = f"dataset {items[0]['dataset']}"
     if not size:
         raise UserError(f"{place}: its test examples hold no text to score; see corpus.filter and corpus.compose")

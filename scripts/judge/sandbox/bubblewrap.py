@@ -80,7 +80,7 @@ def interpreter_only(prefix: Path, place: Path, packages: Path | None) -> tuple[
             inside = path.is_relative_to(prefix)
             sources[place / path.relative_to(prefix) if inside else system_path(path)] = path
     arguments = []
-    for folder in sorted({folder for shown in sources for folder in shown.parents} - {Path("/")}):
+    for folder in sorted(set().union(*(shown.parents for shown in sources)) - {Path("/")}):
         arguments += ["--perms", "0755", "--dir", str(folder)]  # those that bubblewrap makes itself are for root alone
     for link in (Path("/bin"), Path("/lib"), Path("/lib64")):
         if link.is_symlink():

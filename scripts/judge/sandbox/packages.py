@@ -36,7 +36,9 @@ def imported(source: str) -> frozenset[str]:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return frozenset()
-    tried = {id(part) for node in ast.walk(tree) if isinstance(node, ast.Try) for part in ast.walk(node)}
+    tried = set()
+    for block in [node for node in ast.walk(tree) if isinstance(node, ast.Try)]:
+        tried.update(map(id, ast.walk(block)))
     names = set()
     for node in ast.walk(tree):
         if isinstance(node, ast.Import) and id(node) not in tried:
@@ -54,9 +56,8 @@ def with_imports(imports: str, code: str) -> str:
         return ""
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
     bound = {node.id for node in nodes if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load)}
-    bound |= {
-        getattr(node, kind) for node in nodes for kind in ("name", "arg") if isinstance(getattr(node, kind, None), str)
-    }
+    for kind in ("name", "arg"):
+        bound |= {getattr(node, kind) for node in nodes if isinstance(getattr(node, kind, None), str)}
     bound |= {(node.asname or node.name).partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
     free, lines = names - bound, []
     for statement in ast.parse(imports).body:

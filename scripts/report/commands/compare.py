@@ -67,9 +67,8 @@ def common_items(a: dict[str, tuple], b: dict[str, tuple], unit: str) -> Documen
 def differences(suite: Suite, metric: str, documents: Documents) -> dict[str, float]:
     """id → how much better B is than A on this item (negative: worse), best first."""
     sign = 1 if suite.metrics[metric].better == "above" else -1
-    values_a, values_b = (
-        [suite.metrics[metric].compute(columns) for columns in half] for half in np.split(documents.columns, 2, axis=1)
-    )
+    halves = np.split(documents.columns, 2, axis=1)
+    values_a, values_b = (list(map(suite.metrics[metric].compute, half)) for half in halves)
     gains = {name: sign * float(b - a) for name, a, b in zip(documents.ids, values_a, values_b, strict=True)}
     return dict(sorted(gains.items(), key=lambda item: (-item[1], item[0])))
 
@@ -188,7 +187,7 @@ def terminal_lines(rows: list[dict], excluded: list[str]) -> list[str]:
 def family_line(rows: list[dict]) -> str:
     """How many comparisons there are, and what is left of them after Holm's correction."""
     tested = [row for row in rows if row["p"] is not None]
-    uncorrected, corrected = (sum(row[key] < LEVEL for row in tested) for key in ("p", "holm"))
+    uncorrected, corrected = sum(row["p"] < LEVEL for row in tested), sum(row["holm"] < LEVEL for row in tested)
     return (
         f"{len(tested)} comparisons: {uncorrected} with p below {LEVEL}, {corrected} of them also after"
         " Holm's correction for their number; the others are exploratory. Intervals and p speak of other items, not of"

@@ -66,7 +66,7 @@ def explain(workflow) -> dict[str, list[str]]:
         if not dag.needrun(job):
             continue
         job_causes = own_causes(job, dag, workflow.persistence, root)
-        before = sorted({origin for other in dag.dependencies[job] for origin in origins.get(other, [])})
+        before = sorted(set().union(*(origins.get(other, []) for other in dag.dependencies[job])))
         repeats = record.rule == "gate" and before  # eval.json names all settings, so it repeats the others
         if job_causes and not repeats:
             cause, origins[job] = job_causes[0], [record.title]

@@ -3,6 +3,7 @@
 final_comparisons(evaluation)      # {"pretrain": {"better": [...], "worse": [...], ...}, "base": {...}}
 """
 
+from itertools import chain
 from typing import NamedTuple
 
 from scripts.common.text import enumeration
@@ -100,7 +101,8 @@ def changes(evaluation: dict) -> list[Change]:
 def worse_on(evaluation: dict) -> list[str]:
     """What the final model is worse on than a model that it was compared with."""
     readings = final_comparisons(evaluation).values()
-    return list(dict.fromkeys(subject(row) for by_direction in readings for row in by_direction["worse"]))
+    rows = chain.from_iterable(by_direction["worse"] for by_direction in readings)
+    return list(dict.fromkeys(map(subject, rows)))
 
 
 def headline(evaluation: dict) -> str:

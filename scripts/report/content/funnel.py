@@ -1,6 +1,7 @@
 """Counts of files from all sources through filters, deduplication and split."""
 
 from collections import Counter
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -36,11 +37,9 @@ def read_funnel(results: Path, sources: list[str]) -> FunnelCounts | None:
     layout = Layout(results)
     filtered = [read_counts(layout.filtered(source) / MANIFEST) for source in sources]
     deduplicated = read_counts(layout.deduplicated / MANIFEST)
-    counts = [
-        {"language": language, "filtered": sum(counts["dropped"].values())}
-        for manifest in filtered
-        for language, counts in manifest["languages"].items()
-    ]
+    counts = []
+    for language, of_language in chain.from_iterable(manifest["languages"].items() for manifest in filtered):
+        counts.append({"language": language, "filtered": sum(of_language["dropped"].values())})
     counts += [
         {**counts, "language": language, "duplicate": sum(counts["dropped"].values())}
         for language, counts in deduplicated["languages"].items()

@@ -77,7 +77,8 @@ def explanation(gates: list[dict]) -> str:
 
 def contamination(words: int, rows: list[dict]) -> str:
     """How many problems share `words` words in a row with the training data; `rows` as by `contamination_rows`."""
-    total, overlapping, short = (sum(row[key] for row in rows) for key in ("problems", "overlapping", "too_short"))
+    total, overlapping = sum(row["problems"] for row in rows), sum(row["overlapping"] for row in rows)
+    short = sum(row["too_short"] for row in rows)
     how_many = (
         f"{overlapping:,} of {total:,} problems share" if overlapping else f"None of the {total:,} problems shares"
     )

@@ -61,7 +61,10 @@ def pip_options() -> dict[str, str]:
         place, _, option = name.partition(".")
         if place in places:
             places[place][option] = ast.literal_eval(value)
-    return {option: value for place in places.values() for option, value in place.items()}
+    options = {}
+    for of_place in places.values():
+        options |= of_place
+    return options
 
 
 def index_client(options: dict[str, str], index_urls: list[str]) -> PyPIClient:

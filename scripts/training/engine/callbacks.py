@@ -14,6 +14,7 @@ import importlib.util
 import os
 import signal
 import time
+from itertools import chain
 from pathlib import Path
 
 import torch
@@ -161,7 +162,7 @@ class Interruption(TrainerCallback):
         if args.world_size > 1:
             ranks = [None] * args.world_size
             torch.distributed.all_gather_object(ranks, documents)
-        documents = list(dict.fromkeys(name for names in ranks for name in names))
+        documents = list(dict.fromkeys(chain.from_iterable(ranks)))
         shown, rest = ", ".join(documents[:DOCUMENTS_SHOWN]), len(documents) - DOCUMENTS_SHOWN
         more = f" and {rest} more (all in {self.alerts.path})" if rest > 0 else ""
         quantity = "loss" if bad_loss else "gradient norm"

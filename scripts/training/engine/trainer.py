@@ -3,6 +3,7 @@
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -67,7 +68,7 @@ class PassRecordingTrainer(Trainer):
         bad = [tokens for tokens, loss in self.passes if not math.isfinite(loss.item())]
         suspects = bad or [tokens for tokens, _ in self.passes]
         rows = torch.cat([tokens.reshape(-1, shards.length) for tokens in suspects]).cpu().numpy()
-        return list(dict.fromkeys(name for row in find_rows(shards, rows) for name in shards.documents(row)))
+        return list(dict.fromkeys(chain.from_iterable(map(shards.documents, find_rows(shards, rows)))))
 
 
 class Rows(torch.utils.data.Dataset):

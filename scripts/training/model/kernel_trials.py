@@ -188,10 +188,10 @@ def limits(kernel: str, calls: Calls) -> str:
         return f"it drops {', '.join(dropped)}"
     if calls.dropout and kernel in (VARLEN, FLEX):
         return f"it has no dropout, the model one of {calls.dropout}"
-    largest = max(size for sizes in calls.sizes for size in sizes)
+    largest = max(map(max, calls.sizes))
     if kernel in (FLASH, VARLEN) and largest > FLASH_SIZE:
         return f"heads of {largest}; it takes {FLASH_SIZE} at most"
-    if kernel == FLEX and min(size for sizes in calls.sizes for size in sizes) < FLEX_SIZE:
+    if kernel == FLEX and min(map(min, calls.sizes)) < FLEX_SIZE:
         return f"heads of less than {FLEX_SIZE}"
     return ""
 

@@ -7,6 +7,7 @@ then move as much as under AdamW, and one learning rate serves both. Selected by
 
 import math
 from collections.abc import Callable
+from itertools import chain
 
 import torch
 from torch import nn
@@ -207,8 +208,8 @@ def count_updated(trainer: Trainer) -> dict[str, int]:
             groups = list(zip(outer.bit16_groups, muon_groups_of(outer), strict=True))
         for state in inner.state.values():
             assert ("momentum_buffer" in state) != ("exp_avg" in state)
-    muon = [parameter for members, use_muon in groups if use_muon for parameter in members]
-    adamw = [parameter for members, use_muon in groups if not use_muon for parameter in members]
+    muon = list(chain.from_iterable(members for members, use_muon in groups if use_muon))
+    adamw = list(chain.from_iterable(members for members, use_muon in groups if not use_muon))
     return count_members({"muon": muon, "adamw": adamw})
 
 

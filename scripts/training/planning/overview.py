@@ -8,6 +8,7 @@ plans for so many packed rows instead. It exits with 1 if a stage does not fit. 
 """
 
 import sys
+from itertools import chain
 from pathlib import Path
 from typing import NamedTuple
 
@@ -267,7 +268,7 @@ def overview_table(stages: list[StagePlan], machine: Path) -> Table:
 def parts_table(stages: list[StagePlan], machine: Machine) -> Table:
     """Memory per GPU, part by part."""
     table = Table("GiB per GPU", *(stage.name for stage in stages), title="Memory, part by part")
-    for part in dict.fromkeys(part for stage in stages for part in stage.plan.get("gpu_parts_gib", {})):
+    for part in dict.fromkeys(chain.from_iterable(stage.plan.get("gpu_parts_gib", {}) for stage in stages)):
         table.add_row(part, *(cell(stage.plan.get("gpu_parts_gib", {}).get(part), ".2f") for stage in stages))
     table.add_row("all of it", *(cell(stage.plan.get("gpu_gib"), ".2f") for stage in stages), style="bold")
     table.add_row("the machine has", *(cell(machine.gpu_memory_gib, "g") for _ in stages))
