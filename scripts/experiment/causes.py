@@ -56,8 +56,7 @@ def rule_modules() -> list[str]:
     areas = ("sources", "corpus", "tokens", "training", "evaluation", "report")
     paths = []
     for area in areas:
-        for path in sorted((ROOT / "scripts" / area).glob("[a-z]*.py")):
-            paths.append(path)
+        paths += sorted((ROOT / "scripts" / area).glob("[a-z]*.py"))
     return [f"scripts.{path.parent.name}.{path.stem}" for path in paths]
 
 
@@ -93,8 +92,7 @@ def setting_changes(old: Any, new: Any, key: str = "") -> list[str]:
         )
         found = []
         for lines in inner:
-            for line in lines:
-                found.append(line)
+            found += lines
         return found
     if isinstance(old, list) and isinstance(new, list) and all(isinstance(item, str) for item in [*old, *new]):
         added, removed = [item for item in new if item not in old], [item for item in old if item not in new]

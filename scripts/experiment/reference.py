@@ -77,8 +77,7 @@ def records_in(annotation: object) -> list[type[Record]]:
         return [annotation]
     found = []
     for argument in get_args(annotation):
-        for record in records_in(argument):
-            found.append(record)
+        found += records_in(argument)
     return found
 
 

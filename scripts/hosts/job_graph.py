@@ -138,8 +138,7 @@ def write_when_built(workflow) -> None:
         jobs = jobs_of(workflow)
         made = set()
         for job in jobs:
-            for output in job.outputs:
-                made.add(output)
+            made.update(job.outputs)
         if made.issuperset(map(str, workflow.get_rule("all").input)):
             experiment, sources = workflow.globals["EXPERIMENT"], workflow.globals["SOURCES"]
             with contextlib.suppress(PermissionError):  # a dry run on results that one may only read

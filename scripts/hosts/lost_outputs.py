@@ -65,8 +65,7 @@ def make_lost(view: ExperimentView, call: Invocation) -> None:
     data = []
     for job in jobs_of_experiment(view, call):
         if job.area != "training":
-            for output in job.outputs:
-                data.append(output)
+            data += job.outputs
     targets = sorted({*lost.values()}.intersection(data))
     files = sorted(path for path, target in lost.items() if target in targets)
     if not files:

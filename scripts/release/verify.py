@@ -32,8 +32,7 @@ def files_without_provenance(index: Index) -> list[str]:
     """The files in the folders of areas that no readable provenance lists."""
     listed = set()
     for made in index.jobs.values():
-        for name in made.files:
-            listed.add(name)
+        listed.update(made.files)
     unlisted = []
     for top in index.folders:
         for folder, names, files in os.walk(top):
@@ -69,8 +68,7 @@ def verify(folders: tuple[str, ...], report: Callable[[str], None]) -> Verified:
     wrong += [f"{name}: no provenance lists it" for name in files_without_provenance(index)]
     checkpoints = []
     for top in folders:
-        for folder in sorted(Path(top).glob("**/checkpoint-*")):
-            checkpoints.append(folder)
+        checkpoints += sorted(Path(top).glob("**/checkpoint-*"))
     complete = [folder for folder in checkpoints if is_complete(folder)]
     if complete:
         report(f"{len(complete)} checkpoints")

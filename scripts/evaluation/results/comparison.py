@@ -66,8 +66,7 @@ class SuiteComparison:
         self.places = list(self.columns)
         further = set()
         for names in self.seeds.values():
-            for model in names[1:]:
-                further.add(model)
+            further.update(names[1:])
         self.named = [model for model in models if model not in further]
 
     def with_seeds(self, model: str) -> list[str]:

@@ -126,8 +126,7 @@ def reached(coverage, functions: list) -> list[list[str]]:
         contexts = lines.setdefault(path, data.contexts_by_lineno(path))
         test_names = set()
         for line in range(first, last + 1):
-            for name in contexts.get(line, ()):
-                test_names.add(name)
+            test_names.update(contexts.get(line, ()))
         tests_by_function.append(sorted(test_names - {""}))
     return tests_by_function
 

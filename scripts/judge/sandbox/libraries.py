@@ -74,8 +74,7 @@ class Libraries:
             foreign = {name for name in imported if not name.startswith(OF_THE_PLATFORM) and not self.holds(name)}
             found = set()
             for part in foreign:
-                for name in named_in(part, source):
-                    found.add(name)
+                found.update(named_in(part, source))
             return found
         if problem.language == "go":
             blocks = re.findall(r'^import\s*(?:\([^)]*\)|(?:\w+\s+)?"[^"]*")', source, re.M)

@@ -134,8 +134,7 @@ def resident(process: int) -> int:
         tasks = os.listdir(f"{folder}/task")  # noqa: PTH208
         children = []
         for task in tasks:
-            for child in fields(f"{folder}/task/{task}/children"):
-                children.append(child)
+            children += fields(f"{folder}/task/{task}/children")
     except OSError:
         return 0
     return total + sum(resident(int(child)) for child in children)

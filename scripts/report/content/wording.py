@@ -113,8 +113,7 @@ def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:
     last = list(stages)[-1]
     trained = []
     for stage in stages.values():
-        for model in stage.get("seeds", {"": stage}).values():
-            trained.append(model)
+        trained += stage.get("seeds", {"": stage}).values()
     environments = [model["environment"] for model in trained]
     summaries = [model["summary"] for model in trained]
     base = experiment["training"]["base"]["model"]

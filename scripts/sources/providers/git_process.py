@@ -93,8 +93,7 @@ def git_process(repository: Path, *arguments: str, **options) -> subprocess.Pope
     settings = SETTINGS | {"http.lowSpeedTime": str(LOW_SPEED_SECONDS)}
     flags = []
     for name, value in settings.items():
-        for word in ("-c", f"{name}={value}"):
-            flags.append(word)
+        flags += ("-c", f"{name}={value}")
     parent = os.getpid()
 
     def die_with_parent() -> None:

@@ -114,8 +114,7 @@ class Encoder:
             UserError: an example has none of the forms above, or the tokenizer lacks a token or template for it.
         """
         batch = _Batch(self)
-        for example in examples:
-            batch.add(example)
+        batch.update(examples)
         return batch.encoded()
 
     def continuation(self, text: str) -> list[int]:

@@ -128,8 +128,7 @@ def remove_published(work: Path, out: Path) -> list[str]:
     runs = [run for run in sorted(work.glob("*")) if is_published(run, out)]
     found = []
     for run in runs:
-        for line in remove(checkpoints_of(run), f"finished stage {work.name}"):
-            found.append(line)
+        found += remove(checkpoints_of(run), f"finished stage {work.name}")
     return found
 
 
