@@ -114,7 +114,8 @@ class Encoder:
             UserError: an example has none of the forms above, or the tokenizer lacks a token or template for it.
         """
         batch = _Batch(self)
-        batch.update(examples)
+        for example in examples:
+            batch.add(example)
         return batch.encoded()
 
     def continuation(self, text: str) -> list[int]:
