@@ -89,7 +89,7 @@ def test_a_file_has_the_licence_of_the_nearest_folder_with_a_licence_file(tmp_pa
         "a.py": "MIT",
         "libs/zlib/deep/er/b.py": "Zlib",
         "libs/zlib/gpl.py": "GPL-2.0-or-later",
-        "x-pack/Aa.py": "Elastic-2.0",
+        "x-pack/Aa.py": "LicenseRef-other",
         "odd/c.py": "NOASSERTION",
         "both/d.py": "Apache-2.0 OR MIT",
         "code/license.py": "MIT",

@@ -3,7 +3,7 @@
 import pytest
 
 from scripts.licences.header import header_licence
-from scripts.licences.recognition import licence_of_file
+from scripts.licences.recognition import OTHER, licence_of_file
 
 CODE = b"\n\ndef add(a, b):\n    return a + b\n"
 APACHE = b"""/*
@@ -41,7 +41,6 @@ BSD = b"""// Redistribution and use in source and binary forms, with or without
 //
 // Redistributions in binary form must reproduce the above copyright notice.
 """
-PROPRIETARY, COMMONS = "LicenseRef-scancode-proprietary-license", "LicenseRef-scancode-commons-clause"
 
 
 @pytest.mark.parametrize(
@@ -59,7 +58,7 @@ PROPRIETARY, COMMONS = "LicenseRef-scancode-proprietary-license", "LicenseRef-sc
         (APACHE, "Apache-2.0"),
         (ASF, "Apache-2.0"),
         (GPL, "GPL-2.0-or-later"),
-        (SSPL, "SSPL-1.0"),
+        (SSPL, OTHER),
         (TRIPLE, "MPL-1.1 OR GPL-2.0-or-later OR LGPL-2.1-or-later"),
         (BSD, "BSD-2-Clause"),
         (b"// under the GNU Lesser General Public License, version 2.1 only\n", "LGPL-2.1-only"),
@@ -70,22 +69,25 @@ PROPRIETARY, COMMONS = "LicenseRef-scancode-proprietary-license", "LicenseRef-sc
         (b"// License: GPLv3\n", "GPL-3.0-only"),
         (b"-- License: GPL v3+\n", "GPL-3.0-or-later"),
         (b"; licensed under the LGPL\n", "LGPL-2.0-or-later"),
-        (b"// Licensed under the EUPL, Version 1.2\n", "EUPL-1.2"),
-        (b"% This software is governed by the CeCILL-C license under French law\n", "CECILL-C"),
-        (b"(* Licensed under BUSL-1.1 *)\n", "BUSL-1.1"),
-        (b"// governed by the Business Source License\n// included in the file LICENSE\n", "BUSL-1.1"),
-        (b"/* you may not use this file except in compliance with the Elastic License 2.0. */\n", "Elastic-2.0"),
+        (b"// Licensed under the EUPL, Version 1.2\n", OTHER),
+        (b"% This software is governed by the CeCILL-C license under French law\n", OTHER),
+        (b"(* Licensed under BUSL-1.1 *)\n", OTHER),
+        (b"// governed by the Business Source License\n// included in the file LICENSE\n", OTHER),
+        (b"/* you may not use this file except in compliance with the Elastic License 2.0. */\n", OTHER),
         (
             b"/* Licensed under your choice of the Redis Source Available License 2.0\n"
             b" * (RSALv2) or the Server Side Public License v1 (SSPLv1).\n */\n",
-            "LicenseRef-scancode-rsalv2 OR SSPL-1.0",
+            OTHER,
         ),
-        (b"<!--\nThis work is licensed under CC BY-NC 4.0\n-->\n", "CC-BY-NC-4.0"),
-        (b"// Licensed under Apache 2.0 with Commons Clause\n", f"Apache-2.0 AND {COMMONS}"),
-        (b"// Unauthorized copying prohibited\n", PROPRIETARY),
-        (b"// Company Inc. Proprietary and confidential.\n", PROPRIETARY),
-        (b"# MIT license\n# for non-commercial use only\n", "MIT AND LicenseRef-Non-Commercial"),
+        (b"<!--\nThis work is licensed under CC BY-NC 4.0\n-->\n", OTHER),
+        (b"// Licensed under Apache 2.0 with Commons Clause\n", OTHER),
+        (b"// Unauthorized copying prohibited\n", OTHER),
+        (b"// Company Inc. Proprietary and confidential.\n", OTHER),
+        (b"# MIT license\n# for non-commercial use only\n", OTHER),
         (b"// Dual licensed under the MIT and GPL licenses.\n", "MIT OR GPL-1.0-or-later"),
+        (b"// MIT licensed; see also the Massachusetts Institute\n", "MIT"),
+        (b"# Apache-2.0 OR MIT, at your option. This file may not be copied, modified, or distributed\n"
+         b"# except according to those terms. License: Apache-2.0 OR MIT\n", "Apache-2.0 OR MIT"),
         (b"// Licensed under MIT, GPLv2\n", "MIT AND GPL-2.0-only"),
         (  # what the first licence lets its user choose is no choice of licences
             b"// License: Apache-2.0. You may choose to offer support for a fee, and charge a fee for it,\n"
@@ -103,7 +105,7 @@ PROPRIETARY, COMMONS = "LicenseRef-scancode-proprietary-license", "LicenseRef-sc
         (b"// Released under the Example Company Internal License, see LICENSE\n", "NOASSERTION"),
         (b"# Licensed to Example Inc. under our terms\n", "NOASSERTION"),
         (b"# License: ask Bob\n", "NOASSERTION"),
-        (b"// Licensed under the Elastic License\n", "NOASSERTION"),
+        (b"// Licensed under the Elastic License\n", OTHER),
         (b"// Permission to use this file is granted to employees.\n", "NOASSERTION"),
         # no licence, or one that another file holds
         (b"// This source code is licensed under the license found in the LICENSE file in the root\n", None),
@@ -129,9 +131,11 @@ def test_a_files_header_gives_its_licence_or_none(header, licence):
         ("MIT License\n\nCopyright (c) A\n\nPermission is hereby granted, free of charge, to", "MIT"),
         ("GNU GENERAL PUBLIC LICENSE\nVersion 3, 29 June 2007\n" + "the GNU Affero General Public License. " * 99,
          "GPL-3.0-only"),
-        ("MIT License\n" + "a " * 400 + "\nCommons Clause License Condition v1.0", f"MIT AND {COMMONS}"),
-        ("MIT License\n" + "a " * 400 + "\nfor non-commercial purposes", "MIT AND LicenseRef-Non-Commercial"),
-        ("Business Source License 1.1\n\nChange License: Apache License, Version 2.0", "BUSL-1.1"),
+        ("MIT License\n" + "a " * 400 + "\nCommons Clause License Condition v1.0", OTHER),
+        ("MIT License\n" + "a " * 400 + "\nfor non-commercial purposes", OTHER),
+        ("GNU GENERAL PUBLIC LICENSE\nVersion 2, June 1991\n" + "a " * 400 + "only for noncommercial distribution",
+         "GPL-2.0-only"),
+        ("Business Source License 1.1\n\nChange License: Apache License, Version 2.0", OTHER),
         ("COPYRIGHT AND PERMISSION NOTICE\n\nPermission to use, copy, modify, and distribute this software for any "
          "purpose with or without fee is hereby granted.\nExcept as contained in this notice, the name of a copyright "
          "holder shall not be used in advertising", "curl"),
