@@ -125,51 +125,40 @@ class Change(NamedTuple):
     option: Option
 
 
-def changed_stages(settings: Stage) -> list[tuple[str, Stage]]:
-    """(change as a text, the changed stage): the stage itself, then with adapters, quantized weights, shorter rows."""
+def changed_stages(settings: Stage) -> dict[str, Stage]:
+    """Change as a text → the changed stage: the stage itself, then with adapters, quantized weights, shorter rows."""
     lora = {"method": "lora", "optimizer": "adamw", "trainable": "all"}
-    changed = [("", settings)]
+    changes = {"": {}}
     if settings.method == "full":
-        changed += [("`method: lora`", settings.model_copy(update=lora))]
+        changes["`method: lora`"] = lora
     if settings.quantize == "none":
-        changed += [("`method: lora`, `quantize: 4bit`", settings.model_copy(update={**lora, "quantize": "4bit"}))]
-    for divisor in (2, 4, 8):
-        length = settings.sequence_length // divisor
-        changed += [(f"`sequence_length: {length}`", settings.model_copy(update={"sequence_length": length}))]
-    return changed
-
-
-def changed_machines(settings: Stage, machine: Machine) -> list[tuple[str, Machine]]:
-    """(changes as a text, the changed machine): all that takes less memory there, with micro-batch 1."""
-    changed = []
-    for checkpointing in dict.fromkeys((machine.gradient_checkpointing, True)):
-        for sharding, offload in shardings(settings, machine):
-            values = {"sharding": sharding, "offload": offload}
-            values |= {"gradient_checkpointing": checkpointing, "micro_batch": 1}
-            differing = {key: value for key, value in values.items() if value != getattr(machine, key)}
-            text = ", ".join(f"`{key}: {str(value).lower()}`" for key, value in differing.items())
-            changed.append((text, machine.model_copy(update=values)))
-    return changed
+        changes["`method: lora`, `quantize: 4bit`"] = {**lora, "quantize": "4bit"}
+    for length in (settings.sequence_length // 2, settings.sequence_length // 4):
+        changes[f"`sequence_length: {length}`"] = {"sequence_length": length}
+    return {text: settings.model_copy(update=update) for text, update in changes.items()}
 
 
 def alternatives(name: str, closest: Option, shape: Shape, no_rope_layers: list[int] | None) -> list[Change]:
-    """The changes that would fit, the fastest first; only the fastest for each method and sharding."""
-    fitting = []
-    for stage_text, stage in changed_stages(closest.settings):
-        for machine_text, machine in changed_machines(stage, closest.machine):
-            way = option(name, stage, shape, machine, no_rope_layers)
+    """The changes that would fit, the fastest first: of the stage as it is each sharding, of a changed stage the
+    fastest one; all with checkpointing and micro-batch 1."""
+    changes = []
+    for stage_text, stage in changed_stages(closest.settings).items():
+        fitting = []
+        for sharding, offload in shardings(stage, closest.machine):
+            values = {"sharding": sharding, "offload": offload, "gradient_checkpointing": True, "micro_batch": 1}
+            differing = {key: value for key, value in values.items() if value != getattr(closest.machine, key)}
+            texts = [stage_text, *(f"`{key}: {str(value).lower()}`" for key, value in differing.items())]
+            way = option(name, stage, shape, closest.machine.model_copy(update=values), no_rope_layers)
             if way.missing() <= 0:
-                fitting.append(Change(", ".join(filter(None, (stage_text, machine_text))), way))
-    kept, longest = {}, 0
-    for change in sorted(fitting, key=lambda change: (change.option.slowness(), change.text.count(":"))):
-        settings = change.option.settings
-        length = settings.sequence_length
-        sharding = change.option.machine.sharding if settings.method == "full" else ""
-        kind = (settings.method, settings.quantize, length, sharding)
-        # rows need not be shorter than some that fit
-        if kind not in kept and (length == closest.settings.sequence_length or length >= longest):
-            kept[kind], longest = change, max(longest, length)
-    return list(kept.values())
+                fitting.append(Change(", ".join(filter(None, texts)), way))
+        fitting.sort(key=slowness_and_changes)
+        changes += fitting[:1] if stage_text else fitting
+    return sorted(changes, key=slowness_and_changes)
+
+
+def slowness_and_changes(change: Change) -> tuple[float, int]:
+    """The smaller, the better; of ways that are equally fast but for a hundredth the one with fewer changes."""
+    return float(f"{change.option.slowness():.2g}"), change.text.count(":")
 
 
 def hours_text(way: Option, tokens: int | None) -> str:
