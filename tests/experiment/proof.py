@@ -1,30 +1,18 @@
-"""Which functions a rule's jobs execute, against which functions its fingerprint covers.
-
-    python -m tests.experiment.proof                 # the figures, from results/executed.txt
-    python -m tests.experiment.proof --run           # run the experiments under a trace first, and write that file
-    python -m tests.experiment.proof --run tiny rest # some of them alone: tests/experiment/traced_experiments.py
+"""Which functions a rule's jobs execute, by a trace, against which functions its fingerprint covers.
 
 A pair is a function and a rule. It is missed where the rule's job executes the function and a change of the function
-leaves the rule's fingerprint as it is: a rerun too few. It is an over-trigger where the fingerprint changes and no
-trace executes the function: perhaps a rerun too many, or an error path.
+leaves the rule's fingerprint as it is: a rerun too few.
 """
 
-import argparse
 import ast
 import re
-import subprocess
-import tempfile
-from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 
 from scripts.experiment import fingerprint
 from scripts.experiment.settings.evaluation import Evaluation
-from tests import forked
-from tests.experiment.traced_experiments import TRACED, run_experiment, smoke_sizes
 
 ROOT = Path(__file__).parents[2]
-EXECUTED = ROOT / "results/executed.txt"
 Function = tuple[str, str]  # file, qualified name
 Pairs = set[tuple[Function, str]]
 
@@ -115,72 +103,3 @@ def changed_rules(function: Function, node: ast.AST, root: Path, before: dict[st
     finally:
         path.write_text(text)
         forget(module_name(function[0]))
-
-
-def run_all(names: list[str]) -> Pairs:
-    """Run these experiments, each in a clone of the commit that is checked out; the pairs that were executed."""
-    with tempfile.TemporaryDirectory() as folder:
-        pairs = set()
-        for name in names:
-            clone = Path(folder, name, "stagecraft")
-            subprocess.run(["git", "clone", "--quiet", str(ROOT), str(clone)], check=True)
-            run_experiment(name, clone, Path(folder, "trace", name))
-            pairs |= executed(Path(folder, "trace", name))
-        return pairs
-
-
-def write_executed(pairs: Pairs) -> None:
-    """Write the pairs to EXECUTED: the functions of each file, grouped by the rules that execute them."""
-    groups = {}
-    for function in {function for function, _ in pairs}:
-        rules = " ".join(sorted(rule.removeprefix("scripts.") for name, rule in pairs if name == function))
-        groups.setdefault(rules, {}).setdefault(function[0], []).append(function[1])
-    lines = ["# Functions that rules execute; made by `python -m tests.experiment.proof --run`."]
-    for rules in sorted(groups):
-        lines += ["", f"{rules}:"] + [
-            f"{file} {' '.join(sorted(groups[rules][file]))}" for file in sorted(groups[rules])
-        ]
-    EXECUTED.parent.mkdir(exist_ok=True)
-    EXECUTED.write_text("\n".join(lines) + "\n")
-
-
-def read_executed() -> Pairs:
-    """The pairs in EXECUTED whose function is still there."""
-    pairs, rules, known = set(), [], set(all_functions())
-    for line in EXECUTED.read_text().splitlines()[1:]:
-        if line.endswith(":"):
-            rules = [f"scripts.{rule}" for rule in line[:-1].split()]
-        elif line:
-            file, *functions = line.split()
-            pairs |= {((file, function), rule) for function in functions for rule in rules}
-    return {pair for pair in pairs if pair[0] in known}
-
-
-def figures(pairs: Pairs) -> str:
-    """The two numbers, over the rules of which there is a trace."""
-    traced_rules = {rule for _, rule in pairs}
-    flagged = {pair for pair in covered() if pair[1] in traced_rules}
-    over = flagged - pairs
-    lines = [
-        f"{len(traced_rules)} of {len(rules())} rules traced, {len(all_functions())} functions",
-        f"{len(pairs)} pairs executed, {len(pairs - flagged)} of them missed",
-        f"{len(flagged)} pairs flagged, {len(over)} of them executed by no trace ({len(over) / len(flagged):.0%})",
-    ]
-    for (file, name), rule in sorted(pairs - flagged):
-        lines.append(f"missed: {file}: {name} by {rule}")
-    lines.append(
-        "over-triggers by file: " + ", ".join(f"{f} {n}" for f, n in Counter(o[0][0] for o in over).most_common(12))
-    )
-    return "\n".join(lines)
-
-
-if __name__ == "__main__":
-    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    arguments.add_argument(
-        "--run", nargs="*", metavar="NAME", help="experiments: tiny, rest, shards, pull, default, a smoke size; all"
-    )
-    options = arguments.parse_args()
-    if options.run is not None:
-        forked.ENVIRONMENT.update(TRACED)
-        write_executed(run_all(options.run or ["tiny", "rest", "shards", "pull", *smoke_sizes(), "default"]))
-    print(figures(read_executed()))

@@ -70,8 +70,3 @@ def test_every_file_that_is_no_python_is_in_the_fingerprint_of_a_rule():
     files = [path for path in (fingerprint.ROOT / "scripts").rglob("*") if path.is_file()]
     files = [path for path in files if path.suffix not in (".py", ".md")]
     assert {path for path in files if "__pycache__" not in path.parts} <= covered
-
-
-@pytest.mark.soak
-def test_no_function_that_a_fresh_trace_of_every_suite_executes_is_missed():
-    assert proof.run_all(["tiny", "rest", "pull"]) - proof.covered() == set()
