@@ -161,3 +161,11 @@ def test_each_suite_is_one_file_with_all_that_is_looked_up_there_by_name_and_its
     for suite in measured.values():
         names += (suite({"k": [1, 10]}) if callable(suite) else suite).metrics
     assert {"pass@1", "pass@10"} <= set(names) and len(set(names)) == len(names)
+
+
+def test_perplexity_cannot_be_switched_off_as_other_suites_can(experiment):
+    experiment["evaluation"] |= {"perplexity": None, "qa": None}
+    with pytest.raises(UserError, match=r"evaluation\.perplexity: must be a mapping of keys, not None$"):
+        load_experiment(experiment)
+    del experiment["evaluation"]["perplexity"]
+    assert load_experiment(experiment).evaluation.qa is None

@@ -15,7 +15,8 @@ GENERAL = Field(
     " lost on these.",
 )
 # every experiment has perplexity; any other suite is off unless it is given
-FIELDS = {name: (settings | None, settings() if name == "perplexity" else None) for name, settings in SUITES.items()}
+FIELDS = {name: (settings | None, None) for name, settings in SUITES.items()}
+FIELDS["perplexity"] = SUITES["perplexity"], SUITES["perplexity"]()
 
 Evaluation = create_model(
     "Evaluation", __base__=Record, general=(Names | None, GENERAL), **FIELDS, gate=(Gates, Gates())
