@@ -113,10 +113,9 @@ def rows_by_kind(records: list[type[Record]], path: str) -> Iterator[tuple[str, 
     yield from (row for row in kinds if row[0] == f"{path}kind")
     for (key, kind, default, description), having in kinds.items():
         if key != f"{path}kind":
-            prefix = (
-                "" if "." in key.removeprefix(path) else f"{'Kinds' if having[1:] else 'Kind'} {', '.join(having)}: "
-            )
-            yield key, kind, default, prefix + description
+            if "." not in key.removeprefix(path):
+                description = f"{'Kinds' if having[1:] else 'Kind'} {', '.join(having)}: {description}"
+            yield key, kind, default, description
 
 
 def table(record: type[Record]) -> str:

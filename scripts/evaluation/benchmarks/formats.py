@@ -222,8 +222,9 @@ def check_text(problem: Problem) -> None:
         TypeError: one is not.
     """
     for name, value in vars(problem).items():
-        optional = name == "canonical" and value is None
-        for text in value if isinstance(value, tuple) else [] if optional else [value]:
+        if name == "canonical" and value is None:
+            continue
+        for text in value if isinstance(value, tuple) else [value]:
             if not isinstance(text, str):
                 raise TypeError(f"its {name} must be text, not {type(text).__name__}")
 

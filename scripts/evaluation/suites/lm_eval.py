@@ -103,9 +103,10 @@ def check_data(name: str, task: "Task", folder: Path | None) -> None:
         UserError: one lies outside.
     """
     data = (task.config.dataset_kwargs or {}).get("data_files") or []
-    named_files = [data] if isinstance(data, str) else data.values() if isinstance(data, dict) else data
+    if isinstance(data, str):
+        data = [data]
     files = []
-    for of_split in named_files:
+    for of_split in data.values() if isinstance(data, dict) else data:
         files += [of_split] if isinstance(of_split, str) else of_split
     for file in [*files, task.config.dataset_path or ""]:
         if file and Path(file).exists() and (folder is None or folder.resolve() not in Path(file).resolve().parents):

@@ -97,9 +97,9 @@ def named_in(imported: str, source: str) -> set[str]:
     """
     code = re.sub(r"^\s*import .*$|//.*", "", source, flags=re.M)
     package, _, name = imported.rpartition(".")
-    names = [name] if name != "*" else list(TUPLES) if package == "org.javatuples" else []
-    if not names:
+    if name == "*" and package != "org.javatuples":
         return {imported}
+    names = TUPLES if name == "*" else [name]
     return {f"{package}.{class_name}" for class_name in names if re.search(rf"\b{class_name}\b", code)}
 
 

@@ -73,7 +73,9 @@ def literal(value: object, refer) -> str:
         )
     if kind in (list, tuple, set, frozenset):
         items = "".join(literal(item, refer) + "," for item in kind.__iter__(value))
-        return f"[{items}]" if kind is list else f"({items})" if kind is tuple else f"{kind.__name__}([{items}])"
+        if kind is tuple:
+            return f"({items})"
+        return f"[{items}]" if kind is list else f"{kind.__name__}([{items}])"
     if kind is dict:
         pairs = (f"({literal(key, refer)},{literal(item, refer)})," for key, item in dict.items(value))
         return f"dict([{''.join(pairs)}])"

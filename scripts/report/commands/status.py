@@ -150,7 +150,9 @@ def stages_table(stages: dict[str, StageStatus]) -> Table:
         table.add_row(
             name,
             status.state,
-            "" if status.step is None else f"{status.step:,}{f'/{status.steps:,}' if status.steps else ''}",
+            "/".join(filter(None, [cell(status.step, ","), cell(status.steps, ",")]))
+            if status.step is not None
+            else "",
             cell(status.loss, ".3f"),
             cell(status.eval_loss, ".3f"),
             cell(status.tokens_per_second, ",.0f"),

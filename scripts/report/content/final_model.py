@@ -115,6 +115,7 @@ def headline(evaluation: dict) -> str:
 
 def tone(evaluation: dict) -> str:
     """The CSS class of the verdict; `met` only if the final model is worse on nothing."""
-    secured = evaluation["verdict"] == "met" and not worse_on(evaluation)
-    shown = "met" if secured else "met, not secured" if evaluation["verdict"] == "met" else evaluation["verdict"]
-    return shown.replace(", ", "-").replace(" ", "-")
+    verdict = evaluation["verdict"]
+    if verdict == "met" and worse_on(evaluation):
+        verdict = "met, not secured"
+    return verdict.replace(", ", "-").replace(" ", "-")
