@@ -73,9 +73,10 @@ def fetch_all(pointer: Pointer, pointers: list[Pointer], cache: Path) -> None:
         result = run_dvc("--wait-for-lock", "fetch", *(str(other.path) for other in missing))
         if not present(pointer, cache):
             lines = [line.removeprefix("ERROR: ") for line in result.stderr.splitlines() if line.startswith("ERROR: ")]
-            hint = (
-                f"dvc fetch: {lines[0]}" if lines else "`dvc push` where it was added, and see `dvc remote list` here"
-            )
+            if lines:
+                hint = f"dvc fetch: {lines[0]}"
+            else:
+                hint = "`dvc push` where it was added, and see `dvc remote list` here"
             raise UserError(f"{pointer.path}: no remote gives its object, md5 {pointer.md5}; {hint}")
 
 

@@ -110,7 +110,10 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
         turns = messages(text, facts, language, settings.language, settings.system)
         made.append({"name": "", "messages": turns} | ({"task": "analysis"} if len(settings.tasks) > 1 else {}))
     weights = {task: weight for task, weight in sorted(settings.tasks.items()) if task in REQUESTS}
-    functions = functions_from(captures, text, path, language) if settings.tasks.keys() - {"analysis"} else []
+    if settings.tasks.keys() - {"analysis"}:
+        functions = functions_from(captures, text, path, language)
+    else:
+        functions = []
     functions = [function for function in functions if says_more(function)]
     for function in functions if weights else ():
         place_in_file = f"#{function.name}:{function.line}"

@@ -47,7 +47,10 @@ def problem_of(path: Path, name: str, record: object) -> ProblemText:
     Raises:
         UserError: it has none of the fields.
     """
-    texts = [record[key] for key in FIELDS if isinstance(record.get(key), str)] if isinstance(record, dict) else []
+    if isinstance(record, dict):
+        texts = [record[key] for key in FIELDS if isinstance(record.get(key), str)]
+    else:
+        texts = []
     if not texts:
         raise UserError(f"{path}: record {name}: no text; it must have one of the fields {', '.join(FIELDS)}")
     identity = next((str(record[key]) for key in IDS if isinstance(record.get(key), str | int)), name)

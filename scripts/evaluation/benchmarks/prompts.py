@@ -31,7 +31,10 @@ def prompt_of(problem: Problem, style: str) -> Prompt:
     for prompt, solution in problem.examples:
         code = f"```{problem.language}\n{prompt}{solution.rstrip()}\n```"
         chat += [request(problem, prompt), {"role": "assistant", "content": code}]
-    last_turn = {"role": "user", "content": problem.request} if problem.request else request(problem, problem.prompt)
+    if problem.request:
+        last_turn = {"role": "user", "content": problem.request}
+    else:
+        last_turn = request(problem, problem.prompt)
     return [*chat, last_turn]
 
 

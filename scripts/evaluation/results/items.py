@@ -174,7 +174,10 @@ def check_scores(suite: Suite, dataset: str, model: ScoredModel) -> None:
     sums = np.sum([item.columns for item in items.values()], axis=0)
     for metric in suite.metrics:
         written, computed = metrics[metric], suite.value(metric, sums)
-        agree = written is computed if None in (written, computed) else math.isclose(written, computed, rel_tol=1e-6)
+        if None in (written, computed):
+            agree = written is computed
+        else:
+            agree = math.isclose(written, computed, rel_tol=1e-6)
         if documents != len(items) or not agree:
             raise UserError(
                 f"{path}: {dataset}: says {documents} documents at {written} {metric},"

@@ -116,7 +116,10 @@ def make_rows(suite: Path, models: list[str], samples: int, seed: int) -> dict[s
 
 def cell(text: str) -> str:
     """A cell's text; an apostrophe before what a spreadsheet would take for a formula."""
-    shown = text if len(text) <= LONGEST else f"{text[:LONGEST]} … ({len(text) - LONGEST:,} characters more)"
+    if len(text) <= LONGEST:
+        shown = text
+    else:
+        shown = f"{text[:LONGEST]} … ({len(text) - LONGEST:,} characters more)"
     return f"'{shown}" if re.match(r"\s*[=+\-@]", shown) else shown
 
 

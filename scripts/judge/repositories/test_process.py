@@ -103,7 +103,10 @@ class Reporter:
 
     def pytest_runtest_logreport(self, report) -> None:
         expected = hasattr(report, "wasxfail")
-        self.phases.setdefault(report.nodeid, {})[report.when] = "expected failure" if expected else report.outcome
+        if expected:
+            self.phases.setdefault(report.nodeid, {})[report.when] = "expected failure"
+        else:
+            self.phases.setdefault(report.nodeid, {})[report.when] = report.outcome
         if report.failed:
             self.errors.append(f"{report.nodeid}: {report.longreprtext[-700:]}")
         if report.when == "teardown" and self.coverage:

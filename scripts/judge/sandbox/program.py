@@ -74,7 +74,10 @@ class Program:
         elif stream is self.status:
             self.status_text += chunk
         else:
-            kept, limit = (self.stdout, self.limits.output) if stream is self.process.stdout else (self.stderr, KEPT)
+            if stream is self.process.stdout:
+                kept, limit = self.stdout, self.limits.output
+            else:
+                kept, limit = self.stderr, KEPT
             kept += chunk[: max(0, limit - len(kept))]
             self.written += len(chunk)
             if self.written > OUTPUT:

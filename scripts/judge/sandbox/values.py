@@ -181,7 +181,9 @@ def update(old: object, new: object) -> object:
         old[:] = new
     elif name == "tuple" and len(old) == len(new):
         merged = tuple(map(update, old, new))
-        return old if all(old_item is new_item for old_item, new_item in zip(old, merged, strict=True)) else merged
+        if all(old_item is new_item for old_item, new_item in zip(old, merged, strict=True)):
+            return old
+        return merged
     else:
         return new
     return old

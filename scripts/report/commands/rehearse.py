@@ -51,7 +51,10 @@ def small_config(config: dict) -> dict:
     """config.json with two narrow layers; what it says for each layer is cut to two."""
     layers = config.get("num_hidden_layers")
     cut = {key: value[:2] for key, value in config.items() if isinstance(value, list) and len(value) == layers}
-    width = {"head_dim": SIZES["hidden_size"] // SIZES["num_attention_heads"]} if config.get("head_dim") else {}
+    if config.get("head_dim"):
+        width = {"head_dim": SIZES["hidden_size"] // SIZES["num_attention_heads"]}
+    else:
+        width = {}
     return {**config, **cut, **SIZES, **width}
 
 

@@ -84,7 +84,10 @@ def changes(evaluation: dict) -> list[Change]:
     """A record for each model that the final one was compared with; general datasets are kept apart from the others."""
     result, model = [], final_model(evaluation)
     general = evaluation["inputs"]["experiment"]["evaluation"].get("general")
-    groups, phrase = ([(" on ours", False), (" in general", True)], amount) if general else ([("", False)], difference)
+    if general:
+        groups, phrase = [(" on ours", False), (" in general", True)], amount
+    else:
+        groups, phrase = [("", False)], difference
     for other, by_direction in final_comparisons(evaluation).items():
         clear, unclear = {}, {}
         for suffix, is_general in groups:

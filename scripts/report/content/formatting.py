@@ -52,7 +52,9 @@ def gate_metric(gate: dict) -> str:
 
 def over(row: dict) -> str:
     """`, over 3 seeds and 118 documents` of a gate or comparison of a stage with several seeds; else nothing."""
-    return f", over {len(row['seeds'])} seeds and {row['documents']:,} documents" if row.get("seeds") else ""
+    if row.get("seeds"):
+        return f", over {len(row['seeds'])} seeds and {row['documents']:,} documents"
+    return ""
 
 
 def gate_bound(gate: dict) -> str:

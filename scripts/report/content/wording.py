@@ -79,9 +79,10 @@ def contamination(words: int, rows: list[dict]) -> str:
     """How many problems share `words` words in a row with the training data; `rows` as by `contamination_rows`."""
     total, overlapping = sum(row["problems"] for row in rows), sum(row["overlapping"] for row in rows)
     short = sum(row["too_short"] for row in rows)
-    how_many = (
-        f"{overlapping:,} of {total:,} problems share" if overlapping else f"None of the {total:,} problems shares"
-    )
+    if overlapping:
+        how_many = f"{overlapping:,} of {total:,} problems share"
+    else:
+        how_many = f"None of the {total:,} problems shares"
     rest = f" {short:,} could not be checked, as they have fewer words." if short else ""
     return f"{how_many} {words} words in a row with the training data.{rest}"
 

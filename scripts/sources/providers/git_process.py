@@ -65,7 +65,10 @@ def empty_repository(folder: Path, attributes: str = "") -> Path:
     # the user's own settings, as proxies and credential helpers, and no complaint about a repository of another owner
     home = Path(os.environ.get("HOME", "/"))
     xdg = Path(os.environ.get("XDG_CONFIG_HOME", home / ".config")) / "git/config"
-    user_files = [os.environ["GIT_CONFIG_GLOBAL"]] if "GIT_CONFIG_GLOBAL" in os.environ else [xdg, home / ".gitconfig"]
+    if "GIT_CONFIG_GLOBAL" in os.environ:
+        user_files = [os.environ["GIT_CONFIG_GLOBAL"]]
+    else:
+        user_files = [xdg, home / ".gitconfig"]
     includes = "".join(f"[include]\n\tpath = {quoted(str(path))}\n" for path in user_files)
     (folder / "user.gitconfig").write_text(f"{includes}[safe]\n\tdirectory = *\n")
     created = run_git(folder, "init", "--quiet", "--bare", "--template=", "--object-format=sha1", str(folder))

@@ -117,7 +117,9 @@ def name_of(repository: Path) -> str:
     """
     name = re.sub(r"[^a-z0-9._-]+", "-", repository.name.lower()).strip("._-") or "repository"
     has_other_letters = any(character.isalnum() and not character.isascii() for character in repository.name)
-    return f"{name}-{hashlib.sha256(repository.name.encode()).hexdigest()[:6]}" if has_other_letters else name
+    if has_other_letters:
+        return f"{name}-{hashlib.sha256(repository.name.encode()).hexdigest()[:6]}"
+    return name
 
 
 def location_of(repository: Path) -> str:

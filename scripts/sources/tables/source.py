@@ -102,5 +102,8 @@ def first_error(error: ValidationError) -> str:
     if wrong["type"] == "credentials":
         return f"{column}: {wrong['msg']}"
     # an error raised above has text that says what would be right
-    right = wrong["ctx"]["error"] if wrong["type"] == "value_error" else Source.model_fields[column].description
+    if wrong["type"] == "value_error":
+        right = wrong["ctx"]["error"]
+    else:
+        right = Source.model_fields[column].description
     return f"{column}: {without_credentials(wrong['input'])!r:.80} is not {right}"

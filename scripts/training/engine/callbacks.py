@@ -195,7 +195,10 @@ def add_callbacks(
     alerts = Alerts(work / "alerts.jsonl", name, monitoring)
     progress = ProgressFile(work / "progress.json", name, tokens_per_step, alerts)
     # purge_step hides events that a killed run logged after the resumed checkpoint
-    tensorboard = SummaryWriter(str(work / "tensorboard"), purge_step=first_step or None) if first_rank else None
+    if first_rank:
+        tensorboard = SummaryWriter(str(work / "tensorboard"), purge_step=first_step or None)
+    else:
+        tensorboard = None
     callbacks: list[TrainerCallback] = [
         # checks that end a stage which would train something else than configured
         ShardingCheck(trainer, machine),

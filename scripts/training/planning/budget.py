@@ -134,7 +134,10 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
     # what one layer makes beside it, forward and backward
     widest = max(width for _, width in adapter_inputs(spec)) if spec.lora else 0
     adapted = (8 if spec.lora and spec.lora.dropout else 4) * widest
-    forward = tokens * (value * (3 * shape.intermediate_size + 2 * hidden) + adapted) if spec.checkpointing else 0
+    if spec.checkpointing:
+        forward = tokens * (value * (3 * shape.intermediate_size + 2 * hidden) + adapted)
+    else:
+        forward = 0
     backward = tokens * (value * shape.intermediate_size * (1 if spec.lora else 2) + adapted)
     head_gradient = 0 if spec.lora else vocabulary * hidden * spec.wide
     tied = head_gradient if shape.tie_word_embeddings else 0

@@ -121,7 +121,10 @@ def model_states(shape: Shape, settings: Stage, machine: Machine, no_rope_layers
     host = (master.host + gradients.host) * trained + moments if machine.offload else 0
     per_weight = 2 if lora and settings.precision == "bf16" else 4
     copies = local_ranks(machine)
-    loading = 4 * largest_layer(shape) * copies if sharding == "zero3" else per_weight * counted.all * copies
+    if sharding == "zero3":
+        loading = 4 * largest_layer(shape) * copies
+    else:
+        loading = per_weight * counted.all * copies
     return States(
         weights=weight_bytes,
         gradients=(gradients.replicated + gradients.divided * share) * trained,

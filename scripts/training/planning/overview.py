@@ -152,9 +152,10 @@ class StagePlan(NamedTuple):
 def machine_of(profile: str) -> Path:
     """The machine file that a profile names."""
     resources = read_yaml(Path(profile) / "config.yaml").get("default-resources", [])
-    pairs = (
-        resources.items() if isinstance(resources, dict) else (str(resource).split("=", 1) for resource in resources)
-    )
+    if isinstance(resources, dict):
+        pairs = resources.items()
+    else:
+        pairs = (str(resource).split("=", 1) for resource in resources)
     return Path(f"config/machines/{dict(pairs).get('machine', 'local')}.yaml")
 
 
@@ -166,7 +167,10 @@ def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None
     """
     base, plans = flow.experiment.training.base, []
     layers = expand_layers(base.no_rope_layers, flow.shape.num_hidden_layers) if flow.shape else []
-    unknown = "" if flow.shape and flow.shape.vocab_size else "training.base.shape" + ".vocab_size" * bool(flow.shape)
+    if flow.shape and flow.shape.vocab_size:
+        unknown = ""
+    else:
+        unknown = "training.base.shape" + ".vocab_size" * bool(flow.shape)
     free = free_bytes(flow.layout.results) / GIB
     monitoring = load_monitoring(MONITORING / f"{flow.experiment.monitoring}.yaml")
     for name, settings in flow.stages.items():
@@ -191,7 +195,10 @@ def stage_plans(flow: ExperimentView, machine: Machine, assumed_rows: int | None
 
 def machine_warnings(machine: Machine) -> list[str]:
     """One line for each figure without which the plan of a machine with GPUs says less."""
-    lacks = {"gpu_memory_gib": "whether a stage fits", "gpu_tflops": "how long it takes"} if machine.gpus else {}
+    if machine.gpus:
+        lacks = {"gpu_memory_gib": "whether a stage fits", "gpu_tflops": "how long it takes"}
+    else:
+        lacks = {}
     return [
         f"machine: {key}: not given; without it nothing says {unknown}"
         for key, unknown in lacks.items()

@@ -150,7 +150,10 @@ def resolve_stage(
         steps = training_steps(settings, rows)
         warmup = warmup_of(settings.warmup_steps, steps)
         # 1 - sqrt over the last fifth by default (Hägele et al. 2024)
-        decay = max(1, round(settings.decay_share * steps)) if settings.scheduler == "warmup-stable-decay" else 0
+        if settings.scheduler == "warmup-stable-decay":
+            decay = max(1, round(settings.decay_share * steps))
+        else:
+            decay = 0
         log_every = interval(monitoring.log_steps, steps)
         eval_every = interval(settings.eval_steps, steps)
         save_every = interval(monitoring.save_steps, steps)
