@@ -13,34 +13,34 @@ from scripts.training.engine import parallel as deepspeed_builds
 BUILD = """
 import sys, time
 from torch.utils.file_baton import FileBaton
-from scripts.training.engine import parallel as deepspeed_builds
-deepspeed_builds.clear_stale_locks()
-print(FileBaton(sys.argv[1]).try_acquire(), flush=True)
-time.sleep(float(sys.argv[2]))
+from scripts.training.engine.parallel import clear_stale_locks
+clear_stale_locks()
+print([FileBaton(lock).try_acquire() for lock in sys.argv[2:]], flush=True)
+time.sleep(float(sys.argv[1]))
 """
 
 
-def build(lock, seconds):
-    """A process that has begun to build."""
-    process = subprocess.Popen([sys.executable, "-c", BUILD, lock, str(seconds)], stdout=subprocess.PIPE, text=True)
+def build(locks, seconds):
+    """A process that has begun to build, and whether it got each lock."""
+    command = [sys.executable, "-c", BUILD, str(seconds), *locks]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
     return process, process.stdout.readline().strip()
 
 
 def test_a_killed_build_is_taken_over_and_a_running_one_is_waited_for(tmp_path, monkeypatch):
     monkeypatch.setenv("TORCH_EXTENSIONS_DIR", str(tmp_path))
-    for name in ("cpu_adam", "py311_cpu/shm_comm"):  # as they lie with and without that variable
-        (tmp_path / name).mkdir(parents=True)
-        lock = tmp_path / name / "lock"
-        killed, got = build(lock, 60)
-        assert got == "True"
-        assert build(lock, 0)[1] == "False"  # beside one that runs, also started the same way
-        killed.send_signal(signal.SIGKILL)
-        killed.wait()
+    locks = [tmp_path / name / "lock" for name in ("cpu_adam", "py311_cpu/shm_comm")]  # with and without that variable
+    for lock in locks:
+        lock.parent.mkdir(parents=True)
+    killed, got = build(locks, 60)
+    assert got == "[True, True]"
+    assert build(locks, 0)[1] == "[False, False]"  # beside one that runs, also started the same way
+    killed.send_signal(signal.SIGKILL)
+    killed.wait()
+    for lock in locks:
         assert lock.exists() and not FileBaton(str(lock)).try_acquire()  # what PyTorch would wait for, for good
-        following, got = build(lock, 0)
-        assert got == "True"
-        assert following.wait() == 0
-        lock.unlink()
+    following, got = build(locks, 0)
+    assert got == "[True, True]" and following.wait() == 0
 
 
 def test_a_missing_build_folder_is_created(tmp_path, monkeypatch):
