@@ -48,6 +48,7 @@ from scripts.training.engine.trainer import Rows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.model.loading import adapter_base, count_parameters
+from scripts.training.monitoring.throughput import size_of
 from scripts.training.optimization.muon import MuonCheck, optimizer_factory
 from scripts.training.optimization.training_arguments import training_arguments
 from scripts.training.planning.checks import check_validation
@@ -154,7 +155,7 @@ def train(
         "machine": machine.hardware,
         "attention": attention,
         "liger": liger,
-        "parameters": parallel.count_parameters(model),
+        "parameters": sum(map(size_of, model.parameters())),
         "steps": steps,
         "tokens": steps * stage.tokens_per_step,
         "resumed_at_step": first_step,

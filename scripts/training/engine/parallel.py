@@ -245,11 +245,6 @@ def gather_weights_on_save(trainer: Trainer) -> None:
         trainer.accelerator.state.fsdp_plugin.set_state_dict_type("FULL_STATE_DICT")
 
 
-def count_parameters(model: torch.nn.Module) -> int:
-    """How many parameters a model has over all ranks; ZeRO-3 keeps each one's full size in `ds_numel`."""
-    return sum(getattr(weight, "ds_numel", weight.numel()) for weight in model.parameters())
-
-
 class Layout(NamedTuple):
     """How a checkpoint is divided into files, which decides who can read it; kept in its marker."""
 

@@ -225,7 +225,8 @@ def no_dropout(model: PreTrainedModel) -> str:
     try:
         get_peft_model(model, LoraConfig(r=1, lora_dropout=0.1, target_modules=ALL_LINEAR, task_type="CAUSAL_LM"))
     except ValueError as error:
-        return str(error)
+        if "dropout" in str(error):
+            return str(error)
     return ""
 
 

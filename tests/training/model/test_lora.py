@@ -144,6 +144,13 @@ def test_a_quantized_base_trains_an_adapter_and_merges_into_the_weights_as_saved
             assert torch.equal(tensor, saved[name]), "quantized while it trained, but never saved so"
     difference = after["model.layers.0.self_attn.q_proj.weight"] - saved["model.layers.0.self_attn.q_proj.weight"]
     assert 0 < torch.linalg.matrix_rank(difference, atol=1e-6) <= LORA["r"]
+    weights = sum(tensor.numel() for tensor in saved.values())
+    adapters = 0
+    for name, tensor in saved.items():
+        if name.removesuffix(".weight").endswith(tuple(LORA["targets"])):
+            adapters += LORA["r"] * sum(tensor.shape)
+    summary = json.loads((tmp_path / "out/summary.json").read_text())
+    assert summary["parameters"] == weights + adapters  # 4-bit weights lie two in a byte
 
 
 def test_a_stage_may_start_from_an_adapter(adapter, shards, tmp_path):
