@@ -8,6 +8,7 @@ first judgement of a C++ problem also builds its tests; the ratio is of the furt
 """
 
 import json
+import shutil
 import statistics
 import subprocess
 import sys
@@ -21,7 +22,6 @@ from scripts.judge.judge import Judge
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.program import Limits
-from scripts.judge.sandbox.toolchains import absent
 
 ROUNDS = 15
 PYTHON_HEAD = "def f(x):\n"
@@ -55,7 +55,7 @@ def main() -> None:
     judge = Judge(probe.sandbox(), Limits(60, 1 << 30))
     python = Problem("B/1", "python", PYTHON_HEAD, f"{PYTHON_HEAD}    pass\n", "assert f(3) == 3\n", "f", ())
     cases = {"python": (python, f"{PYTHON_HEAD}    return x\n", plain_python)}
-    if absent("cpp"):
+    if not shutil.which("g++"):
         print(json.dumps({"bench": "judge", "skipped": "C++ needs g++"}))
     else:
         for name, head in CPP_HEADS.items():

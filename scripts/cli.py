@@ -162,8 +162,6 @@ def judge(
     timeout: float = 10,
     memory: int = 1024,
     packages: Folder | None = None,
-    jars: Annotated[list[File] | None, Several] = None,
-    go_vendor: Folder | None = None,
     ignore: Annotated[list[str] | None, Several] = None,
 ) -> None:
     """Judge programs that were generated before, problem by problem, and compare with their published outcomes.
@@ -180,8 +178,6 @@ def judge(
         timeout: Seconds of one program.
         memory: Megabytes of one program.
         packages: The Python environment whose packages programs and tests may import.
-        jars: Jars that Java programs and tests may use.
-        go_vendor: The vendor folder of a Go module, for Go programs and tests.
         ignore: Fields of the benchmark that hold no tests.
     """
     from scripts.evaluation.commands.judge_generations import judge_file
@@ -189,15 +185,12 @@ def judge(
     from scripts.judge.judge import Judge
     from scripts.judge.sandbox import probe
     from scripts.judge.sandbox.bubblewrap import Limits
-    from scripts.judge.sandbox.libraries import Libraries
     from scripts.judge.sandbox.packages import Packages
 
     environment = None if packages is None else str(packages)
-    vendor = None if go_vendor is None else str(go_vendor)
     problems = Benchmark(path=str(benchmark), ignore=ignore or [])
-    libraries = Libraries.from_settings([str(jar) for jar in jars or []], vendor)
     limits = Limits(timeout, memory << 20)
-    judge = Judge(probe.sandbox(), limits, Packages.from_environment(environment), libraries)
+    judge = Judge(probe.sandbox(), limits, Packages.from_environment(environment))
     judge_file(problems, generations, out, base, judge)
 
 

@@ -101,10 +101,7 @@ def test_paths_are_relative_to_where_the_user_stands(monkeypatch):
         "b": Path("/b"),
         "out": Path("config/c"),
     }
-    assert parsed("judge", "b", "g", "--jars", "x.jar", "/y.jar")["jars"] == [
-        Path("config/smoke/x.jar"),
-        Path("/y.jar"),
-    ]
+    assert parsed("judge", "b", "g", "--packages", "../c")["packages"] == Path("config/c")
 
 
 def test_a_default_path_lies_in_the_root_whatever_the_folder(monkeypatch):

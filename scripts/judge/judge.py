@@ -19,10 +19,9 @@ from decimal import Decimal, InvalidOperation
 
 from scripts.common.progress import Progress
 from scripts.judge.problem import FAULTS, Problem, Verdict
-from scripts.judge.sandbox import guest, libraries, remote_objects, values
+from scripts.judge.sandbox import guest, remote_objects, values
 from scripts.judge.sandbox.bubblewrap import Sandbox, memory_file, replies_in
-from scripts.judge.sandbox.compiled_judge import CompiledJudge
-from scripts.judge.sandbox.libraries import Libraries
+from scripts.judge.sandbox.cpp_judge import CppJudge
 from scripts.judge.sandbox.packages import NONE, ONE_THREAD, Packages, bundle, with_imports
 from scripts.judge.sandbox.program import DETAIL, KEPT, Limits, Program, exceeded, message, two_pipes, wait
 
@@ -221,16 +220,13 @@ class Judge:
     Args:
         limits: of one program.
         packages: what Python programs and their tests may import beside the standard library.
-        libraries: what Java and Go programs and their tests may use.
     """
 
-    def __init__(
-        self, sandbox: Sandbox, limits: Limits, packages: Packages = NONE, libraries: Libraries = libraries.NONE
-    ):
+    def __init__(self, sandbox: Sandbox, limits: Limits, packages: Packages = NONE):
         self.limits, self.packages = limits, packages
         self.python = PythonJudge(sandbox, limits, packages)
         self.stdio = StdioJudge(sandbox, limits, packages)
-        self.compiled = CompiledJudge(sandbox, limits, libraries)
+        self.cpp = CppJudge(sandbox, limits)
 
     def judge(self, problem: Problem, program: str) -> Verdict:
         """The verdict on a program that `program` of benchmarks/prompts.py built from a completion.
@@ -251,20 +247,14 @@ class Judge:
             return Verdict("exception", f"what the program replied ended its tests: {verdict.detail}"[:DETAIL])
         return verdict
 
-    def judge_of(self, problem: Problem) -> PythonJudge | StdioJudge | CompiledJudge:
+    def judge_of(self, problem: Problem) -> PythonJudge | StdioJudge | CppJudge:
         if problem.judge == "stdio":
             return self.stdio
-        return self.python if problem.language == "python" else self.compiled
+        return self.python if problem.language == "python" else self.cpp
 
     def missing(self, problem: Problem) -> set[str]:
-        """The packages and libraries that a problem needs and nobody has.
-
-        Raises:
-            UserError: the compiler is not installed.
-        """
-        if problem.language == "python":
-            return self.packages.missing(problem)
-        return self.compiled.missing(problem)
+        """The Python packages that a problem needs and nobody has."""
+        return self.packages.missing(problem) if problem.language == "python" else set()
 
     def check(self, language: str) -> None:
         """Check that a language can be judged here.
@@ -272,8 +262,8 @@ class Judge:
         Raises:
             UserError: its compiler is not installed.
         """
-        if language != "python":
-            self.compiled.compilers.of(language)
+        if language == "cpp":
+            self.cpp.check()
 
 
 def judge_all(judge: Judge, programs: list[tuple[Problem, str]], label: str = "judge") -> list[Verdict]:

@@ -29,26 +29,20 @@ class Verdict:
         object.__setattr__(self, "detail", self.detail.encode(errors="backslashreplace").decode())
 
 
-LANGUAGES = ("python", "java", "go", "rust", "cpp")
+LANGUAGES = ("python", "cpp")
 
 # Stop strings of the reference harnesses: of HumanEval (Chen et al. 2021, section 2.1, with the decorator,
 # assertion and fence that later harnesses added) and of MBPP (bigcode-evaluation-harness).
 HUMANEVAL_STOPS = ("\nclass", "\ndef", "\n#", "\n@", "\nif", "\nprint", "\nassert", "\n```")
 MBPP_STOPS = ("\nclass", "\nassert", '\n"""', "\nprint", "\nif", "\n<|/", "\n```")
 
-NAMES = {"python": "python", "py": "python", "java": "java", "go": "go", "rust": "rust", "rs": "rust", "cpp": "cpp"}
+NAMES = {"python": "python", "py": "python", "cpp": "cpp"}
 
 # How a function begins that may be the problem's; the group is its name.
 BEGINS = {
     "python": r"^def (\w+)",
-    "java": r"^[ \t]*public [^=\n(]*?(\w+)[ \t]*\(",
-    "go": r"^func (\w+)[ \t]*\(",
-    "rust": r"^(?:pub )?fn (\w+)",
     "cpp": r"^[A-Za-z_][\w:<>,&* \t]*?[ \t&*>](\w+)[ \t]*\(",
 }
-
-# Languages in which the problem's function stands in a class.
-IN_CLASSES = ("java",)
 
 
 @dataclass(frozen=True)
@@ -64,8 +58,8 @@ class Problem:
         canonical: the published solution, as a completion.
         defined: for Python, the names that the tests take from the program even where a builtin has the same; only
             `entry` if there are none.
-        imports: for Go, source text that names the packages that code and tests may import; for Python, imports of the
-            tests that a program may rely on, as it does where the reference harness joins both in one file.
+        imports: for Python, imports of the tests that a program may rely on, as it does where the reference harness
+            joins both in one file.
         judge: `calls`: the tests call the program's functions; `stdio`: the program reads standard input, and the tests
             are a JSON list of [input, output].
         preamble: what the judge puts before every program, as the reference harness does.
@@ -98,7 +92,7 @@ def language_of(name: str) -> str:
         ValueError: the language is not supported.
     """
     if name.lower() not in NAMES:
-        raise ValueError(f"language {name!r} is not known; known: {', '.join(LANGUAGES)}")
+        raise ValueError(f"language {name!r} is not judged here, only {', '.join(LANGUAGES)}")
     return NAMES[name.lower()]
 
 
@@ -110,6 +104,6 @@ def entry_of(head: str, language: str) -> str:
     """
     names = re.findall(BEGINS[language], head, re.M)
     opened = language == "python" or re.search(r"\{[ \t]*$", head, re.M)
-    if not names or not opened or (language in IN_CLASSES and not re.search(r"^(?:public )?class \w", head, re.M)):
+    if not names or not opened:
         raise ValueError("its prompt does not contain the beginning of a function")
     return names[-1]

@@ -41,7 +41,6 @@ class Language:
         by_content: extensions that another language has, too; the content decides.
         aliases: other names, in lower case, in benchmarks and of folders.
         data: whether it is a format of data and settings, whose files are read only where an experiment names it.
-        judged: whether programs in it can be judged (scripts/judge, by the same name).
     """
 
     title: str
@@ -50,7 +49,6 @@ class Language:
     by_content: tuple[str, ...] = ()
     aliases: tuple[str, ...] = ()
     data: bool = False
-    judged: bool = False
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,6 @@ LANGUAGE = Language(
     (".cpp", ".cc", ".cxx", ".c++", ".hpp", ".hh", ".hxx", ".h++", ".inl", ".ipp", ".tpp"),
     "//",
     aliases=("cxx",),
-    judged=True,
 )
 PATHS = Paths(generated=r"\.pb(\.gw|\.validate)?\.(cc|h)|(^|/)(moc|ui|qrc)_\w+\.(cpp|h)")
 

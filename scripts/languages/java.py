@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from scripts.languages import Chat, Completion, Imports, Language, Syntax
 
-LANGUAGE = Language("Java", (".java",), "//", judged=True)
+LANGUAGE = Language("Java", (".java",), "//")
 
 
 def grammar() -> object:

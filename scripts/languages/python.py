@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from scripts.languages import Chat, Completion, Imports, Language, Paths, Syntax
 
-LANGUAGE = Language("Python", (".py", ".pyi"), "#", aliases=("py",), judged=True)
+LANGUAGE = Language("Python", (".py", ".pyi"), "#", aliases=("py",))
 PATHS = Paths(generated=r"_pb2(_grpc)?\.pyi?|(^|/)(moc|ui|qrc)_\w+\.py")
 
 

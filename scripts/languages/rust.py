@@ -5,7 +5,7 @@ from pathlib import PurePosixPath
 
 from scripts.languages import Chat, Completion, Imports, Language, Syntax
 
-LANGUAGE = Language("Rust", (".rs",), "//", aliases=("rs",), judged=True)
+LANGUAGE = Language("Rust", (".rs",), "//", aliases=("rs",))
 
 
 def grammar() -> object:

@@ -10,8 +10,8 @@ from scripts.judge.judge import Judge, judge_all
 from scripts.judge.problem import Verdict
 from scripts.judge.sandbox.packages import NONE, VERSION, Packages
 from scripts.judge.sandbox.program import Limits
-from scripts.judge.sandbox.toolchains import TOOLCHAINS, absent
 from tests.judge.sandbox.cheats import CHEATS
+from tests.judge.sandbox.programs import needs_cpp
 
 pytestmark = pytest.mark.usefixtures("unharmed")
 
@@ -248,15 +248,13 @@ def test_the_canonical_python_solutions_pass(benchmarks, judge):
     assert (failed, len(problems)) == ({}, 164)
 
 
-# Of the canonical solutions, those that need rand, regex and md5; boost and libcrypto: they may be absent.
-# The problems of each compiled language of HumanEval-X whose solutions need a library that is not here.
-LIBRARIES = {"rust": {38, 50, 53, 91, 162}, "cpp": {22, 137, 162}, "go": set(), "java": set()}
+# The problems of HumanEval-X C++ whose solutions need boost or libcrypto, which may be absent.
+LIBRARIES = {22, 137, 162}
 
 
-def canonical(language, folder, judge, chosen):
-    if missing := absent(language):
-        pytest.skip(f"needs {missing}: apt-get install {TOOLCHAINS[language].packages}")
-    problems = formats.read(folder / f"humaneval_{language}.jsonl.gz")
+def canonical(folder, judge, chosen):
+    needs_cpp()
+    problems = formats.read(folder / "humaneval_cpp.jsonl.gz")
     problems = [problem for number, problem in enumerate(problems) if chosen is None or number in chosen]
     verdicts = judge_all(judge, [(problem, problem.head + problem.canonical) for problem in problems])
     return {problem.id: verdict for problem, verdict in zip(problems, verdicts, strict=True)}
@@ -264,22 +262,20 @@ def canonical(language, folder, judge, chosen):
 
 @pytest.fixture(scope="module")
 def patient(sandbox):
-    """Time and memory for virtual machines and busy computers."""
+    """Time and memory for busy computers."""
     return Judge(sandbox, Limits(60, 1 << 30))
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("language", LIBRARIES)
-def test_a_sample_of_the_compiled_canonical_solutions_passes(benchmarks, patient, language):
-    verdicts = canonical(language, benchmarks, patient, {0, 10, 32, 136} if language != "java" else {10, 137})
+def test_a_sample_of_the_canonical_solutions_in_cpp_passes(benchmarks, patient):
+    verdicts = canonical(benchmarks, patient, {0, 10, 32, 136})
     assert {verdict.outcome for verdict in verdicts.values()} == {"passed"}, verdicts
 
 
 @pytest.mark.soak
-@pytest.mark.parametrize("language", LIBRARIES)
-def test_all_compiled_canonical_solutions_pass_but_for_missing_libraries(benchmarks, patient, language):
-    verdicts = canonical(language, benchmarks, patient, None)
+def test_all_canonical_solutions_in_cpp_pass_but_for_missing_libraries(benchmarks, patient):
+    verdicts = canonical(benchmarks, patient, None)
     failed = {int(name.split("/")[1]): verdict for name, verdict in verdicts.items() if verdict.outcome != "passed"}
     assert len(verdicts) == 164
-    assert set(failed) <= LIBRARIES[language], failed
+    assert set(failed) <= LIBRARIES, failed
     assert {verdict.outcome for verdict in failed.values()} <= {"environment error", "test error"}, failed

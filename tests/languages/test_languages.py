@@ -22,7 +22,6 @@ from scripts.evaluation.code_tasks.regions import regions
 from scripts.evaluation.metrics.code_completion import identifiers
 from scripts.experiment.settings.corpus import InstructDataset
 from scripts.experiment.settings.filter import Filter
-from scripts.judge import problem
 from scripts.languages import extensions_of, languages, names_by_alias, syntax, syntaxes
 from tests.corpus.archives import write_archive
 
@@ -160,7 +159,3 @@ def test_what_a_file_says_of_its_grammar_is_there(name):
     known = grammar(name)[0].language
     assert {kind for kind in types if known.id_for_node_kind(kind, True) is None} == set()
     assert name in package.imports() and all(other in syntaxes() for _, other in syntax(name).parsed_as)
-
-
-def test_what_is_judged_here_is_what_the_judge_knows():
-    assert {name for name, language in languages().items() if language.judged} == set(problem.LANGUAGES)

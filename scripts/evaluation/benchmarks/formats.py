@@ -132,15 +132,11 @@ def humaneval(record: dict) -> Problem:
 
 def humaneval_x(record: dict) -> Problem:
     language = language_of(record["task_id"].split("/")[0])
-    head = record["declaration"] if language == "rust" else record["prompt"]
-    prompt = record["prompt"] + record["declaration"] if language == "rust" else record["prompt"]
-    imports = record.get("test_setup", "") + record.get("import", "")
-    if language == "go":  # what is imported follows from use; see programs.py
-        head = head.replace(record["import"], "") if record["import"] else head
+    prompt = record["prompt"]
     stops = HUMANEVAL_STOPS if language == "python" else ()
     entry = entry_of(record["declaration"], language)
     canonical = record.get("canonical_solution")
-    return Problem(record["task_id"], language, prompt, head, record["test"], entry, stops, canonical, imports)
+    return Problem(record["task_id"], language, prompt, prompt, record["test"], entry, stops, canonical)
 
 
 def mbpp(record: dict) -> Problem:
@@ -158,7 +154,6 @@ def mbpp(record: dict) -> Problem:
 
 def multipl_e(record: dict) -> Problem:
     language, prompt = language_of(record["language"]), record["prompt"]
-    stops, imports = tuple(record["stop_tokens"]), prompt if language == "go" else ""
     entry = entry_of(prompt, language)
     if record.get("test", record["tests"]) != record["tests"]:  # DeepSeek-Coder's copies have them twice
         raise ValueError("`test` differs from `tests`")
@@ -169,7 +164,9 @@ def multipl_e(record: dict) -> Problem:
         unions = set(re.findall(r"^union (\w+)", prompt, re.M))
         if unions & set(re.findall(r"\w+", prompt[start.start() :])):
             unjudged = "its function takes or gives a union, and nothing tells which of its values that holds"
-    return Problem(record["name"], language, prompt, prompt, tests, entry, stops, None, imports, unjudged=unjudged)
+    return Problem(
+        record["name"], language, prompt, prompt, tests, entry, tuple(record["stop_tokens"]), unjudged=unjudged
+    )
 
 
 @dataclass(frozen=True)

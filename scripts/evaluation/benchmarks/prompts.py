@@ -11,16 +11,16 @@ comments). In a chat answer the first code block that defines the function is us
 import re
 
 from scripts.evaluation.generation.examples import Prompt
-from scripts.judge.problem import BEGINS, IN_CLASSES, Problem
-from scripts.judge.sandbox.compiled_programs import DEFINED, class_of, divided, shared
+from scripts.judge.problem import BEGINS, Problem
+from scripts.judge.sandbox.cpp_judge import divided
 from scripts.languages import languages
 
 REQUEST = (
     "Complete the following {title} code. Answer with the whole code in one code block.\n\n```{language}\n{prompt}\n```"
 )
 
-# Lines that a program may repeat: imports.
-IMPORTS = r"^(?:#include|using|import|use|package)\b.*$"
+# Lines that a C++ program may repeat.
+IMPORTS = r"^(?:#include|using)\b.*$"
 
 
 def prompt_of(problem: Problem, style: str) -> Prompt:
@@ -49,11 +49,9 @@ def end(problem: Problem, text: str) -> int | None:
     if problem.stops:
         return min((place for stop in problem.stops if (place := text.find(stop)) >= 0), default=None)
     depth = problem.head.count("{") - problem.head.count("}")
-    open_class = 1 if problem.language in IN_CLASSES else 0  # the class around the method is not closed
-    needed = shared(problem) - {problem.entry} if problem.language == "rust" else set()
     for brace in re.finditer("[{}]", text):
         depth += 1 if brace[0] == "{" else -1
-        if depth == open_class and needed <= set(re.findall(DEFINED, text[: brace.end()])):
+        if depth == 0:
             return brace.end()
     return None
 
@@ -91,7 +89,7 @@ def completed(problem: Problem, text: str) -> str:
     code = problem.head + text[: end(problem, text)]
     # MultiPL-E's tests begin with the brace that was cut off
     closing = "\n}" if problem.tests.lstrip().startswith("}") else ""
-    return code + closing + ("\n}" if problem.language in IN_CLASSES else "")
+    return code + closing
 
 
 def closed(problem: Problem, code: str) -> str:
@@ -116,8 +114,5 @@ def program(problem: Problem, text: str, style: str) -> str:
         return completed(problem, code)
     before, _ = divided(problem)
     imports = "\n".join(re.findall(IMPORTS, before, re.M))
-    if problem.language in IN_CLASSES:
-        is_program = re.search(rf"\bclass {class_of(problem)}\b", code)
-        return f"{imports}\n{code}" if is_program else f"{before}{code}\n}}"
     repeated = set(re.findall(BEGINS[problem.language], before, re.M)) & set(defined)
     return f"{imports if repeated else before}\n{code}"

@@ -29,8 +29,6 @@ from scripts.experiment.settings.benchmark import Benchmark
 from scripts.judge.judge import Judge, judge_all
 from scripts.judge.problem import FAULTS, Problem
 
-# how a user gives the libraries without which tests cannot be built
-LIBRARIES = {"java": "--jars javatuples-1.2.jar", "go": "--go-vendor vendor"}
 WHOLE = ("solution", "generation", "code")  # keys of whole programs
 
 
@@ -217,27 +215,6 @@ def summary_lines(rows: list[dict], problems: int) -> list[str]:
     return lines
 
 
-def refuse_missing_libraries(wanted: set[str], problems: list[Problem], judge: Judge) -> None:
-    """Refuse problems whose tests cannot be built here, before minutes are spent on the others.
-
-    Args:
-        wanted: ids of the problems that are judged.
-
-    Raises:
-        UserError: a library is missing.
-    """
-    for language, option in LIBRARIES.items():
-        lacking = {}
-        for problem in problems:
-            if problem.language == language and problem.id in wanted and (missing := judge.missing(problem)):
-                lacking[problem.id] = missing
-        if lacking:
-            names = ", ".join(sorted(set().union(*lacking.values())))
-            raise UserError(
-                f"{len(lacking)} problems, such as {next(iter(lacking))}, need {names}; say where it is: {option}"
-            )
-
-
 def judge_file(benchmark: Benchmark, path: Path, out: Path, base: bool, judge: Judge) -> None:
     """Judge the programs of a file: prints the score, writes the verdicts.
 
@@ -245,11 +222,10 @@ def judge_file(benchmark: Benchmark, path: Path, out: Path, base: bool, judge: J
         base: whether to compare with EvalPlus' base outcomes.
 
     Raises:
-        UserError: a file cannot be read, or a library that the tests need is missing.
+        UserError: a file cannot be read.
     """
     problems = problems_of(benchmark)
     generations = read_generations(path, problems, base)
-    refuse_missing_libraries({generation.problem for generation in generations}, problems, judge)
     rows = judge_generations(problems, generations, judge)
     verdicts = out / "verdicts.jsonl.zst"
     write_jsonl(verdicts, rows)

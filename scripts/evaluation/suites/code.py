@@ -24,7 +24,7 @@ from scripts.evaluation.benchmarks.prompts import end, program, prompt_of
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
 from scripts.evaluation.metrics.pass_at_k import figures, suite
-from scripts.evaluation.suites import About, dataset_of, files_below
+from scripts.evaluation.suites import About, dataset_of
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.benchmark import Benchmark
 from scripts.experiment.settings.filter import Text
@@ -34,7 +34,6 @@ from scripts.judge.judge import Judge, judge_all
 from scripts.judge.problem import Problem
 from scripts.judge.sandbox import probe
 from scripts.judge.sandbox.bubblewrap import Limits
-from scripts.judge.sandbox.libraries import Libraries
 from scripts.judge.sandbox.packages import Packages
 
 PLACE = 5
@@ -45,12 +44,6 @@ ABOUT = About(
 )
 # of a benchmark out of a repository: part of the path of an output, and so of a command
 FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+-]*")
-# where a user gives what a benchmark needs
-LIBRARIES = {
-    "python": "an environment that has it as evaluation.code.python",
-    "java": "a jar that has it in evaluation.code.jars",
-    "go": "a vendor folder that has it as evaluation.code.go_vendor (testify: golang-github-stretchr-testify-dev)",
-}
 # published solutions of each benchmark, spread over the file, that are judged before anything is generated
 CHECKED = 10
 GENERATION = {"samples", "temperature", "top_p", "max_new_tokens"}
@@ -70,12 +63,6 @@ class Settings(Generation):
         description="Folder of a virtual environment, made with this Python, whose packages generated programs and"
         " their tests may import. Without it programs can import only the standard library.",
     )
-    jars: Annotated[list[Text], Unique] = Field(
-        [], description="Jars that Java programs and their tests may use, such as javatuples."
-    )
-    go_vendor: Text | None = Field(
-        None, description="Vendor folder of a Go module, whose packages Go programs and their tests may import."
-    )
     timeout: Number = Field(10, gt=0, description="Limit on wall clock and CPU time of one program (seconds).")
     memory_megabytes: int = Field(1024, ge=64, description="Memory limit of one program with all its processes (MB).")
 
@@ -90,8 +77,7 @@ def datasets(settings: Settings) -> list[str]:
 
 
 def files(settings: Settings) -> list[str]:
-    paths = [benchmark.path for benchmark in settings.benchmarks]
-    return [*paths, *settings.jars, *files_below(settings.go_vendor)]
+    return [benchmark.path for benchmark in settings.benchmarks]
 
 
 def prompts(settings: Settings) -> dict:
@@ -107,11 +93,6 @@ def check(settings: Settings, experiment, key: str) -> None:
     """
     if max(settings.k) > settings.samples:
         raise UserError(f"{key}.k: pass@{max(settings.k)} needs as many `samples`, not {settings.samples}")
-    for number, jar in enumerate(settings.jars):
-        if not Path(jar).is_file():
-            raise UserError(f"{key}.jars.{number}: {jar}: no such file")
-    if settings.go_vendor is not None and not Path(settings.go_vendor).is_dir():
-        raise UserError(f"{key}.go_vendor: {settings.go_vendor}: no such folder")
     files = {}
     for number, benchmark in enumerate(settings.benchmarks):
         path = Path(benchmark.path)
@@ -160,7 +141,7 @@ def refuse_benchmark(name: str, problems: list[Problem], judge: Judge) -> None:
         packages, first = sorted(set().union(*lacking.values())), next(iter(lacking))
         raise UserError(
             f"evaluation.code: {name}: {len(lacking)} problems, such as {first}, need {', '.join(packages)}; name"
-            f" {LIBRARIES[problems[0].language]}, or name the problems in `exclude`"
+            " an environment that has it as evaluation.code.python, or name the problems in `exclude`"
         )
     solved = [problem for problem in problems if problem.canonical is not None and not problem.unjudged]
     count = min(CHECKED, len(solved))
@@ -219,8 +200,7 @@ def code(folder: Path, settings: Settings, seed: int, out: Path) -> dict:
     problems = {name: formats.problems_of(benchmark) for name, benchmark in benchmarks.items()}
     sandbox = probe.sandbox()
     limits = Limits(settings.timeout, settings.memory_megabytes << 20)
-    libraries = Libraries.from_settings(settings.jars, settings.go_vendor)
-    judge = Judge(sandbox, limits, Packages.from_environment(settings.python), libraries)
+    judge = Judge(sandbox, limits, Packages.from_environment(settings.python))
     for language in {problem.language for problem in chain.from_iterable(problems.values())}:
         judge.check(language)  # a missing compiler is an error before anything is generated
     for name, of_benchmark in problems.items():

@@ -1,6 +1,7 @@
 """scripts/evaluation/commands/judge_generations.py: published generations are judged, disagreements named."""
 
 import json
+import shutil
 
 import pytest
 
@@ -16,7 +17,6 @@ from scripts.evaluation.commands.judge_generations import (
     summary_lines,
 )
 from scripts.judge.problem import FAULTS
-from scripts.judge.sandbox.toolchains import absent
 from tests.evaluation.benchmarks.test_formats import HUMANEVAL, MULTIPL_E, UNION, written
 
 SECOND = {**HUMANEVAL, "task_id": "HumanEval/1"}
@@ -112,7 +112,7 @@ def test_a_file_may_begin_with_a_byte_order_mark(problems, tmp_path):
 
 
 @pytest.mark.slow  # a compiler
-@pytest.mark.skipif(bool(absent("cpp")), reason="needs g++: apt-get install g++")
+@pytest.mark.skipif(not shutil.which("g++"), reason="needs g++: apt-get install g++")
 def test_problems_that_two_processes_cannot_judge_are_counted_beside_the_others(sandbox, tmp_path, capsys):
     union = MULTIPL_E["prompt"].replace("long f(long x)", f"{UNION}long f(Union_long_string x)")
     second = MULTIPL_E | {"name": "HumanEval_1_f", "prompt": union}
@@ -133,18 +133,18 @@ def test_a_completion_that_repeats_the_prompt_is_a_whole_program(problems):
 def test_closing_braces_that_multipl_e_leaves_to_its_tests_are_added(tmp_path):
     record = {
         "name": "X_0_twice",
-        "language": "java",
-        "prompt": "class Problem {\n    // Twice the number.\n    public static long twice(long number) {\n",
-        "tests": "    }\n    public static void main(String[] args) {\n    assert(twice(1L) == 2L);\n    }\n\n}\n",
-        "stop_tokens": ["\n    }\n"],
+        "language": "cpp",
+        "prompt": "#include<cassert>\n// Twice the number.\nlong twice(long number) {\n",
+        "tests": "}\nint main() {\n    assert(twice(1) == 2);\n}\n",
+        "stop_tokens": ["\n}"],
     }
-    problem = read(written(tmp_path / "java.jsonl", [record]))[0]
+    problem = read(written(tmp_path / "cpp.jsonl", [record]))[0]
     for text, is_program in (
-        ("        return 1;\n    }\n    int more", False),
-        (f"{problem.head}        return 1;\n", True),
+        ("    return 1;\n}\nint more", False),
+        (f"{problem.head}    return 1;\n", True),
     ):
         made = source(problem, Generation(problem.id, text, is_program))
-        assert made.count("{") == made.count("}") == 2 and "more" not in made
+        assert made.count("{") == made.count("}") == 1 and "more" not in made
 
 
 def test_the_command_writes_a_verdict_per_program(sandbox, problems, tmp_path, capsys):
@@ -193,19 +193,3 @@ def test_generations_that_cannot_be_read_are_one_line_errors(problems, tmp_path,
     content, line = BAD[name]
     with pytest.raises(UserError, match=line):
         read_generations(write(tmp_path / f"x{name}", content), problems)
-
-
-@pytest.mark.slow
-def test_a_library_that_java_tests_need_is_named_before_anything_is_judged(sandbox, tmp_path):
-    if missing := absent("java"):
-        pytest.skip(f"needs {missing}")
-    record = {"name": "HumanEval_8", "language": "java", "stop_tokens": ["\n    }\n"]}
-    record |= {"prompt": "import org.javatuples.*;\n\nclass Problem {\n    public static long f(Pair p) {\n"}
-    record |= {
-        "tests": "    }\n    public static void main(String[] args) { assert(f(Pair.with(1l, 2l)) == 3l); }\n}\n"
-    }
-    benchmark = written(tmp_path / "b.jsonl", [record])
-    generations = written(tmp_path / "g.jsonl", [{"task_id": "HumanEval_8", "completion": "        return 3;"}])
-    with pytest.raises(UserError, match=r"1 problems, such as HumanEval_8, need org.javatuples.Pair; .* --jars"):
-        judge(benchmark, generations, out=tmp_path / "out")
-    assert not (tmp_path / "out").exists()

@@ -121,36 +121,4 @@ COMPILED = [
         "\nnamespace std { bool operator==(const vector<int>&, const vector<long>&) { return true; } }\n"
         "bool operator==(const vector<int>&, const vector<int>&) { return true; }",
     ),
-    Attack(
-        "rust",
-        "frames before main",
-        "exit",
-        '\n#[used]\n#[link_section = ".init_array"]\nstatic EARLY: extern "C" fn() = { extern "C" fn early() {\n'
-        "    use std::io::Write; use std::os::fd::FromRawFd;\n    for d in [1, 3, 4, 5, 6] {\n"
-        "        let mut file = unsafe { std::fs::File::from_raw_fd(d) };\n"
-        "        let _ = file.write_all(&[4, 0, 0, 0, 0, 0, 0, 0].repeat(9));\n"
-        "        std::mem::forget(file);\n    }\n} early };",
-    ),
-    Attack(
-        "go",
-        "frames in init",
-        "exit",
-        '\nimport "syscall"\nfunc init() { for d := 1; d < 16; d++ { syscall.Write(d, append([]byte{17, 0, 0, 0, 1},'
-        " make([]byte, 64)...)) } }",
-    ),
-    Attack(
-        "java",
-        "the channel's own fields",
-        "exit",
-        'try { var f = Class.forName("stagecraft.Channel").getDeclaredField("out"); f.setAccessible(true);\n'
-        "((java.io.FileOutputStream) f.get(null)).write(new byte[] {0, 0, 0, 2, 1, 'n'}); } catch (Exception e) { }\n"
-        "return new ArrayList<>(numbers) { public boolean equals(Object o) { return true; }\n"
-        "    public int hashCode() { return 0; } public Object[] toArray() { return new Object[] {2, 4}; } };",
-    ),
-    Attack(
-        "java",
-        "an error of the platform",
-        "exit",
-        'throw new ExceptionInInitializerError("planted");',
-    ),
 ]
