@@ -47,7 +47,7 @@ def main() -> None:
         clone = checkout(Path(folder))
         if options.limit:
             clone.replace("scripts/experiment/source_shards.py", "ONE_BY_ONE = 512", f"ONE_BY_ONE = {options.limit}")
-        config = read_yaml(Path("config/config.yaml"))
+        config = read_yaml(Path("config/examples/from-scratch.yaml"))
         config["sources"] = "many.tsv"
         (clone.root / "many.yaml").write_text(yaml.safe_dump(config))
         values = {}

@@ -9,6 +9,8 @@ from scripts.hosts.job_graph import rule_codes
 SUITES = abouts()
 # On a CPU, two models side by side on a core each finish sooner than one after the other on two cores.
 THREADS = {suite: 2 if MACHINE.gpus or SUITES[suite].two_cores else 1 for suite in VIEW.suites}
+# the datasets whose training split is searched for what resembles a held-out file
+RETRIEVED = VIEW.suites["perplexity"].retrieval.datasets if VIEW.suites["perplexity"].retrieval else []
 TESTED_ARCHIVES = {name: raw_archive(source.raw_name) for name, source in TESTED.items()}
 # nothing runs beside a suite that is timed: here it takes all cores, on Slurm the profile requests a whole node
 THREADS |= {suite: 8 if PROFILE.slurm else workflow.cores for suite in VIEW.suites if SUITES[suite].whole_node}
@@ -22,7 +24,10 @@ for suite in [suite for suite in VIEW.suites if SUITES[suite].needs_gpu]:
         input:
             model=lambda wildcards: str(PATHS.model(wildcards.model) / MANIFEST),
             datasets=[PATHS.dataset(name) / MANIFEST for name in VIEW.scored_datasets(suite)],
-            data=ancient_inputs(*(split_file(PATHS.dataset(name), "test") for name in VIEW.scored_datasets(suite))),
+            data=ancient_inputs(
+                *(split_file(PATHS.dataset(name), "test") for name in VIEW.scored_datasets(suite)),
+                *(split_file(PATHS.dataset(name), "train") for name in (RETRIEVED if suite == "perplexity" else [])),
+            ),
             files=VIEW.prompt_files(suite),
             archives=ancient_inputs(*SOURCE_FILES.archives(TESTED)) if suite == "repository_tests" else [],
         output:
@@ -200,7 +205,7 @@ rule baselines:
     params:
         datasets=lambda wildcards, input: str(Path(input.manifests[0]).parents[1]),
         train=VIEW.trained_on,
-        settings=as_json(VIEW.suites["perplexity"].model_dump(include={"datasets", "documents"})),
+        settings=as_json(VIEW.suites["perplexity"].model_dump(include={"datasets", "documents", "max_characters"})),
         out=subpath(output.scores, parent=True),
         code=fingerprint("scripts.evaluation.baselines"),
     shell:

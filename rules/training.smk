@@ -13,6 +13,7 @@ from scripts.training.planning.parameters import count_parameters
 from scripts.training.planning.kernels import base_architecture, installed_kernels, kernels_line, least_capability
 from scripts.training.planning.plan_stage import PlanInputs
 from scripts.training.planning.plan_stage import plan as plan_stage
+from scripts.tokens.packing.gguf_base import is_gguf
 
 # how the stages are monitored; like the machine file it is not a param, so changing it reruns nothing
 MONITORING_FILE = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
@@ -46,7 +47,7 @@ GPU_RULES = {"train", *VIEW.suites}
 # each one checks again (scripts/training/launch.py, scripts/hosts/gpus.py).
 onstart:
     needed = {job.rule.name for job in workflow.dag.needrun_jobs()}
-    if BASE.revision and "base" in needed:
+    if (BASE.revision or is_gguf(BASE)) and "base" in needed:
         try:
             if folder := small_files(BASE):
                 check_tokenizer(folder)
@@ -85,9 +86,11 @@ rule base:
         PATHS.log("training", "base"),
     conda:
         "../envs/stagecraft.yaml"
+    threads: 2  # so that on two cores the first stage, not an evaluation of the base, is what can start after it
     resources:
         # no param: the content of a folder is one, so the same model at another path reruns nothing
         folder=VIEW.base_folder,
+        network=1 if BASE.revision or BASE.package else 0,
     params:
         settings=as_json(BASE_SETTINGS),
         scratch=["--tokenizer", str(PATHS.tokenizer), "--seed", str(EXPERIMENT.seed)] if VIEW.scratch else [],

@@ -1,4 +1,4 @@
-"""The command `stagecraft`: ten verbs, each a function whose docstring is its help.
+"""The command `stagecraft`: twelve verbs, each a function whose docstring is its help.
 
     stagecraft plan --profile a40
     python -m scripts.cli plan --profile a40        # the same, where `make env` has not installed the command
@@ -255,6 +255,22 @@ def sources(folder: Folder, /, *, out: File = Path("config/my-sources.tsv")) -> 
 
 
 @app.command
+def start(given: Folder, /, *, profile: Profile = "local") -> None:
+    """Write an experiment for a folder of clones or a file of chats, and print its plan and the command that runs it.
+
+    It asks: retrieve from this code, fine-tune on it, both, or neither? For example:
+
+        stagecraft start ~/repositories
+
+    Args:
+        given: A clone, bare or not, a folder of clones, or a file of chats.
+    """
+    from scripts.report.commands.start import start as start_experiment
+
+    start_experiment(given, profile)
+
+
+@app.command
 def status(*, profile: Profile = "local", experiment: Experiment = None) -> None:
     """Print the state of all jobs: of each stage its step, loss, speed, time left and last alert.
 
@@ -265,6 +281,33 @@ def status(*, profile: Profile = "local", experiment: Experiment = None) -> None
     from scripts.report.commands.status import show_status
 
     show_status(profile, experiment)
+
+
+@app.command(name="try")
+def try_models(
+    stage: str | None = None,
+    /,
+    *,
+    at: str | None = None,
+    chat: str | None = None,
+    profile: Profile = "local",
+    experiment: Experiment = None,
+) -> None:
+    """Print what the base and a stage write at a place of a file, or in a chat, without and with retrieved code.
+
+    For example:
+
+        stagecraft try own --at scripts/cli.py:60
+
+    Args:
+        stage: By default the first stage for a place, the last one for a chat.
+        at: The place, FILE:LINE.
+        chat: What a user says.
+    """
+    from scripts.report.commands import try_models
+
+    place = None if at is None else from_root(at)
+    try_models.try_models(profile, experiment, stage, place, chat)
 
 
 @app.command

@@ -20,8 +20,9 @@ def parsed(*words: str) -> dict:
     return app.parse_args(words, exit_on_error=False, print_error=False)[1].arguments
 
 
-def test_there_are_ten_verbs():
-    assert VERBS == ["accept", "compare", "judge", "plan", "publish", "rehearse", "sources", "status", "verify", "why"]
+def test_there_are_twelve_verbs():
+    verbs = ["accept", "compare", "judge", "plan", "publish", "rehearse", "sources", "start", "status", "try", "verify"]
+    assert [*verbs, "why"] == VERBS
 
 
 @pytest.mark.parametrize("verb", VERBS)

@@ -20,7 +20,7 @@ import pyppmd
 from scripts.common.cli import parser, run
 from scripts.common.files import read_jsonl, write_json, write_jsonl
 from scripts.common.progress import Progress
-from scripts.evaluation.generation.examples import pick_examples, test_hashes
+from scripts.evaluation.generation.examples import pick_examples, shortened, test_hashes
 from scripts.evaluation.suites.perplexity import BASELINES
 from scripts.experiment.layout import split_file
 from scripts.experiment.settings.record import Record
@@ -34,6 +34,7 @@ class Scored(Record):
 
     datasets: list[str]
     documents: int
+    max_characters: int | None = None
 
 
 def training_text(datasets: Path, train: list[str]) -> bytes:
@@ -100,6 +101,7 @@ def baselines(datasets: Path, train: list[str], settings: Scored, out: Path) -> 
     items, scores = [], {}
     for dataset in settings.datasets:
         examples = pick_examples(split_file(datasets / dataset, "test"), settings.documents)
+        examples = shortened(examples, settings.max_characters)
         progress = Progress(f"baselines {dataset}", "examples", len(examples))
         for example in progress.over(examples):
             size = sum(len(target) for _, target in spans(example))

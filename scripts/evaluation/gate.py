@@ -15,15 +15,15 @@ from scripts.common.cli import parser, run
 from scripts.common.files import read_json, write_json
 from scripts.evaluation.results.beside_baselines import also_met_by, beside_baselines
 from scripts.evaluation.results.comparison import SuiteComparison
+from scripts.evaluation.results.conditions import compare_conditions
 from scripts.evaluation.results.decontaminated import decontaminate
 from scripts.evaluation.results.gates import GateResult, latency_gate, stage_gate, suite_gate, verdict
 from scripts.evaluation.results.inputs import check_made_with, gather
-from scripts.evaluation.results.intervals import direction, holm
+from scripts.evaluation.results.intervals import holm
 from scripts.evaluation.results.items import read_scored, read_scoring
 from scripts.evaluation.suites import configured, prompts_of, scored_datasets, scored_models, suites_of
 from scripts.evaluation.suites.latency import METRICS as TIMED
 from scripts.evaluation.suites.latency import read_latency
-from scripts.evaluation.suites.perplexity import SUITE
 from scripts.experiment.checks.gates import STAGE_METRICS
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
@@ -59,10 +59,14 @@ def judge_gates(
     return results
 
 
-def compare_stages(stages: dict[str, Stage], comparisons: dict[str, SuiteComparison]) -> list[dict]:
+def compare_stages(stages: dict[str, Stage], comparisons: dict[str, SuiteComparison], confidence: float) -> list[dict]:
     """The `comparisons` of eval.json: each stage against the model it starts from, and against the base.
 
-    p is corrected for the number of comparisons over all languages; those of one language are exploratory.
+    p is corrected for the number of comparisons over all languages; those of one language are exploratory. What the
+    corrected p does not show is no difference shown, whatever the interval of the one comparison says.
+
+    Args:
+        confidence: of the experiment's intervals.
     """
     rows = []
     for name, comparison in comparisons.items():
@@ -74,7 +78,11 @@ def compare_stages(stages: dict[str, Stage], comparisons: dict[str, SuiteCompari
                             rows.append({"suite": name, **comparison.comparison(metric, place, stage, against)})
     family = [row for row in rows if row["language"] == "all" and row["p"] is not None]
     corrected = dict(zip(map(id, family), holm([row["p"] for row in family]), strict=True))
-    return [row | {"holm": corrected.get(id(row))} for row in rows]
+    for row in rows:
+        row["holm"] = corrected.get(id(row))
+        if row["holm"] is not None and row["holm"] > 1 - confidence:
+            row["direction"] = "no difference shown"
+    return rows
 
 
 def evaluate(experiment: Experiment, results: Path) -> dict:
@@ -120,14 +128,18 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
         of_stages[stage]["seeds"] = {model: facts[model] for model in of_seeds}
     perplexity_data = scoring["base"]["perplexity"]["data"]
     baselines = beside_baselines(layout.baselines, comparisons["perplexity"], scored["perplexity"], perplexity_data)
+    perplexity = comparisons["perplexity"], scored["perplexity"]
+    question = compare_conditions(experiment, layout, *perplexity, baselines["scores"])
+    compared = compare_stages(stages, comparisons, settings.confidence)
     return {
         "verdict": verdict([gate.outcome for gate in gates]),
+        "question": question,
         "confidence": settings.confidence,
         "unit": unit,
         "gates": [gate._asdict() | also_met_by(gate, baselines) for gate in gates],
         "scores": scores,
-        "comparisons": compare_stages(stages, comparisons),
-        "summary": summarize(stages, comparisons["perplexity"]),
+        "comparisons": compared,
+        "summary": summarize(stages, comparisons["perplexity"], compared),
         "latency": latency,
         "human": read_json(layout.agreement) if evaluation.human else None,
         "contamination": contamination,
@@ -137,13 +149,14 @@ def evaluate(experiment: Experiment, results: Path) -> dict:
     }
 
 
-def summarize(stages: dict[str, Stage], perplexity: SuiteComparison) -> dict:
+def summarize(stages: dict[str, Stage], perplexity: SuiteComparison, compared: list[dict]) -> dict:
     """The `summary` of eval.json: a row per dataset that is scored and that a stage is trained on.
 
     There is no average over datasets: it would belong to no model, as each dataset has another stage.
 
     Args:
         stages: if several are trained on a dataset, the last one counts.
+        compared: the `comparisons` of eval.json, which say what each difference shows.
     """
     tuned = {stage.data: name for name, stage in stages.items() if (stage.data, "all") in perplexity.places}
     rows = []
@@ -151,6 +164,9 @@ def summarize(stages: dict[str, Stage], perplexity: SuiteComparison) -> dict:
         place, metric = (dataset, "all"), "bits_per_byte"
         base, fine_tuned = (perplexity.measure(metric, place, name)["value"] for name in ("base", model))
         change = perplexity.measure(metric, place, model, "base")
+        wanted = {"suite": "perplexity", "model": model, "against": "base", "metric": metric}
+        wanted |= {"dataset": dataset, "language": "all"}
+        shown = [row["direction"] for row in compared if wanted.items() <= row.items()]
         rows.append(
             {
                 "dataset": dataset,
@@ -159,7 +175,7 @@ def summarize(stages: dict[str, Stage], perplexity: SuiteComparison) -> dict:
                 "base": base,
                 "tuned": fine_tuned,
                 **change,
-                "direction": direction(change["interval"], SUITE.metrics[metric].better),
+                "direction": shown[0],
             }
         )
     return {"metric": "bits_per_byte", "datasets": rows}
@@ -177,7 +193,8 @@ def main() -> None:
     made_by = check_made_with(experiment)
     inputs = gather(experiment, args.sources, args.codes, results, args.raw) | {"made_by": made_by}
     evaluation = evaluate(experiment, results)
-    write_json(args.out, {"experiment": experiment.experiment, **evaluation, "inputs": inputs})
+    about = {"verdict": evaluation["verdict"], "question": evaluation["question"], "experiment": experiment.experiment}
+    write_json(args.out, about | evaluation | {"inputs": inputs})
     outcomes = Counter(gate["outcome"] for gate in evaluation["gates"])
     counts = ", ".join(f"{count} {name}" for name, count in outcomes.items())
     logging.info(f"gates: {evaluation['verdict']}{f' ({counts})' if counts else ''}")

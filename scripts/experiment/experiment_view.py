@@ -134,9 +134,10 @@ class ExperimentView:
 
     @cached_property
     def base_folder(self) -> str:
-        """The folder that holds the base model; empty where it is made here or comes from the hub."""
-        model = self.experiment.training.base.model
-        return model if not self.scratch and Path(model).is_dir() else ""
+        """The folder or GGUF file that holds the base model; empty where it is made here or comes from the hub."""
+        base = self.experiment.training.base
+        here = not self.scratch and base.package is None and Path(base.model).exists()
+        return base.model if here else ""
 
     @cached_property
     def chat_template(self) -> list[str]:

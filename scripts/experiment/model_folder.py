@@ -57,14 +57,20 @@ def settings_of_base(base: Base) -> dict:
     """
     if base.model == "scratch":
         return to_dict(base)
-    if Path(base.model).is_dir():
-        content = folder_content(Path(base.model))
+    path = Path(base.model)
+    if base.package is None and (path.is_dir() or path.suffix == ".gguf"):
+        if path.is_dir():
+            content = folder_content(path)
+        else:
+            hashes = KnownHashes()
+            content = hashes.sha256(path)
+            hashes.save()
         if base.sha256 not in (None, content):
             raise UserError(
                 f"training.base.sha256: the content of {base.model} has {content}, not {base.sha256}; restore the"
                 " folder, or correct the setting"
             )
-        base = base.model_copy(update={"model": "folder", "sha256": content})
+        base = base.model_copy(update={"model": "folder" if path.is_dir() else "file.gguf", "sha256": content})
     return {key: value for key, value in to_dict(base).items() if key != "shape"}
 
 

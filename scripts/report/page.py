@@ -111,10 +111,20 @@ def generated_examples(results: Path, evaluation: dict) -> list[dict]:
         whole = suite == "completion" and dataset == SHOWN_WHOLE
         items = choose_examples(suite_of[suite], written["base"], written[model], None if whole else EXAMPLES)
         for item in items:
-            item["sides"] = [side_of(suite_of[suite], side, written[side][item["id"]]) for side in models]
+            item["sides"] = []
+            for side in models:
+                item["sides"] += sides_of(suite_of[suite], side, written[side][item["id"]])
         group = {"suite": suite, "dataset": dataset, "model": model, "models": models, "items": items}
         groups.append(group | {"graded": graded_metric(suite_of[suite])})
     return groups
+
+
+def sides_of(suite: Suite, model: str, item: dict) -> list[dict]:
+    """What a model wrote for an item: as it is and, of suite `completion`, after retrieved code."""
+    sides, retrieval = [side_of(suite, model, item)], item.get("retrieval")
+    if retrieval:
+        sides.append(side_of(suite, f"{model} + retrieval", item | retrieval["figures"] | retrieval))
+    return sides
 
 
 def side_of(suite: Suite, model: str, item: dict) -> dict:
@@ -157,7 +167,11 @@ def render(results: Path) -> str:
         unplanned=unplanned(evaluation["stages"]),
         generated=generated_examples(results, evaluation),
         funnel=read_funnel(results, list(inputs["sources"])),
-        pictures={"loss": drawn(pictures.loss, logs), "scores": drawn(pictures.scores, evaluation)},
+        pictures={
+            "conditions": drawn(pictures.conditions, evaluation["question"]) if evaluation["question"] else "",
+            "loss": drawn(pictures.loss, logs),
+            "scores": drawn(pictures.scores, evaluation),
+        },
     )
 
 

@@ -157,7 +157,7 @@ EDITS = {
 @pytest.mark.parametrize("line", EDITS)
 def test_settings_that_do_not_agree_are_one_line_errors(tmp_path, line):
     path = written(tmp_path / "b.jsonl", [HUMANEVAL])
-    config = read_yaml(Path("config/config.yaml"))
+    config = read_yaml(Path("config/examples/from-scratch.yaml"))
     config["evaluation"]["code"] = {"benchmarks": [{"path": str(path)}], **EDITS[line]}
     with pytest.raises(UserError) as error:
         to_dict(load_experiment(config, "x.yaml"))
@@ -166,7 +166,7 @@ def test_settings_that_do_not_agree_are_one_line_errors(tmp_path, line):
 
 def test_two_benchmarks_with_the_same_name_are_a_one_line_error(tmp_path):
     paths = [written(tmp_path / name, [HUMANEVAL]) for name in ("b.jsonl", "b.v2.jsonl")]
-    config = read_yaml(Path("config/config.yaml"))
+    config = read_yaml(Path("config/examples/from-scratch.yaml"))
     config["evaluation"]["code"] = {"benchmarks": [{"path": str(path)} for path in paths]}
     with pytest.raises(UserError, match=r"benchmarks\.1\.path: .*b\.v2\.jsonl has the name of .*b\.jsonl; rename one"):
         to_dict(load_experiment(config, "x.yaml"))
@@ -174,7 +174,7 @@ def test_two_benchmarks_with_the_same_name_are_a_one_line_error(tmp_path):
 
 def test_the_workflow_scores_each_model_where_benchmarks_are_named(tmp_path):
     path = written(tmp_path / "b.jsonl", [HUMANEVAL])
-    config = read_yaml(Path("config/config.yaml"))
+    config = read_yaml(Path("config/examples/from-scratch.yaml"))
     config["evaluation"]["code"] = {"benchmarks": [{"path": str(path)}]}
     (tmp_path / "x.yaml").write_text(yaml.safe_dump(config))
     command = ["snakemake", "--profile", "local", "-n", "--configfile", tmp_path / "x.yaml"]

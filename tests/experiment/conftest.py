@@ -8,4 +8,4 @@ from scripts.experiment.machine_files import read_yaml
 @pytest.fixture
 def experiment():
     """The default experiment, to be edited."""
-    return read_yaml(Path("config/config.yaml"))
+    return read_yaml(Path("config/examples/from-scratch.yaml"))

@@ -15,7 +15,7 @@ from scripts.sources.tables.sources_table import read_sources
 
 
 def dag(file: str, edit=None) -> ExperimentView:
-    config = read_yaml(Path(file))
+    config = read_yaml(Path(file)) | {"results": "results"}
     if edit:
         edit(config)
     experiment = load_experiment(config, file)
@@ -28,7 +28,7 @@ def names(paths) -> list[str]:
 
 
 def test_from_scratch_the_tokenizer_is_learned_from_the_split_corpus_and_the_shape_has_its_vocabulary():
-    flow = dag("config/config.yaml")
+    flow = dag("config/examples/from-scratch.yaml")
     assert flow.scratch and names(flow.tokenizer_texts) == ["results/corpus/split"]
     assert flow.shape.vocab_size == 4096 and flow.base_settings["shape"]["hidden_size"] == flow.shape.hidden_size
     assert str(flow.shards("pretrain")) == "results/tokens/pack/code-512"
@@ -37,7 +37,7 @@ def test_from_scratch_the_tokenizer_is_learned_from_the_split_corpus_and_the_sha
 
 
 def test_without_training_all_datasets_are_packed_at_each_length_with_a_tokenizer_of_their_own():
-    flow = dag("config/config.yaml", lambda config: config.pop("training"))
+    flow = dag("config/examples/from-scratch.yaml", lambda config: config.pop("training"))
     packed = ["results/tokens/pack/code-4096", "results/tokens/pack/instruct-4096"]
     assert (
         flow.scratch
@@ -46,7 +46,7 @@ def test_without_training_all_datasets_are_packed_at_each_length_with_a_tokenize
     )
     assert flow.models == [] and flow.suites == {} and flow.suite_files("scores.json") == []
     assert flow.final_target == "data"
-    assert names(dag("config/config.yaml").rows.folders()) == [
+    assert names(dag("config/examples/from-scratch.yaml").rows.folders()) == [
         "results/tokens/pack/code-512",
         "results/tokens/pack/instruct-1024",
     ]
@@ -58,7 +58,7 @@ def test_a_stage_on_a_mixture_trains_on_its_datasets_which_are_packed_at_the_sta
         config["tokens"]["mix"] = {"both": {"parts": parts}}
         config["training"]["train"]["sft"]["data"] = "both"
 
-    flow = dag("config/config.yaml", edit)
+    flow = dag("config/examples/from-scratch.yaml", edit)
     assert str(flow.shards("sft")) == "results/tokens/mix/both-1024" and flow.trained_on == ["code", "instruct"]
     assert names(flow.rows.folders()) == ["results/tokens/pack/code-512", "results/tokens/mix/both-1024"]
     assert names(flow.rows.packed()) == [
@@ -100,7 +100,7 @@ def test_a_base_is_identified_by_its_content_not_by_its_path_or_the_files_beside
 
 
 def test_of_equal_documents_the_one_of_a_source_with_high_priority_comes_first():
-    flow = dag("config/config.yaml")
+    flow = dag("config/examples/from-scratch.yaml")
     order = [flow.sources[name].priority for name in flow.source_order]
     assert order == sorted(order, key=lambda priority: priority != "high")
     assert sorted(flow.source_order[:6]) == flow.source_order[:6]
@@ -111,7 +111,9 @@ def test_a_pinned_benchmark_is_read_where_rule_problems_puts_it_and_is_fetched_b
         pin = {"git": f"https://{host}/b", "commit": "0" * 40, "path": "data/deep/HumanEval.jsonl"}
         return lambda config: config["evaluation"].update(code={"benchmarks": [pin]})
 
-    flow, mirror = (dag("config/config.yaml", pinned(host)) for host in ("example.org", "mirror.example.org"))
+    flow, mirror = (
+        dag("config/examples/from-scratch.yaml", pinned(host)) for host in ("example.org", "mirror.example.org")
+    )
     assert flow.suites["code"] == mirror.suites["code"]
     assert flow.prompt_files("code") == ["results/evaluation/problems/HumanEval.jsonl"]
     assert flow.prompts["code"] == {"benchmarks": [{"path": "results/evaluation/problems/HumanEval.jsonl"}]}
@@ -120,9 +122,9 @@ def test_a_pinned_benchmark_is_read_where_rule_problems_puts_it_and_is_fetched_b
 
 def test_a_split_by_time_needs_the_history_of_every_source_and_git_for_it():
     after = {"by": "time", "after": "2025-01-01"}
-    flow = dag("config/config.yaml")
+    flow = dag("config/examples/from-scratch.yaml")
     assert flow.dated_sources == []
-    flow = dag("config/config.yaml", lambda config: config["corpus"].update(split=after))
+    flow = dag("config/examples/from-scratch.yaml", lambda config: config["corpus"].update(split=after))
     with pytest.raises(UserError, match=r"needs sources of kind git, but \w+ is of kind sdist"):
         _ = flow.dated_sources
     rows = {name: source.model_copy(update={"kind": "git"}) for name, source in flow.sources.items()}
@@ -134,13 +136,13 @@ def test_a_dataset_names_sources_of_the_table():
     def edit(*sources):
         return lambda config: config["corpus"]["compose"]["code"].update(sources=list(sources))
 
-    flow = dag("config/config.yaml", edit("ruff", "hugo"))
+    flow = dag("config/examples/from-scratch.yaml", edit("ruff", "hugo"))
     check_dataset_sources(flow.experiment, flow.sources)
-    flow = dag("config/config.yaml", edit("ruff", "tokio"))
+    flow = dag("config/examples/from-scratch.yaml", edit("ruff", "tokio"))
     with pytest.raises(UserError, match=r"^corpus\.compose\.code\.sources\.1: no 'tokio' here; known: .*ruff"):
         check_dataset_sources(flow.experiment, flow.sources)
     with pytest.raises(UserError, match="ruff occurs twice"):
-        dag("config/config.yaml", edit("ruff", "ruff"))
+        dag("config/examples/from-scratch.yaml", edit("ruff", "ruff"))
 
 
 def test_documents_are_decontaminated_against_the_files_that_are_scored_or_those_that_are_named(tmp_path):
@@ -151,14 +153,14 @@ def test_documents_are_decontaminated_against_the_files_that_are_scored_or_those
 
         return change
 
-    assert dag("config/config.yaml").decontaminated == []
+    assert dag("config/examples/from-scratch.yaml").decontaminated == []
     code = {"benchmarks": [{"path": "data/HumanEval.jsonl.gz", "git": "https://example.org/x", "commit": "0" * 40}]}
-    flow = dag("config/config.yaml", edit(True, code=code, keywords={}))
+    flow = dag("config/examples/from-scratch.yaml", edit(True, code=code, keywords={}))
     assert flow.decontaminated == ["results/evaluation/problems/HumanEval.jsonl.gz", "config/cases/keywords.yaml"]
     with pytest.raises(UserError, match=r"decontaminate: give files, as neither"):
-        _ = dag("config/config.yaml", edit(True, keywords=None)).decontaminated
+        _ = dag("config/examples/from-scratch.yaml", edit(True, keywords=None)).decontaminated
     with pytest.raises(UserError, match=r"decontaminate: none\.jsonl: no such file"):
-        _ = dag("config/config.yaml", edit(["none.jsonl"])).decontaminated
+        _ = dag("config/examples/from-scratch.yaml", edit(["none.jsonl"])).decontaminated
     (tmp_path / "b.jsonl").write_text("{}")
     named = [str(tmp_path / "b.jsonl")]
-    assert dag("config/config.yaml", edit(named, code=code)).decontaminated == named
+    assert dag("config/examples/from-scratch.yaml", edit(named, code=code)).decontaminated == named

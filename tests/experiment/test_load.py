@@ -32,7 +32,7 @@ def test_without_training_nothing_is_evaluated_whatever_the_file_says(experiment
 @pytest.mark.parametrize("written", ["1e-3", "1E-3", "1.e-3", "0.001", "1.0e-3"])
 def test_numbers_that_yaml_1_1_reads_as_text_are_accepted(written):
     """PyYAML reads `1e-3` as text, for want of a dot; users mean the number."""
-    text = Path("config/config.yaml").read_text()
+    text = Path("config/examples/from-scratch.yaml").read_text()
     assert "learning_rate: 1.5e-3" in text
     experiment = yaml.safe_load(text.replace("learning_rate: 1.5e-3", f"learning_rate: {written}"))
     assert load_experiment(experiment).training.train["pretrain"].learning_rate == 0.001

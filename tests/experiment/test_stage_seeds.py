@@ -11,7 +11,7 @@ from scripts.experiment.load import load_experiment, merged
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.record import to_dict
 
-FILE = Path("config/config.yaml")
+FILE = Path("config/examples/from-scratch.yaml")
 
 
 def load(seeds=None, **changes):

@@ -34,7 +34,7 @@ ROOT = Path(__file__).parents[2]
 def test_page_is_well_formed_and_its_ids_are_unique(page):
     assert page.tags[0] == "html"
     assert len(page.ids) == len(set(page.ids))
-    assert page.tags.count("svg") == 2
+    assert page.tags.count("svg") == 3
 
 
 class Tables(Page):
@@ -82,7 +82,8 @@ def test_hostile_names_are_shown_as_text(html, page):
 
 def test_verdict_comes_first_then_the_gates(html, page):
     text = " ".join("".join(page.text).split())
-    assert html.index('id="verdict"') < html.index('id="gates"') < html.index("<svg")
+    assert html.index('id="verdict"') < html.index('id="question"') < html.index('id="gates"')
+    text = text[text.index("On your code (code, 30 files): fine-tuning -") :]  # the title says `Not met` before
     assert text.index("Not met") < text.index("2 of 3 gates are met.") < text.index("GateOutcomeValueIntervalBound")
     for row in GATES:
         assert row["name"] in text
@@ -219,6 +220,7 @@ def test_summary_is_the_table_and_nothing_else(results_root):
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True)
     assert done.stderr == ""
     lines = done.stdout.splitlines()
+    assert lines.pop(0).startswith("On your code (code, 30 files): fine-tuning -")
     assert re.split(r"\s{2,}", lines[0]) == ["gate", "value", "95% interval", "bound", "outcome"]
     assert re.split(r"\s{2,}", lines[3])[::4] == ["close", "met, not secured"]
     assert lines[-2:] == ["verdict: not met", f"report:  {results_root / 'report.html'}"]

@@ -72,7 +72,7 @@ def test_sdist_comes_from_a_folder_without_any_index(sdist, raw, tools, tmp_path
 
 def test_sdist_with_another_hash_is_refused_with_both(sdist, raw, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", f"file://{sdist[0]}/simple")
-    refused(raw, f"has sha256 {sdist[1]}, the table pins {'0' * 64}", "sdist", "my-thing==1.0", "0" * 64)
+    refused(raw, f"has sha256 {sdist[1]}, pinned is {'0' * 64}", "sdist", "my-thing==1.0", "0" * 64)
 
 
 def test_file_that_is_not_what_the_index_says_is_refused(sdist, served, raw, monkeypatch):
@@ -80,7 +80,7 @@ def test_file_that_is_not_what_the_index_says_is_refused(sdist, served, raw, mon
     path = sdist[0] / "simple/my-thing/my_thing-1.0.tar.gz"
     path.write_bytes(path.read_bytes() + b"x")
     sha256 = hashlib.sha256(path.read_bytes()).hexdigest()
-    refused(raw, f"has sha256 {sha256}, the table pins {sdist[1]}", "sdist", "my-thing==1.0", sdist[1])
+    refused(raw, f"has sha256 {sha256}, pinned is {sdist[1]}", "sdist", "my-thing==1.0", sdist[1])
 
 
 @pytest.mark.slow
@@ -109,7 +109,7 @@ def test_credentials_of_the_index_are_not_shown(sdist, raw, monkeypatch):
 def test_download_stops_where_it_exceeds_the_limit(sdist, served, raw, monkeypatch):
     monkeypatch.setenv("PIP_INDEX_URL", f"{served(sdist[0]).url}/simple")
     small = LIMITS._replace(bytes=50)
-    refused(raw, "larger than the 5e-05 MB that a source may have", "sdist", "my-thing==1.0", sdist[1], small)
+    refused(raw, "larger than the 5e-05 MB that a file may have", "sdist", "my-thing==1.0", sdist[1], small)
 
 
 @pytest.mark.slow

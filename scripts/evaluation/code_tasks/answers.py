@@ -23,6 +23,7 @@ class Task:
     Attributes:
         id: file and lines, from 1.
         before: the file's text up to the answer.
+        retrieved: training code that resembles it; empty without retrieval.
     """
 
     id: str
@@ -33,6 +34,7 @@ class Task:
     before: str
     answer: str
     after: str
+    retrieved: str = ""
 
 
 def check_form(model: ScoredModel, settings: InPlace, key: str) -> None:
@@ -65,6 +67,13 @@ def prompt_of(task: Task, settings: InPlace) -> Prompt:
     behind = settings.prompt_characters // 3
     before = last_lines(task.before, settings.prompt_characters - behind)
     return Infill(before, first_lines(task.after, behind))
+
+
+def after_retrieved(task: Task, prompt: Prompt) -> Prompt:
+    """A prompt with the retrieved code before it."""
+    if isinstance(prompt, Infill):
+        return Infill(task.retrieved + prompt.prefix, prompt.suffix)
+    return task.retrieved + prompt
 
 
 def write_answers(

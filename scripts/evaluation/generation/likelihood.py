@@ -3,6 +3,7 @@
 nll = negative_log_likelihood(model, encoder.encode(examples), context=4096, stride=2048, label="perplexity code")
 """
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -46,6 +47,19 @@ def windows(encoded: Encoded, context: int, stride: int) -> list[Window]:
     return result
 
 
+def even_windows(encoded: Encoded, context: int, stride: int) -> list[Window]:
+    """As `windows`, but the first window too has at most `stride` new tokens: what stands before each is known."""
+    result = []
+    for example, (first, last) in enumerate(zip(encoded.offsets, encoded.offsets[1:], strict=False)):
+        size = int(last - first)
+        for new in range(0, size, stride):
+            end = min(new + stride, size)
+            scored = max(new, 1)  # nothing predicts the first token
+            if encoded.targets[first + scored : first + end].any():
+                result.append(Window(example, max(0, end - context), scored, end))
+    return result
+
+
 class Given(torch.nn.Module):
     """Stands for a model's body whose output is known already."""
 
@@ -77,27 +91,44 @@ def logits_of(model: PreTrainedModel, output: ModelOutput, hidden: torch.Tensor)
 
 @torch.inference_mode()
 def negative_log_likelihood(
-    model: PreTrainedModel, encoded: Encoded, context: int, stride: int, label: str
+    model: PreTrainedModel,
+    encoded: Encoded,
+    context: int,
+    stride: int,
+    label: str,
+    cut: list[Window] | None = None,
+    prefixes: Mapping[Window, np.ndarray] | None = None,
 ) -> np.ndarray:
     """float64 [examples]: the negative log-likelihood (nats) of each example's targets.
 
     The head is applied to the scored positions only, a few at a time.
+
+    Args:
+        cut: the windows; by default as `windows` cuts them.
+        prefixes: ids that stand before a window, as retrieved code; none where a window is missing.
     """
-    body = getattr(model, model.base_model_prefix)
-    cut = sorted(windows(encoded, context, stride), key=lambda window: window.start - window.end)
+    body, prefixes = getattr(model, model.base_model_prefix), prefixes or {}
+    no_prefix = np.zeros(0, np.uint32)
+
+    def length(window: Window) -> int:
+        return len(prefixes.get(window, no_prefix)) + window.end - window.start
+
+    cut = sorted(windows(encoded, context, stride) if cut is None else cut, key=length, reverse=True)
     nll = np.zeros(len(encoded.offsets) - 1)
-    progress = Progress(label, "tokens", sum(window.end - window.start for window in cut))
+    progress = Progress(label, "tokens", sum(map(length, cut)))
     while cut:
-        width = cut[0].end - cut[0].start
+        width = length(cut[0])
         batch, cut = cut[: max(1, BATCH // width)], cut[max(1, BATCH // width) :]
         # padded on the right: with causal attention, later tokens do not affect earlier ones
         ids = np.zeros((len(batch), width), np.int64)
         mask, scored = np.zeros(ids.shape, np.int64), np.zeros(ids.shape, bool)
         for row, window in enumerate(batch):
-            offset, count = encoded.offsets[window.example], window.end - window.start
-            ids[row, :count] = encoded.ids[offset + window.start : offset + window.end]
+            prefix, offset, count = prefixes.get(window, no_prefix), encoded.offsets[window.example], length(window)
+            ids[row, : len(prefix)] = prefix
+            ids[row, len(prefix) : count] = encoded.ids[offset + window.start : offset + window.end]
             mask[row, :count] = 1
-            scored[row, window.new - window.start : count] = encoded.targets[offset + window.new : offset + window.end]
+            targets = encoded.targets[offset + window.new : offset + window.end]
+            scored[row, count - len(targets) : count] = targets
         rows, columns = np.nonzero(scored)
         output = body(
             input_ids=torch.from_numpy(ids).to(model.device),

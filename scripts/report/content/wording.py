@@ -95,13 +95,14 @@ def summary(evaluation: dict, results: Path) -> str:
         for gate in evaluation["gates"]
     ]
     gates = table(rows) if evaluation["gates"] else []
+    answer = [evaluation["question"]["sentence"]] if evaluation["question"] else []
     lines = [
         *map(str, changes(evaluation)),
         beside_compressor(evaluation),
         f"verdict: {evaluation['verdict']}",
         f"report:  {Layout(results).page}",
     ]
-    return "\n".join([*gates, *lines])
+    return "\n".join([*answer, *gates, *lines])
 
 
 def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:

@@ -103,6 +103,36 @@ def fetch(repository: Path, location: str, commit: str, with_history: bool = Fal
         time.sleep(pause)
 
 
+def is_bare(folder: Path) -> bool:
+    """Whether a folder is a bare or mirror clone, which has no working tree."""
+    return (folder / "HEAD").is_file() and (folder / "objects").is_dir() and (folder / "refs").is_dir()
+
+
+def is_repository(folder: Path) -> bool:
+    """Whether a folder is a git repository, with a working tree or bare."""
+    return (folder / ".git").exists() or is_bare(folder)
+
+
+def is_partial(folder: Path) -> bool:
+    """Whether a clone left objects at its server (`git clone --filter`), so that no commit can be read from it."""
+    config = (folder if is_bare(folder) else folder / ".git") / "config"
+    return config.is_file() and "promisor = true" in config.read_text(errors="replace")
+
+
+def newest(folder: Path, work: Path) -> str:
+    """Fetch the commit that the repository in `folder` is at into the empty folder `work`, and return it.
+
+    Raises:
+        UserError: there is no commit, or it cannot be read.
+    """
+    repository = empty_repository(work, NO_FILTER)
+    fetched = run_git(repository, "fetch", "--quiet", "--no-tags", "--depth=1", "--", str(folder.resolve()), "HEAD")
+    if fetched.returncode:
+        why = "it is a partial clone; clone it whole" if is_partial(folder) else error_line(fetched.stderr)
+        raise UserError(f"{folder}: no commit to pin: {why}")
+    return run_git(repository, "rev-parse", "--verify", "FETCH_HEAD^{commit}").stdout.strip()
+
+
 def head_commit(folder: Path, work: Path) -> tuple[str, list[str]]:
     """The commit that the repository in `folder` is at, and the files there that differ from it or are not in it.
 
@@ -114,11 +144,9 @@ def head_commit(folder: Path, work: Path) -> tuple[str, list[str]]:
     Raises:
         UserError: there is no commit, or it cannot be read.
     """
-    repository = empty_repository(work, NO_FILTER)
-    fetched = run_git(repository, "fetch", "--quiet", "--no-tags", "--depth=1", "--", str(folder.resolve()), "HEAD")
-    if fetched.returncode:
-        raise UserError(f"{folder}: no commit to pin: {error_line(fetched.stderr)}")
-    commit = run_git(repository, "rev-parse", "--verify", "FETCH_HEAD^{commit}").stdout.strip()
+    commit, repository = newest(folder, work), work
+    if is_bare(folder):
+        return commit, []
     tree = f"--work-tree={folder.resolve()}"
     run_git(repository, tree, "read-tree", commit)
     run_git(repository, tree, "update-index", "-q", "--refresh")

@@ -1,7 +1,7 @@
-"""Source distributions from the package index that this machine's pip is configured for.
+"""Source distributions, and wheels as mere files, from the package index that this machine's pip is configured for.
 
 `pip config list` gives what its files and environment configure, so mirrors, `find-links` and certificates work; the
-`unearth` library reads the index. Wheels are never taken and no code of a package is run, which `pip download` does.
+`unearth` library reads the index. No code of a package is run, which `pip download` does.
 """
 
 import ast
@@ -28,6 +28,7 @@ from scripts.sources.providers.time_limit import time_limit
 
 RETRY_PAUSES = (0.5, 1)  # seconds before the second and the third attempt
 TAR_SUFFIXES = (".tar.gz", ".tgz", ".tar.bz2", ".tar.xz", ".tar")
+WHEELS = (".whl",)
 
 
 def run_pip(*arguments: str) -> str:
@@ -84,9 +85,14 @@ def index_client(options: dict[str, str], index_urls: list[str]) -> PyPIClient:
 
 
 def find_link(
-    requirement: str, sha256: str, options: dict[str, str], session: PyPIClient, index_urls: list[str]
+    requirement: str,
+    sha256: str,
+    options: dict[str, str],
+    session: PyPIClient,
+    index_urls: list[str],
+    suffixes: tuple[str, ...],
 ) -> Link:
-    """The link to the source distribution; of several, one for which the index gives this sha256.
+    """The link to the file with one of these suffixes; of several, one for which the index gives this sha256.
 
     Raises:
         UserError: no index or folder has it; those that could not be reached are named.
@@ -104,17 +110,18 @@ def find_link(
             unreachable.append(f"{Link(place).redacted} ({error})")
             logging.warning(f"{requirement}: cannot reach {unreachable[-1]}")
             continue
-        sdists = [match.link for match in matches if match.link.filename.endswith(TAR_SUFFIXES)]
-        for link in sdists:
+        found = [match.link for match in matches if match.link.filename.endswith(suffixes)]
+        for link in found:
             if (link.hash_option or {}).get("sha256") == [sha256]:
                 return link
-        links += sdists
+        links += found
     if links:
         return links[0]
     if unreachable:
         raise UserError(f"{requirement}: not found, and these could not be reached: {'; '.join(unreachable)}")
     searched = ", ".join(Link(place).redacted for _, place in places) or "nowhere: pip is configured with `no-index`"
-    raise UserError(f"{requirement}: no source distribution as a tar; searched: {searched}")
+    kind = "wheel" if suffixes == WHEELS else "source distribution as a tar"
+    raise UserError(f"{requirement}: no {kind}; searched: {searched}")
 
 
 def with_retries(action):
@@ -127,8 +134,10 @@ def with_retries(action):
     return action()
 
 
-def download(requirement: str, sha256: str, folder: Path, max_bytes: float, max_seconds: float) -> Path:
-    """The source distribution `project==version` as a file, in `folder` or where a local index has it.
+def download(
+    requirement: str, sha256: str, folder: Path, max_bytes: float, max_seconds: float, wheel: bool = False
+) -> Path:
+    """The source distribution, or the wheel, of `project==version`, in `folder` or where a local index has it.
 
     Raises:
         UserError: it is not found, cannot be downloaded in time, is larger than `max_bytes`, or its sha256 differs.
@@ -140,14 +149,14 @@ def download(requirement: str, sha256: str, folder: Path, max_bytes: float, max_
         index_urls = []
     # the timeout of the client is for one read, which a server that sends a byte a second never exceeds
     with time_limit(max_seconds, too_long), index_client(options, index_urls) as session:
-        link = find_link(requirement, sha256, options, session, index_urls)
+        link = find_link(requirement, sha256, options, session, index_urls, WHEELS if wheel else TAR_SUFFIXES)
         progress = Progress(f"download {link.filename}", "bytes")
 
         def report(link: Link, completed: int, total: int | None) -> None:
             progress.total = total
             progress.add(completed - progress.done)
             if completed > max_bytes:
-                raise UserError(f"{link.filename}: larger than the {max_bytes / 10**6:g} MB that a source may have")
+                raise UserError(f"{link.filename}: larger than the {max_bytes / 10**6:g} MB that a file may have")
 
         def attempt() -> Path:
             (folder / link.filename).unlink(missing_ok=True)  # unearth takes a part of an earlier attempt for the file
@@ -160,5 +169,5 @@ def download(requirement: str, sha256: str, folder: Path, max_bytes: float, max_
             raise UserError(f"{requirement}: cannot download {link.redacted}: {error}") from error
     actual = sha256_file(path)
     if actual != sha256:
-        raise UserError(f"{requirement}: {link.filename} has sha256 {actual}, the table pins {sha256}")
+        raise UserError(f"{requirement}: {link.filename} has sha256 {actual}, pinned is {sha256}")
     return path

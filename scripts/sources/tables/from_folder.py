@@ -23,7 +23,7 @@ from scripts.licences.recognition import licence_of_file
 from scripts.sources.archives.archive_members import Limits
 from scripts.sources.archives.canonical_archive import pack_folder
 from scripts.sources.archives.member_checks import UNPRINTABLE
-from scripts.sources.providers.git import head_commit
+from scripts.sources.providers.git import head_commit, is_repository
 from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import check_rows
 
@@ -46,7 +46,7 @@ def pin_of(repository: Path, scratch: Path | None) -> tuple[str, str]:
     Raises:
         UserError: it has no commit, or holds what no source may.
     """
-    if not (repository / ".git").exists():
+    if not is_repository(repository):
         try:
             return "path", pack_folder(repository, None, Limits(), label=f"hash {repository}")["sha256"]
         except UserError as error:

@@ -28,7 +28,9 @@ class PinnedSource(BaseModel):
     ]
     kind: Annotated[Literal["git", "sdist", "path"], Field(description="one of git, sdist, path")]
     location: Annotated[Location, Field(description="a URL, a path or project==version")]
-    pin: Annotated[str, Field(description="a commit of 40 or a sha256 of 64 hex digits")]
+    pin: Annotated[
+        str, Field(description="a commit of 40 or a sha256 of 64 hex digits, or HEAD of a repository on this machine")
+    ]
 
     @property
     def raw_name(self) -> str:
@@ -49,7 +51,7 @@ class PinnedSource(BaseModel):
     def check_pin(cls, pin: str, info: ValidationInfo) -> str:
         kind = info.data.get("kind")
         if kind == "git" and not re.fullmatch("[0-9a-f]{40}", pin):
-            raise ValueError("a commit of 40 hex digits for kind git")
+            raise ValueError("a commit of 40 hex digits for kind git, or HEAD of a repository on this machine")
         if kind in ("sdist", "path") and not re.fullmatch("[0-9a-f]{64}", pin):
             raise ValueError("a sha256 of 64 hex digits for kinds sdist and path")
         return pin

@@ -5,7 +5,10 @@ sources = read_sources(Path("config/sources.tsv"))
 """
 
 import csv
+import hashlib
+import os
 import re
+import subprocess
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -69,6 +72,24 @@ def sources_of(experiment: Experiment) -> list[Source]:
     return read_sources(Path(experiment.sources)) if experiment.sources else []
 
 
+def commit_at_head(location: str) -> str:
+    """The commit that is checked out in a repository of this machine, as it was when the workflow started.
+
+    It is kept in an environment variable, as each job reads the table again and a user may commit meanwhile.
+
+    Raises:
+        UserError: there is no repository with a commit.
+    """
+    variable = f"STAGECRAFT_HEAD_{hashlib.sha256(location.encode()).hexdigest()[:16]}"
+    if variable not in os.environ:
+        command = ["git", "-C", location, "rev-parse", "--verify", "HEAD"]
+        done = subprocess.run(command, capture_output=True, text=True)
+        if done.returncode:
+            raise UserError(f"pin HEAD: {location}: no git repository with a commit here; name a commit of its own")
+        os.environ[variable] = done.stdout.strip()
+    return os.environ[variable]
+
+
 def check_header(path: Path, number: int, header: list[str]) -> None:
     """Raises UserError: a column is unknown, repeated or missing."""
     for column in header:
@@ -94,10 +115,15 @@ def check_rows(path: Path, header: list[str], rows: Iterable[tuple[int, list[str
     for number, cells in rows:
         if len(cells) != len(header):
             raise UserError(f"{path}: line {number}: {len(cells)} cells, but line 1 has {len(header)} columns")
+        row = dict(zip(header, cells, strict=True))
         try:
-            source = Source.model_validate(dict(zip(header, cells, strict=True)))
+            if row["kind"] == "git" and row["pin"] == "HEAD":
+                row["pin"] = commit_at_head(row["location"])
+            source = Source.model_validate(row)
         except ValidationError as error:
             raise UserError(f"{path}: line {number}: {first_error(error)}") from error
+        except UserError as error:
+            raise UserError(f"{path}: line {number}: {error}") from error
         if source.name in line_of:
             first = line_of[source.name]
             raise UserError(f"{path}: line {number}: name: {source.name!r} is on line {first} already; choose another")

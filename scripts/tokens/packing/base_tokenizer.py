@@ -23,6 +23,7 @@ from scripts.experiment.settings.corpus import (
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Base
 from scripts.tokens.packing.chat_template import CHATML, ChatTemplate
+from scripts.tokens.packing.gguf_base import gguf_file, is_gguf, small_folder
 from scripts.tokens.packing.text_engine import load_library
 from scripts.tokens.packing.tokenizer_files import FILES, FIM, TokenizerFiles
 
@@ -94,7 +95,15 @@ def write_chat_template(template: str, folder: Path) -> None:
 
 
 def small_files(base: Base) -> Path | None:
-    """The hub model's tokenizer and config.json, downloaded to the hub's cache if needed; None if they cannot be."""
+    """A folder with the base's tokenizer and config.json, downloaded if needed; None if the hub's cannot be had.
+
+    Raises:
+        UserError: a GGUF file cannot be had or read.
+    """
+    if is_gguf(base):
+        return small_folder(gguf_file(base))
+    if Path(base.model).is_dir():
+        return Path(base.model)
     from huggingface_hub import snapshot_download
     from huggingface_hub.errors import HfHubHTTPError, HFValidationError
 

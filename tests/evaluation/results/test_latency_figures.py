@@ -147,7 +147,7 @@ REFUSED = {
 
 @pytest.mark.parametrize("line", REFUSED)
 def test_settings_that_do_not_agree_are_one_line_errors(line):
-    config, (settings, more) = read_yaml(Path("config/config.yaml")), REFUSED[line]
+    config, (settings, more) = read_yaml(Path("config/examples/from-scratch.yaml")), REFUSED[line]
     config["evaluation"] |= {"latency": settings, "gate": {"gates": [{**FAST, **more}]}}
     with pytest.raises(UserError) as error:
         to_dict(load_experiment(config, "x.yaml"))
@@ -155,7 +155,7 @@ def test_settings_that_do_not_agree_are_one_line_errors(line):
 
 
 def test_a_gate_may_be_on_the_base_and_needs_the_suite():
-    config = read_yaml(Path("config/config.yaml"))
+    config = read_yaml(Path("config/examples/from-scratch.yaml"))
     config["evaluation"]["gate"] = {"gates": [{**FAST, "model": "base"}]}
     with pytest.raises(UserError, match=r"gates\.0\.metric: no 'answer_seconds' here; known: perplexity"):
         to_dict(load_experiment(config))

@@ -163,12 +163,12 @@ def test_the_view_counts_jobs_per_rule_and_shows_markup_in_errors_as_text(tmp_pa
 @pytest.fixture
 def written(tmp_path, monkeypatch) -> list[Job]:
     """The jobs that a dry run of the default experiment left, in a folder with the files that `status` reads."""
-    for name in ("config", "profiles", "local"):
+    for name in ("config", "profiles", "local", ".git"):
         (tmp_path / name).symlink_to(Path(name).absolute())
     monkeypatch.chdir(tmp_path)
     jobs = [
         job(Path("results"), "corpus", "split", "split/manifest.json"),
-        job(Path("results"), "training", "train", "train/pretrain/manifest.json", "pretrain"),
+        job(Path("results"), "training", "train", "train/own/manifest.json", "own"),
     ]
     experiment = experiment_of("local", None)[1]
     write_jobs(jobs, key_of(experiment, sources_of(experiment)), Path("results"))
@@ -194,7 +194,7 @@ def test_jobs_of_an_experiment_with_other_settings_or_sources_are_not_used(writt
 def test_an_experiment_that_never_ran_is_shown(written, capsys):
     show_status("local", None)
     shown = capsys.readouterr().out
-    assert "pretrain" in shown and "split" in shown and "not started" in shown
+    assert "own" in shown and "split" in shown and "not started" in shown
 
 
 @pytest.mark.parametrize(

@@ -131,10 +131,36 @@ def test_missing_table_is_refused(tmp_path):
             read_sources(path)
 
 
-def test_default_table_is_pinned_and_spans_the_languages():
-    sources = read_sources(ROOT / "config" / "sources.tsv")
+def test_the_table_from_scratch_is_pinned_and_spans_the_languages():
+    sources = read_sources(ROOT / "config/examples/from-scratch.tsv")
     assert len(sources) >= 6
     assert {"python", "rust", "c", "cpp", "java", "go"} <= {source.language for source in sources}
+
+
+def table_at_head(folder, location, kind="git"):
+    """A table with one source that is pinned by what is checked out."""
+    cells = ["mine", kind, str(location), "HEAD", "python", "high", "MIT"]
+    (folder / "t.tsv").write_text("\t".join(COLUMNS) + "\n" + "\t".join(cells) + "\n")
+    return folder / "t.tsv"
+
+
+def test_head_is_the_commit_that_was_checked_out_when_the_workflow_started(tmp_path):
+    repository = tmp_path / "r"
+    git = ["git", "-C", repository, "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run(["git", "init", "--quiet", repository], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message=first"], check=True)
+    commit = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout.strip()
+    (source,) = read_sources(table_at_head(tmp_path, repository))
+    assert source.pin == commit
+    subprocess.run([*git, "commit", "--quiet", "--allow-empty", "--message=more"], check=True)
+    assert read_sources(table_at_head(tmp_path, repository)) == [source]  # a job reads the table again
+
+
+def test_head_of_what_is_no_repository_is_one_line(tmp_path):
+    with pytest.raises(UserError, match=r"t.tsv: line 2: pin HEAD: .*nowhere: no git repository with a commit here"):
+        read_sources(table_at_head(tmp_path, tmp_path / "nowhere"))
+    with pytest.raises(UserError, match=r"t.tsv: line 2: pin: 'HEAD'"):
+        read_sources(table_at_head(tmp_path, tmp_path, "path"))
 
 
 def test_reading_the_table_loads_no_heavy_module():

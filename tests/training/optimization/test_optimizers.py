@@ -98,7 +98,7 @@ CONTRADICTIONS = [
 
 @pytest.mark.parametrize(("changes", "says"), CONTRADICTIONS, ids=[says.split(":")[0] for _, says in CONTRADICTIONS])
 def test_contradictions_are_one_line_errors(changes, says):
-    config = yaml.safe_load(Path("config/config.yaml").read_text())
+    config = yaml.safe_load(Path("config/examples/from-scratch.yaml").read_text())
     name, stage = next(iter(config["training"]["train"].items()))
     stage.pop("epochs", None)
     for setting in ("clip", "warmup_steps", "learning_rate"):

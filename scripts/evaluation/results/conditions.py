@@ -1,0 +1,164 @@
+"""Retrieve, fine-tune, both, or neither: the conditions of suite `perplexity` on a team's own code, side by side.
+
+    question = compare_conditions(experiment, layout, comparison, scored, compressors)
+    question["sentence"]   # "On own code (own, 12 files): retrieval -0.07 [-0.09, -0.05], fine-tuning ... Do both."
+
+All conditions are scored on the same characters of the same held-out files. p is corrected (Holm) over all differences
+that the answer rests on; a difference whose corrected p does not pass is one that nobody can tell.
+"""
+
+import numpy as np
+
+from scripts.common.errors import UserError
+from scripts.common.files import read_jsonl
+from scripts.common.text import enumeration
+from scripts.evaluation.results.comparison import SuiteComparison
+from scripts.evaluation.results.intervals import holm
+from scripts.evaluation.results.items import AGAIN, Documents
+from scripts.experiment.layout import Layout
+from scripts.experiment.settings.experiment import Experiment
+
+METRIC = "bits_per_byte"
+RETRIEVAL = " + retrieval"  # behind the name of a model
+ANSWERS = {
+    "both": "Do both.",
+    "retrieve": "Retrieve; fine-tuning is not shown to add to it.",
+    "fine-tune": "Fine-tune; retrieval is not shown to add to it.",
+    "neither": "Do neither: both make it worse.",
+    "cannot tell": "So few files cannot tell which helps.",
+}
+
+
+def question_of(experiment: Experiment) -> tuple[str, str] | None:
+    """(the dataset of own code, the last stage that is trained on it); None where no stage trains on scored code."""
+    scored = experiment.evaluation.perplexity
+    own = scored.retrieval.datasets if scored.retrieval else scored.datasets
+    for dataset in own:
+        stages = [name for name, stage in experiment.training.train.items() if stage.data == dataset]
+        if stages and dataset in scored.datasets and experiment.corpus.compose[dataset].kind == "code":
+            return dataset, stages[-1]
+    return None
+
+
+def with_retrieval(layout: Layout, dataset: str, documents: Documents, models: list[str]) -> Documents:
+    """The documents of a dataset with the columns of some models after retrieval behind those that are there.
+
+    Raises:
+        UserError: a model was not scored with retrieval.
+    """
+    blocks = [documents.columns]
+    for model in models:
+        path, found = layout.suite("perplexity", model) / "items.jsonl.zst", {}
+        for item in read_jsonl(path):
+            if item["dataset"] == dataset:
+                found[item["id"]] = item
+        rows = []
+        for identity in documents.ids:
+            item = found[identity]
+            if "nll_retrieval" not in item:
+                raise UserError(f"{path}: {identity} of {dataset} was not scored with retrieval; {AGAIN}")
+            rows.append([item["nll_retrieval"], item["tokens"], item["bytes"], 1])
+        blocks.append(np.array(rows, dtype=np.float64))
+    return documents._replace(columns=np.hstack(blocks))
+
+
+def compare_conditions(
+    experiment: Experiment,
+    layout: Layout,
+    comparison: SuiteComparison,
+    scored: dict[str, Documents],
+    compressors: dict[str, dict],
+) -> dict | None:
+    """The `question` of eval.json; None where no stage is trained on code that is scored.
+
+    Args:
+        comparison: of suite `perplexity`.
+        scored: its documents by dataset.
+        compressors: dataset → name of a compressor → its score.
+    """
+    named = question_of(experiment)
+    if named is None:
+        return None
+    own, tuned = named
+    place, retrieval = (own, "all"), experiment.evaluation.perplexity.retrieval
+    pairs = {"fine-tuning": (tuned, "base")}
+    if retrieval and own in retrieval.datasets:
+        documents = with_retrieval(layout, own, scored[own], ["base", tuned])
+        models = [*comparison.models, f"base{RETRIEVAL}", f"{tuned}{RETRIEVAL}"]
+        beside = SuiteComparison(comparison.suite, {own: documents}, models, comparison.confidence)
+        pairs = {
+            "retrieval": (f"base{RETRIEVAL}", "base"),
+            "fine-tuning": (tuned, "base"),
+            "both": (f"{tuned}{RETRIEVAL}", "base"),
+            "both beside retrieval": (f"{tuned}{RETRIEVAL}", f"base{RETRIEVAL}"),
+            "both beside fine-tuning": (f"{tuned}{RETRIEVAL}", tuned),
+        }
+    else:
+        beside = comparison
+    trained = {stage.data for stage in experiment.training.train.values()}
+    rows = [{"name": name, **beside.comparison(METRIC, place, *pair)} for name, pair in pairs.items()]
+    for dataset in scored:
+        if dataset not in trained:
+            rows.append({"name": "elsewhere", **comparison.comparison(METRIC, (dataset, "all"), tuned, "base")})
+    measured = [row for row in rows if row["p"] is not None]
+    corrected = dict(zip(map(id, measured), holm([row["p"] for row in measured]), strict=True))
+    for row in rows:
+        row["holm"] = corrected.get(id(row))
+        if row["holm"] is None or row["holm"] > 1 - comparison.confidence:
+            row["direction"] = "cannot tell"
+    conditions = [{"name": name.replace("_", " "), **score} for name, score in compressors[own].items()]
+    for model in dict.fromkeys(name for pair in pairs.values() for name in reversed(pair)):
+        conditions.append({"name": model, **beside.measure(METRIC, place, model)})
+    result = {"dataset": own, "model": tuned, "documents": len(scored[own].ids), "conditions": conditions, "rows": rows}
+    result["answer"] = answer({row["name"]: row["direction"] for row in rows if row["name"] != "elsewhere"})
+    return result | {"sentence": sentence(result)}
+
+
+def answer(directions: dict[str, str]) -> str:
+    """One of `ANSWERS`, or `fine-tuning helps` and the like where retrieval was not tried.
+
+    Args:
+        directions: by name of the difference: `better`, `worse` or `cannot tell`.
+    """
+    if "retrieval" not in directions:
+        return {"better": "fine-tuning helps", "worse": "fine-tuning harms"}.get(
+            directions["fine-tuning"], "cannot tell"
+        )
+    adds_to_retrieval = directions["both beside retrieval"] == "better"
+    adds_to_tuning = directions["both beside fine-tuning"] == "better"
+    if directions["both"] == "better" and adds_to_retrieval and adds_to_tuning:
+        return "both"
+    if directions["retrieval"] == "better" and not adds_to_retrieval:
+        return "retrieve"
+    if directions["fine-tuning"] == "better" and not adds_to_tuning:
+        return "fine-tune"
+    if directions["retrieval"] == directions["fine-tuning"] == "worse":
+        return "neither"
+    return "cannot tell"
+
+
+def stated(row: dict) -> str:
+    """A difference with its interval, as `-0.07 [-0.09, -0.05]`."""
+    if row["value"] is None:
+        return "not measured"
+    if row["interval"] is None:
+        return f"{row['value']:+.3f}, too few files for an interval"
+    low, high = row["interval"]
+    unknown = ", cannot tell" if row["direction"] == "cannot tell" else ""
+    return f"{row['value']:+.3f} [{low:+.3f}, {high:+.3f}]{unknown}"
+
+
+def sentence(question: dict) -> str:
+    """The answer in words."""
+    rows = {row["name"]: row for row in question["rows"] if row["name"] != "elsewhere"}
+    names = [name for name in ("retrieval", "fine-tuning", "both") if name in rows]
+    parts = [f"{name} {stated(rows[name])}" for name in names]
+    count = f"{question['documents']} files"
+    first = f"On your code ({question['dataset']}, {count}): {', '.join(parts)} bits per byte"
+    elsewhere = [row for row in question["rows"] if row["name"] == "elsewhere"]
+    if elsewhere:
+        costs = [f"{row['dataset']} {stated(row)}" for row in elsewhere]
+        first += f"; on other code fine-tuning changes {enumeration(costs)}"
+    if question["answer"] in ANSWERS:
+        return f"{first}. {ANSWERS[question['answer']]}"
+    return f"{first}. {question['answer'].capitalize()}."

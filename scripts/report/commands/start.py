@@ -1,0 +1,234 @@
+"""`stagecraft start`: an experiment for a folder of clones, or for a file of chats, without editing a file.
+
+    stagecraft start ~/repositories
+
+It looks at the newest commit of each clone, and writes a table of sources and an experiment that lays over the default
+one: retrieve from this code, fine-tune on it, both, or neither?
+"""
+
+import os
+import re
+import tempfile
+from collections import Counter
+from pathlib import Path
+from typing import NamedTuple
+
+from scripts.common.errors import UserError
+from scripts.common.files import atomic
+from scripts.languages import extensions_of
+from scripts.licences.expressions import UNKNOWN
+from scripts.sources.providers.git import is_repository, newest
+from scripts.sources.providers.git_process import run_git
+from scripts.sources.tables.from_folder import check_absent, location_of, name_of, write_sources
+from scripts.sources.tables.source import COLUMNS
+from scripts.sources.tables.sources_table import read_sources
+from scripts.training.planning.overview import print_plans
+
+DEFAULT = Path("config/config.yaml")
+EXPERIMENTS = Path("config")
+DEPTH = 4  # folders below the given one in which clones are looked for
+HELD_OUT = 24  # files that are held out, where there are enough
+FEW = 12  # held-out files below which little can be told
+LEAST = 30  # files of code without which nothing is left to train on
+MEMORY = 5 << 30  # bytes that the default experiment needs
+STEPS = {2: 24, 4: 48, 8: 96}  # cores → steps of 1,024 tokens, a few minutes each
+SHOWN = 3  # languages of the experiment: those with the most files
+PROSE = {"markdown", "restructuredtext"}
+
+
+class Clone(NamedTuple):
+    """A clone at its newest commit.
+
+    Attributes:
+        day: of that commit, as 2026-11-25.
+        languages: language → number of files.
+    """
+
+    path: Path
+    commit: str
+    day: str
+    languages: Counter
+
+
+def clones_below(folder: Path, depth: int = DEPTH) -> list[Path]:
+    """The git repositories in a folder, bare ones too, or the folder itself if it is one; none within another."""
+    if is_repository(folder):
+        return [folder]
+    found = []
+    if depth:
+        for path in sorted(folder.iterdir()):
+            if path.is_dir() and not path.is_symlink() and not path.name.startswith("."):
+                found += clones_below(path, depth - 1)
+    return found
+
+
+def look(path: Path) -> Clone:
+    """The newest commit of a clone, its day and its files by language.
+
+    Raises:
+        UserError: it has no commit, or is a partial clone.
+    """
+    with tempfile.TemporaryDirectory() as work:
+        commit = newest(path, Path(work))
+        day = run_git(Path(work), "log", "-1", "--format=%cs", commit).stdout.strip()
+        names = run_git(Path(work), "ls-tree", "-r", "-z", "--name-only", commit).stdout.split("\0")
+    known, counted = extensions_of(), Counter()
+    for name in names:
+        language = known.get(Path(name).suffix.lower())
+        if language and language not in PROSE:
+            counted[language] += 1
+    return Clone(path, commit, day, counted)
+
+
+def memory() -> int:
+    """Bytes of this machine."""
+    return os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
+
+
+def steps() -> int:
+    """Optimizer steps that take a few minutes on this machine's cores."""
+    cores = len(os.sched_getaffinity(0))
+    return max([count for needed, count in STEPS.items() if needed <= cores], default=min(STEPS.values()))
+
+
+def table_of(clones: list[Clone]) -> list[dict[str, str]]:
+    """The rows of the clones, and of the default's other code, by which is measured what fine-tuning forgets."""
+    rows, names = [], Counter()
+    for clone in clones:
+        name = name_of(clone.path.with_name(clone.path.name.removesuffix(".git")))
+        names[name] += 1
+        if names[name] > 1:
+            name += f"-{names[name]}"
+        language = clone.languages.most_common(1)[0][0]
+        cells = (name, "git", location_of(clone.path.resolve()), clone.commit, language, "high", UNKNOWN)
+        rows.append(dict(zip(COLUMNS, cells, strict=True)))
+    for source in read_sources(Path("config/sources.tsv")):
+        if source.kind == "sdist":
+            rows.append({column: getattr(source, column) for column in COLUMNS})
+    return rows
+
+
+def code_experiment(name: str, table: Path, rows: list[dict[str, str]], clones: list[Clone], test: float) -> str:
+    """The experiment file for clones."""
+    files = sum(clones_files(clones).values())
+    languages = [language for language, _ in clones_files(clones).most_common(SHOWN)]
+    own = [row["name"] for row in rows if row["kind"] == "git"]
+    days = sorted(clone.day for clone in clones)
+    return f"""\
+# yaml-language-server: $schema=schema.json
+# Made by `stagecraft start`: {len(clones)} clones with {files:,} files of code, last changed {days[0]} to {days[-1]}.
+# It lays over the default experiment: the same small base model, which is retrieved for, fine-tuned, and both.
+extends: {DEFAULT}
+experiment: {name}
+results: results/{name}
+sources: {table}
+corpus:
+  filter:
+    languages: [{", ".join(sorted({*languages, "python"}))}]  # python for the other code, networkx
+  split:
+    test: {test:g}  # about {round(files * test)} held-out files
+  compose:
+    own: {{sources: [{", ".join(own)}]}}
+    chat: null
+training:
+  train:
+    own: {{steps: {steps()}}}  # of 1,024 tokens; more on a faster machine
+    chat: null
+evaluation:
+  gate:
+    gates: []
+"""
+
+
+def chat_experiment(name: str, path: Path) -> str:
+    """The experiment file for a file or folder of chats."""
+    return f"""\
+# yaml-language-server: $schema=schema.json
+# Made by `stagecraft start`: fine-tuning on the chats of {path}, scored on those that are held out.
+extends: {DEFAULT}
+experiment: {name}
+results: results/{name}
+sources: null
+corpus:
+  compose:
+    own: null
+    other: null
+    chat: null
+    chats: {{kind: chat, path: "{path}", validation: 0.05, test: 0.1}}
+training:
+  train:
+    own: null
+    chat: {{from: base, data: chats, steps: {steps()}, learning_rate: 1.0e-3}}
+evaluation:
+  perplexity: {{retrieval: null}}
+  completion: null
+  qa: {{datasets: [chats], documents: 12, max_new_tokens: 64}}
+  gate:
+    gates:
+      - {{name: fine-tuning helps, dataset: chats, model: chat, against: base, metric: bits_per_byte, below: 0}}
+"""
+
+
+def clones_files(clones: list[Clone]) -> Counter:
+    """Language → number of files in all clones."""
+    total = Counter()
+    for clone in clones:
+        total += clone.languages
+    return total
+
+
+def start_with_clones(folder: Path, name: str, experiment: Path) -> None:
+    """Write the table and the experiment for the clones in a folder, and say what was found.
+
+    Raises:
+        UserError: there is no clone, or too little code.
+    """
+    found = clones_below(folder)
+    if not found:
+        raise UserError(f"{folder}: no git repository in it; give a clone, or a folder of clones, with their history")
+    clones = [clone for clone in map(look, found) if clone.languages]
+    files = sum(clones_files(clones).values())
+    if files < LEAST:
+        raise UserError(f"{folder}: {files} files of code; at least {LEAST} are needed to train and to hold some out")
+    for clone in clones:
+        counted = ", ".join(f"{count:,} {language}" for language, count in clone.languages.most_common(SHOWN))
+        print(f"{clone.path}: last commit {clone.day}, {counted}")
+    test = min(0.3, max(0.02, round(HELD_OUT / files, 2)))
+    held_out = round(files * test)
+    print(f"{held_out} of {files:,} files are held out, fewer where files are alike")
+    if held_out < FEW:
+        print(f"warning: fewer than {FEW} held-out files tell little; add repositories")
+    table = experiment.with_suffix(".tsv")
+    rows = table_of(clones)
+    write_sources(rows, table)
+    write(experiment, code_experiment(name, table, rows, clones, test))
+
+
+def write(path: Path, text: str) -> None:
+    with atomic(path) as temporary:
+        temporary.write_text(text, encoding="utf-8")
+
+
+def start(given: Path, profile: str) -> None:
+    """Write what an experiment needs, print its plan and the command that runs it.
+
+    Raises:
+        UserError: there is nothing to train on, or the experiment's file is there already.
+    """
+    if not given.exists():
+        raise UserError(f"{given}: no such file or folder")
+    stem = given.resolve().name.partition(".")[0] or given.resolve().name
+    name = re.sub(r"[^a-z0-9_-]+", "-", stem.lower()).strip("-") or "mine"
+    experiment = EXPERIMENTS / f"{name}.yaml"
+    check_absent(experiment)
+    check_absent(experiment.with_suffix(".tsv"))
+    if memory() < MEMORY:
+        print(f"warning: this machine has {memory() / 2**30:.1f} GiB; the default base needs {MEMORY >> 30}")
+    if given.is_file():
+        write(experiment, chat_experiment(name, given.resolve()))
+    else:
+        start_with_clones(given, name, experiment)
+    print(f"written: {experiment}\n")
+    print_plans(profile, experiment, None)
+    command = f"snakemake --profile {Path(profile).name} results/{name}/eval.json --configfile {experiment}"
+    print(f"\nnext:\n\n    {command}")

@@ -1,0 +1,81 @@
+"""`stagecraft try`: what the base and a stage write at a place in a file, or in a chat, with and without retrieval.
+
+stagecraft try own --at scripts/cli.py:60
+stagecraft try chat --chat "Write the documentation of this Python function: ..."
+"""
+
+from pathlib import Path
+
+from scripts.common.errors import UserError
+from scripts.common.files import read_jsonl
+from scripts.evaluation.code_tasks.answers import last_lines
+from scripts.evaluation.completion_tasks import PIECES, QUERY, pieces_of
+from scripts.evaluation.generation.examples import Prompt
+from scripts.evaluation.generation.model import load
+from scripts.evaluation.generation.retrieval import Search
+from scripts.experiment.layout import Layout, split_file
+from scripts.experiment.load import trained_experiment_of
+from scripts.experiment.settings.experiment import Experiment
+from scripts.experiment.settings.generation import Generation
+
+CHARACTERS = 1500  # of the file before the place
+
+
+def text_before(place: str) -> tuple[str, str]:
+    """(the path, the text before the line) of `FILE:LINE`, lines counted from 1.
+
+    Raises:
+        UserError: it names no line of a file.
+    """
+    path, _, line = place.rpartition(":")
+    if not line.isdigit() or not Path(path).is_file():
+        raise UserError(f"--at {place}: must be FILE:LINE, as scripts/cli.py:60")
+    lines = Path(path).read_text(encoding="utf-8", errors="replace").splitlines(keepends=True)
+    if not 1 < int(line) <= len(lines) + 1:
+        raise UserError(f"--at {place}: {path} has {len(lines)} lines; give one from 2 to {len(lines) + 1}")
+    return path, "".join(lines[: int(line) - 1])
+
+
+def retrieved(experiment: Experiment, layout: Layout, query: str) -> str:
+    """Training code that resembles the query; empty where the experiment retrieves from nothing."""
+    retrieval = experiment.evaluation.perplexity.retrieval
+    if retrieval is None:
+        return ""
+    pieces, described = [], []
+    for dataset in retrieval.datasets:
+        of_dataset = pieces_of(read_jsonl(split_file(layout.dataset(dataset), "train")))
+        pieces += of_dataset[0]
+        described += of_dataset[1]
+    found = Search(described).best(query, PIECES)
+    return "".join(pieces[place].rstrip("\n") + "\n\n" for place in reversed(found))
+
+
+def try_models(profile: str, configfile: Path | None, stage: str | None, at: str | None, chat: str | None) -> None:
+    """Print what the base and the stage write, each without and with retrieved code.
+
+    Raises:
+        UserError: a model is not there yet, or neither a place nor a chat is given, or both.
+    """
+    if (at is None) == (chat is None):
+        raise UserError("give either --at FILE:LINE or --chat TEXT")
+    _, experiment = trained_experiment_of(profile, configfile)
+    layout, stages = Layout(Path(experiment.results)), list(experiment.training.train)
+    stage = stage or stages[0 if at else -1]
+    if stage not in stages:
+        raise UserError(f"{stage}: no such stage; known: {', '.join(stages)}")
+    for model in ("base", stage):
+        if not (layout.model(model) / "manifest.json").is_file():
+            raise UserError(f"{layout.model(model)}: no model there yet; run the experiment first")
+    if at:
+        path, before = text_before(at)
+        code = retrieved(experiment, layout, f"{path}\n{last_lines(before, QUERY)}")
+        prompts: list[Prompt] = [last_lines(before, CHARACTERS)]
+        prompts.append(code + prompts[0])
+    else:
+        code = retrieved(experiment, layout, chat)
+        prompts = [[{"role": "user", "content": text}] for text in (chat, f"```\n{code}```\n\n{chat}")]
+    settings = Generation(max_new_tokens=64)
+    for model in ("base", stage):
+        written, _ = load(layout.model(model)).generate(prompts if code else prompts[:1], settings, 0, label=model)
+        for name, texts in zip((model, f"{model} + retrieval"), written, strict=False):
+            print(f"\n=== {name}\n{texts[0].rstrip()}")
