@@ -7,7 +7,8 @@ from scripts.experiment.layout import SPLITS
 from scripts.hosts.job_graph import rule_codes
 
 SUITES = abouts()
-# On a CPU, two models side by side on a core each finish sooner than one after the other on two cores.
+# On a CPU, two models side by side on a core each finish sooner than one after the other on two cores. Suite perplexity,
+# the longest, takes two all the same: with one it would keep a stage, which needs both, from starting.
 THREADS = {suite: 2 if MACHINE.gpus or SUITES[suite].two_cores else 1 for suite in VIEW.suites}
 # the datasets whose training split is searched for what resembles a held-out file
 RETRIEVED = VIEW.suites["perplexity"].retrieval.datasets if VIEW.suites["perplexity"].retrieval else []

@@ -47,6 +47,7 @@ rule tokenizer:
         tokenizer=PATHS.tokenizer / "tokenizer.json",
     log:
         PATHS.log("tokens", "tokenizer"),
+    priority: 1  # a stage waits for it
     conda:
         "../envs/stagecraft.yaml"
     params:
@@ -76,6 +77,7 @@ rule pack:
         shards=shard_files(PATHS.shards("{dataset}", "{length}")),
     log:
         PATHS.log("tokens", "pack", "{dataset}-{length}"),
+    priority: 1  # a stage waits for it
     conda:
         "../envs/stagecraft.yaml"
     params:

@@ -84,9 +84,9 @@ rule base:
         tokenizer=PATHS.model("base") / "tokenizer.json",
     log:
         PATHS.log("training", "base"),
+    priority: 1
     conda:
         "../envs/stagecraft.yaml"
-    threads: 2  # so that on two cores the first stage, not an evaluation of the base, is what can start after it
     resources:
         # no param: the content of a folder is one, so the same model at another path reruns nothing
         folder=VIEW.base_folder,

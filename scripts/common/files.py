@@ -4,7 +4,7 @@ import hashlib
 import os
 import re
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -75,10 +75,19 @@ def publish_files(folder: Path, out: Path, last: str) -> None:
     flush(out)
 
 
-def write_json(path: Path, value: object) -> None:
-    """Write `value` as indented JSON with sorted keys, atomically: equal values give equal bytes."""
+def write_json(path: Path, value: object, first: Sequence[str] = ()) -> None:
+    """Write `value` as indented JSON with sorted keys, atomically: equal values give equal bytes.
+
+    Args:
+        first: keys of `value` that stand before all others, for people.
+    """
+    data = orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS)
+    if first:
+        in_order = orjson.loads(data)
+        in_order = {key: in_order[key] for key in first} | in_order
+        data = orjson.dumps(in_order, option=orjson.OPT_INDENT_2)
     with atomic(path) as temporary:
-        temporary.write_bytes(orjson.dumps(value, option=orjson.OPT_INDENT_2 | orjson.OPT_SORT_KEYS) + b"\n")
+        temporary.write_bytes(data + b"\n")
 
 
 def read_json(path: Path) -> dict:

@@ -193,8 +193,8 @@ def main() -> None:
     made_by = check_made_with(experiment)
     inputs = gather(experiment, args.sources, args.codes, results, args.raw) | {"made_by": made_by}
     evaluation = evaluate(experiment, results)
-    about = {"verdict": evaluation["verdict"], "question": evaluation["question"], "experiment": experiment.experiment}
-    write_json(args.out, about | evaluation | {"inputs": inputs})
+    result = {"experiment": experiment.experiment, **evaluation, "inputs": inputs}
+    write_json(args.out, result, first=("verdict", "question"))
     outcomes = Counter(gate["outcome"] for gate in evaluation["gates"])
     counts = ", ".join(f"{count} {name}" for name, count in outcomes.items())
     logging.info(f"gates: {evaluation['verdict']}{f' ({counts})' if counts else ''}")

@@ -7,6 +7,7 @@ at each start: so files are hashed again only where they changed.
 """
 
 import hashlib
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
@@ -72,6 +73,19 @@ def settings_of_base(base: Base) -> dict:
             )
         base = base.model_copy(update={"model": "folder" if path.is_dir() else "file.gguf", "sha256": content})
     return {key: value for key, value in to_dict(base).items() if key != "shape"}
+
+
+def description(base: Mapping[str, str | None]) -> str:
+    """What the base is, in words, for plan and report: a GGUF file's quantized weights are dequantized.
+
+    Args:
+        base: `training.base` as plain values.
+    """
+    if base.get("package"):
+        return f"{base['package']}, {base['file']}, dequantized to float32"
+    if base["model"].endswith(".gguf"):
+        return f"{base['model']}, dequantized to float32"
+    return base["model"]
 
 
 def shape_of_base(base: Base, vocab_size: int | None) -> Shape | None:

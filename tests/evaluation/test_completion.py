@@ -96,3 +96,23 @@ def test_a_tokenizer_without_the_tokens_is_refused_with_the_form_to_set(model_fo
     write_manifest(tmp_path / "model", list(manifest["files"]))
     with pytest.raises(UserError, match=r"^evaluation\.completion\.form: .* <\|fim_middle\|>; set `form: plain`$"):
         completion(tmp_path / "model", tasks, SETTINGS, 42, tmp_path / "out")
+
+
+def test_with_retrieval_each_answer_is_also_written_after_the_retrieved_code(model_folder, tmp_path, monkeypatch):
+    tasks = [Task(**vars(task) | {"retrieved": "def g(b): return b\n\n"}) for task in TASKS]
+    write_jsonl(tmp_path / "tasks.jsonl.zst", [vars(task) for task in tasks])
+    asked = []
+
+    def generate(self, prompts, settings, seed, finished, label):
+        asked.append(prompts)
+        answers = ["pass", "pass"] if len(asked) == 1 else [task.answer for task in TASKS]
+        return [[text] for text in answers], {"name": "none", "version": "0"}
+
+    monkeypatch.setattr("scripts.evaluation.generation.model.ScoredModel.generate", generate)
+    settings = SETTINGS.model_copy(update={"form": "plain", "retrieval": True})
+    completion(model_folder, tmp_path / "tasks.jsonl.zst", settings, 42, tmp_path / "out")
+    alone, after = asked
+    assert after == ["def g(b): return b\n\n" + prompt for prompt in alone]
+    for item in read_jsonl(tmp_path / "out/items.jsonl.zst"):
+        assert (item["completion_match"], item["retrieval"]["figures"]["completion_match"]) == (0, 1)
+        assert item["retrieval"]["written"] == [item["reference"]]

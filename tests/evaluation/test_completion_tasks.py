@@ -111,3 +111,11 @@ def test_a_size_without_a_task_and_a_missing_dataset_are_one_line_errors(dataset
         completion_tasks(datasets, ["code"], CompletionTasks(dataset="other"), tmp_path / "out")
     shutil.rmtree(datasets / "code")
     assert not (tmp_path / "out/manifest.json").exists()
+
+
+def test_retrieved_code_is_of_the_training_split_and_found_by_the_path(datasets, tmp_path):
+    completion_tasks(datasets, ["code"], CompletionTasks(dataset="code", retrieval=True), tmp_path / "out")
+    tasks = {task["path"]: task["retrieved"] for task in tasks_in(tmp_path / "out")}
+    assert "limit = 3\n\n" in tasks["app/one.py"]  # which imports app.util, the path of that file
+    completion_tasks(datasets, ["code"], CompletionTasks(dataset="code"), tmp_path / "without")
+    assert {task["retrieved"] for task in tasks_in(tmp_path / "without")} == {""}

@@ -243,7 +243,7 @@ def test_browser_shows_title_and_verdict_at_the_width_of_a_phone(html, tmp_path)
     url = f"file://{tmp_path / 'report.html'}"
     shown = subprocess.run([*command, "--dump-dom", url], capture_output=True, text=True, timeout=60, check=True).stdout
     assert "<title>synthetic: Not met</title>" in shown
-    assert ">Not met</h1>" in shown
+    assert ">Fine-tuning helps</h1>" in shown and "Gates: Not met." in shown
     picture = tmp_path / "page.png"
     subprocess.run([*command, f"--screenshot={picture}", url], capture_output=True, timeout=60, check=True)
     assert picture.read_bytes().startswith(b"\x89PNG")

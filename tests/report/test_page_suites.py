@@ -74,7 +74,7 @@ def test_ratings_by_people_are_shown_with_their_agreement_or_else_the_path_of_th
     evaluation["inputs"]["experiment"]["evaluation"]["human"] = {"of": "qa"}
     assert "With one rater there is no agreement" in rendered(raters={"anna": 0.9})[1]
     text = rendered(raters={"<b>anna": 0.9, "bo": 0.85}, agreement=0.875)[1]
-    assert "correct Interval instruct sft 30 0.8765 0.7123 to 0.9432" in text
+    assert "correct instruct sft 30 0.8765 0.7123 to 0.9432" in text
     assert "30 responses rated by <b>anna (90% correct), bo (85% correct). Pairs of raters agree on 88%" in text
     picture = pictures.scores(evaluation)
     assert [axes.get_title() for axes in picture.axes][-1] == "correct, instruct"

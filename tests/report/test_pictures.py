@@ -82,3 +82,15 @@ def test_counts_that_do_not_add_up_are_refused(change, make_results):
     dump(path, json.loads(path.read_text()) | change)
     with pytest.raises(UserError, match=r"alpha/manifest\.json"):
         read_funnel(results, ["alpha", "beta"])
+
+
+def test_a_metric_that_is_zero_for_all_models_or_of_too_few_documents_has_no_panel():
+    def score(value, interval):
+        return {"all": {"documents": 9, "bits_per_byte": {"value": value, "interval": interval}}}
+
+    datasets = {"told": score(1.0, [0.5, 1.5]), "few": score(1.0, None), "nothing": score(0.0, [0.0, 0.0])}
+    evaluation = {
+        "scores": {"base": {"perplexity": datasets}},
+        "comparisons": [{"suite": "perplexity", "metric": "bits_per_byte"}],
+    }
+    assert [axes.get_title() for axes in scores(evaluation).axes] == ["bits per byte, told"]

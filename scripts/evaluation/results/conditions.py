@@ -19,13 +19,16 @@ from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
 
 METRIC = "bits_per_byte"
+COMPRESSORS = {"compressor": "compressor", "compressor_trained": "compressor + training data"}
 RETRIEVAL = " + retrieval"  # behind the name of a model
-ANSWERS = {
+ANSWERS = {  # by name, the advice in words
     "both": "Do both.",
     "retrieve": "Retrieve; fine-tuning is not shown to add to it.",
     "fine-tune": "Fine-tune; retrieval is not shown to add to it.",
     "neither": "Do neither: both make it worse.",
     "cannot tell": "So few files cannot tell which helps.",
+    "fine-tuning helps": "Fine-tuning helps.",
+    "fine-tuning harms": "Fine-tuning harms.",
 }
 
 
@@ -106,16 +109,17 @@ def compare_conditions(
         row["holm"] = corrected.get(id(row))
         if row["holm"] is None or row["holm"] > 1 - comparison.confidence:
             row["direction"] = "cannot tell"
-    conditions = [{"name": name.replace("_", " "), **score} for name, score in compressors[own].items()]
+    conditions = [{"name": COMPRESSORS[name], **score} for name, score in compressors[own].items()]
     for model in dict.fromkeys(name for pair in pairs.values() for name in reversed(pair)):
         conditions.append({"name": model, **beside.measure(METRIC, place, model)})
     result = {"dataset": own, "model": tuned, "documents": len(scored[own].ids), "conditions": conditions, "rows": rows}
     result["answer"] = answer({row["name"]: row["direction"] for row in rows if row["name"] != "elsewhere"})
+    result["advice"] = ANSWERS[result["answer"]]
     return result | {"sentence": sentence(result)}
 
 
 def answer(directions: dict[str, str]) -> str:
-    """One of `ANSWERS`, or `fine-tuning helps` and the like where retrieval was not tried.
+    """One of `ANSWERS`.
 
     Args:
         directions: by name of the difference: `better`, `worse` or `cannot tell`.
@@ -159,6 +163,4 @@ def sentence(question: dict) -> str:
     if elsewhere:
         costs = [f"{row['dataset']} {stated(row)}" for row in elsewhere]
         first += f"; on other code fine-tuning changes {enumeration(costs)}"
-    if question["answer"] in ANSWERS:
-        return f"{first}. {ANSWERS[question['answer']]}"
-    return f"{first}. {question['answer'].capitalize()}."
+    return f"{first}. {question['advice']}"

@@ -36,6 +36,7 @@ ABOUT = About(
     "Bits per byte do not depend on the tokenizer; perplexity is per token. Less is better for both.",
     share=False,
     seeded=False,
+    two_cores=True,
 )
 # what rule baselines scores on the same examples: a compressor, alone and after it has read training data
 BASELINES = ("compressor", "compressor_trained")

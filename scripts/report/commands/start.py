@@ -135,6 +135,7 @@ training:
     own: {{steps: {steps()}}}  # of 1,024 tokens; more on a faster machine
     chat: null
 evaluation:
+  qa: null
   gate:
     gates: []
 """

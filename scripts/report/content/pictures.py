@@ -113,15 +113,18 @@ def conditions(question: dict) -> Figure:
 
 
 def scores(evaluation: dict) -> Figure:
-    """The metrics that models are compared by: a panel per suite, metric and dataset, with each model's interval."""
+    """The metrics that models are compared by: a panel per suite, metric and dataset, with each model's interval.
+
+    Left out are those that are zero for all models, and those of too few documents for an interval, unless all are.
+    """
     compared = compared_scores(evaluation).query("language == 'all'")
     colors = {model: MODELS[place % len(MODELS)] for place, model in enumerate(evaluation["scores"])}
-    groups = [
-        (metric, dataset, rows)
-        for _, suite in compared.groupby("suite", sort=False)
-        for metric, datasets in suite.groupby("metric", sort=False)
-        for dataset, rows in datasets.groupby("dataset", sort=False)
-    ]
+    everything, telling = [], []
+    for (_, metric, dataset), rows in compared.groupby(["suite", "metric", "dataset"], sort=False):
+        everything.append((metric, dataset, rows))
+        if rows.value.any() and rows.interval_low.notna().any():
+            telling.append((metric, dataset, rows))
+    groups = telling or everything
     figure, panels = pyplot.subplots(
         len(groups), squeeze=False, figsize=(WIDTH, len(groups) * (0.75 + 0.3 * len(colors))), layout="constrained"
     )

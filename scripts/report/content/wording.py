@@ -4,6 +4,7 @@ from pathlib import Path
 
 from scripts.common.text import duration
 from scripts.experiment.layout import Layout
+from scripts.experiment.model_folder import description
 from scripts.report.content.final_model import changes, final_model
 from scripts.report.content.formatting import gate_bound, gate_interval, gate_value, interval, number, table
 
@@ -118,7 +119,7 @@ def run_facts(evaluation: dict, dated: str = "") -> dict[str, str]:
         trained += stage.get("seeds", {"": stage}).values()
     environments = [model["environment"] for model in trained]
     summaries = [model["summary"] for model in trained]
-    base = experiment["training"]["base"]["model"]
+    base = description(experiment["training"]["base"])
     parameters = summaries[-1].get("parameters")
     data = [f"{stage['data']} ({name})" for name, stage in experiment["training"]["train"].items()]
     environment = environments[-1]

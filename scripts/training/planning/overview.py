@@ -22,10 +22,12 @@ from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest
 from scripts.experiment.load import trained_experiment_of
 from scripts.experiment.machine_files import MONITORING, load_machine, load_monitoring, read_yaml
+from scripts.experiment.model_folder import description
 from scripts.experiment.packed_rows import PackedRows
 from scripts.experiment.settings.corpus import Dataset, OwnDataset, Split
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.machine import Machine
+from scripts.experiment.settings.record import to_dict
 from scripts.sources.tables.source import Source
 from scripts.sources.tables.sources_table import sources_of
 from scripts.tokens.packing.mixing import most_rows, validation_rows
@@ -211,11 +213,13 @@ class Plans(NamedTuple):
 
     Attributes:
         path: of the machine file.
+        base: what the base is, in words.
     """
 
     path: Path
     machine: Machine
     stages: list[StagePlan]
+    base: str
 
 
 def plans_of(profile: str, configfile: Path | None, assumed_rows: int | None = None) -> Plans:
@@ -223,7 +227,9 @@ def plans_of(profile: str, configfile: Path | None, assumed_rows: int | None = N
     experiment, path = trained_experiment_of(profile, configfile)[1], machine_of(profile)
     sources = {source.name: source for source in sources_of(experiment)}
     flow, machine = ExperimentView(experiment, sources, Layout(Path(experiment.results))), load_machine(path)
-    return Plans(path, machine, stage_plans(flow, machine, assumed_rows))
+    return Plans(
+        path, machine, stage_plans(flow, machine, assumed_rows), description(to_dict(experiment.training.base))
+    )
 
 
 def cell(value: float | str | None, form: str = ",", unit: str = "") -> str:
@@ -292,6 +298,7 @@ def print_plans(profile: str, configfile: Path | None, rows: int | None) -> None
         raise UserError(f"--rows {rows}: packed training rows to plan for, at least 1")
     plans = plans_of(profile, configfile, rows)
     console = Console()
+    console.print(f"base: {plans.base}", markup=False, soft_wrap=True)
     console.print(overview_table(plans.stages, plans.path))
     if any(stage.plan.get("gpu_parts_gib") for stage in plans.stages):
         console.print(parts_table(plans.stages, plans.machine))

@@ -265,6 +265,7 @@ def check_schedule(stage: ResolvedStage) -> None:
 
 
 ENOUGH = 20  # evaluations and logged metrics in a stage, below which a curve shows little
+SHORT = 100  # steps below which nobody looks for a curve
 
 
 def schedule_warnings(stage: ResolvedStage, validation_rows: int | None = None) -> list[str]:
@@ -278,7 +279,7 @@ def schedule_warnings(stage: ResolvedStage, validation_rows: int | None = None) 
     evaluations = (f"{key}.eval_steps", "evaluations", stage.eval_every)
     logged = (f"{stage.name}: the monitoring file's log_steps", "logged metrics", stage.log_every)
     for setting, results, every in (evaluations, logged):
-        if every > enough and (setting == logged[0] or validation_rows != 0):
+        if every > enough and steps >= SHORT and (setting == logged[0] or validation_rows != 0):
             lines.append(
                 f"{setting}: {every:,} gives {steps // every} {results} in {steps:,} steps; "
                 f"{enough:,}, or a share of {1 / ENOUGH}, would give {steps // enough}"

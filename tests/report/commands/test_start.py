@@ -1,0 +1,120 @@
+"""`stagecraft start`: from clones or chats to an experiment that loads, or one line."""
+
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from scripts.common.errors import UserError
+from scripts.experiment.experiment_view import ExperimentView
+from scripts.experiment.layout import Layout
+from scripts.experiment.load import load_experiment
+from scripts.experiment.machine_files import read_yaml
+from scripts.report.commands.start import clones_below, start
+from scripts.sources.tables.sources_table import read_sources
+
+
+@pytest.fixture(autouse=True)
+def root(tmp_path, monkeypatch) -> Path:
+    """A checkout's settings, to which `start` may write."""
+    folder = tmp_path / "checkout"
+    shutil.copytree("config", folder / "config")
+    for name in ("profiles", "local", ".git"):
+        (folder / name).symlink_to(Path(name).absolute())
+    monkeypatch.chdir(folder)
+    return folder
+
+
+def repository(folder: Path, files: int, suffix: str = ".py") -> Path:
+    """A repository with one commit."""
+    folder.mkdir(parents=True)
+    for number in range(files):
+        (folder / f"file{number}{suffix}").write_text(f"value = {number}\n")
+    git = ["git", "-C", folder, "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run(["git", "init", "--quiet", folder], check=True)
+    subprocess.run([*git, "add", "--all"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--message=all"], check=True)
+    return folder
+
+
+def loaded(name: str) -> ExperimentView:
+    experiment = load_experiment(read_yaml(Path(f"config/{name}.yaml")), name)
+    sources = read_sources(Path(experiment.sources)) if experiment.sources else []
+    return ExperimentView(experiment, {source.name: source for source in sources}, Layout(Path(experiment.results)))
+
+
+def test_clones_of_all_kinds_become_sources_of_one_experiment(tmp_path, capsys):
+    repository(tmp_path / "mine/one", 40)
+    repository(tmp_path / "elsewhere/two", 30, ".go")
+    subprocess.run(
+        ["git", "clone", "--quiet", "--bare", tmp_path / "elsewhere/two", tmp_path / "mine/two.git"], check=True
+    )
+    mirror = tmp_path / "mine/deep/er/three.git"
+    subprocess.run(["git", "clone", "--quiet", "--mirror", tmp_path / "elsewhere/two", mirror], check=True)
+    start(tmp_path / "mine", "local")
+    view = loaded("mine")
+    assert view.experiment.corpus.compose["own"].sources == ["three", "one", "two"]
+    assert view.sources["two"].language == "go" and view.sources["networkx"].kind == "sdist"
+    assert set(view.experiment.corpus.filter.languages) == {"go", "python"}
+    assert list(view.stages) == ["own"] and view.experiment.results == "results/mine"
+    assert view.experiment.evaluation.perplexity.retrieval.datasets == ["own"]
+    assert len(Path("config/mine.yaml").read_text().splitlines()) <= 30
+    said = capsys.readouterr().out
+    assert "24 of 100 files are held out" in said and "warning" not in said
+    assert said.endswith("snakemake --profile local results/mine/eval.json --configfile config/mine.yaml\n")
+
+
+def test_few_files_are_warned_of_and_too_few_refused(tmp_path, capsys):
+    start(repository(tmp_path / "small", 36), "local")
+    assert "warning: fewer than 12 held-out files tell little; add repositories" in capsys.readouterr().out
+    with pytest.raises(UserError, match="tiny: 3 files of code; at least 30 are needed to train and to hold some out"):
+        start(repository(tmp_path / "tiny", 3), "local")
+    assert not Path("config/tiny.yaml").exists() and not Path("config/tiny.tsv").exists()
+
+
+def test_what_is_no_repository_or_has_no_commit_is_one_line(tmp_path):
+    (tmp_path / "plain").mkdir()
+    with pytest.raises(UserError, match="plain: no git repository in it; give a clone"):
+        start(tmp_path / "plain", "local")
+    with pytest.raises(UserError, match="nowhere: no such file or folder"):
+        start(tmp_path / "nowhere", "local")
+    subprocess.run(["git", "init", "--quiet", tmp_path / "empty"], check=True)
+    with pytest.raises(UserError, match="empty: no commit to pin"):
+        start(tmp_path / "empty", "local")
+
+
+def test_a_partial_clone_is_named_as_such(tmp_path):
+    origin = repository(tmp_path / "origin", 40)
+    subprocess.run(["git", "-C", origin, "config", "uploadpack.allowFilter", "true"], check=True)
+    partial = tmp_path / "partial"
+    url = f"file://{origin}"
+    subprocess.run(["git", "clone", "--quiet", "--no-checkout", "--filter=blob:none", url, partial], check=True)
+    with pytest.raises(UserError, match="partial: no commit to pin: it is a partial clone; clone it whole"):
+        start(partial, "local")
+
+
+def test_a_clone_within_a_clone_and_a_link_are_not_taken(tmp_path):
+    outer = repository(tmp_path / "all/outer", 1)
+    repository(outer / "vendor/inner", 1)
+    (tmp_path / "all/link").symlink_to(outer)
+    assert clones_below(tmp_path / "all") == [outer]
+
+
+def test_chats_become_an_experiment_of_their_own(tmp_path):
+    chats = tmp_path / "support.jsonl"
+    turn = {"messages": [{"role": "user", "content": "?"}, {"role": "assistant", "content": "!"}]}
+    chats.write_text(json.dumps(turn) + "\n")
+    start(chats, "local")
+    view = loaded("support")
+    assert list(view.experiment.corpus.compose) == ["chats"] and view.experiment.sources is None
+    assert view.experiment.training.train["chat"].origin == "base"
+    assert "qa" in view.suites and "completion" not in view.suites
+
+
+def test_nothing_that_is_there_is_overwritten(tmp_path):
+    Path("config/mine.yaml").write_text("experiment: mine\n")
+    with pytest.raises(UserError, match=r"config/mine.yaml: already there; remove it first"):
+        start(repository(tmp_path / "mine", 40), "local")
+    assert Path("config/mine.yaml").read_text() == "experiment: mine\n"

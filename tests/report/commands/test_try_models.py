@@ -1,0 +1,81 @@
+"""`stagecraft try`: which texts the base and a stage are asked to continue, and one line where there is nothing."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from scripts.common.errors import UserError
+from scripts.common.files import write_jsonl
+from scripts.report.commands import try_models
+from tests.evaluation.synthetic import make_experiment
+
+CODE = "import os\n\n\ndef joined(path):\n    return os.path.join(path)\n"
+
+
+@pytest.fixture
+def asked(tmp_path, monkeypatch):
+    """The prompts that models were asked, of an experiment with a training file that resembles the place."""
+    monkeypatch.chdir(tmp_path)
+    changes = {"evaluation.perplexity.retrieval": {"datasets": ["code"]}}
+    experiment, prompts = make_experiment([], changes), {}
+    monkeypatch.setattr(try_models, "trained_experiment_of", lambda profile, path: (Path("x.yaml"), experiment))
+    for model in ("base", "train/pretrain", "train/sft"):
+        (tmp_path / "results/training" / model).mkdir(parents=True)
+        (tmp_path / "results/training" / model / "manifest.json").write_text("{}")
+    examples = [{"id": "s/paths.py", "text": "def joined_paths(path):\n    return path\n"}]
+    write_jsonl(tmp_path / "results/corpus/compose/code/train.jsonl.zst", examples)
+    (tmp_path / "a.py").write_text(CODE)
+
+    class Model:
+        def __init__(self, folder):
+            self.name = folder.name
+
+        def generate(self, texts, settings, seed, label):
+            prompts[self.name] = texts
+            return [[f"{self.name} {number}"] for number in range(len(texts))], {}
+
+    monkeypatch.setattr(try_models, "load", Model)
+    return prompts
+
+
+def test_a_place_is_continued_alone_and_after_code_that_resembles_it(asked, capsys):
+    try_models.try_models("local", None, None, "a.py:5", None)
+    before = "".join(CODE.splitlines(keepends=True)[:4])
+    retrieved = "def joined_paths(path):\n    return path\n\n"
+    assert asked == {"base": [before, retrieved + before], "pretrain": [before, retrieved + before]}
+    said = capsys.readouterr().out
+    assert [line for line in said.splitlines() if line.startswith("===")] == [
+        "=== base",
+        "=== base + retrieval",
+        "=== pretrain",
+        "=== pretrain + retrieval",
+    ]
+
+
+def test_a_chat_is_answered_by_the_last_stage_alone_where_nothing_is_found(asked):
+    try_models.try_models("local", None, None, None, "你好")
+    assert asked == {model: [[{"role": "user", "content": "你好"}]] for model in ("base", "sft")}
+
+
+@pytest.mark.parametrize(
+    ("stage", "at", "chat", "line"),
+    [
+        (None, None, None, "give either --at FILE:LINE or --chat TEXT"),
+        (None, "a.py:2", "x", "give either --at FILE:LINE or --chat TEXT"),
+        ("nowhere", "a.py:2", None, "nowhere: no such stage; known: pretrain, sft"),
+        (None, "a.py", None, "--at a.py: must be FILE:LINE"),
+        (None, "b.py:3", None, "--at b.py:3: must be FILE:LINE"),
+        (None, "a.py:9", None, "--at a.py:9: a.py has 5 lines; give one from 2 to 6"),
+    ],
+)
+def test_what_cannot_be_tried_is_one_line(asked, stage, at, chat, line):
+    with pytest.raises(UserError, match=line):
+        try_models.try_models("local", None, stage, at, chat)
+    assert asked == {}
+
+
+def test_a_model_that_is_not_trained_yet_is_one_line(asked, tmp_path):
+    shutil.rmtree(tmp_path / "results/training/train/pretrain")
+    with pytest.raises(UserError, match=r"train/pretrain: no model there yet; run the experiment first"):
+        try_models.try_models("local", None, "pretrain", "a.py:2", None)
