@@ -40,6 +40,11 @@ def cut(text: str) -> str:
     return f"{text[:MAX_CHARACTERS]} … ({len(text) - MAX_CHARACTERS:,} characters more)"
 
 
+def repeats(text: str) -> bool:
+    """Whether a text ends in the same piece at least five times, as small models write that have lost the thread."""
+    return re.search(r"(.{4,80}?)\1{4,}\s*$", text, re.DOTALL) is not None
+
+
 def graded_metric(suite: Suite) -> str:
     """The metric by which the items of a suite are ordered and graded."""
     return suite.graded or suite.compared[0]
@@ -57,12 +62,16 @@ def choose_examples(
     """Items with `kind` (`gained`, `failing` or `solved`), prompt and reference; no item occurs twice.
 
     Args:
-        base, tuned: the items of a dataset by id.
+        base, tuned: the items of a dataset by id. A text that repeats itself has gained nothing.
         count: how many are gained, and how many are failing; None for all items.
     """
     grades = {identity: (grade(suite, item), grade(suite, base[identity])) for identity, item in tuned.items()}
     gains = sorted(grades, key=lambda identity: (grades[identity][1] - grades[identity][0], identity))
-    gained = [identity for identity in gains if grades[identity][0] > grades[identity][1]][:count]
+    gained = []
+    for identity in gains:
+        if grades[identity][0] > grades[identity][1] and not repeats(tuned[identity]["written"][0]):
+            gained.append(identity)
+    gained = gained[:count]
     # among equal grades first those where the base is better
     worst = sorted(grades.keys() - set(gained), key=lambda name: (grades[name][0], -grades[name][1], name))
     failing = [identity for identity in worst if grades[identity][0] < 1][:count]
@@ -131,6 +140,8 @@ def side_of(suite: Suite, model: str, item: dict) -> dict:
     """What a model wrote for an item: `model`, `grade`, `text` and, of code, `outcome`."""
     verdict = (item.get("verdicts") or [{"outcome": "", "detail": ""}])[0]
     outcome = ": ".join(part for part in (verdict["outcome"], " ".join(verdict["detail"].split())[-120:]) if part)
+    if repeats(item["written"][0]):
+        outcome = ", ".join(filter(None, [outcome, "repeats itself"]))
     return {"model": model, "grade": grade(suite, item), "text": cut(item["written"][0]), "outcome": outcome}
 
 

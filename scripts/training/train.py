@@ -36,14 +36,13 @@ from scripts.training.engine.callbacks import add_callbacks
 from scripts.training.engine.checkpoint_folders import no_half_written_checkpoint, step_of
 from scripts.training.engine.disk_space import check_disk_space
 from scripts.training.engine.early_stopping import AlreadyFinished, stopping_summary
-from scripts.training.engine.orphans import die_with_torchrun
 from scripts.training.engine.pruning import prune_after_publishing, prune_before_start
 from scripts.training.engine.resume_across_code import Run, code_changes, prepare_work_folder, resume_anyway
 from scripts.training.engine.resuming import checkpoint_that_loads, resume_from
 from scripts.training.engine.run_lock import Ownership
-from scripts.training.engine.stage_arguments import stage_parser
 from scripts.training.engine.stage_folder import Folders, publish_stage
 from scripts.training.engine.stage_model import load_stage_model
+from scripts.training.engine.stage_process import die_with_torchrun, stage_parser
 from scripts.training.engine.trainer import Rows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
 from scripts.training.model.liger import choose_liger, liger_kernels

@@ -14,7 +14,7 @@ from scripts.evaluation.gate import evaluate
 from scripts.evaluation.suites.qa import SUITE
 from scripts.report.content.formatting import interval, number
 from scripts.report.content.wording import explanation
-from scripts.report.page import choose_examples, render
+from scripts.report.page import choose_examples, render, repeats, side_of
 from tests.evaluation.synthetic import (
     SOURCES,
     WRITTEN,
@@ -160,6 +160,24 @@ def test_examples_are_where_tuning_gained_most_then_where_it_fails():
         *(("failing", name) for name in "fde"),
     ]
     assert examples[0]["prompt"].endswith("x … (1,000 characters more)")
+    both[1]["a"]["written"] = ["the the the the the the"]
+    assert [item["id"] for item in choose_examples(SUITE, *both) if item["kind"] == "gained"] == ["b", "c"]
+    side = side_of(SUITE, "sft", both[1]["a"])
+    assert side["outcome"] == "repeats itself"
+
+
+@pytest.mark.parametrize(
+    ("text", "degenerate"),
+    [
+        ("def f():\n" + "    return x\n" * 5, True),
+        ("x the the the the the ", True),
+        ("a = [0, 0, 0, 0]\nreturn a", False),
+        ("=" * 16, False),  # a rule of a comment
+        ("self.a = a\nself.b = b\nself.c = c\n", False),
+    ],
+)
+def test_a_text_that_ends_in_the_same_words_over_and_over_is_found(text, degenerate):
+    assert repeats(text) is degenerate
 
 
 def test_same_data_gives_the_same_page(results_root, html):

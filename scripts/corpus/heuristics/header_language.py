@@ -10,7 +10,7 @@ import re
 
 import re2
 
-from scripts.corpus.heuristics.byte_patterns import byte_options
+from scripts.corpus.heuristics.quality import byte_options
 
 # What is not looked at: in one pass, so that a quote in a comment or a comment sign in a string misleads nothing. The
 # region of `#ifdef __cplusplus` may hold other complete conditions; it ends at its own #else, #elif or #endif.

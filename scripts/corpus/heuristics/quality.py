@@ -13,8 +13,20 @@ from functools import cache
 
 import re2
 
-from scripts.corpus.heuristics.byte_patterns import byte_options
 from scripts.experiment.settings.filter import Filter
+
+
+def byte_options(**chosen: object) -> re2.Options:
+    """RE2's options for texts as bytes, valid UTF-8 or not: each byte is a character. `chosen` are further ones.
+
+    RE2's `\\s` has no vertical tab, unlike that of `re`.
+    """
+    result = re2.Options()
+    result.encoding, result.log_errors = re2.Options.Encoding.LATIN1, False
+    for name, value in chosen.items():
+        setattr(result, name, value)
+    return result
+
 
 ASCII = bytes(range(128))
 ALPHANUMERIC = bytes(code for code in ASCII if chr(code).isalnum())

@@ -1,11 +1,22 @@
-"""The command line of scripts/training/train.py, which the launcher reads too: a plan depends on it."""
+"""What the launcher and the processes of a stage share: train.py's command line, and that no rank outlives torchrun.
 
+`kill -9` gives torchrun no chance to end its ranks. They would live on under process 1, hold GPUs, and write to the
+work folder of the run that follows.
+"""
+
+import ctypes
+import os
+import signal
+import sys
 from argparse import ArgumentParser
 from pathlib import Path
 
 from scripts.common.cli import parser
 from scripts.experiment.machine_files import MONITORING
 from scripts.experiment.settings.training import Stage
+
+PR_SET_PDEATHSIG = 1  # linux/prctl.h
+LAUNCHER = "STAGECRAFT_LAUNCHER"  # process id of scripts/training/launch.py, for its ranks
 
 
 def stage_parser(description: str = "") -> ArgumentParser:
@@ -21,3 +32,15 @@ def stage_parser(description: str = "") -> ArgumentParser:
     arguments.add_argument("--out", type=Path, required=True)
     arguments.add_argument("--monitoring", type=Path, default=MONITORING / "default.yaml")
     return arguments
+
+
+def die_with_torchrun() -> None:
+    """Let the kernel kill this process when its parent dies, if the parent is torchrun. Linux only.
+
+    It may have died while this process imported its modules, before the kernel was told.
+    """
+    if "TORCHELASTIC_RUN_ID" not in os.environ:
+        return  # a single process, whose parent is a shell
+    ctypes.CDLL(None, use_errno=True).prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
+    if os.getppid() == 1 or os.getppid() != int(os.environ.get(LAUNCHER, os.getppid())):
+        sys.exit("torchrun was killed; this rank ends")
