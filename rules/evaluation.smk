@@ -7,6 +7,7 @@ from scripts.experiment.layout import SPLITS
 from scripts.hosts.job_graph import rule_codes
 
 SUITES = abouts()
+LATER = -1  # than what a stage waits for: on a few cores evaluations would keep the next stage from starting
 # On a CPU, two models side by side on a core each finish sooner than one after the other on two cores. Suite perplexity,
 # the longest, takes two all the same: with one it would keep a stage, which needs both, from starting.
 THREADS = {suite: 2 if MACHINE.gpus or SUITES[suite].two_cores else 1 for suite in VIEW.suites}
@@ -36,6 +37,7 @@ for suite in [suite for suite in VIEW.suites if SUITES[suite].needs_gpu]:
             documents=PATHS.suite(suite, "{model}") / "items.jsonl.zst",
         log:
             PATHS.log("evaluation", suite, "{model}"),
+        priority: LATER
         conda:
             "../envs/stagecraft.yaml"
         threads: THREADS[suite]
@@ -91,6 +93,7 @@ if completion := VIEW.suites.get("completion"):
             manifest=PATHS.tasks("completion_tasks") / MANIFEST,
         log:
             PATHS.log("evaluation", "completion_tasks"),
+        priority: LATER
         conda:
             "../envs/stagecraft.yaml"
         params:
@@ -117,6 +120,7 @@ if tests := VIEW.suites.get("repository_tests"):
             manifest=PATHS.tasks("repository_tasks") / MANIFEST,
         log:
             PATHS.log("evaluation", "repository_tasks"),
+        priority: LATER
         conda:
             "../envs/stagecraft.yaml"
         params:
@@ -177,6 +181,7 @@ if VIEW.prompts:
             overlaps=PATHS.overlaps,
         log:
             PATHS.log("evaluation", "contamination"),
+        priority: LATER
         conda:
             "../envs/stagecraft.yaml"
         params:
@@ -201,6 +206,7 @@ rule baselines:
         documents=PATHS.baselines / "items.jsonl.zst",
     log:
         PATHS.log("evaluation", "baselines"),
+    priority: LATER
     conda:
         "../envs/stagecraft.yaml"
     params:

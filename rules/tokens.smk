@@ -47,7 +47,6 @@ rule tokenizer:
         tokenizer=PATHS.tokenizer / "tokenizer.json",
     log:
         PATHS.log("tokens", "tokenizer"),
-    priority: 1  # a stage waits for it
     conda:
         "../envs/stagecraft.yaml"
     params:
@@ -77,7 +76,6 @@ rule pack:
         shards=shard_files(PATHS.shards("{dataset}", "{length}")),
     log:
         PATHS.log("tokens", "pack", "{dataset}-{length}"),
-    priority: 1  # a stage waits for it
     conda:
         "../envs/stagecraft.yaml"
     params:

@@ -84,7 +84,6 @@ rule base:
         tokenizer=PATHS.model("base") / "tokenizer.json",
     log:
         PATHS.log("training", "base"),
-    priority: 1
     conda:
         "../envs/stagecraft.yaml"
     resources:

@@ -157,7 +157,8 @@ def mix(folders: dict[str, Path], settings: Mixture, out: Path) -> dict:
     splits = {}
     for split in PACKED_SPLITS:
         splits[split] = mix_split(folders, settings, seed_of(manifests, settings, split), total, out, split)
-        splits[split]["too_long"] = sum(manifest["splits"][split]["too_long"] for manifest in manifests.values())
+        for key in ("too_long", "refused"):
+            splits[split][key] = sum(manifest["splits"][split][key] for manifest in manifests.values())
     names = list(map(".".join, product(PACKED_SPLITS, SHARD_FILES)))
     facts = {fact: manifests[first][fact] for fact in ("length", "vocab_size")}
     end = manifests[first]["end_tokens"][-1]  # of a text; those of an answer stand before it

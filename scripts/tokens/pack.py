@@ -86,7 +86,7 @@ class SpooledSplit(NamedTuple):
 
     lengths: np.ndarray  # int64 [units], tokens of each
     documents: np.ndarray  # int64 [units], the number of the document of each
-    counts: dict[str, int]  # targets, too_long (chats left out), fim, fim_spm, fim_outgrown (pieces)
+    counts: dict[str, int]  # targets, too_long, refused (chats left out), fim, fim_spm, fim_outgrown (pieces)
     seed: int  # a hash of the tokens
 
 
@@ -157,12 +157,16 @@ def encode_to_spool(
     Raises:
         UserError: the file cannot be read, or an example is malformed; the message names it.
     """
-    progress = Progress(f"pack {path.parent.name} {path.name.partition('.')[0]}", "tokens")
     digest, lengths, documents, named = hashlib.sha256(), [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
-    counts = dict.fromkeys(("targets", "too_long", "fim", "fim_spm", "fim_outgrown"), 0)
-    records = read_jsonl(path)
-    while batch := list(islice(records, BATCH)):
+    counts = dict.fromkeys(("targets", "too_long", "refused", "fim", "fim_spm", "fim_outgrown"), 0)
+    records, label = read_jsonl(path), f"pack {path.parent.name} {path.name.partition('.')[0]}"
+    progress = Progress(label, "tokens")
+    while read := list(islice(records, BATCH)):
         try:
+            batch = encoder.accepted(read, label)
+            counts["refused"] += len(read) - len(batch)
+            if not batch:
+                continue
             units = units_of(batch, encoder, length, fill)
         except UserError as error:
             raise UserError(f"{path}: {error}") from error
@@ -197,8 +201,9 @@ def pack_split(
         with atomic(out / f"{split}.documents.txt") as temporary, temporary.open("wb") as names:
             lengths, documents, spooled, seed = encode_to_spool(path, encoder, length, fill, spool, names)
             if split == "train" and not spooled["targets"]:
-                longer = f"{spooled['too_long']:,} chats are longer"
-                raise UserError(f"{path}: no targets to train on in rows of {length} tokens; {longer}")
+                longer, refused = spooled["too_long"], spooled["refused"]
+                why = f"{longer:,} chats are longer" + f", {refused:,} refused by the chat template" * bool(refused)
+                raise UserError(f"{path}: no targets to train on in rows of {length} tokens; {why}")
         pieces, starts, rows = pieces_of(lengths, length, seed)
         pieces[:, 3] = documents[pieces[:, 3]]
         targets = largest = 0

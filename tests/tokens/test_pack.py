@@ -122,6 +122,7 @@ def test_every_token_is_kept_exactly_once_in_order_in_rows_of_exactly_the_length
             "padding": int(padding.sum()),
             "largest_id": int(shards.tokens.max()),
             "too_long": 0,
+            "refused": 0,
             "fim": 0,
             "fim_spm": 0,
             "fim_outgrown": 0,
@@ -283,3 +284,20 @@ def test_a_disk_that_fills_up_at_any_moment_is_a_one_line_error_and_leaves_no_ha
     assert {path.name: path.read_bytes() for path in out.iterdir()} == complete
     assert len(lines) > 10
     assert all(re.fullmatch(rf"{out}\S*: No space left on device \(.* are free there\)", line) for line in lines), lines
+
+
+def test_chats_that_the_template_refuses_are_left_out_and_counted_and_the_others_train(tokenizer, dataset, tmp_path):
+    folder = shutil.copytree(tokenizer, tmp_path / "tokenizer")
+    (folder / "chat_template.jinja").write_text(
+        "{% for m in messages %}{% if m.role == 'system' %}{{ raise_exception('no system role') }}{% endif %}"
+        "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    )
+    write_manifest(folder, list(read_manifest(tokenizer)["files"]))
+    turns = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    chats = [{"id": f"c/{number}", "messages": turns} for number in range(6)]
+    chats[2] = {"id": "c/system", "messages": [{"role": "system", "content": "s"}, *turns]}
+    manifest = pack(dataset(chats), folder, 64, tmp_path / "out")
+    assert manifest["splits"]["train"]["refused"] == 1 and manifest["splits"]["train"]["documents"] == 5
+    assert "c/system" not in (tmp_path / "out/train.documents.txt").read_text()
+    with pytest.raises(UserError, match=r"no targets .* 0 chats are longer, 1 refused by the chat template"):
+        pack(dataset(chats[2:3]), folder, 64, tmp_path / "none")

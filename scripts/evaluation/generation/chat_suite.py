@@ -112,7 +112,10 @@ def score(scorer: Scorer, folder: Path, datasets: Path, settings: ChatSettings, 
         UserError: a dataset does not exist or has no test chat, or a prompt is too long for the model.
     """
     hashes, chats = test_hashes(datasets, settings.datasets, scorer.name), read_chats(datasets, settings, scorer.name)
-    model, pairs = load(folder), [split_chat(chat) for _, chat, _ in chats]
+    model = load(folder)
+    accepted = {id(chat) for chat in model.encoder.accepted([chat for _, chat, _ in chats], scorer.name)}
+    chats = [entry for entry in chats if id(entry[1]) in accepted]
+    pairs = [split_chat(chat) for _, chat, _ in chats]
     prompts = [solved_before(prompt, solved) for (prompt, _), (*_, solved) in zip(pairs, chats, strict=True)]
     completions, engine = model.generate(prompts, settings, seed, label=scorer.name)
     items = [

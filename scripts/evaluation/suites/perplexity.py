@@ -131,6 +131,7 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
 
     encoder = model.encoder
     examples = shortened(pick_examples(path, settings.documents), settings.max_characters)
+    examples = encoder.accepted(examples, f"perplexity {dataset}")
     if not examples:
         raise UserError(f"{path}: no test example; raise corpus.split.test, or take {dataset} out of the evaluation")
     encoded, cut, after_retrieved = encoder.encode(examples), None, None

@@ -164,6 +164,7 @@ class ChatTemplate:
         self.folder, self.controls, self.names = files.folder, files.controls, files.names
         self.source = source or template_source(files)
         self.layouts: dict[tuple[str, ...], list[int | list[str | Content]]] = {}
+        self.texts: dict[tuple[str, ...], str] = {}  # as rendered with placeholders
         self.turn_ends: set[int] = set()
 
     @cached_property
@@ -221,5 +222,31 @@ class ChatTemplate:
                 f"{self.folder}: chat template: it must copy each message's content unchanged, as in ChatML "
                 f"(roles: {', '.join(roles)})"
             )
-        self.layouts[roles] = layout
+        self.layouts[roles], self.texts[roles] = layout, text
         return layout
+
+    def refusal(self, messages: list[dict]) -> str:
+        """Why a chat cannot be trained on with this template, in one line; empty if it can.
+
+        The template may refuse its roles, as Gemma's where they do not alternate, or rewrite what is said, as Qwen3's
+        takes `<think>` out of earlier turns: rows would then not be what the model sees in use.
+        """
+        roles = tuple(message["role"] for message in messages)
+        try:
+            self.layout(roles)
+            if self.source == CHATML:
+                return ""
+            rendered = self.compiled.render(messages=messages, add_generation_prompt=False)
+        except UserError as error:
+            return str(error)
+        except (jinja2.TemplateError, TypeError, ArithmeticError, LookupError, ValueError, RecursionError) as error:
+            return f"{self.folder}: chat template: {error}"
+        contents = [message["content"] for message in messages]
+
+        def content(place: re.Match) -> str:
+            left, number, right = place.groups()
+            return Content(int(number), left is None, right is None).of(contents)
+
+        if rendered == PLACED.sub(content, self.texts[roles]):
+            return ""
+        return f"{self.folder}: chat template: it rewrites what is said in this chat, or writes it elsewhere"

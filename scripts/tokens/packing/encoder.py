@@ -18,6 +18,7 @@ Control ids are added only here. The engine knows no control token, so a literal
 """
 
 import json
+import logging
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -117,6 +118,25 @@ class Encoder:
         for example in examples:
             batch.add(example)
         return batch.encoded()
+
+    def refusal(self, example: dict) -> str:
+        """Why the chat template cannot hold an example, in one line; empty if it can, as it can any text."""
+        messages = example.get("messages") if isinstance(example, dict) else None
+        plain = isinstance(messages, list) and all(isinstance(turn, dict) and "role" in turn for turn in messages)
+        return self.chats.refusal(messages) if plain else ""
+
+    def accepted(self, examples: list[dict], label: str) -> list[dict]:
+        """The examples that the chat template can hold; how many others there are is logged, with its words."""
+        kept, refused = [], []
+        for example in examples:
+            words = self.refusal(example)
+            if words:
+                refused.append(f"{example['id']}: {words}")
+            else:
+                kept.append(example)
+        if refused:
+            logging.warning(f"{label}: {len(refused):,} chats are left out, as {refused[0]}")
+        return kept
 
     def continuation(self, text: str) -> list[int]:
         """The ids of a text that goes on where a prompt stopped."""

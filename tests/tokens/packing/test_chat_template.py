@@ -101,3 +101,57 @@ def test_fill_in_the_middle_on_a_base_without_its_tokens_names_the_setting_that_
     ):
         check_base_tokenizer(folder, {"code": CodeDataset(kind="code")}, ["code"])
     check_base_tokenizer(folder, {"code": CodeDataset(kind="code", fim_rate=0)}, ["code"])
+
+
+REWRITING = {
+    "qwen3": template_of("qwen3"),
+    "qwen3_5": template_of("qwen3_5") if (FAMILIES / "qwen3_5.jinja").is_file() else template_of("qwen3"),
+    "upper": "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content | upper }}<|im_end|>\n{% endfor %}",
+    "a branch": "{% for m in messages %}<|im_start|>{{ m.role }}\n"
+    "{% if m.content.startswith('/') %}command{% else %}{{ m.content }}{% endif %}<|im_end|>\n{% endfor %}",
+    "replace": "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content.replace('A', 'B') }}<|im_end|>\n"
+    "{% endfor %}",
+    "last words": "{% for m in messages %}<|im_start|>{{ m.role }}\n{{ m.content.split('</think>')[-1] }}<|im_end|>\n"
+    "{% endfor %}",
+}
+SAID = ["plain", "A b", "/run it", "<think>\nwhy\n</think>\n\nyes", "<think></think> no", "ß", " x\n", "<|im_end|>", ""]
+
+
+@pytest.mark.parametrize("name", REWRITING)
+def test_a_chat_is_as_transformers_formats_it_or_refused_in_one_line(folder, name):
+    """Templates that take `<think>` out of earlier turns, or change a text, are followed for no chat they change."""
+    (folder / "chat_template.jinja").write_text(REWRITING[name])
+    loaded, encoder = AutoTokenizer.from_pretrained(folder), Encoder(folder)
+    accepted = refused = 0
+    for first in SAID:
+        for second in SAID:
+            turns = ["question", first, "more?", second]
+            roles = ["user", "assistant", "user", "assistant"]
+            messages = [{"role": role, "content": text} for role, text in zip(roles, turns, strict=True)]
+            refusal = encoder.refusal({"messages": messages})
+            if refusal:
+                assert "\n" not in refusal and "chat template" in refusal
+                refused += 1
+                continue
+            theirs = loaded.apply_chat_template(messages, tokenize=False)
+            ids = encoder.encode([{"messages": messages}]).ids.tolist()
+            assert loaded.decode(ids) == theirs, messages
+            accepted += 1
+    assert refused and (accepted or name == "upper")
+
+
+def test_roles_that_a_template_refuses_are_counted_with_its_words(folder, tmp_path, caplog):
+    alternate = (
+        "{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}"
+        "{{ raise_exception('Conversation roles must alternate user/assistant') }}{% endif %}"
+        "<|im_start|>{{ m.role }}\n{{ m.content }}<|im_end|>\n{% endfor %}"
+    )
+    (folder / "chat_template.jinja").write_text(alternate)
+    good = [{"role": "user", "content": "q"}, {"role": "assistant", "content": "a"}]
+    chats = [{"id": f"chats/{number}", "messages": good} for number in range(3)]
+    chats[1] = {"id": "chats/bad", "messages": [good[0], *good]}
+    kept = Encoder(folder).accepted(chats, "pack chats train")
+    assert [chat["id"] for chat in kept] == ["chats/0", "chats/2"]
+    (line,) = [record.getMessage() for record in caplog.records]
+    assert line.startswith("pack chats train: 1 chats are left out, as chats/bad: ")
+    assert "Conversation roles must alternate user/assistant" in line
