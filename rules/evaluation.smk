@@ -254,4 +254,4 @@ rule gate:
         ),
         code=CODES["evaluation.gate"],
     shell:
-        "python -m scripts.evaluation.gate {params.given:q} --out {output.evaluation:q} 2>&1 | tee {log:q}"
+        "python -m scripts.evaluation.gate {params.given:q} --by-workflow --out {output.evaluation:q} 2>&1 | tee {log:q}"

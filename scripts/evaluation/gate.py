@@ -186,11 +186,12 @@ def main() -> None:
     p.add_argument("--experiment", type=Experiment.from_json, required=True, help="the checked experiment, as JSON")
     p.add_argument("--sources", type=json.loads, required=True, help="rows of the source table by name, as JSON")
     p.add_argument("--codes", type=json.loads, required=True, help="a fingerprint per rule, as JSON")
+    p.add_argument("--by-workflow", action="store_true", help="whether each result must have its provenance")
     p.add_argument("--raw", type=Path, default=Path("data/raw"), help="folder with the manifest of each archive")
     p.add_argument("--out", type=Path, required=True, help="eval.json")
     args = p.parse_args()
     experiment, results = args.experiment, Path(args.experiment.results)
-    made_by = check_made_with(experiment)
+    made_by = check_made_with(experiment, args.by_workflow)
     inputs = gather(experiment, args.sources, args.codes, results, args.raw) | {"made_by": made_by}
     evaluation = evaluate(experiment, results)
     result = {"experiment": experiment.experiment, **evaluation, "inputs": inputs}

@@ -28,30 +28,39 @@ class Invocation:
     options: list[str]
     runs_jobs: bool
     dry_run: bool
-    touch_or_all: bool  # nothing is made, or everything
+    makes_all: bool
     locks: bool  # not with --nolock
     inner: bool  # started by another one, which holds the folder
 
     @property
     def remakes(self) -> bool:
         """Whether missing files may be made again before, or in a dry run be named."""
-        return (self.runs_jobs or self.dry_run) and not self.touch_or_all
+        return (self.runs_jobs or self.dry_run) and not self.makes_all
 
 
 def read_invocation(words: list[str] | None = None) -> Invocation:
-    """The command line of this process, or of `words`."""
+    """The command line of this process, or of `words`.
+
+    Raises:
+        UserError: it has `--touch`, which would say of old results that today's settings made them.
+    """
     from snakemake.cli import parse_args
 
     words = sys.argv[1:] if words is None else words
     with contextlib.redirect_stderr(io.StringIO()):  # it says again which profiles it uses
         _, args = parse_args(words)
+    if args.touch:
+        raise UserError(
+            "--touch: it would say of results that today's settings and code made them; run without it, which makes"
+            " only what changed, or see `stagecraft accept`"
+        )
     targets = [str(target) for target in args.targets]
     return Invocation(
         targets=targets,
         options=[word for word in words if word not in targets],
         runs_jobs=not any(getattr(args, name, None) for name in NO_JOBS),
         dry_run=bool(args.dryrun),
-        touch_or_all=bool(args.touch or args.forceall),
+        makes_all=bool(args.forceall),
         locks=not args.nolock,
         inner=INNER in os.environ,
     )

@@ -2,6 +2,7 @@
 
 import pytest
 
+from scripts.common.errors import UserError
 from scripts.hosts.invocation import read_invocation
 
 
@@ -20,7 +21,6 @@ def test_targets_and_options_are_told_apart():
         (["--unlock"], False, False),
         (["--lint"], False, False),
         (["--summary"], False, False),
-        (["--cores", "1", "--touch"], True, False),
         (["--cores", "1", "-F"], True, False),
         (["--cores", "1"], True, True),
     ],
@@ -28,3 +28,8 @@ def test_targets_and_options_are_told_apart():
 def test_the_options_tell_whether_jobs_run_and_whether_missing_files_are_made(words, runs, remakes):
     call = read_invocation(words)
     assert (call.runs_jobs, call.remakes) == (runs, remakes)
+
+
+def test_touch_is_refused_as_it_would_say_that_todays_settings_made_old_results():
+    with pytest.raises(UserError, match=r"--touch: .* run without it, .* or see `stagecraft accept`"):
+        read_invocation(["--cores", "1", "--touch"])

@@ -1,6 +1,8 @@
 """Collect everything that a result was made from: settings, pins, and the hashes of code, data and models."""
 
+import ast
 import importlib.metadata
+import json
 import platform
 from pathlib import Path
 
@@ -11,7 +13,7 @@ from scripts.experiment.causes import setting_changes
 from scripts.experiment.experiment_view import ExperimentView
 from scripts.experiment.layout import MANIFEST, Layout, raw_manifest, raw_name
 from scripts.experiment.packed_rows import PackedRows
-from scripts.experiment.provenance import Index, provenance_file, read_provenance
+from scripts.experiment.provenance import FOLDERS, Index, Provenance
 from scripts.experiment.settings.experiment import Experiment
 from scripts.experiment.settings.record import to_dict
 from scripts.experiment.stage_seeds import further_models
@@ -103,42 +105,119 @@ def gather(experiment: Experiment, sources: dict, codes: dict[str, str], results
     }
 
 
-def expected_settings(experiment: Experiment) -> dict[Path, dict]:
-    """The first output of each job that made a model or scores → the settings that it must have been made with."""
-    layout = Layout(Path(experiment.results))
-    view = ExperimentView(experiment, {}, layout)
-    expected = {}
-    for name in view.own_models:
-        expected[layout.model(name) / MANIFEST] = to_dict(view.stages[name])
-    models = scored_models(experiment.evaluation, list(experiment.stages), further_models(experiment.stages))
-    for suite, names in models.items():
-        if suite == "human":  # its settings are those of the sheet that people filled
-            continue
-        for name in names:
-            expected[layout.suite(suite, name) / "scores.json"] = to_dict(view.suites[suite])
-    return expected
+def settings_of(made: Provenance) -> dict | None:
+    """The settings that a job was made with; None for one without."""
+    value = ast.literal_eval(made.params.get("settings", "None"))
+    if isinstance(value, list):  # an option and its value, or neither
+        value = value[1] if value else None
+    return None if value is None else json.loads(value)
 
 
-def check_made_with(experiment: Experiment) -> dict[str, str]:
-    """Refuse models and scores that were made with other settings than the experiment's.
+def expected_settings(made: Provenance, output: Path, view: ExperimentView) -> dict | None:
+    """The settings that the experiment gives a job today; None for one without, or that is not checked.
 
-    Returns:
-        provenance file → rule and code fingerprint; a result that was made by hand, without the workflow, has none.
+    Args:
+        output: the job's first.
+    """
+    experiment, folder = view.experiment, output.parent.name
+    match made.rule:
+        case "filter":
+            return to_dict(experiment.corpus.filter)
+        case "split":
+            return to_dict(experiment.corpus.split)
+        case "compose":
+            return to_dict(view.datasets[folder]) if folder in view.datasets else {}
+        case "tokenizer":
+            return to_dict(experiment.tokens.tokenizer) if view.scratch else None
+        case "mix":
+            mixture = experiment.tokens.mix.get(folder.rpartition("-")[0])
+            return to_dict(mixture) if mixture else {}
+        case "base":
+            return view.base_settings
+        case "train":
+            return to_dict(view.stages[folder]) if folder in view.stages else {}
+        case "human":  # its settings are those of the sheet that people filled
+            return settings_of(made)
+        case suite if suite in view.suites:
+            return to_dict(view.suites[suite])
+    return settings_of(made)
+
+
+def expected_options(made: Provenance, output: Path, view: ExperimentView) -> dict[str, str]:
+    """The params beside the settings that the experiment decides, as provenance holds them."""
+    experiment = view.experiment
+    options = {"keep": ["--keep-near-duplicates"] if experiment.corpus.keep_near_duplicates else []}
+    if made.rule == "train":
+        options["seed"] = view.seed(output.parent.name)
+    elif made.params.get("seed", "[]").isdigit():
+        options["seed"] = experiment.seed
+    elif made.params.get("seed", "[]") != "[]":
+        options["seed"] = ["--seed", str(experiment.seed)]
+    return {name: repr(value) for name, value in options.items() if name in made.params}
+
+
+def check_job(made: Provenance, output: Path, view: ExperimentView) -> None:
+    """Check that a job was made with the experiment's settings.
 
     Raises:
-        UserError: one was made with other settings, or its provenance is damaged.
+        UserError: it was not.
     """
-    codes = {}
-    for output, expected in expected_settings(experiment).items():
-        path = provenance_file(output)
-        if not path.is_file():
+    changes = setting_changes(settings_of(made) or {}, expected_settings(made, output, view) or {})
+    for name, value in expected_options(made, output, view).items():
+        if made.params[name] != value:
+            changes.append(f"{name} {made.params[name]} → {value}")
+    if changes:
+        raise UserError(
+            f"{output}: it was made with another setting than the experiment's: {changes[0]}; run the whole workflow,"
+            " without --touch and --allowed-rules, so that it is made again"
+        )
+
+
+def scored_outputs(view: ExperimentView) -> list[Path]:
+    """The first output of each job whose models and scores a verdict stands on."""
+    experiment, layout = view.experiment, view.layout
+    outputs = [layout.model(name) / MANIFEST for name in ("base", *view.own_models)]
+    models = scored_models(experiment.evaluation, list(experiment.stages), further_models(experiment.stages))
+    for suite, names in models.items():
+        outputs += [layout.suite(suite, name) / "scores.json" for name in names]
+    return outputs
+
+
+def check_made_with(experiment: Experiment, by_workflow: bool) -> dict[str, str]:
+    """Refuse results that were made with other settings than the experiment's, and all that they were made from.
+
+    Args:
+        by_workflow: whether each result must have its provenance; one that was made by hand has none.
+
+    Returns:
+        provenance file → rule and code fingerprint.
+
+    Raises:
+        UserError: one was made with other settings or from other files, or its provenance is damaged or missing.
+    """
+    view = ExperimentView(experiment, {}, Layout(Path(experiment.results)))
+    index = Index((experiment.results, *FOLDERS[1:]))
+    for words in index.damaged.values():
+        raise UserError(words)
+    makers = {}  # each file that a job made → its provenance file
+    for path, made in index.jobs.items():
+        makers |= dict.fromkeys(made.files, path)
+    codes, waiting = {}, list(map(str, scored_outputs(view)))
+    while waiting:
+        name = waiting.pop()
+        path = makers.get(name)
+        if path is None:
+            if by_workflow and name.startswith(f"{experiment.results}/"):
+                raise UserError(f"{name}: it has no provenance, so nothing says how it was made; run the workflow")
             continue
-        made = read_provenance(path)
-        changes = setting_changes(made.settings, expected)
-        if changes:
-            raise UserError(
-                f"{output}: it was made with another setting than the experiment's: {changes[0]}; run the workflow"
-                " without --touch, so that it is made again"
-            )
+        if str(path) in codes:
+            continue
+        made = index.jobs[path]
+        check_job(made, Path(next(iter(made.outputs))), view)
         codes[str(path)] = f"{made.rule} {made.code}"
+        for read, sha256 in made.inputs.items():
+            maker = makers.get(read)
+            if maker and index.jobs[maker].files[read] != sha256:
+                raise UserError(f"{name}: it was made from another {read} than the one there is; run the workflow")
+            waiting.append(read)
     return codes
