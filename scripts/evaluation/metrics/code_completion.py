@@ -29,8 +29,9 @@ def completion_match(completion: str, answer: str) -> bool:
 
 
 def edit_similarity(completion: str, answer: str) -> float:
-    """rapidfuzz's ratio of both texts, 0 to 1, white space around them aside."""
-    return fuzz.ratio(completion.strip(), answer.strip()) / 100
+    """rapidfuzz's ratio of both texts, 0 to 1, white space around them aside; a line may end in LF or CRLF."""
+    both = [text.replace("\r\n", "\n").strip() for text in (completion, answer)]
+    return fuzz.ratio(*both) / 100
 
 
 def identifiers(text: str, language: str) -> set[str]:

@@ -63,3 +63,10 @@ def test_a_completion_parses_if_it_adds_no_error_to_the_file():
     assert parses(before, "return x", "return x + 1", after, "python")
     assert not parses(before, "return (x", "return x + 1", after, "python")
     assert not parses("int f() {\n    ", "return 1;\n}", "return 1;", "\n}\n", "cpp")
+
+
+def test_a_perfect_completion_of_a_file_with_windows_line_ends_scores_1():
+    answer = "a = 1\r\n    b = 2\r\n"
+    for completion in (answer, answer.replace("\r\n", "\n")):
+        assert edit_similarity(completion, answer) == 1 and completion_match(completion, answer)
+    assert edit_similarity("a = 1\r    b = 2", answer) < 1
