@@ -113,6 +113,27 @@ def read_json_or_empty(path: Path) -> dict:
     return content if isinstance(content, dict) else {}
 
 
+def sealed(content: dict) -> str:
+    """A sha256 over a cache's content."""
+    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def read_cache(path: Path) -> dict:
+    """What `write_cache` wrote; empty where there is nothing that it wrote, such as a file in which a digit changed."""
+    try:
+        record = orjson.loads(path.read_bytes())
+        content = record["content"]
+        return content if record["sha256"] == sealed(content) else {}
+    except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
+        return {}
+
+
+def write_cache(path: Path, content: dict) -> None:
+    """Keep what takes long to compute, where it can be kept: on a disk that is full or read-only nothing is."""
+    with suppress(OSError, UserError):
+        write_json(path, {"content": content, "sha256": sealed(content)})
+
+
 def sha256_file(path: Path) -> str:
     """The hex sha256 of a file's bytes."""
     with path.open("rb") as file:

@@ -10,17 +10,17 @@ time is not seen here; `stagecraft verify` reads every byte.
 
 from pathlib import Path
 
-from scripts.common.files import read_json_or_empty, sha256_file, write_json
+from scripts.common.files import read_cache, sha256_file, write_cache
 
 NOTES = Path(".snakemake/stagecraft/hashes.json")
 
 
 class KnownHashes:
-    """Hashes noted in a JSON file by absolute path; an unreadable file counts as empty."""
+    """Hashes noted in a JSON file by absolute path; a file that is not as it was written counts as empty."""
 
     def __init__(self, notes: Path = NOTES):
         self.notes = notes
-        self.known = read_json_or_empty(notes)
+        self.known = read_cache(notes)
         self.changed = False
 
     def sha256(self, path: Path) -> str:
@@ -45,5 +45,5 @@ class KnownHashes:
         if not self.changed:
             return
         present = {name: note for name, note in self.known.items() if Path(name).is_file()}
-        write_json(self.notes, present)
+        write_cache(self.notes, present)
         self.changed = False

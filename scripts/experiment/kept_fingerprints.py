@@ -11,7 +11,7 @@ import sys
 from functools import cache
 from pathlib import Path
 
-from scripts.common.files import read_json_or_empty, write_json
+from scripts.common.files import read_cache, write_cache
 from scripts.experiment.fingerprint import PACKAGE, ROOT
 from scripts.experiment.fingerprint import fingerprint as computed
 
@@ -30,9 +30,9 @@ def tree_hash(root: Path) -> str:
 
 def fingerprint(module: str, file: Path = KEPT) -> str:
     """The fingerprint of what `python -m module` reaches, from the file where it holds for these scripts."""
-    tree, noted = tree_hash(ROOT), read_json_or_empty(file)
+    tree, noted = tree_hash(ROOT), read_cache(file)
     kept = noted["fingerprints"] if noted.get("tree") == tree else {}
     if module not in kept:
         kept[module] = computed(module)
-        write_json(file, {"tree": tree, "fingerprints": kept})
+        write_cache(file, {"tree": tree, "fingerprints": kept})
     return kept[module]

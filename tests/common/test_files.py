@@ -12,6 +12,7 @@ import zstandard
 
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, read_json, read_jsonl, sha256_file, write_json, write_jsonl
+from scripts.common.known_hashes import KnownHashes
 from scripts.common.manifest import read_manifest, write_manifest
 
 RECORDS = [{"text": "naïve 代码\n\u2028\x00"}, {"n": 2**53, "empty": ""}]
@@ -121,3 +122,21 @@ def test_a_changed_file_is_refused_by_its_manifest(tmp_path, damage):
         data.write_bytes(bytes(range(255)) + (b"\x00" if damage == "flip" else b""))
     with pytest.raises(UserError, match=r"data\.bin"):
         read_manifest(tmp_path)
+
+
+def test_a_hash_that_was_noted_is_believed_only_as_it_was_written(tmp_path):
+    (tmp_path / "model.bin").write_bytes(b"weights")
+    notes = tmp_path / "notes/hashes.json"
+    first = KnownHashes(notes)
+    digest = first.sha256(tmp_path / "model.bin")
+    first.save()
+    assert KnownHashes(notes).known and KnownHashes(notes).sha256(tmp_path / "model.bin") == digest
+    flipped = ("0" if digest[0] != "0" else "1") + digest[1:]
+    notes.write_text(notes.read_text().replace(digest, flipped))
+    assert KnownHashes(notes).sha256(tmp_path / "model.bin") == digest
+    notes.unlink()
+    notes.parent.rmdir()
+    notes.parent.write_text("a file in the place of the folder")
+    blocked = KnownHashes(notes)
+    assert blocked.sha256(tmp_path / "model.bin") == digest
+    blocked.save()

@@ -50,3 +50,17 @@ def test_kept_fingerprints_equal_the_computed_ones(tmp_path):
         assert [kept_fingerprints.fingerprint(rule, tmp_path / "kept.json") for rule in rules()[:5]] == [
             fingerprint.fingerprint(rule) for rule in rules()[:5]
         ]
+
+
+def test_a_cache_is_used_only_as_it_was_written(kept):
+    root, ask = kept
+    ask()
+    path = root / "kept.json"
+    path.write_text(path.read_text().replace('"1"', '"3"'))
+    assert ask() == (["1", "2"], RULES)
+    for content in ("null", "[]", '{"content": 1, "sha256": 2}'):
+        path.write_text(content)
+        assert ask()[1] == RULES
+    path.unlink()
+    path.mkdir()  # where nothing can be kept nothing is
+    assert ask()[1] == RULES and ask()[1] == RULES
