@@ -60,6 +60,14 @@ LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
         (set_key("training", "base", {"model": "Qwen/Qwen2.5-7B"}), "training.base.revision: required"),
         (set_key("evaluation", "perplexity", "datasets", ["cod"]), "evaluation.perplexity.datasets: no 'cod' here"),
         (
+            set_key("evaluation", "perplexity", "context", 5000),
+            "evaluation.perplexity.context: 5000 is more than the base's max_position_embeddings 4096",
+        ),
+        (
+            lambda config: config["evaluation"]["gate"]["gates"].append(config["evaluation"]["gate"]["gates"][0]),
+            "evaluation.gate.gates.6: the same as an earlier gate; remove one",
+        ),
+        (
             set_key("evaluation", "perplexity", "stride", 10**6),
             "evaluation.perplexity.stride: 1000000 exceeds `context`",
         ),

@@ -90,6 +90,13 @@ def check(settings: Settings, experiment, key: str) -> None:
         check_name(f"{key}.retrieval.datasets", dataset, settings.datasets)
         if experiment.corpus.compose[dataset].kind != "code":
             raise UserError(f"{key}.retrieval.datasets: {dataset} is not of kind `code`")
+    shape = (experiment.training.base.shape if experiment.training else None) or {}
+    longest = shape.get("max_position_embeddings")
+    if longest and settings.context > longest:
+        raise UserError(
+            f"{key}.context: {settings.context} is more than the base's max_position_embeddings {longest}: it does not"
+            " know further positions"
+        )
     if settings.stride > settings.context:
         raise UserError(f"{key}.stride: {settings.stride} exceeds `context`")
 

@@ -27,6 +27,8 @@ def check_gates(experiment: Experiment, name: str) -> None:
     without_dataset = (*STAGE_METRICS, *timed)
     for number, gate in enumerate(experiment.evaluation.gate.gates):
         key = f"{name}: evaluation.gate.gates.{number}"
+        if gate in experiment.evaluation.gate.gates[:number]:
+            raise UserError(f"{key}: the same as an earlier gate; remove one")
         if gate.metric in without_dataset:
             for setting in ("dataset", "language", "against"):
                 if setting in gate.model_fields_set:
