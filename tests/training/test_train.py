@@ -273,6 +273,10 @@ def test_the_metric_log_loses_what_a_killed_run_wrote_beyond_its_checkpoint(tmp_
     truncate_after(path, 1)
     assert path.read_bytes() == b'{"step":1,"loss":2}\n'
     truncate_after(tmp_path / "none.jsonl", 1)
+    damaged = b'\xff\x00\n[]\nnull\n{"step": "x"}\n{"a": 1}\n'
+    path.write_bytes(b'{"step": 1}\n' + damaged + b'{"step": 2}\n{"step": 3}\n{"st')
+    truncate_after(path, 2)
+    assert path.read_bytes() == b'{"step": 1}\n{"step": 2}\n'
 
 
 @pytest.mark.parametrize(

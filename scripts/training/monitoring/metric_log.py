@@ -12,13 +12,25 @@ from scripts.common.files import atomic
 
 
 def truncate_after(path: Path, step: int) -> None:
-    """Remove from a metric log the lines after the checkpoint that is resumed, and a half-written line."""
+    """Remove from a metric log the lines after the checkpoint that is resumed, and a half-written line.
+
+    Lines that hold no logged step, as a failing disk may leave them, are removed too, and counted in a warning: a stage
+    need not fail for its curve.
+    """
     if not path.is_file():
+        if step:
+            logging.warning(f"{path}: not there; the curves of this stage begin at step {step}")
         return
-    kept = []
+    kept, damaged = [], 0
     for line in path.read_bytes().splitlines(keepends=True):
-        if line.endswith(b"\n") and orjson.loads(line)["step"] <= step:
-            kept.append(line)
+        try:
+            logged = orjson.loads(line)["step"]
+            if line.endswith(b"\n") and logged <= step:
+                kept.append(line)
+        except (orjson.JSONDecodeError, KeyError, TypeError):
+            damaged += line.endswith(b"\n")
+    if damaged:
+        logging.warning(f"{path}: {damaged} damaged lines are left out; the curves have a gap there")
     with atomic(path) as temporary:
         temporary.write_bytes(b"".join(kept))
 
