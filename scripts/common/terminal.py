@@ -46,6 +46,7 @@ STOPPED = "stopped by a signal; run the same command again to go on"
 
 
 scheduler_causes: dict[str, str] = {}  # number of a failed job → why the scheduler ended it
+refused: set[str] = set()  # numbers of the jobs that the scheduler did not take
 
 
 def read_lines(path: str) -> list[str]:
@@ -156,8 +157,16 @@ class Shortened(logging.Formatter):
 
     def end(self) -> str:
         """What failed, each with the last lines of its log: the last lines of all."""
-        lines = []
+        lines, words = [], {}
+        for job in sorted(refused):
+            words.setdefault(scheduler_causes[job], []).append(self.names.get(job, job))
+        for line, names in words.items():
+            lines.append(
+                f"{', '.join(names)} not taken by Slurm; correct the profile, or ask the cluster's people:\n{line}"
+            )
         for job, logs in self.failed.items():
+            if job in refused:
+                continue
             log = next(filter(tail, logs), ", ".join(logs))  # on Slurm there are several
             lines += [f"{self.names.get(job, job)} failed; the last lines of {log}:", *tail(log)]
         if self.stopped:

@@ -13,6 +13,8 @@ from collections.abc import Awaitable, Callable
 STATUS_SECONDS = 30  # for a question about one job
 # states that say nothing of the job itself
 SCHEDULERS_FAULTS = {"NODE_FAIL", "BOOT_FAIL", "PREEMPTED"}
+REFUSED = "refused"  # by sbatch: no job of Slurm's came to be
+SBATCH = re.compile(r"sbatch failed.*?The error message was '(.*?)'\.\n", re.DOTALL)
 ENDED = {*SCHEDULERS_FAULTS, "OUT_OF_MEMORY", "TIMEOUT", "DEADLINE", "CANCELLED"}
 
 Statuses = dict[str, str]
@@ -70,11 +72,15 @@ def keep_to_squeue() -> None:
 
     report_error = plugin.Executor.report_job_error
 
-    def reported(self, job_info, **options) -> None:
+    def reported(self, job_info, msg: str | None = None, **options) -> None:
         state = states.known.get(str(job_info.external_jobid), "")
-        if state in ENDED:
+        refusal = SBATCH.search(msg or "")
+        if refusal:
+            words = [line.removeprefix("sbatch: error: ") for line in refusal[1].splitlines() if line.strip()]
+            endings[job_info.job] = REFUSED, f"sbatch: {'; '.join(words)}"
+        elif state in ENDED:
             endings[job_info.job] = state, reason_of(str(job_info.external_jobid), state)
-        report_error(self, job_info, **options)
+        report_error(self, job_info, msg=None if refusal else msg, **options)
 
     plugin.query_job_status = queried
     plugin.get_min_job_age = lambda: 10**9  # by which it decides whether to ask `sacct` after all

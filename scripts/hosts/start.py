@@ -22,11 +22,11 @@ from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 
 from scripts.common.errors import UserError
-from scripts.common.terminal import error_in, read_lines, scheduler_causes, shorten
+from scripts.common.terminal import error_in, read_lines, refused, scheduler_causes, shorten
 from scripts.experiment.arguments import argument_file
 from scripts.hosts.folder_lock import hold_folder
 from scripts.hosts.invocation import Invocation, read_invocation
-from scripts.hosts.slurm_status import SCHEDULERS_FAULTS, endings, keep_to_squeue
+from scripts.hosts.slurm_status import REFUSED, SCHEDULERS_FAULTS, endings, keep_to_squeue
 
 SECONDS = 5  # between two looks at the queue for jobs of an earlier run
 PENDING_SECONDS = 30  # between two looks at why jobs wait
@@ -157,7 +157,12 @@ def end_at_users_mistakes() -> None:
     def handled(self, job, postprocess_job: bool = True):
         state, line = endings.pop(job, (None, None))
         if line:
-            scheduler_causes[str(self.workflow.dag.jobid(job))] = line
+            for single in getattr(job, "jobs", [job]):
+                scheduler_causes[str(self.workflow.dag.jobid(single))] = line
+        if state == REFUSED:  # it would refuse again, and an earlier run's log says nothing of it
+            for single in getattr(job, "jobs", [job]):
+                refused.add(str(self.workflow.dag.jobid(single)))
+            job.attempt = job.restart_times + 1
         if state in SCHEDULERS_FAULTS and free_tries[job] < FREE_TRIES:
             free_tries[job] += 1
             job.attempt -= 1

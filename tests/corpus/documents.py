@@ -7,7 +7,7 @@ from scripts.corpus.instruct.tasks import examples_of
 from scripts.experiment.settings.corpus import InstructDataset
 
 SEED = 42
-CHAT = InstructDataset(kind="instruct", language="zh", max_characters=1000)
+CHAT = InstructDataset(kind="instruct", language="zh", tasks={"analysis": 1}, max_characters=1000)
 PYTHON = '"""Reads all the tables."""\nimport os\n\n\ndef read(path):\n    return os.stat(path)\n'
 
 

@@ -86,7 +86,7 @@ def test_a_commit_is_required_with_git():
 
 @pytest.mark.slow
 def test_the_workflow_fetches_a_pinned_benchmark_before_it_is_scored(repository, tmp_path):
-    config = read_yaml(Path("config/examples/from-scratch.yaml"))
+    config = read_yaml(Path("config/examples/from-scratch.yaml")) | {"results": "results"}
     pinned = {"git": str(repository[0]), "commit": repository[1], "path": "data/b.jsonl"}
     config["evaluation"]["code"] = {"benchmarks": [pinned]}
     (tmp_path / "x.yaml").write_text(yaml.safe_dump(config))

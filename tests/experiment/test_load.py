@@ -169,3 +169,10 @@ def test_perplexity_cannot_be_switched_off_as_other_suites_can(experiment):
         load_experiment(experiment)
     del experiment["evaluation"]["perplexity"]
     assert load_experiment(experiment).evaluation.qa is None
+
+
+def test_the_order_of_languages_decides_nothing(experiment):
+    experiment["corpus"]["filter"]["languages"] = ["rust", "c", "python"]
+    first = to_json(load_experiment(experiment, "e").corpus.filter)
+    experiment["corpus"]["filter"]["languages"] = ["python", "rust", "c"]
+    assert to_json(load_experiment(experiment, "e").corpus.filter) == first

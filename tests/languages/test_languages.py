@@ -75,7 +75,7 @@ def test_a_language_with_a_grammar_is_one_file(kava):
     assert (facts.types[0].name, facts.imports, facts.sentence) == ("Sum", ["org.x.Other"], "Adds all the numbers up.")
     [function] = functions_of(TEXT, "Sum.kava", kava)
     assert function.summary == "Adds two numbers to each other."
-    settings = InstructDataset(kind="instruct", language="en")
+    settings = InstructDataset(kind="instruct", language="en", tasks={"analysis": 1})
     [chat] = examples_of({"text": TEXT, "path": "Sum.kava", "source": "s", "language": kava}, settings, 42)
     request, answer = (turn["content"] for turn in chat["messages"][1:])
     assert "Kava" in request and "This Kava code defines classes and methods." in answer and "unit `org.x" in answer

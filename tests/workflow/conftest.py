@@ -50,7 +50,7 @@ EXPERIMENT = {
         "split": {"validation": 0.1, "test": 0.1},
         "compose": {
             "code": {"kind": "code"},
-            "instruct": {"kind": "instruct", "language": "en", "max_characters": 4000},
+            "instruct": {"kind": "instruct", "language": "en", "tasks": {"analysis": 1}, "max_characters": 4000},
         },
     },
     "tokens": {"tokenizer": {"vocab_size": 600}},

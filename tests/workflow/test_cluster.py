@@ -204,3 +204,16 @@ def test_a_job_that_slurm_will_not_start_is_named_once_with_the_reason_and_what_
     finally:
         subprocess.run(["scontrol", "update", "PartitionName=gpu", "MaxTime=INFINITE"], check=True)
     assert first.wait(300) == 0, out.read_text()[-3000:]
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+def test_what_sbatch_refuses_ends_with_its_own_words_and_is_not_tried_again(slurm, finished, tmp_path, grouped):
+    clone = copied_to_cluster(finished, tmp_path / "clone", steps=2, ranks=1, slurm_partition="nowhere")
+    (clone.root / "results/logs/training/train/sft.log").write_text("error: of an earlier run\n")
+    groups = ["--groups", "train=g", "--group-components", "g=1"] if grouped else []
+    done = clone.snakemake(SFT, *A40, *groups, check=False)
+    said = done.stdout + done.stderr
+    assert done.returncode == 1 and "Traceback" not in said
+    assert "invalid partition specified: nowhere" in done.stderr.splitlines()[-1]
+    assert "trying again" not in said and "of an earlier run" not in said
+    assert not [job for job in slurm.jobs("train") if job["Partition"] == "nowhere"]

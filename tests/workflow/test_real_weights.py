@@ -95,7 +95,7 @@ def clone(gemma, tmp_path, real) -> Clone:
             "split": {"validation": 0.1, "test": 0.1},
             "compose": {
                 "code": {"kind": "code", "fim_rate": 0},
-                "instruct": {"kind": "instruct", "language": "en", "max_characters": 1500},
+                "instruct": {"kind": "instruct", "language": "en", "tasks": {"analysis": 1}, "max_characters": 1500},
             },
         },
         "training": {

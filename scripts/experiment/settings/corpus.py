@@ -115,11 +115,11 @@ class InstructDataset(SourceDataset):
     )
     language: Literal["zh", "en"] = Field("zh", description="Language of prompt and answer.")
     tasks: dict[InstructTask, Annotated[Number, Field(gt=0)]] = Field(
-        {"analysis": 1},
+        {"function_to_docstring": 1, "signature_to_body": 1},
         min_length=1,
         description="Tasks and their weights; a task's share of the examples is its weight over the sum of the"
-        " weights. `analysis` asks what a file does; `function_to_docstring` and `signature_to_body` are"
-        " about one documented function.",
+        " weights. `function_to_docstring` and `signature_to_body` are about one documented function; `analysis` asks"
+        " what a file does, and its answer names what the file defines.",
     )
     system: str | None = Field(None, description="System prompt; by default a fixed one in the chosen `language`.")
     max_characters: int = Field(50_000, ge=1, description="Documents longer than this are left out (characters).")

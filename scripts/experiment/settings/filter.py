@@ -44,7 +44,8 @@ class Filter(Record):
         " the bytes of many repositories.",
     )
     min_lines: int = Field(10, ge=0, description="Minimum number of lines.")
-    languages: Annotated[list[LanguageName], Unique, Field(min_length=1)] | None = Field(
+    # sorted, so that another order of the same languages reruns nothing
+    languages: Annotated[list[LanguageName], Unique, AfterValidator(sorted), Field(min_length=1)] | None = Field(
         None,
         description="Languages whose files are read: those of scripts/languages/ and of Pygments. By default all but"
         " formats of data and settings, as JSON and YAML.",

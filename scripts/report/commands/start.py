@@ -31,7 +31,7 @@ HELD_OUT = 24  # files that are held out, where there are enough
 FEW = 12  # held-out files below which little can be told
 LEAST = 30  # files of code without which nothing is left to train on
 MEMORY = 5 << 30  # bytes that the default experiment needs
-STEPS = {2: 24, 4: 48, 8: 96}  # cores → steps of 1,024 tokens, a few minutes each
+STEPS = {2: 22, 4: 44, 8: 88}  # cores → steps of 1,024 tokens, a few minutes each
 SHOWN = 3  # languages of the experiment: those with the most files
 PROSE = {"markdown", "restructuredtext"}
 

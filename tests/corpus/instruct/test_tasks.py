@@ -137,9 +137,14 @@ def test_a_function_serves_one_task_and_answers_hold_only_what_stands_in_the_fil
     assert set(seen.values()) == {1} and len(seen) > 200
 
 
-def test_the_default_is_the_analysis_alone_and_nothing_else_is_parsed_out():
+def test_the_default_is_what_follows_from_the_request():
     default = InstructDataset(kind="instruct", language="zh")
-    (example,) = examples_of(document(CODE["python"][0]), default, 42)
+    assert {example["task"] for example in examples_of(document(CODE["python"][0]), default, 42)} <= {*REQUESTS}
+
+
+def test_of_the_analysis_alone_nothing_else_is_parsed_out():
+    alone = InstructDataset(kind="instruct", language="zh", tasks={"analysis": 1})
+    (example,) = examples_of(document(CODE["python"][0]), alone, 42)
     assert example.keys() == {"name", "messages"} and example["name"] == ""
     assert example["messages"][1]["content"].startswith("请分析以下Python代码的功能和实现：\n\n```python\n")
 
