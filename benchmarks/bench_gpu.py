@@ -2,19 +2,12 @@
 
     uv pip install --group gpu
     python -m benchmarks.bench_gpu [--shapes 0.5b 1.5b 7b] [--rows 4]
+    python -m benchmarks.bench_gpu --shapes tiny --device cpu --length 64      # tries it out
 
 Each model, fully trained and with LoRA, in bf16 with checkpointed activations, over packed rows of 4096 tokens: sdpa,
-the best kernel of scripts/training/model/attention.py and Liger in turn, and TRL's SFTTrainer with
-packing, on the same kernel and with the Liger kernels that it allows. Each line of the table is a process of its own.
-Tokens per second (all tokens of the rows, which are full), MFU and peak memory come from
-scripts/training/monitoring/throughput.py, the rate is a median over the steps after the first five. Beside the memory
-stands what the plan says of it, where a stage would run that way; the plan's CUDA context, fragmentation and validation
-pass are left out, as what torch allocated contains none of them. A run that fails, most likely for lack of memory, says
-so in its line.
-
-    python -m benchmarks.bench_gpu --shapes tiny --device cpu --length 64
-
-tries it out.
+the best kernel of scripts/training/model/attention.py and Liger in turn, and TRL's SFTTrainer with packing. Each line
+is a process of its own; the rate is a median over the steps after the first five, beside the memory stands what the plan
+says of it, without the CUDA context and fragmentation. A run that fails says so in its line.
 """
 
 import datetime
@@ -72,8 +65,6 @@ VARIANTS = [
 ]
 WARM, STEPS = 5, 15
 RANK = 8  # of LoRA
-
-
 END = "<|endoftext|>"
 
 
@@ -135,11 +126,7 @@ def planned(case: dict) -> float:
 
 
 def measure(case: dict) -> dict:
-    """Rate, MFU and memory of one line of the table, in this process.
-
-    Args:
-        what: a variant with `shape`, `method`, `device`, `rows` and `length`.
-    """
+    """Rate, MFU and memory of a variant with `shape`, `method`, `device`, `rows` and `length`, in this process."""
     cpu, length, rows = case["device"] == "cpu", case["length"], case["rows"]
     attention = case["attention"]
     if attention == "best":
@@ -222,8 +209,7 @@ def main() -> None:
         print("bench_gpu: needs a CUDA GPU; without one `--shapes tiny --device cpu --length 64` tries it out")
         return
     hardware = torch.cuda.get_device_name() if options.device == "cuda" else "CPU"
-    print(f"{datetime.date.today()}, {hardware}, torch {torch.__version__}:")
-    print(f"`python -m benchmarks.bench_gpu {' '.join(sys.argv[1:])}`\n")
+    print(f"{datetime.date.today()}, {hardware}, torch {torch.__version__}: {' '.join(sys.argv[1:])}\n")
     print("| model | method | trainer | attention | Liger | tokens/s | MFU | memory, GiB | planned |")
     print("|---|---|---|---|---|---|---|---|---|")
     conditions = {"device": options.device, "rows": options.rows, "length": options.length}
