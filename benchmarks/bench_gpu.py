@@ -6,8 +6,8 @@
 
 Each model, fully trained and with LoRA, in bf16 with checkpointed activations, over packed rows of 4096 tokens: sdpa,
 the best kernel of scripts/training/model/attention.py and Liger in turn, and TRL's SFTTrainer with packing. Each line
-is a process of its own; the rate is a median over the steps after the first five, beside the memory stands what the plan
-says of it, without the CUDA context and fragmentation. A run that fails says so in its line.
+is a process of its own; the rate is a median over the steps after the first five. Beside the memory stands what the
+plan says of it, without CUDA's context and fragmentation. A run that fails says so in its line.
 """
 
 import datetime
