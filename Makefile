@@ -6,7 +6,7 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: eval quick test soak smoke env lock audit lint format docs bench clean
+.PHONY: help eval quick test soak smoke env lock audit lint format docs bench clean
 .DEFAULT_GOAL := eval
 
 # $(call known,VARIABLE,file,known values): end with one line if the file that VARIABLE names does not exist
@@ -14,6 +14,9 @@ known = [ -f '$(2)' ] || { echo "error: $(1)=$($(1)): no file $(2); known: $(3)"
 PROFILES = $(sort $(filter-out default,$(patsubst profiles/%/config.yaml,%,$(wildcard profiles/*/config.yaml))))
 TWO_WORKERS = --numprocesses 2 --dist loadfile --no-loadscope-reorder
 SIZES = $(notdir $(basename $(wildcard config/smoke/*.yaml)))
+
+help: ## print the targets
+	@sed -n 's/^\([a-z]*\):.*## \(.*\)/\1\t\2/p' Makefile | expand -t 10
 
 eval: env ## run the default experiment and print its verdict
 	@$(call known,PROFILE,$(PROFILE)/config.yaml,$(PROFILES))

@@ -44,3 +44,10 @@ def test_clean_of_a_fresh_clone_has_nothing_to_remove(tmp_path):
     (tmp_path / "results/README.md").touch()
     done = subprocess.run(["make", "clean"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == "nothing to remove\n" and (tmp_path / "results/README.md").exists()
+
+
+def test_help_names_every_target_with_what_it_does():
+    done = subprocess.run(["make", "help"], capture_output=True, text=True, check=True)
+    named = [line.split()[0] for line in done.stdout.splitlines() if len(line.split()) > 1]
+    targets = subprocess.run(["sed", "-n", "s/^.PHONY: //p", "Makefile"], capture_output=True, text=True, check=True)
+    assert sorted(named) == sorted(targets.stdout.split())
