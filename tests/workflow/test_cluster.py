@@ -217,3 +217,11 @@ def test_what_sbatch_refuses_ends_with_its_own_words_and_is_not_tried_again(slur
     assert "invalid partition specified: nowhere" in done.stderr.splitlines()[-1]
     assert "trying again" not in said and "of an earlier run" not in said
     assert not [job for job in slurm.jobs("train") if job["Partition"] == "nowhere"]
+
+
+def test_what_needs_the_network_runs_where_snakemake_does():
+    """A base from the hub and a benchmark from a repository too: compute nodes often have no network."""
+    program = "from scripts.hosts.job_graph import dry_run; print(*dry_run('profiles/a40')._localrules)"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert {"fetch", "pull", "base", "problems"} <= set(done.stdout.split())
+    assert not {"filter", "train", "perplexity"} & set(done.stdout.split())
