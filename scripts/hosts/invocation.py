@@ -11,6 +11,7 @@ from pathlib import Path
 from scripts.common.errors import UserError
 
 INNER = "STAGECRAFT_INNER_RUN"  # set in the environment of a Snakemake that this one starts and waits for
+TOUCHES = "STAGECRAFT_TOUCHES"  # set by `stagecraft publish`, which hashed what it lets Snakemake touch
 # options with which Snakemake prints or tidies something and runs no job
 NO_JOBS = (
     *("dryrun", "unlock", "lint", "report", "summary", "detailed_summary", "archive", "containerize"),
@@ -28,14 +29,14 @@ class Invocation:
     options: list[str]
     runs_jobs: bool
     dry_run: bool
-    makes_all: bool
+    touch_or_all: bool  # nothing is made, or everything
     locks: bool  # not with --nolock
     inner: bool  # started by another one, which holds the folder
 
     @property
     def remakes(self) -> bool:
         """Whether missing files may be made again before, or in a dry run be named."""
-        return (self.runs_jobs or self.dry_run) and not self.makes_all
+        return (self.runs_jobs or self.dry_run) and not self.touch_or_all
 
 
 def read_invocation(words: list[str] | None = None) -> Invocation:
@@ -49,7 +50,7 @@ def read_invocation(words: list[str] | None = None) -> Invocation:
     words = sys.argv[1:] if words is None else words
     with contextlib.redirect_stderr(io.StringIO()):  # it says again which profiles it uses
         _, args = parse_args(words)
-    if args.touch:
+    if args.touch and TOUCHES not in os.environ:
         raise UserError(
             "--touch: it would say of results that today's settings and code made them; run without it, which makes"
             " only what changed, or see `stagecraft accept`"
@@ -60,7 +61,7 @@ def read_invocation(words: list[str] | None = None) -> Invocation:
         options=[word for word in words if word not in targets],
         runs_jobs=not any(getattr(args, name, None) for name in NO_JOBS),
         dry_run=bool(args.dryrun),
-        makes_all=bool(args.forceall),
+        touch_or_all=bool(args.touch or args.forceall),
         locks=not args.nolock,
         inner=INNER in os.environ,
     )

@@ -8,6 +8,7 @@ pointer for all results with theirs (`data/results.dvc`). If it is interrupted, 
 """
 
 import logging
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -29,6 +30,7 @@ from scripts.experiment.provenance import (
     results_pointer,
 )
 from scripts.experiment.source_shards import has_several
+from scripts.hosts.invocation import TOUCHES
 from scripts.sources.tables.sources_table import sources_of
 
 RAW = "data/raw"
@@ -84,7 +86,7 @@ def publish_archives(names: list[str], snakemake: list[str]) -> None:
     targets = [str(raw_archive(name)) for name in fetched]
     touch = ["--touch", "--forcerun", "pull", "--quiet", "all"]
     command = [sys.executable, "-m", "snakemake", *targets, *snakemake, *touch]
-    if subprocess.run(command).returncode:
+    if subprocess.run(command, env={**os.environ, TOUCHES: "1"}).returncode:
         raise UserError(
             "Snakemake could not note that the archives are published: see its lines above; then publish again"
         )
