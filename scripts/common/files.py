@@ -113,8 +113,8 @@ def read_json_or_empty(path: Path) -> dict:
     return content if isinstance(content, dict) else {}
 
 
-def sealed(content: dict) -> str:
-    """A sha256 over a cache's content."""
+def seal(content: dict) -> str:
+    """A sha256 over JSON content, kept beside it: what was changed since no longer has it."""
     return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
@@ -123,7 +123,7 @@ def read_cache(path: Path) -> dict:
     try:
         record = orjson.loads(path.read_bytes())
         content = record["content"]
-        return content if record["sha256"] == sealed(content) else {}
+        return content if record["sha256"] == seal(content) else {}
     except (OSError, orjson.JSONDecodeError, KeyError, TypeError):
         return {}
 
@@ -131,7 +131,7 @@ def read_cache(path: Path) -> dict:
 def write_cache(path: Path, content: dict) -> None:
     """Keep what takes long to compute, where it can be kept: on a disk that is full or read-only nothing is."""
     with suppress(OSError, UserError):
-        write_json(path, {"content": content, "sha256": sealed(content)})
+        write_json(path, {"content": content, "sha256": seal(content)})
 
 
 def sha256_file(path: Path) -> str:

@@ -11,7 +11,7 @@ counts.
 
 import logging
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import asdict
 from pathlib import Path
 
@@ -26,7 +26,7 @@ from scripts.corpus.instruct.functions import is_test
 from scripts.evaluation.code_tasks.answers import SIZES, Task, last_lines
 from scripts.evaluation.code_tasks.occurrences import code_lines, in_training
 from scripts.evaluation.code_tasks.regions import cut, regions
-from scripts.evaluation.generation.retrieval import Search
+from scripts.evaluation.generation.retrieval import Pieces
 from scripts.evaluation.suites.completion import CompletionTasks
 from scripts.experiment.layout import split_file
 from scripts.experiment.settings.record import check_name
@@ -37,8 +37,7 @@ LONGEST = 20  # lines of a function's body
 NEAR = 90  # rapidfuzz's ratio, of 100, from which lines are a near-copy
 # Of a file this many times as many are tried, as some are left out.
 TRIED = 3
-# Pieces of training code that may stand before a prompt: lines of each, how many, and characters of the query.
-PIECE, PIECES, QUERY = 12, 3, 1500
+QUERY = 1500  # characters before an answer by which training code is retrieved
 
 
 def tasks_of(document: dict, settings: CompletionTasks) -> Iterator[Task]:
@@ -78,24 +77,11 @@ def near_copy(task: Task) -> bool:
     return False
 
 
-def pieces_of(documents: Iterable[dict]) -> tuple[list[str], list[str]]:
-    """(pieces of some lines, each with the path of its file before it) of documents, for a search."""
-    pieces, described = [], []
-    for document in documents:
-        lines = document["text"].splitlines(keepends=True)
-        for start in range(0, len(lines), PIECE):
-            pieces.append("".join(lines[start : start + PIECE]))
-            described.append(f"{document['id']}\n{pieces[-1]}")
-    return pieces, described
-
-
 def retrieve(tasks: list[Task], train: Path) -> None:
-    """Give each task the pieces of a training split that resemble what stands before its answer, the best one last."""
-    pieces, described = pieces_of(read_jsonl(train))
-    search = Search(described)
+    """Give each task the pieces of a training split that resemble what stands before its answer."""
+    pieces = Pieces(read_jsonl(train))
     for task in tasks:
-        found = search.best(f"{task.source}/{task.path}\n{last_lines(task.before, QUERY)}", PIECES)
-        task.retrieved = "".join(pieces[place].rstrip("\n") + "\n\n" for place in reversed(found))
+        task.retrieved = pieces.before(f"{task.source}/{task.path}\n{last_lines(task.before, QUERY)}")
 
 
 def completion_tasks(datasets: Path, train: list[str], settings: CompletionTasks, out: Path) -> dict:

@@ -19,7 +19,7 @@ from scripts.evaluation.results.conditions import compare_conditions
 from scripts.evaluation.results.decontaminated import decontaminate
 from scripts.evaluation.results.gates import GateResult, latency_gate, stage_gate, suite_gate, verdict
 from scripts.evaluation.results.inputs import check_made_with, gather
-from scripts.evaluation.results.intervals import holm
+from scripts.evaluation.results.intervals import correct
 from scripts.evaluation.results.items import read_scored, read_scoring
 from scripts.evaluation.suites import configured, prompts_of, scored_datasets, scored_models, suites_of
 from scripts.evaluation.suites.latency import METRICS as TIMED
@@ -76,13 +76,8 @@ def compare_stages(stages: dict[str, Stage], comparisons: dict[str, SuiteCompari
                     for place in comparison.places:
                         for metric in comparison.suite.compared:
                             rows.append({"suite": name, **comparison.comparison(metric, place, stage, against)})
-    family = [row for row in rows if row["language"] == "all" and row["p"] is not None]
-    corrected = dict(zip(map(id, family), holm([row["p"] for row in family]), strict=True))
-    for row in rows:
-        row["holm"] = corrected.get(id(row))
-        if row["holm"] is not None and row["holm"] > 1 - confidence:
-            row["direction"] = "no difference shown"
-    return rows
+    correct([row for row in rows if row["language"] == "all"], confidence, "no difference shown")
+    return [{"holm": None} | row for row in rows]
 
 
 def evaluate(experiment: Experiment, results: Path) -> dict:
@@ -163,10 +158,9 @@ def summarize(stages: dict[str, Stage], perplexity: SuiteComparison, compared: l
     for dataset, model in tuned.items():
         place, metric = (dataset, "all"), "bits_per_byte"
         base, fine_tuned = (perplexity.measure(metric, place, name)["value"] for name in ("base", model))
-        change = perplexity.measure(metric, place, model, "base")
-        wanted = {"suite": "perplexity", "model": model, "against": "base", "metric": metric}
-        wanted |= {"dataset": dataset, "language": "all"}
-        shown = [row["direction"] for row in compared if wanted.items() <= row.items()]
+        about = {"suite": "perplexity", "model": model, "against": "base", "metric": metric, "dataset": dataset}
+        row = next(row for row in compared if row["language"] == "all" and about.items() <= row.items())
+        change = {key: row[key] for key in ("value", "interval", "seeds", "documents", "direction") if key in row}
         rows.append(
             {
                 "dataset": dataset,
@@ -175,7 +169,6 @@ def summarize(stages: dict[str, Stage], perplexity: SuiteComparison, compared: l
                 "base": base,
                 "tuned": fine_tuned,
                 **change,
-                "direction": shown[0],
             }
         )
     return {"metric": "bits_per_byte", "datasets": rows}

@@ -11,7 +11,6 @@ scripts/hosts/provenance_records.py writes it and tells Snakemake what it says.
 """
 
 import ast
-import hashlib
 import importlib.metadata
 import json
 import os
@@ -27,7 +26,7 @@ from pydantic import ConfigDict, Field, TypeAdapter, ValidationError
 
 from scripts.common import manifest
 from scripts.common.errors import UserError
-from scripts.common.files import read_json_or_empty, write_json
+from scripts.common.files import read_json_or_empty, seal, write_json
 from scripts.common.known_hashes import KnownHashes
 
 SUFFIX = ".provenance.json"
@@ -105,15 +104,10 @@ def provenance_file(first_output: str | Path) -> Path:
     return Path(first_output).with_suffix(SUFFIX)
 
 
-def digest(content: dict) -> str:
-    """A sha256 over a provenance's content."""
-    return hashlib.sha256(orjson.dumps(content, option=orjson.OPT_SORT_KEYS)).hexdigest()
-
-
 def write_provenance(made: Provenance) -> Path:
     """Write a job's provenance file, atomically, and return its path."""
     path, content = provenance_file(next(iter(made.outputs))), asdict(made)
-    write_json(path, {"outputs": list(made.outputs), "provenance": content, "sha256": digest(content)})
+    write_json(path, {"outputs": list(made.outputs), "provenance": content, "sha256": seal(content)})
     return path
 
 
@@ -126,7 +120,7 @@ def read_provenance(path: Path) -> Provenance:
     try:
         record = orjson.loads(path.read_bytes())
         content, order = record["provenance"], record["outputs"]
-        if record["sha256"] != digest(content):
+        if record["sha256"] != seal(content):
             raise UserError(f"{path}: its content is not what was written")
         content["outputs"] = {name: content["outputs"][name] for name in order}  # JSON is written with sorted keys
         return CHECKED.validate_python(content)

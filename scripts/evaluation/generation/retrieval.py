@@ -50,6 +50,30 @@ class Search:
         return [int(place) for place, score in zip(found[0], scores[0], strict=True) if score > 0]
 
 
+class Pieces:
+    """Documents cut into pieces of some lines, each found by its words and by those of its file's path: for prompts.
+
+    Args:
+        documents: `id` (the path) and `text` of the training split.
+    """
+
+    LINES, COUNT = 12, 3  # of a piece, and pieces before a prompt
+
+    def __init__(self, documents: Iterable[dict]):
+        self.pieces, described = [], []
+        for document in documents:
+            lines = document["text"].splitlines(keepends=True)
+            for start in range(0, len(lines), self.LINES):
+                self.pieces.append("".join(lines[start : start + self.LINES]))
+                described.append(f"{document['id']}\n{self.pieces[-1]}")
+        self.search = Search(described)
+
+    def before(self, query: str) -> str:
+        """The pieces that resemble the query as one text, the best one last; empty where none does."""
+        found = self.search.best(query, self.COUNT)
+        return "".join(self.pieces[place].rstrip("\n") + "\n\n" for place in reversed(found))
+
+
 class Chunks:
     """Documents cut into pieces of a number of tokens, each found by its words and by those of its file's path.
 

@@ -13,7 +13,7 @@ from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.text import enumeration
 from scripts.evaluation.results.comparison import SuiteComparison
-from scripts.evaluation.results.intervals import holm
+from scripts.evaluation.results.intervals import correct
 from scripts.evaluation.results.items import AGAIN, Documents
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
@@ -103,11 +103,9 @@ def compare_conditions(
     for dataset in scored:
         if dataset not in trained:
             rows.append({"name": "elsewhere", **comparison.comparison(METRIC, (dataset, "all"), tuned, "base")})
-    measured = [row for row in rows if row["p"] is not None]
-    corrected = dict(zip(map(id, measured), holm([row["p"] for row in measured]), strict=True))
+    correct(rows, comparison.confidence, "cannot tell")
     for row in rows:
-        row["holm"] = corrected.get(id(row))
-        if row["holm"] is None or row["holm"] > 1 - comparison.confidence:
+        if row["holm"] is None:
             row["direction"] = "cannot tell"
     conditions = [{"name": COMPRESSORS[name], **score} for name, score in compressors[own].items()]
     for model in dict.fromkeys(name for pair in pairs.values() for name in reversed(pair)):

@@ -239,3 +239,18 @@ def holm(values: list[float]) -> list[float]:
     from statsmodels.stats.multitest import multipletests
 
     return multipletests(values, method="holm")[1].tolist()
+
+
+def correct(rows: list[dict], confidence: float, unknown: str) -> None:
+    """Give comparisons their p corrected for all of them as `holm`, None without a p; what it does not show is unknown.
+
+    Args:
+        unknown: the `direction` of a comparison that the corrected p does not show, whatever its own interval says.
+    """
+    measured = [row for row in rows if row["p"] is not None]
+    for row in rows:
+        row["holm"] = None
+    for row, p in zip(measured, holm([row["p"] for row in measured]), strict=True):
+        row["holm"] = p
+        if p > 1 - confidence:
+            row["direction"] = unknown

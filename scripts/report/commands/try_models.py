@@ -4,15 +4,16 @@ stagecraft try own --at scripts/cli.py:60
 stagecraft try chat --chat "Write the documentation of this Python function: ..."
 """
 
+from itertools import chain
 from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.evaluation.code_tasks.answers import last_lines
-from scripts.evaluation.completion_tasks import PIECES, QUERY, pieces_of
+from scripts.evaluation.completion_tasks import QUERY
 from scripts.evaluation.generation.examples import Prompt
 from scripts.evaluation.generation.model import load
-from scripts.evaluation.generation.retrieval import Search
+from scripts.evaluation.generation.retrieval import Pieces
 from scripts.experiment.layout import Layout, split_file
 from scripts.experiment.load import trained_experiment_of
 from scripts.experiment.settings.experiment import Experiment
@@ -41,13 +42,10 @@ def retrieved(experiment: Experiment, layout: Layout, query: str) -> str:
     retrieval = experiment.evaluation.perplexity.retrieval
     if retrieval is None:
         return ""
-    pieces, described = [], []
-    for dataset in retrieval.datasets:
-        of_dataset = pieces_of(read_jsonl(split_file(layout.dataset(dataset), "train")))
-        pieces += of_dataset[0]
-        described += of_dataset[1]
-    found = Search(described).best(query, PIECES)
-    return "".join(pieces[place].rstrip("\n") + "\n\n" for place in reversed(found))
+    documents = chain.from_iterable(
+        read_jsonl(split_file(layout.dataset(name), "train")) for name in retrieval.datasets
+    )
+    return Pieces(documents).before(query)
 
 
 def try_models(profile: str, configfile: Path | None, stage: str | None, at: str | None, chat: str | None) -> None:

@@ -8,7 +8,7 @@ import csv
 import hashlib
 import os
 import re
-import subprocess
+import tempfile
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from scripts.common.errors import UserError
 from scripts.experiment.settings.experiment import Experiment
+from scripts.sources.providers.git_process import empty_repository, run_git
 from scripts.sources.tables.source import COLUMNS, Source, first_error
 
 
@@ -82,11 +83,12 @@ def commit_at_head(location: str) -> str:
     """
     variable = f"STAGECRAFT_HEAD_{hashlib.sha256(location.encode()).hexdigest()[:16]}"
     if variable not in os.environ:
-        command = ["git", "-C", location, "rev-parse", "--verify", "HEAD"]
-        done = subprocess.run(command, capture_output=True, text=True)
-        if done.returncode:
+        with tempfile.TemporaryDirectory() as work:
+            repository = empty_repository(Path(work))
+            listed = run_git(repository, "ls-remote", "--", str(Path(location).resolve()), "HEAD").stdout
+        if not listed:
             raise UserError(f"pin HEAD: {location}: no git repository with a commit here; name a commit of its own")
-        os.environ[variable] = done.stdout.strip()
+        os.environ[variable] = listed.split()[0]
     return os.environ[variable]
 
 
