@@ -13,7 +13,6 @@ from scripts.experiment.layout import MANIFEST, Layout, raw_archive, split_file
 from scripts.experiment.load import load_experiment
 from scripts.experiment.machine_files import load_machine, read_yaml
 from scripts.experiment.settings.record import as_json, to_json
-from scripts.evaluation.suites.repository_tests import tested_sources
 from scripts.hosts.lost_outputs import make_lost
 from scripts.hosts.profile import Profile
 from scripts.hosts.provenance_records import keep_records_in_provenance
@@ -38,7 +37,6 @@ try:
     PATHS = Layout(Path(EXPERIMENT.results))
     VIEW = ExperimentView(EXPERIMENT, SOURCES, PATHS)
     SOURCE_FILES = VIEW.source_files
-    TESTED = tested_sources(EXPERIMENT.evaluation.repository_tests, SOURCES)
     check_dataset_sources(EXPERIMENT, SOURCES)
     VIEW.dated_sources, VIEW.decontaminated  # refuse sources without a history, files that are not there
     keep_records_in_provenance(workflow)

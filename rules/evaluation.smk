@@ -2,7 +2,6 @@
 
 from scripts.evaluation.suites import abouts
 from scripts.evaluation.suites.completion import CompletionTasks
-from scripts.evaluation.suites.repository_tests import RepositoryTasks
 from scripts.experiment.layout import SPLITS
 from scripts.hosts.job_graph import rule_codes
 
@@ -13,7 +12,6 @@ LATER = -1  # than what a stage waits for: on a few cores evaluations would keep
 THREADS = {suite: 2 if MACHINE.gpus or SUITES[suite].two_cores else 1 for suite in VIEW.suites}
 # the datasets whose training split is searched for what resembles a held-out file
 RETRIEVED = VIEW.suites["perplexity"].retrieval.datasets if VIEW.suites["perplexity"].retrieval else []
-TESTED_ARCHIVES = {name: raw_archive(source.raw_name) for name, source in TESTED.items()}
 # nothing runs beside a suite that is timed: here it takes all cores, on Slurm the profile requests a whole node
 THREADS |= {suite: 8 if PROFILE.slurm else workflow.cores for suite in VIEW.suites if SUITES[suite].whole_node}
 
@@ -31,7 +29,6 @@ for suite in [suite for suite in VIEW.suites if SUITES[suite].needs_gpu]:
                 *(split_file(PATHS.dataset(name), "train") for name in (RETRIEVED if suite == "perplexity" else [])),
             ),
             files=VIEW.prompt_files(suite),
-            archives=ancient_inputs(*SOURCE_FILES.archives(TESTED)) if suite == "repository_tests" else [],
         output:
             scores=PATHS.suite(suite, "{model}") / "scores.json",
             documents=PATHS.suite(suite, "{model}") / "items.jsonl.zst",
@@ -106,34 +103,6 @@ if completion := VIEW.suites.get("completion"):
         shell:
             "python -m scripts.evaluation.completion_tasks --datasets {params.datasets:q} --train {params.train:q}"
             " --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
-
-
-if tests := VIEW.suites.get("repository_tests"):
-
-    rule repository_tasks:
-        input:
-            manifests=[PATHS.dataset(name) / MANIFEST for name in VIEW.trained_on],
-            train=ancient_inputs(*(split_file(PATHS.dataset(name), "train") for name in VIEW.trained_on)),
-            raw=SOURCE_FILES.fetched(TESTED),
-            archives=ancient_inputs(*SOURCE_FILES.archives(TESTED)),
-        output:
-            tasks=PATHS.tasks("repository_tasks") / "tasks.jsonl.zst",
-            manifest=PATHS.tasks("repository_tasks") / MANIFEST,
-        log:
-            PATHS.log("evaluation", "repository_tasks"),
-        priority: LATER
-        conda:
-            "../envs/stagecraft.yaml"
-        params:
-            archives=by_file("--archives", *(f"{name}={archive}" for name, archive in TESTED_ARCHIVES.items())),
-            datasets=str(PATHS.dataset("")),
-            train=VIEW.trained_on,
-            settings=as_json(tests.model_dump(include=set(RepositoryTasks.model_fields) - {"sources"})),
-            out=subpath(output.manifest, parent=True),
-            code=fingerprint("scripts.evaluation.repository_tasks"),
-        shell:
-            "python -m scripts.evaluation.repository_tasks {params.archives:q} --datasets {params.datasets:q}"
-            " --train {params.train:q} --settings {params.settings:q} --out {params.out:q} 2>&1 | tee {log:q}"
 
 
 if human := VIEW.suites.get("human"):

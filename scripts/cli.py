@@ -59,11 +59,7 @@ def suggestion(word: str, known: list[str]) -> str:
 
 
 def find_profile(word: str) -> str:
-    """The folder of a profile that was given as its name or as a folder.
-
-    Raises:
-        UserError: there is no such profile.
-    """
+    """The folder of a profile that was given as its name or as a folder."""
     for folder in (from_root(word), word, f"profiles/{word}"):
         if (ROOT / folder / "config.yaml").is_file():
             return folder
@@ -71,11 +67,7 @@ def find_profile(word: str) -> str:
 
 
 def find_experiment(word: str) -> Path:
-    """The experiment file that was given as a file or by its bare name.
-
-    Raises:
-        UserError: there is no such file.
-    """
+    """The experiment file that was given as a file or by its bare name."""
     if Path(word).is_file():
         return Path(from_root(word))
     name = word.removesuffix(".yaml")

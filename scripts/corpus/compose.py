@@ -67,11 +67,7 @@ def limit_groups(
     All examples are first written to a temporary file in `out`, as the limits depend on their number.
 
     Args:
-        group: gives the group of an example.
-
-    Raises:
-        UserError: from `limits`.
-    """
+        group: gives the group of an example."""
     out.mkdir(parents=True, exist_ok=True)
     ranks = defaultdict(list)
     with tempfile.TemporaryDirectory(dir=out) as folder:
@@ -99,11 +95,7 @@ def balance_tasks(
     """Yield examples so that the tasks' numbers are in proportion to their weights; the scarcest task keeps all.
 
     Args:
-        all_required: whether a task without examples is an error; if not, it is ignored.
-
-    Raises:
-        UserError: a task has no examples, with `all_required`.
-    """
+        all_required: whether a task without examples is an error; if not, it is ignored."""
 
     def limits(counts: dict[str, int]) -> dict[str, int]:
         missing = [task for task in weights if task not in counts]

@@ -104,11 +104,7 @@ def accept(
 
 
 def decode_or_convert(content: bytes, encodings: list[str]) -> tuple[bytes, str, str | None]:
-    """A file's content as (UTF-8 bytes, text, encoding that it was converted from, None for UTF-8).
-
-    Raises:
-        Dropped: `encoding` or `binary`.
-    """
+    """A file's content as (UTF-8 bytes, text, encoding that it was converted from, None for UTF-8)."""
     try:
         return *decode(content), None
     except Dropped as drop:
@@ -125,11 +121,7 @@ def decode_or_convert(content: bytes, encodings: list[str]) -> tuple[bytes, str,
 
 
 def contamination_check(settings: Filter, benchmarks: Sequence[Path]) -> Callable[[str], None]:
-    """A function that raises Dropped where a text shares a run of words with a problem of the benchmarks.
-
-    Raises:
-        UserError: a benchmark cannot be read.
-    """
+    """A function that raises Dropped where a text shares a run of words with a problem of the benchmarks."""
     if not settings.decontaminate:
         return lambda text: None
     # imported here: the compiled kernel takes longer to import than a typical source to filter
@@ -266,11 +258,7 @@ def read_member(text: str) -> Member:
 
 
 def origin_of(member: Member, settings: Filter, code: str, benchmarks: Sequence[Path]) -> dict:
-    """From what a member's documents are made.
-
-    Raises:
-        UserError: its archive is not there, or has no manifest.
-    """
+    """From what a member's documents are made."""
     manifest = member.archive.with_name(f"{member.archive.name.removesuffix('.tar.zst')}.json")
     if not member.archive.exists():
         raise UserError(f"{member.archive}: no such file")
@@ -293,11 +281,7 @@ def filter_shard(
     shard: Path | None = None,
     benchmarks: Sequence[Path] = (),
 ) -> None:
-    """Filter each source into its folder below `filtered`, and write the list of all their files to `shard`.
-
-    Raises:
-        UserError: an archive is missing or damaged; the sources before it are done.
-    """
+    """Filter each source into its folder below `filtered`, and write the list of all their files to `shard`."""
     new = 0
     for member in members:
         folder = filtered / member.name

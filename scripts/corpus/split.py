@@ -50,11 +50,7 @@ def commit_times(folder: Path, history: Path) -> dict[str, int]:
 
     Args:
         folder: folder of the deduplicated documents and rejects.
-        history: folder with a folder of first commits per source.
-
-    Raises:
-        UserError: a source or file has no first commit.
-    """
+        history: folder with a folder of first commits per source."""
     first, names, copies = {}, {}, {}
     for document in read_jsonl(folder / DOCUMENTS):
         names.setdefault(document["source"], {})[document["path"]] = cluster_of(document)
@@ -79,11 +75,7 @@ def commit_times(folder: Path, history: Path) -> dict[str, int]:
 
 
 def assign_clusters(folder: Path, settings: Split, history: Path | None) -> tuple[dict[str, str] | None, dict]:
-    """(the split of each cluster, or None if it follows from the cluster's name alone; facts for the manifest).
-
-    Raises:
-        UserError: the first commits are missing, or there are too few sources or new files to hold any out.
-    """
+    """(the split of each cluster, or None if it follows from the cluster's name alone; facts for the manifest)."""
     if settings.by == "repository":
         sources, clusters = set(), {}
         for document in read_jsonl(folder / DOCUMENTS):

@@ -80,11 +80,7 @@ def read_problems(suite: str, prompts: Prompts, datasets: Path) -> Iterator[Prob
 
 
 def data_of(suite: str, prompts: Prompts, datasets: Path) -> dict[str, str]:
-    """The sha256 of each dataset's file, as in the suite's scores.json.
-
-    Raises:
-        UserError: a dataset does not exist, or does not match its manifest.
-    """
+    """The sha256 of each dataset's file, as in the suite's scores.json."""
     if prompts.datasets:
         return test_hashes(datasets, prompts.datasets, suite)
     files = [prompts.cases] if prompts.cases else [benchmark.path for benchmark in prompts.benchmarks]

@@ -41,11 +41,7 @@ def judge_gates(
     Args:
         comparisons: of each suite that has scores.
         latency: model → figures; None if the experiment does not configure suite `latency`.
-        summaries: stage → summary.json with each seed.
-
-    Raises:
-        UserError: a gate names a language that has no documents.
-    """
+        summaries: stage → summary.json with each seed."""
     results = []
     for number, gate in enumerate(gates):
         if gate.metric in STAGE_METRICS:

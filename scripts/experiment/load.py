@@ -36,11 +36,7 @@ def check_suites(experiment: Experiment, name: str) -> None:
     """Check the suites of an experiment whose evaluation went through `with_datasets`.
 
     Args:
-        name: the experiment's file, for errors.
-
-    Raises:
-        UserError: their settings do not agree, or name a file, dataset or model that is not there.
-    """
+        name: the experiment's file, for errors."""
     evaluation, checks, known = experiment.evaluation, constants_in("scripts.evaluation.suites", "check"), []
     for suite, settings in configured(evaluation).items():
         key = f"{name}: evaluation.{suite}"

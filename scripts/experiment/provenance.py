@@ -112,11 +112,7 @@ def write_provenance(made: Provenance) -> Path:
 
 
 def read_provenance(path: Path) -> Provenance:
-    """The provenance in a file.
-
-    Raises:
-        UserError: it cannot be read, or is not what was written.
-    """
+    """The provenance in a file."""
     try:
         record = orjson.loads(path.read_bytes())
         content, order = record["provenance"], record["outputs"]

@@ -90,11 +90,7 @@ def hold_folder(locks: bool = True) -> None:
 
 
 def open_owner() -> int:
-    """A descriptor of the owner's file.
-
-    Raises:
-        UserError: `.snakemake` is read-only or full. Snakemake would say so in several tracebacks.
-    """
+    """A descriptor of the owner's file."""
     with disk_errors(OWNER.parent):
         OWNER.parent.mkdir(exist_ok=True)
         with tempfile.TemporaryFile(dir=OWNER.parent, buffering=0) as probe:

@@ -47,11 +47,7 @@ def opened_folder(path: Path) -> Iterator[int]:
     """Yield a descriptor of the lease folder, made for all users where it is not there.
 
     Whoever owns the folder can put other files in the place of the leases. So it must be the user's own, root's, or
-    one that is shared as /tmp is: anybody may add files, nobody may remove another's.
-
-    Raises:
-        UserError: it is a link or no folder, or another user could replace the leases in it.
-    """
+    one that is shared as /tmp is: anybody may add files, nobody may remove another's."""
     try:
         path.mkdir(parents=True)
         path.chmod(0o1777)  # all users', past the umask
@@ -113,11 +109,7 @@ def sign(descriptor: int) -> None:
 
 @contextmanager
 def one_at_a_time(folder: int) -> Iterator[None]:
-    """Let one job of this host look for cards at a time, so that two never hold half of what both need.
-
-    Raises:
-        UserError: another process has kept the others from looking for GATE_LIMIT seconds.
-    """
+    """Let one job of this host look for cards at a time, so that two never hold half of what both need."""
     gate = opened(GATE, folder)
     try:
         end = time.monotonic() + GATE_LIMIT
@@ -191,11 +183,7 @@ def described(cards: list[Card]) -> str:
 def eligible(cards: list[Card], machine: Machine, count: int) -> list[list[Card]]:
     """The groups of cards from one of which `count` are taken: cards of one name, those with most memory first.
 
-    The cards of `gpu_ids` are one group, whatever their names.
-
-    Raises:
-        UserError: this host has no such cards, or too few.
-    """
+    The cards of `gpu_ids` are one group, whatever their names."""
     kind, ids, least = machine.gpu_kind, machine.gpu_ids, machine.gpu_memory_gib or 0
     missing = sorted(set(ids or []) - {card.index for card in cards})
     if missing:

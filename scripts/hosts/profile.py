@@ -121,11 +121,7 @@ def assign_jobs(profile: Profile, machine: Machine, suites: dict[str, Record], p
 def check_placement(profile: Profile, machine: Machine) -> None:
     """Check that the profile gives a stage the hosts and GPUs that the machine file spreads it over.
 
-    A machine file with `gpus: 0` trains on the CPU, whatever GPUs its jobs may hold.
-
-    Raises:
-        UserError: it does not; the line names both keys.
-    """
+    A machine file with `gpus: 0` trains on the CPU, whatever GPUs its jobs may hold."""
     key = f"the profile's set-resources.{TRAINING_JOB}"
     if profile.slurm:
         nodes = profile.of("train", "nodes") or 1

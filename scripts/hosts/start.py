@@ -74,11 +74,7 @@ def queued(folder: Path) -> dict[str, str]:
 
 
 def wait_for_earlier() -> None:
-    """Wait until no job of an earlier Snakemake in this folder is left.
-
-    Raises:
-        UserError: the queue cannot be read.
-    """
+    """Wait until no job of an earlier Snakemake in this folder is left."""
     if not shutil.which("squeue"):
         return
     shown = {}

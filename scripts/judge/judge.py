@@ -4,7 +4,6 @@
     judge.judge(problem, program)          # Verdict("passed", "")
 
 Tests and program run in two sandboxes and exchange calls and results: `sandbox/` has a judge for each kind of language.
-Functions of a repository, with the repository's own tests: repositories/repository_judge.py, called in the same way.
 """
 
 import ast

@@ -98,11 +98,7 @@ def data_cards(settings: dict, sources: dict[str, dict], results: Path) -> dict[
 
     Args:
         settings: `compose`, the settings of each dataset, and `packed` and `mixed`, the names of the folders of rows.
-        sources: the columns of each row of the sources table, by name.
-
-    Raises:
-        UserError: a manifest or a file is missing or malformed.
-    """
+        sources: the columns of each row of the sources table, by name."""
     layout, cards = Layout(results), {}
     for name, dataset in settings["compose"].items():
         manifest, is_own = read_json(layout.dataset(name) / MANIFEST), dataset["kind"] in OWN

@@ -95,11 +95,7 @@ def generated_examples(results: Path, evaluation: dict) -> list[dict]:
 
     Each has `suite`, `dataset`, `models`, `model`, `graded` (the metric of the grades), and `items` with the `sides` of
     all models. The model is the one trained on the dataset, else the last stage. Datasets are left out if a suite does
-    not score both it and the base.
-
-    Raises:
-        UserError: items are missing or truncated.
-    """
+    not score both it and the base."""
     trained = {row["dataset"]: row["model"] for row in evaluation["summary"]["datasets"]}
     last, groups = list(evaluation["stages"])[-1], []
     configured = evaluation["inputs"]["experiment"]["evaluation"]

@@ -78,11 +78,7 @@ def fetch(source: PinnedSource, limits: Limits, archive: Path) -> dict:
 
 
 def obtain(source: PinnedSource, limits: Limits, published: list[str]) -> str:
-    """Make a source's archive if it is not there; returns the hash of its content.
-
-    Raises:
-        UserError: it can be neither fetched nor pulled, or differs from its pin.
-    """
+    """Make a source's archive if it is not there; returns the hash of its content."""
     name = source.raw_name
     archive, manifest = raw_archive(name), raw_manifest(name)
     if archive.is_file() and manifest.is_file():
@@ -96,11 +92,7 @@ def obtain(source: PinnedSource, limits: Limits, published: list[str]) -> str:
 
 
 def fetch_shard(sources: list[PinnedSource], limits: Limits, shard: Path | None = None) -> None:
-    """Make the archives of some sources and, in the folder `shard`, a manifest that says what each holds.
-
-    Raises:
-        UserError: some could not be made; all others were.
-    """
+    """Make the archives of some sources and, in the folder `shard`, a manifest that says what each holds."""
     published = [source.raw_name for source in sources if is_published(source.raw_name)]
     digests = make_each("fetch", sources, lambda source: obtain(source, limits, published))
     if shard:

@@ -145,11 +145,7 @@ def history(source: PinnedSource, out: Path) -> dict:
 
 
 def history_shard(sources: list[PinnedSource], code: str, folder: Path, shard: Path | None = None) -> None:
-    """Write the first commits of each source to its folder below `folder`, and the list of all their files to `shard`.
-
-    Raises:
-        UserError: some histories could not be read; all others were.
-    """
+    """Write the first commits of each source to its folder below `folder`, and the list of their files to `shard`."""
 
     def read(source: PinnedSource) -> bool:
         out = folder / source.name

@@ -37,11 +37,7 @@ class Pointer(NamedTuple):
 
 
 def read_pointer(path: Path) -> Pointer:
-    """The pointer in `path`.
-
-    Raises:
-        UserError: it is missing, is no pointer of DVC 3, or points to a folder.
-    """
+    """The pointer in `path`."""
     match read_yaml(path):
         case {"outs": [{"md5": str(md5), "size": int(size), "hash": "md5"}]} if re.fullmatch("[0-9a-f]{32}", md5):
             return Pointer(path, md5, size)
@@ -59,11 +55,7 @@ def locked() -> Iterator[None]:
 
 
 def fetch_all(pointer: Pointer, pointers: list[Pointer], cache: Path) -> None:
-    """Fetch the objects of all `pointers` that the cache lacks, unless another job has fetched this one meanwhile.
-
-    Raises:
-        UserError: the remote cannot be reached or does not have the object of `pointer`.
-    """
+    """Fetch the objects of all `pointers` that the cache lacks, unless another job has fetched this one meanwhile."""
     with locked():
         if present(pointer, cache):
             return
@@ -97,11 +89,7 @@ def copy(pointer: Pointer, cache: Path, out: Path) -> str:
 
 
 def copy_checked(pointer: Pointer, pointers: list[Pointer], cache: Path, out: Path) -> None:
-    """Copy what `pointer` points to out of the cache to `out`; a corrupt object there is fetched once more.
-
-    Raises:
-        UserError: no remote has it, or the remote's is corrupt too.
-    """
+    """Copy what `pointer` points to out of the cache to `out`; a corrupt object there is fetched once more."""
     for _ in range(2):
         if not present(pointer, cache):
             fetch_all(pointer, pointers, cache)

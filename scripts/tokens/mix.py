@@ -73,11 +73,7 @@ def write_pieces(parts: list[Shards], owner: np.ndarray, rows: np.ndarray, out: 
 
 
 def mix_split(folders: dict[str, Path], settings: Mixture, seed: int, total: int | None, out: Path, split: str) -> dict:
-    """Write the four files of one split; returns its counts, those of each part in `parts`.
-
-    Raises:
-        UserError: see `mixture_rows`, which `total` is for.
-    """
+    """Write the four files of one split; returns its counts, those of each part in `parts`."""
     out.mkdir(parents=True, exist_ok=True)
     parts = {name: Shards(folder, split) for name, folder in folders.items()}
     available = {name: len(shards) for name, shards in parts.items()}

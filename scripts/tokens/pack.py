@@ -101,11 +101,7 @@ class Units(NamedTuple):
 
 
 def units_of(batch: list[dict], encoder: Encoder, length: int, fill: FillInMiddle | None) -> Units:
-    """Encode a batch of examples; with `fill` as pieces, else as whole documents without the chats that are too long.
-
-    Raises:
-        UserError: an example is malformed.
-    """
+    """Encode a batch of examples; with `fill` as pieces, else as whole documents without chats that are too long."""
     encoded = encoder.encode(batch)
     if fill:
         pieces = fill.pieces(encoded)
@@ -152,11 +148,7 @@ def cut_behind_lead(
 def encode_to_spool(
     path: Path, encoder: Encoder, length: int, fill: FillInMiddle | None, spool: BinaryIO, names: BinaryIO
 ) -> SpooledSplit:
-    """Encode the examples of `path` into `spool`, uint32 with the TARGET_BIT on targets, and their ids into `names`.
-
-    Raises:
-        UserError: the file cannot be read, or an example is malformed; the message names it.
-    """
+    """Encode the examples of `path` into `spool`, uint32 with the TARGET_BIT on targets, and their ids into `names`."""
     digest, lengths, documents, named = hashlib.sha256(), [np.empty(0, np.int64)], [np.empty(0, np.int64)], 0
     counts = dict.fromkeys(("targets", "too_long", "refused", "fim", "fim_spm", "fim_outgrown"), 0)
     records, label = read_jsonl(path), f"pack {path.parent.name} {path.name.partition('.')[0]}"
@@ -191,11 +183,7 @@ def encode_to_spool(
 def pack_split(
     path: Path, encoder: Encoder, length: int, fill: FillInMiddle | None, out: Path, split: str
 ) -> dict[str, int]:
-    """Write the four files of one split; returns its counts.
-
-    Raises:
-        UserError: the examples cannot be read, or the train split has no targets.
-    """
+    """Write the four files of one split; returns its counts."""
     out.mkdir(parents=True, exist_ok=True)
     with disk_errors(out), tempfile.TemporaryFile(dir=out) as spool:
         with atomic(out / f"{split}.documents.txt") as temporary, temporary.open("wb") as names:

@@ -132,11 +132,7 @@ def sample(paths: list[Path], megabytes: float) -> Iterator[str]:
 
 
 def learn(sampled: Iterator[str], vocab_size: int) -> Tokenizer:
-    """A byte-level BPE of exactly `vocab_size` ids, the control tokens last.
-
-    Raises:
-        UserError: too few pairs occur twice in the texts to fill the vocabulary.
-    """
+    """A byte-level BPE of exactly `vocab_size` ids, the control tokens last."""
     tokenizer = Tokenizer(models.BPE())
     tokenizer.normalizer = normalizers.NFC()
     level = {"add_prefix_space": False, "trim_offsets": False, "use_regex": False}

@@ -56,11 +56,7 @@ def make_from_scratch(shape: Mapping[str, int | bool], seed: int, tokenizer: Pat
 
 
 def copy_or_download(model: str, revision: str | None, out: Path) -> None:
-    """Copy a model from a folder, or download it from the hub, to `out`.
-
-    Raises:
-        UserError: the folder holds no model, the hub cannot be reached, or it has no such model or revision.
-    """
+    """Copy a model from a folder, or download it from the hub, to `out`."""
     if Path(model).is_dir():
         files = sorted(set().union(*map(Path(model).glob, PATTERNS)))
         if not (Path(model) / "config.json").is_file() or not any(path.suffix == ".safetensors" for path in files):

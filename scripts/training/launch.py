@@ -31,11 +31,7 @@ SHUTDOWN_SECONDS = 3600  # after SIGTERM a step and a checkpoint may take minute
 
 
 def rendezvous_endpoint() -> tuple[str, int]:
-    """(address, port) where the hosts of this Slurm step connect: its first node, and a port derived from the job id.
-
-    Raises:
-        UserError: not inside a Slurm job.
-    """
+    """(address, port) where the hosts of this Slurm step connect: its first node, and a port by the job id."""
     if "SLURM_STEP_NODELIST" not in os.environ:
         raise UserError(
             "`nodes` of the machine file is above 1: run inside a Slurm job, or start torchrun by hand on each node "
@@ -86,11 +82,7 @@ def launch_command(machine: Machine, machine_path: Path, threads: int, module: s
 
 
 def run_torchrun(command: list[str]) -> None:
-    """Run torchrun in this process; a failure is one line.
-
-    Raises:
-        MachineFault: a rank was killed, or the hosts did not meet in time.
-    """
+    """Run torchrun in this process; a failure is one line."""
     from torch.distributed import DistError
     from torch.distributed.elastic.multiprocessing.api import SignalException
     from torch.distributed.elastic.multiprocessing.errors import ChildFailedError

@@ -153,7 +153,7 @@ def test_people_score_all_models_once_a_sheet_is_filled(experiment):
 def test_each_suite_is_one_file_with_all_that_is_looked_up_there_by_name_and_its_own_metrics():
     package = "scripts.evaluation.suites"
     settings, places, measured = (constants_in(package, name) for name in ("Settings", "PLACE", "SUITE"))
-    assert len(set(places.values())) == len(places) == 10
+    assert len(set(places.values())) == len(places) == 9
     for name in ("Settings", "ABOUT", "small"):
         assert constants_in(package, name).keys() == places.keys()
     assert settings.keys() - measured.keys() == {"latency"}

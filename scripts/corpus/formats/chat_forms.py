@@ -59,11 +59,7 @@ def messages_in(record: object, place: str, columns: Mapping[str, str] | None = 
 
 
 def check_beside(record: dict, place: str) -> None:
-    """Refuse a record with fields beside its chat by which the chat is none to train on as text.
-
-    Raises:
-        BadRecord: it offers tools, has images or the like, or its answer is marked as undesired.
-    """
+    """Refuse a record with fields beside its chat by which the chat is none to train on as text."""
     for key in TOOLS:
         tools = record.get(key)
         if tools and not (isinstance(tools, str) and tools.strip() in NO_TOOLS):
@@ -79,11 +75,7 @@ def check_beside(record: dict, place: str) -> None:
 
 
 def messages_of(fields: dict, place: str) -> list:
-    """The messages of the form that the fields have.
-
-    Raises:
-        BadRecord: they have none.
-    """
+    """The messages of the form that the fields have."""
     if isinstance(fields.get("messages"), list):
         return [*system_of(fields), *map(from_sharegpt, fields["messages"])]
     if isinstance(fields.get("conversations"), list):
@@ -114,11 +106,7 @@ def from_sharegpt(turn: object) -> object:
 
 
 def from_alpaca(fields: dict, place: str) -> list[dict]:
-    """The messages of an instruction with its output.
-
-    Raises:
-        BadRecord: a field holds something else than text, or `history` no pairs.
-    """
+    """The messages of an instruction with its output."""
     for key in ("instruction", "input", "output", "system"):
         if not isinstance(fields.get(key, ""), str):
             raise BadRecord("no_text", f"{place}: `{key}` must be text, not {fields[key]!r:.40}")

@@ -46,11 +46,7 @@ def chat_of(
     """(the messages of a record, the reason why it is dropped or None).
 
     Args:
-        columns: of the settings.
-
-    Raises:
-        BadRecord: the record is not JSON, has no messages, or a message has a wrong role or no text.
-    """
+        columns: of the settings."""
     if isinstance(record, BadRecord):
         raise record
     turns = []
@@ -84,11 +80,7 @@ def chat_of(
 
 
 def check_other_keys(message: dict, role: object, place: str) -> None:
-    """Refuse a message with a key that says what would not be done here: all answers are trained on, as they are.
-
-    Raises:
-        BadRecord: it is marked as not to be trained on, or has thinking beside its content.
-    """
+    """Refuse a message with a key that says what would not be done here: all answers are trained on, as they are."""
     for key in UNTRAINED:
         if role == "assistant" and message.get(key, True) in (0, False):
             raise BadRecord(

@@ -71,11 +71,7 @@ def content_hash(path: Path) -> str:
 
 
 def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
-    """The lines of a file, cut after `MAX_LINE` bytes and one more.
-
-    Raises:
-        UserError: it is no whole gzip file.
-    """
+    """The lines of a file, cut after `MAX_LINE` bytes and one more."""
     try:
         yield from iter(lambda: file.readline(MAX_LINE + 1), b"")
     except (gzip.BadGzipFile, EOFError, zlib.error) as error:
@@ -83,11 +79,7 @@ def lines_of(file: BinaryIO, path: Path) -> Iterator[bytes]:
 
 
 def json_value(raw: bytes) -> object:
-    """A JSON value; NaN and Infinity, which Python's own writer gives for missing numbers, are None.
-
-    Raises:
-        json.JSONDecodeError: it is not JSON in UTF-8.
-    """
+    """A JSON value; NaN and Infinity, which Python's own writer gives for missing numbers, are None."""
     try:
         return orjson.loads(raw)
     except orjson.JSONDecodeError:
@@ -139,11 +131,7 @@ def json_list(path: Path) -> Iterator[tuple[int, object]]:
 
 
 def csv_rows(path: Path) -> Iterator[tuple[int, object]]:
-    """(line, record) of each row of a CSV file; its first line names the columns.
-
-    Raises:
-        UserError: it is not UTF-8, a row has more or fewer cells than there are columns, or a field is too large.
-    """
+    """(line, record) of each row of a CSV file; its first line names the columns."""
     limit = csv.field_size_limit(MAX_LINE)  # of all readers in this process
     try:
         with path.open(encoding="utf-8-sig", newline="") as file:
@@ -197,11 +185,7 @@ def whole_text(path: Path, column: str) -> Iterator[tuple[int, dict]]:
 
 
 def saved_dataset(path: Path, split: str) -> Iterator[tuple[int, object]]:
-    """(number, record) of each row of a folder that the `datasets` library saved.
-
-    Raises:
-        UserError: the library cannot load it, or it has no such split.
-    """
+    """(number, record) of each row of a folder that the `datasets` library saved."""
     from datasets import DatasetDict, load_from_disk
 
     try:
@@ -216,11 +200,7 @@ def saved_dataset(path: Path, split: str) -> Iterator[tuple[int, object]]:
 
 
 def hub_dataset(name: str, revision: str, split: str) -> Iterator[tuple[int, object]]:
-    """(number, record) of each row of a hub dataset, streamed.
-
-    Raises:
-        UserError: it cannot be downloaded, or has no such split or revision.
-    """
+    """(number, record) of each row of a hub dataset, streamed."""
     from datasets import load_dataset
 
     try:

@@ -22,11 +22,7 @@ IDS = ("task_id", "id", "name", "question_id", "problem_id")
 
 
 def read_records(path: Path) -> list[tuple[str, object]]:
-    """(name, record) of each record of a file; the name is used if the record has no id.
-
-    Raises:
-        UserError: it is missing, empty, damaged, or of another format.
-    """
+    """(name, record) of each record of a file; the name is used if the record has no id."""
     if not path.is_file():
         raise UserError(f"{path}: no such file; corpus.filter.decontaminate reads the benchmarks' problems from it")
     readers = {".jsonl": json_lines, ".jsonl.gz": json_lines, ".json": json_list}
@@ -42,11 +38,7 @@ def read_records(path: Path) -> list[tuple[str, object]]:
 
 
 def problem_of(path: Path, name: str, record: object) -> ProblemText:
-    """The problem in a record.
-
-    Raises:
-        UserError: it has none of the fields.
-    """
+    """The problem in a record."""
     if isinstance(record, dict):
         texts = [record[key] for key in FIELDS if isinstance(record.get(key), str)]
     else:

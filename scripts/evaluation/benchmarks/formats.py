@@ -213,11 +213,7 @@ FORMATS = {
 
 
 def check_text(problem: Problem) -> None:
-    """Check that all fields are text.
-
-    Raises:
-        TypeError: one is not.
-    """
+    """Check that all fields are text."""
     for name, value in vars(problem).items():
         if name == "canonical" and value is None:
             continue

@@ -58,11 +58,7 @@ def from_livecodebench(record: dict) -> Iterator[Generation]:
 
 
 def from_record(record: dict) -> Iterator[Generation]:
-    """The programs of one line: EvalPlus' or ours.
-
-    Raises:
-        KeyError, TypeError: it is neither.
-    """
+    """The programs of one line: EvalPlus' or ours."""
     if "written" in record:
         published = [verdict["outcome"] == "passed" for verdict in record["verdicts"]]
         for text, passed in zip(record["written"], published, strict=True):
@@ -76,11 +72,7 @@ def read_generations(path: Path, problems: list[Problem], base: bool = False) ->
     """All generations of a file.
 
     Args:
-        base: whether the benchmark has only EvalPlus' base tests.
-
-    Raises:
-        UserError: it is in none of the forms, or about other problems.
-    """
+        base: whether the benchmark has only EvalPlus' base tests."""
     try:
         generations = list(generations_in(path, problems, base))
     except (ValueError, KeyError, TypeError, AttributeError) as error:

@@ -74,11 +74,7 @@ class Scorer(NamedTuple):
 
 
 def read_chats(datasets: Path, settings: ChatSettings, suite: str) -> list[tuple[str, dict, list[dict]]]:
-    """(dataset, chat, the solved chats before it) of every test chat to score.
-
-    Raises:
-        UserError: a dataset has no test chat to score, or there is none of an id in `few_shot`.
-    """
+    """(dataset, chat, the solved chats before it) of every test chat to score."""
     chats, missing = [], set(settings.few_shot or ())
     for dataset in settings.datasets:
         path = datasets / dataset / "test.jsonl.zst"

@@ -44,11 +44,7 @@ def question_of(experiment: Experiment) -> tuple[str, str] | None:
 
 
 def with_retrieval(layout: Layout, dataset: str, documents: Documents, models: list[str]) -> Documents:
-    """The documents of a dataset with the columns of some models after retrieval behind those that are there.
-
-    Raises:
-        UserError: a model was not scored with retrieval.
-    """
+    """The documents of a dataset with the columns of some models after retrieval behind those that are there."""
     blocks = [documents.columns]
     for model in models:
         path, found = layout.suite("perplexity", model) / "items.jsonl.zst", {}

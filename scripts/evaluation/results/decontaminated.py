@@ -15,11 +15,7 @@ def read_overlaps(path: Path, scored: dict[str, dict[str, Documents]], data: dic
 
     Args:
         scored: suite → dataset → scored documents.
-        data: suite → dataset → sha256 of its file, as in scores.json.
-
-    Raises:
-        UserError: the file is missing or malformed, or about other problems.
-    """
+        data: suite → dataset → sha256 of its file, as in scores.json."""
     overlaps = read_json(path)
     try:
         rows = {(suite, dataset): overlaps["suites"][suite][dataset] for suite in scored for dataset in scored[suite]}

@@ -157,11 +157,7 @@ def expected_options(made: Provenance, output: Path, view: ExperimentView) -> di
 
 
 def check_job(made: Provenance, output: Path, view: ExperimentView) -> None:
-    """Check that a job was made with the experiment's settings.
-
-    Raises:
-        UserError: it was not.
-    """
+    """Check that a job was made with the experiment's settings."""
     changes = setting_changes(settings_of(made) or {}, expected_settings(made, output, view) or {})
     for name, value in expected_options(made, output, view).items():
         if made.params[name] != value:

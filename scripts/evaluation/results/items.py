@@ -128,11 +128,7 @@ def settings_differences(settings: dict | None, expected: dict | None) -> str:
 
 
 def check_same_examples(suite: Suite, dataset: str, model: ScoredModel, base: ScoredModel) -> None:
-    """Check that a model was scored on the same examples as the base, with the same settings.
-
-    Raises:
-        UserError: it was not, or its scores.json is incomplete.
-    """
+    """Check that a model was scored on the same examples as the base, with the same settings."""
     path, items = model.folder / "scores.json", model.folder / "items.jsonl.zst"
     try:
         data, base_data = model.scores["data"][dataset], base.scores["data"][dataset]
@@ -160,11 +156,7 @@ def check_same_examples(suite: Suite, dataset: str, model: ScoredModel, base: Sc
 
 
 def check_scores(suite: Suite, dataset: str, model: ScoredModel) -> None:
-    """Check that a model's scores.json agrees with its items.
-
-    Raises:
-        UserError: it does not, or is incomplete.
-    """
+    """Check that a model's scores.json agrees with its items."""
     path, items = model.folder / "scores.json", model.items[dataset]
     try:
         score = model.scores["scores"][dataset]["all"]

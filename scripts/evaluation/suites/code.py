@@ -131,11 +131,7 @@ def with_files(settings: Settings, layout: Layout) -> Settings:
 
 
 def refuse_benchmark(name: str, problems: list[Problem], judge: Judge) -> None:
-    """Refuse a benchmark that this machine cannot judge, as its own solutions show.
-
-    Raises:
-        UserError: packages are missing, or a solution does not pass.
-    """
+    """Refuse a benchmark that this machine cannot judge, as its own solutions show."""
     lacking = {problem.id: missing for problem in problems if (missing := judge.missing(problem))}
     if lacking:
         packages, first = sorted(set().union(*lacking.values())), next(iter(lacking))

@@ -92,11 +92,7 @@ def draw(items: list[dict], samples: int, seed: int) -> set[tuple[str, str]]:
 
 
 def make_rows(suite: Path, models: list[str], samples: int, seed: int) -> dict[str, dict]:
-    """Row name → its texts, its item and the models that wrote it; in the order of the sheet.
-
-    Raises:
-        UserError: the models were not scored on the same items.
-    """
+    """Row name → its texts, its item and the models that wrote it; in the order of the sheet."""
     rows, chosen = {}, None
     for model in models:
         items = list(read_jsonl(suite / model / "items.jsonl.zst"))
@@ -134,11 +130,7 @@ def write_sheet(path: Path, rows: dict[str, dict]) -> None:
 
 
 def read_sheet(path: Path, rows: dict[str, dict]) -> dict[str, bool]:
-    """Row name → whether the rater called its response correct.
-
-    Raises:
-        UserError: the file is no CSV in UTF-8 with a sheet's columns, or a row is missing, unknown, repeated or open.
-    """
+    """Row name → whether the rater called its response correct."""
     try:
         text = path.read_bytes().decode("utf-8-sig")
     except UnicodeDecodeError:

@@ -122,11 +122,7 @@ def timed(model: "PreTrainedModel", ids: "torch.Tensor", tokens: int) -> dict[st
 
 
 def time_runs(model: "PreTrainedModel", settings: Settings, seed: int) -> list[dict]:
-    """The timed runs.
-
-    Raises:
-        UserError: prompt and answer are longer than the model's positions, or do not fit into memory.
-    """
+    """The timed runs."""
     import torch
     from transformers import GenerationConfig
 

@@ -97,11 +97,7 @@ def go_offline() -> None:
 
 
 def check_data(name: str, task: "Task", folder: Path | None) -> None:
-    """Check that a task's local files lie in `folder`, as only changes there cause a rerun.
-
-    Raises:
-        UserError: one lies outside.
-    """
+    """Check that a task's local files lie in `folder`, as only changes there cause a rerun."""
     data = (task.config.dataset_kwargs or {}).get("data_files") or []
     if isinstance(data, str):
         data = [data]
@@ -137,11 +133,7 @@ def needs_defaults(name: str, folder: Path | None) -> bool:
 
 
 def load_tasks(name: str, folder: Path | None) -> dict[str, "Task"]:
-    """Name → task, of a task, or of all tasks in a group or with a tag.
-
-    Raises:
-        UserError: the name is unknown, or a task cannot be loaded or scored.
-    """
+    """Name → task, of a task, or of all tasks in a group or with a tag."""
     own_tasks = task_manager(folder, False).all_tasks if folder else []
     if name not in own_tasks and name not in task_manager(folder, True).all_tasks:
         raise UserError(f"{KEY}: lm-eval has no task {name!r}; in include_path: {', '.join(own_tasks) or 'none'}")
@@ -158,11 +150,7 @@ def load_tasks(name: str, folder: Path | None) -> dict[str, "Task"]:
 
 
 def choose_metrics(entry: str, tasks: dict[str, "Task"]) -> dict[str, tuple[str, str]]:
-    """task → (metric, filter) for an entry of the setting `tasks`; by default the first of each.
-
-    Raises:
-        UserError: a task lacks the metric or filter, or the metric is not a mean over items where higher is better.
-    """
+    """task → (metric, filter) for an entry of the setting `tasks`; by default the first of each."""
     chosen = {}
     requested, _, kind = entry.partition(":")[2].partition(",")
     for name, task in tasks.items():
@@ -185,11 +173,7 @@ def choose_metrics(entry: str, tasks: dict[str, "Task"]) -> dict[str, tuple[str,
 
 
 def check_prompts(folder: Path, tasks: dict[str, "Task"], settings: Settings) -> None:
-    """Warn of each task whose number of solved examples is fixed.
-
-    Raises:
-        UserError: the tokenizer of the model in `folder` has no chat template.
-    """
+    """Warn of each task whose number of solved examples is fixed."""
     from transformers import AutoTokenizer
 
     if settings.chat and not AutoTokenizer.from_pretrained(folder).chat_template:
@@ -214,11 +198,7 @@ def answer_text(sample: dict, metric: str) -> str:
 
 
 def item_of(entry: str, task: str, sample: dict, metric: str, group: bool) -> dict:
-    """The item of the suite for an entry of lm-eval's log.
-
-    Raises:
-        UserError: the metric's value is not from 0 to 1.
-    """
+    """The item of the suite for an entry of lm-eval's log."""
     value = sample[metric]
     if not isinstance(value, numbers.Real) or not 0 <= value <= 1:
         raise UserError(f"{KEY}: {entry}: {metric} of item {sample['doc_id']} of {task} is {value!r}, not from 0 to 1")

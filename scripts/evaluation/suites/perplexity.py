@@ -128,11 +128,7 @@ def summary(items: list[dict]) -> dict:
 
 
 def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settings) -> list[dict]:
-    """The items of one dataset, sorted by id.
-
-    Raises:
-        UserError: there is no test example, or one is malformed.
-    """
+    """The items of one dataset, sorted by id."""
     from scripts.evaluation.generation.likelihood import even_windows, negative_log_likelihood
     from scripts.evaluation.generation.retrieval import Chunks
 

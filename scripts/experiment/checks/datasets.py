@@ -36,11 +36,7 @@ def check_datasets(experiment: Experiment, name: str) -> None:
 
 
 def check_grammars(experiment: Experiment, name: str) -> None:
-    """Check that chats and tasks, which are made of files of languages with a grammar alone, have some.
-
-    Raises:
-        UserError: chats or tasks are asked for, and no language has a grammar.
-    """
+    """Check that chats and tasks, which are made of files of languages with a grammar alone, have some."""
     corpus = experiment.corpus
     read = corpus.filter.read_languages()
     if read & syntaxes().keys():
@@ -56,11 +52,7 @@ def check_grammars(experiment: Experiment, name: str) -> None:
 
 
 def check_own_dataset(settings: ChatDataset | TextDataset, key: str) -> None:
-    """Check a dataset that is made from the user's own files or a hub dataset.
-
-    Raises:
-        UserError: its settings do not agree; the line starts with `key`.
-    """
+    """Check a dataset that is made from the user's own files or a hub dataset."""
     if settings.validation + settings.test >= 1:
         raise UserError(f"{key}: validation and test leave nothing to train on")
     if (settings.path is None) == (settings.hub is None):

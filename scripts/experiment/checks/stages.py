@@ -43,11 +43,7 @@ def check_training(experiment: Experiment, name: str) -> None:
 
 
 def check_base(base: Base, key: str) -> None:
-    """Check that the base model can be made or found.
-
-    Raises:
-        UserError: it cannot; the line starts with `key`.
-    """
+    """Check that the base model can be made or found."""
     if base.shape is not None:
         check_shape(base.shape, f"{key}.shape")
     if base.chat_template is not None:
@@ -79,11 +75,7 @@ def check_base(base: Base, key: str) -> None:
 
 
 def check_origins(stage: str, stages: dict[str, Stage], name: str) -> None:
-    """Check that a stage leads back to the base model.
-
-    Raises:
-        UserError: a stage on the way is not there, or the way is a cycle.
-    """
+    """Check that a stage leads back to the base model."""
     chain = [stage]
     while (origin := stages[chain[-1]].origin) != "base":
         check_name(f"{name}: training.train.{chain[-1]}.from", origin, ["base", *stages])
@@ -93,11 +85,7 @@ def check_origins(stage: str, stages: dict[str, Stage], name: str) -> None:
 
 
 def check_optimization(settings: Stage, key: str) -> None:
-    """Check a stage's optimizer and schedule.
-
-    Raises:
-        UserError: they do not agree; the line starts with `key`.
-    """
+    """Check a stage's optimizer and schedule."""
     optimizer, lora = settings.optimizer, settings.method == "lora"
     with_adapters = " or ".join(name for name, row in OPTIMIZERS.items() if row.adapters)
     stable = settings.scheduler == "warmup-stable-decay"
@@ -128,11 +116,7 @@ def check_optimization(settings: Stage, key: str) -> None:
 
 
 def check_adapter(settings: Stage, stages: dict[str, Stage], key: str) -> None:
-    """Check that `method`, `lora`, `quantize` and `trainable` agree.
-
-    Raises:
-        UserError: they do not; the line starts with `key`.
-    """
+    """Check that `method`, `lora`, `quantize` and `trainable` agree."""
     if settings.method == "full":
         if settings.quantize != "none":
             raise UserError(f"{key}.quantize: only with `method: lora`; quantized weights cannot be trained")

@@ -24,7 +24,7 @@ class Gate(Record):
     metric: str = Field(
         description="Metric of a suite of the experiment: perplexity, bits_per_byte; exact_match, f1, strict_match;"
         " bleu, chrf; keywords; pass@1, pass@10 and so on; completion_match, edit_similarity,"
-        " identifier_f1, parses, answer_bits_per_byte; repository_pass@1; task_score; correct. Or of a"
+        " identifier_f1, parses, answer_bits_per_byte; task_score; correct. Or of a"
         " model itself, with suite latency: first_token_seconds, answer_seconds, tokens_per_second. Or of"
         " a stage itself: loss (validation, nats per token), gradient_norm (median of the logged values,"
         " before clipping), memory_gib (peak reserved memory of the GPU that needs most)."

@@ -13,11 +13,7 @@ QUERY = re.compile(r"^[a-z+]+://[^?#]*[?#]", re.IGNORECASE)
 
 
 def refuse_credentials(location: str) -> str:
-    """`location` itself.
-
-    Raises:
-        PydanticCustomError: it has a password, a user name for anything but ssh, or a query; the text holds none of it.
-    """
+    """`location` itself."""
     for pattern, part in ((USER, "a user name or token"), (PASSWORD, "a password"), (QUERY, "a query or fragment")):
         if pattern.search(location):
             raise PydanticCustomError(

@@ -13,14 +13,10 @@ instead.
 """
 
 import os
-import re
 import subprocess
 import sys
-import sysconfig
-import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
-from functools import cache
 from itertools import cycle
 from pathlib import Path
 from typing import IO
@@ -28,71 +24,6 @@ from typing import IO
 from scripts.judge.sandbox.memory_groups import MemoryGroups
 from scripts.judge.sandbox.program import Limits, Program, wait
 from scripts.judge.sandbox.seccomp import bpf
-
-HIDDEN = ("site-packages", "dist-packages", "ensurepip", "test")  # in the standard library; the last two hold wheels
-# what starts a program in the sandbox, and the shell that `subprocess` needs
-PROGRAMS = ("/usr/bin/env", "/usr/bin/prlimit", "/usr/bin/setpriv", "/bin/sh")
-DATA = ("/usr/share/zoneinfo", "/usr/lib/locale")
-
-
-def system_path(path: Path) -> Path:
-    """A path without the links from / into /usr."""
-    top = Path("/", path.parts[1])
-    return top.resolve() / path.relative_to(top)
-
-
-def shared_libraries(files: list[Path]) -> set[Path]:
-    """The shared libraries that programs and libraries are linked to, and the loader."""
-    if not files:
-        return set()
-    output = subprocess.run(["ldd", *map(str, files)], capture_output=True, text=True, check=False).stdout
-    return {Path(name) for name in re.findall(r"(?:=> |^\s+)(/\S+)", output, re.M)}
-
-
-@cache
-def empty_folder() -> tempfile.TemporaryDirectory:
-    folder = tempfile.TemporaryDirectory(prefix="stagecraft-empty-")
-    Path(folder.name).chmod(0o755)
-    return folder
-
-
-@cache
-def interpreter_only(prefix: Path, place: Path, packages: Path | None) -> tuple[str, ...]:
-    """Arguments of bubblewrap that show the interpreter, its standard library and the shared libraries it needs.
-
-    Args:
-        prefix: of the interpreter.
-        place: where the sandbox has the prefix.
-        packages: folder of packages whose shared libraries are shown, too.
-    """
-    standard = {Path(sysconfig.get_path(kind)) for kind in ("stdlib", "platstdlib")}
-    standard = {folder for folder in standard if folder.is_relative_to(prefix)}
-    executable = prefix / f"bin/python{sysconfig.get_python_version()}"
-    programs = [Path(name) for name in PROGRAMS]
-    linked = [executable, *programs]
-    for folder in standard:
-        linked += sorted((folder / "lib-dynload").glob("*.so"))
-    if packages:
-        linked += sorted(packages.rglob("*.so"))
-    sources = {}  # by the path in the sandbox
-    for path in sorted({*standard, executable, *shared_libraries(linked), *programs, *map(Path, DATA)}):
-        if not (packages and path.is_relative_to(packages)):  # which are shown with them
-            inside = path.is_relative_to(prefix)
-            sources[place / path.relative_to(prefix) if inside else system_path(path)] = path
-    arguments = []
-    for folder in sorted(set().union(*(shown.parents for shown in sources)) - {Path("/")}):
-        arguments += ["--perms", "0755", "--dir", str(folder)]  # those that bubblewrap makes itself are for root alone
-    for link in (Path("/bin"), Path("/lib"), Path("/lib64")):
-        if link.is_symlink():
-            arguments += ["--symlink", str(link.readlink()), str(link)]
-    for shown, path in sources.items():
-        arguments += ["--ro-bind-try", str(path), str(shown)]
-    for folder in sorted(standard):
-        for name in HIDDEN:
-            if (folder / name).is_dir():
-                arguments += ["--ro-bind", empty_folder().name, str(place / (folder / name).relative_to(prefix))]
-    return tuple(arguments)
-
 
 MODES = ("full", "shared network namespace")
 
@@ -152,14 +83,6 @@ class Sandbox:
             self.folders = {"/opt/python": str(self.prefix)}
             self.python = ["/usr/bin/env", "LD_LIBRARY_PATH=/opt/python/lib", f"/opt/python/{name}", *options]
 
-    def python_only(self, packages: Path | None) -> tuple[str, ...]:
-        """`system` for programs that see the interpreter and its standard library alone.
-
-        Args:
-            packages: folder of packages whose shared libraries are shown, too.
-        """
-        return interpreter_only(self.prefix, Path(next(iter(self.folders), self.prefix)), packages)
-
     def namespaces(self) -> list[str]:
         names = ["pid", "ipc", "uts", *(["net"] if self.mode == "full" else [])]
         arguments = [*(f"--unshare-{name}" for name in names), "--unshare-cgroup-try", "--cap-drop", "ALL"]
@@ -188,7 +111,6 @@ class Sandbox:
         stdin: int = subprocess.DEVNULL,
         stdout: int = subprocess.PIPE,
         descriptors: tuple[int, ...] = (),
-        system: Sequence[str] | None = None,
     ) -> Program:
         """Start a program.
 
@@ -196,19 +118,18 @@ class Sandbox:
             folders: folders of this machine by the path at which the program sees them, read-only.
             files: contents by path; the program can execute them, and can neither read nor change those in /run.
             descriptors: file descriptors that it inherits, with the same numbers.
-            system: arguments of bubblewrap that show the parts of this machine that it sees; None shows /usr.
         """
         files, (reading, writing) = files or {}, os.pipe()
         with ExitStack() as stack:
             memory = [stack.enter_context(memory_file(data)) for data in (self.filter, *files.values())]
             seccomp, *contents = [file.fileno() for file in memory]
             command = ["bwrap", *self.namespaces(), "--die-with-parent", "--new-session", "--clearenv"]
-            command += self.system if system is None else system
+            command += self.system
             for name, value in {**ENVIRONMENT, **(environment or {})}.items():
                 command += ["--setenv", name, value]
             command += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev"]
             command += ["--size", str(limits.scratch), "--perms", "1777", "--tmpfs", "/tmp"]
-            for path, folder in {**({} if system else self.folders), **(folders or {})}.items():
+            for path, folder in {**self.folders, **(folders or {})}.items():
                 command += ["--ro-bind", folder, path]
             for path, descriptor in zip(files, contents, strict=True):
                 permissions = "0111" if path.startswith("/run/") else "0444"

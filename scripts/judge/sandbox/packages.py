@@ -81,11 +81,8 @@ class Packages:
     project: Path = PROJECT
 
     @classmethod
-    def from_environment(cls, environment: str | None, key: str = "evaluation.code.python") -> "Packages":
+    def from_environment(cls, environment: str | None) -> "Packages":
         """The packages of an environment.
-
-        Args:
-            key: the setting that names it, for errors.
 
         Raises:
             UserError: it is no environment of this Python.
@@ -95,7 +92,7 @@ class Packages:
         folder = Path(environment, "lib", VERSION, "site-packages")
         if not folder.is_dir():
             raise UserError(
-                f"{key}: {environment}: no packages in {folder.relative_to(environment)}; make it with"
+                f"evaluation.code.python: {environment}: no packages in {folder.relative_to(environment)}; make it with"
                 f" {VERSION} -m venv {environment}"
             )
         return cls(folder.resolve())

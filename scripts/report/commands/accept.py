@@ -23,11 +23,7 @@ def changed_code(job, records: ProvenanceRecords, codes: Path) -> tuple[str, str
     """(fingerprint of the code that made a job's outputs, today's), where nothing else of the job changed.
 
     Args:
-        codes: the folder of the records of code.
-
-    Raises:
-        UserError: something else changed too, or the outputs are not as the job left them.
-    """
+        codes: the folder of the records of code."""
     record = record_of(job)
     name, module = record.title, record.module
     for path in job.output:

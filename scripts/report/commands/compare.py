@@ -92,11 +92,7 @@ def metric_rows(suite: Suite, documents: Documents, confidence: float) -> list[d
 
 
 def compare_runs(a: Path, b: Path) -> tuple[list[dict], list[str]]:
-    """(a row per pair of models, dataset and metric; what is not compared, with the reason).
-
-    Raises:
-        UserError: a run has no eval.json, its items are missing or malformed, or nothing can be compared.
-    """
+    """(a row per pair of models, dataset and metric; what is not compared, with the reason)."""
     evaluations = [read_evaluation(root) for root in (a, b)]
     configured = [evaluation["inputs"]["experiment"]["evaluation"] for evaluation in evaluations]
     tables = [suites_of(settings) for settings in configured]

@@ -59,11 +59,7 @@ def small_config(config: dict) -> dict:
 
 
 def make_small_base(base: Base, out: Path) -> None:
-    """Write the small model and the real tokenizer to `out`.
-
-    Raises:
-        UserError: the base's config.json or tokenizer cannot be had, or its architecture is not known.
-    """
+    """Write the small model and the real tokenizer to `out`."""
     import torch
     from transformers import AutoConfig, AutoModelForCausalLM
 
@@ -141,11 +137,7 @@ def rehearsal_of(path: Path, experiment: Experiment, machine: Machine, folder: P
 
 
 def plan_stages(experiment: Experiment, machine_path: Path, folder: Path) -> None:
-    """Print the plan of each stage as configured, with the rows that the rehearsal packed.
-
-    Raises:
-        UserError: a stage's plan refuses it; its own line says why.
-    """
+    """Print the plan of each stage as configured, with the rows that the rehearsal packed."""
     layout, shape = Layout(folder), experiment.training.base.shape
     if shape is not None and experiment.training.base.model == "scratch":
         shape = shape | {"vocab_size": experiment.tokens.tokenizer.vocab_size}

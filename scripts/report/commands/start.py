@@ -181,11 +181,7 @@ def clones_files(clones: list[Clone]) -> Counter:
 
 
 def start_with_clones(folder: Path, name: str, experiment: Path) -> None:
-    """Write the table and the experiment for the clones in a folder, and say what was found.
-
-    Raises:
-        UserError: there is no clone, or too little code.
-    """
+    """Write the table and the experiment for the clones in a folder, and say what was found."""
     found = clones_below(folder)
     if not found:
         raise UserError(f"{folder}: no git repository in it; give a clone, or a folder of clones, with their history")

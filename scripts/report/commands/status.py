@@ -173,11 +173,7 @@ def view(name: str, jobs: list[Job], results: Path) -> Group:
 
 
 def jobs_in(experiment: Experiment, profile: str, configfile: Path | None) -> list[Job]:
-    """The jobs of an experiment.
-
-    Raises:
-        UserError: nobody wrote them, and Snakemake refuses the experiment.
-    """
+    """The jobs of an experiment."""
     jobs = read_jobs(key_of(experiment, sources_of(experiment)), Path(experiment.results))
     return jobs_of(dry_run(profile, configfile)) if jobs is None else jobs
 

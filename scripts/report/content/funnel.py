@@ -78,11 +78,7 @@ def most_first(counts: pd.Series) -> pd.Series:
 
 
 def read_counts(path: Path) -> dict:
-    """A manifest of `filter` or `deduplicate`.
-
-    Raises:
-        UserError: it is missing, holds no counts, or they do not add up.
-    """
+    """A manifest of `filter` or `deduplicate`."""
     manifest = read_json(path)
     try:
         total = manifest["kept"] + sum(manifest["dropped"].values())

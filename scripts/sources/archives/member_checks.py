@@ -77,11 +77,7 @@ def check_members(
 
 
 def normalized_path(path: str) -> str:
-    """`path` without `.` and doubled slashes.
-
-    Raises:
-        UserError: it leaves the tree or is too long.
-    """
+    """`path` without `.` and doubled slashes."""
     if len(os.fsencode(path)) > MAX_NAME_BYTES:
         raise member_error(path, f"a name of more than {MAX_NAME_BYTES} bytes")
     parts = [part for part in path.split("/") if part not in ("", ".")]

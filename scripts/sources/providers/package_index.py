@@ -32,11 +32,7 @@ WHEELS = (".whl",)
 
 
 def run_pip(*arguments: str) -> str:
-    """What pip prints.
-
-    Raises:
-        UserError: there is no pip, or it does not understand its configuration.
-    """
+    """What pip prints."""
     command = [sys.executable, "-m", "pip"] if importlib.util.find_spec("pip") else [shutil.which("pip")]
     if command == [None]:
         raise UserError("pip is not installed; its configuration says where the package index is")
@@ -92,11 +88,7 @@ def find_link(
     index_urls: list[str],
     suffixes: tuple[str, ...],
 ) -> Link:
-    """The link to the file with one of these suffixes; of several, one for which the index gives this sha256.
-
-    Raises:
-        UserError: no index or folder has it; those that could not be reached are named.
-    """
+    """The link to the file with one of these suffixes; of several, one for which the index gives this sha256."""
     folders = [
         link if "://" in link else str(Path(link).expanduser()) for link in options.get("find-links", "").split()
     ]

@@ -41,11 +41,7 @@ def licence_of(repository: Path) -> str:
 
 
 def pin_of(repository: Path, scratch: Path | None) -> tuple[str, str]:
-    """(kind, pin) of a repository on disk; `scratch` is a folder with room for its newest commit.
-
-    Raises:
-        UserError: it has no commit, or holds what no source may.
-    """
+    """(kind, pin) of a repository on disk; `scratch` is a folder with room for its newest commit."""
     if not is_repository(repository):
         try:
             return "path", pack_folder(repository, None, Limits(), label=f"hash {repository}")["sha256"]

@@ -76,11 +76,7 @@ def sources_of(experiment: Experiment) -> list[Source]:
 def commit_at_head(location: str) -> str:
     """The commit that is checked out in a repository of this machine, as it was when the workflow started.
 
-    It is kept in an environment variable, as each job reads the table again and a user may commit meanwhile.
-
-    Raises:
-        UserError: there is no repository with a commit.
-    """
+    It is kept in an environment variable, as each job reads the table again and a user may commit meanwhile."""
     variable = f"STAGECRAFT_HEAD_{hashlib.sha256(location.encode()).hexdigest()[:16]}"
     if variable not in os.environ:
         with tempfile.TemporaryDirectory() as work:

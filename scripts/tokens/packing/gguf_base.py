@@ -100,11 +100,7 @@ def pre_tokenizer(path: Path) -> str:
 
 
 def write_small_files(path: Path, out: Path) -> None:
-    """Write config.json and the tokenizer of a GGUF file to a folder.
-
-    Raises:
-        UserError: transformers does not know the architecture.
-    """
+    """Write config.json and the tokenizer of a GGUF file to a folder."""
     from transformers import AutoConfig, AutoTokenizer
 
     try:

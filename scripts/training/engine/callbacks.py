@@ -222,11 +222,7 @@ def add_callbacks(
 
 
 def wandb_callback(trainer: StageTrainer, project: str, stage: str) -> WandbCallback:
-    """transformers' callback for Weights & Biases, which continues the same run when a stage is resumed.
-
-    Raises:
-        UserError: the package is not installed.
-    """
+    """transformers' callback for Weights & Biases, which continues the same run when a stage is resumed."""
     if importlib.util.find_spec("wandb") is None:
         raise UserError("monitoring: wandb is not installed: `uv pip install wandb`, or leave `wandb` out")
     work = Path(trainer.args.output_dir)  # its name is a hash of all that determines the weights

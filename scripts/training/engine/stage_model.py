@@ -42,11 +42,7 @@ def load_stage_model(
 
 
 def freeze_others(model: nn.Module, patterns: list[str]) -> list[str]:
-    """Train only the parameters whose names match one of `patterns` (fnmatch); returns these names.
-
-    Raises:
-        UserError: a pattern matches no parameter.
-    """
+    """Train only the parameters whose names match one of `patterns` (fnmatch); returns these names."""
     names = [name for name, _ in model.named_parameters()]
     for pattern in patterns:
         if not any(fnmatch(name, pattern) for name in names):

@@ -240,11 +240,7 @@ def warmup_of(warmup: float, steps: int) -> int:
 
 
 def check_schedule(stage: ResolvedStage) -> None:
-    """Check that a stage gets past its warm-up, and evaluates where it selects by that.
-
-    Raises:
-        UserError: it does not; the line names a value that fits.
-    """
+    """Check that a stage gets past its warm-up, and evaluates where it selects by that."""
     settings, steps, key = stage.settings, stage.steps, f"training.train.{stage.name}"
     if stage.warmup >= steps and stage.warmup:
         raise UserError(
