@@ -4,7 +4,7 @@
 
 Documentation is the docstring in Python, and in the other languages the comment that ends on the line above. Left out
 are functions that do not parse, that have fewer lines than `MIN_LINES` or more than `MAX_LINES`, or whose documentation
-is not prose or too short, and tests, which mean little without their fixtures.
+is not prose or too short, and tests, which mean little without their fixtures: by path, name, mark or module.
 """
 
 import ast
@@ -22,6 +22,9 @@ from scripts.languages import Chat, chats, syntax
 
 MIN_LINES, MAX_LINES = 3, 60  # of a function, its documentation not counted
 MAX_DOCUMENTATION = 1000  # characters
+URL = re.compile(r"(https?://)?[\w-]+(\.[\w-]+)+/\S*")
+# attributes of Rust and annotations of Java that make a function a test
+TEST_MARK = re.compile(r"#\[(\w+::)*(test|rstest|bench)\b|@(\w+\.)*(Parameterized|Repeated)?Test\b")
 TEST_PATH = re.compile(r"(^|[/_.])tests?([/_.]|$)", re.IGNORECASE)
 
 
@@ -36,6 +39,7 @@ class Function:
         source: the function without its documentation.
         documented: signature and documentation, without the body.
         line: of its first line, from 1.
+        statements: of its body, without comments and docstring.
     """
 
     name: str
@@ -45,6 +49,7 @@ class Function:
     source: str
     documented: str
     line: int
+    statements: int
 
 
 def functions_of(text: str, path: str, language: str) -> list[Function]:
@@ -85,6 +90,8 @@ def definition(node: Node) -> Node:
 def function_at(node: Node, source: bytes, language: str) -> Function | None:
     """The function that `node` defines, or None if it is left out (see the module)."""
     body = node.child_by_field_name("body")
+    if TEST_MARK.match(source[node.start_byte : node.end_byte].decode(errors="replace")) or in_test_module(node):
+        return None
     named = node if node.child_by_field_name("name") else innermost(node)
     name = function_name(named) if named is not None else None
     if body is None or name is None or not body.named_child_count or node.has_error:
@@ -103,11 +110,26 @@ def function_at(node: Node, source: bytes, language: str) -> Function | None:
     if not summary or not is_informative(summary):
         return None
     line = node.start_point.row + 1
-    return Function(name, holder_of(node, rules), documentation, summary, code, documented, line)
+    statements = sum("comment" not in child.type for child in body.named_children) - syntax(language).docstrings
+    return Function(name, holder_of(node, rules), documentation, summary, code, documented, line, statements)
+
+
+def in_test_module(node: Node) -> bool:
+    """Whether a function stands in a module `test` or `tests` of a Rust file."""
+    outer = node.parent
+    while outer is not None:
+        if outer.type == "mod_item" and outer.child_by_field_name("name").text in (b"test", b"tests"):
+            return True
+        outer = outer.parent
+    return False
 
 
 def is_informative(summary: str) -> bool:
-    """Whether a sentence has at least four words, or six Chinese characters; `For internal use.` has three."""
+    """Whether a sentence has at least four words, or six Chinese characters; `For internal use.` has three.
+
+    The words of an address do not count.
+    """
+    summary = URL.sub("", summary)
     return len(WORD.findall(summary)) >= 4 or len(CJK.findall(summary)) >= 6
 
 
@@ -164,6 +186,8 @@ def commented_parts(node: Node, body: Node, source: bytes, rules: Chat) -> tuple
     comments, below = [], outer.start_point.row
     before = outer.prev_sibling
     while before is not None and before.type in rules.comments | rules.between:
+        if TEST_MARK.match(before.text.decode(errors="replace")):
+            return None
         last = before.end_point.row - (before.end_point.column == 0)
         own_line = not source[source.rfind(b"\n", 0, before.start_byte) + 1 : before.start_byte].strip()
         if last + 1 != below or not own_line:

@@ -23,6 +23,7 @@ from scripts.corpus.syntax.grammars import parse
 from scripts.experiment.settings.corpus import InstructDataset
 from scripts.languages import chats, languages
 
+SHORT = 5  # lines of a function with a single statement, below which nothing is asked about it
 SENTENCE_END = re.compile(r"[.!?。！？][\"')\]”’`*]*$")
 REQUESTS = {
     "function_to_docstring": {
@@ -114,10 +115,17 @@ def examples_of(document: dict, settings: InstructDataset, seed: int) -> Iterato
         functions = functions_from(captures, text, path, language)
     else:
         functions = []
-    functions = [function for function in functions if says_more(function)]
-    for function in functions if weights else ():
+    for function in functions:
+        possible = dict(weights)
+        if function.statements < 2:
+            # a single statement mostly calls something that the request does not show
+            possible.pop("signature_to_body", None)
+        if function.statements < 2 and function.source.count("\n") < SHORT:
+            continue  # as one that returns an attribute: its documentation says what the code does not
+        if not possible or not says_more(function):
+            continue
         place_in_file = f"#{function.name}:{function.line}"
-        task = task_of(weights, fraction(seed, "task", place, place_in_file))
+        task = task_of(possible, fraction(seed, "task", place, place_in_file))
         turns = function_chat(task, function, language, settings)
         made.append({"name": place_in_file, "task": task, "messages": turns})
     return iter(made) if made else "no_facts"

@@ -69,6 +69,57 @@ def test_functions_that_make_no_useful_task_are_left_out(text):
     assert functions_of(text, "a.py", "python") == []
 
 
+BODY = "    let a = one(x);\n    let b = two(a);\n    three(a, b)\n"
+
+
+@pytest.mark.parametrize(
+    ("before", "inside"),
+    [
+        ("#[test]\n", BODY),
+        ("#[tokio::test]\n", BODY),
+        ("#[rstest]\n#[case(1)]\n", BODY),
+    ],
+)
+def test_a_function_that_its_mark_makes_a_test_is_left_out(before, inside):
+    code = "/// Returns the larger one of both.\n{}fn bigger(x: u8) {{\n{}}}\n"
+    assert functions_of(code.format("#[inline]\n", inside), "src/a.rs", "rust")
+    assert not functions_of(code.format(before, inside), "src/a.rs", "rust")
+    module = "#[cfg(test)]\nmod tests {{\n{}\n}}\n".format(code.format("", inside))
+    assert not functions_of(module, "src/a.rs", "rust")
+    java = (
+        "class T {\n  /** Returns the larger one of both. */\n  @Test\n  void bigger() {\n    a();\n    b();\n  }\n}\n"
+    )
+    assert not functions_of(java, "src/a.java", "java") and functions_of(
+        java.replace("@Test", "@Override"), "a.java", "java"
+    )
+
+
+@pytest.mark.parametrize(
+    "documentation",
+    ["https://github.com/astral-sh/ruff/issues/20004", "github.com/some-long-name/of-a-project/issues/200."],
+)
+def test_an_address_is_no_documentation(documentation):
+    assert not functions_of(f"// {documentation}\nfn f(x: u8) {{\n{BODY}}}\n", "src/a.rs", "rust")
+
+
+def test_nothing_is_asked_about_a_short_body_of_one_statement_and_a_long_one_is_only_described():
+    settings = InstructDataset(kind="instruct", language="en")
+    asked = Counter()
+    for name in map(str, range(40)):
+        for body in (
+            "return one(a)",
+            "return three(\n        a,\n        b,\n        c,\n    )",
+            "b = one(a)\n    return two(b)",
+        ):
+            text = f'def f{name}(a):\n    """Returns the larger one of both."""\n    # plainly\n    {body}\n'
+            made = examples_of(document(text, f"{name}.py"), settings, 42)
+            for example in [] if made == "no_facts" else made:
+                asked[body, example["task"]] += 1
+    assert {task for body, task in asked if "two" in body} == {*REQUESTS}
+    assert {task for body, task in asked if "two" not in body} == {"function_to_docstring"}
+    assert not [body for body, _ in asked if body == "return one(a)"]
+
+
 def test_functions_of_real_python_are_those_that_ast_finds_word_for_word():
     """The reference is `ast`: documentation, and the body without it, are equal for every function that is found."""
     count = 0
