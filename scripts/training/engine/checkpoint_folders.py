@@ -74,16 +74,25 @@ def read_marker(folder: Path) -> dict | None:
     return content if sealed == seal(content) else None
 
 
-def is_complete(folder: Path) -> bool:
-    """Whether the marker exists and every file it names has the size that it records."""
+def lacks(folder: Path) -> str | None:
+    """Why a checkpoint is not whole: it lacks its marker, or a file as long as the marker says; None if it is."""
     marker = read_marker(folder)
     if marker is None:
-        return False
+        if (folder / MARKER).exists():
+            return f"{MARKER} is not what was written"
+        return "it was not saved to its end"
     for name, expected in marker["files"].items():
         path = folder / name
-        if not path.is_file() or path.stat().st_size != expected["bytes"]:
-            return False
-    return True
+        if not path.is_file():
+            return f"{name} is missing"
+        if path.stat().st_size != expected["bytes"]:
+            return f"{name} has {path.stat().st_size:,} bytes, not {expected['bytes']:,}"
+    return None
+
+
+def is_complete(folder: Path) -> bool:
+    """Whether the marker exists and every file it names has the size that it records."""
+    return lacks(folder) is None
 
 
 def damaged_file(folder: Path) -> str | None:

@@ -77,6 +77,9 @@ def prepare_work_folder(name: str, work: Path, run: Run, anyway: bool) -> None:
         name: the stage's.
         anyway: if the folder has no complete checkpoint, continue from one that other code wrote, if there is one. Its
             folder is renamed: nothing is copied, and after a kill it has one of the two names.
+
+    Raises:
+        UserError: a file is in the place of the folder, or of one above it.
     """
     others = [] if newest_complete(work) else other_code_runs(work, run)
     if others:
@@ -89,8 +92,15 @@ def prepare_work_folder(name: str, work: Path, run: Run, anyway: bool) -> None:
             logging.info(
                 f"{name}: another version of the code has trained {step} steps; RESUME=anyway continues from there"
             )
+    for folder in (work, *work.parents):
+        if folder.exists() and not folder.is_dir():
+            raise UserError(f"{folder}: a file, where the stage keeps its checkpoints; move it away")
     work.mkdir(parents=True, exist_ok=True)
-    record = read_json_or_empty(work / NAME) or {"code": run.code, "code_changes": []}  # a damaged one counts as absent
+    record = read_json_or_empty(work / NAME)
+    if not {"code", "code_changes"} <= record.keys():
+        if (work / NAME).exists():
+            logging.warning(f"{work / NAME}: damaged; which code trained the steps until now is not known")
+        record = {"code": run.code, "code_changes": []}
     if record["code"] != run.code:
         step = step_of(newest_complete(work))
         logging.info(f"{name}: continues from step {step} of another version of the code (RESUME=anyway)")

@@ -13,6 +13,7 @@ from scripts.experiment.settings.machine import Machine
 from scripts.training.engine.checkpoint_folders import (
     damaged_file,
     is_complete,
+    lacks,
     newest_complete,
     remove_checkpoints_except,
     set_aside,
@@ -38,7 +39,11 @@ def damage_of(checkpoint: Path) -> str | None:
 
 
 def set_damaged_aside(work: Path) -> None:
-    """Set checkpoints aside, from the newest on, until one is what was saved."""
+    """Set checkpoints aside, from the newest on, until one is what was saved; name those that are not whole."""
+    for folder in work.glob("checkpoint-*"):
+        reason = lacks(folder)
+        if reason:
+            logging.warning(f"{folder}: {reason}; it is not used")
     while checkpoint := newest_complete(work):
         reason = damage_of(checkpoint)
         if reason is None:
@@ -63,9 +68,14 @@ def resume_from(name: str, work: Path, machine: Machine, first_rank: bool) -> Pa
     if first_rank:
         # older ones stay until the next save: this one may turn out not to load
         remove_checkpoints_except(work, set(filter(is_complete, work.glob("checkpoint-*"))))
-        truncate_after(work / "metrics.jsonl", step)
+        last_logged = truncate_after(work / "metrics.jsonl", step)
         truncate_after(work / "alerts.jsonl", step)
-        logging.info(f"{name}: {f'resumes at step {step}' if checkpoint else 'starts'}, work in {work}")
+        if checkpoint:
+            logging.info(f"{name}: resumes at step {step}, work in {work}")
+        else:
+            logging.info(f"{name}: starts, work in {work}")
+        if last_logged > step:
+            logging.info(f"{name}: an earlier run came to step {last_logged}; the steps after {step} are trained again")
     return checkpoint
 
 

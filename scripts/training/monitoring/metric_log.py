@@ -11,20 +11,25 @@ from transformers import TrainerCallback
 from scripts.common.files import atomic
 
 
-def truncate_after(path: Path, step: int) -> None:
+def truncate_after(path: Path, step: int) -> int:
     """Remove from a metric log the lines after the checkpoint that is resumed, and a half-written line.
+
+    Returns:
+        the last step that was logged, 0 without any.
 
     Lines that hold no logged step, as a failing disk may leave them, are removed too, and counted in a warning: a stage
     need not fail for its curve.
     """
     if not path.is_file():
         if step:
-            logging.warning(f"{path}: not there; the curves of this stage begin at step {step}")
-        return
-    kept, damaged = [], 0
+            logging.warning(f"{path}: not there; what it said of the steps until {step} is lost")
+        path.touch()
+        return 0
+    kept, damaged, last = [], 0, 0
     for line in path.read_bytes().splitlines(keepends=True):
         try:
             logged = orjson.loads(line)["step"]
+            last = max(last, logged)
             if line.endswith(b"\n") and logged <= step:
                 kept.append(line)
         except (orjson.JSONDecodeError, KeyError, TypeError):
@@ -33,6 +38,7 @@ def truncate_after(path: Path, step: int) -> None:
         logging.warning(f"{path}: {damaged} damaged lines are left out; the curves have a gap there")
     with atomic(path) as temporary:
         temporary.write_bytes(b"".join(kept))
+    return last
 
 
 def summarize_metrics(path: Path) -> dict[str, float | None]:

@@ -36,21 +36,37 @@ def cut(path: Path) -> None:
     path.write_bytes(path.read_bytes()[:-1])
 
 
-# what is done to which file, and at which step the stage goes on
+def wrong(path: Path) -> None:
+    path.write_text('{"a": 1}')
+
+
+ASIDE = "is not what was saved; set aside as damaged-checkpoint-12, the next older checkpoint is used"
+MARKED = "whole.json is not what was written; it is not used"
+# what is done to which file, at which step the stage goes on, and what its log says of it
 DAMAGES = {
-    "a bit of the weights": (flip, f"{NEWEST}/model.safetensors", 8),
-    "a bit of the optimizer": (flip, f"{NEWEST}/optimizer.pt", 8),
-    "an optimizer of zeros": (zeros, f"{NEWEST}/optimizer.pt", 8),
-    "an optimizer cut short": (cut, f"{NEWEST}/optimizer.pt", 8),
-    "no optimizer": (Path.unlink, f"{NEWEST}/optimizer.pt", 8),
-    "a bit of the schedule": (flip, f"{NEWEST}/scheduler.pt", 8),
-    "a bit of the random streams": (flip, f"{NEWEST}/rng_state.pth", 8),
-    "a bit of the trainer's state": (flip, f"{NEWEST}/trainer_state.json", 8),
-    "an empty marker": (empty, f"{NEWEST}/whole.json", 8),
-    "a bit of the marker": (flip, f"{NEWEST}/whole.json", 8),
-    "an empty token": (empty, "owner.json", 12),
-    "an empty record of the run": (empty, "run.json", 12),
-    "an empty record of publishing": (empty, "published.json", 12),
+    "a bit of the weights": (flip, f"{NEWEST}/model.safetensors", 8, f"model.safetensors {ASIDE}"),
+    "a bit of the optimizer": (flip, f"{NEWEST}/optimizer.pt", 8, f"optimizer.pt {ASIDE}"),
+    "an optimizer of zeros": (zeros, f"{NEWEST}/optimizer.pt", 8, f"optimizer.pt {ASIDE}"),
+    "an optimizer cut short": (cut, f"{NEWEST}/optimizer.pt", 8, "12: optimizer.pt has "),
+    "no optimizer": (Path.unlink, f"{NEWEST}/optimizer.pt", 8, "12: optimizer.pt is missing; it is not used"),
+    "a bit of the schedule": (flip, f"{NEWEST}/scheduler.pt", 8, f"scheduler.pt {ASIDE}"),
+    "a bit of the random streams": (flip, f"{NEWEST}/rng_state.pth", 8, f"rng_state.pth {ASIDE}"),
+    "a bit of the trainer's state": (flip, f"{NEWEST}/trainer_state.json", 8, f"trainer_state.json {ASIDE}"),
+    "an empty marker": (empty, f"{NEWEST}/whole.json", 8, MARKED),
+    "a bit of the marker": (flip, f"{NEWEST}/whole.json", 8, MARKED),
+    "another marker": (wrong, f"{NEWEST}/whole.json", 8, MARKED),
+    "no marker": (Path.unlink, f"{NEWEST}/whole.json", 8, "12: it was not saved to its end; it is not used"),
+    "no newest checkpoint": (shutil.rmtree, NEWEST, 8, "came to step 12; the steps after 8 are trained again"),
+    "an empty token": (empty, "owner.json", 12, "takes over from a run whose owner.json cannot be read"),
+    "an empty record of the run": (empty, "run.json", 12, "run.json: damaged; which code trained the steps"),
+    "another record of the run": (wrong, "run.json", 12, "run.json: damaged; which code trained the steps"),
+    "an empty record of publishing": (empty, "published.json", 12, "resumes at step 12"),
+    "no log of metrics": (
+        Path.unlink,
+        "metrics.jsonl",
+        12,
+        "metrics.jsonl: not there; what it said of the steps until 12 is lost",
+    ),
 }
 
 
@@ -79,15 +95,26 @@ def work(undisturbed, tmp_path) -> Path:
 def test_after_any_damage_a_stage_ends_with_the_weights_of_an_undisturbed_run(
     undisturbed, work, origin, shards, tmp_path, damage
 ):
-    harm, name, step = DAMAGES[damage]
+    harm, name, step, line = DAMAGES[damage]
     harm(work / name)
     done = forked.run(command(origin, shards, tmp_path))
     assert done.returncode == 0, done.stderr
     assert f"tiny: resumes at step {step}, work in" in done.stderr
     assert "Traceback" not in done.stderr
     assert weights(tmp_path) == weights(undisturbed)
+    assert line in done.stderr
     found_by_hash = step == 8 and harm in (flip, zeros) and "whole" not in name
-    assert done.stderr.count("set aside as damaged-checkpoint-12, the next older checkpoint is used") == found_by_hash
+    assert done.stderr.count(ASIDE) == found_by_hash
+
+
+def test_a_file_in_the_place_of_the_work_folder_is_one_line(work, origin, shards, tmp_path):
+    shutil.rmtree(work)
+    work.write_text("")
+    done = forked.run(command(origin, shards, tmp_path))
+    assert done.returncode == 1 and "Traceback" not in done.stderr
+    assert done.stderr.splitlines()[-1] == (
+        f"error: {work}: a file, where the stage keeps its checkpoints; move it away"
+    )
 
 
 def test_a_checkpoint_that_cannot_be_loaded_is_set_aside_and_the_next_try_resumes_before_it(
