@@ -69,8 +69,10 @@ def disk_fault(error: BaseException, path: Path) -> UserError | None:
     disk, names = shutil.disk_usage(existing(path)), os.statvfs(existing(path))
     if number == errno.ENOSPC and names.f_files and not names.f_favail:
         return UserError(f"{place}: {os.strerror(number)} for another file: all {names.f_files:,} inodes are in use")
+    if number not in FULL:
+        return UserError(f"{place}: {os.strerror(number)}")
     return UserError(
-        f"{place}: {os.strerror(number)} ({size_text(disk.free)} of {size_text(disk.total)} are free there)"
+        f"{place}: {os.strerror(number)} ({size_text(disk.free)} of {size_text(disk.total)} are free there now)"
     )
 
 

@@ -141,7 +141,7 @@ def write_when_built(workflow) -> None:
             made.update(job.outputs)
         if made.issuperset(map(str, workflow.get_rule("all").input)):
             experiment, sources = workflow.globals["EXPERIMENT"], workflow.globals["SOURCES"]
-            with contextlib.suppress(PermissionError):  # a dry run on results that one may only read
+            with contextlib.suppress(OSError, UserError):  # as in a dry run on results that one may only read
                 write_jobs(jobs, key_of(experiment, sources.values()), Path(experiment.results))
 
     workflow._build_dag = build_and_write

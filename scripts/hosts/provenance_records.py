@@ -7,8 +7,10 @@ without a valid provenance gets a record that matches no rule, so its job runs a
 
 import os
 import sys
+import tempfile
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 
@@ -41,16 +43,27 @@ class ProvenanceRecords(FilePersistence):
     """Snakemake's store of records, kept in provenance files; locks and marks of unfinished outputs stay in place."""
 
     def __init__(self, *arguments, **options):
-        try:
-            super().__init__(*arguments, **options)
-        except OSError as error:
-            name = os.path.relpath(error.filename or ".snakemake")
-            raise WorkflowError(f"{name}: {error.strerror}: Snakemake keeps its locks in this folder") from None
         self.index: Index | None = None
         self.hashes = KnownHashes()
         self.records: dict[str, MetadataRecord | None] = {}
         self.wrong: dict[str, str] = {}  # output → why it is not trusted
         self.refused: set[str] = set()  # first outputs of the jobs that were named
+        try:
+            super().__init__(*arguments, **options)
+        except OSError as error:
+            if options.get("warn_only"):  # a dry run, as in a colleague's folder that one may only read
+                self.elsewhere = tempfile.TemporaryDirectory(prefix="stagecraft-")
+                super().__init__(*arguments, **options | {"path": Path(self.elsewhere.name)})
+                return
+            name = os.path.relpath(error.filename or ".snakemake")
+            raise WorkflowError(f"{name}: {error.strerror}: Snakemake keeps its locks in this folder") from None
+
+    @contextmanager
+    def lock_warn_only(self) -> Iterator[None]:
+        """A dry run beside a run: Snakemake would call it an error, and show nothing wrong."""
+        if self.locked:
+            print("note: another Snakemake works in this folder; what it makes now is not done yet", file=sys.stderr)
+        yield
 
     @property
     def provenance(self) -> Index:

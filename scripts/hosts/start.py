@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from snakemake.io import ancient
+from snakemake.jobs import Job
 from snakemake.scheduling.job_scheduler import JobScheduler
 from snakemake_interface_executor_plugins.executors.remote import RemoteExecutor
 
@@ -41,8 +42,14 @@ REMEDIES = {
 }
 
 
+async def nothing_is_written(job) -> None:
+    """In a dry run, in the place of Snakemake's refusal of outputs that may not be overwritten."""
+
+
 def prepare(workflow) -> None:
-    """Obey `seconds-between-status-checks`."""
+    """Obey `seconds-between-status-checks`; let a dry run look at results that one may only read."""
+    if workflow.output_settings.dryrun:
+        Job.check_protected_output = nothing_is_written
     if workflow.is_main_process:
         # the Slurm executor would wait ten seconds more after each look, up to three minutes
         RemoteExecutor.next_seconds_between_status_checks = property(

@@ -21,7 +21,7 @@ def test_json_lines_on_a_full_disk_are_one_line_errors_and_leave_nothing(small_d
     with pytest.raises(UserError) as refused:
         write_jsonl(path, RECORDS)
     assert re.fullmatch(
-        rf"{path}: No space left on device \(\d+ K?i?B of 1.0 MiB are free there\)", str(refused.value)
+        rf"{path}: No space left on device \(\d+ K?i?B of 1.0 MiB are free there now\)", str(refused.value)
     ), refused.value
     assert not list(path.parent.iterdir())
     small_disk.remount("size=16m")
@@ -41,7 +41,7 @@ def test_a_full_disk_keeps_the_earlier_file(small_disk):  # noqa: F811
 def test_a_read_only_disk_is_a_one_line_error(small_disk):  # noqa: F811
     small_disk.remount("ro")
     for path in (small_disk.path / "a.jsonl.zst", small_disk.path / "new/folder/a.jsonl.zst"):
-        with pytest.raises(UserError, match=r"/disk/.*: Read-only file system \(1.0 MiB of 1.0 MiB are free there\)"):
+        with pytest.raises(UserError, match=r"/disk/.*: Read-only file system$"):
             write_jsonl(path, RECORDS)
 
 

@@ -95,7 +95,9 @@ def test_scripts_that_a_killed_process_left_running_are_waited_for(capfd):
 def test_a_full_or_read_only_snakemake_folder_is_a_one_line_error(small_disk, monkeypatch):  # noqa: F811
     monkeypatch.chdir(small_disk.path)
     Path("filler").write_bytes(bytes(1 << 19))
-    with pytest.raises(UserError, match=r"^\.snakemake: No space left on device \(.* of 1\.0 MiB are free there\)$"):
+    with pytest.raises(
+        UserError, match=r"^\.snakemake: No space left on device \(.* of 1\.0 MiB are free there now\)$"
+    ):
         hold_folder()
     small_disk.remount("size=4m")
     small_disk.remount("ro")

@@ -283,7 +283,9 @@ def test_a_disk_that_fills_up_at_any_moment_is_a_one_line_error_and_leaves_no_ha
         shutil.rmtree(out)
     assert {path.name: path.read_bytes() for path in out.iterdir()} == complete
     assert len(lines) > 10
-    assert all(re.fullmatch(rf"{out}\S*: No space left on device \(.* are free there\)", line) for line in lines), lines
+    assert all(re.fullmatch(rf"{out}\S*: No space left on device \(.* are free there now\)", line) for line in lines), (
+        lines
+    )
 
 
 def test_chats_that_the_template_refuses_are_left_out_and_counted_and_the_others_train(tokenizer, dataset, tmp_path):

@@ -280,7 +280,7 @@ def test_a_full_disk_ends_the_stage_and_it_resumes_once_there_is_space(slurm, st
     fill(small_disk.root / "results/filler")
     assert process.wait(600) == 1
     out = (small_disk.root / "snakemake.out").read_text()
-    full = r"results/work/train/sft/\S+: No space left on device \(.* are free there\)"
+    full = r"results/work/train/sft/\S+: No space left on device \(.* are free there now\)"
     too_small = r"training\.train\.sft: .* need .* more in results/work/train/sft/\w+, .* are free; make space there"
     assert re.search(f"trying again: train sft; it ended with: ({full}|{too_small})", out), out
     assert re.match(f"error: ({full}|{too_small})", out.splitlines()[-1]), out

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -69,3 +70,30 @@ def test_a_stage_is_watched_while_it_trains_and_after_everything_was_killed(fini
     after = stage_status(sft, Path("results"), time.time() + 2 * SILENCE)
     assert after.state == "stopped" and after.note.startswith("no output for 20 min")
     assert after.step >= now.step and after.eta_seconds is None
+
+
+# root without its right to write where the file's mode forbids it
+ONLY_READS = ["setpriv", "--bounding-set=-dac_override,-dac_read_search"] if os.geteuid() == 0 else []
+
+
+def test_results_that_one_may_only_read_can_be_looked_at_and_a_run_is_refused_in_one_line(finished, tmp_path):
+    """As in a colleague's folder: a dry run, also of edited settings, and `status` show what they show elsewhere."""
+    clone = finished.copy(tmp_path / "clone")
+    clone.experiment(lambda config: config["evaluation"]["perplexity"].update(documents=5))
+    words = [sys.executable, *clone.command("results/eval.json")[1:]]
+    subprocess.run(["chmod", "-R", "a-w", clone.root], check=True)
+
+    def only_reading(*line: str) -> subprocess.CompletedProcess:
+        return subprocess.run([*ONLY_READS, *line], cwd=clone.root, capture_output=True, text=True, check=False)
+
+    try:
+        dry = only_reading(*words, "-n")
+        assert dry.returncode == 0 and "Traceback" not in dry.stderr, dry.stderr
+        assert "rule perplexity:" in dry.stdout + dry.stderr
+        shown = only_reading(sys.executable, "-m", "scripts.cli", "status", "--experiment", "config/tiny.yaml")
+        assert shown.returncode == 0 and re.search(r"sft +done", shown.stdout), shown.stderr
+        refused = only_reading(*words)
+        assert refused.returncode == 1 and "Traceback" not in refused.stderr
+        assert re.fullmatch(r"error: \S*\.snakemake\S*: Permission denied", refused.stderr.splitlines()[-1])
+    finally:
+        subprocess.run(["chmod", "-R", "u+w", clone.root], check=True)

@@ -45,9 +45,9 @@ def test_a_disk_that_fills_up_ends_a_stage_in_one_line_and_the_next_attempt_resu
     _, text = process.communicate(timeout=120)
     assert process.returncode == 1
     [line] = errors(text)
-    assert re.fullmatch(rf"error: {small_disk.path}/work/\S+: No space left on device \(.* are free there\)", line), (
-        line
-    )
+    assert re.fullmatch(
+        rf"error: {small_disk.path}/work/\S+: No space left on device \(.* are free there now\)", line
+    ), line
     left = list(small_disk.path.glob("work/*/checkpoint-*"))
     assert left and all(is_complete(folder) for folder in left)
     small_disk.remount("size=16m")
