@@ -26,7 +26,7 @@ include: "rules/report.smk"
 
 
 from scripts.experiment.causes import record_codes, rule_modules
-from scripts.experiment.load import extended
+from scripts.experiment.load import check_owner, extended
 from scripts.hosts.invocation import check_targets
 from scripts.hosts.job_graph import write_when_built
 
@@ -82,6 +82,7 @@ if INVOCATION:
         if without_training and extended(config, "config").get("evaluation"):
             print(f"note: `evaluation` is not used: {without_training}", file=sys.stderr)
         check_targets(workflow, INVOCATION.targets, without_training)
+        check_owner(EXPERIMENT, claim=INVOCATION.runs_jobs)
         write_when_built(workflow)
         if INVOCATION.runs_jobs:
             record_codes(rule_modules(), PATHS.code_records)  # by which `stagecraft why` names what changed since

@@ -173,6 +173,11 @@ class Layout:
         return self.results / "eval.json"
 
     @property
+    def owner(self) -> Path:
+        """The name of the experiment whose results these are."""
+        return self.results / "work/experiment"
+
+    @property
     def jobs(self) -> Path:
         """The jobs of the experiment, as Snakemake knows them (scripts/hosts/job_graph.py)."""
         return self.results / "work/jobs.json"

@@ -12,10 +12,12 @@ from pathlib import Path
 from scripts.common.cli import run
 from scripts.common.discovery import constants_in
 from scripts.common.errors import UserError
+from scripts.common.files import atomic
 from scripts.evaluation.suites import configured, scored_datasets
 from scripts.experiment.checks.datasets import check_datasets, check_tokens
 from scripts.experiment.checks.gates import check_gates
 from scripts.experiment.checks.stages import check_training
+from scripts.experiment.layout import Layout
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.experiment import Experiment
@@ -159,6 +161,27 @@ def experiment_of(profile: str, configfile: Path | None) -> tuple[Path, Experime
     """(file, checked content) of an experiment: that of the file, or without one the profile's own."""
     path = configfile or Path(read_yaml(Path(profile) / "config.yaml").get("configfile", "config/config.yaml"))
     return path, load_experiment(read_yaml(path), str(path))
+
+
+def check_owner(experiment: Experiment, claim: bool = False) -> None:
+    """Check that the results root holds no results of another experiment.
+
+    Args:
+        claim: whether to write there that it is this experiment's.
+
+    Raises:
+        UserError: it does.
+    """
+    owner, name = Layout(Path(experiment.results)).owner, experiment.experiment
+    held_by = owner.read_text().strip() if owner.is_file() else name
+    if held_by != name:
+        raise UserError(
+            f"results: {experiment.results} holds the results of experiment {held_by}, this one is {name}; give it a"
+            f" root of its own, as `results: {experiment.results}/{name}`, or remove {owner} if only the name changed"
+        )
+    if claim and not owner.is_file():
+        with atomic(owner) as temporary:
+            temporary.write_text(f"{name}\n")
 
 
 def trained_experiment_of(profile: str, configfile: Path | None) -> tuple[Path, Experiment]:

@@ -7,6 +7,8 @@ at each start: so files are hashed again only where they changed.
 """
 
 import hashlib
+import json
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -20,6 +22,7 @@ from scripts.experiment.settings.training import Base
 
 # what transformers loads; a folder or hub repository may hold the same weights in other formats too, or a README
 PATTERNS = ["*.json", "*.safetensors", "*.txt", "*.model", "*.jinja"]
+POINTER = b"version https://git-lfs.github.com/"
 # a manifest and logits that stagecraft wrote beside a model
 OURS = {"manifest.json", "logits.json"}
 
@@ -32,6 +35,67 @@ def model_files(folder: Path) -> list[Path]:
             if path.is_file():
                 files.add(path)
     return sorted(path for path in files if path.name not in OURS)
+
+
+def check_weights(folder: Path) -> None:
+    """Check that a folder's weights are whole and those of its config.json, by their headers, without loading them.
+
+    Raises:
+        UserError: a file is missing, cut short, a pointer of git-lfs or no safetensors, or there are other layers, or
+            another vocabulary, than config.json says.
+    """
+    key = "training.base.model"
+    for path in model_files(folder):
+        with path.open("rb") as file:
+            if file.read(len(POINTER)) == POINTER:
+                raise UserError(f"{key}: {path}: a pointer of git-lfs, not the file; run `git lfs pull` in {folder}")
+    config = read_json(folder / "config.json")
+    index = folder / "model.safetensors.index.json"
+    expected = read_json(index).get("weight_map", {}) if index.is_file() else {}
+    for name in sorted(set(expected.values())):
+        if not (folder / name).is_file():
+            raise UserError(f"{key}: {folder / name}: missing, and {index.name} names it; copy the folder again")
+    shapes = {}
+    for path in sorted(folder.glob("*.safetensors")):
+        shapes |= tensor_shapes(path)
+    missing = [tensor for tensor in expected if tensor not in shapes]
+    if missing:
+        raise UserError(f"{key}: {folder}: {missing[0]} is in no file of weights; copy the folder again")
+    layers = {match[1] for name in shapes if (match := re.search(r"(?:^|\.)layers\.(\d+)\.", name))}
+    if layers and len(layers) != config.get("num_hidden_layers", len(layers)):
+        raise UserError(
+            f"{key}: {folder}: weights of {len(layers)} layers, config.json says {config['num_hidden_layers']}; give"
+            " the model its own config.json"
+        )
+    embedding = next((shape for name, shape in shapes.items() if name.endswith("embed_tokens.weight")), None)
+    said = [config.get("vocab_size"), config.get("hidden_size")]
+    if embedding and None not in said and embedding != said:
+        raise UserError(
+            f"{key}: {folder}: weights of {embedding[0]} tokens × {embedding[1]} values, config.json says"
+            f" {said[0]} × {said[1]}; give the model its own config.json"
+        )
+
+
+def tensor_shapes(path: Path) -> dict[str, list[int]]:
+    """Name → shape of the tensors in a file of safetensors, out of its header.
+
+    Raises:
+        UserError: it is none, or cut short.
+    """
+    try:
+        with path.open("rb") as file:
+            length = int.from_bytes(file.read(8), "little")
+            header = json.loads(file.read(length))
+        header.pop("__metadata__", None)
+        size = 8 + length + max((tensor["data_offsets"][1] for tensor in header.values()), default=0)
+        shapes = {name: tensor["shape"] for name, tensor in header.items()}
+    except (ValueError, KeyError, TypeError, AttributeError, MemoryError, OverflowError) as error:
+        raise UserError(f"training.base.model: {path}: not a file of safetensors; copy it again") from error
+    if path.stat().st_size != size:
+        raise UserError(
+            f"training.base.model: {path}: {path.stat().st_size:,} bytes, its header says {size:,}; copy it again"
+        )
+    return shapes
 
 
 def content_hash(manifest: dict) -> str:

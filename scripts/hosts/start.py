@@ -15,8 +15,10 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 
+import psutil
 from snakemake.io import ancient
 from snakemake.jobs import Job
 from snakemake.scheduling.job_scheduler import JobScheduler
@@ -133,6 +135,7 @@ def report_pending(seconds: float = PENDING_SECONDS) -> None:
     threading.Thread(target=report_new, daemon=True, name="pending jobs").start()
 
 
+STAGES = {"scripts.training.launch", "scripts.training.train"}  # modules, on the command line of what trains
 FREE_TRIES = 10  # of a job whose node fails or that is preempted
 
 
@@ -152,9 +155,20 @@ def ended_with_users_mistake(job) -> bool:
     return False
 
 
+def stop_stages() -> None:
+    """Send SIGTERM to the stages that train below this process: each saves a checkpoint and ends."""
+    for process in psutil.Process().children(recursive=True):
+        with suppress(psutil.Error):
+            if STAGES & {*process.cmdline()}:
+                process.terminate()
+
+
 def end_at_users_mistakes() -> None:
-    """Let Snakemake not try a job again that ended with a user's mistake; a fault of the scheduler spends no try."""
-    handle_error = JobScheduler._handle_error
+    """Let Snakemake not try a job again that ended with a user's mistake; a fault of the scheduler spends no try.
+
+    A SIGTERM ends what trains here, too: Snakemake itself would wait for the end of the stage.
+    """
+    handle_error, exit_gracefully = JobScheduler._handle_error, JobScheduler.exit_gracefully
     free_tries: Counter = Counter()
 
     def handled(self, job, postprocess_job: bool = True):
@@ -169,11 +183,15 @@ def end_at_users_mistakes() -> None:
         if state in SCHEDULERS_FAULTS and free_tries[job] < FREE_TRIES:
             free_tries[job] += 1
             job.attempt -= 1
-        elif state is None and ended_with_users_mistake(job):
+        elif self._user_kill or (state is None and ended_with_users_mistake(job)):
             job.attempt = job.restart_times + 1  # as if all tries were used up
         handle_error(self, job, postprocess_job)
 
-    JobScheduler._handle_error = handled
+    def stopped(self, *signal_and_frame) -> None:
+        exit_gracefully(self, *signal_and_frame)
+        stop_stages()
+
+    JobScheduler._handle_error, JobScheduler.exit_gracefully = handled, stopped
 
 
 workflows: list = []  # the workflows that this process has read, for a command that runs Snakemake in its own process

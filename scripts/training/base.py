@@ -13,11 +13,13 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from pathlib import Path
 
+from safetensors import SafetensorError
+
 from scripts.common.cli import parser, run
 from scripts.common.errors import UserError
 from scripts.common.files import new_folder_beside, publish_files
 from scripts.common.manifest import NAME, read_manifest, write_manifest
-from scripts.experiment.model_folder import OURS, PATTERNS, content_hash
+from scripts.experiment.model_folder import OURS, PATTERNS, check_weights, content_hash
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.training import Base
 from scripts.tokens.packing.base_tokenizer import write_chat_template
@@ -83,6 +85,36 @@ def copy_or_download(model: str, revision: str | None, out: Path) -> None:
     shutil.rmtree(out / ".cache", ignore_errors=True)
 
 
+def load_whole(folder: Path, name: str):
+    """The model in `folder` in float32, with every weight that its config.json asks for.
+
+    Args:
+        name: `training.base.model`, for errors.
+
+    Raises:
+        UserError: the weights cannot be loaded, or some are missing, which transformers would fill with random numbers.
+    """
+    import torch
+    from transformers import AutoModelForCausalLM
+    from transformers.utils import logging as transformers_logging
+
+    transformers_logging.disable_progress_bar()
+    transformers_logging.set_verbosity_error()
+    options = {"dtype": torch.float32, "local_files_only": True, "output_loading_info": True}
+    try:
+        model, found = AutoModelForCausalLM.from_pretrained(folder, **options)
+    except (AttributeError, KeyError, OSError, RuntimeError, TypeError, ValueError, SafetensorError) as error:
+        first = str(error).strip().splitlines()[0] if str(error).strip() else type(error).__name__
+        raise UserError(f"training.base.model: {name}: transformers cannot load it: {first}") from error
+    missing, other = sorted(found["missing_keys"]), sorted(map(str, found["mismatched_keys"]))
+    if missing or other:
+        raise UserError(
+            f"training.base.model: {name}: {len(missing) + len(other)} weights are not those that its config.json asks"
+            f" for, such as {(missing + other)[0]}; give the model its own files"
+        )
+    return model
+
+
 def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
     """Fill the folder `out` with the base model; returns its manifest.
 
@@ -102,6 +134,7 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
             write_folder(gguf_file(settings), new_folder)
         else:
             copy_or_download(settings.model, settings.revision, new_folder)
+            check_weights(new_folder)
         manifest = write_model_manifest(new_folder)
         digest = content_hash(manifest)
         if settings.sha256 and settings.sha256 != digest and not is_gguf(settings):
@@ -118,7 +151,7 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
         if settings.no_rope_layers or settings.chat_template:
             manifest = write_model_manifest(new_folder)
             digest = content_hash(manifest)
-        logits_fingerprint.save(new_folder, logits_fingerprint.load_float32(new_folder))
+        logits_fingerprint.save(new_folder, load_whole(new_folder, settings.model))
         publish_files(new_folder, out, last=NAME)
     logging.info(f"base: content {digest}")
     return manifest

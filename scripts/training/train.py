@@ -32,7 +32,7 @@ from scripts.experiment.settings.monitoring import Monitoring
 from scripts.experiment.settings.training import Stage
 from scripts.tokens.packing.shards import Shards
 from scripts.training.engine import parallel
-from scripts.training.engine.callbacks import add_callbacks
+from scripts.training.engine.callbacks import STOPS, add_callbacks
 from scripts.training.engine.checkpoint_folders import no_half_written_checkpoint, step_of
 from scripts.training.engine.disk_space import check_disk_space
 from scripts.training.engine.early_stopping import AlreadyFinished, stopping_summary
@@ -184,9 +184,10 @@ def main() -> None:
     arguments = stage_parser(__doc__)
     arguments.add_argument("--machine", type=Path, required=True)
     arguments.add_argument("--threads", type=int, required=True)
-    # the rule's shell ignores SIGTERM, which is inherited; until training begins it ends the process
+    # the rule's shell ignores these, which is inherited; until training begins they end the process
     # (scripts/training/engine/callbacks.py)
-    signal.signal(signal.SIGTERM, signal.SIG_DFL)
+    for number in STOPS:
+        signal.signal(number, signal.SIG_DFL)
     die_with_torchrun()
     args = arguments.parse_args()
     os.environ["HF_HUB_OFFLINE"] = "1"

@@ -3,7 +3,9 @@
 import os
 from pathlib import Path
 
+import numpy as np
 import pytest
+from safetensors.numpy import save_file
 
 from scripts.common.errors import UserError
 from scripts.experiment.checks.datasets import check_dataset_sources
@@ -75,10 +77,13 @@ def test_with_a_real_base_the_tokenizer_is_the_bases_and_the_shape_is_only_the_p
 
 
 def test_a_base_is_identified_by_its_content_not_by_its_path_or_the_files_beside_it(tmp_path, monkeypatch):
-    def model(folder, weights=b"weights"):
+    def write(folder, value):
+        save_file({"a": np.array([value])}, folder / "model.safetensors")
+
+    def model(folder):
         folder.mkdir()
         (folder / "config.json").write_text("{}")
-        (folder / "model.safetensors").write_bytes(weights)
+        write(folder, 1)
         return folder
 
     def settings(folder, **more):
@@ -94,7 +99,7 @@ def test_a_base_is_identified_by_its_content_not_by_its_path_or_the_files_beside
     with pytest.raises(UserError, match=f"training.base.sha256: the content of .*there has [0-9a-f]*, not {'0' * 64}"):
         settings(second, sha256="0" * 64)
     state = (second / "model.safetensors").stat()
-    (second / "model.safetensors").write_bytes(b"WEIGHTS")
+    write(second, 2)
     os.utime(second / "model.safetensors", ns=(state.st_atime_ns, state.st_mtime_ns))
     assert settings(second) != expected == settings(first)  # same size and time, other content
 

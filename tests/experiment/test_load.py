@@ -13,7 +13,7 @@ from scripts.common.errors import UserError
 from scripts.evaluation.suites import configured, scored_models
 from scripts.evaluation.suites.latency import METRICS as TIMED
 from scripts.experiment import fingerprint
-from scripts.experiment.load import load_experiment
+from scripts.experiment.load import check_owner, load_experiment
 from scripts.experiment.machine_files import read_yaml
 from scripts.experiment.settings.record import to_dict, to_json
 from scripts.experiment.settings.training import Stage
@@ -27,6 +27,20 @@ def test_without_training_nothing_is_evaluated_whatever_the_file_says(experiment
     del experiment["training"]
     loaded = load_experiment(experiment)
     assert loaded.stages == {} and configured(loaded.evaluation) == {} and loaded.evaluation.gate.gates == []
+
+
+def test_results_of_another_experiment_are_refused_until_they_are_said_to_be_this_ones(experiment, tmp_path):
+    mine = load_experiment(experiment).model_copy(update={"results": str(tmp_path / "results")})
+    other = mine.model_copy(update={"experiment": "other"})
+    check_owner(other)  # a look claims nothing
+    check_owner(mine, claim=True)
+    check_owner(mine)
+    with pytest.raises(UserError, match=f"holds the results of experiment {mine.experiment}, this one is other"):
+        check_owner(other, claim=True)
+    (tmp_path / "results/work/experiment").unlink()
+    check_owner(other, claim=True)
+    with pytest.raises(UserError, match="experiment other"):
+        check_owner(mine)
 
 
 @pytest.mark.parametrize("written", ["1e-3", "1E-3", "1.e-3", "0.001", "1.0e-3"])

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -9,10 +10,12 @@ import time
 
 import pytest
 import torch
+from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from scripts.common.errors import UserError
 from scripts.common.files import sha256_file
+from scripts.experiment.checks.stages import check_base
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.training import Base
 from scripts.training.base import base, content_hash
@@ -64,6 +67,64 @@ def test_a_folder_without_a_model_is_refused(tmp_path):
     (tmp_path / "empty").mkdir()
     with pytest.raises(UserError, match=r"needs config\.json and \.safetensors"):
         base(folder_settings(tmp_path / "empty"), 0, tmp_path, tmp_path / "out")
+
+
+def edit_config(folder, **changes):
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").write_text(json.dumps(config | changes))
+
+
+def cut_weights(folder):
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:-100])
+
+
+def point_to_lfs(folder):
+    text = f"version https://git-lfs.github.com/spec/v1\noid sha256:{'0' * 64}\nsize 100\n"
+    (folder / "model.safetensors").write_text(text)
+
+
+def lose_a_shard(folder):
+    index = {"weight_map": {"model.embed_tokens.weight": "model-00002-of-00002.safetensors"}}
+    (folder / "model.safetensors.index.json").write_text(json.dumps(index))
+
+
+def lose_a_tensor(folder):
+    tensors = load_file(folder / "model.safetensors")
+    del tensors["model.layers.1.mlp.up_proj.weight"]
+    save_file(tensors, folder / "model.safetensors", {"format": "pt"})
+
+
+# what is done to a folder → what the line says, and whether it is said before the first job
+DAMAGED_BASES = {
+    "cut short": (cut_weights, r"model\.safetensors: [\d,]+ bytes, its header says [\d,]+; copy it again", True),
+    "a pointer": (point_to_lfs, r"a pointer of git-lfs, not the file; run `git lfs pull`", True),
+    "a missing shard": (lose_a_shard, r"00002-of-00002.safetensors: missing, and model.safetensors.index.json", True),
+    "no safetensors": (lambda f: (f / "model.safetensors").write_bytes(b"x" * 999), "not a file of safetensors", True),
+    "fewer layers": (lambda f: edit_config(f, num_hidden_layers=1), r"weights of 2 layers, config.json says 1", True),
+    "another width": (lambda f: edit_config(f, hidden_size=40), r"tokens × 32 values, config.json says", True),
+    "another inner width": (lambda f: edit_config(f, intermediate_size=96), r"such as|transformers cannot load", False),
+    "a missing tensor": (lose_a_tensor, r"1 weights are not those that its config.json asks for", False),
+    "an unknown kind": (lambda f: edit_config(f, model_type="x"), "transformers cannot load it", False),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGED_BASES)
+def test_damaged_weights_of_a_folder_are_one_line_and_what_headers_show_comes_before_the_first_job(
+    origin, tokenizer, tmp_path, damage
+):
+    harm, line, early = DAMAGED_BASES[damage]
+    shutil.copytree(origin, tmp_path / "model", ignore=shutil.ignore_patterns("logits.json"))
+    harm(tmp_path / "model")
+    with pytest.raises(UserError, match=line) as refused:
+        base(folder_settings(tmp_path / "model"), 0, tokenizer, tmp_path / "out")
+    assert str(refused.value).startswith("training.base.model: ") and "\n" not in str(refused.value)
+    assert not (tmp_path / "out").exists()
+    if early:
+        with pytest.raises(UserError, match=line):
+            check_base(folder_settings(tmp_path / "model"), "training.base")
+    else:
+        check_base(folder_settings(tmp_path / "model"), "training.base")
 
 
 def test_without_a_network_a_model_of_the_hub_is_a_one_line_error(tmp_path):

@@ -58,6 +58,10 @@ def base_without_fim(clone):
 HEADER = "name\tkind\tlocation\tpin\tlanguage\tpriority\tlicence\n"
 STAGES = ("training", "train")
 MISTAKES = {
+    "results: results holds the results of experiment tiny, this one is other; give it a root of its own, as"
+    " `results: results/other`, or remove results/work/experiment if only the name changed": set_key(
+        "experiment", "other"
+    ),
     "tiny.yaml: corpus.filtre: unknown key; did you mean `filter`?": set_key("corpus", "filtre", {}),
     "tiny.yaml: seed: must be a whole number, not 'x'": set_key("seed", "x"),
     "tiny.yaml: training.train.sft.from: no 'x' here": set_key(*STAGES, "sft", "from", "x"),

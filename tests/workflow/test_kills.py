@@ -21,6 +21,7 @@ from contextlib import suppress
 from pathlib import Path
 
 import psutil
+import pytest
 import torch
 from safetensors.torch import load_file
 
@@ -167,6 +168,33 @@ def table(rows: list[tuple], seed: int, straight: float, seconds: float) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+@pytest.mark.parametrize("how", ["Ctrl-C in the terminal", "SIGTERM to Snakemake", "SIGTERM to all"])
+def test_a_run_that_is_stopped_saves_says_so_and_goes_on_there(finished, tmp_path, start, how):
+    clone = finished.copy(tmp_path / "clone")
+    clone.monitoring(log_steps=1, save_steps=1000)
+    clone.experiment(lambda config: config["training"]["train"]["sft"].update(steps=5000))
+    process = start(clone, TARGET)
+    log = clone.root / "results/logs/training/train/sft.log"
+    deadline = time.monotonic() + 120
+    while time.monotonic() < deadline and not (log.exists() and "step 3/5000" in log.read_text()):
+        time.sleep(0.05)
+    if how == "Ctrl-C in the terminal":
+        os.killpg(process.pid, signal.SIGINT)
+    elif how == "SIGTERM to Snakemake":
+        process.terminate()
+    else:
+        os.killpg(process.pid, signal.SIGTERM)
+    assert process.wait(timeout=60) == 1
+    lines = (clone.root / "snakemake.out").read_text().splitlines()
+    stopped = re.fullmatch(
+        r"fault: sft: stopped by SIG(?:INT|TERM) at step (\d+) of 5000, checkpoint saved; .*",
+        lines[-2] or lines[-3],
+    )
+    assert stopped and lines[-1] == "stopped by a signal; run the same command again to go on", lines[-5:]
+    assert not any(line.startswith("trying again") for line in lines)
+    assert [folder.name for folder in checkpoints(clone, "sft")] == [f"checkpoint-{stopped[1]}"]
 
 
 def test_a_workflow_killed_at_random_moments_ends_with_the_weights_of_an_uninterrupted_run(

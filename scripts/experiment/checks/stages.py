@@ -3,6 +3,7 @@
 from pathlib import Path
 
 from scripts.common.errors import UserError
+from scripts.experiment.model_folder import check_weights
 from scripts.experiment.model_shape import check_shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.experiment import Experiment
@@ -72,6 +73,8 @@ def check_base(base: Base, key: str) -> None:
             raise UserError(f"{key}.model: no folder {base.model!r} here, and no hub name (ORGANISATION/NAME)")
         if base.revision is None:
             raise UserError(f"{key}.revision: required with a hub model (a commit of 40 hex digits)")
+    elif (Path(base.model) / "config.json").is_file():  # without one rule `base` says what is missing
+        check_weights(Path(base.model))
 
 
 def check_origins(stage: str, stages: dict[str, Stage], name: str) -> None:

@@ -21,7 +21,7 @@ from rich.table import Table
 from scripts.common.files import read_json_or_empty
 from scripts.common.text import duration
 from scripts.experiment.layout import Layout
-from scripts.experiment.load import experiment_of
+from scripts.experiment.load import check_owner, experiment_of
 from scripts.experiment.settings.experiment import Experiment
 from scripts.hosts.job_graph import Job, dry_run, jobs_of, key_of, read_jobs
 from scripts.sources.tables.sources_table import sources_of
@@ -93,7 +93,7 @@ def state_of(job: Job, other_files: list[Path], now: float) -> tuple[str, str]:
     errors = [line for line in log[timed[-1] + 1 if timed else 0 :] if ERROR.match(line)]
     if errors:
         error = next((line for line in errors if line.startswith(("error: ", "fault: "))), errors[-1])
-        return "stopped" if "stopped by SIGTERM" in error else "failed", error
+        return "stopped" if "stopped by SIG" in error else "failed", error
     if now - last_written > SILENCE:
         return "stopped", f"no output for {duration(now - last_written)}{f'; {last}' if last else ''}"
     return ("waiting" if last.startswith("gpus: waiting") else "running"), last
@@ -181,5 +181,6 @@ def jobs_in(experiment: Experiment, profile: str, configfile: Path | None) -> li
 def show_status(profile: str, configfile: Path | None) -> None:
     """Print the state."""
     experiment = experiment_of(profile, configfile)[1]
+    check_owner(experiment)
     results, jobs = Path(experiment.results), jobs_in(experiment, profile, configfile)
     Console(markup=False, highlight=False).print(view(experiment.experiment, jobs, results))

@@ -2,11 +2,11 @@
 
 add_callbacks(trainer, stage, monitoring, optimizer_check, owner, first_step=0)
 
-A stage ends before its last step on SIGTERM (a time limit), on a loss that is not finite, and where another run of the
-stage has taken over the work folder (run_lock.py); all exit non-zero. On SIGTERM to any one rank all ranks finish the
-step, save a whole checkpoint and exit; the same command resumes there. So give a time limit some minutes of warning, as
-long as a step, an evaluation and a checkpoint take (Slurm: `--signal=TERM@600`). Before the first step SIGTERM ends the
-process at once; after the last it is ignored.
+A stage ends before its last step on SIGTERM (a time limit) or SIGINT (Ctrl-C), on a loss that is not finite, and where
+another run of the stage has taken over the work folder (run_lock.py); all exit non-zero. On such a signal to any one
+rank all ranks finish the step, save a whole checkpoint and exit; the same command resumes there. So give a time limit
+some minutes of warning, as long as a step, an evaluation and a checkpoint take (Slurm: `--signal=TERM@600`). Before the
+first step a signal ends the process at once; after the last it is ignored.
 """
 
 import datetime
@@ -36,6 +36,7 @@ from scripts.training.monitoring.metric_log import MetricLog
 from scripts.training.monitoring.throughput import Throughput
 from scripts.training.planning.resolved_stage import ResolvedStage
 
+STOPS = (signal.SIGTERM, signal.SIGINT)
 WRITE_INTERVAL = 5.0  # seconds between writes, at least
 
 
@@ -113,29 +114,31 @@ class Interruption(TrainerCallback):
     ):
         self.trainer, self.stage, self.shards = trainer, stage, shards
         self.alerts, self.progress, self.owner = alerts, progress, owner
-        self.sigterm_received, self.stopped_at = False, None
+        self.received, self.stopped_at, self.signal = 0, None, ""
 
     def on_train_begin(self, args, state, control, **kwargs):
-        signal.signal(signal.SIGTERM, self.handle_sigterm)
+        for number in STOPS:
+            signal.signal(number, self.note_signal)
 
-    def handle_sigterm(self, number, frame) -> None:
-        self.sigterm_received = True
+    def note_signal(self, number, frame) -> None:
+        self.received = number
 
     def on_step_begin(self, args, state, control, **kwargs):
         self.trainer.passes.clear()
 
     def on_step_end(self, args, state, control, **kwargs):
         lost = self.owner is not None and self.owner.is_lost()
-        local_flags = torch.tensor([self.sigterm_received, lost], device=args.device)
+        local_flags = torch.tensor([self.received, lost], device=args.device)
         flags = torch.cat([local_flags, self.trainer.nonfinite().to(args.device)]).int()
         if args.world_size > 1:
             torch.distributed.all_reduce(flags, torch.distributed.ReduceOp.MAX)
-        sigterm, lost, bad_loss, bad_norm = flags.tolist()
+        received, lost, bad_loss, bad_norm = flags.tolist()
         if lost:
             exit_all_ranks(args, f"{self.stage}: {self.owner.lost_message()}" if self.owner else "")
         if bad_loss or bad_norm:
             self.end_nonfinite(args, state, bool(bad_loss))
-        if sigterm and state.global_step < state.max_steps:
+        if received and state.global_step < state.max_steps:
+            self.signal = signal.Signals(received).name
             self.stopped_at, self.progress.final_state = state.global_step, "stopped"
             control.should_log = control.should_save = control.should_training_stop = True
         return control
@@ -144,7 +147,7 @@ class Interruption(TrainerCallback):
         if self.stopped_at is not None:
             exit_all_ranks(
                 args,
-                f"{self.stage}: stopped by SIGTERM at step {self.stopped_at} of {state.max_steps}, "
+                f"{self.stage}: stopped by {self.signal} at step {self.stopped_at} of {state.max_steps}, "
                 "checkpoint saved; the same command resumes there",
                 MachineFault,
             )
