@@ -11,9 +11,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
-import orjson
-
-from scripts.common.files import write_json
+from scripts.common.files import read_cache, write_cache
 from scripts.experiment.arguments import words_of
 from scripts.experiment.fingerprint import ROOT, fingerprint, reach
 
@@ -38,17 +36,15 @@ def code_file(code: str, folder: Path) -> Path:
 
 def read_code(code: str, folder: Path) -> CodeRecord | None:
     """The record of a fingerprint; None where there is none that can be read."""
-    try:
-        return CodeRecord(**orjson.loads(code_file(code, folder).read_bytes()))
-    except (FileNotFoundError, orjson.JSONDecodeError, TypeError):
-        return None
+    content = read_cache(code_file(code, folder))
+    return CodeRecord(**content) if content else None
 
 
 def record_codes(modules: list[str], folder: Path) -> None:
     """Record the code of rules' modules as it is now."""
     for module in modules:
         if read_code(fingerprint(module), folder) is None:
-            write_json(code_file(fingerprint(module), folder), asdict(CodeRecord(module, reach(module).units())))
+            write_cache(code_file(fingerprint(module), folder), asdict(CodeRecord(module, reach(module).units())))
 
 
 def rule_modules() -> list[str]:

@@ -192,11 +192,20 @@ class Index:
         self.jobs: dict[Path, Provenance] = {}
         self.owners: dict[str, Path] = {}  # declared output → provenance file
         self.damaged: dict[Path, str] = {}  # provenance file → what is wrong with it
+        self.copies: dict[
+            Path, Path
+        ] = {}  # one that lies elsewhere, as in `sft.bak` → where it belongs; it counts for nothing
         for path in provenance_files(folders):
             try:
-                self.add(path, read_provenance(path))
+                made = read_provenance(path)
             except UserError as error:
                 self.damaged[path] = str(error)
+                continue
+            place = provenance_file(next(iter(made.outputs)))
+            if Path(*path.parts[-len(place.parts) :]) == place:
+                self.add(path, made)
+            else:
+                self.copies[path] = place
 
     def add(self, path: Path, made: Provenance) -> None:
         """Note a provenance file that was read or written."""

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from scripts.common.disk import size_text
+from scripts.common.files import read_cache
 from scripts.common.known_hashes import KnownHashes
 from scripts.experiment.provenance import SUFFIX, WITHOUT_RESULTS, Index, changed_inputs, first_difference
 from scripts.training.engine.checkpoint_folders import damaged_file, is_complete
@@ -30,14 +31,14 @@ class Verified(NamedTuple):
 
 def files_without_provenance(index: Index) -> list[str]:
     """The files in the folders of areas that no readable provenance lists."""
-    listed = set()
+    listed, copies = set(), {path.parent for path in index.copies}
     for made in index.jobs.values():
         listed.update(made.files)
     unlisted = []
     for top in index.folders:
         for folder, names, files in os.walk(top):
             names[:] = sorted(set(names) - WITHOUT_RESULTS)
-            if not set(Path(folder).parts) & set(AREAS):
+            if not set(Path(folder).parts) & set(AREAS) or Path(folder) in copies:
                 continue
             for file in sorted(files):
                 path = os.path.join(folder, file)  # noqa: PTH118 (the form of the paths in provenance)
@@ -66,6 +67,12 @@ def verify(folders: tuple[str, ...], report: Callable[[str], None]) -> Verified:
             wrong.append(f"{path}: {difference}")
         wrong += [f"{path}: it was made from another {name}" for name in changed_inputs(made, hashes)]
     wrong += [f"{name}: no provenance lists it" for name in files_without_provenance(index)]
+    for path, place in index.copies.items():
+        wrong.append(f"{path.parent}: a copy of {place.parent}, which no run uses; move it out of the results")
+    for top in folders:
+        for path in sorted(Path(top).glob("**/code/*.json")):
+            if not read_cache(path):
+                wrong.append(f"{path}: not what was written; the next run writes it again")
     checkpoints = []
     for top in folders:
         checkpoints += sorted(Path(top).glob("**/checkpoint-*"))

@@ -5,6 +5,8 @@ import shutil
 
 import pytest
 
+from scripts.common.files import write_cache
+from scripts.experiment.causes import code_file, read_code
 from scripts.experiment.provenance import FOLDERS
 from scripts.release.verify import verify
 from scripts.training.engine.checkpoint_folders import mark_complete
@@ -52,6 +54,27 @@ def test_a_flipped_bit_is_found_although_size_and_times_stay(checkout, name, lin
     flip(path)
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
     assert any(line in wrong for wrong in verify(FOLDERS, print).wrong)
+
+
+def test_a_copy_of_a_stage_beside_it_counts_for_nothing_and_is_named(checkout):
+    stage = checkout / "results/training/first"
+    shutil.copytree(stage, stage.with_name("first.bak"))
+    line = "results/training/first.bak: a copy of results/training/first, which no run uses; move it out of the results"
+    assert verify(FOLDERS, print).wrong == [line]
+    assert checkout.planned() == set()
+    flip(stage.with_name("first.bak") / "config.json")  # would be found if the copy were taken for the stage
+    assert checkout.planned() == set()
+
+
+def test_a_damaged_record_of_code_is_named_and_written_again(checkout):
+    path = code_file("0123", checkout / "results/code")
+    write_cache(path, {"module": "scripts.corpus.filter", "units": {}})
+    assert verify(FOLDERS, print).wrong == []
+    flip(path)
+    assert verify(FOLDERS, print).wrong == [
+        f"{path.relative_to(checkout.folder)}: not what was written; the next run writes it again"
+    ]
+    assert read_code("0123", checkout / "results/code") is None
 
 
 def test_missing_files_and_files_that_nothing_made_are_named(checkout):
