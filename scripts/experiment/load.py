@@ -13,7 +13,7 @@ from scripts.common.cli import run
 from scripts.common.discovery import constants_in
 from scripts.common.errors import UserError
 from scripts.common.files import atomic
-from scripts.evaluation.suites import configured, scored_datasets
+from scripts.evaluation.suites import configured, held_out, scored_datasets
 from scripts.experiment.checks.datasets import check_datasets, check_tokens
 from scripts.experiment.checks.gates import check_gates
 from scripts.experiment.checks.stages import check_training
@@ -46,8 +46,15 @@ def check_suites(experiment: Experiment, name: str) -> None:
             raise UserError(f"{key}.samples: with temperature 0 all samples are the same; set a temperature above 0")
         if suite in checks:
             checks[suite](settings, experiment, key)
-        if suite != "human":
-            known += scored_datasets(evaluation, suite)
+        if suite == "human":
+            continue
+        known += scored_datasets(evaluation, suite)
+        for dataset in scored_datasets(evaluation, suite):
+            if dataset in experiment.corpus.compose and dataset not in held_out(experiment):
+                raise UserError(
+                    f"{name}: corpus.compose.{dataset}.test: 0 leaves nothing to score; raise it, or take {dataset} out"
+                    f" of evaluation.{suite}"
+                )
     for dataset in evaluation.general or ():
         check_name(f"{name}: evaluation.general", dataset, list(dict.fromkeys(known)))
 

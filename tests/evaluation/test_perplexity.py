@@ -183,7 +183,7 @@ def test_unknown_dataset_is_a_one_line_error_that_names_the_known(model_folder, 
 
 
 def test_no_test_example_is_a_one_line_error(model_folder, datasets, tmp_path):
-    with pytest.raises(UserError, match=r"empty/test\.jsonl\.zst: no test example; raise corpus\.split\.test"):
+    with pytest.raises(UserError, match=r"empty/test\.jsonl\.zst: no test example; raise corpus\.compose\.empty\.test"):
         perplexity(model_folder, datasets, SETTINGS.model_copy(update={"datasets": ["empty"]}), tmp_path / "out")
 
 

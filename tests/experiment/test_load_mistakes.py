@@ -10,6 +10,11 @@ GATE = ("evaluation", "gate", "gates", 0)
 LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
 
 
+def unscored_chats(config):
+    config["corpus"]["compose"]["mine"] = {"kind": "chat", "path": "README.md", "test": 0}
+    config["evaluation"]["perplexity"] = {"datasets": ["mine"]}
+
+
 @pytest.mark.parametrize(
     ("edit", "line"),
     [
@@ -93,6 +98,10 @@ LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
             "evaluation.qa.samples: with temperature 0 all samples are the same",
         ),
         (set_key("evaluation", "keywords", {"cases": "no.yaml"}), "evaluation.keywords.cases: no file no.yaml"),
+        (
+            unscored_chats,
+            "corpus.compose.mine.test: 0 leaves nothing to score; raise it, or take mine out of evaluation.perplexity",
+        ),
         (
             set_key("evaluation", "gate", "gates", 0, "metric", "f1"),  # its suite does not run
             "evaluation.gate.gates.0.metric: no 'f1' here; known: perplexity, bits_per_byte, completion_match, ",

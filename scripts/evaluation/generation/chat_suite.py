@@ -17,6 +17,7 @@ from scripts.common.files import read_jsonl
 from scripts.evaluation.generation.examples import pick_examples, solved_before, split_chat, test_hashes
 from scripts.evaluation.generation.model import arguments, load, write_scores
 from scripts.evaluation.metrics.metric import Suite, by_language, score_line, summarize
+from scripts.evaluation.suites import held_out
 from scripts.experiment.settings.generation import Generation
 from scripts.experiment.settings.record import Names, check_name, to_dict
 
@@ -44,7 +45,8 @@ def chat_datasets(experiment) -> list[str]:
 
 def completed(settings: ChatSettings, experiment) -> ChatSettings:
     if settings.datasets is None:
-        return settings.model_copy(update={"datasets": chat_datasets(experiment)})
+        chats = [name for name in chat_datasets(experiment) if name in held_out(experiment)]
+        return settings.model_copy(update={"datasets": chats})
     return settings
 
 

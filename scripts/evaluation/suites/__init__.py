@@ -95,6 +95,11 @@ def scored_datasets(evaluation: Record, name: str) -> list[str]:
     return datasets[rated](settings) if rated in datasets else settings.datasets
 
 
+def held_out(experiment) -> list[str]:
+    """The datasets that have test examples: all but those of the user's own files with `test: 0`."""
+    return [name for name, dataset in experiment.corpus.compose.items() if getattr(dataset, "test", 1)]
+
+
 def problem_files(name: str, settings: Record) -> list[str]:
     """The files of cases or problems of a suite, and what judging them needs; none where datasets give the prompts."""
     files = constants_in(__name__, "files")

@@ -28,7 +28,7 @@ from scripts.common.files import read_jsonl
 from scripts.evaluation.generation.examples import pick_examples, shortened, test_hashes
 from scripts.evaluation.generation.model import ScoredModel, arguments, load, write_scores
 from scripts.evaluation.metrics.metric import Metric, Suite, by_language
-from scripts.evaluation.suites import About
+from scripts.evaluation.suites import About, held_out
 from scripts.experiment.settings.record import Record, Unique, check_name
 
 PLACE = 1
@@ -79,7 +79,7 @@ class Settings(Record):
 
 def completed(settings: Settings, experiment) -> Settings:
     if settings.datasets is None:
-        return settings.model_copy(update={"datasets": list(experiment.corpus.compose)})
+        return settings.model_copy(update={"datasets": held_out(experiment)})
     return settings
 
 
@@ -136,7 +136,10 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
     examples = shortened(pick_examples(path, settings.documents), settings.max_characters)
     examples = encoder.accepted(examples, f"perplexity {dataset}")
     if not examples:
-        raise UserError(f"{path}: no test example; raise corpus.split.test, or take {dataset} out of the evaluation")
+        raise UserError(
+            f"{path}: no test example; raise corpus.compose.{dataset}.test, of a dataset from the sources"
+            f" corpus.split.test, or take {dataset} out of the evaluation"
+        )
     encoded, cut, after_retrieved = encoder.encode(examples), None, None
     sizes = settings.context, settings.stride
     retrieval, label = settings.retrieval, f"perplexity {dataset}"

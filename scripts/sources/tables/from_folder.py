@@ -64,11 +64,11 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
     """The rows for a folder priority/language/repository; equal names get language and priority appended.
 
     Raises:
-        UserError: there is no repository in it, or one that cannot be pinned.
+        UserError: there is no repository in it that can be pinned.
     """
     if not folder.is_dir():
         raise UserError(f"{folder}: no such folder")
-    rows, languages = [], names_by_alias()
+    rows, left_out, languages = [], [], names_by_alias()
     for priority_folder in folders_in(folder):
         priority = PRIORITY_OF_FOLDER.get(priority_folder.name.lower())
         if priority is None:
@@ -87,9 +87,17 @@ def rows_of(folder: Path, scratch: Path | None = None) -> list[dict[str, str]]:
                 if UNPRINTABLE.search(str(repository)):
                     logging.warning(f"{str(repository)!r}: left out, its name cannot be used in the table; rename it")
                     continue
-                kind, pin = pin_of(repository, scratch)
+                try:
+                    kind, pin = pin_of(repository, scratch)
+                except UserError as error:  # as of a partial clone; the others have their rows
+                    left_out.append(str(error))
+                    continue
                 values = (kind, location_of(repository), pin, language, priority, licence_of(repository))
                 rows.append(dict(zip(COLUMNS, (name_of(repository), *values), strict=True)))
+    if left_out and not rows:
+        raise UserError("; ".join(left_out))
+    for line in left_out:
+        logging.warning(f"left out: {line}")
     if not rows:
         raise UserError(f"{folder}: no repositories at high/LANGUAGE/REPOSITORY or medium/LANGUAGE/REPOSITORY in it")
     names = Counter(row["name"] for row in rows)

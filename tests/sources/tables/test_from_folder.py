@@ -135,6 +135,15 @@ def test_table_from_an_empty_tree_or_a_repository_without_commit_is_refused(tmp_
         rows_of(tmp_path)
 
 
+def test_a_repository_that_cannot_be_pinned_is_left_out_with_its_reason_and_the_others_have_rows(tmp_path, caplog):
+    (tmp_path / "high/java/new").mkdir(parents=True)
+    git(tmp_path / "high/java/new", "init", "-q")
+    (tmp_path / "high/java/whole").mkdir()
+    (tmp_path / "high/java/whole/A.java").write_text("class A {}")
+    assert [row["name"] for row in rows_of(tmp_path)] == ["whole"]
+    assert "left out: " in caplog.text and "new: no commit to pin" in caplog.text
+
+
 def test_written_table_is_plain_tsv(tmp_path):
     rows = [["zstandard", "sdist", "zstandard==0.25.0", "0" * 64, "c", "medium", "BSD-3-Clause"]]
     write_sources([dict(zip(COLUMNS, row, strict=True)) for row in rows], tmp_path / "t.tsv")
