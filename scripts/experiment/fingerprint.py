@@ -9,7 +9,8 @@ at import count as reached as well. What cannot be resolved counts as reached in
 value, a star import, an attribute that is not defined there, a module that calls `globals` or `eval`. Files of scripts/
 that are not Python, or that are run by path, count where reached code holds their name or that of their folder as text.
 
-Comments, docstrings, descriptions of settings, formatting, the order of definitions and unreached code change nothing.
+Comments, docstrings, descriptions and bounds of settings, formatting, the order of definitions, unreached code and the
+modules in `FOR_READERS` change nothing.
 Only the standard library is used, and a syntax tree is hashed in the same way on every Python.
 """
 
@@ -35,6 +36,10 @@ MAKING += " frozenset get getLogger int int64 itemgetter items join keys len lis
 MAKING += " removeprefix replace set sorted split str strip sum tuple uint32 uint64 upper values zip"
 HARMLESS = {*WRAPPING.split(), *MAKING.split()}
 
+# what these do is seen on the terminal alone: log lines, and errors as one line
+FOR_READERS = {"scripts.common.cli", "scripts.common.disk", "scripts.common.errors", "scripts.common.progress"}
+# arguments of a setting that say what it is and which values are refused, and never change what a value does
+OF_SETTINGS = {"description", "ge", "gt", "le", "lt", "max_length", "min_length", "pattern"}
 LISTING = "constants_in"  # takes one constant of each module of a package: scripts/common/discovery.py
 ANYTHING = {"globals", "exec", "eval", "vars", "__import__", "import_module"}  # calls that can reach all of a module
 
@@ -173,14 +178,14 @@ def bound_names(statement: ast.stmt) -> list[str]:
 
 
 def without_documentation(tree: ast.Module) -> ast.Module:
-    """The tree less its docstrings and the descriptions of settings; comments are not in a tree to begin with."""
+    """The tree less its docstrings, descriptions and bounds of settings; comments are not in a tree to begin with."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Module | ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
             first = node.body[0] if node.body else None
             if isinstance(getattr(first, "value", None), ast.Constant) and isinstance(first.value.value, str):
                 node.body = node.body[isinstance(first, ast.Expr) :]
         elif isinstance(node, ast.Call) and last_name(node) == "Field":
-            node.keywords = [keyword for keyword in node.keywords if keyword.arg != "description"]
+            node.keywords = [keyword for keyword in node.keywords if keyword.arg not in OF_SETTINGS]
     return tree
 
 
@@ -258,6 +263,8 @@ class ReachableCode:
 
     def load(self, module: str) -> None:
         """Import a module: its packages, its statements that run at import, and the modules that it imports."""
+        if module in FOR_READERS:
+            return
         words = module.split(".")
         for size in range(1, len(words) + 1):
             name = ".".join(words[:size])
@@ -269,7 +276,7 @@ class ReachableCode:
 
     def reach(self, module: str, name: str | None) -> None:
         """Reach a name of a module, wherever it is defined; None, `*` and unknown names mean all of the module."""
-        if path_of(module) is None:
+        if path_of(module) is None or module in FOR_READERS:
             return
         self.load(module)
         parts = read_parts(module)

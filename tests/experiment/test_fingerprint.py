@@ -12,6 +12,7 @@ RULE = '''"""Doc."""
 import re
 from json import loads
 from scripts.common import helper, whole
+from scripts.common.cli import run
 from scripts.common.words import SHORT, join as joined
 from scripts.common.records import Pair, Place, Settings
 from scripts.words import all_sounds
@@ -45,7 +46,7 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    run(main)
 '''
 RECORDS = """
 from dataclasses import dataclass
@@ -53,7 +54,7 @@ from typing import NamedTuple
 
 
 class Settings(Record):
-    length: int = Field(8, description="Tokens in a row.")
+    length: int = Field(8, ge=1, description="Tokens in a row.")
 
 
 @dataclass
@@ -78,6 +79,7 @@ FILES = {
     "area/launchers/README.md": "It waits.\n",
     "area/launchers/gate.c": "int main;\n",
     "common/__init__.py": "",
+    "common/cli.py": "import logging\n\ndef run(main):\n    logging.basicConfig(format='%H:%M')\n    main()\n",
     "common/helper.py": "from scripts.common.deep import h\n\ndef g(x):\n    return h(x)\n\n"
     "def never(x):\n    return x\n",
     "common/records.py": RECORDS,
@@ -130,6 +132,8 @@ CHANGES = {
     "a comment": ("area/rule.py", "# c", "# another comment", False),
     "a docstring": ("area/rule.py", '"""Doc."""', '"""Another\n\n    docstring."""', False),
     "the description of a setting": ("common/records.py", "Tokens in a row.", "Length of a row in tokens.", False),
+    "a bound of a setting": ("common/records.py", "ge=1", "ge=2", False),
+    "how log lines look": ("common/cli.py", "%H:%M", "%H:%M:%S", False),
     "the default of a setting": ("common/records.py", "Field(8", "Field(9", True),
     "white space and brackets": ("area/rule.py", "[helper.g(x), joined", "[\n        (helper . g( x )), joined", False),
     "quotes": ("area/rule.py", 'folder = "launchers"', "folder = 'launchers'", False),

@@ -1,5 +1,6 @@
 """No rerun is missed: each rule's fingerprint covers every function that its jobs execute in the tiny experiment."""
 
+from scripts.experiment.fingerprint import FOR_READERS, ROOT, path_of
 from tests.experiment import proof
 
 
@@ -15,5 +16,6 @@ def test_every_function_that_a_rules_job_executes_is_in_its_fingerprint(finished
         ("scripts/experiment/settings/corpus.py", "Split.check_after"),
         ("scripts/experiment/settings/record.py", "Record.refuse_unknown_keys"),
     }
-    missed = {pair for pair in pairs - proof.covered() if pair[0] not in at_import}
+    for_readers = {str(path_of(module).relative_to(ROOT)) for module in FOR_READERS}
+    missed = {pair for pair in pairs - proof.covered() if pair[0] not in at_import and pair[0][0] not in for_readers}
     assert missed == set()

@@ -117,6 +117,11 @@ def flip_a_bit_of_weights(clone):
     path.write_bytes(content)
 
 
+def rename(clone):
+    setting("experiment", "another name")(clone)
+    (clone.root / "results/work/experiment").unlink()  # else the results are another experiment's
+
+
 CHANGES = {
     "nothing": (lambda clone: None, set()),
     "touch on every file": (touch_everything, set()),
@@ -131,9 +136,14 @@ CHANGES = {
         {"pack code 128", "pack instruct 2048", "cards"} | STAGES,
     ),
     "a helper that all use": (
-        code("scripts/common/cli.py", "level=logging.INFO,", "level=logging.DEBUG,"),
+        code(
+            "scripts/common/files.py",
+            "    path.parent.mkdir(parents=True, exist_ok=True)\n",
+            "    path.parent.mkdir(0o755, True, True)\n",
+        ),
         {"fetch alpha", "fetch beta"} | ALL,
     ),
+    "how log lines look": (code("scripts/common/cli.py", "level=logging.INFO,", "level=logging.DEBUG,"), set()),
     "a filter threshold": (setting("corpus", "filter", "min_lines", 11), ALL),
     "near-duplicates that stay": (
         setting("corpus", "keep_near_duplicates", True),
@@ -151,7 +161,7 @@ CHANGES = {
     "how often a stage logs and saves": (bookkeeping, set()),
     "a deleted file of weights": (delete_weights, SFT),
     "a changed bit of weights": (flip_a_bit_of_weights, SFT),
-    "the experiment's name": (setting("experiment", "another name"), GATE | {"cards"}),
+    "the experiment's name": (rename, GATE | {"cards"}),
     "a licence in the sources table": (code("config/tiny.tsv", "PSF-2.0", "MIT"), GATE | {"cards"}),
     "a setting of one suite": (setting("evaluation", "perplexity", "documents", 5), PERPLEXITY | {"baselines"} | GATE),
     "a setting of another suite": (setting("evaluation", "keywords", "max_new_tokens", 5), KEYWORDS | GATE),
@@ -233,7 +243,9 @@ def test_every_input_that_made_it_is_named_in_eval_json(finished):
 
 
 def test_the_a40_experiment_resolves_and_plans_in_the_same_clone(finished, tmp_path):
-    done = finished.copy(tmp_path / "clone").snakemake(  # the list of jobs in results/ becomes that of the other one
+    clone = finished.copy(tmp_path / "clone")
+    shutil.rmtree(clone.root / "results")  # of another experiment
+    done = clone.snakemake(
         "-n", "results/eval.json", "--profile", "a40", "--configfile", "config/experiments/qwen2.5-7b-code.yaml"
     )
     text = done.stdout + done.stderr
