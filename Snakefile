@@ -25,6 +25,11 @@ if EXPERIMENT.training:
 include: "rules/report.smk"
 
 
+if EXPERIMENT.training:
+
+    include: "rules/release.smk"
+
+
 from scripts.experiment.causes import record_codes, rule_modules
 from scripts.experiment.load import check_owner, extended
 from scripts.hosts.invocation import check_targets

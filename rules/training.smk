@@ -15,6 +15,9 @@ from scripts.training.planning.plan_stage import PlanInputs
 from scripts.training.planning.plan_stage import plan as plan_stage
 from scripts.tokens.packing.gguf_base import is_gguf
 
+if EXPERIMENT.release.gguf:
+    from scripts.release.gguf_file import check_folder
+
 # how the stages are monitored; like the machine file it is not a param, so changing it reruns nothing
 MONITORING_FILE = MONITORING / f"{EXPERIMENT.monitoring}.yaml"
 
@@ -51,6 +54,8 @@ onstart:
         try:
             if folder := small_files(BASE):
                 check_tokenizer(folder)
+                if EXPERIMENT.release.gguf:
+                    check_folder(folder)
                 base_architecture(folder, VIEW.stages, MACHINE)
         except UserError as error:
             sys.exit(f"error: {error}")

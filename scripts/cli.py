@@ -1,4 +1,4 @@
-"""The command `stagecraft`: twelve verbs, each a function whose docstring is its help.
+"""The command `stagecraft`: thirteen verbs, each a function whose docstring is its help.
 
     stagecraft plan --profile a40
     python -m scripts.cli plan --profile a40        # the same, where `make env` has not installed the command
@@ -230,6 +230,22 @@ def rehearse(*, profile: Profile = "local", experiment: Experiment = None) -> No
 
 
 @app.command
+def release(stage: str, /, *, profile: Profile = "local", experiment: Experiment = None) -> None:
+    """Write a stage's model for others: weights, card, notices, checksums; GGUF files if the experiment asks for them.
+
+    What is missing is run first. Nothing is released that behaves otherwise than the trained model. For example:
+
+        stagecraft release sft --profile a40
+
+    Args:
+        stage: The stage.
+    """
+    from scripts.report.commands.release import release as release_stage
+
+    release_stage(stage, profile, experiment)
+
+
+@app.command
 def sources(folder: Folder, /, *, out: File = Path("config/my-sources.tsv")) -> None:
     """Write a table of sources from folders priority/language/repository, each pinned by its commit or content.
 
@@ -303,13 +319,22 @@ def try_models(
 
 
 @app.command
-def verify() -> None:
+def verify(release: Folder | None = None, /) -> None:
     """Read every byte of all results, raw archives and checkpoints, and name each file that is not what was made.
 
-    A start of the workflow hashes only files whose size or times changed. For example:
+    A start of the workflow hashes only files whose size or times changed. With a folder the release in it is checked,
+    by its own files alone. For example:
 
         stagecraft verify
+        stagecraft verify ~/downloads/own-code-sft
+
+    Args:
+        release: A released model.
     """
+    if release is not None:
+        from scripts.release.card import print_check
+
+        return print_check(release)
     from scripts.experiment.provenance import FOLDERS
     from scripts.release.verify import verify
 

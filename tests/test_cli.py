@@ -20,8 +20,21 @@ def parsed(*words: str) -> dict:
     return app.parse_args(words, exit_on_error=False, print_error=False)[1].arguments
 
 
-def test_there_are_twelve_verbs():
-    verbs = ["accept", "compare", "judge", "plan", "publish", "rehearse", "sources", "start", "status", "try", "verify"]
+def test_there_are_thirteen_verbs():
+    verbs = [
+        "accept",
+        "compare",
+        "judge",
+        "plan",
+        "publish",
+        "rehearse",
+        "release",
+        "sources",
+        "start",
+        "status",
+        "try",
+        "verify",
+    ]
     assert [*verbs, "why"] == VERBS
 
 

@@ -10,8 +10,7 @@ value, a star import, an attribute that is not defined there, a module that call
 that are not Python, or that are run by path, count where reached code holds their name or that of their folder as text.
 
 Comments, docstrings, descriptions and bounds of settings, formatting, the order of definitions, unreached code and the
-modules in `FOR_READERS` change nothing.
-Only the standard library is used, and a syntax tree is hashed in the same way on every Python.
+modules in `FOR_READERS` change nothing. A syntax tree is hashed in the same way on every Python.
 """
 
 import ast
@@ -294,7 +293,6 @@ class ReachableCode:
                 self.reach(module, every)
 
     def reach_import(self, module: str, used: str, target: Target) -> None:
-        """Reach what a name that a module imports is bound to."""
         self.imports.add((module, used, f"{target[0]}:{target[1]}"))
         self.reach(*target)
 

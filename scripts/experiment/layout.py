@@ -172,6 +172,10 @@ class Layout:
         """eval.json, the last file of a run."""
         return self.results / "eval.json"
 
+    def release(self, stage: str) -> Path:
+        """The folder of a stage's model as others get it."""
+        return self.results / "release" / stage
+
     @property
     def owner(self) -> Path:
         """The name of the experiment whose results these are."""

@@ -22,6 +22,10 @@ def check_training(experiment: Experiment, name: str) -> None:
     """
     base, stages = experiment.training.base, experiment.training.train
     check_base(base, f"{name}: training.base")
+    if experiment.release.gguf and base.no_rope_layers:
+        raise UserError(
+            f"{name}: release.gguf: llama.cpp runs no model whose RoPE is off in chosen layers; leave it out"
+        )
     if "base" in stages:
         raise UserError(f"{name}: training.train.base: this names the base model; give the stage another name")
     for stage, settings in stages.items():

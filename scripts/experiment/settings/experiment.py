@@ -8,6 +8,7 @@ from scripts.experiment.settings.corpus import Corpus
 from scripts.experiment.settings.evaluation import Evaluation
 from scripts.experiment.settings.filter import Text
 from scripts.experiment.settings.record import Record
+from scripts.experiment.settings.release import Release
 from scripts.experiment.settings.tokens import Tokens
 from scripts.experiment.settings.training import Stage, Training
 
@@ -39,6 +40,7 @@ class Experiment(Record):
         description="Name of the monitoring file, `config/monitoring/{name}.yaml`. Changing it reruns nothing.",
     )
     evaluation: Evaluation = Evaluation()
+    release: Release = Release()
 
     @property
     def stages(self) -> dict[str, Stage]:

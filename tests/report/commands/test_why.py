@@ -3,7 +3,7 @@
 import pytest
 
 from scripts.common.errors import UserError
-from scripts.common.files import write_json
+from scripts.common.files import write_cache
 from scripts.experiment.causes import code_file, param_changes, setting_changes, unit_changes
 from scripts.experiment.fingerprint import fingerprint, reach
 from scripts.report.commands.why import dry_run, names_or_counts
@@ -41,7 +41,7 @@ def test_the_function_that_changed_is_named(tmp_path):
     units = reach(MODULE).units()
     unit = "scripts/corpus/heuristics/quality.py:check_quality"
     assert units[unit].startswith("function ") and "scripts/corpus/filter.py:__main__" in units
-    write_json(code_file("1" * 16, tmp_path), {"module": MODULE, "units": units | {unit: "function 0"}})
+    write_cache(code_file("1" * 16, tmp_path), {"module": MODULE, "units": units | {unit: "function 0"}})
     changes = param_changes(reprs(code="1" * 16), reprs(code=fingerprint(MODULE)), MODULE, tmp_path)
     assert changes == [f"function {unit} changed"]
 
