@@ -6,7 +6,7 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help eval quick test soak smoke env lock audit lint format docs bench clean
+.PHONY: help eval quick test soak faults smoke env lock audit lint format docs bench clean
 .DEFAULT_GOAL := eval
 
 # $(call known,VARIABLE,file,known values): end with one line if the file that VARIABLE names does not exist
@@ -37,6 +37,10 @@ soak: env ## run the long tests: kill -9 a real workflow 20 times, faults on a r
 	KILLS=20 SOAK=benchmarks/soak.md pytest -s tests/workflow/test_kills.py
 	pytest -m soak
 
+# These tests need system packages, too. Skipped ones count as not run.
+faults: env ## plant every fault that was thought of and write the table to benchmarks/faults.md
+	pytest -m fault --matrix benchmarks/faults.md --minutes 50 $(TWO_WORKERS)
+
 # The command is in the header of the file in config/smoke/. The only source is this repository, at its last commit.
 smoke: env ## run a tiny version of an experiment on the CPU: EXPERIMENT=qwen2.5-7b-code, or another one of config/smoke/
 	@$(call known,EXPERIMENT,config/smoke/$(or $(EXPERIMENT),NAME).yaml,$(SIZES))
@@ -52,10 +56,15 @@ INSTALLED := .venv/installed-$(shell { cat requirements.lock; grep 'torch == ' p
 
 env: $(INSTALLED) $(BIN)/stagecraft ## install the environment from requirements.lock, and the command `stagecraft`
 
-$(BIN)/stagecraft: envs/launcher.py | $(INSTALLED)
-	@cp $< .venv/stagecraft.py
-	@printf '#!/bin/sh\nhere=$$(dirname "$$(readlink -f "$$0")")\nexec "$$here/python" "$$here/../stagecraft.py" "$$@"\n' > $@
-	@chmod +x $@
+# Both are started by the environment's Python, wherever it lies; `snakemake` looks at the experiment files first.
+$(BIN)/stagecraft: envs/launcher.py envs/checked_snakemake.py $(INSTALLED)
+	@cp envs/launcher.py .venv/stagecraft.py
+	@cp envs/checked_snakemake.py .venv/
+	@for pair in stagecraft:stagecraft snakemake:checked_snakemake; do \
+	    printf '#!/bin/sh\nhere=$$(dirname "$$(readlink -f "$$0")")\nexec "$$here/python" "$$here/../%s.py" "$$@"\n' \
+	        "$${pair#*:}" > $(BIN)/$${pair%:*}; \
+	    chmod +x $(BIN)/$${pair%:*}; \
+	done
 
 # torch is installed first, with pip and without a hash, so that pip's find-links may provide a build for this machine. Every
 # other package must have the hash in the lock. --no-deps: the lock has all packages, which `uv pip check` verifies.

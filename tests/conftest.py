@@ -10,10 +10,11 @@ import re
 import signal
 import sys
 import threading
+from pathlib import Path
 
 import pytest
 
-from tests import leftovers, quick
+from tests import leftovers, matrix, quick
 
 # as scripts/hosts/hardware.py has it, for what tests run in this process; libgomp reads it when torch loads it
 os.environ.setdefault("GOMP_SPINCOUNT", "0")
@@ -44,6 +45,7 @@ def pytest_addoption(parser):
     group = parser.getgroup("stagecraft").addoption
     group("--quick", action="store_true", help="only tests that need neither torch nor a DAG")
     group("--rest", action="store_true", help="only those that --quick leaves out")
+    group("--matrix", type=Path, help="file for the table of faults (tests/matrix.py)")
     group("--minutes", type=float, help="end the whole run after this time, naming the tests that were running")
 
 
@@ -51,8 +53,16 @@ def pytest_configure(config):
     leftovers.watch()
     if config.option.quick:
         quick.block_torch()
+    if config.option.matrix and not hasattr(config, "workerinput"):
+        config.pluginmanager.register(matrix.Matrix(config.option.matrix))
     if config.option.minutes and not hasattr(config, "workerinput"):
         config.pluginmanager.register(WholeRunLimit(config.option.minutes))
+
+
+def pytest_runtest_setup(item):
+    row = matrix.described(item)
+    if row:
+        item.user_properties.append((matrix.PROPERTY, row))
 
 
 class WholeRunLimit:

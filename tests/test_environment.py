@@ -28,9 +28,9 @@ def test_every_pin_of_the_lock_but_torch_has_a_hash():
 def copy_makefile(folder: Path) -> None:
     """Copy what `make env` reads beside the lock."""
     shutil.copy("Makefile", folder)
-    launcher = Path("envs/launcher.py")
-    (folder / launcher.parent).mkdir(parents=True)
-    shutil.copy(launcher, folder / launcher)
+    (folder / "envs").mkdir()
+    for name in ("launcher.py", "checked_snakemake.py"):
+        shutil.copy(f"envs/{name}", folder / "envs")
 
 
 def tiny_wheel(folder: Path) -> str:
@@ -84,3 +84,36 @@ def test_make_env_installs_again_only_where_the_content_of_the_lock_has_changed(
     (tmp_path / first[-1].removeprefix("touch ")).touch()
     assert commands("tiny==1.0\n") == []
     assert any("uv pip install" in line for line in commands("tiny==1.1\n"))
+
+
+MISTAKES = {
+    b"a:\n\tb: 1\n": "line 2: not YAML: found character '\\t' that cannot start any token; indent with"
+    " spaces, not tabs",
+    b"experiment x\nseed: 1\n": "line 2: not YAML: mapping values are not allowed here",
+    b"seed: 1\nseed: 2\n": "line 2: 'seed' is there twice",
+    "experiment: x\n".encode("utf-16"): "not UTF-8; save it as such",
+    None: "no such file",
+}
+
+
+@pytest.mark.parametrize("content", MISTAKES)
+def test_a_damaged_experiment_file_is_one_line_before_snakemake_reads_it(tmp_path, content):
+    path = tmp_path / "mine.yaml"
+    if content is not None:
+        path.write_bytes(content)
+    for words in (["--configfile", path], [f"--configfile={path}"]):
+        done = started("-n", *words)
+        assert (done.returncode, done.stderr) == (1, f"error: {path}: {MISTAKES[content]}\n")
+
+
+def test_snakemake_starts_as_it_is_and_a_dotted_key_or_a_target_taken_for_a_file_is_one_line(tmp_path):
+    assert started("--version").stdout.startswith("9.")
+    done = started("-n", "--config", "seed=1", "training.train.sft.steps=3")
+    assert done.returncode == 1 and done.stderr.startswith("error: --config training.train.sft.steps: takes no dotted")
+    done = started("-n", "--configfile", "config/config.yaml", "results/no.json")
+    assert done.returncode == 1 and done.stderr.startswith("error: results/no.json: a target, behind --configfile")
+
+
+def started(*words) -> subprocess.CompletedProcess:
+    line = [sys.executable, "envs/checked_snakemake.py", *map(str, words)]
+    return subprocess.run(line, capture_output=True, text=True, check=False)

@@ -41,7 +41,7 @@ def read_yaml(path: Path) -> dict:
         UserError: the file is missing, is not YAML, names a key twice or holds no mapping.
     """
     try:
-        value = yaml.load(path.read_text(), UniqueKeys)
+        value = yaml.load(path.read_text(encoding="utf-8"), UniqueKeys)
     except (FileNotFoundError, IsADirectoryError) as error:
         raise UserError(f"{path}: no such file") from error
     except RepeatedKey as error:
@@ -50,7 +50,9 @@ def read_yaml(path: Path) -> dict:
         line = error.problem_mark.line + 1 if error.problem_mark else 1
         tab = "; indent with spaces, not tabs" if "\\t" in str(error.problem) else ""
         raise UserError(f"{path}: line {line}: not YAML: {error.problem}{tab}") from error
-    except (yaml.YAMLError, UnicodeDecodeError) as error:
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: not UTF-8; save it as such") from error
+    except yaml.YAMLError as error:
         raise UserError(f"{path}: not YAML: {' '.join(str(error).split())}") from error
     if value is None:
         raise UserError(f"{path}: empty; it must hold a mapping of keys")

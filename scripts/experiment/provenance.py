@@ -196,16 +196,20 @@ class Index:
             Path, Path
         ] = {}  # one that lies elsewhere, as in `sft.bak` → where it belongs; it counts for nothing
         for path in provenance_files(folders):
-            try:
-                made = read_provenance(path)
-            except UserError as error:
-                self.damaged[path] = str(error)
-                continue
-            place = provenance_file(next(iter(made.outputs)))
-            if Path(*path.parts[-len(place.parts) :]) == place:
-                self.add(path, made)
-            else:
-                self.copies[path] = place
+            self.read(path)
+
+    def read(self, path: Path) -> None:
+        """Read a provenance file."""
+        try:
+            made = read_provenance(path)
+        except UserError as error:
+            self.damaged[path] = str(error)
+            return
+        place = provenance_file(next(iter(made.outputs)))
+        if Path(*path.parts[-len(place.parts) :]) == place:
+            self.add(path, made)
+        else:
+            self.copies[path] = place
 
     def add(self, path: Path, made: Provenance) -> None:
         """Note a provenance file that was read or written."""
@@ -220,6 +224,13 @@ class Index:
         if path:
             self.jobs.pop(path, None)
             path.unlink(missing_ok=True)
+
+    def look_again(self, output: str) -> Provenance | None:
+        """The provenance of an output that was made since, as by a job on another host; None where there is none."""
+        for path in sorted(Path(output).parent.glob(f"*{SUFFIX}")):
+            if path not in self.jobs and path not in self.damaged and path not in self.copies:
+                self.read(path)
+        return self.of(output)
 
     def of(self, output: str) -> Provenance | None:
         """The provenance of the job that made a declared output; None where there is none that can be read."""

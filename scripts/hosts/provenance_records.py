@@ -158,7 +158,7 @@ class ProvenanceRecords(FilePersistence):
         path = Path(key)
         if not path.exists():
             return None
-        made = self.provenance.of(key)
+        made = self.provenance.of(key) or self.provenance.look_again(key)
         if made:
             difference = first_difference(made, self.hashes)
             wrong = str(difference) if difference else ""

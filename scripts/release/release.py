@@ -32,7 +32,7 @@ from scripts.release.shared_runs import longest_runs
 from scripts.tokens.packing.encoder import Encoder
 from scripts.training.model.loading import load_model
 
-TEXTS, CHATS, COMPLETIONS, DOCUMENTS = 10_000, 1000, 12, 24  # that are compared, at most
+TEXTS, CHATS, COMPLETIONS, DOCUMENTS = 10_000, 1000, 12, 12  # that are compared, at most
 PIECE = 400  # characters of a text
 DTYPES = {"auto": "auto", "fp32": torch.float32, "bf16": torch.bfloat16}
 

@@ -6,6 +6,8 @@ from scripts.common.errors import UserError
 from scripts.experiment.load import load_experiment
 from tests.experiment.edits import human, set_key
 
+pytestmark = pytest.mark.fault("an experiment file", "hostile input")
+
 GATE = ("evaluation", "gate", "gates", 0)
 LOSS = {"name": "x", "model": "sft", "metric": "loss", "below": 2}
 

@@ -22,6 +22,8 @@ from scripts.training.base import base, content_hash
 from scripts.training.planning.parameters import count_parameters
 from tests.training.conftest import ROPE_THETA, SHAPE, VOCABULARY, scratch
 
+pytestmark = pytest.mark.fault("base weights", "hostile input")
+
 
 def folder_settings(path, **changes) -> Base:
     return Base.parse({"model": str(path), **changes}, "test")

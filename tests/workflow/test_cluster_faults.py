@@ -19,7 +19,11 @@ from tests.workflow.conftest import Clone, processes_of
 from tests.workflow.slurm import Slurm
 from tests.workflow.test_cluster import A40, SFT, checkpoint, copied_to_cluster, weights
 
-pytestmark = [pytest.mark.soak, pytest.mark.usefixtures("real")]
+pytestmark = [
+    pytest.mark.soak,
+    pytest.mark.usefixtures("real"),
+    pytest.mark.fault("a job, its node or its disk", "Slurm"),
+]
 STEPS = 14
 
 

@@ -1,11 +1,18 @@
 """The default experiment on its real base, with fewer steps and shorter files: the whole way to the answer."""
 
+import shutil
+
 import pytest
 import yaml
+from transformers import AutoTokenizer
 
 from scripts.common.files import read_json
 from scripts.evaluation.results.conditions import ANSWERS
+from scripts.experiment.layout import Layout
+from scripts.release.card import check_release
+from scripts.release.release import samples_of
 from tests.workflow.conftest import ROOT, checkout
+from tests.workflow.engine import Engine
 
 SMALL = {
     "extends": "config/config.yaml",
@@ -22,6 +29,7 @@ SMALL = {
         "qa": {"documents": 1, "max_new_tokens": 4},
         "gate": {"gates": []},
     },
+    "release": {"gguf": ["f16"], "licence": "apache-2.0"},
 }
 
 
@@ -54,3 +62,16 @@ def test_the_default_experiment_answers_its_question_on_the_real_base(tmp_path):
     page = (clone.root / "results/report.html").read_text()
     assert question["sentence"].replace("+", "&#43;") in page or question["sentence"] in page
     assert "dequantized to float32" in page and "own + retrieval" in page
+
+    clone.snakemake("results/release/chat/manifest.json", "--configfile", "config/small.yaml")
+    copy = shutil.copytree(clone.root / "results/release/chat", tmp_path / "elsewhere/chat")
+    assert check_release(copy) == []
+    tokenizer, engine = AutoTokenizer.from_pretrained(copy), Engine(copy / "own-code-chat-f16.gguf")
+    settings = evaluation["inputs"]["experiment"]["evaluation"]
+    completions = samples_of(Layout(clone.root / "results"), "chat", ["own", "chat"], settings).completions
+    assert len(completions) >= 3
+    for prompt, written, tokens, penalty in completions:  # as the report shows them
+        text = prompt
+        if not isinstance(prompt, str):
+            text = tokenizer.apply_chat_template(prompt, tokenize=False, add_generation_prompt=True)
+        assert engine.complete(text, tokens, penalty).startswith(written)

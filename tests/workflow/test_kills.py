@@ -27,6 +27,8 @@ from safetensors.torch import load_file
 
 from tests.workflow.conftest import Clone, processes_of
 
+pytestmark = pytest.mark.fault("a whole workflow, by signals", "workflow")
+
 TARGET = "results/training/train/sft/manifest.json"
 STAGES = ("pretrain", "sft")
 # small steps: much of the time goes into saves

@@ -98,6 +98,7 @@ def negative_log_likelihood(
     label: str,
     cut: list[Window] | None = None,
     prefixes: Mapping[Window, np.ndarray] | None = None,
+    hits: np.ndarray | None = None,
 ) -> np.ndarray:
     """float64 [examples]: the negative log-likelihood (nats) of each example's targets.
 
@@ -106,6 +107,7 @@ def negative_log_likelihood(
     Args:
         cut: the windows; by default as `windows` cuts them.
         prefixes: ids that stand before a window, as retrieved code; none where a window is missing.
+        hits: bool [tokens], set where a target is the likeliest token.
     """
     body, prefixes = getattr(model, model.base_model_prefix), prefixes or {}
     no_prefix = np.zeros(0, np.uint32)
@@ -122,10 +124,12 @@ def negative_log_likelihood(
         # padded on the right: with causal attention, later tokens do not affect earlier ones
         ids = np.zeros((len(batch), width), np.int64)
         mask, scored = np.zeros(ids.shape, np.int64), np.zeros(ids.shape, bool)
+        places = np.zeros(ids.shape, np.int64)  # of each token in `encoded`
         for row, window in enumerate(batch):
             prefix, offset, count = prefixes.get(window, no_prefix), encoded.offsets[window.example], length(window)
             ids[row, : len(prefix)] = prefix
             ids[row, len(prefix) : count] = encoded.ids[offset + window.start : offset + window.end]
+            places[row, len(prefix) : count] = np.arange(offset + window.start, offset + window.end)
             mask[row, :count] = 1
             targets = encoded.targets[offset + window.new : offset + window.end]
             scored[row, count - len(targets) : count] = targets
@@ -142,6 +146,8 @@ def negative_log_likelihood(
             # a token is predicted from the position before it
             logits = logits_of(model, output, hidden[row, column - 1]).float()
             labels = torch.from_numpy(ids[row, column]).to(model.device)
+            if hits is not None:
+                hits[places[row, column]] = (logits.argmax(dim=-1) == labels).cpu().numpy()
             losses.append(functional.cross_entropy(logits, labels, reduction="none").double().cpu().numpy())
         np.add.at(nll, np.array([window.example for window in batch])[rows], np.concatenate(losses))
         progress.add(int(mask.sum()))

@@ -12,8 +12,9 @@ import numpy as np
 from scripts.common.errors import UserError
 from scripts.common.files import read_jsonl
 from scripts.common.text import enumeration
+from scripts.evaluation.results.clusters import effective_number
 from scripts.evaluation.results.comparison import SuiteComparison
-from scripts.evaluation.results.intervals import correct
+from scripts.evaluation.results.intervals import cluster_values, correct, estimate, fewest_clusters
 from scripts.evaluation.results.items import AGAIN, Documents
 from scripts.experiment.layout import Layout
 from scripts.experiment.settings.experiment import Experiment
@@ -61,6 +62,22 @@ def with_retrieval(layout: Layout, dataset: str, documents: Documents, models: l
     return documents._replace(columns=np.hstack(blocks))
 
 
+def names_right(layout: Layout, dataset: str, model: str, after_retrieval: bool, confidence: float) -> dict | None:
+    """The share of a dataset's names that a model would have written next, with its interval over files."""
+    key = "names_right_retrieval" if after_retrieval else "names_right"
+    items = list(read_jsonl(layout.suite("perplexity", model) / "items.jsonl.zst"))
+    rows = [[item[key], item["names"]] for item in items if item["dataset"] == dataset and item.get("names")]
+    if not rows:
+        return None
+    sums = np.array(rows, dtype=np.float64)
+    value = float(sums[:, 0].sum() / sums[:, 1].sum())
+    if len(rows) < fewest_clusters(confidence):
+        return {"value": value, "interval": None}
+    values = cluster_values(sums, lambda totals: totals[..., 0] / totals[..., 1])
+    low, high = estimate(values, effective_number(sums[:, 1]), confidence).interval
+    return {"value": value, "interval": [max(low, 0.0), min(high, 1.0)]}
+
+
 def compare_conditions(
     experiment: Experiment,
     layout: Layout,
@@ -105,7 +122,9 @@ def compare_conditions(
             row["direction"] = "cannot tell"
     conditions = [{"name": COMPRESSORS[name], **score} for name, score in compressors[own].items()]
     for model in dict.fromkeys(name for pair in pairs.values() for name in reversed(pair)):
-        conditions.append({"name": model, **beside.measure(METRIC, place, model)})
+        alone, after_retrieval = model.removesuffix(RETRIEVAL), model.endswith(RETRIEVAL)
+        names = names_right(layout, own, alone, after_retrieval, beside.confidence)
+        conditions.append({"name": model, **beside.measure(METRIC, place, model), "names": names})
     result = {"dataset": own, "model": tuned, "documents": len(scored[own].ids), "conditions": conditions, "rows": rows}
     result["answer"] = answer({row["name"]: row["direction"] for row in rows if row["name"] != "elsewhere"})
     result["advice"] = ANSWERS[result["answer"]]

@@ -131,6 +131,7 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
     """The items of one dataset, sorted by id."""
     from scripts.evaluation.generation.likelihood import even_windows, negative_log_likelihood
     from scripts.evaluation.generation.retrieval import Chunks
+    from scripts.evaluation.metrics.next_identifier import count_identifiers  # which loads grammars
 
     encoder = model.encoder
     examples = shortened(pick_examples(path, settings.documents), settings.max_characters)
@@ -140,24 +141,27 @@ def score_dataset(model: ScoredModel, dataset: str, path: Path, settings: Settin
             f"{path}: no test example; raise corpus.compose.{dataset}.test, of a dataset from the sources"
             f" corpus.split.test, or take {dataset} out of the evaluation"
         )
-    encoded, cut, after_retrieved = encoder.encode(examples), None, None
-    sizes = settings.context, settings.stride
+    encoded, cut, further = encoder.encode(examples), None, {}
+    hits = np.zeros(len(encoded.ids), bool)
+    sizes, languages = (settings.context, settings.stride), [example["language"] for example in examples]
     retrieval, label = settings.retrieval, f"perplexity {dataset}"
     if retrieval and dataset in retrieval.datasets:
         cut = even_windows(encoded, *sizes)
         chunks = Chunks(encoder, read_jsonl(path.with_name("train.jsonl.zst")), retrieval.chunk_tokens)
         prefixes = chunks.before([example["id"] for example in examples], encoded, cut, retrieval.chunks)
-        after_retrieved = negative_log_likelihood(model.model, encoded, *sizes, f"{label}, retrieval", cut, prefixes)
-    nll = negative_log_likelihood(model.model, encoded, *sizes, label, cut)
+        found = negative_log_likelihood(model.model, encoded, *sizes, f"{label}, retrieval", cut, prefixes, hits)
+        further["nll_retrieval"] = found
+        further["names"], further["names_right_retrieval"] = count_identifiers(encoded, hits, encoder, languages)
+    nll = negative_log_likelihood(model.model, encoded, *sizes, label, cut, hits=hits)
+    if further:
+        further["names_right"] = count_identifiers(encoded, hits, encoder, languages)[1]
     tokens = np.add.reduceat(encoded.targets, encoded.offsets[:-1], dtype=np.int64)
     byte_counts = np.add.reduceat(encoder.bytes_of[encoded.ids] * encoded.targets, encoded.offsets[:-1])
     items = []
     for place, example in enumerate(examples):
         item = {"dataset": dataset, "id": example["id"], "language": example["language"]}
         item |= {"nll": float(nll[place]), "tokens": int(tokens[place]), "bytes": int(byte_counts[place])}
-        if after_retrieved is not None:
-            item["nll_retrieval"] = float(after_retrieved[place])
-        items.append(item)
+        items.append(item | {name: values[place].item() for name, values in further.items()})
     return items
 
 

@@ -14,6 +14,8 @@ from scripts.experiment.settings.corpus import Dataset
 from tests.corpus.archives import call
 from tests.corpus.formats.own_data import CHAT, TEXT, as_saved, as_saved_splits, chats, compose, turns, write_lines
 
+pytestmark = pytest.mark.fault("chats and texts", "hostile input")
+
 FINE = json.dumps(chats(1)[0]).encode() + b"\n"
 
 

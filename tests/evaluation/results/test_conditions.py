@@ -45,6 +45,7 @@ def question(tmp_path, retrieval, tuning, both, files=16, noise=0.02, elsewhere=
         for name, one, other in zip(names, alone[model], after[model], strict=True):
             item = {"dataset": "code", "id": name, "language": "python", "tokens": 300, "bytes": BYTES}
             nats = math.log(2) * BYTES
+            item |= {"names": 50, "names_right": 20 + len(items) % 3, "names_right_retrieval": 30}
             items.append(item | {"nll": float(one * nats), "nll_retrieval": float(other * nats)})
         write_jsonl(layout.suite("perplexity", model) / "items.jsonl.zst", items)
 
@@ -74,6 +75,12 @@ def test_differences_are_paired_and_their_p_corrected_for_all_of_them(tmp_path):
     assert [row["p"] for row in rows] == pytest.approx(expected)
     assert [row["holm"] for row in rows] == pytest.approx(multipletests(expected, method="holm")[1])
     assert [row["name"] for row in found["conditions"]][:2] == ["compressor", "base"]
+    names = {row["name"]: row["names"] for row in found["conditions"] if "names" in row}
+    shares = (20 + np.arange(16) % 3) / 50
+    assert names["base"]["value"] == pytest.approx(shares.mean())
+    expected = stats.t.interval(0.95, 15, shares.mean(), stats.sem(shares))
+    assert names["base"]["interval"] == pytest.approx(list(expected))
+    assert names["base + retrieval"]["value"] == pytest.approx(0.6)
 
 
 ANSWERS = {

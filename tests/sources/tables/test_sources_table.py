@@ -10,6 +10,8 @@ from scripts.common.errors import UserError
 from scripts.sources.tables.source import COLUMNS
 from scripts.sources.tables.sources_table import read_sources
 
+pytestmark = pytest.mark.fault("a table of sources", "hostile input")
+
 ROOT = Path(__file__).parents[3]
 COMMIT, SHA = "0123456789" * 4, "0123456789abcdef" * 4
 ROWS = [

@@ -16,6 +16,8 @@ from scripts.experiment.settings.training import Base
 from scripts.tokens.packing import gguf_base
 from scripts.training.base import base
 
+pytestmark = pytest.mark.fault("a GGUF file", "hostile input")
+
 BLOCKS, HEADS, KEYS, WIDTH = 2, 4, 2, 64
 
 

@@ -14,6 +14,8 @@ from tests import forked
 from tests.training.conftest import MACHINE, STAGE
 from tests.training.test_train import command, run_on_ranks
 
+pytestmark = pytest.mark.fault("a checkpoint or the records beside it", "training")
+
 NEWEST = "checkpoint-12"
 
 

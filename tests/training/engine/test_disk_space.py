@@ -12,6 +12,8 @@ from tests.small_disk import small_disk  # noqa: F401
 from tests.training.conftest import MACHINE
 from tests.training.test_train import command, metrics, run
 
+pytestmark = pytest.mark.fault("the disk", "training")
+
 MANY = {"steps": 600, "save_steps": 50, "eval_steps": 600, "keep_checkpoints": 1}
 
 

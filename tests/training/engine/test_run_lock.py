@@ -15,6 +15,8 @@ from scripts.training.engine.run_lock import Ownership
 from tests import forked
 from tests.training.test_train import command
 
+pytestmark = pytest.mark.fault("the work folder, by another run", "training")
+
 ENDLESS = {"steps": 100_000, "save_steps": 20, "eval_steps": 100_000}
 
 

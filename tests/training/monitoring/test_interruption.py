@@ -29,6 +29,8 @@ from tests import forked
 from tests.training.conftest import LENGTH, MACHINE, often, scratch
 from tests.training.test_train import command, metrics, on_ranks, ranks_of, run, run_on_ranks
 
+pytestmark = pytest.mark.fault("a stage, by a signal or a loss", "training")
+
 LONG = {"steps": 60, "save_steps": 1000, "eval_steps": 7}
 
 

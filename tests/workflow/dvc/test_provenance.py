@@ -11,6 +11,8 @@ import pytest
 from scripts.experiment.provenance import read_provenance
 from tests.workflow.dvc.conftest import ALL_JOBS, Checkout, flip
 
+pytestmark = pytest.mark.fault("Snakemake's records, results and provenance", "workflow")
+
 FETCHED = {"fetch alpha", "fetch beta"}
 TRAINING = {"train first", "train second", "gate"}
 

@@ -9,6 +9,8 @@ import pytest
 
 from tests.workflow.dvc.conftest import ALL_JOBS, flip
 
+pytestmark = pytest.mark.fault("pulled files", "DVC")
+
 TRAINING = {"train first", "train second", "gate"}
 
 

@@ -12,6 +12,8 @@ from scripts.release.verify import verify
 from scripts.training.engine.checkpoint_folders import mark_complete
 from tests.workflow.dvc.conftest import Checkout, flip
 
+pytestmark = pytest.mark.fault("finished files", "workflow")
+
 
 @pytest.fixture
 def checkout(toy, tmp_path, monkeypatch) -> Checkout:

@@ -1,0 +1,45 @@
+"""The program `snakemake` of the environment: Snakemake itself, after a look at the experiment files that it is given.
+
+`make env` copies this file into it. Snakemake reads `--configfile` and `--config` before any code of a
+workflow runs, and ends with a traceback where one of them is wrong; a mistake is one line here.
+"""
+
+import re
+import sys
+from pathlib import Path
+
+
+def mistakes(words: list[str]) -> str:
+    """What is wrong with the experiment files and settings of a command line; empty where nothing is."""
+    from scripts.common.errors import UserError
+    from scripts.experiment.machine_files import read_yaml
+
+    option = ""
+    for word in words:
+        if word.startswith("-"):
+            option, _, word = word.partition("=")
+            if not word:
+                continue
+        if option in ("--configfile", "--configfiles"):
+            if re.match(r"results/|data$|all$", word) and not Path(word).exists():
+                return f"{word}: a target, behind --configfile, which takes all files that follow; put it before"
+            try:
+                read_yaml(Path(word))
+            except UserError as error:
+                return str(error)
+        elif option in ("--config", "-C") and "." in word.partition("=")[0]:
+            key = word.partition("=")[0]
+            return f"--config {key}: takes no dotted key; write it in a file that has `extends`, as --configfile"
+    return ""
+
+
+if __name__ == "__main__":
+    if Path("Snakefile").is_file() and Path("scripts/cli.py").is_file():
+        sys.path.insert(0, str(Path.cwd()))
+        line = mistakes(sys.argv[1:])
+        sys.path.pop(0)
+        if line:
+            sys.exit(f"error: {line}")
+    from snakemake.cli import main
+
+    sys.exit(main())

@@ -1,0 +1,30 @@
+"""llama.cpp itself, as a server on loopback: what others run a released model with."""
+
+import json
+import urllib.request
+from pathlib import Path
+
+import xllamacpp
+
+
+class Engine:
+    """llama.cpp's server with a GGUF file."""
+
+    def __init__(self, path: Path):
+        options = xllamacpp.CommonParams()
+        options.model.path, options.n_ctx, options.n_parallel = str(path), 2048, 1
+        options.port, options.hostnames = 0, ["127.0.0.1"]
+        self.server = xllamacpp.Server(options)
+
+    def ask(self, path: str, **body) -> dict:
+        data = json.dumps(body).encode()
+        request = urllib.request.Request(
+            self.server.listening_address + path, data, {"content-type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=120) as reply:
+            return json.load(reply)
+
+    def complete(self, prompt: str, tokens: int, penalty: float = 1.0) -> str:
+        """A greedy completion; the penalty counts all tokens before, as in transformers."""
+        options = {"temperature": 0, "n_predict": tokens, "repeat_penalty": penalty, "repeat_last_n": 2000}
+        return self.ask("/completion", prompt=prompt, **options)["content"]
