@@ -20,6 +20,7 @@ from snakemake.persistence import RECORD_FORMAT_VERSION, MetadataRecord
 from snakemake.persistence.file import FilePersistence
 from snakemake_interface_executor_plugins.settings import ExecMode
 
+from scripts.common.disk import existing
 from scripts.common.errors import UserError
 from scripts.common.known_hashes import KnownHashes
 from scripts.experiment.dvc_cache import repair_command
@@ -34,6 +35,7 @@ from scripts.experiment.provenance import (
     write_provenance,
 )
 
+CACHE = Path(".snakemake/iocache")  # which Snakemake writes in a dry run, too
 FORMAT = 6  # of Snakemake's records, for which this class was written
 UNTRUSTED = "(not what was made)"
 PRINTED = 5  # results that are named, each with what is wrong with it
@@ -48,13 +50,13 @@ class ProvenanceRecords(FilePersistence):
         self.records: dict[str, MetadataRecord | None] = {}
         self.wrong: dict[str, str] = {}  # output → why it is not trusted
         self.refused: set[str] = set()  # first outputs of the jobs that were named
+        if options.get("warn_only") and not os.access(existing(CACHE), os.W_OK):
+            # a dry run, as in a colleague's folder that one may only read
+            self.elsewhere = tempfile.TemporaryDirectory(prefix="stagecraft-")
+            options["path"] = Path(self.elsewhere.name)
         try:
             super().__init__(*arguments, **options)
         except OSError as error:
-            if options.get("warn_only"):  # a dry run, as in a colleague's folder that one may only read
-                self.elsewhere = tempfile.TemporaryDirectory(prefix="stagecraft-")
-                super().__init__(*arguments, **options | {"path": Path(self.elsewhere.name)})
-                return
             name = os.path.relpath(error.filename or ".snakemake")
             raise WorkflowError(f"{name}: {error.strerror}: Snakemake keeps its locks in this folder") from None
 

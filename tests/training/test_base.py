@@ -7,6 +7,7 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 import torch
@@ -14,11 +15,15 @@ from safetensors.torch import load_file, save_file
 from transformers import AutoModelForCausalLM
 
 from scripts.common.errors import UserError
-from scripts.common.files import sha256_file
+from scripts.common.files import sha256_file, write_jsonl
+from scripts.common.manifest import write_manifest
 from scripts.experiment.checks.stages import check_base
 from scripts.experiment.model_shape import Shape
+from scripts.experiment.settings.tokens import Tokenizer as TokenizerSettings
 from scripts.experiment.settings.training import Base
+from scripts.tokens.tokenizer import train as learn
 from scripts.training.base import base, content_hash
+from scripts.training.planning.architecture import architecture
 from scripts.training.planning.parameters import count_parameters
 from tests.training.conftest import ROPE_THETA, SHAPE, VOCABULARY, scratch
 
@@ -42,6 +47,15 @@ def test_from_scratch_is_a_qwen2_of_the_shape_in_the_settings_and_depends_on_the
     other_seed = base(scratch(), 2, tokenizer, tmp_path / "other")
     assert same == json.loads((origin / "manifest.json").read_text())
     assert other_seed["files"]["model.safetensors"] != same["files"]["model.safetensors"]
+
+
+def test_the_smallest_vocabulary_makes_a_base_that_can_be_trained(tmp_path):
+    write_jsonl(tmp_path / "train.jsonl.zst", [{"text": Path("README.md").read_text(), "language": "prose"}])
+    write_manifest(tmp_path, ["train.jsonl.zst"])
+    learn([tmp_path], TokenizerSettings(vocab_size=278), tmp_path / "tokenizer")
+    base(scratch(shape={**SHAPE, "max_position_embeddings": 256}), 1, tmp_path / "tokenizer", tmp_path / "base")
+    known = architecture(tmp_path / "base")
+    assert not any(known.wrong[kernel] for kernel in ("sdpa", "eager")) and known.linear
 
 
 def test_all_users_that_the_umask_admits_can_read_every_file_of_a_base(tokenizer, tmp_path):

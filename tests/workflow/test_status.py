@@ -88,7 +88,7 @@ def test_results_that_one_may_only_read_can_be_looked_at_and_a_run_is_refused_in
 
     try:
         dry = only_reading(*words, "-n")
-        assert dry.returncode == 0 and "Traceback" not in dry.stderr, dry.stderr
+        assert dry.returncode == 0 and "Traceback" not in dry.stderr, dry.stdout + dry.stderr
         assert "rule perplexity:" in dry.stdout + dry.stderr
         shown = only_reading(sys.executable, "-m", "scripts.cli", "status", "--experiment", "config/tiny.yaml")
         assert shown.returncode == 0 and re.search(r"sft +done", shown.stdout), shown.stderr

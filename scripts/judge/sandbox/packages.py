@@ -29,11 +29,19 @@ PROJECT = Path(sysconfig.get_paths()["purelib"]).resolve()
 ONE_THREAD = {"OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1", "MKL_NUM_THREADS": "1"}
 
 
+def syntax_tree(source: str) -> ast.Module:
+    """`ast.parse`, once more where CPython 3.11 counts its recursion wrongly, as it may in one of several threads."""
+    try:
+        return ast.parse(source)
+    except SystemError:  # https://github.com/python/cpython/issues/106905
+        return ast.parse(source)
+
+
 @cache
 def imported(source: str) -> frozenset[str]:
     """The packages outside the standard library that a program imports; not those that it could do without (`try`)."""
     try:
-        tree = ast.parse(source)
+        tree = syntax_tree(source)
     except (SyntaxError, ValueError, RecursionError):
         return frozenset()
     tried = set()
@@ -51,7 +59,7 @@ def imported(source: str) -> frozenset[str]:
 def with_imports(imports: str, code: str) -> str:
     """The imports whose names a program uses and nowhere binds."""
     try:
-        nodes = list(ast.walk(ast.parse(code)))
+        nodes = list(ast.walk(syntax_tree(code)))
     except (SyntaxError, ValueError, RecursionError):
         return ""
     names = {node.id for node in nodes if isinstance(node, ast.Name)}
@@ -60,7 +68,7 @@ def with_imports(imports: str, code: str) -> str:
         bound |= {getattr(node, kind) for node in nodes if isinstance(getattr(node, kind, None), str)}
     bound |= {(node.asname or node.name).partition(".")[0] for node in nodes if isinstance(node, ast.alias)}
     free, lines = names - bound, []
-    for statement in ast.parse(imports).body:
+    for statement in syntax_tree(imports).body:
         own = [alias for alias in statement.names if (alias.asname or alias.name).partition(".")[0] in free]
         if own:
             statement.names = own

@@ -38,7 +38,7 @@ def made(tmp_path) -> tuple[Path, Path]:
     readme = {"text": Path("README.md").read_text(), "language": "prose"}
     write_jsonl(tmp_path / "texts/train.jsonl.zst", [readme])
     write_manifest(tmp_path / "texts", ["train.jsonl.zst"])
-    learn_tokenizer([tmp_path / "texts"], TokenizerSettings(vocab_size=278), tmp_path / "tokenizer")
+    learn_tokenizer([tmp_path / "texts"], TokenizerSettings(vocab_size=512), tmp_path / "tokenizer")
     shape = {"vocab_size": None, "max_position_embeddings": 256}
     base(scratch(shape=shape), 1, tmp_path / "tokenizer", tmp_path / "base")
     pack(tmp_path / "data", tmp_path / "tokenizer", 160, tmp_path / "shards")

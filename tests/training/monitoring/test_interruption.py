@@ -208,7 +208,7 @@ def stop(shards, tmp_path):
 
 def test_sigterm_in_the_last_step_is_ignored_and_in_the_one_before_it_is_not(stop):
     interruption, args, state = stop
-    interruption.handle_sigterm(signal.SIGTERM, None)
+    interruption.note_signal(signal.SIGTERM, None)
     assert interruption.on_step_end(args, state, TrainerControl()).should_training_stop
     state.global_step = 12
     assert not interruption.on_step_end(args, state, TrainerControl()).should_training_stop
