@@ -39,7 +39,7 @@ soak: env ## run the long tests: kill -9 a real workflow 20 times, faults on a r
 
 # These tests need system packages, too. Skipped ones count as not run.
 faults: env ## plant every fault that was thought of and write the table to benchmarks/faults.md
-	pytest -m fault --matrix benchmarks/faults.md --minutes 50 $(TWO_WORKERS)
+	pytest -m fault --matrix=benchmarks/faults.md --minutes=50 $(TWO_WORKERS)
 
 # The command is in the header of the file in config/smoke/. The only source is this repository, at its last commit.
 smoke: env ## run a tiny version of an experiment on the CPU: EXPERIMENT=qwen2.5-7b-code, or another one of config/smoke/
