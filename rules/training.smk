@@ -13,7 +13,6 @@ from scripts.training.planning.parameters import count_parameters
 from scripts.training.planning.kernels import base_architecture, installed_kernels, kernels_line, least_capability
 from scripts.training.planning.plan_stage import PlanInputs
 from scripts.training.planning.plan_stage import plan as plan_stage
-from scripts.tokens.packing.gguf_base import is_gguf
 
 if EXPERIMENT.release.gguf:
     from scripts.release.gguf_file import check_folder
@@ -50,7 +49,7 @@ GPU_RULES = {"train", *VIEW.suites}
 # each one checks again (scripts/training/launch.py, scripts/hosts/gpus.py).
 onstart:
     needed = {job.rule.name for job in workflow.dag.needrun_jobs()}
-    if (BASE.revision or is_gguf(BASE)) and "base" in needed:
+    if (BASE.revision or BASE.is_gguf) and "base" in needed:
         try:
             if folder := small_files(BASE):
                 check_tokenizer(folder)

@@ -23,7 +23,7 @@ from scripts.experiment.model_folder import OURS, PATTERNS, check_weights, conte
 from scripts.experiment.model_shape import Shape
 from scripts.experiment.settings.training import Base
 from scripts.tokens.packing.base_tokenizer import write_chat_template
-from scripts.tokens.packing.gguf_base import gguf_file, is_gguf, write_folder
+from scripts.tokens.packing.gguf_base import gguf_file, write_folder
 
 ROPE_THETA = 1_000_000  # of a model from scratch, as of Qwen2's
 
@@ -130,14 +130,14 @@ def base(settings: Base, seed: int, tokenizer: Path | None, out: Path) -> dict:
     with new_folder_beside(out) as new_folder:
         if settings.model == "scratch":
             make_from_scratch(settings.shape, seed, tokenizer, new_folder)
-        elif is_gguf(settings):
+        elif settings.is_gguf:
             write_folder(gguf_file(settings), new_folder)
         else:
             copy_or_download(settings.model, settings.revision, new_folder)
             check_weights(new_folder)
         manifest = write_model_manifest(new_folder)
         digest = content_hash(manifest)
-        if settings.sha256 and settings.sha256 != digest and not is_gguf(settings):
+        if settings.sha256 and settings.sha256 != digest and not settings.is_gguf:
             raise UserError(
                 f"training.base.sha256: the content of {settings.model} has {digest}, not {settings.sha256};"
                 " restore the folder, or correct the setting"

@@ -67,7 +67,7 @@ def check_base(base: Base, key: str) -> None:
             raise UserError(f"{key}.{missing}: required where the base is a GGUF file out of a package")
         if "model" in base.model_fields_set:
             raise UserError(f"{key}.model: give `model` or `package`, not both")
-    elif base.model.endswith(".gguf"):
+    elif base.is_gguf:
         if not Path(base.model).is_file():
             raise UserError(f"{key}.model: no file {base.model!r}")
     elif "model" not in base.model_fields_set:

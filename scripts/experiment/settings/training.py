@@ -55,6 +55,11 @@ class Base(Record):
         " its own. `scratch` is made so; of another base it is for the plan, until the model is downloaded.",
     )
 
+    @property
+    def is_gguf(self) -> bool:
+        """Whether it is a GGUF file, the user's own or out of a package."""
+        return self.package is not None or self.model.endswith(".gguf")
+
 
 class Lora(Record):
     r: int = Field(8, ge=1, description="Rank of the adapters.")

