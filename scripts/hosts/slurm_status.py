@@ -15,7 +15,8 @@ STATUS_SECONDS = 30  # for a question about one job
 SCHEDULERS_FAULTS = {"NODE_FAIL", "BOOT_FAIL", "PREEMPTED"}
 REFUSED = "refused"  # by sbatch: no job of Slurm's came to be
 SBATCH = re.compile(r"sbatch failed.*?The error message was '(.*?)'\.\n", re.DOTALL)
-ENDED = {*SCHEDULERS_FAULTS, "OUT_OF_MEMORY", "TIMEOUT", "DEADLINE", "CANCELLED"}
+STOPPED_BY_SLURM = {"CANCELLED", "DEADLINE", "TIMEOUT"}  # with a SIGTERM before
+ENDED = {*SCHEDULERS_FAULTS, *STOPPED_BY_SLURM, "OUT_OF_MEMORY"}
 
 Statuses = dict[str, str]
 

@@ -29,7 +29,7 @@ from scripts.common.terminal import error_in, read_lines, refused, scheduler_cau
 from scripts.experiment.arguments import argument_file
 from scripts.hosts.folder_lock import hold_folder
 from scripts.hosts.invocation import Invocation, read_invocation
-from scripts.hosts.slurm_status import REFUSED, SCHEDULERS_FAULTS, endings, keep_to_squeue
+from scripts.hosts.slurm_status import REFUSED, SCHEDULERS_FAULTS, STOPPED_BY_SLURM, endings, keep_to_squeue
 
 SECONDS = 5  # between two looks at the queue for jobs of an earlier run
 PENDING_SECONDS = 30  # between two looks at why jobs wait
@@ -173,8 +173,9 @@ def end_at_users_mistakes() -> None:
 
     def handled(self, job, postprocess_job: bool = True):
         state, line = endings.pop(job, (None, None))
-        if line:
-            for single in getattr(job, "jobs", [job]):
+        for single in getattr(job, "jobs", [job]) if line else ():
+            said = [path for path in single.log if error_in(read_lines(path)) is not None]
+            if state not in STOPPED_BY_SLURM or not said:  # a stage that was stopped says itself that it saved
                 scheduler_causes[str(self.workflow.dag.jobid(single))] = line
         if state == REFUSED:  # it would refuse again, and an earlier run's log says nothing of it
             for single in getattr(job, "jobs", [job]):
