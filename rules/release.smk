@@ -24,7 +24,7 @@ rule release:
         PATHS.log("release", "release", "{stage}"),
     conda:
         "../envs/stagecraft.yaml"
-    threads: workflow.cores
+    threads: 8 if PROFILE.slurm else workflow.cores
     params:
         model=subpath(input.model, parent=True),
         results=subpath(input.evaluation, parent=True),

@@ -105,6 +105,7 @@ def assign_jobs(profile: Profile, machine: Machine, suites: dict[str, Record], p
     least_mb = round((parameters * BYTES_PER_PARAMETER + JOB_BYTES) / 1e6) if parameters else 0
     profile.assign("train", TRAINING_JOB)
     profile.assign("base", MODEL_JOB, least_mb=least_mb)
+    profile.assign("release", MODEL_JOB, least_mb=2 * least_mb)  # the trained and the released model side by side
     for suite, about in abouts().items():
         if suite in suites and about.needs_gpu:
             whole_node = [WHOLE_NODE_JOB] if about.whole_node else []

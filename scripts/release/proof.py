@@ -82,22 +82,25 @@ def prove(trained: Path, released: Path, samples: Samples, files: list[str], con
     transformers_logging.set_verbosity_error()
     transformers_logging.disable_progress_bar()
     encoder, tokenizer = Encoder(trained), AutoTokenizer.from_pretrained(released)
+    chats = [chat for chat in samples.chats if not encoder.refusal({"messages": chat})]
+    documents = encoder.accepted(samples.documents, "release")
     lines = [
         same_tokens(encoder, tokenizer, released, samples.texts),
-        same_chats(encoder, tokenizer, samples.chats),
-        same_ends(trained, released, encoder, samples.chats),
+        same_chats(encoder, tokenizer, chats),
+        same_ends(trained, released, encoder, chats),
     ]
     model, stranger = load_model(trained, torch.float32).eval(), stranger_model(released)
-    before = bits(model, encoder, samples.documents)
+    before = bits(model, encoder, documents)
     half = read_json(released / "config.json").get("dtype") == "bfloat16"
     if half:
         for parameter in model.parameters():
             parameter.data = parameter.data.bfloat16().float()
     lines += [same_logits(model, stranger), same_completions(stranger, tokenizer, samples.completions)]
-    lines.append(lost_bits("safetensors", before, bits(stranger, encoder, samples.documents), confidence, not half))
+    lines.append(lost_bits("safetensors", before, bits(stranger, encoder, documents), confidence, not half))
+    del model, stranger  # two are in memory at a time
     for name in files:
         reread = stranger_model(released, gguf_file=name)
-        lines.append(lost_bits(name, before, bits(reread, encoder, samples.documents), confidence))
+        lines.append(lost_bits(name, before, bits(reread, encoder, documents), confidence))
     return lines
 
 
