@@ -34,20 +34,29 @@ from scripts.training.model.loading import load_model
 
 TEXTS, CHATS, COMPLETIONS, DOCUMENTS = 10_000, 1000, 12, 12  # that are compared, at most
 PIECE = 400  # characters of a text
-DTYPES = {"auto": "auto", "fp32": torch.float32, "bf16": torch.bfloat16}
 
 
 def write_model(model: Path, settings: Release, out: Path) -> None:
-    """Write weights, config, tokenizer and generation config; the three files that name end tokens agree."""
+    """Write weights, config, tokenizer and generation config; the files that name end tokens agree.
+
+    An adapter is merged in float32 and rounded once. A stage on texts alone has its base's end tokens; generation then
+    stops at the one that ended its documents, too.
+    """
     transformers_logging.disable_progress_bar()
-    loaded = load_model(model, DTYPES[settings.precision])
+    loaded = load_model(model, "auto" if settings.precision == "auto" else torch.float32)
+    if settings.precision == "bf16":
+        loaded = loaded.to(torch.bfloat16)
     loaded.save_pretrained(out)
     for name in read_manifest(model)["files"]:
         weights = name.endswith((".safetensors", ".index.json")) or name.startswith("adapter_")
         if not weights and name not in ("config.json", "gguf.json"):
             shutil.copyfile(model / name, out / name)
     generation = read_json(out / "generation_config.json")
-    write_json(out / "config.json", read_json(out / "config.json") | {"eos_token_id": generation["eos_token_id"]})
+    known = generation.get("eos_token_id")
+    ends = known if isinstance(known, list) else [known]
+    ends = [end for end in dict.fromkeys([*ends, Encoder(model).end]) if end is not None]
+    for name in ("generation_config.json", "config.json"):
+        write_json(out / name, read_json(out / name) | {"eos_token_id": ends})
 
 
 def chain_of(stage: str, stages: dict[str, dict]) -> list[str]:

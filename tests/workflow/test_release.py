@@ -15,10 +15,11 @@ from transformers import AutoTokenizer
 from scripts.common.errors import UserError
 from scripts.common.files import read_json, read_jsonl, sha256_file
 from scripts.experiment.layout import Layout
+from scripts.experiment.settings.release import Release
 from scripts.release.card import CARD, EVIDENCE, NOTICE, SUMS, check_release
 from scripts.release.gguf_file import check_gguf
 from scripts.release.proof import ODD_TEXTS, Samples, failed, prove, stranger_model
-from scripts.release.release import samples_of
+from scripts.release.release import samples_of, write_model
 from tests.workflow.engine import Engine
 
 pytestmark = pytest.mark.fault("a release", "release")
@@ -145,6 +146,17 @@ def test_a_planted_fault_is_found(trained, released, samples, tmp_path, fault):
     copy = shutil.copytree(released, tmp_path / "copy", ignore=shutil.ignore_patterns("*.gguf"))
     plant(copy)
     assert line in [found.name for found in failed(prove(trained, copy, few, []))]
+
+
+@pytest.mark.parametrize("stage", ["pretrain", STAGE])  # on texts alone, and on chats
+def test_weights_rounded_to_bf16_are_those_of_the_trained_model_rounded_once(clone, samples, tmp_path, stage):
+    trained = clone.root / f"results/training/train/{stage}"
+    write_model(trained, Release(precision="bf16"), tmp_path)
+    assert {values.dtype for values in load_file(tmp_path / "model.safetensors").values()} == {torch.bfloat16}
+    chats = samples.chats[:5] if stage == STAGE else []
+    few = Samples(samples.texts[:100], chats, [], samples.documents[:6])
+    lines = prove(trained, tmp_path, few, [])
+    assert failed(lines) == [] and lines[-1].holds is None and "documents" in lines[-1].text
 
 
 def summed_again(folder: Path) -> None:
