@@ -6,7 +6,7 @@ PROFILE ?= local
 BIN := .venv/bin
 export PATH := $(CURDIR)/$(BIN):$(PATH)
 
-.PHONY: help eval quick test soak faults smoke env lock audit lint format docs bench clean
+.PHONY: help eval quick test soak gpu faults smoke env lock audit lint format docs bench clean
 .DEFAULT_GOAL := eval
 
 # $(call known,VARIABLE,file,known values): end with one line if the file that VARIABLE names does not exist
@@ -36,6 +36,9 @@ test: env ## run all tests except the long ones
 soak: env ## run the long tests: kill -9 a real workflow 20 times, faults on a real Slurm
 	KILLS=20 SOAK=benchmarks/soak.md pytest -s tests/workflow/test_kills.py
 	pytest -m soak
+
+gpu: env ## run the tests that need a CUDA GPU of compute capability 8.0 or more
+	pytest -m gpu
 
 # These tests need system packages, too. Skipped ones count as not run.
 faults: env ## plant every fault that was thought of and write the table to benchmarks/faults.md

@@ -77,8 +77,16 @@ def documents(tokens: int, length: int, vocabulary: int, median: int) -> list[np
     return arrays
 
 
-def packed(texts: list[np.ndarray], length: int) -> list[dict[str, torch.Tensor]]:
-    """Rows as scripts/training/engine/trainer.py gives them."""
+class PackedRows(list):
+    """Rows as `Rows` of scripts/training/engine/trainer.py gives them, all in memory."""
+
+    @property
+    def rows(self) -> int:
+        return len(self)
+
+
+def packed(texts: list[np.ndarray], length: int) -> PackedRows:
+    """The documents packed into rows, each a dict of int64 [length]."""
     pieces, _, rows = pieces_of(np.array([len(text) for text in texts]), length, seed=0)
     ids, positions = np.zeros((rows, length), np.int64), np.zeros((rows, length), np.int64)
     labels = np.full((rows, length), -100)
@@ -88,7 +96,10 @@ def packed(texts: list[np.ndarray], length: int) -> list[dict[str, torch.Tensor]
         labels[row, start + 1 : end] = texts[document][1:]
         positions[row, end:] = np.arange(length - end)  # padding, unless another document follows
     columns = {"input_ids": ids, "position_ids": positions, "labels": labels}
-    return [{name: torch.from_numpy(array[row]) for name, array in columns.items()} for row in range(rows)]
+    packed_rows = PackedRows()
+    for row in range(rows):
+        packed_rows.append({name: torch.from_numpy(array[row]) for name, array in columns.items()})
+    return packed_rows
 
 
 def sft_trainer(model: PreTrainedModel, texts: list[np.ndarray], length: int, settings: dict) -> Trainer:
