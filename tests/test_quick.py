@@ -21,6 +21,7 @@ def test_files_that_reach_torch_or_run_the_workflow_are_not_quick(tmp_path):
     assert not is_quick(
         ROOT / "tests/evaluation/test_perplexity.py"
     )  # by way of scripts/evaluation/suites/perplexity.py
+    assert not is_quick(ROOT / "tests/training/test_bench_gpu.py")  # by way of benchmarks/bench_gpu.py
     assert not is_quick(ROOT / "tests/workflow/test_reruns.py")
     assert is_quick(ROOT / "tests/judge/test_judge.py")
     (tmp_path / "test_inside.py").write_text("def test():\n    import torch\n")
