@@ -43,7 +43,11 @@ def needs_torch(path: Path) -> bool:
             return True
         if module.split(".")[0] == "transformers" and name not in TOKENIZERS:
             return True
-        files = [path_of(module), path_of(f"{module}.{name}")] if module.startswith(("scripts", "tests", "benchmarks")) else []
+        files = (
+            [path_of(module), path_of(f"{module}.{name}")]
+            if module.startswith(("scripts", "tests", "benchmarks"))
+            else []
+        )
         if any(needs_torch(file) for file in files if file and file != path):
             return True
     return False
