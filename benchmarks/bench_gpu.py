@@ -41,6 +41,7 @@ from scripts.experiment.settings.training import Stage
 from scripts.tokens.packing.placement import pieces_of
 from scripts.training.engine.trainer import StageTrainer
 from scripts.training.model.attention import collator_for, gpu_capability
+from scripts.training.model.chunked_loss import use_chunked_loss
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.monitoring.throughput import Throughput
 from scripts.training.planning.budget import stage_budget
@@ -173,7 +174,9 @@ def measure(case: dict) -> dict:
         for callback in (Throughput(rows * length, length, bf16=True), figures):
             trainer.add_callback(callback)
         trainer.remove_callback(PrinterCallback)
-        with liger_kernels(model, liger and case["trainer"] != "trl"):
+        if case["trainer"] != "trl":
+            use_chunked_loss(model, "none", own="")
+        with liger_kernels(model, liger and case["trainer"] != "trl", loss=False):
             trainer.train()
     steps = figures.steps[WARM:]
     last = steps[-1]

@@ -62,7 +62,8 @@ def plan_of(row) -> tuple[float, float, float]:
             network_gbs=50,
         )
         batch = Batch(row.rows, 1)
-        gpu_bytes = dict(stage_budget(stage, shape, machine, batch, validates=False).gpu)
+        budget = stage_budget(stage, shape, machine, batch, validates=False, chunked=row.liger == "yes")
+        gpu_bytes = dict(budget.gpu)
         gpu_bytes.pop("CUDA")
         if row.kind == "allocated":
             gpu_bytes.pop("fragmentation")

@@ -45,12 +45,15 @@ from scripts.training.engine.stage_model import load_stage_model
 from scripts.training.engine.stage_process import die_with_torchrun, stage_parser
 from scripts.training.engine.trainer import Rows, StageTrainer
 from scripts.training.model.attention import choose_attention, collator_for
+from scripts.training.model.chunked_loss import use_chunked_loss
 from scripts.training.model.liger import choose_liger, liger_kernels
 from scripts.training.model.loading import adapter_base, count_parameters
 from scripts.training.monitoring.throughput import size_of
 from scripts.training.optimization.muon import MuonCheck, optimizer_factory
 from scripts.training.optimization.training_arguments import training_arguments
+from scripts.training.planning.architecture import architecture
 from scripts.training.planning.checks import check_validation
+from scripts.training.planning.kernels import UNSHARDED_WEIGHTS
 from scripts.training.planning.resolve_auto import PLAN
 from scripts.training.planning.resolved_stage import resolve_stage, schedule_warnings, split_rows
 
@@ -104,7 +107,8 @@ def train(
 
     # the model, with the fastest attention kernel that is right for it
     with arguments.main_process_first():  # the first rank of each host tries the kernels, if nobody has yet
-        attention = choose_attention(name, settings, machine.gpus, adapter_base(folders.origin) or folders.origin)
+        whole = adapter_base(folders.origin) or folders.origin
+        attention = choose_attention(name, settings, machine.gpus, whole)
     model = load_stage_model(name, settings, seed, folders.origin, attention, arguments)
     largest = max(split["largest_id"] for split in shards["splits"].values())
     if largest >= model.config.vocab_size:
@@ -115,6 +119,8 @@ def train(
     if first_rank:
         check_disk_space(stage, model, origin, work)
     liger = choose_liger(machine, model.config.model_type)
+    chunked = use_chunked_loss(model, machine.sharding, architecture(whole).own_loss)
+    liger_loss = not chunked and machine.sharding in UNSHARDED_WEIGHTS
 
     # the trainer, with rows, optimizer and callbacks
     together = stage.processes * stage.micro_batch
@@ -135,7 +141,7 @@ def train(
     # train to the last step
     began, eval_loss = time.monotonic(), None
     with (
-        liger_kernels(model, liger),
+        liger_kernels(model, liger, liger_loss),
         no_half_written_checkpoint(work, owner),
         disk_errors(work),
         parallel.lost_ranks_as_fault(name, machine),
@@ -154,6 +160,7 @@ def train(
         "machine": machine.hardware,
         "attention": attention,
         "liger": liger,
+        "chunked_loss": chunked,
         "parameters": sum(map(size_of, model.parameters())),
         "steps": steps,
         "tokens": steps * stage.tokens_per_step,

@@ -26,6 +26,7 @@ from transformers.utils import logging as transformers_logging
 
 from scripts.common.cli import run
 from scripts.training.model import attention
+from scripts.training.model.chunked_loss import own_loss
 from scripts.training.model.lora import linear_names
 from scripts.training.model.twin import VOCABULARY, twin
 from scripts.training.planning.architecture import ALL_LINEAR
@@ -246,8 +247,11 @@ def trials(folder: Path) -> dict:
             if kernel:
                 AttentionInterface.register(name, calls.recording(kernel))
             reasons[name] = trial(model, name, rows, expected, calls)
+    model.config._attn_implementation = EAGER
+    batch = {"input_ids": documents[0][None], "labels": documents[0][None]}
     model_type, linear = config.get_text_config(decoder=True).model_type, linear_names(model)
-    about = {"model_type": model_type, "linear": linear, "no_dropout": no_dropout(model)}
+    about = {"model_type": model_type, "linear": linear, "own_loss": own_loss(model, batch)}
+    about["no_dropout"] = no_dropout(model)  # changes the model
     return {**about, "wrong": wrong, "wrong_unpacked": wrong_unpacked}
 
 

@@ -1,7 +1,8 @@
 """Liger's fused kernels for a stage: whether they can run here, and running a model with them.
 
-They are Triton kernels: RoPE, RMS norm, SwiGLU, and a loss that never holds the logits of a whole batch. Liger supports
-Qwen2 and SmolLM3, the architectures that `base` makes, and many more.
+They are Triton kernels: RoPE, RMS norm, SwiGLU. Liger supports Qwen2 and SmolLM3, the architectures that `base` makes,
+and many more. Its loss, which holds no whole batch of logits either, runs only for models that compute their loss
+themselves, as those that cap their logits; for all others chunked_loss.py is faster.
 """
 
 import importlib.util
@@ -43,8 +44,8 @@ def choose_liger(machine: Machine, model_type: str) -> bool:
 
 
 @contextmanager
-def liger_kernels(model: PreTrainedModel, on: bool) -> Iterator[None]:
-    """Within, `model` (also below peft's adapters) runs Liger's kernels, if `on`.
+def liger_kernels(model: PreTrainedModel, on: bool, loss: bool) -> Iterator[None]:
+    """Within, `model` (also below peft's adapters) runs Liger's kernels, if `on`; its loss, too, if `loss`.
 
     Liger also replaces classes and functions of transformers' module. They are restored at the end: the saved model is
     loaded once more on the CPU, for the fingerprint of its logits, where Triton does not run.
@@ -52,7 +53,7 @@ def liger_kernels(model: PreTrainedModel, on: bool) -> Iterator[None]:
     names = vars(sys.modules[type(unwrap_peft_model(model)).__module__])
     originals = dict(names)
     if on:
-        liger.apply_liger_kernel(model, None)
+        liger.apply_liger_kernel(model, {"fused_linear_cross_entropy": loss, "cross_entropy": False})
     try:
         yield
     finally:

@@ -21,7 +21,7 @@ from scripts.experiment.settings.record import Record, parse_json
 from scripts.experiment.settings.training import Stage
 
 MODEL = Path(__file__).parent.parent / "model"
-CODE = (MODEL / "kernel_trials.py", MODEL / "twin.py", MODEL / "attention.py")
+CODE = tuple(MODEL / name for name in ("kernel_trials.py", "twin.py", "attention.py", "chunked_loss.py"))
 PACKAGES = ("torch", "transformers")
 ALL_LINEAR = "all-linear"
 RANK = ("RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE")  # of a rank that asks: the trials are one process
@@ -35,6 +35,7 @@ class Architecture(Record):
         wrong: kernel \u2192 why it is not right on packed rows; empty where it is right.
         wrong_unpacked: the same with one document in a row.
         linear: names of the linear layers that can get an adapter.
+        own_loss: why the model must compute its loss itself, and not in chunks; empty if it need not.
         no_dropout: why adapters on all of these cannot have dropout; empty if they can.
     """
 
@@ -42,6 +43,7 @@ class Architecture(Record):
     wrong: dict[str, str]
     wrong_unpacked: dict[str, str]
     linear: list[str]
+    own_loss: str
     no_dropout: str
 
     def wrong_kernels(self, settings: Stage) -> dict[str, str]:

@@ -8,8 +8,8 @@ All of it follows from closed forms: of the model states (memory.py) and of what
 A pass has five phases, and the peak is in one of them: the layers forward, the loss, the backward pass through the
 head, through the last layer, and through the embedding. Checkpointed layers keep their input alone; all others what
 their backward pass reads: both inputs of SwiGLU's product and its result, what each norm and the attention read, and
-the input of each trained matrix. Liger's kernels keep less: RMS norm its input, SwiGLU its two inputs, and the fused
-loss the gradients of its inputs in place of the logits. The terms follow from traces of transformers' Qwen2 code on
+the input of each trained matrix. Liger's kernels keep less: RMS norm its input, SwiGLU its two inputs. A loss in chunks
+keeps the gradients of its inputs in place of the logits. The terms follow from traces of transformers' Qwen2 code on
 fake tensors; some of these are in tests/training/planning/traced_passes.json.
 """
 
@@ -22,7 +22,15 @@ from scripts.experiment.model_shape import Shape
 from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Lora, Stage
-from scripts.training.planning.kernels import SDPA, Installed, choose_attention, choose_liger, least_capability
+from scripts.training.planning.kernels import (
+    CHUNK,
+    SDPA,
+    UNSHARDED_WEIGHTS,
+    Installed,
+    choose_attention,
+    choose_liger,
+    least_capability,
+)
 from scripts.training.planning.memory import GIB, model_states
 from scripts.training.planning.parameters import count_parameters, counts, key_width, layer_parameters, query_width
 from scripts.training.planning.resolved_stage import Batch, local_ranks, total_ranks
@@ -34,6 +42,7 @@ class Pass:
 
     Attributes:
         flash: whether the kernel takes documents' offsets, not a mask.
+        chunked: whether the loss is computed in chunks of tokens (scripts/training/model/chunked_loss.py).
         autocast: whether it computes in bf16 on weights of float32.
         accumulated: whether gradients of earlier passes exist, and are not counted; else those made here are.
     """
@@ -46,6 +55,7 @@ class Pass:
     liger: bool
     weights: Literal["float32", "bfloat16"]
     autocast: bool
+    chunked: bool = False
     lora: Lora | None = None
     training: bool = True
     accumulated: bool = True
@@ -124,7 +134,10 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
     hidden, vocabulary = shape.hidden_size, shape.vocab_size
     copied_layer = 2 * layer_parameters(shape) / shape.num_hidden_layers if spec.mixed else 0
     copied_head = 2 * vocabulary * hidden if spec.mixed else 0
-    logits = tokens * vocabulary * (10 if value == 2 else 8)  # as computed, as fp32, and shifted
+    if spec.chunked:
+        logits = min(tokens, CHUNK) * vocabulary * 8  # in fp32, before and after the softmax
+    else:
+        logits = tokens * vocabulary * (10 if value == 2 else 8)  # as computed, as fp32, and shifted
     if not spec.training:
         held = tokens * spec.wide * hidden + layers * copied_layer + copied_head
         return Peak(round(held + logits), logits, "loss")
@@ -142,16 +155,18 @@ def pass_peak(spec: Pass, layers: int) -> Peak:
     head_gradient = 0 if spec.lora else vocabulary * hidden * spec.wide
     tied = head_gradient if shape.tie_word_embeddings else 0
     peaks = [Peak(kept + forward + layers * copied_layer, 0, "forward")]
-    if spec.liger:
-        chunks = -(-vocabulary // hidden)
-        chunk = min(tokens, 1 << max(0, -(-tokens // chunks) - 1).bit_length())
-        fused = 2 * head_gradient + chunk * vocabulary * (spec.wide + 4) + 3 * tokens * spec.wide * hidden
-        peaks.append(Peak(kept + layers * copied_layer + fused, 0, "loss"))
+    norm = tokens * hidden * norm_bytes(spec) / 2 + copied_head
+    copies = 0 if spec.checkpointing else layers * copied_layer  # kept for the backward pass
+    if spec.chunked:
+        selected = norm + 2 * tokens * hidden * spec.wide  # tokens with a target, and their gradient
+        summed = 0 if spec.lora else 4 * vocabulary * hidden
+        made = kept + layers * copied_layer + selected + summed
+        gradient = min(tokens, CHUNK) * vocabulary * value + (0 if spec.lora else vocabulary * hidden * value)
+        peaks.append(Peak(made + max(logits, gradient), logits, "loss"))
+        peaks.append(Peak(kept + copies + selected + head_gradient, 0, "head"))
     else:
-        norm = tokens * hidden * norm_bytes(spec) / 2 + copied_head
         peaks.append(Peak(kept + layers * copied_layer + norm + logits, logits, "loss"))
         gradients = 12 * tokens * vocabulary  # logits in fp32, their gradient, and that in the loss
-        copies = 0 if spec.checkpointing else layers * copied_layer  # kept for the backward pass
         peaks.append(Peak(kept + copies + norm + gradients, gradients, "head"))
     last = kept + backward + tied + (layer + copied_layer if spec.checkpointing else layers * copied_layer)
     peaks.append(Peak(last, 0, "last"))
@@ -196,7 +211,9 @@ def uses_liger(machine: Machine) -> bool:
     return choose_liger(machine, machine.liger is True or liger_expected()).name == "on"
 
 
-def stage_passes(settings: Stage, shape: Shape, machine: Machine, batch: Batch) -> tuple[Pass, Pass]:
+def stage_passes(
+    settings: Stage, shape: Shape, machine: Machine, batch: Batch, chunked: bool | None = None
+) -> tuple[Pass, Pass]:
     """The training pass and the validation pass of a stage."""
     half = settings.precision == "bf16"
     zero, gathered = machine.sharding.startswith("zero"), machine.sharding == "fsdp2"
@@ -207,13 +224,14 @@ def stage_passes(settings: Stage, shape: Shape, machine: Machine, batch: Batch) 
         checkpointing=machine.gradient_checkpointing,
         flash=choose_attention((8, 0) if machine.gpus else None, settings.precision, FLASH_INSTALLED).name != SDPA,
         liger=uses_liger(machine),
+        chunked=machine.sharding in UNSHARDED_WEIGHTS if chunked is None else chunked,
         weights="bfloat16" if half and (zero or gathered or settings.method == "lora") else "float32",
         autocast=half and not zero,
         lora=settings.lora if settings.method == "lora" else None,
         # one process with one pass per step makes its gradients in that pass
         accumulated=machine.sharding != "none" or total_ranks(machine) > 1 or batch.accumulation > 1,
     )
-    return training, replace(training, training=False, checkpointing=False, liger=False, accumulated=False)
+    return training, replace(training, training=False, checkpointing=False, accumulated=False)
 
 
 def dequantized(shape: Shape, settings: Stage) -> float:
@@ -228,16 +246,18 @@ def stage_budget(
     batch: Batch,
     no_rope_layers: list[int] | None = None,
     validates: bool = True,
+    chunked: bool | None = None,
 ) -> Budget:
     """The memory of a stage.
 
     Args:
         batch: rows per process and pass, and passes per optimizer step.
         validates: whether validation rows are scored too, as every stage with such rows does.
+        chunked: whether the loss is computed in chunks; as stages do, if it is not given.
     """
     states = model_states(shape, settings, machine, no_rope_layers)
     counted = counts(shape, settings, no_rope_layers or [])
-    training, validation = stage_passes(settings, shape, machine, batch)
+    training, validation = stage_passes(settings, shape, machine, batch, chunked)
     # Layers before the first trained one keep nothing for the backward pass.
     layers = max(2, shape.num_hidden_layers - counted.first_layer)
     ranks = total_ranks(machine)

@@ -14,6 +14,7 @@ from scripts.experiment.optimizers import OPTIMIZERS
 from scripts.experiment.settings.machine import Machine
 from scripts.experiment.settings.training import Stage
 from scripts.training.planning.budget import Budget, stage_budget
+from scripts.training.planning.kernels import UNSHARDED_WEIGHTS
 from scripts.training.planning.memory import GIB
 from scripts.training.planning.resolved_stage import Batch, divide_batch, total_ranks
 from scripts.training.planning.speed import Speed, stage_speed
@@ -194,7 +195,7 @@ def refusal(name: str, closest: Option, changes: list[Change], tokens: int | Non
         f"{' and offload' * machine.offload}, micro-batch {closest.batch.micro} and"
         f" {closest.settings.sequence_length:,} tokens on {processes_text(machine)} ({', '.join(largest)})"
     )
-    if budget.gpu.get("logits"):
+    if budget.gpu.get("logits") and machine.sharding not in UNSHARDED_WEIGHTS:
         at_once = closest.batch.micro * closest.settings.sequence_length
         logits_gib = 4 * at_once * closest.vocabulary / GIB
         head += f"; the logits of {at_once:,} tokens alone are {logits_gib:.1f} GiB in fp32"

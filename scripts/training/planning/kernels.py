@@ -27,8 +27,9 @@ from scripts.hosts.hardware import torch_build
 from scripts.training.planning.architecture import ALL_LINEAR, Architecture, architecture, unknown_target
 
 FLASH, VARLEN, FLEX, SDPA, EAGER = "flash_attention_2", "varlen", "flex_attention", "sdpa", "eager"
-# The fused loss reads the head's weight outside of the head's own forward pass, where it must not be sharded.
+# A loss in chunks reads the head's weight outside of the head's own forward pass, where it must not be sharded.
 UNSHARDED_WEIGHTS = ("none", "zero2")
+CHUNK = 1024  # tokens whose logits exist at a time, where the loss is computed in chunks
 GROUP = "uv pip install --group liger"
 
 
@@ -171,7 +172,7 @@ def choose_liger(machine: Machine, installed: bool, known: bool = True) -> Choic
     if not known:
         return Choice("off", "has no kernels for this architecture")
     if machine.liger == "auto" and machine.sharding not in UNSHARDED_WEIGHTS:
-        return Choice("off", f"its loss needs whole weights, not {machine.sharding}")
+        return Choice("off", f"not tried with {machine.sharding}")
     return Choice("on")
 
 

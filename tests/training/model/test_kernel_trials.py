@@ -31,6 +31,7 @@ def test_a_kernel_that_drops_what_the_model_asks_for_is_not_chosen(tried):
     )
     assert gemma.linear == ["down_proj", "gate_proj", "k_proj", "o_proj", "q_proj", "up_proj", "v_proj"]
     assert gemma.no_dropout == ""
+    assert "and the model's own" in gemma.own_loss, "it caps its logits too"
 
 
 def test_a_model_whose_layers_have_heads_of_two_sizes_is_tried_with_both(tried):
@@ -40,6 +41,7 @@ def test_a_model_whose_layers_have_heads_of_two_sizes_is_tried_with_both(tried):
 
 def test_dropout_on_adapters_of_fused_experts_is_refused_in_one_line(tried):
     experts = tried("qwen3_moe")
+    assert experts.own_loss == ""
     adapters = {"method": "lora", "lora": {"r": 2, "dropout": 0.05}}
     with pytest.raises(
         UserError, match=r"^training\.train\.sft\.lora\.dropout: .* of qwen3_moe have no dropout .* set 0"

@@ -43,7 +43,7 @@ def test_the_fastest_attention_is_chosen_and_what_rules_out_a_faster_one_is_name
             ALL,
             ["bf16"],
             {"sharding": "zero3"},
-            "kernels: attention flash_attention_2, Liger off (its loss needs whole weights, not zero3);"
+            "kernels: attention flash_attention_2, Liger off (not tried with zero3);"
             " on GPUs of compute capability 8.0 or more",
         ),
     ],

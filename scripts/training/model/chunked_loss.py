@@ -1,0 +1,136 @@
+"""The loss of a causal language model in chunks of tokens, so that the logits of a whole batch never exist.
+
+    use_chunked_loss(model, "zero2", architecture(folder).own_loss)
+    loss = model(**batch, num_items_in_batch=targets).loss
+
+The logits of 16,384 tokens over 152,000 words are 10 GB in float32, and training makes three tensors of that size. Here
+only tokens with a target pass the head, CHUNK at a time, and the gradients of a chunk are computed beside its loss, as
+in Liger's fused loss, so that nothing is computed twice. torch's `linear_cross_entropy` does so too, but returns the
+loss of a bf16 model in bf16, with three digits.
+"""
+
+from types import MethodType
+
+import torch
+from torch import nn
+from transformers import PreTrainedModel
+from transformers.modeling_outputs import CausalLMOutput
+from transformers.trainer_utils import unwrap_peft_model
+
+from scripts.training.planning.kernels import CHUNK, UNSHARDED_WEIGHTS
+
+IGNORED = -100  # the label of a token that is no target
+
+
+def loss_of_chunk(
+    inputs: torch.Tensor, matrix: torch.Tensor, targets: torch.Tensor, train: bool
+) -> tuple[torch.Tensor, torch.Tensor | None]:
+    """The sum of -log p(target) of some tokens in float32, and the gradient of their logits in the type of `inputs`.
+
+    Args:
+        inputs: of the head, [tokens, width].
+        matrix: of the head, [words, width].
+        targets: int64 [tokens, 1].
+        train: whether the gradient is wanted.
+    """
+    log_p = torch.log_softmax((inputs @ matrix.T).float(), -1)
+    loss = -log_p.gather(1, targets).sum()
+    if not train:
+        return loss, None
+    gradient = log_p.exp_()  # p, and p - 1 at the target; in place, as nothing here is larger
+    gradient.scatter_add_(1, targets, torch.full_like(targets, -1, dtype=torch.float32))
+    return loss, gradient.to(inputs.dtype)
+
+
+class SummedLoss(torch.autograd.Function):
+    """The sum of -log p(target), and its gradients, from the inputs and the weight of the head."""
+
+    @staticmethod
+    def forward(ctx, hidden, weight, targets, dtype: torch.dtype, train: bool):
+        """Multiply matrices in `dtype`; all else, sums over chunks among it, is float32.
+
+        Args:
+            hidden: [tokens, width].
+            weight: [words, width].
+            targets: int64 [tokens].
+            train: whether gradients are wanted.
+        """
+        total = torch.zeros((), dtype=torch.float32, device=hidden.device)
+        matrix = weight.to(dtype)
+        hidden_gradient = torch.empty_like(hidden)
+        weight_gradient = torch.zeros_like(weight, dtype=torch.float32) if train and weight.requires_grad else None
+        for start in range(0, len(targets), CHUNK):
+            chunk = slice(start, start + CHUNK)
+            inputs = hidden[chunk].to(dtype)
+            loss, gradient = loss_of_chunk(inputs, matrix, targets[chunk, None], train)
+            total += loss
+            if not train:
+                continue
+            hidden_gradient[chunk] = gradient @ matrix
+            if weight_gradient is not None:
+                weight_gradient += gradient.T @ inputs
+            del gradient  # before the next one is made
+        ctx.gradients = hidden_gradient, None if weight_gradient is None else weight_gradient.to(weight.dtype)
+        return total
+
+    @staticmethod
+    def backward(ctx, factor):
+        """The gradients times that of the sum. They are changed in place: this runs once."""
+        hidden, weight = ctx.gradients
+        del ctx.gradients
+        return hidden.mul_(factor), None if weight is None else weight.mul_(factor), None, None, None
+
+
+def forward(model: PreTrainedModel, labels: torch.Tensor, num_items_in_batch: int | torch.Tensor = 1, **inputs):
+    """The forward pass of `model` up to its last hidden states, and the loss from these.
+
+    Args:
+        labels: int64 [rows, length], IGNORED where there is no target.
+        num_items_in_batch: targets of the whole step, by which the sum is divided.
+        inputs: further arguments of the model, `input_ids` among them.
+
+    Returns:
+        with the loss in float32, and without logits.
+    """
+    hidden = model.base_model(**inputs).last_hidden_state[:, :-1]
+    is_target = labels[:, 1:] != IGNORED
+    weight = model.get_output_embeddings().weight
+    dtype = weight.dtype
+    if torch.is_autocast_enabled(hidden.device.type):
+        dtype = torch.get_autocast_dtype(hidden.device.type)
+    hidden, targets = hidden[is_target], labels[:, 1:][is_target]
+    total = SummedLoss.apply(hidden, weight, targets, dtype, torch.is_grad_enabled())
+    return CausalLMOutput(loss=total / num_items_in_batch)
+
+
+def own_loss(model: PreTrainedModel, batch: dict[str, torch.Tensor]) -> str:
+    """Why the loss of a model is not that of `forward`, tried on a batch with labels; empty if it is."""
+    if not is_plain(model.get_output_embeddings()):
+        return "its head is not a plain matrix"
+    targets = int((batch["labels"][:, 1:] != IGNORED).sum())
+    with torch.no_grad():
+        expected = model(**batch, use_cache=False).loss
+        try:
+            loss = forward(model, **batch, num_items_in_batch=targets, use_cache=False).loss
+        except Exception as error:
+            return f"it fails with {type(error).__name__}: {(str(error) or 'no message').splitlines()[0]}"
+    return "" if abs(loss - expected) < 1e-3 else f"it is {loss:.4f} and the model's own {expected:.4f}"
+
+
+def is_plain(head: nn.Module | None) -> bool:
+    """Whether a head is a matrix and nothing else: without bias, adapter or quantized weights."""
+    return type(head) is nn.Linear and head.bias is None
+
+
+def use_chunked_loss(model: PreTrainedModel, sharding: str, own: str) -> bool:
+    """Let `model` (also below peft's adapters) compute its loss in chunks from here on, where that is right.
+
+    Args:
+        sharding: of the machine file; where weights are sharded, the head's is whole only within its own forward pass.
+        own: why the model must compute its loss itself; empty if it need not.
+    """
+    inner = unwrap_peft_model(model)
+    if sharding not in UNSHARDED_WEIGHTS or own or not is_plain(inner.get_output_embeddings()):
+        return False
+    inner.forward = MethodType(forward, inner)
+    return True
